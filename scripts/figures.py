@@ -267,15 +267,26 @@ def elementwise() -> str:
     return table(["operator", "type", ">cells", ">times as fast", "least", "most"], rows)
 
 
+def elementwise_by_size(results: str) -> str:
+    """The same in a row a group and size."""
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for cell in _read(results)["cells"]:
+        name, type_name, layout, size = cell["cell"]
+        shown = {**cell, "cell": ["", "", name.partition("_WISE_")[2] or name, f"{type_name} {layout}"]}
+        groups.setdefault((cell["group"], size), []).append(shown)
+    rows = [[group, size, len(cells), *_ratios(cells)] for (group, size), cells in sorted(groups.items())]
+    return table(["group", "size", ">cells", ">times as fast", "least", "most"], rows)
+
+
 def _ratios(cells: list[Mapping[str, Any]]) -> list[str]:
     ordered = sorted(cells, key=lambda cell: float(cell["ratio"]))
     ends = [f"{cell['ratio']:.2f} ({', '.join(cell['cell'][2:])})" for cell in (ordered[0], ordered[-1])]
     return [_mean(cell["ratio"] for cell in cells), *ends]
 
 
-def elementwise_machine() -> str:
+def elementwise_machine(results: str) -> str:
     """On what operators of single elements were measured."""
-    machine = _read("elementwise.json")["machine"]
+    machine = _read(results)["machine"]
     clock = "the processor's time of one thread each" if machine["cpu_time"] else f"{machine['threads']} threads"
     return (
         f"Processor `{machine['processor']}`, {clock}, at a load average of up to {machine['load']}; "
@@ -352,7 +363,9 @@ REGIONS: dict[str, Callable[[], str]] = {
     "accuracy-float16": lambda: accuracy("FLOAT16"),
     "accuracy-machine": accuracy_machine,
     "elementwise": elementwise,
-    "elementwise-machine": elementwise_machine,
+    "elementwise-machine": lambda: elementwise_machine("elementwise.json"),
+    "elementwise-2-threads": lambda: elementwise_by_size("elementwise-2-threads.json"),
+    "elementwise-2-threads-machine": lambda: elementwise_machine("elementwise-2-threads.json"),
     "other-families": other_families,
     "movement": movement,
     "other-families-machine": lambda: _measured("families.json"),

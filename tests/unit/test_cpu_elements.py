@@ -90,6 +90,19 @@ def test_many_exact_elements_stop(cpu_device):
         cpu_device.run(plan, {"InputTensor": values}, {"OutputTensor": values.copy()}, lambda: next(asked, True))
 
 
+@pytest.mark.parametrize("step", [2048, 32])
+@pytest.mark.parametrize("layout", ["packed", "transposed"])
+def test_squares_in_the_middle_of_two_floats(cpu_device, layout, step):
+    """A few of them are decided one by one, many by tiles."""
+    values = np.random.default_rng(6).standard_normal((1, 300, 500))
+    middles = values.reshape(-1)[::step]
+    middles[:] = np.random.default_rng(7).integers(2049, 2890, middles.size) * 2 + 1
+    x = _layouts(values.astype(np.float32))[layout]
+    arrays = {"InputTensor": x, "ExponentTensor": np.full(x.shape, 2, np.float32)}
+    found = answer(cpu_device, plan_of("ELEMENT_WISE_POW", arrays), arrays)
+    np.testing.assert_array_equal(found, np.square(x.astype(np.float64)).astype(np.float32))
+
+
 def test_walks_join_dimensions_and_keep_tiles_small():
     packed = (130 * 700 * 4, 700 * 4, 4)
     joined = walk_of(SIZES, {"a": packed, "b": packed}, 1 << 15)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from array import array
@@ -80,7 +82,8 @@ def share(
     floats: int = 0,
     stop: Callable[[], bool] = go_on,
 ) -> None:
-    task = Task(Kernel(function, FLOAT32 if floats else INT64), array("q"), len(target), grain, asked)
+    kernel = Kernel(function, FLOAT32 if floats else INT64)
+    task = Task(find(kernel).address, kernel.is_float, array("q"), len(target), grain, asked)
     pool.bind(task, 0, target.ctypes.data, 0 if states is None else states.ctypes.data, find)(stop)
 
 
@@ -132,6 +135,23 @@ def test_helpers_turn_from_functions_of_python_to_kernels_and_back(find, rest):
         assert met.tolist() == [1, 1]
         time.sleep(rest)
     pool.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="cores cannot be chosen")
+def test_helpers_are_kept_off_the_core_of_their_leader():
+    pool, both, cores = Pool(2), threading.Barrier(2), os.sched_getaffinity(0)
+    allowed = {}
+
+    def piece(begin: int, end: int) -> None:
+        both.wait(10)
+        allowed[threading.current_thread().name] = os.sched_getaffinity(0)
+
+    pool.run(piece, 2, 1, go_on)
+    pool.close()
+    assert allowed.pop(threading.current_thread().name) == cores
+    (others,) = allowed.values()
+    assert others < cores if len(cores) > 1 else others == cores
+    assert len(others) == max(1, len(cores) - 1)
 
 
 @pytest.mark.parametrize("answers", [0, 1, 5])

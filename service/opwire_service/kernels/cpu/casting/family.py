@@ -114,7 +114,7 @@ class CastJob(Job):
             otherwise = self._in_blocks(source, target, find, pool)
         if self._compiled is None:
             return otherwise
-        return self._compiled.bind_if_it_serves(inputs, target, pool, otherwise)
+        return self._compiled.bind_if_it_serves(inputs, target, pool, find, otherwise)
 
     def _in_blocks(self, source: Array, target: Array, find: Find, pool: Pool) -> Bound:
         if self._is_packed:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -16,13 +14,13 @@ from numpy.lib.stride_tricks import as_strided
 from opwire.tensor import Array
 
 from ....execution import Bound, Stop, Stopped
-from ..run.pool import Pool
+from ..run.pool import Find, Pool
 from .forms import Form
-from .kernel import MASK, SOURCES, TARGET, is_ready, kernel_of
+from .kernel import BITS, COLUMN, COUNT, RECORD, RECORDS, ROOM, ROW, WHOSE, is_ready, kernel_of
 from .machine_code import MachineCode
-from .planes import STAGED_ROWS, Plane, Planes
+from .planes import Planes
 from .recipe import CERTIFIED_WIDTH
-from .staging import SQUARE, copy_of, transposition_of
+from .tiles import Tiles, staged_bytes, table_bytes
 
 WORTH = 1 << 15
 """More elements than these are worth compiling a kernel; no more are computed where answers are waited for."""
@@ -33,20 +31,14 @@ FEW = 1 << 8
 OFTEN = 8
 """Runs on a few elements after which a kernel is compiled for those that may follow, beside them."""
 
-MANY = 1 << 6
-"""One in so many elements of a tile may be open; where there are more, NumPy computes the tile."""
-
 STREAMED = 24 << 20
 """Bytes of tensors that push each other out of the caches: what is written then need not be read into them before."""
 
 LONG = 1 << 12
 """Bytes of a row in which its ends take little of the time."""
 
-WAITING = 1 << 13
-"""Open elements that are decided together in the end."""
-
-KEPT = 1 << 7
-"""Tiles whose arguments are kept from one run to the next."""
+WAITING = 1 << 11
+"""Vectors with open elements that are decided in the end; NumPy computes tiles with more of them."""
 
 PART = 1 << 13
 """Elements that NumPy computes at a time."""
@@ -55,9 +47,6 @@ PART_BYTES = 3 << 7
 """That it takes for each."""
 
 _BESIDE = ThreadPoolExecutor(1, "opwire-formulas")
-
-_WORD = np.dtype(f"u{CERTIFIED_WIDTH // 8}")
-"""Of a mask: it has a bit for each element of a vector."""
 
 Places = tuple[Any, ...]
 """Indices along each collapsed dimension."""
@@ -98,11 +87,13 @@ class CompiledFormula:
             _BESIDE.submit(kernel_of, self.recipe)
         return False
 
-    def bind_if_it_serves(self, given: Mapping[str, Array], target: Array, pool: Pool, otherwise: Bound) -> Bound:
+    def bind_if_it_serves(
+        self, given: Mapping[str, Array], target: Array, pool: Pool, find: Find, otherwise: Bound
+    ) -> Bound:
         """Like ``bind``; ``otherwise`` runs as long as the kernel does not serve."""
         count = prod(self.planes.shape)
         if self.serves(count):
-            return self.bind(given, target, pool)
+            return self.bind(given, target, pool, find)
         bound: Bound | None = None
 
         def run(stop: Stop) -> None:
@@ -111,18 +102,21 @@ class CompiledFormula:
                 if not self.serves(count):
                     otherwise(stop)
                     return
-                bound = self.bind(given, target, pool)
+                bound = self.bind(given, target, pool, find)
             bound(stop)
 
         return run
 
-    def bind(self, given: Mapping[str, Array], target: Array, pool: Pool, table: Array | None = None) -> Bound:
+    def bind(
+        self, given: Mapping[str, Array], target: Array, pool: Pool, find: Find, table: Array | None = None
+    ) -> Bound:
         """What computes the output, any number of times, but one at a time.
 
         Args:
             given: the tensors by name.
             target: the output.
             pool: shares out the tiles.
+            find: gives the kernels by which it does.
             table: in place of the numbers of the formula.
         """
         sources = (given[source.name] for source in self.recipe.sources)
@@ -131,9 +125,14 @@ class CompiledFormula:
             source if source.shape == target.shape else np.broadcast_to(source, target.shape) for source in sources
         ]
         kernel = self._kernel_for(arrays, target)
-        run = _Run(self, kernel, [*arrays, target], pool, self.numbers if table is None else table)
-        is_plain = self.certified is None and not any(plane.is_staged for plane in self.planes.tensors)
-        return run.one_call() if is_plain and self.planes.units == 1 else run
+        arrays.append(target)
+        numbers = self.numbers if table is None else table
+        found = _list_of_open(self.planes) if self.certified is not None else None
+        addresses = [array.ctypes.data for array in arrays]
+        where = 0 if found is None else found.ctypes.data
+        tiles = Tiles(self.planes, kernel, addresses, numbers.ctypes.data, where, pool.threads)
+        bound = tiles.bind(pool, find, (arrays, numbers, found))
+        return bound if found is None else _Certified(self, bound, tiles.table, arrays, found, pool)
 
     def _kernel_for(self, arrays: list[Array], target: Array) -> MachineCode:
         # Where an input lies in the output's place, the caches have that place, and no vector may overlap another one.
@@ -146,9 +145,11 @@ class CompiledFormula:
     def scratch_bytes(self, threads: int) -> int:
         """The most memory that a run takes besides its tensors."""
         working = min(threads, self.planes.units)
-        staged = sum(STAGED_ROWS * plane.staged_row for plane in self.planes.tensors if plane.is_staged)
-        decided = 0 if self.certified is None else min(PART, prod(self.planes.tile)) * PART_BYTES
-        return working * (staged + _mask_bytes(self.planes) + decided) + decided
+        fixed, decided = table_bytes(self.planes), 0
+        if self.certified is not None:
+            fixed += 8 * (RECORDS + RECORD * _room(self.planes))
+            decided = min(PART, prod(self.planes.tile)) * PART_BYTES
+        return fixed + working * (staged_bytes(self.planes) + decided) + decided
 
 
 def _is_streamed(planes: Planes) -> bool:
@@ -157,45 +158,41 @@ def _is_streamed(planes: Planes) -> bool:
     return planes.bytes > STREAMED and row >= LONG and not any(plane.is_staged for plane in planes.tensors)
 
 
-def _mask_bytes(planes: Planes) -> int:
+def _room(planes: Planes) -> int:
+    """Vectors for which there is room in the list of what is open."""
     rows, columns = planes.tile
-    return rows * -(-columns // CERTIFIED_WIDTH) * _WORD.itemsize
+    return min(WAITING, planes.units * rows * -(-columns // CERTIFIED_WIDTH))
 
 
-class _Tile(NamedTuple):
-    """A tile of the planes.
+def _list_of_open(planes: Planes) -> Array:
+    found = np.empty(RECORDS + RECORD * _room(planes), np.int64)
+    found[ROOM] = _room(planes)
+    return found
 
-    Attributes:
-        plane: which.
-        start: its first row and column.
-        size: its rows and columns.
-        places: where it begins in each tensor.
-        arguments: of the kernel.
+
+class _Certified:
+    """Computes the output of a formula that leaves elements open, and decides these.
+
+    Args:
+        formula: what it computes.
+        tiles: does so.
+        table: has a row for each tile, which begins with whether it has open elements that are in no list.
+        arrays: the tensors.
+        found: the list of what is open.
+        pool: shares out tiles that NumPy computes.
     """
 
-    plane: tuple[int, ...]
-    start: tuple[int, int]
-    size: tuple[int, int]
-    places: list[int]
-    arguments: ctypes.Array[ctypes.c_int64]
-
-
-class _Run:
-    """What threads share when they compute a formula on some arrays."""
-
     def __init__(
-        self, formula: CompiledFormula, kernel: MachineCode, arrays: list[Array], pool: Pool, numbers: Array
+        self, formula: CompiledFormula, tiles: Bound, table: Array, arrays: Sequence[Array], found: Array, pool: Pool
     ) -> None:
         self._formula = formula
-        self._kernel = kernel
+        self._planes = formula.planes
         self._names = [source.name for source in formula.recipe.sources]
+        self._tiles = tiles
+        self._table = table
         self._arrays = arrays
-        self._addresses = [array.ctypes.data for array in arrays]
-        self._numbers = numbers
-        self._number_address = numbers.ctypes.data
+        self._found = found
         self._pool = pool
-        self._tiles: dict[int, _Tile] = {}
-        self._free: list[_Workspace] = []
 
     def __call__(self, stop: Stop) -> None:
         """Computes the output.
@@ -203,72 +200,40 @@ class _Run:
         Raises:
             Stopped: ``stop()`` returned True.
         """
-        if stop():
-            raise Stopped
         self._stop = stop
-        self._waiting: list[Places] = []
-        self._count = 0
-        if self._formula.planes.units == 1:
-            self._piece(0, 1)
-        else:
-            self._pool.run(self._piece, self._formula.planes.units, 1, stop)
-        if self._waiting:
-            self._decide(tuple(map(np.concatenate, zip(*self._waiting, strict=True))))
-
-    def one_call(self) -> Bound:
-        """What computes the only tile, where nothing is staged or left open."""
-        arguments = self._tile(0).arguments
-        call = partial(self._kernel, ctypes.addressof(arguments))
-        return partial(_at_once, call, (arguments, self._arrays, self._numbers))
-
-    def _piece(self, begin: int, end: int) -> None:
-        """Computes some tiles."""
-        try:
-            workspace = self._free.pop()
-        except IndexError:
-            workspace = _Workspace(self._formula)
-        for unit in range(begin, end):
-            tile = self._tiles.get(unit) or self._tile(unit)
-            if workspace.compute(self._kernel, tile):
-                self._note(workspace.open_places(*tile.size), tile.plane, tile.start, tile.size)
-        self._free.append(workspace)
-
-    def _tile(self, unit: int) -> _Tile:
-        planes = self._formula.planes
-        plane, row, column = planes.place(unit)
-        size = min(planes.tile[0], planes.rows - row), min(planes.tile[1], planes.columns - column)
-        places = [
-            address + row * tensor.row + column * tensor.column + sum(map(int.__mul__, plane, tensor.outer))
-            for address, tensor in zip(self._addresses, planes.tensors, strict=True)
-        ]
-        *sources, target = zip(places, (tensor.row for tensor in planes.tensors), strict=True)
-        numbers = *size, *target, self._number_address, 0, *(number for source in sources for number in source)
-        tile = _Tile(plane, (row, column), size, places, (ctypes.c_int64 * len(numbers))(*numbers))
-        if len(self._tiles) < KEPT:
-            self._tiles[unit] = tile
-        return tile
-
-    def _note(self, found: Places, plane: tuple[int, ...], start: tuple[int, int], size: tuple[int, int]) -> None:
-        """Keeps open elements of a tile for later, or decides them if they are many."""
-        if found[0].size > max(MANY, prod(size) // MANY):
-            self._by_numpy(plane, start, size)
+        self._found[COUNT] = 0
+        self._tiles(stop)
+        if not self._found[COUNT]:
             return
-        places = self._collapsed(plane, found[0] + start[0], found[1] + start[1])
-        if self._count > WAITING:
-            self._decide(places)
-        else:
-            self._count += found[0].size
-            self._waiting.append(places)
+        missed = np.flatnonzero(self._table[:, 0])
+        self._decide_listed(missed)
+        self._missed = missed.tolist()
+        self._pool.run(self._by_numpy, len(self._missed), 1, stop)
+
+    def _decide_listed(self, missed: Array) -> None:
+        """Decides what is in the list, but for tiles that are computed once more."""
+        count = min(self._found[COUNT], self._found[ROOM])
+        records = self._found[RECORDS:][: RECORD * count].reshape(-1, RECORD)
+        units = (records[:, WHOSE] - self._table.ctypes.data) // self._table.strides[0]
+        if missed.size:
+            is_listed = ~np.isin(units, missed)
+            records, units = records[is_listed], units[is_listed]
+        for first in range(0, len(units), PART // CERTIFIED_WIDTH):
+            part = slice(first, first + PART // CERTIFIED_WIDTH)
+            which, lanes = np.nonzero(records[part, BITS, np.newaxis] >> np.arange(CERTIFIED_WIDTH) & 1)
+            plane, row, column = self._planes.place(units[part][which])
+            if self._stop():
+                raise Stopped
+            self._decide(
+                self._collapsed(plane, row + records[part, ROW][which], column + records[part, COLUMN][which] + lanes)
+            )
 
     def _collapsed(self, plane: tuple[Any, ...], rows: Any, columns: Any) -> Places:
         """An index for each collapsed dimension."""
-        planes = self._formula.planes
-        row, column = planes.axes
+        row, column = self._planes.axes
         outer = iter(plane)
-        found = [
-            rows if axis == row else columns if axis == column else next(outer) for axis in range(len(planes.shape))
-        ]
-        return tuple(np.full(rows.shape, each) if isinstance(each, int) else each for each in found)
+        axes = range(len(self._planes.shape))
+        return tuple(rows if axis == row else columns if axis == column else next(outer) for axis in axes)
 
     def _decide(self, places: Places) -> None:
         certified = self._formula.certified
@@ -278,88 +243,27 @@ class _Run:
             certified.decide(dict(zip(self._names, sources, strict=True)), target, places, self._stop)
 
     def _views(self) -> list[Array]:
-        planes = self._formula.planes
+        planes = self._planes
         return [
             as_strided(array, planes.shape, steps) for array, steps in zip(self._arrays, planes.strides, strict=True)
         ]
 
-    def _by_numpy(self, plane: tuple[int, ...], start: tuple[int, int], size: tuple[int, int]) -> None:
-        certified, planes = self._formula.certified, self._formula.planes
+    def _by_numpy(self, begin: int, end: int) -> None:
+        """Computes tiles that have too many open elements."""
+        for unit in self._missed[begin:end]:
+            plane, row, column = self._planes.place(unit)
+            rows, columns = self._planes.tile
+            bottom, right = min(row + rows, self._planes.rows), min(column + columns, self._planes.columns)
+            width = min(columns, PART)
+            height = max(1, PART // width)
+            for first in range(row, bottom, height):
+                for left in range(column, right, width):
+                    down, across = slice(first, min(first + height, bottom)), slice(left, min(left + width, right))
+                    self._compute(self._collapsed(plane, down, across))
+
+    def _compute(self, places: Places) -> None:
+        certified = self._formula.certified
         assert certified is not None
-        row, column = planes.axes
-        views = self._views()
-        width = min(size[1], PART)
-        height = max(1, PART // width)
+        *sources, target = (view[places] for view in self._views())
         with np.errstate(all="ignore"):
-            for first in range(start[0], start[0] + size[0], height):
-                for left in range(start[1], start[1] + size[1], width):
-                    outer = iter(plane)
-                    place = tuple(
-                        slice(first, min(first + height, start[0] + size[0]))
-                        if axis == row
-                        else slice(left, min(left + width, start[1] + size[1]))
-                        if axis == column
-                        else next(outer)
-                        for axis in range(len(planes.shape))
-                    )
-                    *sources, target = (view[place] for view in views)
-                    certified.compute(dict(zip(self._names, sources, strict=True)), target, self._stop)
-
-
-def _at_once(call: Callable[[], object], _kept: object, stop: Stop) -> None:
-    if stop():
-        raise Stopped
-    call()
-
-
-class _Workspace:
-    """What one thread needs at a time."""
-
-    def __init__(self, formula: CompiledFormula) -> None:
-        planes = formula.planes
-        self._planes = planes
-        self._mask = np.empty(_mask_bytes(planes) // _WORD.itemsize if formula.certified is not None else 0, _WORD)
-        self._mask_address = self._mask.ctypes.data
-        self._staged = [
-            (number, tensor, np.empty(STAGED_ROWS * tensor.staged_row, np.uint8))
-            for number, tensor in enumerate(planes.tensors)
-            if tensor.is_staged
-        ]
-
-    def compute(self, kernel: MachineCode, tile: _Tile) -> int:
-        """Computes a tile; whether elements are open."""
-        arguments, output = tile.arguments, len(tile.places) - 1
-        arguments[MASK] = self._mask_address
-        for number, tensor, room in self._staged:
-            address = room.ctypes.data
-            place = TARGET if number == output else SOURCES + 2 * number
-            arguments[place : place + 2] = [address, tensor.staged_row]
-            if number != output:
-                _copy(tensor, tile.size, tile.places[number], address, is_back=False)
-        is_open: int = kernel(ctypes.addressof(arguments))
-        for number, tensor, room in self._staged:
-            if number == output:
-                _copy(tensor, tile.size, tile.places[number], room.ctypes.data, is_back=True)
-        return is_open
-
-    def open_places(self, rows: int, columns: int) -> Places:
-        """The rows and the columns of open elements in the tile."""
-        vectors = -(-columns // CERTIFIED_WIDTH)
-        words = np.flatnonzero(self._mask[: rows * vectors])  # few: most vectors have no open element
-        bits = np.unpackbits(self._mask[words].view(np.uint8), bitorder="little").reshape(-1, CERTIFIED_WIDTH)
-        which, lanes = np.nonzero(bits)
-        found, vector = np.divmod(words[which], vectors)
-        return found, vector * CERTIFIED_WIDTH + lanes
-
-
-def _copy(tensor: Plane, size: tuple[int, int], place: int, staged: int, *, is_back: bool) -> None:
-    """Copies a tile of a tensor to where its rows are of neighbours, or back; along the tensor's nearest elements."""
-    ways = [(size[0], tensor.row, tensor.staged_row), (size[1], tensor.column, tensor.size)]
-    if tensor.column > tensor.row > 0:
-        ways.reverse()
-    (outer, outer_step, outer_staged), (inner, inner_step, inner_staged) = ways
-    here, there = (place, outer_step, inner_step), (staged, outer_staged, inner_staged)
-    source, target = (there, here) if is_back else (here, there)
-    arguments = (ctypes.c_int64 * 8)(outer, inner, *source, *target)
-    is_square = min(outer, inner) >= SQUARE and source[2] == target[1] == tensor.size
-    (transposition_of if is_square else copy_of)(tensor.size)(ctypes.addressof(arguments))
+            certified.compute(dict(zip(self._names, sources, strict=True)), target, self._stop)

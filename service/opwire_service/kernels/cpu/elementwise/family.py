@@ -128,7 +128,7 @@ class ElementsJob(Job):
             # The kernel that looks results up is that of all tables, and may be ready before this one is made.
             table = compiled = None
         if compiled is not None and compiled.serves(self._count):
-            compiled.bind(given, target, pool, None if table is None else table.found(stop))(stop)
+            compiled.bind(given, target, pool, find, None if table is None else table.found(stop))(stop)
             return
         if self._count <= self.computation.tile:
             with np.errstate(all="ignore"):
@@ -156,7 +156,7 @@ class ElementsJob(Job):
         otherwise = super().bind(inputs, outputs, find, pool)
         if compiled is None or self.computation.table is not None:
             return otherwise
-        return compiled.bind_if_it_serves({**inputs, **self.channels}, outputs[self.output], pool, otherwise)
+        return compiled.bind_if_it_serves({**inputs, **self.channels}, outputs[self.output], pool, find, otherwise)
 
     def scratch_bytes(self, threads: int) -> int:
         if self._copy is not None:

@@ -24,8 +24,16 @@ from .recipe import CERTIFIED_WIDTH, IN_FLOAT64, Recipe, Way, constant_type
 KEPT = 512
 """Kernels that are kept, those made last: some 20 KB each."""
 
-ROWS, COLUMNS, TARGET, TARGET_STEP, NUMBERS, MASK, SOURCES = range(7)
+ROWS, COLUMNS, TARGET, TARGET_STEP, NUMBERS, OPEN, SOURCES = range(7)
 """Places of the arguments; of each source follow its address and the bytes between its rows."""
+
+COUNT, ROOM, RECORDS = range(3)
+"""Places in the list of what kernels leave open, in int64: how many records there should be, for how many there is
+room, and the first one."""
+
+WHOSE, ROW, COLUMN, BITS, RECORD = range(5)
+"""Places in a record: the address of the kernel's arguments, where a vector begins, and a bit for each element of it
+that is open. A kernel that finds no room for one returns 1."""
 
 _Kind = TypeVar("_Kind", bound=code.Certified)
 
@@ -91,14 +99,12 @@ class _Writer:
         if recipe.way is Way.CERTIFIED:
             low, high = (self._number(recipe.parameters + place, DOUBLE) for place in range(2))
             self._reach = low, high
-        self._open = self._variable(INTEGER)
-        if recipe.way is Way.CERTIFIED and recipe.slack:
-            self._clear_mask()
+        self._missed = self._variable(INTEGER)
         with self._loop(self._arguments[ROWS], 1) as row:
             self._row(row)
         if recipe.is_streamed:
             builder.fence("seq_cst")  # before other threads are told that the results are there
-        builder.ret(builder.load(self._open))
+        builder.ret(builder.load(self._missed))
 
     def _variable(self, kind: Any) -> Any:
         place = self._builder.alloca(kind)
@@ -122,25 +128,9 @@ class _Writer:
     def _loop(self, count: Any, step: int) -> Loop:
         return Loop(self._builder, self._function, count, step)
 
-    @property
-    def _mask_row(self) -> Any:
-        """Bytes of the mask of a row."""
-        builder, step = self._builder, long_of(CERTIFIED_WIDTH)
-        words = builder.sdiv(builder.add(self._arguments[COLUMNS], long_of(CERTIFIED_WIDTH - 1)), step)
-        return builder.mul(words, long_of(CERTIFIED_WIDTH // 8))
-
-    def _clear_mask(self) -> None:
-        builder, byte, boolean = self._builder, ir.IntType(8), ir.IntType(1)
-        kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), byte, INTEGER, boolean])
-        function = ir.Function(builder.module, kind, "llvm.memset.p0.i64")
-        address = builder.inttoptr(self._arguments[MASK], byte.as_pointer())
-        size = builder.mul(self._arguments[ROWS], self._mask_row)
-        builder.call(function, [address, ir.Constant(byte, 0), size, ir.Constant(boolean, 0)])
-
     def _row(self, row: Any) -> None:
         builder, arguments = self._builder, self._arguments
-        if self._recipe.way is Way.CERTIFIED:
-            self._mask = builder.add(arguments[MASK], builder.mul(row, self._mask_row))
+        self._row_number = row
         target = builder.add(arguments[TARGET], builder.mul(row, arguments[TARGET_STEP]))
         places = []
         for number in range(len(self._recipe.sources)):
@@ -289,17 +279,24 @@ class _Writer:
         return result
 
     def _note(self, undecided: Vector, column: Any, start: Any) -> None:
-        """Puts a vector of truth values into the mask, but for the elements before its column and after the row."""
+        """Records a vector of truth values if any is true, but for the elements before its column and after the row."""
         builder = self._builder
         bits = builder.zext(builder.bitcast(undecided, ir.IntType(CERTIFIED_WIDTH)), INTEGER)
         left = builder.sub(self._arguments[COLUMNS], start)
         fewer = builder.select(builder.icmp_signed("<", left, long_of(CERTIFIED_WIDTH)), left, long_of(CERTIFIED_WIDTH))
         bits = builder.and_(bits, builder.sub(builder.shl(long_of(1), fewer), long_of(1)))
         bits = builder.lshr(bits, builder.sub(column, start))
-        place = builder.add(self._mask, builder.lshr(column, long_of(3)))  # 8 elements a byte
-        short = ir.IntType(CERTIFIED_WIDTH)
-        builder.store(builder.trunc(bits, short), builder.inttoptr(place, short.as_pointer()))
-        builder.store(builder.or_(builder.load(self._open), bits), self._open)
+        with builder.if_then(builder.icmp_signed("!=", bits, long_of(0)), likely=False):
+            found = builder.inttoptr(self._arguments[OPEN], LONG.as_pointer())
+            number = builder.atomic_rmw("add", found, long_of(1), "monotonic")
+            room = builder.load(builder.gep(found, [long_of(ROOM)]))
+            with builder.if_else(builder.icmp_signed("<", number, room)) as (recorded, missed):
+                with recorded:
+                    first = builder.add(builder.mul(number, long_of(RECORD)), long_of(RECORDS))
+                    for place, value in enumerate((self._function.args[0], self._row_number, column, bits)):
+                        builder.store(value, builder.gep(found, [builder.add(first, long_of(place))]))
+                with missed:
+                    builder.store(long_of(1), self._missed)
 
     def _load(self, address: Any, element: Any) -> Vector:
         return self._builder.load(self._builder.inttoptr(address, self._v.of(element).as_pointer()), align=1)

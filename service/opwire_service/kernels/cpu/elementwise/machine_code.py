@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 from llvmlite import binding, ir
 
@@ -16,18 +15,24 @@ INTEGER = ir.IntType(64)
 SIGNATURE = ir.FunctionType(INTEGER, [INTEGER])
 """Of each kernel: it takes the address of its arguments."""
 
-_PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+
+class MachineCode(Protocol):
+    """A function that can be called, without the GIL. It owns its code.
+
+    Attributes:
+        address: of the code, for callers that are machine code.
+    """
+
+    address: int
+
+    def __call__(self, *arguments: int) -> int: ...
 
 
-MachineCode = Callable[[int], int]
-"""A kernel that can be called, without the GIL; it takes the address of its arguments, and owns its code."""
-
-
-def begin() -> tuple[ir.Module, ir.Function]:
-    """A module with the function of a kernel, to be filled."""
+def begin(signature: ir.FunctionType = SIGNATURE) -> tuple[ir.Module, ir.Function]:
+    """A module with a function, to be filled."""
     module = ir.Module(_NAME)
     module.triple = binding.get_process_triple()
-    function = ir.Function(module, SIGNATURE, _NAME)
+    function = ir.Function(module, signature, _NAME)
     return module, function
 
 
@@ -57,10 +62,17 @@ def optimized(module: ir.Module, *, is_narrow: bool) -> tuple[Any, Any]:
 
 
 def compiled(module: ir.Module, *, is_narrow: bool = False) -> MachineCode:
-    """The machine code of a module."""
+    """The machine code of a module, whose function takes integers and addresses and returns an integer."""
     engine = binding.create_mcjit_compiler(*optimized(module, is_narrow=is_narrow))
     engine.finalize_object()
-    call: Any = _PROTOTYPE(engine.get_function_address(_NAME))
+    address = engine.get_function_address(_NAME)
+    kind_of = module.get_global(_NAME).ftype
+    result, *arguments = (
+        getattr(ctypes, f"c_int{kind.width}") if isinstance(kind, ir.IntType) else ctypes.c_void_p
+        for kind in (kind_of.return_type, *kind_of.args)
+    )
+    call: Any = ctypes.CFUNCTYPE(result, *arguments)(address)
+    call.address = address
     call.engine = engine  # whose end would be that of the machine code
     kernel: MachineCode = call
     return kernel

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .walk import collapsed
 
 MOST = 1 << 21
 """Elements of a tile."""
 
-TILES = 8
+TILES = 32
 """As many there are at least, unless they would have fewer elements than ``FEWEST``."""
 
 FEWEST = 1 << 16
@@ -96,8 +96,8 @@ class Planes(NamedTuple):
         """Whether tiles are large enough, or there is but one."""
         return self.units == 1 or prod(self.tile) >= LEAST
 
-    def place(self, unit: int) -> tuple[tuple[int, ...], int, int]:
-        """The plane of a tile, and its first row and column."""
+    def place(self, unit: Any) -> tuple[tuple[Any, ...], Any, Any]:
+        """The plane of a tile, and its first row and column; of an array of tiles, arrays of these."""
         rows, columns = self.tile
         unit, column = divmod(unit, -(-self.columns // columns))
         unit, row = divmod(unit, -(-self.rows // rows))

@@ -15,7 +15,7 @@ from . import code
 from .code import Parameter
 
 CERTIFIED_WIDTH = 32
-"""Elements of a vector, and bits of a mask."""
+"""Elements of a vector, and bits of a record of those that are open."""
 
 _NATIVE_BYTES = 128
 """Of a vector of the widest elements."""
@@ -27,7 +27,7 @@ class Way(Enum):
     FLOATS = "in the tensors' own type of floats"
     INTEGERS = "in the tensors' own type of integers"
     FLOAT32 = "in FLOAT32, whatever the types of the tensors"
-    CERTIFIED = "in FLOAT64, with a mask of the elements that this leaves open"
+    CERTIFIED = "in FLOAT64, with a list of the elements that this leaves open"
     UNROUNDED = "in FLOAT64, into FLOAT64"
     CONVERTED = "in FLOAT64, and then converted, where integers come of no NaN; a tensor alone is converted as it is"
     TABLE = "by the results for all FLOAT16, which stand in place of the parameters"

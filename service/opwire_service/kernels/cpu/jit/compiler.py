@@ -85,10 +85,15 @@ class Kernel:
     def signature(self) -> tuple[Any, ...]:
         return (self.element, *(ADDRESS,) * ARGUMENTS)
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether this process has its machine code."""
+        return self.signature in self.function.overloads
+
     def is_cached(self) -> bool:
         """Whether the cache on disk holds it; it is loaded then, which takes milliseconds."""
         dispatcher = self.function
-        if self.signature in dispatcher.overloads:
+        if self.is_loaded:
             return True
         with _LOADING:
             found = dispatcher._cache.load_overload(self.signature, dispatcher.targetctx)

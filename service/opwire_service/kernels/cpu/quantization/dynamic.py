@@ -81,7 +81,7 @@ class DynamicJob(Job):
             SCALE: np.array(scale, np.float32),
             ZERO_POINT: np.array(zero_point, self._target.data_type.dtype),
         }
-        self._compiled.bind_if_it_serves(given, outputs["OutputTensor"], pool, otherwise)(stop)
+        self._compiled.bind_if_it_serves(given, outputs["OutputTensor"], pool, find, otherwise)(stop)
 
     def _in_tiles(self, source: Array, target: Array, scale: float, zero_point: float, pool: Pool, stop: Stop) -> None:
         """The second pass by NumPy, of arranged tensors."""

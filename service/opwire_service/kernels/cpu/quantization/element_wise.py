@@ -112,16 +112,16 @@ class LinearJob(Job):
         arrays = {**inputs, **outputs}
         whole = {name: bytes_of(desc, arrays[name], pool, stop) for name, desc in self._packed.items()}
         arrays |= {name: strided(self._packed[name], elements) for name, elements in whole.items()}
-        self._bound(arrays, pool)(stop)
+        self._bound(arrays, pool, find)(stop)
         if "OutputTensor" in whole:
             pack_into(outputs["OutputTensor"], whole["OutputTensor"], pool, stop)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         if self._packed:
             return super().bind(inputs, outputs, find, pool)
-        return self._bound({**inputs, **outputs}, pool)
+        return self._bound({**inputs, **outputs}, pool, find)
 
-    def _bound(self, arrays: Arrays, pool: Pool) -> Bound:
+    def _bound(self, arrays: Arrays, pool: Pool, find: Find) -> Bound:
         otherwise = partial(self._in_tiles, arrays, pool)
         if self._compiled is None:
             return otherwise
@@ -131,7 +131,7 @@ class LinearJob(Job):
         if zero_point in arrays:
             given[ZERO_POINT] = arrays[zero_point]
         views = {role: _blocked(array, self._counts) for role, array in given.items()}
-        return self._compiled.bind_if_it_serves(views, target, pool, otherwise)
+        return self._compiled.bind_if_it_serves(views, target, pool, find, otherwise)
 
     def _in_tiles(self, arrays: Mapping[str, Array], pool: Pool, stop: Stop) -> None:
         """By NumPy."""

@@ -101,7 +101,7 @@ class Step(NamedTuple):
         grain = max(1, PIECE // self.elements)
         if self.units > grain:
             asked = max(1, ASKED // (grain * self.elements))
-            task = Task(self.kernel, self.geometry, self.units, grain, asked)
+            task = Task(find(self.kernel).address, self.kernel.is_float, self.geometry, self.units, grain, asked)
             return partial(_run_kept, pool.bind(task, source, target, states, find), kept)
         call = find(self.kernel).call
         geometry, _ = self.geometry.buffer_info()

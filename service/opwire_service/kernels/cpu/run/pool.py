@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
 import threading
 import time
 from array import array
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from queue import SimpleQueue
@@ -16,7 +19,7 @@ from ....execution import Bound, Stop, Stopped
 from ..jit.compiler import Entry, Kernel
 from . import sharing
 
-Piece = Callable[[int, int], None]
+Piece = Callable[[int, int], object]
 """Does units ``begin`` to ``end``; it releases the GIL."""
 
 Find = Callable[[Kernel], Entry]
@@ -36,14 +39,16 @@ class Task(NamedTuple):
     """A kernel and its units.
 
     Attributes:
-        kernel: what runs.
+        function: the address of its machine code.
+        is_float: whether its ``zero`` is a FLOAT32.
         geometry: its loops; they stay alive as long as what they are bound to.
         units: how many there are.
         grain: units of a piece.
         asked: pieces between two questions whether to stop, some 10 ms of work at most.
     """
 
-    kernel: Kernel
+    function: int
+    is_float: bool
     geometry: array[int]
     units: int
     grain: int
@@ -74,6 +79,7 @@ class Pool:
             threading.Thread(target=self._serve, args=(i,), name=f"opwire-cpu-{i + 1}", daemon=True)
             for i in range(threads - 1)
         ]
+        self._core, self._avoided = _find_core(), -1
         for helper in self._helpers:
             helper.start()
 
@@ -108,7 +114,7 @@ class Pool:
             source: the address of the input.
             target: that of the output.
             states: that of what units leave for later steps.
-            find: gives the kernels.
+            find: gives the kernels by which threads share out work.
 
         Returns:
             A function that asks ``stop`` now and then, and raises Stopped if the answer was True, and MemoryError if
@@ -146,8 +152,21 @@ class Pool:
         """Gets helpers out of their sleep, or those that are first to end what they do."""
         if helpers > 0:
             self._memory[sharing.TICKETS] = 1
+            self._keep_off()
         for _ in range(helpers):
             self._tickets.put(work)
+
+    def _keep_off(self) -> None:
+        """Keeps helpers off the core of who wakes them, where the system may put them to wait for milliseconds."""
+        if self._core is None:
+            return
+        core = self._core()
+        if core != self._avoided:
+            self._avoided = core
+            others = os.sched_getaffinity(0) - {core}
+            with suppress(OSError):
+                for helper in self._helpers if others else ():
+                    os.sched_setaffinity(helper.native_id or 0, others)
 
     def _serve(self, helper: int) -> None:
         while (work := self._tickets.get()) is not None:
@@ -159,6 +178,11 @@ class Pool:
                 find(sharing.SERVE).call(0, 0, self._address, helper, WAITING, 0, 0)
 
 
+def _find_core() -> Callable[[], int] | None:
+    """What tells the number of the core that this thread runs on, where cores can be chosen."""
+    return ctypes.PyDLL(None).sched_getcpu if sys.platform == "linux" else None
+
+
 class _Units:
     """Units of a kernel. In their record threads take them without Python."""
 
@@ -168,11 +192,11 @@ class _Units:
         self._task = task
         self._helpers = helpers
         self._start, self._lead, self._serve = (find(kernel).call for kernel in sharing.KERNELS)
-        function, parties = find(task.kernel).address, helpers + 1
+        parties = helpers + 1
         part = -(-task.units // (parties * task.grain)) * task.grain
         geometry, _ = task.geometry.buffer_info()
         self._record = (ctypes.c_int64 * (sharing.NEXT + sharing.APART * parties))(
-            function, task.kernel.is_float, *places, geometry, task.units, task.grain, parties, part
+            task.function, task.is_float, *places, geometry, task.units, task.grain, parties, part
         )
         self._address = ctypes.addressof(self._record)
 

@@ -25,7 +25,7 @@ from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Tiles
 from . import lines
-from .lines import ACROSS, BESIDE, BESIDE_TARGET, EXCLUSIVE, LENGTH, SLICES, SOURCE_STEP, TARGET_STEP
+from .lines import ACROSS, BESIDE, BESIDE_TARGET, EXCLUSIVE, LENGTH, PLACES, SLICES, SOURCE_STEP, STRIPS, TARGET_STEP
 from .running import FACTORS, Carried, Products, Sums, Wrapped
 
 KERNELS: tuple[Kernel, ...] = lines.SUMS
@@ -35,6 +35,15 @@ COST = 4
 
 _SIDE_BY_SIDE = 16
 """Lines that a tile has at least, if there are as many."""
+
+WIDEST = 32
+"""Slices of a strip at most, whose sums stay in the nearest cache."""
+
+LEAST_STRIPS = 4
+"""Narrower strips are made until there are so many, for as many threads."""
+
+TURN, ALONE = 8, 64
+"""Places that a slice is carried on at a time, one of several or by itself, where no tile has to be transposed."""
 
 LONGEST = 1 << 20
 """Elements of a line that a kernel walks without being asked whether to stop: some ms."""
@@ -150,9 +159,13 @@ class LinesJob(Job):
         kept = [loop for loop in others if loop is not beside]
         units = prod(loop.size for loop in kept)
         if beside is not None:
-            row[ACROSS], row[SLICES] = beside.size, -(-beside.size // WIDTH)
+            row[ACROSS], row[SLICES], row[PLACES] = beside.size, 1, WIDTH
+            if beside.source == beside.target == 1:
+                row[SLICES] = _slices(beside.size // WIDTH, units, length)
+                row[PLACES] = ALONE if row[SLICES] == 1 else TURN
+            row[STRIPS] = -(-beside.size // (row[SLICES] * WIDTH))
             row[BESIDE], row[BESIDE_TARGET] = beside.source, beside.target
-            units *= row[SLICES]
+            units *= row[STRIPS]
         row[KEPT_LOOPS] = len(kept)
         for i, loop in enumerate(kept):
             row[KEPT + KEPT_SLOTS * i : KEPT + KEPT_SLOTS * (i + 1)] = loop
@@ -161,7 +174,7 @@ class LinesJob(Job):
             itemsize = source.data_type.dtype.itemsize
             self._first = (length - 1) * steps[axis] * itemsize, (length - 1) * moves[axis] * itemsize
             row[SOURCE_STEP], row[TARGET_STEP] = -row[SOURCE_STEP], -row[TARGET_STEP]
-        several = 1 if beside is None else WIDTH
+        several = max(1, WIDTH * row[SLICES])
         self._step = Step(self._kernel, array("q", row), units, COST * length * several)
 
     @property
@@ -191,6 +204,17 @@ def _beside(others: Sequence[Loop], step: int, move: int) -> Loop | None:
 
     quick = [loop for loop in others if is_quick(loop)]
     return max(quick, key=lambda loop: ((loop.source == 1) + (loop.target == 1), loop.size), default=None)
+
+
+def _slices(across: int, others: int, length: int) -> int:
+    """Slices of a strip.
+
+    Args:
+        across: how many lie beside each other.
+        others: as many of those there are.
+        length: of a line.
+    """
+    return max(1, min(WIDEST, across * others // LEAST_STRIPS, LONGEST // length))
 
 
 def _sums(plan: Plan) -> Job:

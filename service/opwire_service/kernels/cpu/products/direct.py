@@ -238,6 +238,7 @@ def output_line(zero: float, geometry: int, group: int, row: int, image: int, fi
 def convolve(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """Units are parts of lines: of all groups, filters, images and positions."""
     memory = np.empty(STAGE_ELEMENTS)
+    stage = address_of(memory)
     for unit in range(begin, end):
         rest, part = divmod(unit, -(-at(geometry, PLACES + 2) // LINE))
         rest, middle = divmod(rest, at(geometry, PLACES + 1))
@@ -246,7 +247,8 @@ def convolve(zero: float, source: int, target: int, states: int, geometry: int, 
         group, row = divmod(rest, at(geometry, ROWS))
         start = part * LINE
         length = min(LINE, at(geometry, PLACES + 2) - start)
-        convolve_line(zero, geometry, group, row, (image, first, middle, start), length, address_of(memory))
+        convolve_line(zero, geometry, group, row, (image, first, middle, start), length, stage)
+    memory[0] = 0.0  # keeps the memory alive until here
 
 
 DIRECT = Kernel(convolve, FLOAT32), Kernel(convolve, HALF)

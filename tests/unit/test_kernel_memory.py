@@ -1,0 +1,49 @@
+"""The memory that kernels take for themselves: it is there for as long as they use it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from opwire_service.kernels import cpu
+
+ROOT = Path(cpu.__file__).parent
+
+
+def owners() -> Iterator[tuple[str, ast.FunctionDef, str]]:
+    """The functions that take the address of an array of theirs: where each is, the function, and the array's name."""
+    for path in sorted(ROOT.rglob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef):
+                for name in sorted(addressed(function) & set(made(function))):
+                    yield f"{path.relative_to(ROOT)}:{function.name}", function, name
+
+
+def addressed(function: ast.FunctionDef) -> set[str]:
+    """The names whose addresses a function takes."""
+    calls = [each for each in ast.walk(function) if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)]
+    taken = [each.args[0] for each in calls if ast.unparse(each.func) == "address_of"]
+    return {each.id for each in taken if isinstance(each, ast.Name)}
+
+
+def made(function: ast.FunctionDef) -> Iterator[str]:
+    """The names of the arrays that a function makes."""
+    for each in ast.walk(function):
+        if isinstance(each, ast.Assign) and ast.unparse(each.value).startswith("np.empty("):
+            yield from (target.id for target in each.targets if isinstance(target, ast.Name))
+
+
+OWNERS = list(owners())
+
+
+def test_there_are_some() -> None:
+    assert len(OWNERS) > 20
+
+
+@pytest.mark.parametrize(("function", "name"), [pytest.param(*rest, id=place) for place, *rest in OWNERS])
+def test_memory_is_used_last_of_all(function: ast.FunctionDef, name: str) -> None:
+    """Numba frees an array behind the last line that names it, whoever has its address."""
+    assert ast.unparse(function.body[-1]).startswith(f"{name}[0] = 0")

@@ -166,6 +166,42 @@ def test_scaled_float64(device):
     assert_right(device, "ELEMENT_WISE_IDENTITY", {"InputTensor": values}, ScaleBias={"Scale": 0.1, "Bias": 1e-3})
 
 
+HALFWAY = 1 + 2.0**-11
+"""Halfway between two FLOAT16."""
+
+TOWARDS_HALFWAY = {
+    "ELU": ("ACTIVATION_ELU", {"Alpha": HALFWAY}, np.float16([-65504, -20]), np.float16([-1, -1])),
+    "negative": ("ACTIVATION_ELU", {"Alpha": -HALFWAY}, np.float16([-65504, -20]), np.float16([1, 1])),
+    "tanh": (
+        "ACTIVATION_SCALED_TANH",
+        {"Alpha": HALFWAY, "Beta": 1},
+        np.float16([-65504, 65504, 20]),
+        np.float16([-1, 1, 1]),
+    ),
+    # 1.5 times the FLOAT32 next to 1.1 has one bit too many.
+    "product": (
+        "ACTIVATION_SCALED_ELU",
+        {"Alpha": 1.5, "Gamma": 1.1},
+        np.float32([-3e38, -1e10, -200, -30]),
+        np.full(4, np.nextafter(np.float32(-1.5) * np.float32(1.1), np.float32(0))),
+    ),
+    "softplus": (
+        "ACTIVATION_PARAMETRIC_SOFTPLUS",
+        {"Alpha": 1.5, "Beta": 1.1},
+        np.float32([2**20, 2**30]),
+        np.float32([2**20, 2**30]) * np.float32(1.5) * np.float32(1.1),
+    ),
+}
+"""Functions near a limit halfway between two floats: operator, attributes, input, and the float on their side of it."""
+
+
+@pytest.mark.parametrize("name", TOWARDS_HALFWAY)
+def test_limits_halfway_between_floats(device, name):
+    operator, attributes, values, right = TOWARDS_HALFWAY[name]
+    arrays = {"InputTensor": values}
+    np.testing.assert_array_equal(answer(device, plan_of(operator, arrays, **attributes), arrays), right)
+
+
 def test_moved_elements_keep_their_bits(device):
     patterns = np.array([0x7F800001, 0xFFC12345, 0x80000000, 0x7FFFFFFF], np.uint32).view(np.float32)
     ones, condition = np.ones(4, np.float32), np.array([1, 7, 255, 2], np.uint8)

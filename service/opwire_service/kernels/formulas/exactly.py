@@ -15,7 +15,7 @@ from ...execution import Stop, Stopped
 from .. import exact
 from . import real
 from .integers import Integers, scaled, truncated
-from .interval import Interval, Undecided
+from .interval import Interval, Mpf, Undecided
 from .resolve import SCALED
 
 FIRST_BITS = 96
@@ -23,6 +23,9 @@ FIRST_BITS = 96
 
 MOST_BITS = 1 << 16
 """That there is no end to it would be a fault of a formula: a result halfway between two floats is a fraction."""
+
+_FINEST = 1100
+"""All floats and the places halfway between them are multiples of 2 to this power below 1."""
 
 AT_ONCE = 64
 """Elements computed between two questions whether to stop."""
@@ -176,10 +179,20 @@ def rounded(value: real.Number, data_type: DataType) -> Element:
         return to.of(value)
     if not isinstance(value, Interval):
         return exact.round_ratio(value.numerator, value.denominator, to)
-    low, high = (exact.round_scaled(-end[1] if end[0] else end[1], end[2], to) for end in value)
-    if low != high or np.signbit(low) != np.signbit(high):
-        raise Undecided
-    return low
+    for inwards in (0, 1):  # where an end is halfway between two floats, the number is on the inner side of it
+        low, high = _rounded(value.low, inwards, to), _rounded(value.high, -inwards, to)
+        if low == high and np.signbit(low) == np.signbit(high):
+            return low
+    raise Undecided
+
+
+def _rounded(end: Mpf, moved: int, to: exact.FloatFormat) -> Element:
+    """An end of an interval as a float, moved before by less than to the next float or place halfway between two."""
+    integer, exponent = -end[1] if end[0] else end[1], end[2]
+    if moved and exponent < _FINEST:
+        finer = max(0, exponent + _FINEST) + 1
+        integer, exponent = (integer << finer) + moved, exponent - finer
+    return exact.round_scaled(integer, exponent, to)
 
 
 def _distinct(arrays: Sequence[Array]) -> tuple[Array, Array]:

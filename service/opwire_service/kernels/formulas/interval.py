@@ -23,7 +23,7 @@ class Undecided(ArithmeticError):
 
 
 class Interval(NamedTuple):
-    """All numbers from ``low`` to ``high``."""
+    """All numbers between ``low`` and ``high``. What it stands for is not rational, so it is neither of them."""
 
     low: Mpf
     high: Mpf
@@ -139,6 +139,14 @@ _RISING: Mapping[str, Any] = {
 
 _FALLING: Mapping[str, Any] = {"acos": libmp.mpf_acos, "erfc": libmp.mpf_erfc}
 
+_LIMITS: Mapping[str, tuple[Mpf, Mpf]] = {
+    "expm1": (libmp.fnone, libmp.finf),
+    "tanh": (libmp.fnone, libmp.fone),
+    "erf": (libmp.fnone, libmp.fone),
+    "erfc": (libmp.fzero, libmp.ftwo),
+}
+"""Rational numbers that functions come near to and do not reach: no number of bits would tell that they do not."""
+
 _OTHERS: Mapping[str, Any] = {
     "sin": libmp.mpf_sin,
     "cos": libmp.mpf_cos,
@@ -158,7 +166,14 @@ def function(name: str, x: Interval, bits: int) -> Interval:
     low, high = (x.low, x.high) if name in _RISING else (x.high, x.low)
     compute = _RISING.get(name) or _FALLING[name]
     first = compute(low, wide, "n")
-    return _widened(first, first if low == high else compute(high, wide, "n"), bits)
+    found = _widened(first, first if low == high else compute(high, wide, "n"), bits)
+    return _within(found, *_LIMITS[name]) if name in _LIMITS else found
+
+
+def _within(found: Interval, least: Mpf, most: Mpf) -> Interval:
+    """The part of an interval between two limits."""
+    low = least if libmp.mpf_lt(found.low, least) else found.low
+    return Interval(low, most if libmp.mpf_gt(found.high, most) else found.high)
 
 
 def _lost(name: str, x: Interval) -> int:

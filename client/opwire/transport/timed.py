@@ -9,16 +9,9 @@ import struct
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from math import inf
 
 Left = Callable[[], float | None]
 """Seconds that are left, None for no limit; raises where there are none."""
-
-_EARLIEST, _EARLY = 0.8, 0.9
-"""Parts of the time that is left at which the system may end a call, and at which it does when the limit is new."""
-
-_EXACT = 0.1
-"""Seconds; a shorter time is told as it is."""
 
 
 class TimedSocket(ABC):
@@ -66,39 +59,26 @@ class TimedByKernel(TimedSocket):
     def __init__(self, connected: socket.socket) -> None:
         super().__init__(connected)
         connected.settimeout(None)
-        self._limits = {socket.SO_SNDTIMEO: inf, socket.SO_RCVTIMEO: inf}
 
     def send(self, data: bytes, left: Left) -> None:
         unsent = memoryview(data)
         while unsent:
-            early = self._limit(socket.SO_SNDTIMEO, left())
+            self._limit(socket.SO_SNDTIMEO, left())
             try:
                 unsent = unsent[self._socket.send(unsent) :]
             except BlockingIOError:
-                if not early:
-                    raise _over() from None
+                raise _over() from None
 
     def receive(self, most: int, left: Left) -> bytes:
-        while True:
-            early = self._limit(socket.SO_RCVTIMEO, left())
-            try:
-                return self._socket.recv(most)
-            except BlockingIOError:
-                if not early:
-                    raise _over() from None
+        self._limit(socket.SO_RCVTIMEO, left())
+        try:
+            return self._socket.recv(most)
+        except BlockingIOError:
+            raise _over() from None
 
-    def _limit(self, option: int, left: float | None) -> bool:
-        """Ends a call before the time is over, or as it is; returns whether before, so that it is to be made again.
-
-        A limit somewhat early does for many calls of equal length: to say it anew costs another system call each time.
-        """
-        seconds = inf if left is None else left
-        limit = self._limits[option]
-        if not _EARLIEST * seconds <= limit <= seconds:
-            limit = self._limits[option] = _EARLY * seconds if seconds > _EXACT else seconds
-            microseconds = 0 if limit == inf else max(int(limit * 1e6), 1)  # 0 is no limit
-            self._socket.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", *divmod(microseconds, 1_000_000)))
-        return limit < seconds
+    def _limit(self, option: int, seconds: float | None) -> None:
+        microseconds = 0 if seconds is None else max(int(seconds * 1e6), 1)  # 0 is no limit
+        self._socket.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", *divmod(microseconds, 1_000_000)))
 
 
 def _over() -> TimeoutError:

@@ -8,12 +8,12 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+import pybase64
 from pydantic_core import to_json
 
 from ..jsontensor import write_numbers
 from ..tensor import Array, BufferTensorDesc
 from ..tensor_names import grouped
-from .base64text import encode
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer
 from .requests import OutputFormat
 
@@ -114,7 +114,7 @@ def _write_tensor(array: Array, layout: BufferTensorDesc | None, encoding: Encod
         return {"data": write_numbers(array)}
     data = _contiguous(array) if layout is None else _laid_out(array, layout)
     if encoding is Encoding.BASE64:
-        return encode(data)
+        return pybase64.b64encode_as_string(data)
     tail.append(data)
     return {"binary_data_size": len(data)}
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import pybase64
+
 from ..check import Validation
 from ..desc import show
 from ..errors import OpwireError, RequestError, from_problem
@@ -14,7 +16,6 @@ from ..level import FeatureLevel
 from ..operator import Violation
 from ..tensor import MAX_ELEMENTS, MAX_RANK, Array, BufferTensorDesc, DataType, TensorFlags
 from ..tensor_names import element, ungrouped
-from .base64text import from_text
 from .framing import Buffer, Parts, parse_json, split_body
 
 T = TypeVar("T")
@@ -187,7 +188,7 @@ def _read_output(name: str, output: Mapping[str, Any], parts: Parts) -> Array:
         view = desc.view(piece)
         return desc.elements(view if view.flags.aligned else desc.view(bytes(piece)))
     if isinstance(output["data"], str):
-        data = from_text(output["data"])
+        data = pybase64.b64decode(output["data"], validate=True)
         _check_size(name, len(data), desc)
         return desc.elements(desc.view(data))
     return desc.elements(read_numbers(output["data"], desc, name))

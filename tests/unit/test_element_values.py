@@ -169,27 +169,33 @@ def test_scaled_float64(device):
 HALFWAY = 1 + 2.0**-11
 """Halfway between two FLOAT16."""
 
-TOWARDS_HALFWAY = {
-    "ELU": ("ACTIVATION_ELU", {"Alpha": HALFWAY}, np.float16([-65504, -20]), np.float16([-1, -1])),
-    "negative": ("ACTIVATION_ELU", {"Alpha": -HALFWAY}, np.float16([-65504, -20]), np.float16([1, 1])),
-    "tanh": (
-        "ACTIVATION_SCALED_TANH",
-        {"Alpha": HALFWAY, "Beta": 1},
-        np.float16([-65504, 65504, 20]),
-        np.float16([-1, 1, 1]),
-    ),
-    # 1.5 times the FLOAT32 next to 1.1 has one bit too many.
+
+def _half(*values: float) -> Array:
+    return np.array(values, np.float16)
+
+
+def _single(*values: float) -> Array:
+    return np.array(values, np.float32)
+
+
+BELOW = np.nextafter(np.float32(-1.5) * np.float32(1.1), np.float32(0))
+"""1.5 times the FLOAT32 next to 1.1 has one bit too many."""
+
+TOWARDS_HALFWAY: dict[str, tuple[str, dict[str, float], Array, Array]] = {
+    "ELU": ("ACTIVATION_ELU", {"Alpha": HALFWAY}, _half(-65504, -20), _half(-1, -1)),
+    "negative": ("ACTIVATION_ELU", {"Alpha": -HALFWAY}, _half(-65504, -20), _half(1, 1)),
+    "tanh": ("ACTIVATION_SCALED_TANH", {"Alpha": HALFWAY, "Beta": 1}, _half(-65504, 65504, 20), _half(-1, 1, 1)),
     "product": (
         "ACTIVATION_SCALED_ELU",
         {"Alpha": 1.5, "Gamma": 1.1},
-        np.float32([-3e38, -1e10, -200, -30]),
-        np.full(4, np.nextafter(np.float32(-1.5) * np.float32(1.1), np.float32(0))),
+        _single(-3e38, -1e10, -200, -30),
+        np.full(4, BELOW),
     ),
     "softplus": (
         "ACTIVATION_PARAMETRIC_SOFTPLUS",
         {"Alpha": 1.5, "Beta": 1.1},
-        np.float32([2**20, 2**30]),
-        np.float32([2**20, 2**30]) * np.float32(1.5) * np.float32(1.1),
+        _single(2**20, 2**30),
+        _single(2**20, 2**30) * np.float32(1.5) * np.float32(1.1),
     ),
 }
 """Functions near a limit halfway between two floats: operator, attributes, input, and the float on their side of it."""

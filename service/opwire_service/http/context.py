@@ -37,7 +37,7 @@ def ended_request(
     microseconds: int,
     progress: Progress | None = None,
 ) -> Ended:
-    """What is told of a request that has ended; see ``Ended``."""
+    """What metrics, traces and the log keep of a request; see ``Ended``."""
     return Ended(
         scope["method"],
         scope["path"],

@@ -29,7 +29,7 @@ _LEVELS: list[Any] = [spelling for level in FeatureLevel for spelling in (level.
 
 
 def service_of(request: Request) -> Service:
-    """The service that a request came to."""
+    """The service that answers a request."""
     service: Service = request.app.state.service
     return service
 

@@ -63,7 +63,7 @@ def problem_response(
 
 
 def defect() -> InternalError:
-    """What a client is told of a defect of the server."""
+    """The error that a client sees where the server has a defect."""
     detail = "the server failed; its log has the reason under this request id"
     return InternalError(ProblemCode.INTERNAL_ERROR, detail)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,7 @@ from ..execution import Arrays, Bound
 from .durations import kind_of_work
 from .placement import UNKNOWN, Cost, Demand, Placement
 from .progress import Ran
-from .running import is_whole, result, run_timed, too_late
+from .running import Watch, is_whole, result, run_timed, too_late
 from .schedule import MAX_WAIT, Action, Evict, Job, NoLane, QueueFull, Schedule, Start
 
 ORACLE = "reference"
@@ -257,13 +256,13 @@ class Dispatcher:
         await self._place(job)
         queued = time.monotonic() - arrived
         charge = self._charge(device, plan)
-        stop = threading.Event()
+        watch = Watch(deadline)
         bound = partial(runner.run, plan, cast(Arrays, inputs), outputs)  # text is there for those alone that decode it
-        work = self._threads.submit(run_timed, bound, lambda: stop.is_set() or time.monotonic() > deadline)
+        work = self._threads.submit(run_timed, bound, watch)
         loop = asyncio.get_running_loop()
         work.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, job, runner, charge, is_whole(done)))
         try:
-            ran = Ran(round(queued * 1e6), await result(work, stop))
+            ran = Ran(round(queued * 1e6), await result(work, watch))
         except asyncio.CancelledError:
             self.cancelled["run"] += 1
             raise

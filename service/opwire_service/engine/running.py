@@ -11,6 +11,39 @@ from opwire.errors import DeadlineExceededError, ProblemCode
 
 from ..execution import Bound, Stop, Stopped
 
+GIVES_WAY_EVERY = 0.02
+"""Seconds of work in another thread between two moments in which it does nothing."""
+
+MOMENT = 5e-5
+"""Seconds, in which a thread that waits for the GIL wakes up and takes it."""
+
+
+class Watch:
+    """Tells work in another thread whether to stop, and lets the event loop have the GIL now and then.
+
+    NumPy gives up the GIL around many of its calls and has it back before a thread that waits for it is awake, whose
+    wait begins anew each time, so that it never comes to demand it: a kernel of small calls would keep the event loop
+    waiting until its end.
+
+    Args:
+        deadline: of the work, on the clock of ``time.monotonic``.
+
+    Attributes:
+        told: set where the work is to stop.
+    """
+
+    def __init__(self, deadline: float) -> None:
+        self.told = threading.Event()
+        self._deadline = deadline
+        self._gives_way = time.monotonic() + GIVES_WAY_EVERY
+
+    def __call__(self) -> bool:
+        now = time.monotonic()
+        if now > self._gives_way:
+            time.sleep(MOMENT)
+            self._gives_way = time.monotonic() + GIVES_WAY_EVERY
+        return self.told.is_set() or now > self._deadline
+
 
 def run_timed(run: Bound, stop: Stop) -> int:
     """Runs what was bound. Returns microseconds.
@@ -31,13 +64,13 @@ def is_whole(work: Future[int]) -> bool:
     return not work.cancelled() and work.exception() is None
 
 
-async def result(work: Future[int], stop: threading.Event) -> int:
+async def result(work: Future[int], watch: Watch) -> int:
     """The outcome of work in another thread; whoever is cancelled meanwhile tells it to stop, and waits for that."""
     ended = asyncio.wrap_future(work)
     try:
         return await asyncio.shield(ended)
     except asyncio.CancelledError:
-        stop.set()
+        watch.told.set()
         # What the request holds is given back when nothing uses it any more.
         await asyncio.gather(ended, return_exceptions=True)
         raise

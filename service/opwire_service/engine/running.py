@@ -21,9 +21,8 @@ MOMENT = 5e-5
 class Watch:
     """Tells work in another thread whether to stop, and lets the event loop have the GIL now and then.
 
-    NumPy gives up the GIL around many of its calls and has it back before a thread that waits for it is awake, whose
-    wait begins anew each time, so that it never comes to demand it: a kernel of small calls would keep the event loop
-    waiting until its end.
+    A kernel of many small calls of NumPy kept the event loop from the GIL until its end: who gives it up for a moment
+    has it back before a thread that waits for it is awake, and that thread's wait begins anew.
 
     Args:
         deadline: of the work, on the clock of ``time.monotonic``.

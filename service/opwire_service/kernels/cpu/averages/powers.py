@@ -24,7 +24,10 @@ from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 
 _PLANE = 1 << 18
-"""Outputs of a plane that are computed at once."""
+"""Outputs of a plane at most, which are computed at once."""
+
+_AT_ONCE = 1 << 13
+"""Outputs of small planes that are computed at once: NumPy's calls are worth it then."""
 
 _WINDOW = 1 << 12
 """Elements of a window at most."""
@@ -40,7 +43,12 @@ class PowersJob(Job):
         self._power = float(plan.attributes.P)
         self._dimensions = dimensions_of(plan.attributes, plan.inputs["InputTensor"].sizes)
         self._sizes = plan.outputs["OutputTensor"].sizes
-        calls = prod(self._sizes[:2]) * prod(each.window for each in self._dimensions)
+        images, channels, *plane = self._sizes
+        self._channels = min(channels, max(1, _AT_ONCE // prod(plane)))
+        self._images = min(images, max(1, _AT_ONCE // (channels * prod(plane))))
+        self._parts = -(-channels // self._channels)
+        self._units = -(-images // self._images) * self._parts
+        calls = self._units * prod(each.window for each in self._dimensions)
         self._visits = POWER_VISITS * plan.work + CALL_VISITS * calls
 
     @property
@@ -53,28 +61,30 @@ class PowersJob(Job):
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
-        planes = self._sizes[:2]
+        at_once = self._images, self._channels
 
         def piece(begin: int, end: int) -> None:
             for unit in range(begin, end):
-                place = tuple(int(i) for i in np.unravel_index(unit, planes))
+                image, channel = (i * size for i, size in zip(divmod(unit, self._parts), at_once, strict=True))
+                place = slice(image, image + self._images), slice(channel, channel + self._channels)
                 with np.errstate(all="ignore"):
                     target[place] = self._norms(source[place], stop)
 
-        pool.run(piece, prod(planes), 1, stop)
+        pool.run(piece, self._units, 1, stop)
 
-    def _norms(self, image: Array, stop: Stop) -> Array:
-        greatest = np.zeros(self._sizes[2:])
-        for outputs, elements in self._taps(image, stop):
+    def _norms(self, planes: Array, stop: Stop) -> Array:
+        sizes = *planes.shape[:2], *self._sizes[2:]
+        greatest = np.zeros(sizes)
+        for outputs, elements in self._taps(planes, stop):
             np.maximum(greatest[outputs], elements, out=greatest[outputs])
-        total = np.zeros(self._sizes[2:])
+        total = np.zeros(sizes)
         divisor = np.where(greatest > 0, greatest, 1.0)
-        for outputs, elements in self._taps(image, stop):
+        for outputs, elements in self._taps(planes, stop):
             total[outputs] += (elements / divisor[outputs]) ** self._power
         norms: Array = np.where(np.isfinite(greatest), total ** (1 / self._power) * greatest, greatest)
         return norms
 
-    def _taps(self, image: Array, stop: Stop) -> Iterator[tuple[Any, Array]]:
+    def _taps(self, planes: Array, stop: Stop) -> Iterator[tuple[Any, Array]]:
         """For each element of a window the outputs that have it, and its magnitudes."""
         axes = [
             list(_slices(dimension, size)) for dimension, size in zip(self._dimensions, self._sizes[2:], strict=True)
@@ -82,10 +92,11 @@ class PowersJob(Job):
         for taps in product(*axes):
             if stop():
                 raise Stopped
-            yield tuple(tap[0] for tap in taps), np.abs(image[tuple(tap[1] for tap in taps)].astype(np.float64))
+            elements = planes[..., *(tap[1] for tap in taps)]
+            yield (..., *(tap[0] for tap in taps)), np.abs(elements.astype(np.float64))
 
     def scratch_bytes(self, threads: int) -> int:
-        return threads * 64 * prod(self._sizes[2:]) + (1 << 18)
+        return threads * 64 * self._images * self._channels * prod(self._sizes[2:]) + (1 << 18)
 
 
 def _slices(dimension: Dimension, outputs: int) -> Iterator[tuple[slice, slice]]:

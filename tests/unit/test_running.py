@@ -1,0 +1,33 @@
+"""Work in another thread: when it stops, and that it gives way to the event loop."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from resource import RUSAGE_THREAD, getrusage
+
+from opwire_service.engine.running import GIVES_WAY_EVERY, Watch
+
+SECONDS = 0.5
+"""That the work takes."""
+
+
+def test_work_gives_way_to_other_threads() -> None:
+    def rests() -> int:
+        """How often the thread slept."""
+        before = getrusage(RUSAGE_THREAD).ru_nvcsw
+        watch = Watch(time.monotonic() + SECONDS)
+        while not watch():
+            pass
+        return getrusage(RUSAGE_THREAD).ru_nvcsw - before
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(rests).result() >= SECONDS / GIVES_WAY_EVERY / 5  # as often as a busy machine lets it
+
+
+def test_who_watches_is_told_to_stop() -> None:
+    watch = Watch(time.monotonic() + 60)
+    assert not watch()
+    watch.told.set()
+    assert watch()
+    assert Watch(time.monotonic() - 1)()

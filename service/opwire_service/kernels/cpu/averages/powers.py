@@ -92,8 +92,8 @@ class PowersJob(Job):
         for taps in product(*axes):
             if stop():
                 raise Stopped
-            elements = planes[..., *(tap[1] for tap in taps)]
-            yield (..., *(tap[0] for tap in taps)), np.abs(elements.astype(np.float64))
+            outputs, elements = ((slice(None), slice(None), *(tap[i] for tap in taps)) for i in range(2))
+            yield outputs, np.abs(planes[elements].astype(np.float64))
 
     def scratch_bytes(self, threads: int) -> int:
         return threads * 64 * self._images * self._channels * prod(self._sizes[2:]) + (1 << 18)

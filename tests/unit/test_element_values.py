@@ -208,6 +208,15 @@ def test_limits_halfway_between_floats(device, name):
     np.testing.assert_array_equal(answer(device, plan_of(operator, arrays, **attributes), arrays), right)
 
 
+@pytest.mark.parametrize("power", [-1, 0, 1])
+def test_logarithms_next_to_powers_of_four(device, power):
+    """The oracle is not asked: it takes the logarithm of what is next to a quarter for that of what is next to 1."""
+    arrays = {"InputTensor": _single(1e-45, -1e-45, 1e-40, 0)}
+    plan = plan_of("ELEMENT_WISE_LOG", arrays, ScaleBias={"Scale": 1.125, "Bias": 4.0**power})
+    right = 1.125 * arrays["InputTensor"].astype(np.float64) if power == 0 else np.full(4, power * np.log(4))
+    np.testing.assert_array_equal(answer(device, plan, arrays), right.astype(np.float32))
+
+
 def test_moved_elements_keep_their_bits(device):
     patterns = np.array([0x7F800001, 0xFFC12345, 0x80000000, 0x7FFFFFFF], np.uint32).view(np.float32)
     ones, condition = np.ones(4, np.float32), np.array([1, 7, 255, 2], np.uint8)

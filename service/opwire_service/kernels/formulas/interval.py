@@ -114,18 +114,27 @@ def _expm1(x: Mpf, bits: int, way: str) -> Mpf:
     return found
 
 
+def _log(x: Mpf, bits: int, way: str) -> Mpf:
+    found: Mpf
+    if _exponent(x) == -1:  # what is next to a quarter mpmath 1.4 takes for next to 1
+        double = libmp.mpf_log(libmp.mpf_shift(x, 1), bits + _GUARD, "n")
+        found = libmp.mpf_sub(double, libmp.mpf_ln2(bits + _GUARD, "n"), bits, way)
+    else:
+        found = libmp.mpf_log(x, bits, way)
+    return found
+
+
 def _log1p(x: Mpf, bits: int, way: str) -> Mpf:
     if _exponent(x) < -bits:
         return x
-    found: Mpf = libmp.mpf_log(libmp.mpf_add(x, libmp.fone), bits, way)  # the sum is exact, and the logarithm right
-    return found
+    return _log(libmp.mpf_add(x, libmp.fone), bits, way)  # the sum is exact, and the logarithm right
 
 
 _RISING: Mapping[str, Any] = {
     "sqrt": libmp.mpf_sqrt,
     "exp": libmp.mpf_exp,
     "expm1": _expm1,
-    "log": libmp.mpf_log,
+    "log": _log,
     "log1p": _log1p,
     "asin": libmp.mpf_asin,
     "atan": libmp.mpf_atan,

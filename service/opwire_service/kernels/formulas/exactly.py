@@ -180,13 +180,13 @@ def rounded(value: real.Number, data_type: DataType) -> Element:
     if not isinstance(value, Interval):
         return exact.round_ratio(value.numerator, value.denominator, to)
     for inwards in (0, 1):  # where an end is halfway between two floats, the number is on the inner side of it
-        low, high = _rounded(value.low, inwards, to), _rounded(value.high, -inwards, to)
+        low, high = _rounded_end(value.low, inwards, to), _rounded_end(value.high, -inwards, to)
         if low == high and np.signbit(low) == np.signbit(high):
             return low
     raise Undecided
 
 
-def _rounded(end: Mpf, moved: int, to: exact.FloatFormat) -> Element:
+def _rounded_end(end: Mpf, moved: int, to: exact.FloatFormat) -> Element:
     """An end of an interval as a float, moved before by less than to the next float or place halfway between two."""
     integer, exponent = -end[1] if end[0] else end[1], end[2]
     if moved and exponent < _FINEST:

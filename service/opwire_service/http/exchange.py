@@ -27,8 +27,9 @@ from ..engine.limits import exceeded
 from ..engine.memory import Hold
 from ..engine.progress import Progress
 from ..settings import Limits
-from .connection import FIRST_WINDOW, Admit, Incoming, incoming
+from .connection import FIRST_WINDOW
 from .context import REQUEST_ID, request_id
+from .cycle import JOINED_BYTES, Admit, Cycle, cycle_of
 
 Fields = Sequence[tuple[bytes, bytes]]
 """Header fields."""
@@ -40,9 +41,6 @@ _ALIGNMENT = 64
 
 _LARGE_PAGES_FROM = 2**22
 """Bytes of an array for which NumPy asks for large pages."""
-
-JOINED_BYTES = 64 * 1024
-"""Up to this size it is cheaper to join the pieces of an answer than to send them one by one."""
 
 _SENT_BYTES = 2**20
 """Of an answer, at a time: the event loop copies them, into chunks or to encrypt them."""
@@ -136,7 +134,7 @@ class Exchange:
         self.unread = size
         if size > limits.body_bytes:
             raise exceeded(ProblemCode.BODY_TOO_LARGE, "bytes in the body", size, limits.body_bytes)
-        request = incoming(self.scope)
+        request = cycle_of(self.scope)
         if request is not None and request.has_arrived(size) and hold.take_arrived(size):
             self.unread = 0
             self.progress.lap("receive")
@@ -156,7 +154,7 @@ class Exchange:
         self.progress.lap("receive")
         return body
 
-    async def _receive(self, size: int, request: Incoming | None, admit: Admit) -> Buffer:
+    async def _receive(self, size: int, request: Cycle | None, admit: Admit) -> Buffer:
         length = self.head_length_of_any_type() or ""
         shift = -int(length[-9:]) % _ALIGNMENT if length.isdecimal() else 0
         # Unlike a bytearray it is not cleared first, and the system gives large pages for it.
@@ -246,7 +244,7 @@ class Exchange:
             async with asyncio.timeout(None if left == float("inf") else max(0.0, left)):
                 yield
         except TimeoutError:
-            request = incoming(self.scope)
+            request = cycle_of(self.scope)
             if request is not None:
                 request.abort()
                 await asyncio.sleep(0)  # until the server has noticed
@@ -257,7 +255,7 @@ class Exchange:
         """Answers with a problem, unless an answer has begun."""
         if self.answered:
             return
-        request = incoming(self.scope)
+        request = cycle_of(self.scope)
         if request is not None and self.unread > FIRST_WINDOW:
             request.refuse(response)
         else:

@@ -69,7 +69,7 @@ class Connection(HttpToolsProtocol):
         self._waits_since = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
-        if self._ignores():
+        if self._receiving is Receiving.NOTHING:
             return
         self._idle_since = None
         self._head_bytes += len(data)
@@ -79,12 +79,13 @@ class Connection(HttpToolsProtocol):
     def _parse_backlog(self) -> None:
         """Parses what has arrived, as long as few requests wait for their turn on this connection."""
         try:
-            while self._backlog and len(self.pipeline) < _PIPELINED and not self._ignores():
-                rest = memoryview(self._backlog)[_PARSED:] if len(self._backlog) > _PARSED else b""
-                piece, self._backlog = self._backlog[:_PARSED], rest
+            while self._backlog and len(self.pipeline) < _PIPELINED and self._receiving is not Receiving.NOTHING:
+                piece, self._backlog = self._backlog, b""
+                if len(piece) > _PARSED:
+                    piece, self._backlog = piece[:_PARSED], memoryview(piece)[_PARSED:]
                 self._parse(bytes(piece))
         except httptools.HttpParserError:
-            if not self._ignores():
+            if self._receiving is not Receiving.NOTHING:
                 unreadable = RequestError(ProblemCode.INVALID_REQUEST, "the request line or a header is not HTTP")
                 self._refuse_head(self._refusal or unreadable)
             return
@@ -93,9 +94,6 @@ class Connection(HttpToolsProtocol):
             self._flow.pause_reading()
         elif self._receiving is Receiving.HEAD and self._head_bytes > HEAD_BYTES:
             self._refuse_head(_too_large("bytes in the head of the request", self._head_bytes, HEAD_BYTES))
-
-    def _ignores(self) -> bool:
-        return self._receiving is Receiving.NOTHING
 
     def _parse(self, data: bytes) -> None:
         """Feeds the parser, which stops behind each head that asks for an upgrade. There is none here: it goes on."""

@@ -51,7 +51,7 @@ class Request:
         self.ended: list[str] = []
         self.cycle = Cycle(
             Connected(),
-            {"type": "http", "method": method},
+            {"type": "http", "method": method, "extensions": {}},
             self.written,
             FlowControl(self.written),
             [(b"date", b"today")],

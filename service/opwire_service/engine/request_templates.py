@@ -70,11 +70,11 @@ class Template(NamedTuple):
 class _Layout(NamedTuple):
     """Bodies whose tensors stand at the same places: what is around these, from where to where, and their templates."""
 
-    around: tuple[tuple[int, int], ...]
+    around: tuple[slice, ...]
     templates: dict[tuple[Hashable, bytes], Template]
 
     def key(self, context: Hashable, body: bytes) -> tuple[Hashable, bytes]:
-        return context, b"".join([body[begin:end] for begin, end in self.around])
+        return context, b"".join(map(body.__getitem__, self.around))
 
 
 class RequestTemplates:
@@ -148,8 +148,8 @@ def _find(body: bytes, head_length: str | None, inputs: Mapping[str, Payload]) -
     return tuple(places)
 
 
-def _around(places: tuple[_Place, ...], size: int) -> tuple[tuple[int, int], ...]:
+def _around(places: tuple[_Place, ...], size: int) -> tuple[slice, ...]:
     """What is around the tensors of a body."""
     ordered = sorted(places, key=lambda place: place.begin)
     begins, ends = [0, *(place.end for place in ordered)], [*(place.begin for place in ordered), size]
-    return tuple(zip(begins, ends, strict=True))
+    return tuple(map(slice, begins, ends))

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import httptools
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from opwire.errors import LimitExceededError, OpwireError, ProblemCode, RequestError
@@ -187,15 +188,22 @@ class Connection(HttpToolsProtocol):
         return None
 
     def on_body(self, body: bytes) -> None:
-        if self._receiving is Receiving.BODY:
-            super().on_body(body)
+        cycle = self.cycle
+        if self._receiving is not Receiving.BODY or cycle.response_complete:
+            return
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         if self._receiving is Receiving.NOTHING or (self.parser.should_upgrade() and self._body_fields()):
             return
         self._receiving = Receiving.HEAD
         self._head_bytes = 0
-        super().on_message_complete()
+        if not self.cycle.response_complete:
+            self.cycle.more_body = False
+            self.cycle.message_event.set()
 
     async def fill(self, cycle: Cycle, memory: memoryview, admit: Admit) -> None:
         """See ``Cycle.fill``."""

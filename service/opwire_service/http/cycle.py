@@ -174,6 +174,7 @@ class Cycle(RequestResponseCycle):
         if self.expected_content_length:
             raise RuntimeError("the body of the answer is shorter than its head says")
         self.response_complete = True
+        self.scope["extensions"].clear()  # else the two would refer to each other, until the next collection
         self.message_event.set()
         if not self.keep_alive:
             self.transport.close()

@@ -189,7 +189,7 @@ class Exchange:
         if head_length is not None:
             fields.append((_HEAD_LENGTH, b"%d" % head_length))
         if size <= JOINED_BYTES:
-            await self._begin(fields)
+            await self._send({"type": "http.response.start", "status": status, "headers": fields})
             await self._send({"type": "http.response.body", "body": b"".join(pieces)})
             return
         async with self._read_in_time():

@@ -138,17 +138,15 @@ class Cycle(RequestResponseCycle):
         self.waiting_for_100_continue = False
         status = message["status"]
         fields = [*self.default_headers, *message.get("headers", ())]
-        lines = [STATUS_LINE[status]]
-        for name, value in fields:
-            if name == b"content-length":
-                self.expected_content_length = int(value)
-                self.chunked_encoding = False
-            elif name == b"connection" and value.lower() == b"close":
-                self.keep_alive = False
-            lines.append(b"%b: %b\r\n" % (name, value))
-        if not self.keep_alive and (b"connection", b"close") not in fields:
+        lines = [STATUS_LINE[status], *[b"%b: %b\r\n" % field for field in fields]]
+        known = dict(fields)
+        if b"connection" in known:
+            self.keep_alive = self.keep_alive and known[b"connection"].lower() != b"close"
+        elif not self.keep_alive:
             lines.append(b"connection: close\r\n")
-        if self.chunked_encoding is None and self.scope["method"] != "HEAD" and status not in (204, 304):
+        if b"content-length" in known:
+            self.expected_content_length = int(known[b"content-length"])
+        elif self.scope["method"] != "HEAD" and status not in (204, 304):
             self.chunked_encoding = True
             lines.append(b"transfer-encoding: chunked\r\n")
         self._head = b"".join(lines)

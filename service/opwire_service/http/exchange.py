@@ -85,7 +85,7 @@ class Exchange:
     @property
     def wants_binary(self) -> bool:
         """Whether the client asks for tensors in a tail."""
-        return BINARY in self.header(b"accept")
+        return _BINARY in self._headers.get(b"accept", b"")
 
     def head_length(self) -> str | None:
         """The length of the JSON head where the body has a tail; None where all of it is JSON.
@@ -94,6 +94,9 @@ class Exchange:
             UnsupportedMediaError: the body is of another type.
             RequestError: type and header do not fit.
         """
+        given = self._headers
+        if given.get(b"content-type") == _JSON and _HEAD_LENGTH not in given and b"content-encoding" not in given:
+            return None  # almost always
         encoding = self.header(b"content-encoding", "identity")
         if encoding != "identity":
             raise _unsupported(f"content encoding {encoding[:60]!r} given; bodies are taken as they are")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
@@ -19,11 +19,11 @@ from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode
 SMALL = 16 * 2**20
 """Bytes up to which a request is small, if there is memory for sixteen of them."""
 
-BODIES_SHARE = 8
+BODIES_SHARE = 64
 """The part of the limit for large bodies behind the first of them, and for small ones to begin with: more at a time
 would only fight for the processor and its caches."""
 
-SLOW_SECONDS = 1.0
+SLOW_SECONDS = 0.2
 """How long others wait for a small body to arrive, or for each ``SMALL`` bytes of a large one."""
 
 _RETRY_AFTER = 1.0
@@ -36,7 +36,7 @@ class _Waiter:
     granted: asyncio.Future[None]
 
     def __lt__(self, other: _Waiter) -> bool:
-        return self.hold.number < other.hold.number
+        return self.hold < other.hold
 
 
 @dataclass(slots=True, eq=False)
@@ -45,14 +45,14 @@ class _Line:
 
     Attributes:
         served: those who had memory from this line, and are not waiting for more: they will give theirs back.
-        bodies: those whose bodies had memory from this line.
+        bodies: those whose bodies had memory from this line, in the order of their coming.
         bytes: that it gave them.
     """
 
     ceiling: int
     waiting: list[_Waiter] = field(default_factory=list)
     served: set[Hold] = field(default_factory=set)
-    bodies: set[Hold] = field(default_factory=set)
+    bodies: list[Hold] = field(default_factory=list)
     bytes: int = 0
 
 
@@ -164,7 +164,7 @@ class Memory:
     def _uncount(self, hold: Hold) -> None:
         """Takes a body out of those that share a part of the memory."""
         if hold.line is not None:
-            hold.line.bodies.discard(hold)
+            del hold.line.bodies[bisect_left(hold.line.bodies, hold)]
             hold.line.bytes -= hold.body
             hold.line, hold.body = None, 0
 
@@ -191,7 +191,7 @@ class Memory:
             return True
         # The rest of a small body is soon there.
         is_begun = hold.line is self._small_bodies
-        return is_begun or all(hold.number <= other.number for other in line.bodies)
+        return is_begun or not line.bodies or hold.number <= line.bodies[0].number
 
     def _grant(self, line: _Line, hold: Hold, size: int) -> None:
         self.held += size
@@ -202,8 +202,8 @@ class Memory:
         if line in self._of_bodies:
             if hold.line is None:
                 hold.line, hold.since = line, time.monotonic()
+                insort(line.bodies, hold)
             hold.body += size
-            line.bodies.add(hold)
             line.bytes += size
 
     def _take_now(self, line: _Line, hold: Hold, size: int) -> bool:
@@ -268,6 +268,9 @@ class Hold:
         self.was_granted = False
         self.has_unread: Callable[[], bool] = _nothing_unread
         self.bytes = 0
+
+    def __lt__(self, other: Hold) -> bool:
+        return self.number < other.number
 
     async def take_body(self, size: int, whole: int, deadline: float) -> None:
         """Holds bytes of a body that are about to be read, as soon as there is room for them.

@@ -12,6 +12,11 @@ from collections.abc import Callable
 LEAST = 64 << 20
 """Bytes that requests have taken since memory was last given back, before it is worth looking again."""
 
+CROWD = 10_000
+"""Objects that may be made, and not be freed, between two passes of the garbage collector. What a request leaves is freed
+without it; but thousands of connections at a time are so many objects that usual passes would take a part of the time.
+"""
+
 CALM = 16 << 20
 """Bytes that requests take at most between two looks when memory is given back: a busy server would take it again."""
 
@@ -23,6 +28,7 @@ def keep_what_is_there() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(CROWD)
     gc.enable()
 
 

@@ -104,10 +104,8 @@ def write_outcome(outcome: Outcome, request_id: str) -> Answer:
         else:
             head += (separator, output.frame.head, b'"data":', *output.data, output.frame.end)
         separator = b","
-    head.append(
-        b'},"feature_level":"%b","device":%b,"timing":%b,"request_id":%b}'
-        % (_LEVELS[outcome.level], to_json(outcome.device), to_json(outcome.timing), to_json(request_id))
-    )
+    said = {"device": outcome.device, "timing": outcome.timing, "request_id": request_id}
+    head.append(b'},"feature_level":"%b",%b' % (_LEVELS[outcome.level], to_json(said)[1:]))
     return Answer(head, tail)
 
 

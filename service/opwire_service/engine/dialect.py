@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from opwire.errors import OpwireError
@@ -19,15 +19,22 @@ R = TypeVar("R")
 
 
 class Completed(NamedTuple):
-    """An operator that has run: its plan, the bytes of each output, and the device that ran it."""
+    """An operator that has run: as requested, its plan, the bytes of each output, and the device that ran it."""
 
+    execute: ExecuteRequest
     prepared: Prepared
     buffers: Mapping[str, Array]
     device: str
 
 
 class Dialect(ABC, Generic[R]):
-    """How one protocol writes a request for an operator, and the answer to it."""
+    """How one protocol writes a request for an operator, and the answer to it.
+
+    Attributes:
+        context: what a request is read by besides its body; None where that cannot be told.
+    """
+
+    context: Hashable = None
 
     @abstractmethod
     def parse(self, body: RequestBody) -> R:

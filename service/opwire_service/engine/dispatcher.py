@@ -184,15 +184,17 @@ class Dispatcher:
 
     def devices_for(self, plan: Plan) -> list[str]:
         """The devices that run all operators of a plan."""
-        names = {plan.operator.name, *(each.operator.name for each in operator_plans(plan))}
-        return [name for name, device in self.devices.items() if all(map(device.executes, names))]
+        return [name for name, device in self.devices.items() if _executes(device, plan)]
 
     def runs(self, plan: Plan, device: str) -> bool:
         """Whether a device runs a plan, or ``auto`` finds one that does."""
+        named = self.devices.get(device)
+        if named is not None:
+            return _executes(named, plan)
         able = self.devices_for(plan)
         if device == CLUSTER:
             return not self._joined or not self._joined.keys().isdisjoint(able)
-        return not set(able).isdisjoint(candidates(self.devices)) if device == AUTO else device in able
+        return device == AUTO and not set(able).isdisjoint(candidates(self.devices))
 
     def _admit(self, plan: Plan, order: list[str], held: ExitStack) -> str:
         """The first device with room for a plan; if none has, the last one refuses it."""
@@ -221,6 +223,11 @@ class Dispatcher:
         finally:
             if time.thread_time() - began > INLINE_SECONDS:
                 self._slow.add(plan)
+
+    def run_bound(self, run: Bound, deadline: float) -> Ran:
+        """Runs what was bound to a plan that ran inline before; arguments and errors are those of ``run_inline``."""
+        self._refuse_if_closing()
+        return Ran(0, run_timed(run, lambda: time.monotonic() > deadline))
 
     async def run(
         self,
@@ -359,6 +366,13 @@ class Dispatcher:
         self._threads.shutdown()
         for device in self.devices.values():
             device.close()
+
+
+def _executes(device: Device, plan: Plan) -> bool:
+    """Whether a device runs all operators of a plan, the graph itself among them."""
+    return device.executes(plan.operator.name) and all(
+        device.executes(each.operator.name) for each in operator_plans(plan)
+    )
 
 
 def candidates(names: Iterable[str]) -> list[str]:

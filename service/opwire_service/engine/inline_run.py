@@ -19,11 +19,15 @@ class InlineRun:
     """A plan bound to arrays of its own, to which and from which each run copies: so few bytes cost next to nothing.
 
     Attributes:
-        run: runs the plan on what ``fill`` has put there.
+        device: the name of the one that runs it.
+        run: runs the plan on what ``fill`` or ``fill_bytes`` has put there.
     """
 
     def __init__(self, device: Device, plan: Plan) -> None:
-        self._inputs = {name: desc.allocate()[1] for name, desc in plan.inputs.items()}
+        self.device = device.name
+        given = {name: desc.allocate() for name, desc in plan.inputs.items()}
+        self._given = {name: buffer.data for name, (buffer, _) in given.items()}
+        self._inputs = {name: view for name, (_, view) in given.items()}
         allocated = {name: desc.allocate() for name, desc in plan.outputs.items()}
         self._buffers = {name: buffer for name, (buffer, _) in allocated.items()}
         self.run = device.bind(plan, self._inputs, {name: view for name, (_, view) in allocated.items()})
@@ -38,6 +42,11 @@ class InlineRun:
         """Takes the inputs of a run."""
         for name, array in inputs.items():
             self._inputs[name][...] = array
+
+    def fill_bytes(self, inputs: Mapping[str, memoryview]) -> None:
+        """Takes the inputs of a run as their bytes, ``data_size_in_bytes`` of each."""
+        for name, data in inputs.items():
+            self._given[name][:] = data
 
     def outputs(self) -> Mapping[str, Array]:
         """The bytes of the outputs of the last run."""

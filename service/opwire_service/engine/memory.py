@@ -156,8 +156,9 @@ class Memory:
         hold.bytes -= size
         if not hold.bytes:
             self._arrived.discard(hold)
-            self._leave(hold)
-            self._uncount(hold)
+            if hold.was_granted:
+                self._leave(hold)
+                self._uncount(hold)
         self._admit_waiting()
 
     def _uncount(self, hold: Hold) -> None:
@@ -196,6 +197,7 @@ class Memory:
         self.held += size
         self.taken += size
         hold.bytes += size
+        hold.was_granted = True
         line.served.add(hold)
         if line in self._of_bodies:
             if hold.line is None:
@@ -250,11 +252,12 @@ class Hold:
         line: from which its body had memory, if it had to ask.
         body: bytes that it had from there.
         since: when it had the first of them.
+        was_granted: whether it had some from a line.
         has_unread: tells whether bytes of its body are here and wait for the server, not for the client.
         bytes: that it holds.
     """
 
-    __slots__ = ("_memory", "body", "bytes", "has_unread", "line", "number", "since")
+    __slots__ = ("_memory", "body", "bytes", "has_unread", "line", "number", "since", "was_granted")
 
     def __init__(self, memory: Memory, number: int) -> None:
         self._memory = memory
@@ -262,6 +265,7 @@ class Hold:
         self.line: _Line | None = None
         self.body = 0
         self.since = 0.0
+        self.was_granted = False
         self.has_unread: Callable[[], bool] = _nothing_unread
         self.bytes = 0
 

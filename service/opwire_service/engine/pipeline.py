@@ -11,17 +11,13 @@ from traceback import clear_frames
 from typing import Any, TypeVar
 
 from opwire.check import Plan, read_level, validate
-from opwire.desc import pointer_to, show
 from opwire.errors import (
     InternalError,
-    NotExecutableError,
     OpwireError,
     ProblemCode,
-    RequestError,
     UnavailableError,
 )
 from opwire.graph import GRAPH, operator_plans
-from opwire.operator import Code, Violation
 from opwire.wire import (
     Answer,
     Buffer,
@@ -33,13 +29,12 @@ from opwire.wire import (
     read_inputs,
 )
 
-from ..devices import AUTO, CLUSTER
 from ..devices.base import DeviceLost, Inputs
 from ..settings import Limits
 from ..telemetry.metrics import Metrics
 from .batches import Guard
 from .dialect import Completed, Dialect
-from .dispatcher import Dispatcher
+from .dispatcher import INLINE_SECONDS, Dispatcher
 from .graph_registry import GraphRegistry
 from .inline_run import InlineRun
 from .limits import Allowance, refuse_large_block, refuse_large_json, refuse_large_plan, refuse_many_numbers
@@ -47,6 +42,8 @@ from .memory import SMALL, Hold, Memory
 from .plan_cache import PlanCache, Prepared
 from .progress import Progress
 from .registered_graph import RegisteredGraph
+from .request_templates import RequestTemplates, Template
+from .targets import asked_device, refuse_not_executable
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -68,6 +65,7 @@ class Engine:
     Attributes:
         memory: that all requests hold together.
         plans: of the operator descs seen last.
+        templates: of the small requests seen last.
         graphs: that are registered.
         default_device: of requests that name none.
     """
@@ -85,6 +83,7 @@ class Engine:
         self.limits = limits
         self.memory = Memory(limits.memory_bytes, limits.queued, limits.max_wait_ms / 1000)
         self.plans = PlanCache(cached_plans, partial(refuse_large_plan, limits))
+        self.templates = RequestTemplates()
         self.graphs = graphs or GraphRegistry(None, limits)
         # JSON is parsed by one thread: it holds the interpreter, so that several would keep all others from running.
         self._parser = ThreadPoolExecutor(1, "opwire-parser")
@@ -114,9 +113,14 @@ class Engine:
         Raises:
             OpwireError: whatever is wrong with the request, or with the time or the room for it.
         """
+        template = self.templates.find(dialect.context, body, head_length)
+        if template is not None and (done := self._run_again(template, bytes(body), progress)) is not None:
+            return await self._answer(dialect, template.request, done, 0, progress)
         request = await self.read(dialect.parse, body, head_length, progress, hold)
         request = await dialect.fetch(request, progress, hold)
-        return await self._answer(dialect, request, progress, hold, guard)
+        done, writing = await self._execute(dialect, request, progress, hold, guard)
+        self.templates.keep(dialect.context, body, head_length, request, done)
+        return await self._answer(dialect, request, done, writing, progress)
 
     async def answer_part(
         self, dialect: Dialect[R], request: R, progress: Progress, hold: Hold, guard: Guard, room: Allowance
@@ -127,7 +131,8 @@ class Engine:
             room: for the outputs of the batch.
         """
         try:
-            return await self._answer(dialect, request, progress, hold, guard, room)
+            done, writing = await self._execute(dialect, request, progress, hold, guard, room)
+            return await self._answer(dialect, request, done, writing, progress)
         except OpwireError as error:
             return error
         except Exception:  # a defect; it must not take the other requests of the batch with it
@@ -199,7 +204,7 @@ class Engine:
         longest = self.limits.timeout_ms
         return started + min(longest, longest if timeout_ms is None else timeout_ms) / 1000
 
-    async def _answer(
+    async def _execute(
         self,
         dialect: Dialect[R],
         request: R,
@@ -207,15 +212,14 @@ class Engine:
         hold: Hold,
         guard: Guard,
         room: Allowance | None = None,
-    ) -> Answer:
+    ) -> tuple[Completed, int]:
+        """Runs the operator of a request. Returns the memory too that writing the answer takes."""
         try:
             execute = dialect.operator(request, self.plans)
-            progress.operator = GRAPH.name if execute.is_graph else execute.operator
-            progress.deadline = self.deadline(progress.started, execute.timeout_ms)
-            device = self._device(execute)
+            device = self._begin(execute, progress)
             prepared = await self.plan(execute)
             if device not in prepared.inline:
-                self._refuse_not_executable(prepared.plan, device)
+                refuse_not_executable(self.dispatcher, prepared.plan, device)
             writing, numbers = dialect.answer_bytes(request, prepared)
             refuse_many_numbers(self.limits, numbers)
             if room is not None:
@@ -227,14 +231,25 @@ class Engine:
                 dialect.relocate(error, request)
             _let_go(error)
             raise
+        return done, writing
+
+    def _begin(self, execute: ExecuteRequest, progress: Progress) -> str:
+        """Enters what is known of a request; the device that it asks for."""
+        progress.operator = GRAPH.name if execute.is_graph else execute.operator
+        progress.deadline = self.deadline(progress.started, execute.timeout_ms)
+        return asked_device(self.dispatcher, execute)
+
+    async def _answer(
+        self, dialect: Dialect[R], request: R, done: Completed, writing: int, progress: Progress
+    ) -> Answer:
+        """Writes the answer to what has run, a large one in another thread."""
         progress.device = done.device
         await dialect.store(request, done)
-        write = dialect.write
         if writing > INLINE_BYTES:
-            answer = await self.code(writing, write, request, done, progress)
+            answer = await self.code(writing, dialect.write, request, done, progress)
         else:
-            answer = write(request, done, progress)
-        self.metrics.executed(prepared.plan.operator.name, progress.timing)
+            answer = dialect.write(request, done, progress)
+        self.metrics.executed(done.prepared.plan.operator.name, progress.timing)
         return answer
 
     async def plan(self, request: ExecuteRequest) -> Prepared:
@@ -263,11 +278,9 @@ class Engine:
     ) -> Completed:
         plan, deadline = prepared.plan, progress.deadline
         inline = prepared.inline.get(device)
-        if inline is not None and not self.dispatcher.is_slow(plan):
+        if inline is not None:
             inline.fill(read_inputs(plan, request))
-            progress.lap("decode")
-            progress.ran(self.dispatcher.run_inline(plan, inline.run, deadline))
-            return Completed(prepared, inline.outputs(), self.dispatcher.inline_device(device).name)
+            return self._run_bound(request, prepared, inline, device, progress)
         is_small = prepared.input_bytes + prepared.between_bytes <= INLINE_BYTES
         is_inline = is_small and self.dispatcher.fits_inline(plan, device)
         scratch = 0 if is_inline else await self._scratch_bytes(plan, device)
@@ -281,10 +294,34 @@ class Engine:
             progress.lap("decode")
             runner = self.dispatcher.inline_device(device)
             progress.ran(self.dispatcher.run_inline(plan, partial(runner.run, plan, inputs, outputs), deadline))
-            if prepared.is_repeated and InlineRun.pays(plan):
+            if prepared.is_repeated and InlineRun.pays(plan) and not self.dispatcher.is_slow(plan):
                 prepared.inline[device] = InlineRun(runner, plan)
-            return Completed(prepared, buffers, runner.name)
+            return Completed(request, prepared, buffers, runner.name)
         return await self._run_somewhere(request, prepared, device, progress, guard, is_part=is_part)
+
+    def _run_again(self, template: Template, body: bytes, progress: Progress) -> Completed | None:
+        """Runs a request that came before but for its tensors; None if these are not right, or have no arrays."""
+        execute, prepared = template.execute, template.prepared
+        device = self._begin(execute, progress)
+        inline, tensors = prepared.inline.get(device), template.tensors(body)
+        if inline is None or tensors is None:
+            return None
+        self.plans.hits += 1
+        progress.lap("parse")
+        progress.lap("check")
+        inline.fill_bytes(tensors)
+        return self._run_bound(execute, prepared, inline, device, progress)
+
+    def _run_bound(
+        self, request: ExecuteRequest, prepared: Prepared, inline: InlineRun, device: str, progress: Progress
+    ) -> Completed:
+        """Runs a plan on arrays that hold its inputs."""
+        progress.lap("decode")
+        ran = self.dispatcher.run_bound(inline.run, progress.deadline)
+        if ran.run > INLINE_SECONDS * 1e6:  # perhaps it only waited; the next run will tell
+            del prepared.inline[device]
+        progress.ran(ran)
+        return Completed(request, prepared, inline.outputs(), inline.device)
 
     async def _run_somewhere(
         self,
@@ -314,7 +351,7 @@ class Engine:
                     progress.lap("queue")
                     lost.append(chosen)
                 else:
-                    return Completed(prepared, buffers, chosen)
+                    return Completed(request, prepared, buffers, chosen)
             log.info("%s went away with a plan for %s", chosen, plan.operator.name)
             if len(lost) > RERUNS:
                 message = f"the devices that it ran on went away: {', '.join(lost)}"
@@ -335,28 +372,6 @@ class Engine:
         if are_views(plan, request):
             return read_inputs(plan, request)
         return await self.code(prepared.input_bytes, read_inputs, plan, request)
-
-    def _device(self, request: ExecuteRequest) -> str:
-        given = request.device
-        if given is None or given == AUTO:
-            return self.default_device
-        if given in self.dispatcher.devices or (given == CLUSTER and self.dispatcher.has_cluster):
-            return given
-        known = [AUTO, *([CLUSTER] if self.dispatcher.has_cluster else ()), *self.dispatcher.devices]
-        message = f"{show(given)} given; this server has {', '.join(known)}"
-        at = Violation(Code.UNKNOWN_VALUE, pointer_to(request.pointer, "device"), message, known)
-        raise RequestError(ProblemCode.INVALID_REQUEST, message, violations=[at])
-
-    def _refuse_not_executable(self, plan: Plan, device: str) -> None:
-        if self.dispatcher.runs(plan, device):
-            return
-        able, operator = self.dispatcher.devices_for(plan), plan.operator.name
-        if able:
-            detail = f"the desc is valid, but {device} does not run {operator}; {', '.join(able)} would"
-        else:
-            known = ", ".join(self.dispatcher.devices)
-            detail = f"the desc is valid, but none of this server's devices runs {operator}: {known}"
-        raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=operator, devices=able)
 
 
 _FEW_STEPS = 32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -112,8 +112,8 @@ class Application:
             scope = {**scope, "path": _below(self._settings.root_path, scope["path"])}
         await self._respond(scope, receive, send)
 
-    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers an HTTP request."""
+    def respond(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Answers an HTTP request, when it is awaited."""
         service = self.service
         assert service is not None  # no request comes before the server has started
         route = self._data_route(scope["path"], scope["method"])
@@ -122,9 +122,8 @@ class Application:
         elif service.draining and route is not None and route.method in ("POST", "PUT"):
             route = route._replace(handler=_stopping(service))
         if route is None:
-            await self.framework(self._scope_of_framework(scope), receive, send)
-        else:
-            await data_routes.answer(route, service.engine, scope, receive, send, self._record)
+            return self.framework(self._scope_of_framework(scope), receive, send)
+        return data_routes.answer(route, service.engine, scope, receive, send, self._record)
 
     def _data_route(self, path: str, method: str) -> data_routes.Route | None:
         route = data_routes.ROUTES.get(path) or graphs.find(path, method)

@@ -8,38 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from itertools import chain
 from typing import Any, cast
+from urllib.parse import unquote
 
 import httptools
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.types import Scope
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from opwire.errors import LimitExceededError, OpwireError, ProblemCode, RequestError
 
 from .context import request_id
+from .cycle import EXTENSION, Admit, Cycle
 from .errors import problem_response
 from .receiving import Filling, Flow, Receiving
-from .writing import AnswerWriter
 
 MOST_HEADERS = 100
 HEAD_BYTES = 32 * 1024
 """Bounds of the head of a request: its header fields, and its bytes with the request line."""
 
-EXTENSION = "opwire.incoming"
-"""The ASGI extension under which a request has its ``Incoming``."""
-
 _BODY_FIELDS = frozenset({b"content-length", b"transfer-encoding"})
 
 FIRST_WINDOW = 2**21
 """Bytes of a body that are read at first; then as many again as have arrived. So large is a large page of memory."""
-
-Admit = Callable[[int], Awaitable[None]]
-"""Is told how many further bytes of a body are about to be read; returns when they may be."""
 
 _PIPELINED = 8
 """Requests on one connection that may wait for their turn; what follows them is not parsed yet."""
@@ -53,60 +47,14 @@ _FIRST_LOOK, _LONGEST_LINGER = 0.1, 2.0
 """Seconds for which a refusal may be on its way to a client that still sends: until the first look, and at most."""
 
 
-def incoming(scope: Scope) -> Incoming | None:
-    """What a request has of its connection; None on another server than this."""
-    found: Incoming | None = scope.get("extensions", {}).get(EXTENSION)
-    return found
-
-
-class Incoming:
-    """A request on its connection."""
-
-    def __init__(self, connection: Connection, cycle: RequestResponseCycle) -> None:
-        self._connection = connection
-        self._cycle = cycle
-
-    def has_arrived(self, size: int) -> bool:
-        """Whether all of a body of this size is here."""
-        return len(self._cycle.body) == size and not self._cycle.waiting_for_100_continue
-
-    def whole_body(self) -> bytes:
-        """What is here of the body."""
-        body, self._cycle.body = bytes(self._cycle.body), bytearray()
-        return body
-
-    async def fill(self, memory: memoryview, admit: Admit) -> None:
-        """Receives the body.
-
-        Args:
-            memory: as long as the body.
-            admit: is asked before more of it is read than ``FIRST_WINDOW``.
-
-        Raises:
-            ClientDisconnect: the client is gone.
-        """
-        await self._connection.fill(self._cycle, memory, admit)
-
-    def has_unread(self) -> bool:
-        """Whether bytes of the body are here and wait for this server to read them."""
-        return has_unread(self._connection.transport)
-
-    def refuse(self, response: Response) -> None:
-        """Answers without reading the body, and closes the connection once the client knows."""
-        self._cycle.response_started = self._cycle.response_complete = True
-        self._connection.refuse(response)
-
-    def abort(self) -> None:
-        """Closes the connection at once."""
-        self._connection.transport.abort()
-
-
 class Connection(HttpToolsProtocol):
     """A connection, which is in one state of ``Receiving`` at a time."""
 
     _receiving = Receiving.HEAD
     _waits_since: float | None = None
     """When the client began to owe bytes of a head, or of a body that nobody reads."""
+    _idle_since: float | None = None
+    """When the last answer was complete, if nothing has come since then."""
     _blocked_since: float | None = None
     """When the client stopped reading what is sent to it."""
     _head_bytes = 0
@@ -118,14 +66,13 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
         self.flow = self._flow = Flow(transport)
-        self._writer = AnswerWriter(transport)
         self._backlog: bytes | memoryview = b""
         self._waits_since = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
-        if self._ignores():
+        if self._receiving is Receiving.NOTHING:
             return
-        self._unset_keepalive_if_required()
+        self._idle_since = None
         self._head_bytes += len(data)
         self._backlog = bytes(self._backlog) + data if self._backlog else data
         self._parse_backlog()
@@ -133,12 +80,13 @@ class Connection(HttpToolsProtocol):
     def _parse_backlog(self) -> None:
         """Parses what has arrived, as long as few requests wait for their turn on this connection."""
         try:
-            while self._backlog and len(self.pipeline) < _PIPELINED and not self._ignores():
-                rest = memoryview(self._backlog)[_PARSED:] if len(self._backlog) > _PARSED else b""
-                piece, self._backlog = self._backlog[:_PARSED], rest
+            while self._backlog and len(self.pipeline) < _PIPELINED and self._receiving is not Receiving.NOTHING:
+                piece, self._backlog = self._backlog, b""
+                if len(piece) > _PARSED:
+                    piece, self._backlog = piece[:_PARSED], memoryview(piece)[_PARSED:]
                 self._parse(bytes(piece))
         except httptools.HttpParserError:
-            if not self._ignores():
+            if self._receiving is not Receiving.NOTHING:
                 unreadable = RequestError(ProblemCode.INVALID_REQUEST, "the request line or a header is not HTTP")
                 self._refuse_head(self._refusal or unreadable)
             return
@@ -147,9 +95,6 @@ class Connection(HttpToolsProtocol):
             self._flow.pause_reading()
         elif self._receiving is Receiving.HEAD and self._head_bytes > HEAD_BYTES:
             self._refuse_head(_too_large("bytes in the head of the request", self._head_bytes, HEAD_BYTES))
-
-    def _ignores(self) -> bool:
-        return self._receiving is Receiving.NOTHING
 
     def _parse(self, data: bytes) -> None:
         """Feeds the parser, which stops behind each head that asks for an upgrade. There is none here: it goes on."""
@@ -173,11 +118,15 @@ class Connection(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         if not self._repeats_head:
-            super().on_url(url)
+            self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._repeats_head:
-            super().on_header(name, value)
+        if self._repeats_head:
+            return
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_message_begin(self) -> None:
         if self._repeats_head:
@@ -192,22 +141,45 @@ class Connection(HttpToolsProtocol):
         self._waits_since = None
         self._head_bytes = 0
         self._receiving = Receiving.BODY
-        self._refusal = self._judge_head()
+        version = self.parser.get_http_version()
+        self._refusal = self._judge_head(version)
         if self._refusal is not None:
             raise self._refusal
-        super().on_headers_complete()
-        self.cycle.transport = cast(asyncio.Transport, self._writer)
-        extensions = cast(dict[str, Any], self.scope.setdefault("extensions", {}))
-        extensions[EXTENSION] = Incoming(self, self.cycle)
+        self._complete_scope(version)
+        before, app = cast(Cycle | None, self.cycle), cast(Any, self.app)
+        self.cycle = cycle = Cycle(
+            self,
+            self.scope,
+            self.transport,
+            self.flow,
+            self.server_state.default_headers,
+            self.on_response_complete,
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+            expects_continue=self.expect_100_continue,
+        )
+        self.scope["extensions"] = cast(Any, {EXTENSION: cycle})
+        if before is None or before.response_complete:
+            self._start_asgi_task(cycle, app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, app))
 
-    def _judge_head(self) -> OpwireError | None:
+    def _complete_scope(self, version: str) -> None:
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        self.scope["method"] = self.parser.get_method().decode("ascii")
+        self.scope["http_version"] = version
+        self.scope["path"] = unquote(path) if "%" in path else path
+        self.scope["raw_path"] = url.path
+        self.scope["query_string"] = url.query or b""
+
+    def _judge_head(self, version: str) -> OpwireError | None:
         """What is wrong with a head."""
         if len(self.headers) > MOST_HEADERS:
             return _too_large("header fields", len(self.headers), MOST_HEADERS)
         size = len(self.url) + sum(map(len, chain.from_iterable(self.headers))) + 4 * len(self.headers)
         if size > HEAD_BYTES:
             return _too_large("bytes in the head of the request", size, HEAD_BYTES)
-        version = self.parser.get_http_version()
         if version not in ("1.0", "1.1"):
             return RequestError(ProblemCode.INVALID_REQUEST, f"HTTP/{version} given; allowed: HTTP/1.0, HTTP/1.1")
         hosts = [name for name, _ in self.headers].count(b"host")
@@ -216,18 +188,25 @@ class Connection(HttpToolsProtocol):
         return None
 
     def on_body(self, body: bytes) -> None:
-        if self._receiving is Receiving.BODY:
-            super().on_body(body)
+        cycle = self.cycle
+        if self._receiving is not Receiving.BODY or cycle.response_complete:
+            return
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         if self._receiving is Receiving.NOTHING or (self.parser.should_upgrade() and self._body_fields()):
             return
         self._receiving = Receiving.HEAD
         self._head_bytes = 0
-        super().on_message_complete()
+        if not self.cycle.response_complete:
+            self.cycle.more_body = False
+            self.cycle.message_event.set()
 
-    async def fill(self, cycle: RequestResponseCycle, memory: memoryview, admit: Admit) -> None:
-        """See ``Incoming.fill``."""
+    async def fill(self, cycle: Cycle, memory: memoryview, admit: Admit) -> None:
+        """See ``Cycle.fill``."""
         if cycle.disconnected:
             raise ClientDisconnect
         if cycle.waiting_for_100_continue:
@@ -240,7 +219,7 @@ class Connection(HttpToolsProtocol):
             return
         await self._fill_rest(cycle, memory, len(arrived), admit)
 
-    async def _fill_rest(self, cycle: RequestResponseCycle, memory: memoryview, arrived: int, admit: Admit) -> None:
+    async def _fill_rest(self, cycle: Cycle, memory: memoryview, arrived: int, admit: Admit) -> None:
         filling = self._filling = Filling(self, memory, arrived)
         self._receiving = Receiving.MEMORY
         self._hand_over(filling)
@@ -272,11 +251,17 @@ class Connection(HttpToolsProtocol):
         self.flow.resume_reading()
 
     def on_response_complete(self) -> None:
-        self._writer.flush()
+        self.server_state.total_requests += 1
         if self.cycle.more_body and self._receiving is not Receiving.NOTHING:
             self._waits_since = self.loop.time()
-        super().on_response_complete()
-        if self._backlog and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._idle_since = self.loop.time()
+        if self._backlog:
             self._flow.has_backlog = False
             self._flow.resume_reading()
             self._parse_backlog()
@@ -290,7 +275,7 @@ class Connection(HttpToolsProtocol):
         self._blocked_since = None
 
     def close_if_slow(self, head_seconds: float, body_seconds: float) -> None:
-        """Closes the connection if the client is slow.
+        """Closes the connection if the client is slow, or has asked for nothing for long.
 
         Args:
             head_seconds: how long it may owe bytes of a head.
@@ -302,8 +287,14 @@ class Connection(HttpToolsProtocol):
             sent = None  # it is this server that is slow
         if any(since is not None and now - since > body_seconds for since in (self._blocked_since, sent)):
             self.transport.abort()
-        elif self._waits_since is not None and now - self._waits_since > head_seconds:
+            return
+        owed = (self._waits_since, head_seconds), (self._idle_since, self.timeout_keep_alive)
+        if any(since is not None and now - since > seconds for since, seconds in owed):
             self.transport.close()
+
+    def has_unread(self) -> bool:
+        """See ``Cycle.has_unread``."""
+        return has_unread(self.transport)
 
     def refuse(self, response: Response) -> None:
         """Writes the last answer on this connection, and closes it once the client knows.
@@ -334,7 +325,7 @@ class Connection(HttpToolsProtocol):
 
     def _refuse_head(self, error: OpwireError) -> None:
         """Ends a connection on which something follows that is no request, or is not taken."""
-        before = cast(RequestResponseCycle | None, self.cycle)
+        before = cast(Cycle | None, self.cycle)
         if before is None or before.response_complete:
             self.refuse(problem_response(error, request_id(None), ""))
         else:  # the answer would be taken for that to the request before

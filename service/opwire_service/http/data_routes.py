@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic_core import to_json
@@ -31,7 +31,7 @@ from ..engine.memory import Hold
 from ..engine.pipeline import Engine
 from ..engine.registered_graph import RegisteredGraph
 from ..telemetry import access_log
-from ..telemetry.metrics import BATCH_RESULTS, CLIENT_GONE, OK, STAGES
+from ..telemetry.metrics import BATCH_RESULTS, CLIENT_GONE, OK
 from ..telemetry.requests import Ended
 from . import models
 from .context import ended_request
@@ -152,10 +152,12 @@ ROUTES: dict[str, Route] = {
 
 def server_timing(timing: Mapping[str, int]) -> bytes:
     """The header's value, in milliseconds, from microseconds by stage."""
-    return b", ".join([_TIMED[stage] % (us / 1000) for stage, us in timing.items()])
+    return _timed(tuple(timing)) % tuple([us / 1000 for us in timing.values()])
 
 
-_TIMED = {stage: b"%b;dur=%%.3f" % stage.encode() for stage in STAGES}
+@cache
+def _timed(stages: tuple[str, ...]) -> bytes:
+    return b", ".join(b"%b;dur=%%.3f" % stage.encode() for stage in stages)
 
 
 async def answer(

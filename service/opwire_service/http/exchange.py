@@ -27,8 +27,9 @@ from ..engine.limits import exceeded
 from ..engine.memory import Hold
 from ..engine.progress import Progress
 from ..settings import Limits
-from .connection import FIRST_WINDOW, Admit, Incoming, incoming
+from .connection import FIRST_WINDOW
 from .context import REQUEST_ID, request_id
+from .cycle import JOINED_BYTES, Admit, Cycle, cycle_of
 
 Fields = Sequence[tuple[bytes, bytes]]
 """Header fields."""
@@ -40,9 +41,6 @@ _ALIGNMENT = 64
 
 _LARGE_PAGES_FROM = 2**22
 """Bytes of an array for which NumPy asks for large pages."""
-
-JOINED_BYTES = 64 * 1024
-"""Up to this size it is cheaper to join the pieces of an answer than to send them one by one."""
 
 _SENT_BYTES = 2**20
 """Of an answer, at a time: the event loop copies them, into chunks or to encrypt them."""
@@ -87,7 +85,7 @@ class Exchange:
     @property
     def wants_binary(self) -> bool:
         """Whether the client asks for tensors in a tail."""
-        return BINARY in self.header(b"accept")
+        return _BINARY in self._headers.get(b"accept", b"")
 
     def head_length(self) -> str | None:
         """The length of the JSON head where the body has a tail; None where all of it is JSON.
@@ -96,6 +94,9 @@ class Exchange:
             UnsupportedMediaError: the body is of another type.
             RequestError: type and header do not fit.
         """
+        given = self._headers
+        if given.get(b"content-type") == _JSON and _HEAD_LENGTH not in given and b"content-encoding" not in given:
+            return None  # almost always
         encoding = self.header(b"content-encoding", "identity")
         if encoding != "identity":
             raise _unsupported(f"content encoding {encoding[:60]!r} given; bodies are taken as they are")
@@ -136,7 +137,7 @@ class Exchange:
         self.unread = size
         if size > limits.body_bytes:
             raise exceeded(ProblemCode.BODY_TOO_LARGE, "bytes in the body", size, limits.body_bytes)
-        request = incoming(self.scope)
+        request = cycle_of(self.scope)
         if request is not None and request.has_arrived(size) and hold.take_arrived(size):
             self.unread = 0
             self.progress.lap("receive")
@@ -156,7 +157,7 @@ class Exchange:
         self.progress.lap("receive")
         return body
 
-    async def _receive(self, size: int, request: Incoming | None, admit: Admit) -> Buffer:
+    async def _receive(self, size: int, request: Cycle | None, admit: Admit) -> Buffer:
         length = self.head_length_of_any_type() or ""
         shift = -int(length[-9:]) % _ALIGNMENT if length.isdecimal() else 0
         # Unlike a bytearray it is not cleared first, and the system gives large pages for it.
@@ -191,7 +192,7 @@ class Exchange:
         if head_length is not None:
             fields.append((_HEAD_LENGTH, b"%d" % head_length))
         if size <= JOINED_BYTES:
-            await self._begin(fields)
+            await self._send({"type": "http.response.start", "status": status, "headers": fields})
             await self._send({"type": "http.response.body", "body": b"".join(pieces)})
             return
         async with self._read_in_time():
@@ -246,7 +247,7 @@ class Exchange:
             async with asyncio.timeout(None if left == float("inf") else max(0.0, left)):
                 yield
         except TimeoutError:
-            request = incoming(self.scope)
+            request = cycle_of(self.scope)
             if request is not None:
                 request.abort()
                 await asyncio.sleep(0)  # until the server has noticed
@@ -257,7 +258,7 @@ class Exchange:
         """Answers with a problem, unless an answer has begun."""
         if self.answered:
             return
-        request = incoming(self.scope)
+        request = cycle_of(self.scope)
         if request is not None and self.unread > FIRST_WINDOW:
             request.refuse(response)
         else:

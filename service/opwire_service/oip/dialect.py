@@ -54,6 +54,7 @@ class Inference(Dialect[InferRequest]):
         self._open = open_place
         self._limit = limit
         self._windows: dict[str, Window] = {}
+        self.context = model, parameters
 
     def parse(self, body: RequestBody) -> InferRequest:
         """See ``Dialect``."""
@@ -63,6 +64,8 @@ class Inference(Dialect[InferRequest]):
         """See ``Dialect``: tensors in shared memory count as part of the body."""
         places = {output.name: output.place for output in request.outputs if output.place is not None}
         self._windows = {name: self._open(place) for name, place in {**places, **request.shared}.items()}
+        if self._windows:
+            self.context = None
         if not request.shared:
             return request
         size = sum(place.byte_size for place in request.shared.values())

@@ -236,9 +236,13 @@ class Metrics:
         places = self._stages[operator]
         for stage, microseconds in timing.items():
             place = places[stage]
-            cells[place] += microseconds
             # Most stages are over within the first bound, and the search would be half of the cost.
-            cells[place + 1 + (bisect_left(BOUNDS, microseconds) if microseconds > _FIRST_BOUND else 0)] += 1
+            if microseconds > _FIRST_BOUND:
+                cells[place + 1 + bisect_left(BOUNDS, microseconds)] += 1
+            else:
+                cells[place + 1] += 1
+            if microseconds:
+                cells[place] += microseconds
 
     def ended(self, route: str, code: str, microseconds: int) -> None:
         """A request has ended; ``code`` is one of OUTCOMES. A route that is not in the layout counts as OTHER."""

@@ -71,6 +71,9 @@ class Kernel:
     function: Any
     element: Any
 
+    def __hash__(self) -> int:  # that of a numba type is a function of Python
+        return hash((id(self.function), id(self.element)))
+
     @property
     def name(self) -> str:
         """Where it stands below the room of the CPU; processes that compile know it by that."""

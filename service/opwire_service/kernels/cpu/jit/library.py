@@ -71,7 +71,7 @@ class Library:
 
     def ready(self, kernels: Iterable[Kernel]) -> bool:
         """Whether all of some kernels are ready."""
-        return all(kernel in self._entries for kernel in kernels)
+        return all(map(self._entries.__contains__, kernels))
 
     def find(self, kernel: Kernel, stop: Stop = lambda: False) -> Entry:
         """The machine code of a kernel, which is compiled before all others if it is not ready.

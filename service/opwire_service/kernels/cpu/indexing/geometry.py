@@ -16,7 +16,7 @@ OUTER = 7  # how many loops are among the outer ones
 COMPONENTS = 8  # of a tuple of indices
 MIDDLE, INNER = 9, 15  # the two innermost loops
 SIZE, INDEX_STEP, SOURCE_STEP, TARGET_STEP, LEVEL_TILE, LEVEL_TILES = range(6)
-IS_FAR = 21  # whether what is gathered lies in memory that the nearest caches do not hold
+IS_FAR = 21  # whether what indices name lies in memory that the nearest caches do not hold
 COMPONENT, COMPONENT_SLOTS = 24, 3  # of each component the step from the tuple, the size, and the step that it makes
 LOOPS, LOOP_SLOTS = 48, 4  # the outer loops
 MOST_LOOPS = 16
@@ -32,7 +32,7 @@ TILE_BYTES = 1 << 18
 """What a unit moves, at most, where a point moves many bytes."""
 
 FAR_BYTES = 1 << 20
-"""What the nearest caches hold; farther sources of a gather are asked for before they are moved."""
+"""What the nearest caches hold; what lies farther is asked for before it is read or written."""
 
 
 def collapse(loops: Iterable[Point]) -> list[Point]:
@@ -87,8 +87,8 @@ def encode(
     for level, width in zip(levels, reversed(widths), strict=True):
         row += [*level, width, -(-level.size // width)]
     reach = sum(each.size * abs(each.step) for each in components)
-    reach += sum(loop.size * abs(loop.source) for loop in (*outer, *tiles))
-    row.append(int(mode == GATHER and reach > FAR_BYTES))
+    reach += sum(loop.size * abs(loop.target if mode == SCATTER else loop.source) for loop in (*outer, *tiles))
+    row.append(int(reach > FAR_BYTES))
     row += [0] * (COMPONENT - len(row)) + [number for each in components for number in each]
     row += [0] * (LOOPS - len(row)) + [number for loop in outer for number in loop]
     row += [0] * (SLOTS - len(row))

@@ -12,7 +12,7 @@ SIGNED_64, UNSIGNED_64, SIGNED_32, UNSIGNED_32 = range(4)
 """How indices are read."""
 
 PIECE = 64
-"""Points of a gather of single elements whose sources are asked for while those before them are moved."""
+"""Single elements that are asked for while those before them are moved."""
 
 RUNS_AHEAD = 16
 """Points of a gather of runs after which one comes that is asked for."""
@@ -120,8 +120,15 @@ def _piece(
 
 
 @inlined
-def _gather_by(
-    zero: int, index_type: int, geometry: int, first: int, height: int, width: int, places: tuple[int, int, int]
+def _elements_by(
+    zero: int,
+    mode: int,
+    index_type: int,
+    geometry: int,
+    first: int,
+    height: int,
+    width: int,
+    places: tuple[int, int, int],
 ) -> None:
     """Single elements, by indices of a type that is known to the compiler."""
     size, step = at(geometry, g.COMPONENT + 1), at(geometry, g.COMPONENT + 2)
@@ -132,28 +139,46 @@ def _gather_by(
     )
     pieces, is_far = (width + PIECE - 1) // PIECE, at(geometry, g.IS_FAR)
     for number in range(height * pieces):
-        if is_far and number + 1 < height * pieces:
-            indices, source, _, count = _piece(geometry, first, pieces, number + 1, width, places)
-            for i in range(count):
-                prefetch(source + i * here + _resolved(index_at(indices + i * next_index, index_type), size) * step)
         indices, source, target, count = _piece(geometry, first, pieces, number, width, places)
-        for i in range(count):
-            place = _resolved(index_at(indices + i * next_index, index_type), size)
-            put(target + i * there, 0, take(source + i * here + place * step, 0, zero))
+        if is_far:
+            coming = _piece(geometry, first, pieces, min(number + 1, height * pieces - 1), width, places)
+            far, apart = (coming[2], there) if mode == g.SCATTER else (coming[1], here)
+            for i in range(coming[3]):
+                prefetch(far + i * apart + _resolved(index_at(coming[0] + i * next_index, index_type), size) * step)
+        if mode == g.SCATTER:
+            for i in range(count):
+                place = _counted(index_at(indices + i * next_index, index_type), size)
+                if place >= 0:
+                    put(target + i * there + place * step, 0, take(source + i * here, 0, zero))
+        else:
+            for i in range(count):
+                place = _resolved(index_at(indices + i * next_index, index_type), size)
+                put(target + i * there, 0, take(source + i * here + place * step, 0, zero))
 
 
-@inner
-def _gather(zero: int, geometry: int, first: int, height: int, width: int, places: tuple[int, int, int]) -> None:
+@inlined
+def _elements_of(
+    zero: int, mode: int, geometry: int, first: int, height: int, width: int, places: tuple[int, int, int]
+) -> None:
     """Single elements. A loop that finds out of what type each index is takes three times as long."""
     index_type = at(geometry, g.INDEX_TYPE)
     if index_type == SIGNED_64:
-        _gather_by(zero, SIGNED_64, geometry, first, height, width, places)
+        _elements_by(zero, mode, SIGNED_64, geometry, first, height, width, places)
     elif index_type == SIGNED_32:
-        _gather_by(zero, SIGNED_32, geometry, first, height, width, places)
+        _elements_by(zero, mode, SIGNED_32, geometry, first, height, width, places)
     elif index_type == UNSIGNED_32:
-        _gather_by(zero, UNSIGNED_32, geometry, first, height, width, places)
+        _elements_by(zero, mode, UNSIGNED_32, geometry, first, height, width, places)
     else:
-        _gather_by(zero, UNSIGNED_64, geometry, first, height, width, places)
+        _elements_by(zero, mode, UNSIGNED_64, geometry, first, height, width, places)
+
+
+@inner
+def _elements(zero: int, geometry: int, first: int, height: int, width: int, places: tuple[int, int, int]) -> None:
+    """Single elements that are gathered or scattered."""
+    if at(geometry, g.MODE) == g.SCATTER:
+        _elements_of(zero, g.SCATTER, geometry, first, height, width, places)
+    else:
+        _elements_of(zero, g.GATHER, geometry, first, height, width, places)
 
 
 @inner
@@ -204,11 +229,11 @@ def _line(geometry: int, indices: int, source: int, target: int, count: int, pos
 def _block(geometry: int, first: int, height: int, width: int, places: tuple[int, int, int], position: int) -> None:
     """Moves what points of the two innermost loops name, from a point of the middle one on."""
     run = at(geometry, g.RUN)
-    is_plain = at(geometry, g.MODE) == g.GATHER and at(geometry, g.COMPONENTS) == 1
+    is_plain = at(geometry, g.MODE) in (g.GATHER, g.SCATTER) and at(geometry, g.COMPONENTS) == 1
     if is_plain and run == 4:
-        _gather(int32(0), geometry, first, height, width, places)
+        _elements(int32(0), geometry, first, height, width, places)
     elif is_plain and run == 8:
-        _gather(int64(0), geometry, first, height, width, places)
+        _elements(int64(0), geometry, first, height, width, places)
     else:
         for i in range(first, first + height):
             here = _moved(geometry, g.MIDDLE, i, places[0], places[1], places[2])

@@ -163,7 +163,7 @@ class TopJob(CertainJob):
             yield from ((upper, shift) for shift in range(0, bits, SORTED_BITS))
 
     def _sort(self) -> Iterator[tuple[Part, bool]]:
-        """Entries go from one buffer to the other; the first ones may come from the source, the last ones are results."""
+        """Entries go from one buffer to the other; the first may come from the source, the last are results."""
         at_once = PIECE * self._entry // TILE_BYTES // 4
         last = len(self._digits) - 1
         for number, (upper, shift) in enumerate(self._digits):

@@ -224,9 +224,10 @@ struct Told {
     }
 };
 
-// Adds to a value that of all elements of a line before a chunk, whose total the last thread has: WATCHERS warps look at as
-// many chunks as they have threads at once, up to the last one that told that of all up to it.
-static __device__ __forceinline__ void look_back(const Lines &all, const Chunk &chunk, const Running &total, Running &before) {
+// Finds the value of all elements of a line before a chunk, whose total the last thread has: WATCHERS warps look at as many
+// chunks as they have threads at once, up to the last one that told that of all up to it.
+static __device__ __forceinline__ void look_back(const Lines &all, const Chunk &chunk, const Running &total,
+                                                 Running &before) {
     __shared__ u32 ends[WATCHERS];
     __shared__ Running shared[WATCHERS];
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, me = chunk.line * all.chunks + chunk.number;

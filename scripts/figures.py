@@ -294,12 +294,12 @@ def elementwise_machine(results: str) -> str:
     )
 
 
-def other_families() -> str:
+def other_families(results: str) -> str:
     """The families without a product beside the fastest of their peers: a row a family."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    for cell in _read("families.json")["cells"]:
+    for cell in _read(results)["cells"]:
         groups.setdefault(cell["family"], []).append(cell)
-    sizes = list(dict.fromkeys(cell["size"] for cell in _read("families.json")["cells"]))
+    sizes = list(dict.fromkeys(cell["size"] for cell in _read(results)["cells"]))
     rows = []
     for name, cells in groups.items():
         ordered = sorted(cells, key=lambda cell: float(cell["ratio"]))
@@ -366,9 +366,11 @@ REGIONS: dict[str, Callable[[], str]] = {
     "elementwise-machine": lambda: elementwise_machine("elementwise.json"),
     "elementwise-2-threads": lambda: elementwise_by_size("elementwise-2-threads.json"),
     "elementwise-2-threads-machine": lambda: elementwise_machine("elementwise-2-threads.json"),
-    "other-families": other_families,
+    "other-families": lambda: other_families("families.json"),
     "movement": movement,
     "other-families-machine": lambda: _measured("families.json"),
+    "other-families-2-threads": lambda: other_families("families-2-threads.json"),
+    "other-families-2-threads-machine": lambda: _measured("families-2-threads.json"),
     "products": lambda: products("products.json"),
     "products-machine": lambda: _measured("products.json"),
     "products-2-threads": lambda: products("products-2-threads.json"),

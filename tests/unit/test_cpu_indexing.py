@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from opwire.tensor import Array
-from opwire_service.kernels.cpu.indexing.geometry import STRIP_BYTES
+from opwire_service.kernels.cpu.indexing.geometry import FAR_BYTES
 from opwire_service.kernels.cpu.indexing.job import MOST_POINTS
-from opwire_service.kernels.cpu.indexing.packed import FAR_BYTES
 from tests.moving import counted, moved, same_bits
 
 RANDOM = np.random.default_rng(5)
@@ -64,11 +63,10 @@ def test_elements_are_gathered_and_scattered_back(cpu_device, dtype, axis):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize(("dtype", "index_type"), [*((np.float32, each) for each in INDEX_TYPES), (np.int64, np.int64)])
-def test_elements_of_lines_that_caches_do_not_hold_are_gathered(cpu_device, dtype, index_type, order):
-    """Strip by strip, the last of which is narrower than the others."""
+def test_elements_that_caches_do_not_hold_are_gathered(cpu_device, dtype, index_type, order):
+    """Piece by piece, the last of which is shorter than the others."""
     source = np.asarray(counted(dtype, 20_003, 71), order=order)
     assert source.nbytes > FAR_BYTES
-    assert source.nbytes > STRIP_BYTES
     indices = drawn(20_003, index_type, 15_001, 71)
     result = moved(cpu_device, "GATHER_ELEMENTS", {"InputTensor": source, "IndicesTensor": indices}, Axis=0)
     assert same_bits(result["OutputTensor"], np.take_along_axis(source, read(indices, 20_003), 0))

@@ -19,10 +19,12 @@ class InlineRun:
     """A plan bound to arrays of its own, to which and from which each run copies: so few bytes cost next to nothing.
 
     Attributes:
+        device: the name of the one that runs it.
         run: runs the plan on what ``fill`` or ``fill_bytes`` has put there.
     """
 
     def __init__(self, device: Device, plan: Plan) -> None:
+        self.device = device.name
         given = {name: desc.allocate() for name, desc in plan.inputs.items()}
         self._given = {name: buffer.data for name, (buffer, _) in given.items()}
         self._inputs = {name: view for name, (_, view) in given.items()}

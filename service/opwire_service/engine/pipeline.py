@@ -321,7 +321,7 @@ class Engine:
         if ran.run > INLINE_SECONDS * 1e6:  # perhaps it only waited; the next run will tell
             del prepared.inline[device]
         progress.ran(ran)
-        return Completed(request, prepared, inline.outputs(), self.dispatcher.inline_device(device).name)
+        return Completed(request, prepared, inline.outputs(), inline.device)
 
     async def _run_somewhere(
         self,

@@ -146,7 +146,7 @@ class Connection(HttpToolsProtocol):
         if self._refusal is not None:
             raise self._refusal
         self._complete_scope(version)
-        before = cast(Cycle | None, self.cycle)
+        before, app = cast(Cycle | None, self.cycle), cast(Any, self.app)
         self.cycle = cycle = Cycle(
             self,
             self.scope,
@@ -159,10 +159,10 @@ class Connection(HttpToolsProtocol):
         )
         self.scope["extensions"] = cast(Any, {EXTENSION: cycle})
         if before is None or before.response_complete:
-            self._start_asgi_task(cycle, self.app)
+            self._start_asgi_task(cycle, app)
         else:
             self.flow.pause_reading()
-            self.pipeline.appendleft((cycle, self.app))
+            self.pipeline.appendleft((cycle, app))
 
     def _complete_scope(self, version: str) -> None:
         url = httptools.parse_url(self.url)

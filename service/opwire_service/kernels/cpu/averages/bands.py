@@ -1,7 +1,8 @@
-"""The kernel of averages of windows that begin at every place of a plane. Each unit is a band of its rows.
+"""The kernel of averages of windows that lie densely in a plane. Each unit is a band of its rows.
 
 A row of the input is summed up along its windows once, for all outputs that have it. What follows goes through the rows
-of a band as if they were one, in whole vectors.
+of a band as if they were one, in whole vectors: the sums of input rows that are the same rows of their windows follow
+each other.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit.compiler import inlined, inner, kernel
-from ..jit.element import address_of, int32, load
+from ..jit.element import address_of, int32, load, prefetch
+from ..jit.prefetch import AHEAD
 from ..numbers.accumulator import LIMBS
+from ..numbers.apart import load_seconds
 from ..numbers.formats import infinity_bits, narrow_vector, put, values
 from ..numbers.partial import first_elements, first_elements_apart
 from ..numbers.rounding import AVERAGE, UNIT
@@ -33,15 +36,15 @@ from . import geometry as g
 from .lines import MOST_BITS, extent, fill
 from .rounded_sums import error_bound, settle
 
-SLACK = 2 * WIDTH
+SLACK = 4 * WIDTH
 """Places after lines and sums that vectors may reach into."""
 
 
 @kernel
 def bands(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    width, most = at(geometry, p.ACROSS + p.OUT), at(geometry, p.TILE)
-    window, tiles = at(geometry, p.HEIGHT + p.WINDOW), at(geometry, p.TILES)
-    room, line_room = (most + window) * width + SLACK, at(geometry, p.LINE) + SLACK
+    most = at(geometry, p.TILE)
+    stride, tiles = at(geometry, p.HEIGHT + p.STRIDE), at(geometry, p.TILES)
+    room, line_room = stride * _apart(geometry) + SLACK, at(geometry, p.LINE) + SLACK
     memory = np.empty(room + line_room + LIMBS + WIDTH, np.float64)
     sums = address_of(memory)
     line = sums + 8 * room
@@ -53,33 +56,48 @@ def bands(zero: float, source: int, target: int, states: int, geometry: int, beg
         count = min(most, at(geometry, p.HEIGHT + p.OUT) - first)
         channel = advance(source, p.place_of(geometry, plane, 0, p.SOURCE, p.CHANNEL_SOURCE, p.IMAGE_SOURCE, -1), zero)
         here = p.place_of(geometry, plane, 0, p.VALUE, p.CHANNEL_VALUE, p.IMAGE_VALUE, first)
-        error = _sum_rows(zero, channel, geometry, first, count + window - 1, line, sums)
+        error = _sum_rows(zero, channel, geometry, first, count, line, sums)
         _round(zero, channel, geometry, first, count, advance(target, here, zero), sums, error, limbs)
     memory[0] = 0.0  # keeps the memory alive until here
 
 
 @inner
+def _apart(geometry: int) -> int:
+    """Places from the sums of the first row of each window to those of the second, where windows begin rows apart."""
+    window, stride = at(geometry, p.HEIGHT + p.WINDOW), at(geometry, p.HEIGHT + p.STRIDE)
+    rows = at(geometry, p.TILE) + (window + stride - 1) // stride
+    return rows * at(geometry, p.ACROSS + p.OUT) + WIDTH  # for the vector at the end of the last row
+
+
+@inner
 def _sum_rows(zero: float, channel: int, geometry: int, first: int, count: int, line: int, sums: int) -> float:
-    """Leaves the sums along the windows of so many rows, with those of padding; returns a bound on errors of totals."""
+    """Leaves the sums along the windows of so many outputs' rows; returns a bound on the errors of totals."""
+    stride, apart = at(geometry, p.HEIGHT + p.STRIDE), _apart(geometry)
     width, size = at(geometry, p.ACROSS + p.OUT), at(geometry, p.ACROSS + p.SIZE)
     window, infinity = at(geometry, p.ACROSS + p.WINDOW), infinity_bits(zero)
     step, within = at(geometry, p.ACROSS + p.SOURCE), line + 8 * at(geometry, p.ACROSS + p.START)
     greatest, least = spread(int32(0)), spread(int32(0))
-    for row in range(count):
-        here, height = sums + 8 * row * width, first + row - at(geometry, p.HEIGHT + p.START)
+    for row in range((count - 1) * stride + at(geometry, p.HEIGHT + p.WINDOW)):
+        place = row // stride
+        here = sums + 8 * ((row - place * stride) * apart + place * width)
+        height = first * stride + row - at(geometry, p.HEIGHT + p.START)
         if height < 0 or height >= at(geometry, p.HEIGHT + p.SIZE):
             fill(0.0, here, width)
             continue
         given = advance(channel, height * at(geometry, p.HEIGHT + p.SOURCE), zero)
         for i in range(0, size, WIDTH):
             if step == 1:
+                prefetch(advance(given, i, zero) + AHEAD)
                 bits = first_elements(advance(given, i, zero), size - i, zero)
             else:
                 bits = first_elements_apart(advance(given, i * step, zero), step, size - i, zero)
             greatest, least = extent(bits, greatest, least, infinity)
             store_vector(within, i, values(bits))
         for i in range(0, width, WIDTH):
-            store_vector(here, i, _total(line, i, 1, window))
+            if at(geometry, p.ACROSS + p.STRIDE) == 1:
+                store_vector(here, i, _total(line, i, 1, window))
+            else:
+                store_vector(here, i, _total_of_seconds(line, 2 * i, window))
     terms = window * at(geometry, p.HEIGHT + p.WINDOW)
     return error_bound(geometry, greatest_of(greatest), MOST_BITS - greatest_of(least), terms, zero)
 
@@ -89,6 +107,15 @@ def _total(numbers: int, i: int, step: int, count: int) -> Vector:
     total = load_vector(numbers, i, 0.0)
     for k in range(1, count):
         total = total + load_vector(numbers, i + k * step, 0.0)
+    return total
+
+
+@inlined
+def _total_of_seconds(numbers: int, i: int, count: int) -> Vector:
+    """Like ``_total`` of neighbours, for windows two places apart."""
+    total = load_seconds(numbers, i)
+    for k in range(1, count):
+        total = total + load_seconds(numbers, i + k)
     return total
 
 
@@ -108,8 +135,11 @@ def _round(
     width, window = at(geometry, p.ACROSS + p.OUT), at(geometry, p.HEIGHT + p.WINDOW)
     divisor, infinity = float(at(geometry, g.DIVISOR)), infinity_bits(zero)
     rest, slack = limbs + 8 * LIMBS, error / divisor * (1 + 2.0**-50)
+    stride, apart = at(geometry, p.HEIGHT + p.STRIDE), _apart(geometry)
     for i in range(0, rows * width, WIDTH):
-        total = _total(sums, i, width, window)
+        total = _total(sums, i, width, (window + stride - 1) // stride)
+        for k in range(1, stride):
+            total = total + _total(sums, k * apart + i, width, (window - k + stride - 1) // stride)
         value = total / divisor
         margin = fused_vectors(absolutes(value), 4 * UNIT, spread(slack))
         differing = narrow_vector(value - margin, zero) ^ narrow_vector(value + margin, zero)

@@ -111,9 +111,13 @@ class _Sums(NamedTuple):
 def _averages(plan: Plan) -> _Sums:
     source = plan.inputs["InputTensor"]
     dimensions = dimensions_of(plan.attributes, source.sizes)
-    whole = prod(each.window for each in dimensions) if plan.attributes.IncludePadding else 0
-    none = (0,) * len(dimensions)
-    return _Sums(source, plan.outputs["OutputTensor"], dimensions, False, whole, none, whole, g.SIGNED, AVERAGE)
+    target, none = plan.outputs["OutputTensor"], (0,) * len(dimensions)
+    is_inside = all(
+        not each.start and (count - 1) * each.stride + each.dilated_window <= each.size
+        for each, count in zip(dimensions, target.sizes[2:], strict=True)
+    )
+    whole = prod(each.window for each in dimensions) if plan.attributes.IncludePadding or is_inside else 0
+    return _Sums(source, target, dimensions, False, whole, none, whole, g.SIGNED, AVERAGE)
 
 
 def _norms(plan: Plan) -> _Sums:
@@ -155,12 +159,12 @@ MOST_EDGE = 1 << 12
 
 
 def _in_bands(sums: _Sums) -> Job | None:
-    """The job of averages of windows that begin at every place, padding included, if outputs of a plane are packed."""
+    """The job of averages of windows that lie densely, padding included, if outputs of a plane are packed."""
     if len(sums.dimensions) != 2 or not sums.whole or sums.backward:
         return None
     height, across = sums.dimensions
     *_, rows, width = sums.target.sizes
-    is_dense = height.stride == across.stride == height.dilation == across.dilation == 1
+    is_dense = all(each.dilation == 1 and each.stride <= min(2, each.window) for each in (height, across))
     is_packed = sums.target.element_strides[2:] == (width, 1)
     if not is_dense or not is_packed or width > WIDEST or max(height.window, across.window) > MOST_TAPS:
         return None
@@ -169,10 +173,11 @@ def _in_bands(sums: _Sums) -> Job | None:
     band = -(-rows // tiles)
     units, taps = prod(sums.target.sizes[:2]) * tiles, height.window + across.window
     line = across.size + across.start + across.end
-    visits = (band + height.window) * width * taps
+    lines = band * height.stride + height.window
+    visits = lines * width * taps
     parameters = {p.TILE: band, p.TILES: tiles, p.LINE: line}
     costs = units * (visits // LANES + LINE_VISITS * band // 4 + TILE_VISITS)
-    return SumsJob(sums, bands, parameters, units, visits, costs, (band + height.window) * width + line)
+    return SumsJob(sums, bands, parameters, units, visits, costs, (lines + height.stride) * width + line)
 
 
 def _prepare(plan: Plan, sums: _Sums) -> Job:

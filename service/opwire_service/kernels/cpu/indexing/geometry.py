@@ -16,6 +16,7 @@ OUTER = 7  # how many loops are among the outer ones
 COMPONENTS = 8  # of a tuple of indices
 MIDDLE, INNER = 9, 15  # the two innermost loops
 SIZE, INDEX_STEP, SOURCE_STEP, TARGET_STEP, LEVEL_TILE, LEVEL_TILES = range(6)
+IS_FAR = 21  # whether what indices name lies in memory that the nearest caches do not hold
 COMPONENT, COMPONENT_SLOTS = 24, 3  # of each component the step from the tuple, the size, and the step that it makes
 LOOPS, LOOP_SLOTS = 48, 4  # the outer loops
 MOST_LOOPS = 16
@@ -30,11 +31,8 @@ TILE_POINTS = 1 << 14
 TILE_BYTES = 1 << 18
 """What a unit moves, at most, where a point moves many bytes."""
 
-STRIP_BYTES = 1 << 21
-"""What lies in the reach of the indices of a strip of lines: the nearest caches hold most of it."""
-
-NARROWEST = 4
-"""Lines of a strip, at least, as indices and results lie across them."""
+FAR_BYTES = 1 << 20
+"""What the nearest caches hold; what lies farther is asked for before it is read or written."""
 
 
 def collapse(loops: Iterable[Point]) -> list[Point]:
@@ -79,7 +77,7 @@ def encode(
     """
     levels = [Point(1, 0, 0, 0)] * (2 - len(tiles)) + list(tiles)
     left = max(1, min(TILE_POINTS, TILE_BYTES // run))
-    widths = [min(left, _strip(levels[-1], components) if mode == GATHER else levels[-1].size)]
+    widths = [min(left, levels[-1].size)]
     left = max(1, left // widths[0])
     widths.append(min(left, levels[0].size))
     left = max(1, left // levels[0].size)
@@ -88,17 +86,12 @@ def encode(
     row = [mode, index_type, run, 0, count, tile, -(-count // tile), len(outer), len(components)]
     for level, width in zip(levels, reversed(widths), strict=True):
         row += [*level, width, -(-level.size // width)]
+    reach = sum(each.size * abs(each.step) for each in components)
+    reach += sum(loop.size * abs(loop.target if mode == SCATTER else loop.source) for loop in (*outer, *tiles))
+    row.append(int(reach > FAR_BYTES))
     row += [0] * (COMPONENT - len(row)) + [number for each in components for number in each]
     row += [0] * (LOOPS - len(row)) + [number for loop in outer for number in loop]
     row += [0] * (SLOTS - len(row))
     units = row[TILES] * row[MIDDLE + LEVEL_TILES] * row[INNER + LEVEL_TILES]
     points = prod(widths) * (1 if mode == SCATTER else tile)
     return Cut(array("q", row), units, points * (2 * len(components) + run // 8))
-
-
-def _strip(loop: Point, components: Sequence[Component]) -> int:
-    """How much of the innermost loop one strip takes, of which each point has an index into a line of its own."""
-    reach = components[0].size * abs(components[0].step)
-    if len(components) > 1 or abs(loop.source) < reach or loop.size * reach <= STRIP_BYTES:
-        return loop.size
-    return min(loop.size, max(NARROWEST, STRIP_BYTES // reach))

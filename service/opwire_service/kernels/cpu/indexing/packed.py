@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from opwire.check import Plan
@@ -23,39 +22,15 @@ SHORTEST = 4
 """Neighbours that are worth to be gathered together."""
 
 
-FAR_BYTES = 1 << 22
-"""What the nearest caches do not hold."""
-
-
 def packed(plan: Plan) -> Plan | None:
     """The plan for a packed input; None if that is not worth a copy."""
     source, output = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     if output.element_count * LEAST_SHARE < source.element_count:
         return None
-    if plan.operator.name == "GATHER_ELEMENTS":
-        return _with_lines(plan)
-    other = _with_input(plan, None)
+    tight = BufferTensorDesc(source.data_type, source.sizes, None)
+    other = replace(plan, inputs={**plan.inputs, "InputTensor": tight})
     picks = PICKS[plan.operator.name]
     return other if _has_runs(picks(other)) and not _has_runs(picks(plan)) else None
-
-
-def _with_lines(plan: Plan) -> Plan | None:
-    """The plan for an input whose elements along the axis are neighbours; None if caches hold more than a line."""
-    source, axis = plan.inputs["InputTensor"], plan.attributes.Axis
-    item, length = source.data_type.bits // 8, source.sizes[axis]
-    if source.element_strides[axis] <= 1 or length * item > FAR_BYTES or source.element_count * item <= FAR_BYTES:
-        return None
-    strides, step = [0] * source.rank, 1
-    for i in (axis, *(i for i in reversed(range(source.rank)) if i != axis)):
-        strides[i], step = step, step * source.sizes[i]
-    return _with_input(plan, strides)
-
-
-def _with_input(plan: Plan, strides: Sequence[int] | None) -> Plan:
-    """The plan for an input of other strides; None for packed ones."""
-    source = plan.inputs["InputTensor"]
-    tight = BufferTensorDesc(source.data_type, source.sizes, None if strides is None else tuple(strides))
-    return replace(plan, inputs={**plan.inputs, "InputTensor": tight})
 
 
 def _has_runs(picks: Picks) -> bool:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from ..jit.compiler import inlined, inner, kernel
-from ..jit.element import int32, int64
+from ..jit.element import int32, int64, prefetch
 from ..run.geometry import at
-from ..views.moves import move_run, put, take
+from ..views.moves import LINE, move_run, put, take
 from . import geometry as g
 
 SIGNED_64, UNSIGNED_64, SIGNED_32, UNSIGNED_32 = range(4)
 """How indices are read."""
+
+PIECE = 64
+"""Single elements that are asked for while those before them are moved."""
+
+RUNS_AHEAD = 16
+"""Points of a gather of runs after which one comes that is asked for."""
+
+MOST_AHEAD = 512
+"""Bytes of a run that are asked for; the processor foresees the rest of a longer one."""
 
 FAR = (1 << 63) - 1
 
@@ -35,6 +44,12 @@ def _move(target: int, source: int, run: int) -> None:
         put(target, 0, take(source, 0, int64(0)))
     else:
         move_run(target, source, run)
+
+
+@inlined
+def _ask_for_run(source: int, run: int) -> None:
+    for i in range(0, min(run, MOST_AHEAD), LINE):
+        prefetch(source + i)
 
 
 @inlined
@@ -93,7 +108,28 @@ def _turn(target: int, source: int, length: int, position: int, count: int, zero
 
 
 @inlined
-def _gather_by(zero: int, index_type: int, geometry: int, indices: int, source: int, target: int, count: int) -> None:
+def _piece(
+    geometry: int, first: int, pieces: int, number: int, width: int, places: tuple[int, int, int]
+) -> tuple[int, int, int, int]:
+    """Addresses of a piece of a block, of those that its rows are cut into, and how many points it has."""
+    row = number // pieces
+    begin = (number - row * pieces) * PIECE
+    indices, source, target = _moved(geometry, g.MIDDLE, first + row, places[0], places[1], places[2])
+    indices, source, target = _moved(geometry, g.INNER, begin, indices, source, target)
+    return indices, source, target, min(PIECE, width - begin)
+
+
+@inlined
+def _elements_by(
+    zero: int,
+    mode: int,
+    index_type: int,
+    geometry: int,
+    first: int,
+    height: int,
+    width: int,
+    places: tuple[int, int, int],
+) -> None:
     """Single elements, by indices of a type that is known to the compiler."""
     size, step = at(geometry, g.COMPONENT + 1), at(geometry, g.COMPONENT + 2)
     next_index, here, there = (
@@ -101,23 +137,48 @@ def _gather_by(zero: int, index_type: int, geometry: int, indices: int, source: 
         at(geometry, g.INNER + g.SOURCE_STEP),
         at(geometry, g.INNER + g.TARGET_STEP),
     )
-    for i in range(count):
-        place = _resolved(index_at(indices + i * next_index, index_type), size)
-        put(target + i * there, 0, take(source + i * here + place * step, 0, zero))
+    pieces, is_far = (width + PIECE - 1) // PIECE, at(geometry, g.IS_FAR)
+    for number in range(height * pieces):
+        indices, source, target, count = _piece(geometry, first, pieces, number, width, places)
+        if is_far:
+            coming = _piece(geometry, first, pieces, min(number + 1, height * pieces - 1), width, places)
+            far, apart = (coming[2], there) if mode == g.SCATTER else (coming[1], here)
+            for i in range(coming[3]):
+                prefetch(far + i * apart + _resolved(index_at(coming[0] + i * next_index, index_type), size) * step)
+        if mode == g.SCATTER:
+            for i in range(count):
+                place = _counted(index_at(indices + i * next_index, index_type), size)
+                if place >= 0:
+                    put(target + i * there + place * step, 0, take(source + i * here, 0, zero))
+        else:
+            for i in range(count):
+                place = _resolved(index_at(indices + i * next_index, index_type), size)
+                put(target + i * there, 0, take(source + i * here + place * step, 0, zero))
 
 
-@inner
-def _gather(zero: int, geometry: int, indices: int, source: int, target: int, count: int) -> None:
+@inlined
+def _elements_of(
+    zero: int, mode: int, geometry: int, first: int, height: int, width: int, places: tuple[int, int, int]
+) -> None:
     """Single elements. A loop that finds out of what type each index is takes three times as long."""
     index_type = at(geometry, g.INDEX_TYPE)
     if index_type == SIGNED_64:
-        _gather_by(zero, SIGNED_64, geometry, indices, source, target, count)
+        _elements_by(zero, mode, SIGNED_64, geometry, first, height, width, places)
     elif index_type == SIGNED_32:
-        _gather_by(zero, SIGNED_32, geometry, indices, source, target, count)
+        _elements_by(zero, mode, SIGNED_32, geometry, first, height, width, places)
     elif index_type == UNSIGNED_32:
-        _gather_by(zero, UNSIGNED_32, geometry, indices, source, target, count)
+        _elements_by(zero, mode, UNSIGNED_32, geometry, first, height, width, places)
     else:
-        _gather_by(zero, UNSIGNED_64, geometry, indices, source, target, count)
+        _elements_by(zero, mode, UNSIGNED_64, geometry, first, height, width, places)
+
+
+@inner
+def _elements(zero: int, geometry: int, first: int, height: int, width: int, places: tuple[int, int, int]) -> None:
+    """Single elements that are gathered or scattered."""
+    if at(geometry, g.MODE) == g.SCATTER:
+        _elements_of(zero, g.SCATTER, geometry, first, height, width, places)
+    else:
+        _elements_of(zero, g.GATHER, geometry, first, height, width, places)
 
 
 @inner
@@ -136,12 +197,12 @@ def _line(geometry: int, indices: int, source: int, target: int, count: int, pos
             if offset >= 0:
                 _move(target + offset * (mode == g.SCATTER), source + offset * (mode == g.GATHER), run)
             indices, source, target = indices + next_index, source + here, target + there
-    elif mode == g.GATHER and run == 4:
-        _gather(int32(0), geometry, indices, source, target, count)
-    elif mode == g.GATHER and run == 8:
-        _gather(int64(0), geometry, indices, source, target, count)
     elif mode == g.GATHER:
-        for _ in range(count):
+        ahead = RUNS_AHEAD if at(geometry, g.IS_FAR) else count
+        for i in range(count):
+            if i + ahead < count:
+                coming = _resolved(index_at(indices + ahead * next_index, index_type), size)
+                _ask_for_run(source + ahead * here + coming * step, run)
             _move(target, source + _resolved(index_at(indices, index_type), size) * step, run)
             indices, source, target = indices + next_index, source + here, target + there
     elif mode == g.SCATTER:
@@ -165,6 +226,21 @@ def _line(geometry: int, indices: int, source: int, target: int, count: int, pos
 
 
 @inlined
+def _block(geometry: int, first: int, height: int, width: int, places: tuple[int, int, int], position: int) -> None:
+    """Moves what points of the two innermost loops name, from a point of the middle one on."""
+    run = at(geometry, g.RUN)
+    is_plain = at(geometry, g.MODE) in (g.GATHER, g.SCATTER) and at(geometry, g.COMPONENTS) == 1
+    if is_plain and run == 4:
+        _elements(int32(0), geometry, first, height, width, places)
+    elif is_plain and run == 8:
+        _elements(int64(0), geometry, first, height, width, places)
+    else:
+        for i in range(first, first + height):
+            here = _moved(geometry, g.MIDDLE, i, places[0], places[1], places[2])
+            _line(geometry, here[0], here[1], here[2], width, position)
+
+
+@inlined
 def _part(geometry: int, level: int, unit: int) -> tuple[int, int, int]:
     """Of a loop that is cut the number that is left, where a unit begins, and how much it takes."""
     tiles, tile, size = (
@@ -181,7 +257,6 @@ def _part(geometry: int, level: int, unit: int) -> tuple[int, int, int]:
 def move_points(zero: int, tensors: int, _target: int, _states: int, geometry: int, begin: int, end: int) -> None:
     """Moves what the points of some units name. Of the tensors' addresses that of the indices stands last."""
     for unit in range(begin, end):
-        # One strip of the innermost loop after the other, so that what its indices reach stays near.
         rest, middle_start, height = _part(geometry, g.MIDDLE, unit)
         rest, inner_start, width = _part(geometry, g.INNER, rest)
         first = at(geometry, g.FIRST) + rest * at(geometry, g.TILE)
@@ -203,6 +278,4 @@ def move_points(zero: int, tensors: int, _target: int, _states: int, geometry: i
             if at(geometry, g.MODE) == g.REVERSE_LINES:
                 position = inner_start
             indices, source, target = _moved(geometry, g.INNER, inner_start, indices, source, target)
-            for i in range(middle_start, middle_start + height):
-                here = _moved(geometry, g.MIDDLE, i, indices, source, target)
-                _line(geometry, here[0], here[1], here[2], width, position)
+            _block(geometry, middle_start, height, width, (indices, source, target), position)

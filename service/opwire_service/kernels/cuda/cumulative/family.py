@@ -34,10 +34,11 @@ from ..movement.walk import (
 SHARE = 16
 """Elements of a thread that shares a chunk."""
 
-CHUNK = THREADS * SHARE
+SHARED_BYTES = 47 * 1024
+"""Of a block, of whose threads each has its elements there, one more, and a running value."""
 
-LINE_THREADS = 1024
-"""Of the block that adds up the totals of a line, as in the kernel."""
+WATCHERS = 4
+"""Warps of a block that look at the chunks before its own."""
 
 LONGEST = 2**17
 """Elements of a line that one thread walks: some milliseconds."""
@@ -55,7 +56,7 @@ _SUM = tuple((name, 0) for name in ("SQUARED", "MAGNITUDE", "LOGARITHM", "ROOT",
 _COMBINE = {True: ("a + b", 0), False: ("a * b", 1)}
 _LINES = np.dtype(
     [
-        *((name, "<u8") for name in ("source", "target", "totals", "uncertain")),
+        *((name, "<u8") for name in ("source", "target", "told", "uncertain")),
         ("depth", "<f8"),
         *((name, "<u4") for name in ("terms", "unused_terms", "first", "count", "lines", "length")),
         *((name, "<u4") for name in ("chunks", "unused", "step", "target_step", "begin", "target_begin")),
@@ -92,12 +93,14 @@ class RunningJob:
         is_beside = self._loops[-1][1] == 1 and abs(self._step) != 1 and self._count >= FEWEST * processors
         self._by_lines = self._length == 1 or (is_beside and self._length <= LONGEST)
         sharing = 1 << (-(-self._length // SHARE) - 1).bit_length()
-        self._sharing = min(THREADS, sharing)
+        self._threads = THREADS if self._by_lines or sharing <= THREADS else self._most_threads
+        self._sharing = min(self._threads, sharing)
         self._chunks = -(-self._length // (self._sharing * SHARE))
         self._room = min(source.element_count, UNCERTAIN) if source.data_type.is_float else 0
         self.uncertain_bytes = 8 + 8 * self._room if self._room else 0
-        self.state_bytes = 0
-        self.scratch_bytes = 0 if self._by_lines or self._chunks == 1 else self._count * self._chunks * self._state
+        told = 0 if self._by_lines or self._chunks == 1 else self._count * self._chunks * -(-self._state // 4)
+        self.scratch_bytes = 0
+        self.state_bytes = 8 + 2 * 8 * told if told else 0
         self.programs = (self._program(),)
         self._task = self._parameter()
 
@@ -108,6 +111,27 @@ class RunningJob:
             return self._type.bits // 8
         return 24 if self._sums else 32
 
+    @property
+    def _most_threads(self) -> int:
+        """Of a block: the longer chunks are, the less often one waits for another."""
+        each = (SHARE + 1) * self._type.dtype.itemsize + self._state
+        return 2 * THREADS if 2 * THREADS * each <= SHARED_BYTES else THREADS
+
+    @property
+    def _macros(self) -> tuple[tuple[str, str | int], ...]:
+        """How blocks are made: their threads, how many share a multiprocessor, and what a thread reads at once."""
+        is_sum = self._sums and self._type.is_float
+        return (
+            ("THREADS", self._threads),
+            ("BLOCKS", 4 * THREADS // self._threads if is_sum else 3),
+            ("AHEAD", 16 if self._type.is_float else 32),
+            ("SHARING", self._sharing),
+            ("SHARE", SHARE),
+            ("CHUNKED", int(self._chunks > 1)),
+            ("WATCHERS", WATCHERS),
+            ("LANES", self._lanes()),
+        )
+
     def _program(self) -> Program:
         macros: tuple[tuple[str, str | int], ...] = (
             ("INPUT", TYPES[self._type]),
@@ -115,9 +139,7 @@ class RunningJob:
             ("EXCLUSIVE", int(self._exclusive)),
             ("STEPS", 2),
             depth_macro(self._loops),
-            ("SHARING", self._sharing),
-            ("SHARE", SHARE),
-            ("LANES", self._lanes()),
+            *self._macros,
         )
         if not self._type.is_float:
             combine, start = _COMBINE[self._sums]
@@ -141,8 +163,8 @@ class RunningJob:
     def _parameter(self) -> Array:
         task = np.zeros(1, _LINES)
         task["terms"], task["lines"], task["length"] = self._length, self._count, self._length
-        # Of neighbours, of threads, and of chunks.
-        task["depth"] = self._length if self._by_lines else 2 * SHARE + 64 + 2 * (self._chunks // THREADS)
+        # Of neighbours, of threads, and of chunks, each of which may go on from the one before it.
+        task["depth"] = self._length if self._by_lines else 2 * SHARE + 64 + 16 * self._chunks
         task["chunks"], task["room"] = self._chunks, self._room
         task["step"], task["target_step"] = self._step % 2**32, self._target_step % 2**32
         task["begin"], task["target_begin"] = self._begin, self._target_begin
@@ -151,22 +173,16 @@ class RunningJob:
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""
-        tensors = memory.inputs["InputTensor"], memory.outputs["OutputTensor"], memory.scratch, memory.uncertain
+        tensors = memory.inputs["InputTensor"], memory.outputs["OutputTensor"], memory.state, memory.uncertain
         (program,) = self.programs
         if self._by_lines:
             piece = max(THREADS, PIECE // self._length // 4)
-            parts = [Part(program, "run_lines", self._task, self._count, THREADS, piece)]
+            part = Part(program, "run_lines", self._task, self._count, THREADS, piece)
         else:
-            blocks = -(-self._count * self._chunks // (THREADS // self._sharing))
-            at_once = PIECE // CHUNK
-            parts = [Part(program, "run_chunks", self._task, blocks, 1, at_once)]
-            if self._chunks > 1:
-                before = Part(program, "total_chunks", self._task, blocks, 1, at_once)
-                block = LINE_THREADS, 1
-                lines = Part(program, "total_lines", self._task, self._count, 1, at_once, block)
-                parts = [before, lines, *parts]
-        for part in parts:
-            yield from part.launches(*tensors)
+            blocks = -(-self._count * self._chunks // (self._threads // self._sharing))
+            at_once = PIECE // (self._threads * SHARE)
+            part = Part(program, "run_chunks", self._task, blocks, 1, at_once, (self._threads, 1))
+        yield from part.launches(*tensors)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``CudaJob.recompute``; a place is the number of a line, and a place in it."""

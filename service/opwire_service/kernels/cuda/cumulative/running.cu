@@ -1,17 +1,13 @@
 // Running values along lines: one thread walks a line that lies beside others, or SHARING threads, a power of two, share a
-// chunk of a line, whose chunks are added up before where it has more. A thread of a chunk has SHARE neighbours, of which
-// LANES are loaded and stored at once. EXCLUSIVE leaves each element out of its own.
-
-const u32 THREADS = 256;
-const u32 LINE_THREADS = 1024;  // that add up the totals of a line
-const u32 AHEAD = 16;           // elements that the thread of a line reads at once
-const u32 BLOCKS = 3;           // that share a multiprocessor
+// chunk of a line; where it has more they go on from the chunks before, of which each tells its total once that is known,
+// and then that of all up to it. A thread of a chunk has SHARE neighbours, of which LANES are loaded and stored at once,
+// that of a line reads AHEAD elements at once. EXCLUSIVE leaves each element out of its own.
 
 struct Lines {
     const Input *source;
     Output *target;
-    Running *totals;  // of the chunks, line by line
-    u32 *uncertain;   // how many, 0, then for each open result its line and its place in it
+    u64 *told;       // how many chunks have begun, and then what they tell; see `Told`
+    u32 *uncertain;  // how many, 0, then for each open result its line and its place in it
     Terms terms;
     u32 first, count;    // lines, or blocks
     u32 lines, length;
@@ -76,17 +72,20 @@ extern "C" __global__ void __launch_bounds__(THREADS) run_lines(const __grid_con
 
 const u32 WARP = 32;
 
+// A value as words.
+template <class T> union Words {
+    static const u32 COUNT = (sizeof(T) + 3) / 4;
+    T whole;
+    u32 word[COUNT];
+    __device__ __forceinline__ Words() {}
+};
+
 // What is made of a value, word by word.
 template <class T, class Exchange> static __device__ __forceinline__ T exchanged(const T &own, Exchange exchange) {
-    const u32 WORDS = (sizeof(T) + 3) / 4;
-    union Words {
-        T whole;
-        u32 word[WORDS];
-        __device__ Words() {}
-    } words;
+    Words<T> words;
     words.whole = own;
 #pragma unroll
-    for (u32 i = 0; i < WORDS; ++i) words.word[i] = exchange(words.word[i]);
+    for (u32 i = 0; i < Words<T>::COUNT; ++i) words.word[i] = exchange(words.word[i]);
     return words.whole;
 }
 
@@ -124,10 +123,10 @@ struct Chunk {
     bool is_there;
     __device__ __forceinline__ Chunk(const Lines &all, u32 block, u32 thread) {
         u32 group = (all.first + block) * (THREADS / SHARING) + (SHARING == THREADS ? 0 : thread / SHARING);
-        line = all.chunks == 1 ? group : group / all.chunks;
+        line = CHUNKED ? group / all.chunks : group;
         number = group - line * all.chunks;
-        is_there = line < all.lines;
         place = (number * SHARING + thread % SHARING) * SHARE;
+        is_there = line < all.lines && place < all.length;
     }
 };
 
@@ -163,16 +162,19 @@ struct Neighbours {
 // An element of a block among the items in shared memory: apart, so that neighbouring threads use different banks.
 static __device__ __forceinline__ u32 slot(u32 i) { return i + i / SHARE; }
 
-// What the items of all threads of a block have in common.
-static __device__ __forceinline__ Extent extent_of_block(const Input (&items)[SHARE]) {
-    __shared__ Extent all;
-    if (threadIdx.x == 0) all.clear();
-    __syncthreads();
+// What the items of a thread have in common, and those of all threads of a block.
+static __device__ __forceinline__ Extent extent_of(const Input (&items)[SHARE]) {
     Extent own;
     own.clear();
 #pragma unroll
     for (u32 k = 0; k < SHARE; ++k) own.cover(items[k]);
-    own.join_into(all);
+    return own;
+}
+static __device__ __forceinline__ Extent extent_of_block(const Input (&items)[SHARE]) {
+    __shared__ Extent all;
+    if (threadIdx.x == 0) all.clear();
+    __syncthreads();
+    extent_of(items).join_into(all);
     __syncthreads();
     return all;
 }
@@ -191,54 +193,102 @@ template <class T> static __device__ __forceinline__ T total_of(const Input (&it
     return own;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) total_chunks(const __grid_constant__ Lines all) {
-    __shared__ Shared shared;
-    Input items[SHARE];
-#pragma unroll
-    for (u32 n = 0; n < SHARE / LANES; ++n) {
-        Lanes lanes = Neighbours(all, blockIdx.x, n).load(all);
-#pragma unroll
-        for (u32 k = 0; k < LANES; ++k) items[n * LANES + k] = lanes.lane[k];
+// What chunks tell others: the total of each, or of all up to it. Each word has a mark beside it that is written with it, so
+// that others need no order among them.
+struct Told {
+    volatile u64 *first;  // word of that of the first chunk; its next one stands behind those of all chunks
+    u64 step;
+
+    __device__ __forceinline__ Told(const Lines &all, bool up_to) {
+        step = (u64)all.lines * all.chunks;
+        first = all.told + 1 + (up_to ? Words<Running>::COUNT * step : 0);
     }
-    Extent extent = extent_of_block(items);
-    Running own;
-    if (extent.is_plain(THREADS * SHARE)) {
-        Plain plain = total_of<Plain>(items);
-        run_up<THREADS>(shared.plain, plain);
-        own = plain.running(extent);
-    } else {
-        own = total_of<Running>(items);
-        run_up<THREADS>(shared.running, own);
+    __device__ __forceinline__ void tell(u32 chunk, const Running &total) const {
+        Words<Running> words;
+        words.whole = total;
+#pragma unroll
+        for (u32 i = 0; i < Words<Running>::COUNT; ++i) first[i * step + chunk] = (u64)words.word[i] << 32 | 1;
     }
-    if (threadIdx.x == THREADS - 1) all.totals[all.first + blockIdx.x] = own;
+    // Whether all of it was told.
+    __device__ __forceinline__ bool hear(u32 chunk, Running &total) const {
+        Words<Running> words;
+        u32 marks = 1;
+#pragma unroll
+        for (u32 i = 0; i < Words<Running>::COUNT; ++i) {
+            u64 word = first[i * step + chunk];
+            words.word[i] = (u32)(word >> 32);
+            marks &= (u32)word;
+        }
+        total = words.whole;
+        return marks;
+    }
+};
+
+// Finds the value of all elements of a line before a chunk, whose total the last thread has: WATCHERS warps look at as many
+// chunks as they have threads at once, up to the last one that told that of all up to it.
+static __device__ __forceinline__ void look_back(const Lines &all, const Chunk &chunk, const Running &total,
+                                                 Running &before) {
+    __shared__ u32 ends[WATCHERS];
+    __shared__ Running shared[WATCHERS];
+    const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, me = chunk.line * all.chunks + chunk.number;
+    const Told totals(all, false), sums(all, true);
+    if (threadIdx.x == THREADS - 1) {
+        before.clear();
+        if (chunk.number) totals.tell(me, total);
+    }
+    u32 last = WATCHERS;
+    for (u32 back = threadIdx.x + 1; last == WATCHERS; back += WATCHERS * WARP) {
+        if (warp < WATCHERS) {
+            Running own, alone;
+            own.clear();
+            bool is_end = back > chunk.number, is_told = is_end;
+            while (!is_told) {
+                is_told = totals.hear(me - back, alone);
+                is_end = sums.hear(me - back, own);
+                if (!is_end) own = alone;
+                is_told |= is_end;
+            }
+            u32 ending = __ballot_sync(~0u, is_end);
+            if (ending & ((1u << lane) - 1)) own.clear();
+#pragma unroll
+            for (u32 apart = 1; apart < WARP; apart *= 2)
+                own.merge(exchanged(own, [&](u32 word) { return __shfl_xor_sync(~0u, word, apart); }));
+            if (lane == 0) {
+                ends[warp] = ending;
+                shared[warp] = own;
+            }
+        }
+        __syncthreads();
+        for (last = 0; last < WATCHERS && !ends[last]; ++last) continue;
+        if (threadIdx.x == THREADS - 1)
+            for (u32 i = 0; i <= last && i < WATCHERS; ++i) before.merge(shared[i]);
+        __syncthreads();
+    }
+    if (threadIdx.x < THREADS - 1) return;
+    Running up_to = before;
+    up_to.merge(total);
+    sums.tell(me, up_to);
 }
 
-// Makes of the total of each chunk that of all before it: each thread has several neighbours.
-extern "C" __global__ void __launch_bounds__(LINE_THREADS) total_lines(const __grid_constant__ Lines all) {
-    __shared__ Running shared[LINE_THREADS];
-    Running *totals = all.totals + (u64)(all.first + blockIdx.x) * all.chunks, own;
-    u32 several = (all.chunks + LINE_THREADS - 1) / LINE_THREADS;
-    u32 begin = min(threadIdx.x * several, all.chunks), end = min(begin + several, all.chunks);
-    own.clear();
-#pragma unroll 4
-    for (u32 i = begin; i < end; ++i) own.merge(totals[i]);
-    run_up<LINE_THREADS>(shared, own);
-    Running before;
-    before.clear();
-    if (threadIdx.x) before = shared[threadIdx.x - 1];
-#pragma unroll 4
-    for (u32 i = begin; i < end; ++i) {
-        Running total = totals[i];
-        totals[i] = before;
-        before.merge(total);
-    }
+// Chunks that wait for others are taken in the order in which blocks begin, so that those before are never behind.
+static __device__ __forceinline__ u32 begin_block(const Lines &all) {
+    __shared__ u32 begun;
+    if (!CHUNKED) return blockIdx.x;
+    if (threadIdx.x == 0) begun = (u32)atomicAdd(all.told, 1ull) - all.first;
+    __syncthreads();
+    return begun;
 }
 
-// The blocks begin with what was read last, which may still be in the cache.
+static __device__ __forceinline__ void take(const Input *items, Input (&own)[SHARE]) {
+#pragma unroll
+    for (u32 k = 0; k < SHARE; ++k) own[k] = items[k];
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_chunks(const __grid_constant__ Lines all) {
     __shared__ Input items[THREADS * SHARE + THREADS];
     __shared__ Shared shared;
-    u32 block = gridDim.x - 1 - blockIdx.x;
+    __shared__ Running before;  // the chunk
+    u32 block = begin_block(all);
 #pragma unroll
     for (u32 n = 0; n < SHARE / LANES; ++n) {
         Neighbours there(all, block, n);
@@ -248,32 +298,44 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_chunks(const _
     }
     __syncthreads();
     Input *mine = items + slot(threadIdx.x * SHARE), own[SHARE];
-#pragma unroll
-    for (u32 k = 0; k < SHARE; ++k) own[k] = mine[k];
+    take(mine, own);
     Chunk chunk(all, block, threadIdx.x);
-    Running running;
-    running.clear();
-    if (chunk.is_there && all.chunks > 1) running = all.totals[(u64)chunk.line * all.chunks + chunk.number];
     Extent extent = extent_of_block(own);
-    bool are_done = false;
-    if (extent.is_plain(SHARING * SHARE)) {
-        Plain plain = total_of<Plain>(own);
-        run_up<SHARING>(shared.plain, plain);
-        plain.clear();
+    const bool is_plain = extent.is_plain(SHARING * SHARE);
+    Plain plain;
+    Running running, total;
+    plain.clear();
+    running.clear();
+    if (is_plain) {
+        Plain sum = total_of<Plain>(own);
+        run_up<SHARING>(shared.plain, sum);
         if (threadIdx.x % SHARING) plain = shared.plain[threadIdx.x - 1];
-        are_done = all.chunks == 1 ? plain.results(own, mine) : running.results(plain, own, mine);
-        if (!are_done) running.merge(plain.running(extent));
+        total = sum.running(extent);
     } else {
-        Running total = total_of<Running>(own);
+        total = total_of<Running>(own);
         run_up<SHARING>(shared.running, total);
-        if (threadIdx.x % SHARING) running.merge(shared.running[threadIdx.x - 1]);
     }
-    if (!are_done) {
-#pragma unroll
-        for (u32 k = 0; k < SHARE; ++k) mine[k] = own[k];
+    if (CHUNKED) {
+        look_back(all, chunk, total, before);
+        running = before;
+        take(mine, own);  // again: they need no registers meanwhile
+    }
+    if (!is_plain && threadIdx.x % SHARING) running.merge(shared.running[threadIdx.x - 1]);
+    bool are_done = false;
+    if (is_plain && !CHUNKED)
+        are_done = plain.results(own, mine);
+    else if (is_plain || extent_of(own).is_plain(SHARE))
+        are_done = running.results(plain, own, mine);
+    if (!are_done && chunk.is_there) {
+        // Results of some may have taken the places of the items, which are read again.
+        u32 at[STEPS];
+        walk(all.walk, chunk.line, at);
+        if (is_plain) running.merge(plain.running(extent));
 #pragma unroll 1
-        for (u32 k = 0; k < SHARE && chunk.is_there && chunk.place + k < all.length; ++k)
-            mine[k] = one_step(all, running, mine[k], chunk.line, chunk.place + k);
+        for (u32 k = 0; k < SHARE && chunk.place + k < all.length; ++k) {
+            Input x = all.source[at[0] + all.begin + (chunk.place + k) * all.step];
+            mine[k] = one_step(all, running, x, chunk.line, chunk.place + k);
+        }
     }
     __syncthreads();
 #pragma unroll

@@ -1,4 +1,4 @@
-"""TOP_K and TOP_K1: short sequences are sorted, of long ones the best are found first, or sorted pieces merged."""
+"""TOP_K and TOP_K1: short sequences are sorted in one piece, long ones by their digits, or the best are found first."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..job import TYPES, CudaJob, CudaMemory, KernelLaunch, Program
 from .view import UNITS
 from .walk import PIECE, THREADS, CertainJob, Part, depth_macro, merged, on_card, walk_type, write_walk
 
-SORTED_BYTES = 16 * 1024
-"""Of the entries that a block sorts, or twice that where no sequence has more."""
+SORTED_BYTES = 32 * 1024
+"""Of the most entries that a block sorts."""
 
 SHARE = 32
 """Elements of a thread that counts digits, as in the kernel."""
@@ -31,15 +31,21 @@ ENTRY_BYTES = {False: 8, True: 16}
 DIGIT_BITS = 11
 """Of a digit that is counted at once."""
 
+SORTED_BITS = 8
+"""Of a digit by which entries are sorted."""
+
+TILE_BYTES, WARPS = 32 * 1024, THREADS // 32
+"""Of the entries that a block moves by their digits, and what it has, as in the kernel."""
+
 SEARCH_BYTES, COUNTS_BYTES = 32, 4 << DIGIT_BITS
 """What the search takes for each sequence."""
 
 INFINITIES = {DataType.FLOAT16: "0x7c00", DataType.FLOAT32: "0x7f800000u", DataType.FLOAT64: "0x7ff0000000000000ull"}
 
-_ADDRESSES = ("source", "values", "indices", "entries", "merged", "searches", "counts")
+_ADDRESSES = ("source", "values", "indices", "entries", "moved", "searches", "counts")
 _NUMBERS = (
     *("first", "count", "sequences", "length", "wanted", "size", "pieces", "from_entries", "to_entries"),
-    *("width", "upper", "shift", "bits", "step", "value_step", "index_step"),
+    *("upper", "shift", "bits", "step", "value_step", "index_step", "unused"),
 )
 _TOP = np.dtype(
     [
@@ -80,44 +86,48 @@ class TopJob(CertainJob):
             self._task[name] = each[axis]
         write_walk(loops, self._task["walk"][0])
         self._entry: int = ENTRY_BYTES[self._bits == 64]
-        most = 2 * SORTED_BYTES // self._entry
-        self._is_short = self._length <= most
-        self._selects = not self._is_short and FEW * self._wanted <= self._length
+        most = SORTED_BYTES // self._entry
+        self._selects = self._length > most and FEW * self._wanted <= self._length
         self._size: int = self._wanted if self._selects else self._length
-        self._segment = min(_power_above(self._size), most if self._is_short else most // 2)
+        self._segment = _power_above(min(self._size, most))
         self._sorted = max(self._segment, most // 4)
-        self._pieces = -(-self._size // self._segment)
-        # A piece that is merged keeps all of its entries, of which a search has found the best.
-        self._best = min(self._segment, _power_above(self._wanted)) if self._pieces == 1 else self._segment
+        self._digits = list(self._sorted_digits()) if self._size > most else []
+        self._tiles = -(-self._size // (TILE_BYTES // self._entry))
         direction = getattr(plan.attributes, "AxisDirection", AxisDirection.DECREASING)
-        self.programs = (
-            Program(
-                ("scalars", "movement/walk", "movement/plain", "movement/top"),
-                (
-                    ("STEPS", 3),
-                    depth_macro(loops),
-                    ("UNIT", UNITS[self._bits // 8]),
-                    ("POSITION", TYPES[indices.data_type]),
-                    ("Key", "u64" if self._bits == 64 else "u32"),
-                    ("WIDE", int(self._bits == 64)),
-                    ("REAL", int(source.data_type.is_float)),
-                    ("SIGNED", int(source.data_type.is_signed)),
-                    ("INFINITY_BITS", INFINITIES.get(source.data_type, 0)),
-                    ("GREATEST", int(direction is AxisDirection.DECREASING)),
-                    ("SEGMENT", self._segment),
-                    ("SORTED", self._sorted),
-                    ("BEST", self._best),
-                ),
-            ),
+        macros: tuple[tuple[str, str | int], ...] = (
+            ("STEPS", 3),
+            depth_macro(loops),
+            ("UNIT", UNITS[self._bits // 8]),
+            ("POSITION", TYPES[indices.data_type]),
+            ("Key", "u64" if self._bits == 64 else "u32"),
+            ("WIDE", int(self._bits == 64)),
+            ("REAL", int(source.data_type.is_float)),
+            ("SIGNED", int(source.data_type.is_signed)),
+            ("INFINITY_BITS", INFINITIES.get(source.data_type, 0)),
+            ("GREATEST", int(direction is AxisDirection.DECREASING)),
         )
+        best = min(self._segment, _power_above(self._wanted))
+        sizes = ("SEGMENT", self._segment), ("SORTED", self._sorted), ("BEST", best)
+        self._searching = _program("search", macros)
+        self._sorting = _program("digits", macros) if self._digits else _program("segments", (*macros, *sizes))
+        self.programs = (*((self._searching,) if self._selects else ()), self._sorting)
         self._parts = tuple(self._prepared())
-        buffers = 0 if self._is_short else 1 if self._pieces == 1 else 2
-        self.scratch_bytes = buffers * self._buffer
+        self.scratch_bytes = self._buffers * self._buffer + self._tally_bytes
         self.state_bytes = self._sequences * (SEARCH_BYTES + COUNTS_BYTES) if self._selects else 0
 
     @property
     def _buffer(self) -> int:
         return self._sequences * self._size * self._entry
+
+    @property
+    def _buffers(self) -> int:
+        """Of entries: those that were found, and what is between two digits."""
+        return min(2, int(self._selects) + max(0, len(self._digits) - 1))
+
+    @property
+    def _tally_bytes(self) -> int:
+        """Of the counts of all digits in each tile, and of their sums."""
+        return 4 * self._sequences * (self._tiles + 1) << SORTED_BITS if self._digits else 0
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""
@@ -127,30 +137,43 @@ class TopJob(CertainJob):
             memory.outputs["OutputIndexTensor"],
         )
         searches = memory.state, memory.state + self._sequences * SEARCH_BYTES
+        tallies = memory.state, memory.scratch + self._buffers * self._buffer
         buffers = memory.scratch, memory.scratch + self._buffer
         for part, turned in self._parts:
-            yield from part.launches(*tensors, *(reversed(buffers) if turned else buffers), *searches)
+            counts = tallies if self._digits and part.program is self._sorting else searches
+            yield from part.launches(*tensors, *(reversed(buffers) if turned else buffers), *counts)
 
     def _prepared(self) -> Iterator[tuple[Part, bool]]:
         """The kernels, and whether the two buffers have changed places."""
         if self._selects:
             for part in self._search():
                 yield part, False
-        is_merged = self._pieces > 1
-        blocks = -(-self._sequences * self._pieces // (self._sorted // self._segment))
-        numbers = {"size": self._size, "pieces": self._pieces}
-        flags = {"from_entries": int(self._selects), "to_entries": int(is_merged)}
-        yield self._part("sort_pieces", blocks, 1, PIECE // self._sorted // 2, **numbers, **flags), False
-        if is_merged:
-            yield from self._merges()
+        if self._digits:
+            yield from self._sort()
+        else:
+            blocks = -(-self._sequences // (self._sorted // self._segment))
+            at_once = PIECE // self._sorted // 2
+            flags = {"size": self._size, "from_entries": int(self._selects)}
+            yield self._part(self._sorting, "sort_segments", blocks, 1, at_once, **flags), False
 
-    def _merges(self) -> Iterator[tuple[Part, bool]]:
-        """Runs that grow to twice their width each time, from one buffer to the other."""
-        width, turned, entries = self._segment, False, self._sequences * self._size
-        while width < self._size:
-            yield self._part("merge_runs", entries, THREADS, PIECE // 4, size=self._size, width=width), turned
-            turned, width = not turned, 2 * width
-        yield self._part("write_best", self._sequences * self._wanted, THREADS, size=self._size), turned
+    def _sorted_digits(self) -> Iterator[tuple[int, int]]:
+        """Whether in the key, and the lowest bit: at first of places, where entries do not stand in their order."""
+        places = (self._length - 1).bit_length() if self._selects else 0
+        for upper, bits in enumerate((places, self._bits)):
+            yield from ((upper, shift) for shift in range(0, bits, SORTED_BITS))
+
+    def _sort(self) -> Iterator[tuple[Part, bool]]:
+        """Entries go from one buffer to the other; the first may come from the source, the last are results."""
+        at_once = PIECE * self._entry // TILE_BYTES // 4
+        last = len(self._digits) - 1
+        for number, (upper, shift) in enumerate(self._digits):
+            turned = (number + self._selects) % 2 == 0
+            flags = {"from_entries": int(self._selects or number > 0), "to_entries": int(number < last)}
+            numbers = {"size": self._size, "pieces": self._tiles, "upper": upper, "shift": shift, **flags}
+            tiles, rows = self._sequences * self._tiles, self._sequences << SORTED_BITS
+            yield self._part(self._sorting, "tally_digits", tiles, 1, at_once, **numbers), turned
+            yield self._part(self._sorting, "add_tallies", rows, WARPS, **numbers), turned
+            yield self._part(self._sorting, "move_entries", tiles, 1, at_once, **numbers), turned
 
     def _search(self) -> Iterator[Part]:
         """What finds the last of the best, digit by digit of its key and then of its place, and collects them all."""
@@ -160,15 +183,21 @@ class TopJob(CertainJob):
         for upper, digits in ((1, _digits(self._bits)), (0, _digits(places))):
             for shift, bits in digits:
                 numbers = {"upper": upper, "shift": shift, "bits": bits}
-                yield self._part("count_digits", blocks, 1, at_once, pieces=parts, **numbers)
-                yield self._part("choose_digit", self._sequences, 1, **numbers)
-        yield self._part("collect", blocks, 1, at_once, pieces=parts, size=self._size)
+                yield self._part(self._searching, "count_digits", blocks, 1, at_once, pieces=parts, **numbers)
+                yield self._part(self._searching, "choose_digit", self._sequences, 1, **numbers)
+        yield self._part(self._searching, "collect", blocks, 1, at_once, pieces=parts, size=self._size)
 
-    def _part(self, entry: str, count: int, per_block: int, piece: int = PIECE, **numbers: int) -> Part:
+    def _part(
+        self, program: Program, entry: str, count: int, per_block: int, piece: int = PIECE, **numbers: int
+    ) -> Part:
         task: Array = self._task.copy()
         for name, number in numbers.items():
             task[name] = number
-        return Part(self.programs[0], entry, task, count, per_block, piece)
+        return Part(program, entry, task, count, per_block, piece)
+
+
+def _program(name: str, macros: tuple[tuple[str, str | int], ...]) -> Program:
+    return Program(("scalars", "movement/walk", "movement/plain", "movement/top", f"movement/{name}"), macros)
 
 
 def job(plan: Plan, processors: int) -> CudaJob:

@@ -1,11 +1,11 @@
 // Copies where neighbours in the source lie apart in the target and the other way round: tiles of ROWS along the source
-// and COLUMNS along the target, both powers of two, pass through shared memory, LANES units at once. A block has THREADS,
-// and DEEP tiles of matrices that follow each other.
-
-const u32 PAD = sizeof(Unit) < 4 ? 4 / sizeof(Unit) : 1;  // moves each column on by a bank
-const int TILE = ROWS * COLUMNS / LANES, SHARE = DEEP * TILE / THREADS;
+// and COLUMNS along the target, both powers of two, pass through shared memory, LANES units at once; squares of LANES are
+// turned by the thread that reads them from there. A block has THREADS, and DEEP tiles of matrices that follow each other.
 
 typedef Pack<Unit, LANES> Word;  // neighbours that are read and written at once
+
+const int TILE = ROWS * COLUMNS / LANES, SHARE = DEEP * TILE / THREADS, HIGH = ROWS / LANES, WIDE = COLUMNS / LANES;
+const u32 PAD = sizeof(Word) < 4 ? 4 / sizeof(Word) : 1;  // moves each group of columns on by a bank
 
 struct Tiles {
     const Unit *source;
@@ -18,18 +18,14 @@ struct Tiles {
     Walk walk;              // source, target, row, column, matrix
 };
 
-// What a thread moves in one of its turns: a word along the source, and one along the target.
+// Which of a block's items a thread has in one of its turns, of so many of each tile.
 struct Turn {
-    u32 i, tile;
-    __device__ __forceinline__ Turn(int n) {
+    u32 tile, i;
+    __device__ __forceinline__ Turn(u32 n, u32 items) {
         i = n * THREADS + threadIdx.x;
-        tile = DEEP > 1 ? i / TILE : 0;
-        if (DEEP > 1) i %= TILE;
+        tile = DEEP > 1 ? i / items : 0;
+        if (DEEP > 1) i %= items;
     }
-    __device__ __forceinline__ u32 row_from() const { return i % (ROWS / LANES) * LANES; }
-    __device__ __forceinline__ u32 column_from() const { return i / (ROWS / LANES); }
-    __device__ __forceinline__ u32 row_to() const { return i / (COLUMNS / LANES); }
-    __device__ __forceinline__ u32 column_to() const { return i % (COLUMNS / LANES) * LANES; }
 };
 
 static __device__ __forceinline__ const Word *word_at(const Unit *units, u32 unit) {
@@ -38,32 +34,39 @@ static __device__ __forceinline__ const Word *word_at(const Unit *units, u32 uni
 static __device__ __forceinline__ Word *word_at(Unit *units, u32 unit) { return reinterpret_cast<Word *>(units + unit); }
 
 extern "C" __global__ void __launch_bounds__(THREADS) transpose_tiles(const __grid_constant__ Tiles all) {
-    alignas(16) __shared__ Unit tiles[DEEP][COLUMNS][ROWS + PAD];
+    __shared__ Word tiles[DEEP][WIDE][LANES * HIGH + PAD];
     u32 at[STEPS];
     walk(all.walk, all.first + blockIdx.x, at);
     u32 rows = all.rows - at[2], columns = all.columns - at[3], matrices = all.matrices - at[4];
     Word words[SHARE];
 #pragma unroll
     for (int n = 0; n < SHARE; ++n) {
-        Turn turn(n);
-        u32 row = turn.row_from(), column = turn.column_from();
+        Turn turn(n, TILE);
+        u32 row = turn.i % HIGH * LANES, column = turn.i / HIGH;
         if (row >= rows || column >= columns || (DEEP > 1 && turn.tile >= matrices)) continue;
         words[n] = *word_at(all.source, all.begin + at[0] + row + column * all.across + turn.tile * all.step);
     }
 #pragma unroll
     for (int n = 0; n < SHARE; ++n) {
-        Turn turn(n);
-        *reinterpret_cast<Word *>(&tiles[turn.tile][turn.column_from()][turn.row_from()]) = words[n];
+        Turn turn(n, TILE);
+        u32 column = turn.i / HIGH;
+        tiles[turn.tile][column / LANES][column % LANES * HIGH + turn.i % HIGH] = words[n];
     }
     __syncthreads();
 #pragma unroll
-    for (int n = 0; n < SHARE; ++n) {
-        Turn turn(n);
-        u32 row = turn.row_to(), column = turn.column_to();
+    for (int n = 0; n < SHARE / LANES; ++n) {
+        Turn turn(n, TILE / LANES);
+        u32 row = turn.i / WIDE * LANES, column = turn.i % WIDE * LANES;
         if (row >= rows || column >= columns || (DEEP > 1 && turn.tile >= matrices)) continue;
-        Word word;
+        Word square[LANES];
 #pragma unroll
-        for (int k = 0; k < LANES; ++k) word.lane[k] = tiles[turn.tile][column + k][row];
-        *word_at(all.target, at[1] + row * all.down + column + turn.tile * all.target_step) = word;
+        for (int k = 0; k < LANES; ++k) square[k] = tiles[turn.tile][turn.i % WIDE][k * HIGH + turn.i / WIDE];
+#pragma unroll
+        for (int k = 0; k < LANES; ++k) {
+            Word word;
+#pragma unroll
+            for (int j = 0; j < LANES; ++j) word.lane[j] = square[j].lane[k];
+            *word_at(all.target, at[1] + (row + k) * all.down + column + turn.tile * all.target_step) = word;
+        }
     }
 }

@@ -50,6 +50,9 @@ WORD_BYTES = 4
 TILE_SIDES = {1: 64, 2: 64, 4: 32, 8: 32}
 """Of a square tile, by the bytes of a unit."""
 
+FEWEST_WORDS = 32
+"""Of a side of such a tile: what the threads of a warp read and write at once."""
+
 FEWEST_ROWS, FEWEST_COLUMNS = 2, 8
 """Of a matrix that is transposed in tiles; the threads of narrower ones read and write neighbours anyway."""
 
@@ -251,8 +254,10 @@ def _transposed(loops: list[Loop], size: int, offsets: tuple[int, int]) -> Part 
     outer.remove(rows)
     sources = offsets[0], columns[1], rows[0], *(loop[1] for loop in outer)
     targets = offsets[1], rows[2], columns[0], *(loop[2] for loop in outer)
-    elements = TILE_SIDES[size] ** 2
-    high = min(TILE_SIDES[size], _power_above(rows[0]))
+    lanes = gcd(max(1, WORD_BYTES // size), *sources, *targets)
+    side = max(TILE_SIDES[size], FEWEST_WORDS * lanes)
+    elements = side**2
+    high = min(side, _power_above(rows[0]))
     wide = min(elements // high, _power_above(columns[0]))
     high = min(elements // wide, _power_above(rows[0]))
     matrices, deep = _followers(outer, elements // (high * wide))
@@ -270,8 +275,7 @@ def _transposed(loops: list[Loop], size: int, offsets: tuple[int, int]) -> Part 
     parameter["across"], parameter["down"] = columns[1] % 2**32, rows[2]
     parameter["step"], parameter["target_step"] = (step % 2**32 for step in matrices[1:])
     write_walk(tiles, parameter["walk"][0])
-    lanes = gcd(max(1, WORD_BYTES // size), high, wide, *sources, *targets)
-    threads = min(THREADS, deep * high * wide // lanes)
+    threads = min(THREADS, deep * high * wide // lanes**2)
     macros = (
         ("STEPS", 5),
         depth_macro(tiles),

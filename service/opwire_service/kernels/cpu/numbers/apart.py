@@ -1,0 +1,24 @@
+"""Vectors of numbers that lie apart in the memory of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from ..jit.element import ADDRESS, intrinsic
+from .vectors import DOUBLES, WIDTH
+
+
+@intrinsic
+def load_seconds(typing: Any, address: Any, index: Any) -> tuple[Any, Callable[..., Any]]:
+    """Every second float64 from the one ``index`` numbers after an address on; the one after the last is read too."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        first = builder.gep(builder.inttoptr(args[0], ir.DoubleType().as_pointer()), [args[1]])
+        whole = builder.load(builder.bitcast(first, ir.VectorType(ir.DoubleType(), 2 * WIDTH).as_pointer()), align=8)
+        chosen = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), list(range(0, 2 * WIDTH, 2)))
+        return builder.shuffle_vector(whole, whole, chosen)
+
+    return DOUBLES(ADDRESS, ADDRESS), code

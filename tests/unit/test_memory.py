@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode
-from opwire_service.engine.memory import SLOW_SECONDS, SMALL, Hold, Memory
+from opwire_service.engine.memory import BODIES_SHARE, SLOW_SECONDS, SMALL, Hold, Memory
 from tests.profiles import examples
 
 pytestmark = pytest.mark.anyio
 
-LIMIT = 64 * SMALL
-SHARED, BODIES, GROWTH = LIMIT // 8, LIMIT // 8 * 5, LIMIT // 8 * 6
+LIMIT = 8 * BODIES_SHARE * SMALL
+SHARED, BODIES, GROWTH = LIMIT // BODIES_SHARE, LIMIT // 8 * 5, LIMIT // 8 * 6
 """What large bodies have of it together, what the first of them may have, and what growth leaves to small requests."""
 
 SOON = 30.0
@@ -224,7 +224,7 @@ async def test_every_crowd_is_served(requests):
     assert (memory.held, memory.waiting) == (0, 0)
 
 
-async def test_small_bodies_begin_an_eighth_of_the_memory_at_a_time_and_then_go_on():
+async def test_small_bodies_begin_in_a_part_of_the_memory_and_then_go_on():
     memory = Memory(LIMIT, 8)
     holds = [memory.open() for _ in range(SHARED // SMALL)]
     for hold in holds:

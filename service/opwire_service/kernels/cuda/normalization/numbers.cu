@@ -23,6 +23,11 @@ struct Numbers {
     u32 unused;
 };
 
+// Two sums of what functions add up of the elements of a row.
+struct Sums {
+    double first, second;
+};
+
 // What beside its row an element meets.
 struct Beside {
     float scale, bias, added;

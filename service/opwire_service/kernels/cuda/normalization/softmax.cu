@@ -84,10 +84,12 @@ struct State {
         peaks = 0;
     }
     __device__ __forceinline__ void add(const float (&values)[LANES], u32, Kept (&kept)[LANES]) {
-        float greatest = values[0];
+        if (!HELD) {
+            float greatest = values[0];
 #pragma unroll
-        for (int k = 1; k < LANES; ++k) greatest = fmaxf(greatest, values[k]);
-        raise(greatest);
+            for (int k = 1; k < LANES; ++k) greatest = fmaxf(greatest, values[k]);
+            raise(greatest);
+        }
         double terms = 0;
         bool are_usual = true;
 #pragma unroll

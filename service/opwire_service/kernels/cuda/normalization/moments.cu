@@ -249,30 +249,34 @@ struct Row {
         mean.error = MEAN && squares > 0 ? part * squares * inverse_root(squares) : 0;
         return with(mean, spread, 2 * part * squares, numbers);
     }
-    // Floats mostly do for FLOAT16: each of the five steps to a scaled deviation rounds by 2^-24 of it.
+    // Floats will do for FLOAT16 where nothing can cancel: each of the five steps rounds by 2^-24.
     static const bool TELLS_AT_ONCE = !ACTIVATED;
-    __device__ __forceinline__ float scaled(float x, const Beside &beside, f16) const {
+    static const bool IN_FLOATS = HALF && !ADDS;
+    __device__ __forceinline__ float scaled(float x, float scale) const {
         float high = (float)mean, low = (float)(mean - high + rest);
         float found = (MEAN ? (x - high) - low : x) * (float)factor;
-        return SCALE ? found * beside.scale : found;
+        return SCALE ? found * scale : found;
     }
-    __device__ __forceinline__ double scaled(float x, const Beside &beside, f32) const {
-        double found = (MEAN ? (x - mean) - rest : (double)x) * factor;
-        return SCALE ? found * beside.scale : found;
-    }
-    // Half of what is enough is left to `share`, and half to the other errors.
-    __device__ __forceinline__ bool at_once(float x, Kept, const Beside &beside, Element &result) const {
-        const float STEP = HALF ? 0x1p-21f : 0x1p-51f, PARTS = 2 / ENOUGH;
-        auto terms = scaled(x, beside, Element()), found = terms;
+    __device__ __forceinline__ double sum_of_terms(double x, const Beside &beside) const {
+        double found = (MEAN ? (x - mean) - rest : x) * factor;
+        if (SCALE) found *= beside.scale;
         if (BIAS) found += beside.bias;
         if (ADDED) found += beside.added;
-        float last = (float)found, error = 0;
-        if (ADDS) {
-            error = HALF ? fabsf((float)terms) : 0;
-            if (BIAS) error += fabsf(beside.bias);
-            if (ADDED) error += 2 * fabsf(beside.added);
-            error *= (share + STEP) * PARTS;
-        }
+        return found;
+    }
+    // Half of what is enough is left to errors that are a part of the result, and half to the others.
+    template <bool IS_KEPT>
+    __device__ __forceinline__ u32 at_once(
+        const float (&x)[LANES], const Kept (&)[LANES], const Beside (&beside)[LANES], Element (&results)[LANES]
+    ) const {
+        return open_of<LANES>([&](int k) { return at_once(x[k], beside[k], results[k]); });
+    }
+    __device__ __forceinline__ bool at_once(float x, const Beside &beside, Element &result) const {
+        const float STEP = IN_FLOATS ? 0x1p-21f : 0x1p-51f, PARTS = 2 / ENOUGH;
+        float last = IN_FLOATS ? scaled(x, beside.scale) : (float)sum_of_terms(x, beside), error = 0;
+        if (BIAS) error += fabsf(beside.bias);
+        if (ADDED) error += 2 * fabsf(beside.added);
+        if (ADDS) error *= (share + STEP) * PARTS;
         if (MEAN) error += drift * PARTS * (SCALE ? fabsf(beside.scale) : 1);
         result = narrowed<Element>(last);
         return (share + STEP < ENOUGH / 2) & !(fabsf(last) < error);
@@ -282,10 +286,7 @@ struct Row {
         float x, u32, Kept, const Beside &beside, const Numbers &, Element &result
     ) const {
         if (share >= 1) return false;
-        double found = (MEAN ? (x - mean) - rest : (double)x) * factor;
-        if (SCALE) found *= beside.scale;
-        if (BIAS) found += beside.bias;
-        if (ADDED) found += beside.added;
+        double found = sum_of_terms(x, beside);
         // What is left of the terms bounds what they came from.
         float last = fabsf((float)found), bias = BIAS ? fabsf(beside.bias) : 0.0f, added = ADDED ? fabsf(beside.added) : 0.0f;
         float slack = share * (1.001f * last + bias + added) + (SCALE ? drift * fabsf(beside.scale) : drift);

@@ -3,8 +3,9 @@
 //          is to be known first where that costs nothing; kept are terms that `value` can use again; of rows that are
 //          held threads exchange no more than held(), which they join and take, if IS_JOINED
 //   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) adds a term of each element to `Sums`; and
-//          whether an element is certain: value<IS_KEPT>(x, index, kept, beside, numbers, result); or, if
-//          TELLS_AT_ONCE, at_once(x, kept, beside, result), which mostly tells, without branches
+//          whether an element is certain: value<IS_KEPT>(x, index, kept, beside, numbers, result); and, if
+//          TELLS_AT_ONCE, at_once<IS_KEPT>(x, kept, beside, results) of LANES neighbours, which mostly tells, without
+//          branches: the bits of those that stay open
 //   KEEPS: whether terms are kept at all; prepare(): what a block does at first
 // LANES neighbours of a row lie side by side, if BY_ROWS; SHARING threads then share a row along x, else along y. A row
 // is STRAIGHT if one step leads from each of its items to the next, and FULL if the threads that hold it all hold HELD
@@ -50,6 +51,20 @@ static __device__ __forceinline__ Lanes load(const Element *at) {
     } words;
     words.word = __ldg(reinterpret_cast<const Word *>(at));
     return words.lanes;
+}
+
+// Makes the compiler forget what it made of halves: it shall do so again rather than hold that in registers as well.
+static __device__ __forceinline__ void forget(Lanes &lanes) {
+    if (!HALF) return;
+    const int WORDS = sizeof(Lanes) / 4;
+    union Words {
+        Lanes lanes;
+        u32 word[WORDS ? WORDS : 1];
+    } words;
+    words.lanes = lanes;
+#pragma unroll
+    for (int i = 0; i < WORDS; ++i) asm volatile("" : "+r"(words.word[i]));
+    lanes = words.lanes;
 }
 
 static __device__ __forceinline__ void widened(const Lanes &lanes, float (&values)[LANES]) {
@@ -120,20 +135,17 @@ static __device__ __forceinline__ void put(
     load_beside<ADDED>(task.added + at.of[ADDED_AT], task.step[ADDED_AT], 0, added);
     Beside beside[LANES];
     Lanes results;
-    const bool TELLS = Row::TELLS_AT_ONCE && (IS_KEPT || !KEEPS);
-    bool is_certain[LANES], are_certain = true;
 #pragma unroll
-    for (int k = 0; k < LANES; ++k) {
-        beside[k] = {scale[k], bias[k], added[k]};
-        is_certain[k] = TELLS ? row.at_once(x[k], kept[k], beside[k], results.lane[k])
-                              : row.value<IS_KEPT>(x[k], item * LANES + k, kept[k], beside[k], task.numbers, results.lane[k]);
-        are_certain &= is_certain[k];
-    }
-    u32 open = 0;
-    if (!are_certain) {
-#pragma unroll
-        for (int k = 0; k < LANES; ++k) open |= (u32)!is_certain[k] << k;
-        if (TELLS) open = settle(task, row, item, open, x, beside, results);
+    for (int k = 0; k < LANES; ++k) beside[k] = {scale[k], bias[k], added[k]};
+    u32 open;
+    if (Row::TELLS_AT_ONCE) {
+        open = row.template at_once<IS_KEPT>(x, kept, beside, results.lane);
+        if (open) open = settle(task, row, item, open, x, beside, results);
+    } else {
+        open = open_of<LANES>([&](int k) {
+            u32 index = item * LANES + k;
+            return row.template value<IS_KEPT>(x[k], index, kept[k], beside[k], task.numbers, results.lane[k]);
+        });
     }
     *reinterpret_cast<Lanes *>(task.target + at.of[TARGET_AT]) = results;
     for (; open; open &= open - 1) list(task, output, item * LANES + __ffs(open) - 1);
@@ -278,7 +290,7 @@ static __device__ __forceinline__ bool is_held(u32 n, u32 items) { return FULL |
 
 // Adds up what a function adds to sums for each of the values that the threads of a row hold.
 struct HeldSum {
-    const float (&values)[HELD][LANES];
+    const Lanes (&lanes)[HELD];
     u32 items;
 
     template <class Term> __device__ __forceinline__ Sums operator()(Term term) const {
@@ -286,8 +298,10 @@ struct HeldSum {
 #pragma unroll
         for (int n = 0; n < HELD; ++n)
             if (is_held(n, items)) {
+                float values[LANES];
+                widened(lanes[n], values);
 #pragma unroll
-                for (int k = 0; k < LANES; ++k) term(values[n][k], total);
+                for (int k = 0; k < LANES; ++k) term(values[k], total);
             }
         join_along_x<SHARING>(total, [](Sums &a, const Sums &b) {
             a.first += b.first;
@@ -333,12 +347,17 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __
         join_along_x<SHARING>(held, [](State::Held &a, const State::Held &b) { State::join(a, b); });
         state.take(held);
     }
-    Row row = Row::of_held(state, task.numbers, HeldSum{values, task.items});
+#pragma unroll
+    for (int n = 0; n < HELD; ++n) forget(lanes[n]);
+    Row row = Row::of_held(state, task.numbers, HeldSum{lanes, task.items});
     if (!part.present) return;
     if (threadIdx.x == 0) put_statistics(task, row, part.output, part.at);
 #pragma unroll
-    for (int n = 0; n < HELD; ++n)
+    for (int n = 0; n < HELD; ++n) {
+        forget(lanes[n]);
+        widened(lanes[n], values[n]);
         if (is_held(n, task.items)) put<KEEPS>(task, row, part.output, part.at, held_item(n), values[n], kept[n]);
+    }
 }
 #else
 // Rows that a block reads twice.

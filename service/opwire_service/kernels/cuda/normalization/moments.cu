@@ -6,8 +6,8 @@ const bool KEEPS = false;
 const double UNIT = 0x1p-53;
 const bool SQUARES = HALF || !HELD;  // whether they are added up beside the elements
 const bool ADDS = BIAS || ADDED;
-// Whether floats add up the squares of LANES neighbours: they lose no more than 2^-20 of them, which is enough for FLOAT16
-// where nothing can cancel.
+// Whether floats add up the squares of LANES neighbours: they lose 8 times 2^-24 of them at most, and so little is enough
+// for FLOAT16 where nothing can cancel.
 const bool COARSE = HALF && !MEAN && !ADDS && !ACTIVATED;
 
 static __device__ __forceinline__ void prepare() {}
@@ -170,7 +170,7 @@ struct State {
         if (MEAN && numbers.count == 1) return 0;
         double rest, total = two_sum(squares, lost_squares, rest), high = share_of(total, numbers);
         double low = (fma(-high, n, total) + rest) * numbers.inverse;
-        error = (share(numbers) + (COARSE ? 0x1p-20 : HALF ? 64 * UNIT : 0x1p-100)) * high;
+        error = (share(numbers) + (COARSE ? 0x1.01p-21 : HALF ? 64 * UNIT : 0x1p-100)) * high;
         if (!MEAN || high == 0) return high;
         double square = mean.high * mean.high;
         double below = fma(mean.high, mean.high, -square) + 2 * mean.high * mean.low;

@@ -33,7 +33,7 @@ struct Beside {
     float scale, bias, added;
 };
 
-// Asks whether each of some neighbours is certain, without branches if they are; the bits of those that are not are set.
+// Asks whether each of some neighbours is certain, without branches if they are: the bits of those that are not.
 template <int COUNT, class Tell> static __device__ __forceinline__ u32 open_of(Tell tell) {
     bool is_certain[COUNT], are_certain = true;
 #pragma unroll

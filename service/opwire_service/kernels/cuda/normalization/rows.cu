@@ -2,10 +2,10 @@
 //   State: what elements come to: clear(peak), add(values, first, kept), merge(other); PEAKED if the greatest element
 //          is to be known first where that costs nothing; kept are terms that `value` can use again; of rows that are
 //          held threads exchange no more than held(), which they join and take, if IS_JOINED
-//   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) adds a term of each element to `Sums`; and
+//   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) adds terms of all elements to Sums; and
 //          whether an element is certain: value<IS_KEPT>(x, index, kept, beside, numbers, result); and, if
-//          TELLS_AT_ONCE, at_once<IS_KEPT>(x, kept, beside, results) of LANES neighbours, which mostly tells, without
-//          branches: the bits of those that stay open
+//          TELLS_AT_ONCE, at_once<IS_KEPT>(x, kept, beside, results) of LANES neighbours, which mostly leaves none of
+//          them open, and takes no branch then: the bits of those that are
 //   KEEPS: whether terms are kept at all; prepare(): what a block does at first
 // LANES neighbours of a row lie side by side, if BY_ROWS; SHARING threads then share a row along x, else along y. A row
 // is STRAIGHT if one step leads from each of its items to the next, and FULL if the threads that hold it all hold HELD
@@ -34,54 +34,6 @@ struct Task {
     u32 unused;
     Nest kept, reduced;
 };
-
-typedef Pack<Element, LANES> Lanes;
-
-// Of an input, which nobody writes meanwhile: so loads need not wait for the stores before them.
-template <int BYTES> struct WordOf { typedef uint4 Type; };
-template <> struct WordOf<8> { typedef uint2 Type; };
-template <> struct WordOf<4> { typedef u32 Type; };
-template <> struct WordOf<2> { typedef u16 Type; };
-
-static __device__ __forceinline__ Lanes load(const Element *at) {
-    typedef WordOf<sizeof(Lanes)>::Type Word;
-    union Words {
-        Word word;
-        Lanes lanes;
-    } words;
-    words.word = __ldg(reinterpret_cast<const Word *>(at));
-    return words.lanes;
-}
-
-// Makes the compiler forget what it made of halves: it shall do so again rather than hold that in registers as well.
-static __device__ __forceinline__ void forget(Lanes &lanes) {
-    if (!HALF) return;
-    const int WORDS = sizeof(Lanes) / 4;
-    union Words {
-        Lanes lanes;
-        u32 word[WORDS ? WORDS : 1];
-    } words;
-    words.lanes = lanes;
-#pragma unroll
-    for (int i = 0; i < WORDS; ++i) asm volatile("" : "+r"(words.word[i]));
-    lanes = words.lanes;
-}
-
-static __device__ __forceinline__ void widened(const Lanes &lanes, float (&values)[LANES]) {
-#pragma unroll
-    for (int k = 0; k < LANES; ++k) values[k] = widen(lanes.lane[k]);
-}
-
-template <int WALK>
-static __device__ __forceinline__ void load_beside(const Element *from, u32 step, float otherwise, float (&values)[LANES]) {
-    if (WALK == DENSE) {
-        widened(load(from), values);
-        return;
-    }
-#pragma unroll
-    for (int k = 0; k < LANES; ++k)
-        values[k] = WALK == NOTHING ? otherwise : WALK == SAME && k ? values[0] : (float)widen(from[k * step]);
-}
 
 static __device__ __forceinline__ void go_along(const Task &task, u32 item, Offsets &at) {
     if (STRAIGHT) walk(task.reduced.axis[0], item, at);
@@ -117,7 +69,8 @@ static __device__ __forceinline__ u32 settle(
 #pragma unroll 1
     for (; open; open &= open - 1) {
         u32 k = __ffs(open) - 1;
-        if (!row.value<false>(values[k], item * LANES + k, Kept(), others[k], task.numbers, all.lane[k])) still |= 1u << k;
+        bool is_certain = row.value<false>(values[k], item * LANES + k, Kept(), others[k], task.numbers, all.lane[k]);
+        still |= (u32)!is_certain << k;
     }
     results = all;
     return still;
@@ -315,8 +268,8 @@ struct HeldSum {
     }
 };
 
-// Rows that the registers of a block hold. Threads that have no row do as those of the first one, but store nothing, and
-// what lies behind the end of a row is loaded from there.
+// Rows that the registers of a block hold, all loads in flight at once. Threads that have no row do as those of the
+// first one, but store nothing; an item behind the end of a row is the last one.
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __grid_constant__ Task task) {
     prepare();
     Part part = part_of(task);

@@ -170,6 +170,7 @@ class Rows:
             "certified",
             "nests",
             "normalization/numbers",
+            "normalization/lanes",
             *kernels.source,
             "normalization/rows",
         )

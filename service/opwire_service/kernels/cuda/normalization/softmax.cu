@@ -2,12 +2,14 @@
 
 const bool KEEPS = !LOGARITHM;
 
-// Units of the last place of a double that results may be off by; two terms of the series less will do for FLOAT16.
-const u32 SLACK = HALF ? 1u << 20 : 224;
+// Units of the last place of a double that results may be off by; two terms of the series less will do for FLOAT16. Sums
+// of rows that are held lose at most one with each of the 40 additions or fewer that a term takes part in.
+const u32 SLACK = HALF ? 1u << 20 : HELD ? 264 : 224;
 
 // e**x for x of 0 and less, within a few units of the last place, at half the cost of `exp`: 2**(n/16) from a table, and
-// the rest, which is at most ln(2)/32, by the series. The table lacks in each exponent what the last bits of n add to it. What would be less than 1e-300 is that: where there are others, a
-// sum is never that of the greatest alone.
+// the rest, which is at most ln(2)/32, by the series. The last four bits of n reach into the significand when n is added
+// to the exponent; the table has as much less. What would be less than 1e-300 is that: where there are others, a sum is
+// never that of the greatest alone.
 __shared__ double powers[16];
 __constant__ double POWERS[16] = {1, 0x1.0b5586cf9890fp+0, 0x1.172b83c7d517bp+0, 0x1.2387a6e756238p+0, 0x1.306fe0a31b715p+0, 0x1.3dea64c123422p+0, 0x1.4bfdad5362a27p+0, 0x1.5ab07dd485429p+0, 0x1.6a09e667f3bcdp+0, 0x1.7a11473eb0187p+0, 0x1.8ace5422aa0dbp+0, 0x1.9c49182a3f090p+0, 0x1.ae89f995ad3adp+0, 0x1.c199bdd85529cp+0, 0x1.d5818dcfba487p+0, 0x1.ea4afa2a490dap+0};
 
@@ -38,7 +40,8 @@ static __device__ __forceinline__ double exponential_of(double d) {
     series = fma(r, series, E.term2);
     series = fma(r * r, series, r);
     i32 n = __double2loint(shifted);
-    double entry = powers[n & 15], power = __hiloint2double(__double2hiint(entry) + n * (1 << 16), __double2loint(entry));
+    double entry = powers[n & 15];
+    double power = __hiloint2double(__double2hiint(entry) + n * (1 << 16), __double2loint(entry));
     return fma(power, series, power);
 }
 
@@ -78,6 +81,10 @@ struct State {
         peaks = rescaled = unused = 0;
     }
     __device__ __forceinline__ void add_term(double term) {
+        if (HELD) {
+            sum += term;
+            return;
+        }
         double error;
         sum = two_sum(sum, term, error);
         lost += error;
@@ -169,18 +176,24 @@ struct Row {
         return IS_KEPT ? kept : (Kept)exponential_of((double)x - peak);
     }
     template <bool IS_KEPT>
-    __device__ __forceinline__ u32 open_of_all(const float (&x)[LANES], const Kept (&kept)[LANES], f32 (&results)[LANES]) const {
+    __device__ __forceinline__ u32 open_of_all(
+        const float (&x)[LANES], const Kept (&kept)[LANES], f32 (&results)[LANES]
+    ) const {
         return open_of<LANES>([&](int k) {
             double found = LOGARITHM ? ((double)x[k] - peak) - factor : term_of<IS_KEPT>(x[k], kept[k]) * factor;
             return ::at_once(found, slack, results[k]);
         });
     }
     template <bool IS_KEPT>
-    __device__ __forceinline__ u32 open_of_all(const float (&x)[LANES], const Kept (&kept)[LANES], f16 (&results)[LANES]) const {
+    __device__ __forceinline__ u32 open_of_all(
+        const float (&x)[LANES], const Kept (&kept)[LANES], f16 (&results)[LANES]
+    ) const {
         float found[LANES];
 #pragma unroll
-        for (int k = 0; k < LANES; ++k)
-            found[k] = LOGARITHM ? (float)(((double)x[k] - peak) - factor) : term_of<IS_KEPT>(x[k], kept[k]) * (float)factor;
+        for (int k = 0; k < LANES; ++k) {
+            if (LOGARITHM) found[k] = (float)(((double)x[k] - peak) - factor);
+            else found[k] = (float)term_of<IS_KEPT>(x[k], kept[k]) * (float)factor;
+        }
         return open_halves(found, 0x1p-22f, results);
     }
     template <bool IS_KEPT>

@@ -2,9 +2,8 @@
 
 const bool KEEPS = !LOGARITHM;
 
-// Units of the last place of a double that results may be off by; two terms of the series less will do for FLOAT16. Sums
-// of rows that are held lose at most one with each of the 40 additions or fewer that a term takes part in.
-const u32 SLACK = HALF ? 1u << 20 : HELD ? 264 : 224;
+// Units of the last place of a double that results may be off by; two terms of the series less will do for FLOAT16.
+const u32 SLACK = HALF ? 1u << 20 : 224;
 
 // e**x for x of 0 and less, within a few units of the last place, at half the cost of `exp`: 2**(n/16) from a table, and
 // the rest, which is at most ln(2)/32, by the series. The last four bits of n reach into the significand when n is added
@@ -81,10 +80,6 @@ struct State {
         peaks = rescaled = unused = 0;
     }
     __device__ __forceinline__ void add_term(double term) {
-        if (HELD) {
-            sum += term;
-            return;
-        }
         double error;
         sum = two_sum(sum, term, error);
         lost += error;

@@ -280,3 +280,57 @@ def test_rows_whose_mean_is_far_greater_than_their_deviations(cuda, cpu, data_ty
     rows[2::4, 1:] = 0
     for name, right in answers(cpu, plan, inputs).items():
         assert_like(answers(cuda, plan, inputs)[name], right, 1)
+
+
+def ends(size: int, data_type: str) -> Array:
+    """Rows at the ends of what there is: squares beyond the type, subnormals, next to no variance, next to no rest."""
+    draw = np.random.default_rng(size)
+    dtype = np.dtype(data_type.lower())
+    info = np.finfo(dtype)
+    normal = draw.standard_normal((10, size))
+    rows = normal.astype(dtype)
+    rows[0] = np.where(normal[0] > 0, info.max, -info.max)
+    rows[1] = (normal[1] * 3).astype(int) * float(info.smallest_subnormal)
+    rows[2] = float(info.max) / 4
+    rows[2, 0] = np.nextafter(rows[2, 0], dtype.type(0))
+    rows[3] = 1000 + (normal[3] * 4).astype(int) * float(info.eps) * 512
+    rows[4] = -(2.0 ** draw.integers(-12, 13, size))
+    rows[5] = 0
+    rows[6, ::2], rows[6, 1::2] = info.max, 1
+    rows[7] = dtype.type(0.1)
+    rows[8, size // 2] = np.inf
+    rows[9, size // 3] = np.nan
+    return rows
+
+
+@pytest.mark.parametrize("data_type", FLOATS)
+@pytest.mark.parametrize("size", [1, 7, 40, 128, 1000, 1024, 20_000])
+def test_rows_at_the_ends(cuda, cpu, size, data_type):
+    rows, one = [10, size], [1, size]
+    beside = {"ScaleTensor": one, "BiasTensor": one}
+    mean_square = {"UseMean": False, "UseVariance": True, "Epsilon": 1e-5}
+    mean_alone = {"UseMean": True, "UseVariance": False, "Epsilon": 0}
+    for name, ulps, fields in (
+        ("ACTIVATION_SOFTMAX1", 0, {}),
+        ("ACTIVATION_LOG_SOFTMAX1", 0, {}),
+        ("MEAN_VARIANCE_NORMALIZATION1", 1, {**beside, **MOMENTS}),
+        ("MEAN_VARIANCE_NORMALIZATION2", 1, {"ScaleTensor": one, **mean_square}),
+        ("MEAN_VARIANCE_NORMALIZATION2", 1, {**beside, **mean_square}),
+        ("MEAN_VARIANCE_NORMALIZATION2", 1, {**beside, **mean_alone}),
+    ):
+        plan = plan_of(Case(name, ulps, _input(*rows, Axes=[1], **fields)), data_type)
+        inputs = {name: drawn(name, desc, seed) for seed, (name, desc) in enumerate(plan.inputs.items())}
+        inputs["InputTensor"] = plan.inputs["InputTensor"].view(ends(size, data_type).ravel().view(np.uint8))
+        assert_like(answers(cuda, plan, inputs)["OutputTensor"], answers(cpu, plan, inputs)["OutputTensor"], ulps)
+
+
+@pytest.mark.parametrize("data_type", FLOATS)
+def test_scaled_deviations_that_cancel_with_the_bias(cuda, cpu, data_type):
+    """What is left of them is far smaller than either: the very last bits of both decide it."""
+    sizes = [64, 1024]
+    tensors = _input(*sizes, ScaleTensor=[1, 1024], BiasTensor=sizes, Axes=[1], **MOMENTS)
+    plan = plan_of(Case("MEAN_VARIANCE_NORMALIZATION1", 1, tensors), data_type)
+    inputs = {name: drawn(name, desc, seed) for seed, (name, desc) in enumerate(plan.inputs.items())}
+    inputs["BiasTensor"][:] = 0
+    inputs["BiasTensor"][:] = -answers(cpu, plan, inputs)["OutputTensor"]
+    assert_like(answers(cuda, plan, inputs)["OutputTensor"], answers(cpu, plan, inputs)["OutputTensor"], 1)

@@ -34,7 +34,7 @@ struct State {
 
 struct Row {
     static const bool TELLS_AT_ONCE = false;
-    __device__ bool at_once(float, Kept, const Beside &, Element &) const { return false; }
+    template <bool IS_KEPT, class... Neighbours> __device__ u32 at_once(Neighbours &...) const { return 0; }
 
     u32 winner;
 

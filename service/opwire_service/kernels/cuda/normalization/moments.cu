@@ -1,10 +1,14 @@
 // Mean and variance: sums in pairs of doubles, with a bound on what they lack. Rows of FLOAT32 that are held have their
-// deviations squared; of others the squares are added up beside the elements, just as exactly, but for held rows whose
-// mean is far greater than their deviations. MEAN and VARIANCE say which counts.
+// deviations from about the mean added up, and squared; of others the squares are added up beside the elements, but for
+// held rows whose mean is far greater than their deviations. MEAN and VARIANCE say which counts.
 
 const bool KEEPS = false;
 const double UNIT = 0x1p-53;
 const bool SQUARES = HALF || !HELD;  // whether they are added up beside the elements
+const bool ADDS = BIAS || ADDED;
+// Whether floats add up the squares of LANES neighbours: they lose 8 times 2^-24 of them at most, and so little is enough
+// for FLOAT16 where nothing can cancel.
+const bool COARSE = HALF && !MEAN && !ADDS && !ACTIVATED;
 
 static __device__ __forceinline__ void prepare() {}
 
@@ -80,7 +84,7 @@ struct State {
             double together = values[0];
 #pragma unroll
             for (int k = 1; k < LANES; ++k) together += values[k];
-            if (HALF && HELD) {
+            if (HELD) {
                 sum += together;
             } else if (are_close(values)) {
                 add_term(together);
@@ -91,8 +95,14 @@ struct State {
         }
         if (!SQUARES) return;
         double together = 0;
+        if (COARSE) {
+            float coarse = values[0] * values[0];
 #pragma unroll
-        for (int k = 0; k < LANES; ++k) {
+            for (int k = 1; k < LANES; ++k) coarse = fmaf(values[k], values[k], coarse);
+            together = coarse;
+        }
+#pragma unroll
+        for (int k = 0; k < LANES && !COARSE; ++k) {
             double x = values[k];
             if (HALF)
                 together = fma(x, x, together);
@@ -115,17 +125,14 @@ struct State {
         squares = two_sum(squares, other.squares, error);
         lost_squares += error + other.lost_squares;
     }
-    // Sums of FLOAT16 of as few elements as are held are exact, and those of their squares almost.
+    // Sums of FLOAT16 of as few elements as are held are exact, and those of their squares almost; of FLOAT32 the sum
+    // only has to lead near the mean.
     struct HeldHalf {
         double sum, squares;
     };
-    struct HeldSingle {
-        double sum, lost;
-        u32 inexact, unused;
-    };
-    typedef HeldOf<HALF, HeldHalf, HeldSingle>::Type Held;
+    typedef HeldOf<HALF, HeldHalf, double>::Type Held;
     __device__ __forceinline__ void give(HeldHalf &to) const { to = {sum, squares}; }
-    __device__ __forceinline__ void give(HeldSingle &to) const { to = {sum, lost, inexact, 0}; }
+    __device__ __forceinline__ void give(double &to) const { to = sum; }
     __device__ __forceinline__ Held held() const {
         Held to;
         give(to);
@@ -135,28 +142,12 @@ struct State {
         a.sum += b.sum;
         a.squares += b.squares;
     }
-    static __device__ __forceinline__ void join(HeldSingle &a, const HeldSingle &b) {
-        double error, rest;
-        if (a.lost == 0 && b.lost == 0) {  // mostly
-            a.sum = two_sum(a.sum, b.sum, a.lost);
-            a.inexact |= b.inexact;
-            return;
-        }
-        a.sum = two_sum(a.sum, b.sum, error);
-        a.lost = two_sum(a.lost, error, rest);
-        a.inexact |= b.inexact | (rest != 0);
-        a.lost = two_sum(a.lost, b.lost, rest);
-        a.inexact |= rest != 0;
-    }
+    static __device__ __forceinline__ void join(double &a, double b) { a += b; }
     __device__ __forceinline__ void take(const HeldHalf &all) {
         sum = all.sum;
         squares = all.squares;
     }
-    __device__ __forceinline__ void take(const HeldSingle &all) {
-        sum = all.sum;
-        lost = all.lost;
-        inexact = all.inexact;
-    }
+    __device__ __forceinline__ void take(double all) { sum = all; }
     // What additions of what was lost may have lost, as a part of the sum of the magnitudes.
     static __device__ __forceinline__ double share(const Numbers &numbers) {
         double depth = UNIT * numbers.depth;
@@ -179,7 +170,7 @@ struct State {
         if (MEAN && numbers.count == 1) return 0;
         double rest, total = two_sum(squares, lost_squares, rest), high = share_of(total, numbers);
         double low = (fma(-high, n, total) + rest) * numbers.inverse;
-        error = (share(numbers) + (HALF ? 64 * UNIT : 0x1p-100)) * high;
+        error = (share(numbers) + (COARSE ? 0x1.01p-21 : HALF ? 64 * UNIT : 0x1p-100)) * high;
         if (!MEAN || high == 0) return high;
         double square = mean.high * mean.high;
         double below = fma(mean.high, mean.high, -square) + 2 * mean.high * mean.low;
@@ -244,37 +235,58 @@ struct Row {
         if (SQUARES) {
             double error = 0, spread = VARIANCE ? state.variance(mean, numbers, error) : 0;
             bool is_poor = error > 0x1p-40 * (spread + numbers.epsilon);
-            if (!__syncthreads_or(is_poor)) return with(mean, spread, error, numbers);
+            if (COARSE || !sum.is_wanted(is_poor)) return with(mean, spread, error, numbers);
         }
-        // What `low` adds is no more than its square.
-        double spread = sum([&](float x, double total) {
+        auto deviations = sum([&](float x, Sums &total) {
             double deviation = MEAN ? x - mean.high : (double)x;
-            return fma(deviation, deviation, total);
-        }) * numbers.inverse;
-        if (state.inexact) mean.error += 2 * State::share(numbers) * sqrt(spread + mean.high * mean.high);
-        double error = 2 * UNIT * numbers.depth * spread + mean.error * mean.error + mean.low * mean.low;
-        return with(mean, spread, error, numbers);
+            if (MEAN) total.first += deviation;
+            total.second = fma(deviation, deviation, total.second);
+        });
+        // What is left of the mean; its error is a part of the mean magnitude of a deviation, which the root bounds.
+        mean.low = MEAN && is_finite(mean.high) ? deviations.first * numbers.inverse : 0;
+        double squares = deviations.second * numbers.inverse, spread = squares - mean.low * mean.low;
+        double part = UNIT * (numbers.depth + 8);
+        mean.error = MEAN && squares > 0 ? part * squares * inverse_root(squares) : 0;
+        return with(mean, spread, 2 * part * squares, numbers);
     }
-    // Mostly floats will do.
-    static const bool TELLS_AT_ONCE = HALF && !ACTIVATED;
-    __device__ __forceinline__ bool at_once(float x, Kept, const Beside &beside, Element &result) const {
-        float high = (float)mean, low = (float)(mean - high);
-        float scaled = (MEAN ? (x - high) - low : x) * (float)factor * (SCALE ? beside.scale : 1.0f);
-        float found = scaled + (BIAS ? beside.bias : 0.0f) + (ADDED ? beside.added : 0.0f);
-        float terms = fabsf(scaled) + (BIAS ? fabsf(beside.bias) : 0.0f) + (ADDED ? fabsf(beside.added) : 0.0f);
-        float slack = (share + 0x1p-21f) * terms + (SCALE ? drift * fabsf(beside.scale) : drift);
-        result = narrowed<Element>(found);
-        return (share < 1) & (found == found) & is_enough(found, slack);
+    // Floats will do for FLOAT16 where nothing can cancel: each of the five steps rounds by 2^-24.
+    static const bool TELLS_AT_ONCE = !ACTIVATED;
+    static const bool IN_FLOATS = HALF && !ADDS;
+    __device__ __forceinline__ float scaled(float x, float scale) const {
+        float high = (float)mean, low = (float)(mean - high + rest);
+        float found = (MEAN ? (x - high) - low : x) * (float)factor;
+        return SCALE ? found * scale : found;
+    }
+    __device__ __forceinline__ double sum_of_terms(double x, const Beside &beside) const {
+        double found = (MEAN ? (x - mean) - rest : x) * factor;
+        if (SCALE) found *= beside.scale;
+        if (BIAS) found += beside.bias;
+        if (ADDED) found += beside.added;
+        return found;
+    }
+    // Half of what is enough is left to errors that are a part of the result, and half to the others.
+    template <bool IS_KEPT>
+    __device__ __forceinline__ u32 at_once(
+        const float (&x)[LANES], const Kept (&)[LANES], const Beside (&beside)[LANES], Element (&results)[LANES]
+    ) const {
+        return open_of<LANES>([&](int k) { return at_once(x[k], beside[k], results[k]); });
+    }
+    __device__ __forceinline__ bool at_once(float x, const Beside &beside, Element &result) const {
+        const float STEP = IN_FLOATS ? 0x1p-21f : 0x1p-51f, PARTS = 2 / ENOUGH;
+        float last = IN_FLOATS ? scaled(x, beside.scale) : (float)sum_of_terms(x, beside), error = 0;
+        if (BIAS) error += fabsf(beside.bias);
+        if (ADDED) error += 2 * fabsf(beside.added);
+        if (ADDS) error *= (share + STEP) * PARTS;
+        if (MEAN) error += drift * PARTS * (SCALE ? fabsf(beside.scale) : 1);
+        result = narrowed<Element>(last);
+        return (share + STEP < ENOUGH / 2) & !(fabsf(last) < error);
     }
     template <bool IS_KEPT>
     __device__ __forceinline__ bool value(
         float x, u32, Kept, const Beside &beside, const Numbers &, Element &result
     ) const {
         if (share >= 1) return false;
-        double found = (MEAN ? (x - mean) - rest : (double)x) * factor;
-        if (SCALE) found *= beside.scale;
-        if (BIAS) found += beside.bias;
-        if (ADDED) found += beside.added;
+        double found = sum_of_terms(x, beside);
         // What is left of the terms bounds what they came from.
         float last = fabsf((float)found), bias = BIAS ? fabsf(beside.bias) : 0.0f, added = ADDED ? fabsf(beside.added) : 0.0f;
         float slack = share * (1.001f * last + bias + added) + (SCALE ? drift * fabsf(beside.scale) : drift);

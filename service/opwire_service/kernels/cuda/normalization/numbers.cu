@@ -23,10 +23,28 @@ struct Numbers {
     u32 unused;
 };
 
+// Two sums of what functions add up of the elements of a row.
+struct Sums {
+    double first, second;
+};
+
 // What beside its row an element meets.
 struct Beside {
     float scale, bias, added;
 };
+
+// Asks whether each of some neighbours is certain, without branches if they are: the bits of those that are not.
+template <int COUNT, class Tell> static __device__ __forceinline__ u32 open_of(Tell tell) {
+    bool is_certain[COUNT], are_certain = true;
+#pragma unroll
+    for (int k = 0; k < COUNT; ++k) are_certain &= is_certain[k] = tell(k);
+    u32 open = 0;
+    if (!are_certain) {
+#pragma unroll
+        for (int k = 0; k < COUNT; ++k) open |= (u32)!is_certain[k] << k;
+    }
+    return open;
+}
 
 static __device__ __forceinline__ double two_sum(double a, double b, double &error) {
     double sum = a + b;

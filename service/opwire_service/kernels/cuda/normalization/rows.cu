@@ -2,12 +2,14 @@
 //   State: what elements come to: clear(peak), add(values, first, kept), merge(other); PEAKED if the greatest element
 //          is to be known first where that costs nothing; kept are terms that `value` can use again; of rows that are
 //          held threads exchange no more than held(), which they join and take, if IS_JOINED
-//   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) adds a term of each element to it; and
-//          whether an element is certain: value<IS_KEPT>(x, index, kept, beside, numbers, result); or, if
-//          TELLS_AT_ONCE, at_once(x, kept, beside, result), which mostly tells
+//   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) adds terms of all elements to Sums; and
+//          whether an element is certain: value<IS_KEPT>(x, index, kept, beside, numbers, result); and, if
+//          TELLS_AT_ONCE, at_once<IS_KEPT>(x, kept, beside, results) of LANES neighbours, which mostly leaves none of
+//          them open, and takes no branch then: the bits of those that are
 //   KEEPS: whether terms are kept at all; prepare(): what a block does at first
-// LANES neighbours of a row lie side by side, if BY_ROWS; threads then share a row along x, else along y. SCALE, BIAS
-// and ADDED say how those tensors are walked.
+// LANES neighbours of a row lie side by side, if BY_ROWS; SHARING threads then share a row along x, else along y. A row
+// is STRAIGHT if one step leads from each of its items to the next, and FULL if the threads that hold it all hold HELD
+// items. SCALE, BIAS and ADDED say how those tensors are walked.
 
 const int SOURCE_AT = 0, TARGET_AT = 1, SCALE_AT = 2, BIAS_AT = 3, ADDED_AT = 4, MEAN_AT = 5, VARIANCE_AT = 6;
 const u32 STATISTIC = ~0u;  // in place of an element's index: that the statistics of a row are open
@@ -33,24 +35,13 @@ struct Task {
     Nest kept, reduced;
 };
 
-typedef Pack<Element, LANES> Lanes;
-
-static __device__ __forceinline__ Lanes load(const Element *at) { return *reinterpret_cast<const Lanes *>(at); }
-
-static __device__ __forceinline__ void widened(const Lanes &lanes, float (&values)[LANES]) {
-#pragma unroll
-    for (int k = 0; k < LANES; ++k) values[k] = widen(lanes.lane[k]);
+static __device__ __forceinline__ void go_along(const Task &task, u32 item, Offsets &at) {
+    if (STRAIGHT) walk(task.reduced.axis[0], item, at);
+    else go_to(task.reduced, item, at);
 }
 
-template <int WALK>
-static __device__ __forceinline__ void load_beside(const Element *from, u32 step, float otherwise, float (&values)[LANES]) {
-    if (WALK == DENSE) {
-        widened(load(from), values);
-        return;
-    }
-#pragma unroll
-    for (int k = 0; k < LANES; ++k)
-        values[k] = WALK == NOTHING ? otherwise : WALK == SAME && k ? values[0] : (float)widen(from[k * step]);
+static __device__ __forceinline__ u32 source_offset(const Task &task, u32 item) {
+    return STRAIGHT ? item * task.reduced.axis[0].step[SOURCE_AT] : first_offset(task.reduced, item);
 }
 
 static __device__ __forceinline__ void list(const Task &task, u32 row, u32 index) {
@@ -61,33 +52,53 @@ static __device__ __forceinline__ void list(const Task &task, u32 row, u32 index
     }
 }
 
+// Computes again what was open, of few elements or none: one after the other.
+static __device__ __forceinline__ u32 settle(
+    const Task &task, const Row &row, u32 item, u32 open, const float (&x)[LANES], const Beside (&beside)[LANES],
+    Lanes &results
+) {
+    float values[LANES];
+    Beside others[LANES];
+    Lanes all = results;
+#pragma unroll
+    for (int k = 0; k < LANES; ++k) {
+        values[k] = x[k];
+        others[k] = beside[k];
+    }
+    u32 still = 0;
+#pragma unroll 1
+    for (; open; open &= open - 1) {
+        u32 k = __ffs(open) - 1;
+        bool is_certain = row.value<false>(values[k], item * LANES + k, Kept(), others[k], task.numbers, all.lane[k]);
+        still |= (u32)!is_certain << k;
+    }
+    results = all;
+    return still;
+}
+
 // Computes and stores the results of LANES neighbours, which begin at an item of a row.
 template <bool IS_KEPT>
 static __device__ __forceinline__ void put(
     const Task &task, const Row &row, u32 output, Offsets at, u32 item, const float (&x)[LANES], const Kept (&kept)[LANES]
 ) {
-    go_to(task.reduced, item, at);
+    go_along(task, item, at);
     float scale[LANES], bias[LANES], added[LANES];
     load_beside<SCALE>(task.scale + at.of[SCALE_AT], task.step[SCALE_AT], 1, scale);
     load_beside<BIAS>(task.bias + at.of[BIAS_AT], task.step[BIAS_AT], 0, bias);
     load_beside<ADDED>(task.added + at.of[ADDED_AT], task.step[ADDED_AT], 0, added);
+    Beside beside[LANES];
     Lanes results;
-    u32 open = 0;
 #pragma unroll
-    for (int k = 0; k < LANES; ++k) {
-        Beside beside = {scale[k], bias[k], added[k]};
-        bool is_certain = Row::TELLS_AT_ONCE && (IS_KEPT || !KEEPS)
-                              ? row.at_once(x[k], kept[k], beside, results.lane[k])
-                              : row.value<IS_KEPT>(x[k], item * LANES + k, kept[k], beside, task.numbers, results.lane[k]);
-        open |= (u32)!is_certain << k;
-    }
-    if (Row::TELLS_AT_ONCE && (IS_KEPT || !KEEPS) && open) {
-#pragma unroll
-        for (int k = 0; k < LANES; ++k) {
-            Beside beside = {scale[k], bias[k], added[k]};
-            if (!(open >> k & 1)) continue;
-            if (row.value<IS_KEPT>(x[k], item * LANES + k, kept[k], beside, task.numbers, results.lane[k])) open ^= 1u << k;
-        }
+    for (int k = 0; k < LANES; ++k) beside[k] = {scale[k], bias[k], added[k]};
+    u32 open;
+    if (Row::TELLS_AT_ONCE) {
+        open = row.template at_once<IS_KEPT>(x, kept, beside, results.lane);
+        if (open) open = settle(task, row, item, open, x, beside, results);
+    } else {
+        open = open_of<LANES>([&](int k) {
+            u32 index = item * LANES + k;
+            return row.template value<IS_KEPT>(x[k], index, kept[k], beside[k], task.numbers, results.lane[k]);
+        });
     }
     *reinterpret_cast<Lanes *>(task.target + at.of[TARGET_AT]) = results;
     for (; open; open &= open - 1) list(task, output, item * LANES + __ffs(open) - 1);
@@ -106,22 +117,25 @@ template <class T> static __device__ __forceinline__ T from_lane(T mine, u32 dis
     return words.whole;
 }
 
-// Joins what neighbouring threads have, `width` of them, a power of two; all of them get the result. No kernel does that
-// twice in one place: nobody still reads what was shared before.
-template <class T, class Join> static __device__ __forceinline__ void join_along_x(T &mine, u32 width, Join join) {
-    for (u32 distance = min(width, 32) / 2; distance; distance /= 2) {
+// Joins what WIDTH neighbouring threads have, a power of two; all of them get the result. No kernel does that twice in
+// one place: nobody still reads what was shared before.
+template <int WIDTH, class T, class Join> static __device__ __forceinline__ void join_along_x(T &mine, Join join) {
+#pragma unroll
+    for (u32 distance = (WIDTH < 32 ? WIDTH : 32) / 2; distance; distance /= 2) {
         T other = from_lane(mine, distance);
         join(mine, other);
     }
-    if (width <= 32) return;
+    if (WIDTH <= 32) return;
+    const u32 WARPS = WIDTH <= 32 ? 1 : WIDTH / 32;
     __shared__ __align__(16) char memory[32 * sizeof(T)];
     T *shared = reinterpret_cast<T *>(memory);
     // Such a block has one row or few: its warps lie one after the other in them.
-    u32 thread = threadIdx.y * blockDim.x + threadIdx.x, warp = thread / 32, warps = width / 32, first = warp / warps * warps;
+    u32 thread = threadIdx.y * WIDTH + threadIdx.x, warp = thread / 32, first = warp / WARPS * WARPS;
     if (thread % 32 == 0) shared[warp] = mine;
     __syncthreads();
     mine = shared[first];
-    for (u32 other = first + 1; other < first + warps; ++other) join(mine, shared[other]);
+#pragma unroll
+    for (u32 other = 1; other < WARPS; ++other) join(mine, shared[first + other]);
 }
 
 static __device__ __forceinline__ State cleared() {
@@ -130,8 +144,8 @@ static __device__ __forceinline__ State cleared() {
     return state;
 }
 
-static __device__ __forceinline__ void join_rows(State &state) {
-    join_along_x(state, blockDim.x, [](State &a, const State &b) { a.merge(b); });
+template <int WIDTH> static __device__ __forceinline__ void join_rows(State &state) {
+    join_along_x<WIDTH>(state, [](State &a, const State &b) { a.merge(b); });
 }
 
 // The same along y, for threads that share columns.
@@ -175,9 +189,7 @@ template <class Visit>
 static __device__ __forceinline__ void visit(const Task &task, const Part &part, u32 begin, u32 end, Visit use) {
     if (!part.present) return;
     const Element *source = task.source + part.at.of[SOURCE_AT];
-    bool is_straight = task.reduced.count <= 1;
-    u32 step = task.reduced.axis[0].step[SOURCE_AT];
-    auto from = [&](u32 item) { return load(source + (is_straight ? item * step : first_offset(task.reduced, item))); };
+    auto from = [&](u32 item) { return load(source + source_offset(task, item)); };
     u64 item = (u64)begin + part.lead;
     for (; item + (u64)(BATCH - 1) * part.sharing < end; item += (u64)BATCH * part.sharing) {
         Lanes lanes[BATCH];
@@ -198,7 +210,7 @@ static __device__ __forceinline__ State gathered(const Task &task, const Part &p
         state.add(values, item * LANES, kept);
     });
     if (BY_ROWS)
-        join_rows(state);
+        join_rows<SHARING>(state);
     else
         join_columns(state);
     return state;
@@ -225,64 +237,79 @@ static __device__ __forceinline__ void put_statistics(const Task &task, const Ro
 }
 
 #if HELD
-// Adds up what a function adds to a sum for each of the values that the threads of a row hold.
+// An item of a thread: its place in the row, and whether there is one.
+static __device__ __forceinline__ u32 held_item(u32 n) { return threadIdx.x + n * SHARING; }
+static __device__ __forceinline__ bool is_held(u32 n, u32 items) { return FULL || held_item(n) < items; }
+
+// Adds up what a function adds to sums for each of the values that the threads of a row hold.
 struct HeldSum {
-    const float (&values)[HELD][LANES];
-    bool present;
+    const Lanes (&lanes)[HELD];
     u32 items;
 
-    template <class Term> __device__ __forceinline__ double operator()(Term term) const {
-        double total = 0;
+    template <class Term> __device__ __forceinline__ Sums operator()(Term term) const {
+        Sums total = {0, 0};
 #pragma unroll
         for (int n = 0; n < HELD; ++n)
+            if (is_held(n, items)) {
+                float values[LANES];
+                widened(lanes[n], values);
 #pragma unroll
-            for (int k = 0; k < LANES; ++k)
-                if (present && threadIdx.x + n * blockDim.x < items) total = term(values[n][k], total);
-        join_along_x(total, blockDim.x, [](double &a, double b) { a += b; });
+                for (int k = 0; k < LANES; ++k) term(values[k], total);
+            }
+        join_along_x<SHARING>(total, [](Sums &a, const Sums &b) {
+            a.first += b.first;
+            a.second += b.second;
+        });
         return total;
+    }
+    // Whether all threads of the row shall add up, if some of them shall.
+    __device__ __forceinline__ bool is_wanted(bool by_me) const {
+        return SHARING <= 32 ? __any_sync(~0u, by_me) : __syncthreads_or(by_me);
     }
 };
 
-// Rows that the registers of a block hold.
+// Rows that the registers of a block hold, all loads in flight at once. Threads that have no row do as those of the
+// first one, but store nothing; an item behind the end of a row is the last one.
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __grid_constant__ Task task) {
     prepare();
     Part part = part_of(task);
     const Element *source = task.source + part.at.of[SOURCE_AT];
+    Lanes lanes[HELD];
     float values[HELD][LANES];
     Kept kept[HELD][LANES];
 #pragma unroll
-    for (int n = 0; n < HELD; ++n) {
-        u32 item = threadIdx.x + n * blockDim.x;
-        if (part.present && item < task.items) widened(load(source + first_offset(task.reduced, item)), values[n]);
-    }
+    for (int n = 0; n < HELD; ++n)
+        lanes[n] = load(source + source_offset(task, FULL ? held_item(n) : min(held_item(n), task.items - 1)));
+#pragma unroll
+    for (int n = 0; n < HELD; ++n) widened(lanes[n], values[n]);
     State state;
     float peak = Bounds<float>::lowest();
     if (State::PEAKED) {
 #pragma unroll
         for (int n = 0; n < HELD; ++n)
 #pragma unroll
-            for (int k = 0; k < LANES; ++k)
-                if (part.present && threadIdx.x + n * blockDim.x < task.items) peak = fmaxf(peak, values[n][k]);
-        join_along_x(peak, blockDim.x, [](float &a, float b) { a = fmaxf(a, b); });
+            for (int k = 0; k < LANES; ++k) peak = fmaxf(peak, values[n][k]);
+        join_along_x<SHARING>(peak, [](float &a, float b) { a = fmaxf(a, b); });
     }
     state.clear(peak);
 #pragma unroll
-    for (int n = 0; n < HELD; ++n) {
-        u32 item = threadIdx.x + n * blockDim.x;
-        if (part.present && item < task.items) state.add(values[n], item * LANES, kept[n]);
-    }
+    for (int n = 0; n < HELD; ++n)
+        if (is_held(n, task.items)) state.add(values[n], held_item(n) * LANES, kept[n]);
     if (State::IS_JOINED) {
         State::Held held = state.held();
-        join_along_x(held, blockDim.x, [](State::Held &a, const State::Held &b) { State::join(a, b); });
+        join_along_x<SHARING>(held, [](State::Held &a, const State::Held &b) { State::join(a, b); });
         state.take(held);
     }
-    Row row = Row::of_held(state, task.numbers, HeldSum{values, part.present, task.items});
+#pragma unroll
+    for (int n = 0; n < HELD; ++n) forget(lanes[n]);
+    Row row = Row::of_held(state, task.numbers, HeldSum{lanes, task.items});
     if (!part.present) return;
     if (threadIdx.x == 0) put_statistics(task, row, part.output, part.at);
 #pragma unroll
     for (int n = 0; n < HELD; ++n) {
-        u32 item = threadIdx.x + n * blockDim.x;
-        if (item < task.items) put<KEEPS>(task, row, part.output, part.at, item, values[n], kept[n]);
+        forget(lanes[n]);
+        widened(lanes[n], values[n]);
+        if (is_held(n, task.items)) put<KEEPS>(task, row, part.output, part.at, held_item(n), values[n], kept[n]);
     }
 }
 #else
@@ -312,7 +339,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK) join_splits(const __grid_con
     if (present)
         for (u32 split = threadIdx.x; split < task.splits; split += blockDim.x)
             state.merge(task.partial[(u64)split * task.outputs + number]);
-    join_rows(state);
+    join_rows<32>(state);
     if (!present || threadIdx.x) return;
     Row row = Row::of(state, task.numbers);
     Offsets at = {};

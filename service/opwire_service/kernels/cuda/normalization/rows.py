@@ -150,6 +150,9 @@ class Rows:
             ("TENSORS", len(TENSORS)),
             ("LANES", shape.lanes),
             ("BY_ROWS", int(shape.by_rows)),
+            ("SHARING", shape.sharing),
+            ("STRAIGHT", int(len(self._reduced) <= 1)),
+            ("FULL", int(shape.held * shape.sharing == shape.items)),
             ("BLOCK", shape.block[0] * shape.block[1]),
             ("HELD", shape.held),
             ("RESIDENT", shape.resident),
@@ -167,6 +170,7 @@ class Rows:
             "certified",
             "nests",
             "normalization/numbers",
+            "normalization/lanes",
             *kernels.source,
             "normalization/rows",
         )

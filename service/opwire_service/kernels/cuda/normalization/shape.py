@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..job import LOAD_BYTES
 from ..nests import Axis, Nest, merged, size_of
 
+WARP = 32
 THREADS = 256
 MOST_THREADS = 512
 """Of a block that holds a row in its registers."""
@@ -122,12 +123,14 @@ def row_shape(kept: Nest, reduced: Nest, item_bytes: int, processors: int, most_
     items = elements // lanes
     held = min(max(1, most_held // lanes), items)
     sharing = _power_above(-(-items // held))
-    while held > 1 and sharing < 32 and outputs * sharing < processors * THREADS:
+    while held > 1 and sharing < WARP and outputs * sharing < processors * THREADS:
         held = -(-held // 2)
         sharing = _power_above(-(-items // held))
     few = outputs < processors and items > 8 * THREADS
     if sharing <= MOST_THREADS and sharing * held * lanes <= MOST_HELD and not few:
-        return _cut(by_rows, lanes, held, (sharing, max(1, THREADS // sharing)), items, 1)
+        # Warps that share no row need not wait for each other.
+        rows = THREADS // sharing if sharing <= WARP else 1
+        return _cut(by_rows, lanes, held, (sharing, rows), items, 1)
     block = THREADS, 1
     return _cut(by_rows, lanes, 0, block, items, _splits(outputs, items, THREADS, processors))
 

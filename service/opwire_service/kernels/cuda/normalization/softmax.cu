@@ -6,14 +6,16 @@ const bool KEEPS = !LOGARITHM;
 const u32 SLACK = HALF ? 1u << 20 : 224;
 
 // e**x for x of 0 and less, within a few units of the last place, at half the cost of `exp`: 2**(n/16) from a table, and
-// the rest, which is at most ln(2)/32, by the series. What would be less than 1e-300 is that: where there are others, a
-// sum is never that of the greatest alone.
+// the rest, which is at most ln(2)/32, by the series. The last four bits of n reach into the significand when n is added
+// to the exponent; the table has as much less. What would be less than 1e-300 is that: where there are others, a sum is
+// never that of the greatest alone.
 __shared__ double powers[16];
 __constant__ double POWERS[16] = {1, 0x1.0b5586cf9890fp+0, 0x1.172b83c7d517bp+0, 0x1.2387a6e756238p+0, 0x1.306fe0a31b715p+0, 0x1.3dea64c123422p+0, 0x1.4bfdad5362a27p+0, 0x1.5ab07dd485429p+0, 0x1.6a09e667f3bcdp+0, 0x1.7a11473eb0187p+0, 0x1.8ace5422aa0dbp+0, 0x1.9c49182a3f090p+0, 0x1.ae89f995ad3adp+0, 0x1.c199bdd85529cp+0, 0x1.d5818dcfba487p+0, 0x1.ea4afa2a490dap+0};
 
 static __device__ __forceinline__ void prepare() {
     u32 thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
-    for (u32 n = thread; n < 16; n += threads) powers[n] = POWERS[n];
+    for (u32 n = thread; n < 16; n += threads)
+        powers[n] = __hiloint2double(__double2hiint(POWERS[n]) - (n << 16), __double2loint(POWERS[n]));
     __syncthreads();
 }
 
@@ -37,8 +39,9 @@ static __device__ __forceinline__ double exponential_of(double d) {
     series = fma(r, series, E.term2);
     series = fma(r * r, series, r);
     i32 n = __double2loint(shifted);
-    double power = powers[n & 15], value = fma(power, series, power);
-    return __hiloint2double(__double2hiint(value) + (n & ~15) * (1 << 16), __double2loint(value));
+    double entry = powers[n & 15];
+    double power = __hiloint2double(__double2hiint(entry) + n * (1 << 16), __double2loint(entry));
+    return fma(power, series, power);
 }
 
 static __device__ __forceinline__ double exponential(float x, float peak) {
@@ -50,6 +53,14 @@ static __device__ __forceinline__ double exponential(float x, float peak) {
 // Whether an element lies 690 or less below the greatest: mostly all do.
 static __device__ __forceinline__ bool is_usual(float x, float peak) {
     return __float_as_uint(peak - x) < 0x442c8000u;  // the bits of 690; NaN and negative numbers have greater ones
+}
+
+// NaN if there is one.
+static __device__ __forceinline__ float least_of_all(const float (&values)[LANES]) {
+    float least = values[0];
+#pragma unroll
+    for (int k = 1; k < LANES; ++k) asm("min.NaN.f32 %0, %0, %1;" : "+f"(least) : "f"(values[k]));
+    return least;
 }
 
 struct State {
@@ -84,15 +95,14 @@ struct State {
         peaks = 0;
     }
     __device__ __forceinline__ void add(const float (&values)[LANES], u32, Kept (&kept)[LANES]) {
-        float greatest = values[0];
+        if (!HELD) {
+            float greatest = values[0];
 #pragma unroll
-        for (int k = 1; k < LANES; ++k) greatest = fmaxf(greatest, values[k]);
-        raise(greatest);
+            for (int k = 1; k < LANES; ++k) greatest = fmaxf(greatest, values[k]);
+            raise(greatest);
+        }
         double terms = 0;
-        bool are_usual = true;
-#pragma unroll
-        for (int k = 0; k < LANES; ++k) are_usual &= is_usual(values[k], peak);
-        if (are_usual) {
+        if (is_usual(least_of_all(values), peak)) {
 #pragma unroll
             for (int k = 0; k < LANES; ++k) {
                 double term = exponential_of((double)values[k] - (double)peak);
@@ -155,14 +165,39 @@ struct Row {
     float peak;
     u32 slack;  // units of the last place of a double that results may be off by
 
-    static const bool TELLS_AT_ONCE = !(HALF && LOGARITHM);
-    __device__ __forceinline__ bool at_once(float x, double term, const Beside &, f32 &result) const {
-        return ::at_once(LOGARITHM ? ((double)x - peak) - factor : term * factor, slack, result);
+    static const bool TELLS_AT_ONCE = true;
+    // Only what is usual, if terms are not kept.
+    template <bool IS_KEPT> __device__ __forceinline__ Kept term_of(float x, Kept kept) const {
+        return IS_KEPT ? kept : (Kept)exponential_of((double)x - peak);
     }
-    __device__ __forceinline__ bool at_once(float x, float term, const Beside &, f16 &result) const {
-        return certainly_half(LOGARITHM ? (float)(((double)x - peak) - factor) : term * (float)factor, 0x1p-22f, result);
+    template <bool IS_KEPT>
+    __device__ __forceinline__ u32 open_of_all(
+        const float (&x)[LANES], const Kept (&kept)[LANES], f32 (&results)[LANES]
+    ) const {
+        return open_of<LANES>([&](int k) {
+            double found = LOGARITHM ? ((double)x[k] - peak) - factor : term_of<IS_KEPT>(x[k], kept[k]) * factor;
+            return ::at_once(found, slack, results[k]);
+        });
     }
-
+    template <bool IS_KEPT>
+    __device__ __forceinline__ u32 open_of_all(
+        const float (&x)[LANES], const Kept (&kept)[LANES], f16 (&results)[LANES]
+    ) const {
+        float found[LANES];
+#pragma unroll
+        for (int k = 0; k < LANES; ++k) {
+            if (LOGARITHM) found[k] = (float)(((double)x[k] - peak) - factor);
+            else found[k] = (float)term_of<IS_KEPT>(x[k], kept[k]) * (float)factor;
+        }
+        return open_halves(found, 0x1p-22f, results);
+    }
+    template <bool IS_KEPT>
+    __device__ __forceinline__ u32 at_once(
+        const float (&x)[LANES], const Kept (&kept)[LANES], const Beside (&)[LANES], Element (&results)[LANES]
+    ) const {
+        u32 open = open_of_all<IS_KEPT>(x, kept, results);
+        return LOGARITHM || IS_KEPT || is_usual(least_of_all(x), peak) ? open : (1u << LANES) - 1;
+    }
     __device__ __forceinline__ bool is_certain(double found, f32 &result) const {
         return certainly(found, slack, slack * 0x1p-53, result);
     }

@@ -157,7 +157,7 @@ struct Row {
 
     static const bool TELLS_AT_ONCE = !(HALF && LOGARITHM);
     __device__ __forceinline__ bool at_once(float x, double term, const Beside &, f32 &result) const {
-        return ::at_once(LOGARITHM ? ((double)x - peak) - factor : term * factor, slack, result);
+        return ::at_once(LOGARITHM ? ((double)x - peak) - factor : term * factor, slack, false, result);
     }
     __device__ __forceinline__ bool at_once(float x, float term, const Beside &, f16 &result) const {
         return certainly_half(LOGARITHM ? (float)(((double)x - peak) - factor) : term * (float)factor, 0x1p-22f, result);

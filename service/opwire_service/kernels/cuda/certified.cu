@@ -6,8 +6,8 @@ template <> struct Binary64<f16> { static const u32 least = 1023 - 13, range = 2
 
 // Whether the bits that get lost are further from those of a middle than `slack`.
 static __device__ __forceinline__ bool is_clear(double x, u32 slack, f32) {
-    u32 rest = (u32)__double2loint(x) & 0x1fffffff;
-    return rest - (0x10000000 - slack) > 2 * slack;
+    u32 rest = (u32)__double2loint(x) * 8;  // without those that it keeps
+    return rest - 8 * (0x10000000 - slack) > 16 * slack;
 }
 static __device__ __forceinline__ bool is_clear(double x, u32 slack, f16) {
     u64 rest = bits_of(x) & ((1ull << 42) - 1);
@@ -26,13 +26,15 @@ template <class T> static __device__ __forceinline__ bool certainly(double x, u3
     return F::nearest(x * (1 - reach)) == F::nearest(x * (1 + reach));
 }
 
-// The same without branches, so that the statements of neighbours mix; false as well of infinities, and where FLOAT32 is
-// subnormal or nearly so, unless it is 0. Of what is no FLOAT32 the last bits tell nothing, but only there do they matter.
-static __device__ __forceinline__ bool at_once(double x, u32 slack, f32 &to) {
+// The same without branches, so that the statements of neighbours mix; false as well where FLOAT32 is subnormal or nearly
+// so, unless it is 0, and of infinities unless they are certain. Of what is no FLOAT32 the last bits tell nothing, but only
+// there do they matter.
+static __device__ __forceinline__ bool at_once(double x, u32 slack, bool is_infinity_certain, f32 &to) {
     to = __double2float_rn(x);
-    u32 size = (u32)__double2hiint(x) << 1;
-    bool is_small = size - (1023 - 200 << 21) < 200 - 125 << 21;
-    return is_clear(x, slack, to) & !is_small & size != 0x7ff00000u << 1;
+    u32 above = (u32)__double2hiint(x) * 2 - (1023 - 125 << 21);
+    bool is_small = above >= (u32)-(200 - 125 << 21);
+    bool is_infinite = above == (0x7ff00000u << 1) - (1023 - 125 << 21);
+    return is_clear(x, slack, to) & !is_small & (is_infinity_certain | !is_infinite);
 }
 
 // The same for a float and FLOAT16, of which one instruction makes two.

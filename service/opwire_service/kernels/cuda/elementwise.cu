@@ -19,18 +19,18 @@ static __device__ __noinline__ void alone(const Task &task, u32 place) {
     write(task, place, result);
 }
 
-// BATCH times LANES elements of a thread.
-static __device__ __forceinline__ void some(const Task &task, u32 begin) {
+// BATCH times LANES elements of a thread, one `step` after the other.
+static __device__ __forceinline__ void some(const Task &task, u32 begin, u32 step) {
     Row rows[BATCH];
 #pragma unroll
     for (int n = 0; n < BATCH; ++n) {
-        u32 place = begin + n * THREADS * LANES;
+        u32 place = begin + n * step;
         if (place + LANES > task.count) break;
         read(rows[n], task, place + task.first);
     }
 #pragma unroll
     for (int n = 0; n < BATCH; ++n) {
-        u32 place = begin + n * THREADS * LANES;
+        u32 place = begin + n * step;
         u32 open = 0;
         if (place + LANES > task.count) {
             for (int k = 0; k < LANES; ++k) open |= (u32)(place + k < task.count) << k;
@@ -38,24 +38,27 @@ static __device__ __forceinline__ void some(const Task &task, u32 begin) {
         } else {
             place += task.first;
             ResultRow results;
+            bool settled[LANES], are_settled = true;
 #pragma unroll
             for (int k = 0; k < LANES; ++k) {
                 Result result;
-                open |= (u32)!quick(lane(rows[n], k), result) << k;
+                are_settled &= settled[k] = quick(lane(rows[n], k), result);
                 put(results, k, result);
             }
             write(task, place, results);
+            if (are_settled) continue;
+#pragma unroll
+            for (int k = 0; k < LANES; ++k) open |= (u32)!settled[k] << k;
         }
         for (; open; open &= open - 1) alone(task, place + __ffs(open) - 1);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) compute(const __grid_constant__ Task task) {
-    const u32 share = THREADS * BATCH * LANES;
+    const u32 row = THREADS * LANES;
     begin_block();
-    u32 first = blockIdx.x * share;
-    do {
-        some(task, first + threadIdx.x * LANES);
-        first += gridDim.x * share;
-    } while (GOES_ON && first < task.count);
+    if (!GOES_ON) return some(task, blockIdx.x * row * BATCH + threadIdx.x * LANES, row);
+    // Rows go round all blocks, so that none has many more than others.
+    for (u32 first = blockIdx.x * row; first < task.count; first += gridDim.x * row * BATCH)
+        some(task, first + threadIdx.x * LANES, gridDim.x * row);
 }

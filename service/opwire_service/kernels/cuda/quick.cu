@@ -14,8 +14,12 @@ static __device__ __forceinline__ bool is_extreme(double b) {
 }
 
 // NaN stays.
-static __device__ __forceinline__ float quick_limited(float x, float most) {
+static __device__ __forceinline__ float quick_at_most(float x, float most) {
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(most));
+    return x;
+}
+static __device__ __forceinline__ float quick_limited(float x, float most) {
+    x = quick_at_most(x, most);
     asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(-most));
     return x;
 }
@@ -28,26 +32,27 @@ static __device__ __forceinline__ double quick_limited(double x, double most) {
     return copysign(quick_at_most(fabs(x), most), x);
 }
 
+static __device__ __forceinline__ bool is_usual(float x) { return (fabsf(x) > 0) & (fabsf(x) < 1.0f / 0.0f); }
 static __device__ __forceinline__ bool is_usual(double x) {
     return ((u32)__double2hiint(x) & 0x7fffffff) - 0x00100000 < 0x7fe00000;
 }
 
-// The coarse inverse is made twice as long, and the root corrected then. Of what is unusual it is NaN.
+// The series of what the coarse inverse is off by, whose fourth power is below the roundings. Of 0 it is NaN.
 static __device__ __forceinline__ double quick_root(double x) {
     double inverse;
     asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(x));
-    double root = x * inverse, half = 0.5 * inverse;
-    double rest = fma(-root, half, 0.5);
-    root = fma(root, rest, root);
-    half = fma(half, rest, half);
-    return fma(fma(-root, root, x), half, root);
+    double root = x * inverse, rest = fma(-root, inverse, 1.0);
+    return fma(root * rest, fma(rest, 0.375, 0.5), root);
 }
 
 // What any number within `slack` units of the last place, a part `reach` of it, is rounded to. False if there is more
-// than one such element, or perhaps so, or an infinity. A number that is far from all elements stands for those beyond.
-static __device__ __forceinline__ bool quickly(double x, u32 slack, double, f32 &to) { return at_once(x, slack, to); }
+// than one such element, or perhaps so, or an infinity that is not certain. A number that is far from all elements stands
+// for those beyond.
+static __device__ __forceinline__ bool quickly(double x, u32 slack, double, bool is_infinity_certain, f32 &to) {
+    return at_once(x, slack, is_infinity_certain, to);
+}
 // By way of a float: what lies beyond its range is 0 or infinite as FLOAT16, too.
-static __device__ __forceinline__ bool quickly(double x, u32, double reach, f16 &to) {
+static __device__ __forceinline__ bool quickly(double x, u32, double reach, bool is_infinity_certain, f16 &to) {
     bool is_infinite = (u32)__double2hiint(x) << 1 == 0x7ff00000u << 1;
-    return certainly_half((float)x, (float)(reach + 0x1p-22), to) & !is_infinite;
+    return certainly_half((float)x, (float)(reach + 0x1p-22), to) & (is_infinity_certain | !is_infinite);
 }

@@ -106,7 +106,7 @@ class QuickSource:
         return result
 
     def root(self, x: str) -> str:
-        self.unsure.append(self.not_(self.is_usual(x)))
+        self.unsure.append(self.named("bool", f"!__double2hiint({x})"))
         return self._double(f"quick_root({x})")
 
     def negate(self, a: str) -> str:
@@ -116,21 +116,21 @@ class QuickSource:
         return self._changed(a, "fabs({})")
 
     def _changed(self, a: str, change: str) -> str:
-        name = self._double(change.format(a))
         if a in self.singles:
-            self.singles[name] = self.named("float", change.format(self.singles[a]))
-        return name
+            return self._widened(change.format(self.singles[a]))
+        return self._double(change.format(a))
 
     def sign_of(self, size: str, sign: str) -> str:
-        return self._double(f"copysign({size}, {sign})")
+        bits = f"__float_as_int({self.singles[sign]})" if sign in self.singles else f"__double2hiint({sign})"
+        high = f"__double2hiint({size}) & 0x7fffffff | {bits} & 0x80000000"
+        return self._double(f"__hiloint2double({high}, __double2loint({size}))")
 
     def compare(self, how: str, a: str, b: str) -> str:
-        if a in self.singles and b in self.constants and self.constants[b] == np.float32(self.constants[b]):
-            a, b = self.singles[a], f"(float){b}"
+        a, b = (a in self.singles and self._singles([a, b])) or (a, b)
         return self.named("bool", f"{a} {how} {b}")
 
     def is_usual(self, a: str) -> str:
-        return self.named("bool", f"is_usual({a})")
+        return self.named("bool", f"is_usual({self.singles.get(a, a)})")
 
     def of_positive(self, x: str, value: str) -> str:
         return self.choose(self.compare("<", x, self.number(0)), self.number(nan), value)
@@ -139,6 +139,7 @@ class QuickSource:
         return self.named("bool", f"!{a}")
 
     def choose(self, condition: str, yes: str, no: str) -> str:
+        yes, no = (double(Constant(self.constants[each])) if each in self.constants else each for each in (yes, no))
         return self._double(f"{condition} ? {yes} : {no}")
 
     def limited(self, x: str, most: float) -> str:
@@ -148,10 +149,15 @@ class QuickSource:
         return self._double(f"quick_limited({x}, {end})")
 
     def at_most(self, x: str, most: float) -> str:
-        return self._double(f"quick_at_most({x}, {double(Constant(most))})")
+        end = double(Constant(most))
+        if x in self.singles:
+            return self._widened(f"quick_at_most({self.singles[x]}, (float){end})")
+        return self._double(f"quick_at_most({x}, {end})")
 
-    def is_negative(self, a: str) -> str:
-        return self.named("bool", f"__double2hiint({a}) < 0")
+    def unless_negative(self, a: str) -> str:
+        x = self.singles.get(a, a)
+        is_negative = f"{x} < 0" if a in self.singles else f"__double2hiint({x}) < 0"  # or -0
+        return self._double(f"(double)({is_negative} ? {x} * 0 : {x})")
 
     def sign_changed(self, a: str, turns: str) -> str:
         return self._double(f"__hiloint2double(__double2hiint({a}) ^ ({turns} << 31), __double2loint({a}))")
@@ -164,17 +170,20 @@ class QuickSource:
         high = f"__double2hiint({a}) + ({exponent} << 20)"
         return self._double(f"__hiloint2double({high}, __double2loint({a}))")
 
+    def exponent_taken(self, a: str, exponent: str) -> str:
+        return self.exponent_added(a, f"-{exponent}")
+
     has_sixteenths = False
 
     def two_to_sixteenths(self, sixteenths: str) -> str:
         raise NotImplementedError("without has_sixteenths nobody asks")
 
     def split(self, x: str) -> tuple[str, str]:
-        exponent = self.named("i32", f"(__double2hiint({x}) - 0x3fe6a09e) >> 20")  # from the square root of 1/2
-        high = f"__double2hiint({x}) - ({exponent} << 20)"
-        mantissa = self._double(f"__hiloint2double({high}, __double2loint({x}))")
-        moved = f"__hiloint2double(0x43300000, {exponent} ^ 0x80000000)"
-        return self._double(f"{mantissa} - 1"), self._double(f"{moved} - 0x1.000008p52")
+        # From the square root of 1/2, where 1024 more than the exponent is what the high word then begins with.
+        high = self.named("u32", f"__double2hiint({x}) + (0x40000000 - 0x3fe6a09e)")
+        mantissa = self._double(f"__hiloint2double(({high} & 0xfffff) + 0x3fe6a09e, __double2loint({x}))")
+        moved = f"__hiloint2double(0x43300000, {high} >> 20)"
+        return self._double(f"{mantissa} - 1"), self._double(f"{moved} - 0x1.00000000004p52")
 
     def of_odd(self, number: str, odd: str, even: str) -> str:
         return self._double(f"{number} & 1 ? {odd} : {even}")
@@ -195,6 +204,8 @@ class QuickSource:
                 return self._double(f"limited_to({', '.join(map(self.of, (limited, low, high)))})")
             case Call("divide", (above, below)):
                 return self._divided(self.of(above), below)
+            case Call("multiply", (Constant(1), operand)) | Call("multiply", (operand, Constant(1))):
+                return self.of(operand)
             case Call(primitive, operands):
                 return self._call(primitive, [self.of(operand) for operand in operands])
             case _:
@@ -229,7 +240,25 @@ class QuickSource:
             return self.absolute(*operands)
         if primitive in COMPARISONS or primitive == "not_":
             return self.named("bool", of_floats(primitive, operands))
+        if primitive in ("maximum", "minimum") and (singles := self._singles(operands)):
+            return self._widened(of_floats(primitive, singles))
         return self._double(of_floats(primitive, operands))
+
+    def _singles(self, operands: list[str]) -> list[str]:
+        """Numbers before they are widened, where all can be told so."""
+        found = {**{each: f"(float){each}" for each in operands if self._is_single(each)}, **self.singles}
+        return [found[each] for each in operands] if all(each in found for each in operands) else []
+
+    def _is_single(self, constant: str) -> bool:
+        number = self.constants.get(constant)
+        return number is not None and number == np.float32(number)
+
+    def _widened(self, value: str) -> str:
+        """The number of a float."""
+        single = self.named("float", value)
+        name = self._double(f"(double){single}")
+        self.singles[name] = single
+        return name
 
 
 def quick_lines(formula: PlanFormula, names: tuple[str, ...], numbers: str) -> tuple[str, list[str]]:
@@ -242,15 +271,21 @@ def quick_lines(formula: PlanFormula, names: tuple[str, ...], numbers: str) -> t
         return "", []
     if not _is_finite(expression):
         return "", []
-    bound = error_bound(expression, inputs, quick.QUICK)
+    bound = error_bound(expression, inputs, quick.POLYNOMIAL)
     if bound is None or bound > WORTH:
         return "", []
     source = QuickSource(names, inputs, numbers)
     value = source.last(expression)
-    reach = bound + 2 * quick.QUICK.unit
-    settled = f"quickly({value}, {ceil(reach * 2.0**53) + 1}u, {reach.hex()}, result)"
+    reach = bound + 2 * quick.POLYNOMIAL.unit
+    is_certain = str(_is_infinity_certain(expression)).lower()
+    settled = f"quickly({value}, {ceil(reach * 2.0**53) + 1}u, {reach.hex()}, {is_certain}, result)"
     lines = [*source.lines, f"    return {' & '.join((settled, *(f'!{each}' for each in source.unsure)))};"]
     return f"__constant__ double {numbers}[] = {{{', '.join(source.kept)}}};\n" if source.kept else "", lines
+
+
+def _is_infinity_certain(expression: Expression) -> bool:
+    """Whether infinite results are right: nothing is computed from numbers that stand for others."""
+    return isinstance(expression, Call) and not any(map(quick.is_worth, expression.operands))
 
 
 def _is_finite(expression: Expression) -> bool:

@@ -12,8 +12,10 @@ static __device__ __forceinline__ bool has_room() {
 
 static __device__ __forceinline__ void copy_table(const u64 *table) {
     if (!has_room()) return;
-    for (u32 i = threadIdx.x; i < TABLE_BYTES / sizeof(uint4); i += THREADS)
-        block_memory[i] = reinterpret_cast<const uint4 *>(table)[i];
+    const u32 all = TABLE_BYTES / sizeof(uint4);
+#pragma unroll
+    for (u32 i = 0; i < all; i += THREADS)
+        block_memory[i + threadIdx.x] = reinterpret_cast<const uint4 *>(table)[i + threadIdx.x];
     __syncthreads();
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from opwire.formulas import Call, Expression, erfc, sqrt
 
@@ -30,12 +31,15 @@ QUICK = Precision(
     2.0**-38.1,
     {
         **{"log": 2.0**-44, "log1p": 2.0**-43, "expm1": 2.0**-42, "tanh": 2.0**-39.4, "erf": 2.0**-41},
-        **{"sin": 2.0**-41, "cos": 2.0**-41, "tan": 2.0**-40, "gelu": 2.0**-37.8, "power": 2.0**-37},
-        **{"sinh": 2.0**-41, "asin": 2.0**-37, "acos": 2.0**-37},
+        **{"sin": 2.0**-41, "cos": 2.0**-41, "tan": 2.0**-43, "gelu": 2.0**-37.8, "power": 2.0**-37},
+        **{"sinh": 2.0**-43, "atan": 2.0**-43, "asin": 2.0**-41.4, "acos": 2.0**-41.4},
     },
     {**BINARY64.condition, "gelu": 220.0},
 )
 """What the functions keep, and a quotient: what their polynomials are off by, and some roundings."""
+
+POLYNOMIAL = replace(QUICK, own={**QUICK.own, "exp": 2.0**-42, "gelu": 2.0**-39.2, "power": 2.0**-38.5})
+"""The same where no powers of two are looked up."""
 
 
 def _exp2(v: Writer, a: Number, factor: float) -> Number:
@@ -121,9 +125,17 @@ def _stepped(v: Writer, polynomial: fitted.Stepped, t: Number, squared: Number) 
 
 
 def sinh(v: Writer, x: Number) -> Number:
-    more = _exp2m1(v, v.limited(v.absolute(x), MOST), v.number(_LOG2_E))
-    both = v.add(more, v.ratio(more, v.add(more, v.number(1))))
-    return v.sign_of(v.multiply(both, v.number(0.5)), x)
+    """From that and the hyperbolic cosine of what is left of a multiple of log(2).
+
+    Where this is 0 so is the factor of the cosine: taken from the other, that sine keeps its sign if it is -0.
+    """
+    x = v.limited(x, MOST)
+    k, exponent = v.nearest_product(x, v.number(_LOG2_E))
+    r = v.multiply_add(k, v.number(-_LN2), x)
+    z = v.multiply(r, r)
+    up, down = v.exponent_added(v.number(0.5), exponent), v.exponent_taken(v.number(0.5), exponent)
+    sine = v.multiply(v.multiply(r, v.horner(fitted.SINH, z)), v.add(up, down))
+    return v.multiply_add(v.negate(v.horner(fitted.COSH, z)), v.subtract(down, up), sine)
 
 
 def cosh(v: Writer, x: Number) -> Number:
@@ -142,31 +154,24 @@ def gelu(v: Writer, x: Number) -> Number:
 
     Below -14.85 it is so near 0 that FLOAT32 and FLOAT16 round it to 0. The quotient does not wait for the exponential.
     """
-    # The size by its sign: taken before it is widened, as ``absolute`` is, it would be widened once more.
-    size = v.at_most(v.sign_of(x, v.number(1)), math.sqrt(2 * MOST))
+    size = v.at_most(v.absolute(x), math.sqrt(2 * MOST))
     squared = v.multiply(size, size)
     above = v.multiply(size, _stepped(v, fitted.TAIL, size, squared))
     beyond = v.ratio(above, _stepped(v, fitted.TAIL_OVER, size, squared))
     falling = _exp2(v, squared, -0.5 * _LOG2_E)
-    positive = v.choose(v.is_negative(x), v.multiply(x, v.number(0)), x)  # -0 of -0, and NaN of what is infinite
-    return v.multiply_add(v.negate(falling), beyond, positive)
+    return v.multiply_add(v.negate(falling), beyond, v.unless_negative(x))
 
 
-def _sine_and_cosine(v: Writer, x: Number) -> tuple[Number, Number, Number]:
-    """Those of an angle less quarters of a circle, and how many quarters."""
-    k, quarters = v.nearest_product(x, v.number(2 / math.pi))
-    r = x
+def _turned_back(v: Writer, x: Number, k: Number, angle: float) -> Number:
+    """An angle less k times another, a multiple of pi/2."""
     for part in _HALF_PI:
-        r = v.fused(k, v.number(-part), r)
-    z = v.multiply(r, r)
-    return v.multiply(r, v.horner(fitted.SIN, z)), v.horner(fitted.COS, z), quarters
+        x = v.fused(k, v.number(-angle / _HALF_PI[0] * part), x)
+    return x
 
 
 def _half_turned(v: Writer, x: Number, k: Number, turns: Number) -> Number:
     """The sine of an angle less k half circles, of which an integer tells whether they are odd."""
-    r = x
-    for part in _HALF_PI:
-        r = v.fused(k, v.number(-2 * part), r)
+    r = _turned_back(v, x, k, math.pi)
     return v.sign_changed(v.multiply(r, v.horner(fitted.SIN_OF_HALF, v.multiply(r, r))), turns)
 
 
@@ -182,27 +187,31 @@ def cos(v: Writer, x: Number) -> Number:
 
 def tan(v: Writer, x: Number) -> Number:
     """A quarter of a circle further it is the inverse, with the other sign."""
-    sine, cosine, quarters = _sine_and_cosine(v, x)
-    above, below = v.of_odd(quarters, cosine, sine), v.of_odd(quarters, sine, cosine)
+    k, quarters = v.nearest_product(x, v.number(2 / math.pi))
+    r = _turned_back(v, x, k, math.pi / 2)
+    z = v.multiply(r, r)
+    opposite, adjacent = v.multiply(r, v.horner(fitted.TAN, z)), v.horner(fitted.TAN_OVER, z)
+    above, below = v.of_odd(quarters, adjacent, opposite), v.of_odd(quarters, opposite, adjacent)
     return v.ratio(v.sign_changed(above, quarters), below)
 
 
 def atan(v: Writer, x: Number) -> Number:
-    """From the nearest of 0, pi/4 and pi/2."""
-    size = v.absolute(x)
+    """From the nearest of 0, pi/4 and pi/2, whose sine and cosine may be taken for 0 and 1; beyond 2**50 from that."""
+    size = v.at_most(v.absolute(x), 2.0**50)
     is_upper = v.compare(">", size, v.number(math.sqrt(2) + 1))
     is_lower = v.compare("<", size, v.number(math.sqrt(2) - 1))
-    one = v.number(1)
-    over = v.choose(is_lower, size, v.choose(is_upper, v.number(-1), v.subtract(size, one)))
-    s = v.divide(over, v.choose(is_lower, one, v.choose(is_upper, size, v.add(size, one))))
-    start = v.choose(is_lower, v.number(0), v.choose(is_upper, v.number(math.pi / 2), v.number(math.pi / 4)))
+    zero, one = v.number(0), v.number(1)
+    sine, cosine = v.choose(is_lower, zero, one), v.choose(is_upper, zero, one)
+    over = v.multiply_add(size, cosine, v.negate(sine))
+    s = v.ratio(over, v.multiply_add(size, sine, cosine))
+    start = v.choose(is_lower, zero, v.choose(is_upper, v.number(math.pi / 2), v.number(math.pi / 4)))
     return v.sign_of(v.multiply_add(s, v.horner(fitted.ATAN, v.multiply(s, s)), start), x)
 
 
 def _asin_series(v: Writer, size: Number) -> tuple[Number, Number]:
     """Of a number up to 1/2 its arc sine; of one above that of sqrt((1 - size) / 2); and which."""
     is_upper = v.compare(">", size, v.number(0.5))
-    half = v.multiply(v.subtract(v.number(1), size), v.number(0.5))
+    half = v.multiply_add(size, v.number(-0.5), v.number(0.5))
     z = v.choose(is_upper, half, v.multiply(size, size))
     t = v.choose(is_upper, v.root(half), size)
     return v.multiply(t, v.horner(fitted.ASIN, z)), is_upper

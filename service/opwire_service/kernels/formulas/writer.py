@@ -76,8 +76,8 @@ class Writer(Protocol):
         """The lesser of two positive numbers; NaN stays."""
         ...
 
-    def is_negative(self, a: Number) -> Number:
-        """Whether a number is below 0; of -0 it may hold or not."""
+    def unless_negative(self, a: Number) -> Number:
+        """A number, or 0 times it if it is below 0: -0 of -0, and NaN of an infinity below 0."""
         ...
 
     def sign_changed(self, a: Number, turns: Number) -> Number:
@@ -90,6 +90,10 @@ class Writer(Protocol):
 
     def exponent_added(self, a: Number, exponent: Number) -> Number:
         """A number times two to the power of an integer, where neither is subnormal."""
+        ...
+
+    def exponent_taken(self, a: Number, exponent: Number) -> Number:
+        """The same divided by it."""
         ...
 
     @property

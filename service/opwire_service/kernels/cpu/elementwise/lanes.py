@@ -143,8 +143,8 @@ class Lanes:
         limit = self.number(most)
         return self.choose(self.compare(">", x, limit), limit, x)
 
-    def is_negative(self, a: Vector) -> Vector:
-        return self.compare("<", a, self.number(0))
+    def unless_negative(self, a: Vector) -> Vector:
+        return self.choose(self.compare("<", a, self.number(0)), self.multiply(a, self.number(0)), a)
 
     def sign_changed(self, a: Vector, turns: Vector) -> Vector:
         """A number, or if the integer is odd its negative."""
@@ -195,6 +195,10 @@ class Lanes:
         """A number times two to the power in the lowest bits of an integer, where neither is subnormal."""
         shifted = self.builder.shl(exponent, self.constant(LONG, 52))
         return self.from_bits(self.builder.add(self.bits(a), shifted))
+
+    def exponent_taken(self, a: Vector, exponent: Vector) -> Vector:
+        shifted = self.builder.shl(exponent, self.constant(LONG, 52))
+        return self.from_bits(self.builder.sub(self.bits(a), shifted))
 
     def two_to_sixteenths(self, sixteenths: Vector) -> Vector:
         """Two to the power of an integer over 16, where the processor looks it up."""

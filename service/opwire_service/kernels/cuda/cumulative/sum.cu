@@ -5,7 +5,7 @@ static __device__ __noinline__ bool finish_apart(const Accumulator sum, const Te
     return sum.finish(to, Input(), terms);
 }
 
-static __device__ __forceinline__ bool plainly(double x, f32 &to) { return at_once(x, 512u, to); }
+static __device__ __forceinline__ bool plainly(double x, f32 &to) { return at_once(x, 512u, false, to); }
 static __device__ __forceinline__ bool plainly(double x, f16 &to) { return certainly(x, 512u, 0x1p-43, to); }
 
 // Which exponents some terms have.

@@ -176,7 +176,7 @@ struct Row {
     ) const {
         return open_of<LANES>([&](int k) {
             double found = LOGARITHM ? ((double)x[k] - peak) - factor : term_of<IS_KEPT>(x[k], kept[k]) * factor;
-            return ::at_once(found, slack, results[k]);
+            return ::at_once(found, slack, false, results[k]);
         });
     }
     template <bool IS_KEPT>

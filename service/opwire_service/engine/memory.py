@@ -20,9 +20,8 @@ SMALL = 16 * 2**20
 """Bytes up to which a request is small, if there is memory for sixteen of them."""
 
 BODIES_SHARE = 32
-"""The part of the limit for large bodies behind the first of them, and for small ones to begin with. More at a time would
-only fight for the processor, and for memory that is still in its caches, or at least known to the process.
-"""
+"""The part of the limit for large bodies behind the first of them, and for small ones to begin with: more at a time
+would only fight for the processor and its caches."""
 
 SLOW_SECONDS = 0.2
 """How long others wait for a small body to arrive, or for each ``SMALL`` bytes of a large one."""

@@ -13,8 +13,8 @@ LEAST = 64 << 20
 """Bytes that requests have taken since memory was last given back, before it is worth looking again."""
 
 CROWD = 10_000
-"""Objects that may be made, and not be freed, between two passes of the garbage collector. What a request leaves is freed
-without it; but thousands of connections at a time are so many objects that usual passes would take a part of the time.
+"""Objects that may be made, and not be freed, between two passes of the garbage collector. A request leaves nothing to
+it; but thousands of connections are so many objects that passes as usual would take a part of the time.
 """
 
 CALM = 16 << 20

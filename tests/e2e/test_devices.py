@@ -161,6 +161,7 @@ def test_what_does_not_fit_at_the_moment_may_come_again(http):
 
 
 def test_each_device_is_shown(http):
+    execute(http, 2**18, device="cpu")  # loads its kernels
     found = samples(http)
     assert found["opwire_device_memory_limit_bytes cuda:2"] == 8 * MIB
     assert found["opwire_device_memory_limit_bytes cpu"] == 0

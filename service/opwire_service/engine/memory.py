@@ -23,7 +23,7 @@ BODIES_SHARE = 32
 """The part of the limit for large bodies behind the first of them, and for small ones to begin with: more at a time
 would only fight for the processor and its caches."""
 
-SLOW_SECONDS = 0.2
+SLOW_SECONDS = 1.0
 """How long others wait for a small body to arrive, or for each ``SMALL`` bytes of a large one."""
 
 _RETRY_AFTER = 1.0

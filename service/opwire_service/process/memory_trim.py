@@ -12,11 +12,6 @@ from collections.abc import Callable
 LEAST = 64 << 20
 """Bytes that requests have taken since memory was last given back, before it is worth looking again."""
 
-CROWD = 10_000
-"""Objects that may be made, and not be freed, between two passes of the garbage collector. A request leaves nothing to
-it; but thousands of connections are so many objects that passes as usual would take a part of the time.
-"""
-
 CALM = 16 << 20
 """Bytes that requests take at most between two looks when memory is given back: a busy server would take it again."""
 
@@ -28,7 +23,6 @@ def keep_what_is_there() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(CROWD)
     gc.enable()
 
 

@@ -36,7 +36,7 @@ class Owner(Protocol):
 
     def has_unread(self) -> bool:
         """See ``Cycle.has_unread``."""
-        raise NotImplementedError
+        ...
 
     def refuse(self, response: Response) -> None:
         """See ``Cycle.refuse``."""

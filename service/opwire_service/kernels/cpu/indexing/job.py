@@ -71,8 +71,7 @@ def _with_run(loops: list[Point], item: int) -> tuple[list[Point], int]:
 
 
 def _step(mode: int, indices: Indices, run: int, outer: Sequence[Point], tiles: Sequence[Point]) -> Step:
-    cut = encode(mode, indices.type, run, indices.components, outer, tiles)
-    return Step(MOVE, cut.geometry, cut.units, cut.elements)
+    return Step(MOVE, *encode(mode, indices.type, run, indices.components, outer, tiles))
 
 
 Choose = Callable[[Arrays, Arrays], Sequence[Array]]

@@ -29,8 +29,8 @@ from .lines import LINES
 from .multiplying import GATHER, MULTIPLY, summation_error
 from .phases import (
     MOST_UNFOLDED,
-    Cut,
     Phase,
+    PhaseTiling,
     Spot,
     Spots,
     Unit,
@@ -100,16 +100,16 @@ class ConvolutionJob(Job):
         geometry, lines = self._geometry, self._geometry.phase(0)
         if self._by_lines or lines is None:
             return geometry.phases
-        return geometry.phases * len(self._tiles(self._cut(lines, 1), lines))
+        return geometry.phases * len(self._tiles(self._tiling(lines, 1), lines))
 
-    def _cut(self, lines: tuple[Line, ...], threads: int) -> Cut:
+    def _tiling(self, lines: tuple[Line, ...], threads: int) -> PhaseTiling:
         depth = prod(line.taps for line in lines) * self._geometry.channels
-        return Cut.of(self._geometry, (self._geometry.images, *(line.length for line in lines)), depth, threads)
+        return PhaseTiling.of(self._geometry, (self._geometry.images, *(line.length for line in lines)), depth, threads)
 
-    def _tiles(self, cut: Cut, lines: tuple[Line, ...]) -> Boxes:
+    def _tiles(self, tiling: PhaseTiling, lines: tuple[Line, ...]) -> Boxes:
         geometry = self._geometry
         extents = geometry.groups, geometry.filters, geometry.images, *(line.length for line in lines)
-        return Boxes(extents, (cut.groups, cut.filters, *cut.places))
+        return Boxes(extents, (tiling.groups, tiling.filters, *tiling.places))
 
     def scratch_bytes(self, threads: int) -> int:
         return 4 * self._filter_elements + threads * self._tile_bytes(threads)
@@ -119,8 +119,8 @@ class ConvolutionJob(Job):
         if self._geometry.phases > FEW_PHASES:
             return TILE_BYTES
         phases = (self._geometry.phase(number) for number in range(self._geometry.phases))
-        cuts = (self._cut(lines, threads) for lines in phases if lines is not None)
-        return max((_bytes_of_tile(cut) for cut in cuts), default=0)
+        tilings = (self._tiling(lines, threads) for lines in phases if lines is not None)
+        return max((_bytes_of_tile(tiling) for tiling in tilings), default=0)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         geometry, tensors = self._geometry, self._tensors(inputs, outputs)
@@ -181,10 +181,10 @@ class ConvolutionJob(Job):
     ) -> Phase:
         source, _, bias, target = tensors
         place: tuple[Any, ...] = (..., *(line.outputs for line in lines))
-        cut, depth = self._cut(lines, pool.threads), prod(shape)
+        tiling, depth = self._tiling(lines, pool.threads), prod(shape)
         target = target[place]
         spots = Spots(Spot.of(source), Spot.of(filters), Spot.of(target), None if bias is None else Spot.of(bias))
-        return Phase(lines, source, filters, shape, bias, target, spots, cut, self._finish_of(depth), find)
+        return Phase(lines, source, filters, shape, bias, target, spots, tiling, self._finish_of(depth), find)
 
     def _bound(self, phase: Phase, pool: Pool) -> Bound:
         """What computes a phase."""
@@ -213,7 +213,7 @@ class ConvolutionJob(Job):
         return step.bind(0, 0, 0, phase.find, pool, (phase,))
 
     def _run_tiles(self, phase: Phase, spaces: Workspaces[Tiles], pool: Pool, stop: Stop) -> None:
-        units = self._tiles(phase.cut, phase.lines)
+        units = self._tiles(phase.tiling, phase.lines)
         work = partial(self._units, phase, spaces, units, stop)
         if len(units) == 1:
             work(0, 1)
@@ -261,9 +261,9 @@ def _terms(phase: Phase, unit: Unit, rows: Array, columns: Array, part: slice) -
     return np.where(np.isfinite(left), left, 0).astype(np.float64), right
 
 
-def _bytes_of_tile(cut: Cut) -> int:
-    sums = cut.groups * cut.filters * prod(cut.places)
-    return min(TILE_BYTES, cut.sizes.bytes + 4 * 8 * sums + EXACT_BYTES)
+def _bytes_of_tile(tiling: PhaseTiling) -> int:
+    sums = tiling.groups * tiling.filters * prod(tiling.places)
+    return min(TILE_BYTES, tiling.sizes.bytes + 4 * 8 * sums + EXACT_BYTES)
 
 
 TILE_BYTES = 8 * (5 * MOST_UNFOLDED + 5 * MOST_SUMS) + EXACT_BYTES

@@ -56,7 +56,7 @@ class _Shape:
     def _fit(self, planes: Planes) -> bool:
         """Whether the memory is enough for planes."""
         workspace, groups = self._workspace, self.groups
-        channels = min(self._phase.cut.depth // self._taps + 2, self._phase.shape[0])
+        channels = min(self._phase.tiling.depth // self._taps + 2, self._phase.shape[0])
         needed = groups * channels * planes.channel + planes.reach
         sums = groups * self.rows * planes.pitch
         return (
@@ -157,7 +157,7 @@ class Tiles:
     """Computes tiles of a phase in memory of its own, one at a time."""
 
     def __init__(self, phase: Phase) -> None:
-        self.workspace = Workspace(phase.cut.sizes)
+        self.workspace = Workspace(phase.tiling.sizes)
         self._phase = phase
         self._shapes: dict[tuple[int, ...], _Shape] = {}
 
@@ -215,10 +215,10 @@ class Tiles:
     def _parts(self, stop: Stop) -> Iterator[slice]:
         """Parts of the depth."""
         whole = prod(self._phase.shape)
-        for first in range(0, whole, self._phase.cut.depth):
+        for first in range(0, whole, self._phase.tiling.depth):
             if stop():
                 raise Stopped
-            yield slice(first, min(first + self._phase.cut.depth, whole))
+            yield slice(first, min(first + self._phase.tiling.depth, whole))
 
     def _open(self, special: Array, columns: int) -> None:
         """Lists all elements of some filters as open, unless those are still listed."""

@@ -54,7 +54,7 @@ def paired(batch: list[int]) -> tuple[int, int]:
     return first, second
 
 
-class Cut(NamedTuple):
+class GemmTiling(NamedTuple):
     """A product cut into tiles.
 
     Attributes:
@@ -83,7 +83,7 @@ class Cut(NamedTuple):
         threads: int,
         tall: int = TILE,
         small: int = SMALL,
-    ) -> Cut:
+    ) -> GemmTiling:
         height, width = min(rows, tall), min(columns, TILE)
         several = min(batch[1], small // (rows * columns), 4 * small // ((rows + columns) * min(depth, blas.DEPTH)))
         if several > 1:
@@ -140,7 +140,7 @@ class GemmJob(Job):
         if self._is_turned:
             rows, columns = columns, rows
         small = SMALL_FLOATS * columns // padded(columns)
-        self._cut = partial(Cut.of, self._batch, rows, columns, self._depth, tall=HEIGHT, small=small)
+        self._tiling = partial(GemmTiling.of, self._batch, rows, columns, self._depth, tall=HEIGHT, small=small)
         self._error = self._expression.error(summation_error(self._depth))
         dtype = plan.inputs["ATensor"].data_type.dtype
         self._widen, self._pack = of_type(WIDEN, dtype), of_type(PACK, dtype)
@@ -151,11 +151,11 @@ class GemmJob(Job):
         return CALLS, self._widen, self._pack, MULTIPLY, GATHER, *self._finish.kernels
 
     def scratch_bytes(self, threads: int) -> int:
-        cut = self._cut(threads)
+        tiling = self._tiling(threads)
         # Of the elements of a tile in the type of the output, and what exact sums and activations take.
-        tile = 4 * cut.several * cut.rows * cut.columns + EXACT_BYTES
+        tile = 4 * tiling.several * tiling.rows * tiling.columns + EXACT_BYTES
         softmax = 0 if self._softmax is None else self._softmax.scratch_bytes(threads)
-        return min(threads, cut.units) * (cut.sizes(self._depth).bytes + tile) + softmax
+        return min(threads, tiling.units) * (tiling.sizes(self._depth).bytes + tile) + softmax
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         self.bind(inputs, outputs, find, pool)(stop)
@@ -169,26 +169,26 @@ class GemmJob(Job):
         if self._is_turned:
             a, b = b, a
         addend = Operand.of(self._batched(inputs["CTensor"])) if "CTensor" in inputs else None
-        cut = self._cut(pool.threads)
-        sizes, output = cut.sizes(self._depth), Operand.of(self._batched(target))
+        tiling = self._tiling(pool.threads)
+        sizes, output = tiling.sizes(self._depth), Operand.of(self._batched(target))
         product = Product(
             Operand.of(a), Operand.of(b), addend, output, sizes, self._widen, self._pack, self._finish, find
         )
-        if cut.units > 1 or self._softmax is not None:
-            return partial(self._run, product, Workspaces(partial(Tiles, product)), cut, target, pool)
-        return partial(self._run_alone, product, Tiles(product), Place(*cut.place(0)))
+        if tiling.units > 1 or self._softmax is not None:
+            return partial(self._run, product, Workspaces(partial(Tiles, product)), tiling, target, pool)
+        return partial(self._run_alone, product, Tiles(product), Place(*tiling.place(0)))
 
     def _run(
-        self, product: Product, spaces: Workspaces[Tiles], cut: Cut, target: Array, pool: Pool, stop: Stop
+        self, product: Product, spaces: Workspaces[Tiles], tiling: GemmTiling, target: Array, pool: Pool, stop: Stop
     ) -> None:
         softmax = self._softmax
         if softmax is None:
-            pool.run(partial(self._tiles, product, spaces, cut, stop), cut.units, 1, stop, product.find)
+            pool.run(partial(self._tiles, product, spaces, tiling, stop), tiling.units, 1, stop, product.find)
             return
         sums = softmax.sums()
         product = product._replace(target=Operand.of(self._batched(sums)))
         spaces = Workspaces(partial(Tiles, product))
-        pool.run(partial(self._tiles, product, spaces, cut, stop), cut.units, 1, stop, product.find)
+        pool.run(partial(self._tiles, product, spaces, tiling, stop), tiling.units, 1, stop, product.find)
         softmax.finish(sums, target, pool, stop)
 
     def _run_alone(self, product: Product, tiles: Tiles, place: Place, stop: Stop) -> None:
@@ -200,10 +200,12 @@ class GemmJob(Job):
         array = array.swapaxes(2, 3) if self._is_turned else array
         return array.swapaxes(0, 1) if self._swapped else array
 
-    def _tiles(self, product: Product, spaces: Workspaces[Tiles], cut: Cut, stop: Stop, begin: int, end: int) -> None:
+    def _tiles(
+        self, product: Product, spaces: Workspaces[Tiles], tiling: GemmTiling, stop: Stop, begin: int, end: int
+    ) -> None:
         with np.errstate(all="ignore"), spaces.one() as tiles:
             for unit in range(begin, end):
-                self._compute(product, tiles, Place(*cut.place(unit)), stop)
+                self._compute(product, tiles, Place(*tiling.place(unit)), stop)
 
     def _compute(self, product: Product, tiles: Tiles, place: Place, stop: Stop) -> None:
         if self._finish.is_able:

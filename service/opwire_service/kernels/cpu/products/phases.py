@@ -41,7 +41,7 @@ LEAST_POSITIONS, LEAST_FILTERS = 128, 32
 """Of a tile that is cut for that."""
 
 
-class Cut(NamedTuple):
+class PhaseTiling(NamedTuple):
     """A phase cut into tiles.
 
     Attributes:
@@ -56,7 +56,7 @@ class Cut(NamedTuple):
     depth: int
 
     @classmethod
-    def of(cls, geometry: Geometry, extents: Sequence[int], depth: int, threads: int) -> Cut:
+    def of(cls, geometry: Geometry, extents: Sequence[int], depth: int, threads: int) -> PhaseTiling:
         filters, least = min(geometry.filters, FILTERS), min(depth, DEPTH)
         most = min(MOST_UNFOLDED // least, MOST_SUMS // filters)
         sizes = halved(extents, most)
@@ -117,7 +117,7 @@ class Phase(NamedTuple):
         bias: ``[groups, filters]``, or None.
         target: the part of the output, ``[groups, filters, images, *positions]``.
         spots: where those tensors lie.
-        cut: into tiles.
+        tiling: of its tiles.
         finish: of their sums.
         find: gives the kernels.
     """
@@ -129,7 +129,7 @@ class Phase(NamedTuple):
     bias: Array | None
     target: Array
     spots: Spots
-    cut: Cut
+    tiling: PhaseTiling
     finish: Finish
     find: Find
 

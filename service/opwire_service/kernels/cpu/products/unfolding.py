@@ -75,7 +75,7 @@ class Boxes(Sequence[Box]):
         return tuple(reversed(box))
 
 
-class Cut(NamedTuple):
+class UnfoldingTiling(NamedTuple):
     """A phase cut into tiles.
 
     Attributes:
@@ -89,7 +89,7 @@ class Cut(NamedTuple):
     depths: list[int]
 
     @classmethod
-    def of(cls, geometry: Geometry, phase: tuple[Line, ...], threads: int) -> Cut:
+    def of(cls, geometry: Geometry, phase: tuple[Line, ...], threads: int) -> UnfoldingTiling:
         places = (geometry.images, *(line.length for line in phase))
         depths = (*(line.taps for line in phase), geometry.channels)
         filters = min(geometry.filters, CHANNELS)

@@ -18,7 +18,7 @@ from ..jit.compiler import Kernel
 from ..run import geometry as g
 from ..run.job import THREAD_BYTES, Job, Step, StepsJob
 from ..run.pool import Find, Pool
-from ..run.tiling import Cut
+from ..run.tiling import ReductionTiling
 from .column_states import SLACK_PLACES
 from .open_sums import FEW_OPEN, OF_MANY
 from .parameters import COMPENSATED, OPEN, PLAIN, TIER
@@ -65,7 +65,7 @@ class FamilyKernels:
         return tuple(dict.fromkeys(function for function in every if function is not None))
 
 
-def float_job(functions: FamilyKernels, work: Cut, element: Any) -> Job:
+def float_job(functions: FamilyKernels, work: ReductionTiling, element: Any) -> Job:
     """The job of a reduction that is cut into units."""
     function = functions.columns if work.by_columns else functions.rows
     first = Step(Kernel(function, element), work.geometry, work.units, work.elements)
@@ -80,7 +80,7 @@ def float_job(functions: FamilyKernels, work: Cut, element: Any) -> Job:
 class FlaggedJob(Job):
     """A reduction in one segment, which flags each output element that exact arithmetic must settle."""
 
-    def __init__(self, exact: Callable[[np.dtype[Any]], Exact], first: Step, work: Cut) -> None:
+    def __init__(self, exact: Callable[[np.dtype[Any]], Exact], first: Step, work: ReductionTiling) -> None:
         self._exact = exact
         self._first = first
         self._work = work
@@ -124,7 +124,7 @@ def _flagged(flags: Array, stop: Stop) -> Iterator[int]:
 class SegmentedJob(Job):
     """A reduction in several segments: tier after tier, all output elements first and then those left open."""
 
-    def __init__(self, functions: FamilyKernels, first: Step, work: Cut, element: Any) -> None:
+    def __init__(self, functions: FamilyKernels, first: Step, work: ReductionTiling, element: Any) -> None:
         self._functions = functions
         self._first = first
         self._work = work
@@ -231,7 +231,12 @@ def offsets(kept: tuple[Loop, ...], output: int) -> tuple[int, int]:
 
 
 def compute_exactly(
-    exact: Callable[[np.dtype[Any]], Exact], work: Cut, output: int, source: Array, target: Array, stop: Stop
+    exact: Callable[[np.dtype[Any]], Exact],
+    work: ReductionTiling,
+    output: int,
+    source: Array,
+    target: Array,
+    stop: Stop,
 ) -> None:
     """Computes one output element by exact arithmetic."""
     from_source, to_target = offsets(work.layout.kept, output)

@@ -115,16 +115,12 @@ def form_of(copy: Copy, item: int) -> Form:
     return Form(TRANSPOSED_PAST_CACHE if is_long else TRANSPOSED, run, tuple(loops))
 
 
-class Cut(NamedTuple):
-    """Copies cut into units: their records, how many units there are, and the elements that one visits at most."""
+def encode(copies: Iterable[tuple[Copy, Form]], item: int) -> tuple[array[int], int, int]:
+    """The records of copies, of elements that have ``item`` bytes, that one kernel makes.
 
-    geometry: array[int]
-    units: int
-    elements: int
-
-
-def encode(copies: Iterable[tuple[Copy, Form]], item: int) -> Cut:
-    """The records of copies, of elements that have ``item`` bytes, that one kernel makes."""
+    Returns:
+        The records, how many units there are, and the elements that one visits at most.
+    """
     row: list[int] = []
     units, elements = 0, 1
     for copy, form in copies:
@@ -140,7 +136,7 @@ def encode(copies: Iterable[tuple[Copy, Form]], item: int) -> Cut:
         record += [number for loop in outer for number in loop]
         row += record + [0] * (RECORD - len(record))
         elements = max(elements, _visits(form, tiles))
-    return Cut(array("q", row), units, elements)
+    return array("q", row), units, elements
 
 
 def _tiles(form: Form, levels: Sequence[Loop]) -> list[int]:

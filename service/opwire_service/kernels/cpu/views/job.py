@@ -35,9 +35,8 @@ def _which(form: Form) -> tuple[bool, int]:
 
 
 def _step(copies: Sequence[tuple[Copy, Form]], which: tuple[bool, int], item: int) -> Step:
-    cut = encode(copies, item)
     function = kernels.items if which[0] else kernels.runs
-    return Step(Kernel(function, ITEMS[which[1]]), cut.geometry, cut.units, cut.elements)
+    return Step(Kernel(function, ITEMS[which[1]]), *encode(copies, item))
 
 
 class CopyJob(Job):

@@ -17,7 +17,7 @@ from ...convolutions import Geometry, Line
 from ..job import CudaMemory, Launch, Program, device_desc
 from .batches import Batch, Batches
 from .launching import ACTIVATED, ROUNDED, Launching, float_program
-from .tiles import NOWHERE, SPATIAL, TENSORS, WINDOW, Cut, Products, Scratch, Steps
+from .tiles import NOWHERE, SPATIAL, TENSORS, WINDOW, Products, ProductTiling, Scratch, Steps
 
 FEW = 8
 """Filters of a group, at most, whose sums are computed each by itself."""
@@ -46,13 +46,13 @@ class Convolution:
         self._plan, self._geometry, self._target = plan, geometry, target
         # Phases differ by little, and there may be many.
         most = _largest(geometry)
-        self._cut = Cut.of(most, is_direct=self._is_direct)
+        self._tiling = ProductTiling.of(most, is_direct=self._is_direct)
         self._batches = Batches(self._recorded)
         self._fill = None if geometry.is_whole else _outputs_alone(plan, geometry, target)
-        self._scratch = Scratch.of(most, self._cut, is_direct=self._is_direct).size
+        self._scratch = Scratch.of(most, self._tiling, is_direct=self._is_direct).size
         if self._fill is not None:
             self._scratch = max(
-                self._scratch, Scratch.of(self._fill, Cut.of(self._fill, is_direct=True), is_direct=True).size
+                self._scratch, Scratch.of(self._fill, ProductTiling.of(self._fill, is_direct=True), is_direct=True).size
             )
 
     @property
@@ -77,12 +77,12 @@ class Convolution:
 
     def _recorded(self) -> Iterator[Batch]:
         if self._fill is not None:
-            yield from self._launching.computed(self._fill, Cut.of(self._fill, is_direct=True))
+            yield from self._launching.computed(self._fill, ProductTiling.of(self._fill, is_direct=True))
         record = self._launching.computed if self._is_direct else self._launching.multiplied
         for number in range(self._geometry.phases):
             lines = self._geometry.phase(number)
             if lines is not None:
-                yield from record(phase_products(self._plan, self._geometry, self._target, lines), self._cut)
+                yield from record(phase_products(self._plan, self._geometry, self._target, lines), self._tiling)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """Nothing is ever left to the host."""

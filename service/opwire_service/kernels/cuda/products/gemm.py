@@ -17,7 +17,7 @@ from ....execution import Arrays, Stop
 from ..job import TYPES, CudaMemory, KernelLaunch, Launch, Program, device_desc
 from .batches import Batches
 from .launching import ACTIVATED, OPEN, ROUNDED, Launching, float_program
-from .tiles import ALIGNMENT, NOWHERE, TENSORS, Cut, Products, Scratch, Steps
+from .tiles import ALIGNMENT, NOWHERE, TENSORS, Products, ProductTiling, Scratch, Steps
 
 SOFTMAX = ("ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1")
 
@@ -107,8 +107,8 @@ class Gemm:
         self._products = matrix_products(plan, target)
         if self._softmax is not None:
             self._products = replace(self._products, target=self._softmax.steps)
-        self._cut = Cut.of(self._products)
-        self._batches = Batches(partial(self._launching.multiplied, self._products, self._cut))
+        self._tiling = ProductTiling.of(self._products)
+        self._batches = Batches(partial(self._launching.multiplied, self._products, self._tiling))
         self._has_addend = "CTensor" in plan.inputs
 
     @property
@@ -119,7 +119,7 @@ class Gemm:
     @property
     def scratch_bytes(self) -> int:
         softmax = 0 if self._softmax is None else self._softmax.bytes
-        return softmax + Scratch.of(self._products, self._cut, is_direct=False).size
+        return softmax + Scratch.of(self._products, self._tiling, is_direct=False).size
 
     def launches(self, memory: CudaMemory) -> Iterator[Launch]:
         """See ``CudaJob.launches``."""

@@ -19,7 +19,7 @@ from .batches import Batches
 from .convolution import phase_products
 from .gemm import matrix_products
 from .launching import Launching, integer_program, scaled_program
-from .tiles import Cut, Parameter, Products, Scratch
+from .tiles import Parameter, Products, ProductTiling, Scratch
 
 _MATRIX = {"left": "ATensor", "right": "BTensor", "addend": "BiasTensor", "target": "OutputTensor"}
 _MATRIX_ROWS = {
@@ -68,10 +68,10 @@ class IntegerProducts:
             program = integer_program(types, has_window=has_window, is_quantized=is_quantized)
         item_bytes = {name: data_type.dtype.itemsize for name, data_type in types.items()}
         launching = Launching(program, {"addend": 4, **item_bytes}, processors, has_window=has_window)
-        cut = Cut.of(products)
-        self.scratch_bytes = Scratch.of(products, cut, is_direct=False).size
+        tiling = ProductTiling.of(products)
+        self.scratch_bytes = Scratch.of(products, tiling, is_direct=False).size
         self._program = program
-        self._batches = Batches(partial(launching.multiplied if is_scaled else launching.exact, products, cut))
+        self._batches = Batches(partial(launching.multiplied if is_scaled else launching.exact, products, tiling))
 
     @property
     def programs(self) -> tuple[Program, ...]:

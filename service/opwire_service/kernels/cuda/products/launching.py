@@ -19,8 +19,8 @@ from .tiles import (
     NOWHERE,
     TASK,
     TENSORS,
-    Cut,
     Products,
+    ProductTiling,
     Scratch,
     Steps,
     Tile,
@@ -113,25 +113,25 @@ class Launching:
         self._processors = processors
         self._has_window = has_window
 
-    def multiplied(self, products: Products, cut: Cut) -> Iterator[Batch]:
+    def multiplied(self, products: Products, tiling: ProductTiling) -> Iterator[Batch]:
         """The launches of each tile of some products."""
-        scratch = Scratch.of(products, cut, is_direct=False)
-        for tile in cut.tiles(products):
+        scratch = Scratch.of(products, tiling, is_direct=False)
+        for tile in tiling.tiles(products):
             record = Recording(self._task(products, tile, scratch))
-            record.task["error"] = products.error(cut.depth)
-            for first in range(0, products.depth, cut.depth):
-                self._add(record, products, tile, first, cut.depth)
+            record.task["error"] = products.error(tiling.depth)
+            for first in range(0, products.depth, tiling.depth):
+                self._add(record, products, tile, first, tiling.depth)
                 yield from record.batches()
             self._begin_certifying(record, tile)
             self._certify("certify", record, tile, min(STRIPE, max(1, tile.sums >> 16)))
             self._read_turned(record.task, products, tile)
-            record.task["part"] = products.part(cut.depth) if products.depth <= MOST_SETTLED else 0
+            record.task["part"] = products.part(tiling.depth) if products.depth <= MOST_SETTLED else 0
             yield from self._settled(record, products, tile, self._near(products, tile))
 
-    def computed(self, products: Products, cut: Cut) -> Iterator[Batch]:
+    def computed(self, products: Products, tiling: ProductTiling) -> Iterator[Batch]:
         """The same for few products of a window, each sum of which a thread computes."""
-        scratch = Scratch.of(products, cut, is_direct=True)
-        for tile in cut.tiles(products):
+        scratch = Scratch.of(products, tiling, is_direct=True)
+        for tile in tiling.tiles(products):
             record = Recording(self._task(products, tile, scratch))
             # The magnitudes themselves are summed, and that may be off as well.
             record.task["error"] = products.error(products.depth + 1) * 1.01
@@ -142,13 +142,13 @@ class Launching:
             self._certify("convolve", record, tile, 1, several)
             yield from self._settled(record, products, tile, 0)
 
-    def exact(self, products: Products, cut: Cut) -> Iterator[Batch]:
+    def exact(self, products: Products, tiling: ProductTiling) -> Iterator[Batch]:
         """The same for integers, whose sums in float64 are exact."""
-        scratch = Scratch.of(products, cut, is_direct=False)
-        for tile in cut.tiles(products):
+        scratch = Scratch.of(products, tiling, is_direct=False)
+        for tile in tiling.tiles(products):
             record = Recording(self._task(products, tile, scratch))
-            for first in range(0, products.depth, cut.depth):
-                self._add(record, products, tile, first, cut.depth)
+            for first in range(0, products.depth, tiling.depth):
+                self._add(record, products, tile, first, tiling.depth)
                 yield from record.batches()
             record.task["count"] = tile.sums
             record.launch("requantize", (-(-tile.sums // CERTIFY_THREADS), 1), (CERTIFY_THREADS, 1))

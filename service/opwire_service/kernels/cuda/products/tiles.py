@@ -201,7 +201,7 @@ class Tile(NamedTuple):
         return self.matrices * self.rows * self.columns
 
 
-class Cut(NamedTuple):
+class ProductTiling(NamedTuple):
     """Products cut into tiles of at most so many matrices, rows and columns, and of so many products at a time."""
 
     matrices: int
@@ -210,8 +210,8 @@ class Cut(NamedTuple):
     depth: int
 
     @classmethod
-    def of(cls, products: Products, *, is_direct: bool = False) -> Cut:
-        """A cut that leaves tiles as large as their memory may be; direct sums need no copies."""
+    def of(cls, products: Products, *, is_direct: bool = False) -> ProductTiling:
+        """A tiling whose tiles are as large as their memory may be; direct sums need no copies."""
         rows, columns, depth = products.rows, products.columns, max(2, products.depth)
         height = min(rows, max(TILE_SIDE, min(LONGEST_SIDE, MOST_SUMS // columns)))
         width = min(columns, max(1, MOST_SUMS // height))
@@ -266,13 +266,16 @@ class Scratch(NamedTuple):
     size: int
 
     @classmethod
-    def of(cls, products: Products, cut: Cut, *, is_direct: bool) -> Scratch:
+    def of(cls, products: Products, tiling: ProductTiling, *, is_direct: bool) -> Scratch:
         """That of the largest tile; direct sums need no copies."""
-        lines = cut.matrices * cut.rows, cut.matrices * cut.columns
-        sums = cut.matrices * cut.rows * cut.columns
+        lines = tiling.matrices * tiling.rows, tiling.matrices * tiling.columns
+        sums = tiling.matrices * tiling.rows * tiling.columns
         copies, turned = [0, 0], [0, 0]
         if not is_direct:
-            copies = [_aligned(8 * cut.matrices * even(count) * even(cut.depth)) for count in (cut.rows, cut.columns)]
+            copies = [
+                _aligned(8 * tiling.matrices * even(count) * even(tiling.depth))
+                for count in (tiling.rows, tiling.columns)
+            ]
             turned = _turned(products, lines, sums)
         listed = _aligned(8 + (4 if is_direct else 8) * sums)
         begins = [0, copies[0], 0]  # sums are listed when copies are no longer needed

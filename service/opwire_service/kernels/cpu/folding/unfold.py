@@ -10,7 +10,7 @@ import numpy as np
 from opwire.check import Plan
 
 from ....execution import Arrays, Stop, Stopped
-from ...reference.folds import Axis, axes_of
+from ...reference.folds import FoldedDimension, axes_of
 from ...views.phases import constant
 from ...views.view import Copy, Dimension, View, copy
 from ..jit.compiler import Kernel
@@ -96,7 +96,7 @@ def _in_columns(columns: View, boxes: Sequence[Box]) -> View:
     return columns
 
 
-def _in_image(image: View, axes: Sequence[Axis], boxes: Sequence[Box]) -> View:
+def _in_image(image: View, axes: Sequence[FoldedDimension], boxes: Sequence[Box]) -> View:
     dimensions, offset = list(image.dimensions[:2]), image.offset
     for dimension, axis, box in zip(image.dimensions[2:], axes, boxes, strict=True):
         offset += box.position(axis) * dimension.step

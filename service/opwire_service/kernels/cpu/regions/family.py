@@ -17,7 +17,7 @@ from ...regions import Regions, all_corners, bins_of, is_average
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF
 from ..resampling import rows
-from ..resampling.boxes import CAPACITY, TILE, Axis, Box, settle_open
+from ..resampling.boxes import CAPACITY, TILE, Box, BoxDimension, settle_open
 from ..resampling.tables import Table
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
@@ -143,7 +143,7 @@ class AlignJob(Job):
         of_channel = Table(channels, channels * 0 + 1, channels * 0, np.ones(3), True)
         box = Box(
             [
-                Axis(table, source, target)
+                BoxDimension(table, source, target)
                 for table, source, target in zip(
                     (of_image, of_channel, down, across),
                     self._source.element_strides,

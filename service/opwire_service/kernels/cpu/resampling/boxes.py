@@ -36,7 +36,7 @@ IDENTITY = Table(np.zeros(1, np.int64), np.ones(1, np.int64), np.zeros(1, np.int
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class BoxDimension:
     """A dimension of a box.
 
     Attributes:
@@ -58,9 +58,11 @@ class Box:
         regions: whether the last two axes have tables for each place of the second one, one after the other.
     """
 
-    def __init__(self, axes: Sequence[Axis], integers: tuple[int, int] | None = None, *, regions: bool = False) -> None:
+    def __init__(
+        self, axes: Sequence[BoxDimension], integers: tuple[int, int] | None = None, *, regions: bool = False
+    ) -> None:
         missing = g.DIMENSIONS - len(axes)
-        self._axes = [*(Axis(IDENTITY, 0, 0) for _ in range(missing)), *axes]
+        self._axes = [*(BoxDimension(IDENTITY, 0, 0) for _ in range(missing)), *axes]
         *self.outer, across = (axis.table for axis in self._axes)
         self._regions = self.outer[1].first.size if regions else 1
         self._sizes = [axis.table.first.size for axis in self._axes]

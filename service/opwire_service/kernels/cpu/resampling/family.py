@@ -22,7 +22,7 @@ from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 from . import geometry as g
 from . import rows
-from .boxes import CAPACITY, TILE, Axis, Box, Compute, settle_open
+from .boxes import CAPACITY, TILE, Box, BoxDimension, Compute, settle_open
 from .tables import TAPS, Table, nearest_table, table_of, transposed_table
 
 FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF, DataType.INT8: HALF, DataType.UINT8: HALF}
@@ -120,7 +120,7 @@ class NearestJob(Job):
         ):
             first = nearest_table(self._plan, axis, part.start, part.stop)
             ones = np.ones(first.size, np.int64)
-            axes.append(Axis(Table(first, ones, ones, np.ones(first.size + 2), True), source, target))
+            axes.append(BoxDimension(Table(first, ones, ones, np.ones(first.size + 2), True), source, target))
         box, across = Box(axes), axes[-1].table.first
         box.geometry[g.TWICE] = int((across == across[0] + np.arange(across.size) // 2).all())
         return box
@@ -214,7 +214,7 @@ class WeightedJob(Job):
                 table = table_of(self._plan, axis, part.start, part.stop)
             if table is None:
                 return None
-            axes.append(Axis(table, source, target))
+            axes.append(BoxDimension(table, source, target))
         integers = None
         if not self._target.data_type.is_float:
             limits = np.iinfo(self._target.data_type.dtype)

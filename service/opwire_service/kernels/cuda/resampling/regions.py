@@ -81,7 +81,7 @@ class RegionsJob(Listing):
         for i in sorted(range(4), key=strides.__getitem__, reverse=True):
             channel = self._source.element_strides[1] if i == 1 else 0
             places = (int(i == 0), int(i == 2), int(i == 3))
-            axes.append(nests.Axis(self._target.sizes[i], (channel, strides[i], *places)))
+            axes.append(nests.NestLoop(self._target.sizes[i], (channel, strides[i], *places)))
         return nests.merged(axes)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:

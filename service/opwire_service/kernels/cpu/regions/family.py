@@ -17,7 +17,7 @@ from ...regions import Regions, all_corners, bins_of, is_average
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF
 from ..resampling import rows
-from ..resampling.boxes import CAPACITY, TILE, Box, BoxDimension, settle_open
+from ..resampling.boxes import CAPACITY, TILE, BoxDimension, OutputBox, settle_open
 from ..resampling.tables import Table
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
@@ -124,7 +124,7 @@ class AlignJob(Job):
                 return
             settle_open([(place[1] + begin, *place[2:]) for place in left], target, settle, stop)
 
-    def _box(self, corners: Array, images: Array, sizes: tuple[int, ...]) -> Box | None:
+    def _box(self, corners: Array, images: Array, sizes: tuple[int, ...]) -> OutputBox | None:
         inside = images < sizes[0]
         made = [
             region_table(self._plan, corners, axis, sizes[2 + axis], self._target.sizes[2 + axis]) for axis in (0, 1)
@@ -141,7 +141,7 @@ class AlignJob(Job):
         )
         channels = np.arange(sizes[1])
         of_channel = Table(channels, channels * 0 + 1, channels * 0, np.ones(3), True)
-        box = Box(
+        box = OutputBox(
             [
                 BoxDimension(table, source, target)
                 for table, source, target in zip(

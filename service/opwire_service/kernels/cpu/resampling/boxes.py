@@ -49,7 +49,7 @@ class BoxDimension:
     target: int
 
 
-class Box:
+class OutputBox:
     """Outputs that a kernel computes at once.
 
     Args:

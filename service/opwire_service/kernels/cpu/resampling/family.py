@@ -22,7 +22,7 @@ from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 from . import geometry as g
 from . import rows
-from .boxes import CAPACITY, TILE, Box, BoxDimension, Compute, settle_open
+from .boxes import CAPACITY, TILE, BoxDimension, Compute, OutputBox, settle_open
 from .tables import TAPS, Table, nearest_table, table_of, transposed_table
 
 FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF, DataType.INT8: HALF, DataType.UINT8: HALF}
@@ -79,7 +79,7 @@ class NearestJob(Job):
         self._source, self._target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
         self._axes = resampled_axes(plan, self._source.sizes, self._target.sizes)
         self._kernel = Kernel(rows.nearest, MOVED[self._source.data_type.bits])
-        self._only: Box | None = None
+        self._only: OutputBox | None = None
         self._visits = plan.work + MOVED_LINE_VISITS * prod(self._target.sizes[:-1])
 
     @property
@@ -101,19 +101,21 @@ class NearestJob(Job):
         piece = tuple(map(range, self._target.sizes))
         return self._bound(self._kept(piece), piece, inputs["InputTensor"], outputs["OutputTensor"], find, pool)
 
-    def _kept(self, piece: tuple[range, ...]) -> Box:
+    def _kept(self, piece: tuple[range, ...]) -> OutputBox:
         """A box, which is kept if it is the only one, and small."""
         if max(self._target.sizes) > TILE:
             return self._box(piece)
         self._only = self._only or self._box(piece)
         return self._only
 
-    def _bound(self, box: Box, piece: tuple[range, ...], source: Array, target: Array, find: Find, pool: Pool) -> Bound:
+    def _bound(
+        self, box: OutputBox, piece: tuple[range, ...], source: Array, target: Array, find: Find, pool: Pool
+    ) -> Bound:
         step = Step(self._kernel, box.geometry, box.units, box.visits)
         here = target.ctypes.data + _place(self._target, piece)
         return step.bind(source.ctypes.data, here, 0, find, pool, (box, source, target))
 
-    def _box(self, piece: tuple[range, ...]) -> Box:
+    def _box(self, piece: tuple[range, ...]) -> OutputBox:
         axes = []
         for axis, part, source, target in zip(
             self._axes, piece, self._source.element_strides, self._target.element_strides, strict=True
@@ -121,7 +123,7 @@ class NearestJob(Job):
             first = nearest_table(self._plan, axis, part.start, part.stop)
             ones = np.ones(first.size, np.int64)
             axes.append(BoxDimension(Table(first, ones, ones, np.ones(first.size + 2), True), source, target))
-        box, across = Box(axes), axes[-1].table.first
+        box, across = OutputBox(axes), axes[-1].table.first
         box.geometry[g.TWICE] = int((across == across[0] + np.arange(across.size) // 2).all())
         return box
 
@@ -137,7 +139,7 @@ class WeightedJob(Job):
         self._plan, self._axes, self._backward, self._names = plan, axes, backward, names
         self._source, self._target = plan.inputs[names[0]], plan.outputs[names[1]]
         self._kernel = Kernel(rows.weighted, FLOATS[self._source.data_type])
-        self._only: Box | None = None
+        self._only: OutputBox | None = None
         self._otherwise = ReferenceJob(plan)
         self._visits = plan.work + LINE_VISITS * prod(self._target.sizes[:-1])
 
@@ -182,14 +184,14 @@ class WeightedJob(Job):
         """Whether all outputs are in one box that is worth to be kept."""
         return max(self._target.sizes) <= TILE and self._source.data_type.is_float
 
-    def _kept(self, piece: tuple[range, ...], strides: Sequence[int]) -> Box | None:
+    def _kept(self, piece: tuple[range, ...], strides: Sequence[int]) -> OutputBox | None:
         if not self._is_small:
             return self._box(piece, strides)
         self._only = self._only or self._box(piece, strides)
         return self._only
 
     def _bound(
-        self, box: Box, piece: tuple[range, ...], source: Array, target: Array, find: Find, pool: Pool
+        self, box: OutputBox, piece: tuple[range, ...], source: Array, target: Array, find: Find, pool: Pool
     ) -> Compute:
         here = target.ctypes.data + _place(self._target, piece)
         return box.bind(self._kernel, source.ctypes.data, here, find, pool, (source, target))
@@ -205,7 +207,7 @@ class WeightedJob(Job):
             settle_open(moved, target, lambda place: settle(place, target), stop)
         return left is not None
 
-    def _box(self, piece: tuple[range, ...], strides: Sequence[int]) -> Box | None:
+    def _box(self, piece: tuple[range, ...], strides: Sequence[int]) -> OutputBox | None:
         axes = []
         for axis, part, source, target in zip(self._axes, piece, strides, self._target.element_strides, strict=True):
             if self._backward:
@@ -219,7 +221,7 @@ class WeightedJob(Job):
         if not self._target.data_type.is_float:
             limits = np.iinfo(self._target.data_type.dtype)
             integers = int(limits.min), int(limits.max)
-        box = Box(axes, integers)
+        box = OutputBox(axes, integers)
         return box if box.line <= LONGEST and box.visits <= 1 << 24 else None
 
     def scratch_bytes(self, threads: int) -> int:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from opwire.check import check
 from opwire.graph import check_graph
 from opwire.operators import OPERATORS
-from opwire_service.devices.ray.blocks import IDLE_BYTES, LEAST, Block, Blocks, block_size, opened
+from opwire_service.devices.ray.blocks import IDLE_BYTES, LEAST, SharedBlock, SharedBlocks, block_size, opened
 from opwire_service.devices.ray.channel import Channel
 from opwire_service.devices.ray.device import Call, Carrier, RemoteDevice
 from opwire_service.devices.ray.messages import Up
@@ -88,16 +88,16 @@ class Told:
         self.opened: dict[int, Any] = {}
         self.dropped: list[int] = []
 
-    def new(self, block: Block, descriptor: int) -> None:
+    def new(self, block: SharedBlock, descriptor: int) -> None:
         self.opened[block.number] = opened(os.dup(descriptor), block.size)
 
-    def drop(self, block: Block) -> None:
+    def drop(self, block: SharedBlock) -> None:
         self.dropped.append(block.number)
 
 
 def test_blocks_are_shared_and_used_again():
     told = Told()
-    blocks = Blocks(told.new, told.drop)
+    blocks = SharedBlocks(told.new, told.drop)
     first, second = blocks.take(100), blocks.take(LEAST)
     first.memory[:3] = [1, 2, 3]
     assert told.opened[first.number][:4].tolist() == [1, 2, 3, 0]
@@ -145,10 +145,10 @@ class Nowhere(Carrier):
     """A way to a node that nothing goes."""
 
     def __init__(self) -> None:
-        self.blocks = Blocks(lambda block, number: None, lambda block: None)
+        self.blocks = SharedBlocks(lambda block, number: None, lambda block: None)
         self.largest = 2**20
 
-    def start(self, device: int, plan: bytes, block: Block, sent: int) -> Call:
+    def start(self, device: int, plan: bytes, block: SharedBlock, sent: int) -> Call:
         raise AssertionError(device)
 
     def stop(self, call: Call) -> None:

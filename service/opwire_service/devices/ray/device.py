@@ -15,7 +15,7 @@ from opwire.graph import GRAPH
 
 from ...execution import Arrays, Stop, Stopped
 from ..base import Device, DeviceLost, Usage
-from .blocks import Block, Blocks, block_size
+from .blocks import SharedBlock, SharedBlocks, block_size
 from .messages import Done, Outcome, Up
 from .packing import Packing, dump_plan, pack, unpack
 
@@ -37,7 +37,7 @@ class Call:
     """
 
     device: int
-    block: Block
+    block: SharedBlock
     done: Done | None = None
     abandoned: bool = False
     ended: Event = field(default_factory=Event)
@@ -51,10 +51,10 @@ class Carrier(Protocol):
         largest: bytes of a block that may be sent.
     """
 
-    blocks: Blocks
+    blocks: SharedBlocks
     largest: int
 
-    def start(self, device: int, plan: bytes, block: Block, sent: int) -> Call:
+    def start(self, device: int, plan: bytes, block: SharedBlock, sent: int) -> Call:
         """Has a device run a plan.
 
         Raises:
@@ -148,7 +148,7 @@ class RemoteDevice(Device):
             self._carrier.blocks.give_back(block)
 
     @contextmanager
-    def _returned(self, block: Block) -> Generator[None]:
+    def _returned(self, block: SharedBlock) -> Generator[None]:
         """Gives a block back if an error comes before it is sent."""
         try:
             yield

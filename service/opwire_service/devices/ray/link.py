@@ -14,7 +14,7 @@ from itertools import count
 from typing import NamedTuple
 
 from ..base import DeviceLost
-from .blocks import Block, Blocks
+from .blocks import SharedBlock, SharedBlocks
 from .channel import Channel
 from .device import Call
 from .messages import Done, DropBlock, Heard, Joined, NewBlock, Outcome, Run, Said, Stop
@@ -87,7 +87,7 @@ class Link:
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._printer = threading.Thread(target=self._print, name="opwire-bridge-log", daemon=True)
         self._printer.start()
-        self.blocks = Blocks(self._announce, self._drop)
+        self.blocks = SharedBlocks(self._announce, self._drop)
         self.largest = 0
         self.address = options.address
         self._calls: dict[int, Call] = {}
@@ -109,7 +109,7 @@ class Link:
         except (EOFError, OSError):
             self._fail()
 
-    def start(self, device: int, plan: bytes, block: Block, sent: int) -> Call:
+    def start(self, device: int, plan: bytes, block: SharedBlock, sent: int) -> Call:
         """See ``Carrier.start``."""
         call, number = Call(device, block), next(self._numbers)
         with self._lock:
@@ -168,10 +168,10 @@ class Link:
         for number in numbers:
             self._ended(Done(number, Outcome.LOST))
 
-    def _announce(self, block: Block, descriptor: int) -> None:
+    def _announce(self, block: SharedBlock, descriptor: int) -> None:
         self._channel.send(NewBlock(block.number, block.size), descriptor)
 
-    def _drop(self, block: Block) -> None:
+    def _drop(self, block: SharedBlock) -> None:
         self._send(DropBlock(block.number))
 
     def _send(self, message: Said) -> None:

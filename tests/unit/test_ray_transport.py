@@ -19,7 +19,7 @@ from opwire.graph import check_graph
 from opwire.operators import OPERATORS
 from opwire_service.devices.ray.blocks import IDLE_BYTES, LEAST, SharedBlock, SharedBlocks, block_size, opened
 from opwire_service.devices.ray.channel import Channel
-from opwire_service.devices.ray.device import Call, Carrier, RemoteDevice
+from opwire_service.devices.ray.device import Carrier, RemoteCall, RemoteDevice
 from opwire_service.devices.ray.messages import Up
 from opwire_service.devices.ray.packing import Packing, allocate, dump_plan, load_plan, pack, unpack
 from opwire_service.devices.reference import ReferenceDevice
@@ -148,10 +148,10 @@ class Nowhere(Carrier):
         self.blocks = SharedBlocks(lambda block, number: None, lambda block: None)
         self.largest = 2**20
 
-    def start(self, device: int, plan: bytes, block: SharedBlock, sent: int) -> Call:
+    def start(self, device: int, plan: bytes, block: SharedBlock, sent: int) -> RemoteCall:
         raise AssertionError(device)
 
-    def stop(self, call: Call) -> None:
+    def stop(self, call: RemoteCall) -> None:
         raise AssertionError(call)
 
 

@@ -22,7 +22,7 @@ from .blocks import opened
 from .channel import Channel
 from .joining import NotJoined, Place, Refused, joined
 from .members import LOOKS_EVERY, Members
-from .messages import Done, Failed, Heard, Joined, NewBlock, Outcome, Run, Said, Stop
+from .messages import CallOutcome, Done, Failed, Heard, Joined, NewBlock, Run, Said, Stop
 
 THREADS = 256
 """Calls that are under way at a time."""
@@ -41,7 +41,7 @@ _FULL = (ObjectStoreFullError, OutOfDiskError, OutOfMemoryError)
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class HostCall:
     """A plan under way.
 
     Attributes:
@@ -67,7 +67,7 @@ class Bridge:
         self._members = members
         self._server = server
         self._blocks: dict[int, Array] = {}
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, HostCall] = {}
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, "opwire-call")
 
@@ -82,7 +82,7 @@ class Bridge:
 
     def _heed(self, message: Said) -> None:
         if isinstance(message, Run):
-            self._calls[message.call] = call = Call()
+            self._calls[message.call] = call = HostCall()
             self._threads.submit(self._run, message, call)
         elif isinstance(message, Stop):
             self._stop(message.call)
@@ -101,38 +101,38 @@ class Bridge:
             if call.host is not None:
                 call.host.stop.remote(self._name(number))
 
-    def _run(self, run: Run, call: Call) -> None:
+    def _run(self, run: Run, call: HostCall) -> None:
         try:
             done = self._outcome(run, call)
         except Exception as error:  # a defect, of which the server tells its client
-            done = Done(run.call, Outcome.FAILED, f"{type(error).__name__}: {error}")
+            done = Done(run.call, CallOutcome.FAILED, f"{type(error).__name__}: {error}")
         del self._calls[run.call]
         tell(self._channel, done)
 
-    def _outcome(self, run: Run, call: Call) -> Done:
+    def _outcome(self, run: Run, call: HostCall) -> Done:
         host = self._members.host(run.device)
         if host is None:
-            return Done(run.call, Outcome.LOST)
+            return Done(run.call, CallOutcome.LOST)
         memory = self._blocks[run.block]
         with self._lock:
             if call.stopped:
-                return Done(run.call, Outcome.STOPPED)
+                return Done(run.call, CallOutcome.STOPPED)
             call.host = host
         try:
             name = self._name(run.call)
             outcome, answer = self._await(host.run.remote(self._server, name, run.plan, memory[: run.sent]), run)
         except _FULL as error:
-            return Done(run.call, Outcome.FAILED, to_problem(_refusal(error)))
+            return Done(run.call, CallOutcome.FAILED, to_problem(_refusal(error)))
         except RayError as error:
             cause = error.cause if isinstance(error, RayTaskError) else error
             if not isinstance(cause, RayError):
-                return Done(run.call, Outcome.FAILED, str(cause))
+                return Done(run.call, CallOutcome.FAILED, str(cause))
             self._members.lose(run.device, type(cause).__name__)
-            return Done(run.call, Outcome.LOST)
-        if outcome == Outcome.DONE.value:
+            return Done(run.call, CallOutcome.LOST)
+        if outcome == CallOutcome.DONE.value:
             memory[: answer.size] = answer
-            return Done(run.call, Outcome.DONE)
-        return Done(run.call, Outcome(outcome), answer)
+            return Done(run.call, CallOutcome.DONE)
+        return Done(run.call, CallOutcome(outcome), answer)
 
     def _await(self, answer: Any, run: Run) -> Any:
         """What an actor answers.

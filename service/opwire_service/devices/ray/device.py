@@ -16,7 +16,7 @@ from opwire.graph import GRAPH
 from ...execution import Arrays, Stop, Stopped
 from ..base import Device, DeviceLost, Usage
 from .blocks import SharedBlock, SharedBlocks, block_size
-from .messages import Done, Outcome, Up
+from .messages import CallOutcome, Done, Up
 from .packing import Packing, dump_plan, pack, unpack
 
 LOOKS_EVERY = 0.01
@@ -27,7 +27,7 @@ PLANS = 256
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class RemoteCall:
     """A plan under way on a node.
 
     Attributes:
@@ -54,7 +54,7 @@ class Carrier(Protocol):
     blocks: SharedBlocks
     largest: int
 
-    def start(self, device: int, plan: bytes, block: SharedBlock, sent: int) -> Call:
+    def start(self, device: int, plan: bytes, block: SharedBlock, sent: int) -> RemoteCall:
         """Has a device run a plan.
 
         Raises:
@@ -62,7 +62,7 @@ class Carrier(Protocol):
         """
         ...
 
-    def stop(self, call: Call) -> None:
+    def stop(self, call: RemoteCall) -> None:
         """Gives a call up. Its block goes back when it has ended."""
         ...
 
@@ -156,11 +156,11 @@ class RemoteDevice(Device):
             self._carrier.blocks.give_back(block)
             raise
 
-    def _settle(self, call: Call) -> None:
+    def _settle(self, call: RemoteCall) -> None:
         done = call.done
-        if done is None or done.outcome in (Outcome.LOST, Outcome.STOPPED):  # which nobody here has asked for
+        if done is None or done.outcome in (CallOutcome.LOST, CallOutcome.STOPPED):  # which nobody here has asked for
             raise DeviceLost(self.name)
-        if done.outcome is Outcome.FAILED:
+        if done.outcome is CallOutcome.FAILED:
             if isinstance(done.problem, Mapping):
                 raise from_problem(done.problem)
             raise InternalError(ProblemCode.INTERNAL_ERROR, f"{self.name} failed: {done.problem}")

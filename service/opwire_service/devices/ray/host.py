@@ -28,7 +28,7 @@ from ...execution import Stopped
 from ...kernels.executable import EXECUTABLE
 from ..base import Device
 from .joining import NAMESPACE
-from .messages import Outcome
+from .messages import CallOutcome
 from .packing import Packing, allocate, load_plan
 
 WORKING, ANSWERING = "working", "answering"
@@ -122,13 +122,13 @@ class DeviceHost:
         """
         self._servers.setdefault(server, time.monotonic())
         try:
-            return Outcome.DONE.value, self._run(self._plans(written), payload, server, call)
+            return CallOutcome.DONE.value, self._run(self._plans(written), payload, server, call)
         except Stopped:
-            return Outcome.STOPPED.value, None
+            return CallOutcome.STOPPED.value, None
         except OpwireError as error:
-            return Outcome.FAILED.value, to_problem(error)
+            return CallOutcome.FAILED.value, to_problem(error)
         except Exception as error:  # a defect: the server says so, and the actor goes on
-            return Outcome.FAILED.value, f"{type(error).__name__}: {error}"
+            return CallOutcome.FAILED.value, f"{type(error).__name__}: {error}"
         finally:
             self._stopped.pop(call, None)
 

@@ -13,7 +13,7 @@ from opwire.tensor import Array
 from ....execution import Stop, Stopped
 from ..jit.compiler import Kernel
 from ..numbers.vectors import WIDTH
-from .calls import Call, Calls
+from .calls import Calls, KernelCall
 from .columns import UNFOLD
 from .finishing import Steps, of_type
 from .laying import Planes
@@ -122,14 +122,14 @@ class _Shape:
         window[FIRST], window[COUNT] = depth.start, depth.stop - depth.start
         return window
 
-    def _unfolding(self, depth: slice, pitch: int) -> tuple[Call, Right]:
+    def _unfolding(self, depth: slice, pitch: int) -> tuple[KernelCall, Right]:
         """What unfolds the columns of a part."""
         memory, squares = self._workspace.right, self._workspace.places.column_squares
         count = depth.stop - depth.start
         right = Right(memory, count * self.columns, steps(self.columns, count), steps(WIDTH, pitch // WIDTH))
-        return Call(0, memory.ctypes.data, squares, self.window_of(depth), 0, self.groups * count), right
+        return KernelCall(0, memory.ctypes.data, squares, self.window_of(depth), 0, self.groups * count), right
 
-    def _laying(self, depth: slice, planes: Planes) -> tuple[Call, Right]:
+    def _laying(self, depth: slice, planes: Planes) -> tuple[KernelCall, Right]:
         """What lays out the planes of the channels of a part."""
         workspace, first = self._workspace, depth.start // self._taps
         channels = (depth.stop - 1) // self._taps + 1 - first
@@ -138,9 +138,9 @@ class _Shape:
         window = array("q", (*self.window_of(depth), *planes.kinds, *planes.extents, first, channels))
         places = workspace.right.ctypes.data, workspace.offsets.ctypes.data
         right = Right(workspace.right, channels * planes.channel, workspace.offsets, starts, broken)
-        return Call(0, *places, window, 0, self.groups * channels), right
+        return KernelCall(0, *places, window, 0, self.groups * channels), right
 
-    def _gathering(self, pitch: int) -> list[tuple[Kernel, Call]]:
+    def _gathering(self, pitch: int) -> list[tuple[Kernel, KernelCall]]:
         """What takes out that which has no meaning between the sums, and between the squares that go with them."""
         workspace, planes = self._workspace, self._planes
         lines, calls = self.groups * self.rows, []
@@ -245,7 +245,7 @@ class Tiles:
                 (is_inside, one.ctypes.data, ones),
             ):
                 places = source, memory.ctypes.data, squares.ctypes.data
-                Call(*places, geometry, 0, shape.groups * count).run(unfold)
+                KernelCall(*places, geometry, 0, shape.groups * count).run(unfold)
             for group, row in zip(*np.nonzero(special), strict=True):
                 if stop():
                     raise Stopped

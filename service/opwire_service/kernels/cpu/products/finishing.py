@@ -15,7 +15,7 @@ from opwire.tensor import Array
 from ....execution import Stop, Stopped
 from ..jit.compiler import Kernel
 from ..run.pool import Find
-from .calls import Call
+from .calls import KernelCall
 from .certified import Expression
 from .rounding import ROUND
 from .settling import GREATEST_POWER, SETTLE, SETTLE_FEW, TOGETHER
@@ -126,13 +126,13 @@ class Finish:
         values = *window, rows, 0, self._depth, *left, right, 0, 0, *target[:3], *addend
         return array("q", (*values, _bits(1.0), _bits(1.0), _bits((self._depth + 16) * 2.0**-53), 1, 0, 0, *steps))
 
-    def calls(self, geometry: array[int], rows: int, workspace: Workspace) -> list[tuple[Kernel, Call]]:
+    def calls(self, geometry: array[int], rows: int, workspace: Workspace) -> list[tuple[Kernel, KernelCall]]:
         """What rounds so many rows, those of all matrices, whose sums are in the workspace, and settles a few."""
         sums, opens = workspace.places.sums, workspace.places.opens
         rounding, few, _ = self._kernels
         return [
-            (rounding, Call(sums, 0, opens, geometry, 0, rows, workspace)),
-            (few, Call(sums, 0, opens, geometry, 0, min(FEW, AT_ONCE // self._depth), workspace)),
+            (rounding, KernelCall(sums, 0, opens, geometry, 0, rows, workspace)),
+            (few, KernelCall(sums, 0, opens, geometry, 0, min(FEW, AT_ONCE // self._depth), workspace)),
         ]
 
     def settle(self, geometry: array[int], workspace: Workspace, find: Find, stop: Stop) -> None:
@@ -152,7 +152,9 @@ class Finish:
         for first in range(0, groups, several):
             if stop():
                 raise Stopped
-            call = Call(workspace.places.sums, 0, workspace.places.opens, geometry, first, min(first + several, groups))
+            call = KernelCall(
+                workspace.places.sums, 0, workspace.places.opens, geometry, first, min(first + several, groups)
+            )
             call.run(find(settling))
 
 

@@ -13,7 +13,7 @@ from opwire.formulas import Expression, Tensor
 from opwire.tensor import DataType
 
 from . import code
-from .code import Parameter, stored_type
+from .code import KernelParameter, stored_type
 from .conversions import converted, of_floats
 from .lanes import DOUBLE, INT, LONG, Lanes, Vector
 from .loops import Loop, long_of
@@ -35,7 +35,7 @@ WHOSE, ROW, COLUMN, BITS, RECORD = range(5)
 """Places in a record: the address of the kernel's arguments, where a vector begins, and a bit for each element of it
 that is open. A kernel that finds no room for one returns 1."""
 
-_Kind = TypeVar("_Kind", bound=code.Certified)
+_Kind = TypeVar("_Kind", bound=code.CertifiedCode)
 
 _kernels: OrderedDict[Recipe, MachineCode] = OrderedDict()
 _lock = Lock()
@@ -221,7 +221,7 @@ class _Writer:
 
     def _certified(self, leaves: Mapping[Expression, Vector], kind: type[_Kind]) -> tuple[Vector, _Kind]:
         """The value in FLOAT64, and what knows where it is open."""
-        parameters: dict[Expression, Vector] = {Parameter(i): each for i, each in enumerate(self._parameters)}
+        parameters: dict[Expression, Vector] = {KernelParameter(i): each for i, each in enumerate(self._parameters)}
         certified = kind(self._v, parameters)
         sources = self._recipe.sources
         certified.know(
@@ -234,7 +234,7 @@ class _Writer:
 
     def _result(self, leaves: dict[Expression, Vector], column: Any, start: Any) -> Vector:
         recipe, v = self._recipe, self._v
-        parameters: dict[Expression, Vector] = {Parameter(i): each for i, each in enumerate(self._parameters)}
+        parameters: dict[Expression, Vector] = {KernelParameter(i): each for i, each in enumerate(self._parameters)}
         if recipe.way is Way.FLOAT32:
             for source in recipe.sources:
                 tensor = Tensor(source.name)
@@ -249,10 +249,10 @@ class _Writer:
         if recipe.way is Way.TABLE:
             return self._looked_up(leaves[recipe.expression])
         if recipe.way is Way.UNROUNDED:
-            return self._certified(leaves, Quick if recipe.slack else code.Certified)[0]
+            return self._certified(leaves, Quick if recipe.slack else code.CertifiedCode)[0]
         if recipe.way is Way.CONVERTED:
             return self._converted(leaves)
-        value, certified = self._certified(leaves, code.Certified)
+        value, certified = self._certified(leaves, code.CertifiedCode)
         low, high = (certified.rounded(v.multiply(value, each), recipe.output) for each in self._reach)
         undecided = self._builder.icmp_signed("!=", low, high)
         for each in certified.unsure:
@@ -264,7 +264,7 @@ class _Writer:
         recipe = self._recipe
         if isinstance(recipe.expression, Tensor):
             return converted(self._v, leaves[recipe.expression], recipe.sources[0].data_type, recipe.output)
-        value = self._certified(leaves, code.Certified)[0]
+        value = self._certified(leaves, code.CertifiedCode)[0]
         return of_floats(self._v, value, recipe.output)
 
     def _looked_up(self, patterns: Vector) -> Vector:

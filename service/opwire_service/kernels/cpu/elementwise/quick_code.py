@@ -8,7 +8,7 @@ from opwire.formulas import Call, Expression
 from opwire.tensor import DataType
 
 from ...formulas import quick
-from .code import Certified
+from .code import CertifiedCode
 from .lanes import FLOAT, HALF, INT, Vector
 
 _LOST = {32: 29, 16: 42}
@@ -20,7 +20,7 @@ _NORMAL = {32: (0x0100_0000, 0x7F00_0000), 16: (0x0800, 0x7800)}
 _FAR = 2.0**200
 
 
-class Quick(Certified):
+class Quick(CertifiedCode):
     """Code in FLOAT64 with quick functions; see ``opens``."""
 
     def last(self, expression: Expression) -> Vector:

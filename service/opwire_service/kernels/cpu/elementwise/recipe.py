@@ -12,7 +12,7 @@ from opwire.formulas import Call, Constant, Expression
 from opwire.tensor import DataType
 
 from . import code
-from .code import Parameter
+from .code import KernelParameter
 
 CERTIFIED_WIDTH = 32
 """Elements of a vector, and bits of a record of those that are open."""
@@ -91,7 +91,7 @@ def outlined(expression: Expression, numbers: list[float], known: dict[Call, Exp
     match expression:
         case Constant(value):
             numbers.append(value)
-            return Parameter(len(numbers) - 1)
+            return KernelParameter(len(numbers) - 1)
         case Call(primitive, operands):
             if expression not in known:
                 known[expression] = Call(primitive, tuple(outlined(each, numbers, known) for each in operands))

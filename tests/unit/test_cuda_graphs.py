@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from opwire.check import Plan, check
 from opwire.graph import Place, check_graph
 from opwire.tensor import Array
-from opwire_service.devices.cuda.room import Prepared
+from opwire_service.devices.cuda.room import PreparedPlan
 from opwire_service.kernels.cuda import JOBS, elementwise
 from opwire_service.kernels.cuda.elementwise import MOST, Elements
 from opwire_service.kernels.cuda.graph import CudaGraph, graph_of, has_gaps, without_gaps
@@ -127,7 +127,7 @@ def test_listed_places_of_a_chain_are_computed_through_all_its_formulas():
 
 
 def test_a_chain_is_one_kernel_and_no_longer_than_its_parameter_allows():
-    stages = Prepared.graph(*graph_and_parts(branches(1000, ["ELEMENT_WISE_ADD"] * 20))).stages
+    stages = PreparedPlan.graph(*graph_and_parts(branches(1000, ["ELEMENT_WISE_ADD"] * 20))).stages
     chained = [stage for stage in stages if isinstance(stage.job, Elements)]
     assert [len(stage.outputs) for stage in chained] == [1, 1, 1]
     for stage in chained:
@@ -173,7 +173,7 @@ def are_apart(ones: list[tuple[int, int]], others: list[tuple[int, int]]) -> boo
 @examples(60)
 @given(chains())
 def test_what_a_stage_writes_lies_apart_from_all_else_that_it_uses(graph):
-    prepared = Prepared.graph(*graph_and_parts(graph))
+    prepared = PreparedPlan.graph(*graph_and_parts(graph))
     for stage in prepared.stages:
         read, written = (
             [(offsets[name], offsets[name] + desc.data_size_in_bytes) for name, desc in descs.items()]

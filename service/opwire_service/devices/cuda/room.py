@@ -64,7 +64,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedPlan:
     """A plan ready to run.
 
     Attributes:
@@ -83,14 +83,14 @@ class Prepared:
     is_graph: bool
 
     @classmethod
-    def single(cls, plan: Plan, job: CudaJob) -> Prepared:
+    def single(cls, plan: Plan, job: CudaJob) -> PreparedPlan:
         """A plan of one operator."""
         room = Room.of(plan, job)
         stage = Stage(job, room, plan.inputs, plan.outputs)
         return cls(room.inputs, room.outputs, (stage,), (0, 0), room.size, is_graph=False)
 
     @classmethod
-    def graph(cls, plan: Plan, graph: CudaGraph) -> Prepared:
+    def graph(cls, plan: Plan, graph: CudaGraph) -> PreparedPlan:
         """A graph: what is between its parts lies in one piece, and what they take for themselves behind it."""
         inputs, outputs, begin = _tensors(plan)
         memory = graph.memory

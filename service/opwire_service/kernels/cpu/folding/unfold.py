@@ -12,7 +12,7 @@ from opwire.check import Plan
 from ....execution import Arrays, Stop, Stopped
 from ...reference.folds import FoldedDimension, axes_of
 from ...views.phases import constant
-from ...views.view import Copy, Dimension, View, copy
+from ...views.view import Copy, StridedDimension, View, copy
 from ..jit.compiler import Kernel
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
@@ -100,6 +100,6 @@ def _in_image(image: View, axes: Sequence[FoldedDimension], boxes: Sequence[Box]
     dimensions, offset = list(image.dimensions[:2]), image.offset
     for dimension, axis, box in zip(image.dimensions[2:], axes, boxes, strict=True):
         offset += box.position(axis) * dimension.step
-        dimensions.append(Dimension(box.windows, axis.dilation * dimension.step))
-        dimensions.append(Dimension(box.blocks, axis.stride * dimension.step))
+        dimensions.append(StridedDimension(box.windows, axis.dilation * dimension.step))
+        dimensions.append(StridedDimension(box.blocks, axis.stride * dimension.step))
     return View(image.tensor, offset, tuple(dimensions))

@@ -8,7 +8,7 @@ from functools import partial
 
 from opwire.tensor import Array
 
-from ...views.view import Dimension, View, copy
+from ...views.view import StridedDimension, View, copy
 from ..jit.compiler import Kernel
 from ..run.job import Step
 from ..run.pool import Find
@@ -45,9 +45,9 @@ class Packing:
 
 
 def _step(sizes: Sequence[int], steps: Sequence[int], item: int) -> Step:
-    dimensions, packed, step = tuple(map(Dimension, sizes, steps)), [], 1
+    dimensions, packed, step = tuple(map(StridedDimension, sizes, steps)), [], 1
     for size in reversed(sizes):
-        packed.append(Dimension(size, step))
+        packed.append(StridedDimension(size, step))
         step *= size
     [found] = steps_of([copy(View(0, 0, dimensions), View(1, 0, tuple(reversed(packed))))], item)
     return found

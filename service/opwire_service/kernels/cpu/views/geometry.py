@@ -71,7 +71,7 @@ class Tile(NamedTuple):
     diagonal: int
 
 
-class Form(NamedTuple):
+class CopyForm(NamedTuple):
     """How a copy is done.
 
     Attributes:
@@ -86,18 +86,18 @@ class Form(NamedTuple):
     loops: tuple[Loop, ...]
 
 
-def form_of(copy: Copy, item: int) -> Form:
+def form_of(copy: Copy, item: int) -> CopyForm:
     """The best form of a copy of elements that have ``item`` bytes."""
     loops = [Loop(loop.size, loop.source * item, loop.target * item) for loop in copy.loops]
     if copy.band is not None:
-        return Form(ITEMS if loops[-1].source else FILL, item, tuple(loops))
+        return CopyForm(ITEMS if loops[-1].source else FILL, item, tuple(loops))
     run = item
     if loops and loops[-1].source == loops[-1].target == item:
         run *= loops.pop().size
     if not loops or run not in (1, 2, 4, 8):
-        return Form(RUNS, 1, (*loops, Loop(run, 1, 1)))
+        return CopyForm(RUNS, 1, (*loops, Loop(run, 1, 1)))
     if loops[-1].source == 0:
-        return Form(FILL, run, tuple(loops))
+        return CopyForm(FILL, run, tuple(loops))
     rows = next((i for i, loop in enumerate(loops[:-1]) if loop.source == run), None)
     if rows is None or loops[-1].target != run or min(loops[-1].size, loops[rows].size) * run < VECTOR:
         if loops[-1].size < LONG_LINE:
@@ -108,14 +108,14 @@ def form_of(copy: Copy, item: int) -> Form:
         else:
             # Lines that lie beside each other in the source are read together.
             loops[:-1] = sorted(loops[:-1], key=lambda loop: abs(loop.source), reverse=True)
-        return Form(ITEMS, run, tuple(loops))
+        return CopyForm(ITEMS, run, tuple(loops))
     # One tile after the other goes on in lines of the source.
     loops.append(loops.pop(rows))
     is_long = run * MOST_ACROSS >= LINE and run * prod(loop.size for loop in loops) >= PAST_CACHE
-    return Form(TRANSPOSED_PAST_CACHE if is_long else TRANSPOSED, run, tuple(loops))
+    return CopyForm(TRANSPOSED_PAST_CACHE if is_long else TRANSPOSED, run, tuple(loops))
 
 
-def encode(copies: Iterable[tuple[Copy, Form]], item: int) -> tuple[array[int], int, int]:
+def encode(copies: Iterable[tuple[Copy, CopyForm]], item: int) -> tuple[array[int], int, int]:
     """The records of copies, of elements that have ``item`` bytes, that one kernel makes.
 
     Returns:
@@ -139,7 +139,7 @@ def encode(copies: Iterable[tuple[Copy, Form]], item: int) -> tuple[array[int], 
     return array("q", row), units, elements
 
 
-def _tiles(form: Form, levels: Sequence[Loop]) -> list[int]:
+def _tiles(form: CopyForm, levels: Sequence[Loop]) -> list[int]:
     """Of the loops of tiles how much is in one."""
     if form.kind >= TRANSPOSED:
         height, width = (min(level.size, SIDE) for level in levels[1:])
@@ -152,7 +152,7 @@ def _tiles(form: Form, levels: Sequence[Loop]) -> list[int]:
     return found[::-1]
 
 
-def _visits(form: Form, tiles: Sequence[int]) -> int:
+def _visits(form: CopyForm, tiles: Sequence[int]) -> int:
     """What a unit takes, in visits of elements of four bytes; a run takes as long as some of them besides."""
     count = prod(tiles)
     return UNIT + (count // 4 + 2 * count // tiles[-1] if form.kind == RUNS else count)

@@ -16,7 +16,7 @@ from ..jit.element import INT8, INT16, INT32, INT64
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from . import copies as kernels
-from .geometry import RUNS, Form, encode, form_of
+from .geometry import RUNS, CopyForm, encode, form_of
 
 ITEMS = {1: INT8, 2: INT16, 4: INT32, 8: INT64}
 """Types that are as wide as elements."""
@@ -30,11 +30,11 @@ def steps_of(copies: Iterable[Copy], item: int) -> list[Step]:
     return [_step(list(group), which, item) for which, group in groupby(formed, key=lambda pair: _which(pair[1]))]
 
 
-def _which(form: Form) -> tuple[bool, int]:
+def _which(form: CopyForm) -> tuple[bool, int]:
     return form.kind != RUNS, form.item
 
 
-def _step(copies: Sequence[tuple[Copy, Form]], which: tuple[bool, int], item: int) -> Step:
+def _step(copies: Sequence[tuple[Copy, CopyForm]], which: tuple[bool, int], item: int) -> Step:
     function = kernels.items if which[0] else kernels.runs
     return Step(Kernel(function, ITEMS[which[1]]), *encode(copies, item))
 

@@ -12,7 +12,7 @@ from opwire.graph import GRAPH, Bytes, Place, Step, Steps
 from opwire.operators import OPERATORS
 from opwire.tensor import BufferTensorDesc, DataType
 
-from ..chains import Group, Member, are_alike, grouped
+from ..chains import ChainMember, StepGroup, are_alike, grouped
 from ..graph import GraphMemory
 from .element_source import Formula
 from .elementwise import MOST, Elements, Source, is_chainable
@@ -75,7 +75,7 @@ def _fit(one: Elements, other: Elements) -> bool:
     return (mine.sizes, mine.element_strides) == (theirs.sizes, theirs.element_strides)
 
 
-def _part(group: Group[Elements], graph: Steps, jobs: list[CudaJob]) -> Part:
+def _part(group: StepGroup[Elements], graph: Steps, jobs: list[CudaJob]) -> Part:
     if not group.members:
         step = graph.steps[group.steps.start]
         return Part(
@@ -86,7 +86,7 @@ def _part(group: Group[Elements], graph: Steps, jobs: list[CudaJob]) -> Part:
     return _chain(group.members)
 
 
-def _chain(members: Sequence[Member[Elements]]) -> Part:
+def _chain(members: Sequence[ChainMember[Elements]]) -> Part:
     """The formulas of a chain as one job, whose tensors are called by their numbers among what it reads and writes."""
     sources: dict[tuple[Bytes, DataType, tuple[int, ...]], Source] = {}
     inputs: dict[str, Tensor] = {}

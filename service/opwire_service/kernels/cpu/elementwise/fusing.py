@@ -11,7 +11,7 @@ from opwire.graph import Bytes, Step, Steps
 from opwire.tensor import BufferTensorDesc, DataType
 
 from ....execution import Stop
-from ...chains import Group, Member, grouped
+from ...chains import ChainMember, StepGroup, grouped
 from ...formulas.formula import PlanFormula
 from ...graph import Tensors
 from ..run.graph import Part, Single
@@ -62,7 +62,7 @@ def _may_be_in_place(job: ElementsJob) -> bool:
     return not job.target.data_type.is_packed and (job.target.element_count <= WORTH or job.is_in_place)
 
 
-def _part(group: Group[ElementsJob], steps: Steps, jobs: Sequence[Job]) -> Part:
+def _part(group: StepGroup[ElementsJob], steps: Steps, jobs: Sequence[Job]) -> Part:
     if not group.members:
         return Single(steps.steps[group.steps.start], jobs[group.steps.start])
     last = group.members[-1]
@@ -70,7 +70,7 @@ def _part(group: Group[ElementsJob], steps: Steps, jobs: Sequence[Job]) -> Part:
     return InPlace(step, job) if last.in_place else Single(step, job)
 
 
-def _composed(members: Sequence[Member[ElementsJob]]) -> tuple[Step, ElementsJob]:
+def _composed(members: Sequence[ChainMember[ElementsJob]]) -> tuple[Step, ElementsJob]:
     """Formulas that feed each other as one step; its tensors are called by numbers."""
     numbers: dict[tuple[Bytes, tuple[int, ...]], str] = {}
     inputs: dict[str, BufferTensorDesc] = {}

@@ -13,7 +13,7 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Bound, Stop, Stopped
 from ...activation import activated
-from ...convolutions import Geometry, Line
+from ...convolutions import ConvolutionGeometry, PhaseDimension
 from ...layout import coordinates
 from ..jit.compiler import Kernel
 from ..run.job import Job, Step
@@ -75,7 +75,7 @@ class ConvolutionJob(Job):
     """All phases, one after the other, by tiles or by lines."""
 
     def __init__(self, plan: Plan) -> None:
-        self._geometry = geometry = Geometry(plan)
+        self._geometry = geometry = ConvolutionGeometry(plan)
         self._expression = Expression(1.0, 1.0, plan.attributes.FusedActivation)
         kernel = plan.inputs["FilterTensor"]
         self._filter_elements, self._dtype = kernel.element_count, kernel.data_type.dtype
@@ -102,11 +102,11 @@ class ConvolutionJob(Job):
             return geometry.phases
         return geometry.phases * len(self._tiles(self._tiling(lines, 1), lines))
 
-    def _tiling(self, lines: tuple[Line, ...], threads: int) -> PhaseTiling:
+    def _tiling(self, lines: tuple[PhaseDimension, ...], threads: int) -> PhaseTiling:
         depth = prod(line.taps for line in lines) * self._geometry.channels
         return PhaseTiling.of(self._geometry, (self._geometry.images, *(line.length for line in lines)), depth, threads)
 
-    def _tiles(self, tiling: PhaseTiling, lines: tuple[Line, ...]) -> Boxes:
+    def _tiles(self, tiling: PhaseTiling, lines: tuple[PhaseDimension, ...]) -> Boxes:
         geometry = self._geometry
         extents = geometry.groups, geometry.filters, geometry.images, *(line.length for line in lines)
         return Boxes(extents, (tiling.groups, tiling.filters, *tiling.places))
@@ -150,7 +150,7 @@ class ConvolutionJob(Job):
         source, target = grouped(inputs["InputTensor"], groups), grouped(outputs["OutputTensor"], groups)
         return Tensors(source, inputs["FilterTensor"], None if bias is None else bias.reshape(groups, -1), target)
 
-    def _filters(self, tensors: Tensors, lines: tuple[Line, ...]) -> Array:
+    def _filters(self, tensors: Tensors, lines: tuple[PhaseDimension, ...]) -> Array:
         """A view of the filters of a phase, ``[groups, filters, channels, *taps]``."""
         filters = self._geometry.filters_of(tensors.kernel, lines)
         return filters.transpose(0, 1, filters.ndim - 1, *range(2, filters.ndim - 1))
@@ -172,7 +172,7 @@ class ConvolutionJob(Job):
 
     def _phase(
         self,
-        lines: tuple[Line, ...],
+        lines: tuple[PhaseDimension, ...],
         filters: Array,
         shape: tuple[int, ...],
         tensors: Tensors,

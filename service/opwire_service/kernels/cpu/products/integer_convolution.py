@@ -12,7 +12,7 @@ from opwire.check import Plan
 from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
-from ...convolutions import Geometry, Line
+from ...convolutions import ConvolutionGeometry, PhaseDimension
 from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
@@ -26,7 +26,7 @@ GATHERED = 12 * 4
 """Bytes that an element of the columns takes where they are read one by one, their places among them."""
 
 
-def tile_bytes(tiling: UnfoldingTiling, geometry: Geometry, lines: tuple[Line, ...]) -> int:
+def tile_bytes(tiling: UnfoldingTiling, geometry: ConvolutionGeometry, lines: tuple[PhaseDimension, ...]) -> int:
     """What a tile takes: columns and what they are read from, weights, products and sums, and what finishes those."""
     places, depth, filters = prod(tiling.places), prod(tiling.depths), min(geometry.filters, CHANNELS)
     *taps, channels = tiling.depths
@@ -48,7 +48,7 @@ class IntegerConvolutionJob(Job):
 
     def __init__(self, plan: Plan) -> None:
         self._dtype = plan.outputs["OutputTensor"].data_type.dtype
-        self._geometry = geometry = Geometry(plan)
+        self._geometry = geometry = ConvolutionGeometry(plan)
         lines = geometry.phase(0)
         assert lines is not None  # a convolution that is not transposed is one phase
         self._lines, self._tiling = lines, partial(UnfoldingTiling.of, geometry, lines)

@@ -15,7 +15,7 @@ from opwire.check import Plan
 from opwire.tensor import Array
 
 from ....execution import Stop, Stopped
-from ...convolutions import Geometry, Line
+from ...convolutions import ConvolutionGeometry, PhaseDimension
 from ..run.pool import Find
 from .finishing import NOTHING, Finish, Steps
 from .multiplying import DEPTH
@@ -56,7 +56,7 @@ class PhaseTiling(NamedTuple):
     depth: int
 
     @classmethod
-    def of(cls, geometry: Geometry, extents: Sequence[int], depth: int, threads: int) -> PhaseTiling:
+    def of(cls, geometry: ConvolutionGeometry, extents: Sequence[int], depth: int, threads: int) -> PhaseTiling:
         filters, least = min(geometry.filters, FILTERS), min(depth, DEPTH)
         most = min(MOST_UNFOLDED // least, MOST_SUMS // filters)
         sizes = halved(extents, most)
@@ -122,7 +122,7 @@ class Phase(NamedTuple):
         find: gives the kernels.
     """
 
-    lines: tuple[Line, ...]
+    lines: tuple[PhaseDimension, ...]
     source: Array
     filters: Array
     shape: tuple[int, ...]

@@ -13,7 +13,7 @@ from opwire.check import Plan
 from opwire.tensor import Array, BufferTensorDesc
 
 from ....execution import Arrays, Stop
-from ...convolutions import Geometry, Line
+from ...convolutions import ConvolutionGeometry, PhaseDimension
 from ..job import CudaMemory, Launch, Program, device_desc
 from .batches import Batch, Batches
 from .launching import ACTIVATED, ROUNDED, Launching, float_program
@@ -33,7 +33,7 @@ class Convolution:
     uncertain_bytes = 0
 
     def __init__(self, plan: Plan, processors: int) -> None:
-        geometry = Geometry(plan)
+        geometry = ConvolutionGeometry(plan)
         fused = plan.attributes.FusedActivation
         finish = ROUNDED if fused is None else ACTIVATED
         target = device_desc(plan.outputs["OutputTensor"])
@@ -88,14 +88,16 @@ class Convolution:
         """Nothing is ever left to the host."""
 
 
-def _largest(geometry: Geometry) -> Products:
+def _largest(geometry: ConvolutionGeometry) -> Products:
     """Products as large as those of any phase, lying nowhere."""
     columns = geometry.images * prod(outputs for _, outputs in geometry.longest)
     depth = geometry.channels * prod(taps for taps, _ in geometry.longest)
     return Products(1, geometry.groups, geometry.filters, columns, depth, NOWHERE, NOWHERE, NOWHERE, NOWHERE)
 
 
-def phase_products(plan: Plan, geometry: Geometry, target: BufferTensorDesc, lines: tuple[Line, ...]) -> Products:
+def phase_products(
+    plan: Plan, geometry: ConvolutionGeometry, target: BufferTensorDesc, lines: tuple[PhaseDimension, ...]
+) -> Products:
     """The products of a phase: filters, and columns of all images and positions."""
     source, kernel = plan.inputs["InputTensor"], plan.inputs["FilterTensor"]
     memory = np.zeros(1, np.uint8)  # nobody reads it: steps of single bytes are those of elements
@@ -135,9 +137,9 @@ def phase_products(plan: Plan, geometry: Geometry, target: BufferTensorDesc, lin
     )
 
 
-def _outputs_alone(plan: Plan, geometry: Geometry, target: BufferTensorDesc) -> Products:
+def _outputs_alone(plan: Plan, geometry: ConvolutionGeometry, target: BufferTensorDesc) -> Products:
     """Sums of nothing for all outputs: some of them no element of the input reaches."""
-    lines = tuple(Line(1, 0, 1, size, 0, 1, 1, 0, 0, 0) for size in target.sizes[2:])
+    lines = tuple(PhaseDimension(1, 0, 1, size, 0, 1, 1, 0, 0, 0) for size in target.sizes[2:])
     whole = phase_products(plan, geometry, target, lines)
     return Products(
         outer=1,
@@ -153,7 +155,7 @@ def _outputs_alone(plan: Plan, geometry: Geometry, target: BufferTensorDesc) -> 
     )
 
 
-def _bias(plan: Plan, geometry: Geometry) -> Steps:
+def _bias(plan: Plan, geometry: ConvolutionGeometry) -> Steps:
     if "BiasTensor" not in plan.inputs:
         return NOWHERE
     step = plan.inputs["BiasTensor"].element_strides[1]

@@ -13,7 +13,7 @@ from opwire.check import Plan
 from opwire.tensor import Array, BufferTensorDesc
 
 from ....execution import Arrays, Stop
-from ...convolutions import Geometry
+from ...convolutions import ConvolutionGeometry
 from ..job import CudaMemory, Launch, Program, device_desc
 from .batches import Batches
 from .convolution import phase_products
@@ -114,7 +114,7 @@ def matrices(plan: Plan, processors: int) -> IntegerProducts:
 
 def convolution(plan: Plan, processors: int) -> IntegerProducts:
     """The job of a convolution of bytes."""
-    geometry = Geometry(plan)
+    geometry = ConvolutionGeometry(plan)
     lines = geometry.phase(0)
     assert lines is not None  # a convolution that is not transposed is one phase
     products = phase_products(plan, geometry, device_desc(plan.outputs["OutputTensor"]), lines)

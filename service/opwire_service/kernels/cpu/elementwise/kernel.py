@@ -16,7 +16,7 @@ from . import code
 from .code import KernelParameter, stored_type
 from .conversions import converted, of_floats
 from .lanes import DOUBLE, INT, LONG, Lanes, Vector
-from .loops import Loop, long_of
+from .loops import CountedLoop, long_of
 from .machine_code import INTEGER, MachineCode, begin, compiled, has_sixteenths
 from .quick_code import Quick
 from .recipe import CERTIFIED_WIDTH, IN_FLOAT64, Recipe, Way, constant_type
@@ -125,8 +125,8 @@ class _Writer:
             return self._number(place, DOUBLE)
         return self._number(place, stored_type(constant_type(self._recipe)))
 
-    def _loop(self, count: Any, step: int) -> Loop:
-        return Loop(self._builder, self._function, count, step)
+    def _loop(self, count: Any, step: int) -> CountedLoop:
+        return CountedLoop(self._builder, self._function, count, step)
 
     def _row(self, row: Any) -> None:
         builder, arguments = self._builder, self._arguments

@@ -13,7 +13,7 @@ from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop, Stopped
 from ...reference.regions import aligned
-from ...regions import Regions, all_corners, bins_of, is_average
+from ...regions import RegionsOfInterest, all_corners, bins_of, is_average
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF
 from ..resampling import rows
@@ -109,7 +109,7 @@ class AlignJob(Job):
         corners, batch = inputs["ROITensor"], inputs["BatchIndicesTensor"]
         corners = corners[(0,) * (corners.ndim - 2)]
         images = batch[(0,) * (batch.ndim - 1)]
-        regions = Regions(self._plan, inputs, source.shape, target.shape)
+        regions = RegionsOfInterest(self._plan, inputs, source.shape, target.shape)
         settle = partial(aligned, self._plan, source, regions, stop)
         for begin in range(0, target.shape[0], AT_ONCE):
             if stop():

@@ -12,7 +12,7 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...reference.regions import aligned, pooled
-from ...regions import Regions, is_average
+from ...regions import RegionsOfInterest, is_average
 from ...sampling import is_linear, offsets
 from .. import nests
 from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
@@ -136,7 +136,7 @@ class RegionsJob(Listing):
         numbers = np.arange(nests.size_of(self._nest)) if places is None else places[:, 0]
         views = {name: nests.strided(desc, inputs[name]) for name, desc in self._plan.inputs.items()}
         source, target = views["InputTensor"], outputs["OutputTensor"]
-        regions = None if self._pools else Regions(self._plan, views, source.shape, self._target.sizes)
+        regions = None if self._pools else RegionsOfInterest(self._plan, views, source.shape, self._target.sizes)
         for place in nests.offsets(self._nest, numbers, 1).tolist():
             if stop():
                 raise Stopped

@@ -21,7 +21,7 @@ from opwire_service.devices.ray.blocks import IDLE_BYTES, LEAST, SharedBlock, Sh
 from opwire_service.devices.ray.channel import Channel
 from opwire_service.devices.ray.device import Carrier, RemoteCall, RemoteDevice
 from opwire_service.devices.ray.messages import Up
-from opwire_service.devices.ray.packing import Packing, allocate, dump_plan, load_plan, pack, unpack
+from opwire_service.devices.ray.packing import BlockLayout, allocate, dump_plan, load_plan, pack, unpack
 from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.execution import Stopped
 from tests.unit.test_graph_runs import chain
@@ -51,13 +51,13 @@ def test_tensors_come_as_they_were_sent_and_gaps_stay():
     plan = check({"type": "ELEMENT_WISE_IDENTITY", "desc": {"InputTensor": desc, "OutputTensor": desc}})
     (given_desc,) = plan.inputs.values()
     numbers = np.arange(8, dtype="f4")
-    memory = np.full(Packing.of(plan.inputs).size, 0xFF, np.uint8)
+    memory = np.full(BlockLayout.of(plan.inputs).size, 0xFF, np.uint8)
     pack(plan.inputs, {"InputTensor": given_desc.view(numbers)}, memory, never)
     assert memory[:32].tobytes() == numbers.tobytes()  # the extent, gaps included
 
-    made = allocate(plan.outputs.values(), Packing.of(plan.outputs).size)
-    views = Packing.of(plan.outputs).views(plan.outputs, made)
-    ReferenceDevice().run(plan, Packing.of(plan.inputs).views(plan.inputs, memory), views, never)
+    made = allocate(plan.outputs.values(), BlockLayout.of(plan.outputs).size)
+    views = BlockLayout.of(plan.outputs).views(plan.outputs, made)
+    ReferenceDevice().run(plan, BlockLayout.of(plan.inputs).views(plan.inputs, memory), views, never)
     target = np.full(8, 9, "f4")
     unpack(plan.outputs, made, {"OutputTensor": given_desc.view(target)}, never)
     assert target.tolist() == [0, 1, 2, 9, 9, 5, 6, 7]

@@ -20,8 +20,8 @@ from opwire.tensor import Array
 
 from .blocks import opened
 from .channel import Channel
-from .joining import NotJoined, Place, Refused, joined
-from .members import LOOKS_EVERY, Members
+from .joining import BridgeAddress, NotJoined, Refused, joined
+from .members import LOOKS_EVERY, ClusterMembers
 from .messages import CallOutcome, Done, Failed, Heard, Joined, NewBlock, Run, Said, Stop
 
 THREADS = 256
@@ -62,7 +62,7 @@ class Bridge:
         server: by which actors know this server.
     """
 
-    def __init__(self, channel: Channel[Heard, Said], members: Members, server: str) -> None:
+    def __init__(self, channel: Channel[Heard, Said], members: ClusterMembers, server: str) -> None:
         self._channel = channel
         self._members = members
         self._server = server
@@ -176,7 +176,7 @@ def main(descriptor: str, address: str, store_bytes: str, cpu_device: str, folde
         with joined(address, int(store_bytes), folder) as place:
             channel.send(Joined(place.address, int(_store(place) * LARGEST_SHARE)))
             server = secrets.token_hex(8)
-            members = Members(lambda message: tell(channel, message), place.node, server, cpu_device)
+            members = ClusterMembers(lambda message: tell(channel, message), place.node, server, cpu_device)
             threading.Thread(target=_follow, args=(members,), name="opwire-nodes", daemon=True).start()
             threading.Thread(target=_listen, args=(members, channel), name="opwire-signs", daemon=True).start()
             Bridge(channel, members, server).serve()
@@ -185,13 +185,13 @@ def main(descriptor: str, address: str, store_bytes: str, cpu_device: str, folde
     os._exit(0)  # a call that Ray never answers would keep its thread, and so this process
 
 
-def _store(place: Place) -> float:
+def _store(place: BridgeAddress) -> float:
     """Bytes of the object store of the node that the bridge is attached to."""
     found = [node["Resources"] for node in ray.nodes() if node["NodeID"] == place.node]
     return float(found[0]["object_store_memory"]) if found else 0.0
 
 
-def _follow(members: Members) -> None:
+def _follow(members: ClusterMembers) -> None:
     """Follows the nodes; without the head, the devices that are known go on."""
     while True:
         try:
@@ -201,7 +201,7 @@ def _follow(members: Members) -> None:
         time.sleep(LOOKS_EVERY)
 
 
-def _listen(members: Members, channel: Channel[Heard, Said]) -> None:
+def _listen(members: ClusterMembers, channel: Channel[Heard, Said]) -> None:
     """Asks the devices for signs of life; ends the bridge if the head has given none for long."""
     while not members.is_headless:
         try:

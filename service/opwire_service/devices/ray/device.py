@@ -17,7 +17,7 @@ from ...execution import Arrays, Stop, Stopped
 from ..base import Device, DeviceLost, Usage
 from .blocks import SharedBlock, SharedBlocks, block_size
 from .messages import CallOutcome, Done, Up
-from .packing import Packing, dump_plan, pack, unpack
+from .packing import BlockLayout, dump_plan, pack, unpack
 
 LOOKS_EVERY = 0.01
 """Seconds between two looks at ``stop`` while a node works."""
@@ -136,7 +136,7 @@ class RemoteDevice(Device):
             raise DeviceLost(self.name) from error
         with self._returned(block):
             pack(plan.inputs, inputs, block.memory, stop)
-        call = self._carrier.start(self.number, self._dump(plan), block, Packing.of(plan.inputs).size)
+        call = self._carrier.start(self.number, self._dump(plan), block, BlockLayout.of(plan.inputs).size)
         while not call.ended.wait(LOOKS_EVERY):
             if stop():
                 self._carrier.stop(call)
@@ -180,4 +180,4 @@ class RemoteDevice(Device):
 
 def sent_bytes(plan: Plan) -> int:
     """Bytes of the block that a plan needs: its inputs, and then its outputs in their place."""
-    return max(Packing.of(plan.inputs).size, Packing.of(plan.outputs).size)
+    return max(BlockLayout.of(plan.inputs).size, BlockLayout.of(plan.outputs).size)

@@ -29,7 +29,7 @@ from ...kernels.executable import EXECUTABLE
 from ..base import Device
 from .joining import NAMESPACE
 from .messages import CallOutcome
-from .packing import Packing, allocate, load_plan
+from .packing import BlockLayout, allocate, load_plan
 
 WORKING, ANSWERING = "working", "answering"
 """The groups of methods that run side by side: plans, and all that is over at once."""
@@ -138,9 +138,9 @@ class DeviceHost:
 
         if stop():
             raise Stopped
-        packing = Packing.of(plan.outputs)
+        packing = BlockLayout.of(plan.outputs)
         memory = allocate(plan.outputs.values(), packing.size)
-        inputs = Packing.of(plan.inputs).views(plan.inputs, np.asarray(payload))
+        inputs = BlockLayout.of(plan.inputs).views(plan.inputs, np.asarray(payload))
         with self._device.admit(plan):
             self._device.run(plan, inputs, packing.views(plan.outputs, memory), stop)
         return memory

@@ -9,7 +9,7 @@ from opwire.check import Plan
 from opwire.graph import Bytes, Place
 from opwire.tensor import BufferTensorDesc
 
-from ...kernels.cuda.graph import CudaGraph, Part, Tensor
+from ...kernels.cuda.graph import CudaGraph, GraphPart, PlacedTensor
 from ...kernels.cuda.job import CudaJob, CudaMemory, Program, device_desc
 from .memory import aligned
 
@@ -101,7 +101,7 @@ class PreparedPlan:
                 return begin + memory.offsets[int(at.name)]
             return (inputs if at.place is Place.INPUT else outputs)[str(at.name)]
 
-        def stage(part: Part) -> Stage:
+        def stage(part: GraphPart) -> Stage:
             into, out = (
                 {name: offset(tensor.at) for name, tensor in tensors.items()} for tensors in (part.inputs, part.outputs)
             )
@@ -134,5 +134,5 @@ def _tensors(plan: Plan) -> tuple[dict[str, int], dict[str, int], int]:
     )
 
 
-def _descs(tensors: Mapping[str, Tensor]) -> dict[str, BufferTensorDesc]:
+def _descs(tensors: Mapping[str, PlacedTensor]) -> dict[str, BufferTensorDesc]:
     return {name: tensor.desc for name, tensor in tensors.items()}

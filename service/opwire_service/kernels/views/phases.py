@@ -10,7 +10,7 @@ from opwire.check import Plan
 from opwire.enums import DepthSpaceOrder, PaddingMode
 
 from ..reference.slices import window_steps
-from .folding import Part, parts_of
+from .folding import PaddingPart, parts_of
 from .view import Copy, Phases, StridedDimension, View, copy, copy_band
 
 INPUT, OUTPUT, CONSTANT = 0, 1, 2
@@ -132,7 +132,7 @@ def _within(view: View, axes: Iterable[int], starts: Sequence[int], sizes: Seque
     return view
 
 
-def _fold(slab: View, axis: int, start: int, part: Part) -> Copy:
+def _fold(slab: View, axis: int, start: int, part: PaddingPart) -> Copy:
     """What copies elements of the output into the padding of a dimension."""
     here = slab.taken(axis, start + part.source, part.size, part.step).repeated(axis, part.repeats)
     there = slab.taken(axis, start + part.target, part.size).repeated(axis, part.repeats)

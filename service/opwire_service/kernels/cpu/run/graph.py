@@ -14,7 +14,7 @@ from .job import Job
 from .pool import Find, Pool
 
 
-class Part(Protocol):
+class GraphPart(Protocol):
     """What runs one step of a graph, or several.
 
     Attributes:
@@ -36,7 +36,7 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Single(Part):
+class SinglePart(GraphPart):
     """A step by itself."""
 
     step: Step
@@ -51,11 +51,11 @@ class Single(Part):
         return self.job.later
 
     def run(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
-        """See ``Part``."""
+        """See ``GraphPart``."""
         self.job.run(*tensors.of(self.step), find, pool, stop)
 
     def scratch_bytes(self, threads: int) -> int:
-        """See ``Part``."""
+        """See ``GraphPart``."""
         return self.job.scratch_bytes(threads)
 
 
@@ -69,7 +69,7 @@ class GraphJob(Job):
     """
 
     memory: GraphMemory
-    parts: tuple[Part, ...]
+    parts: tuple[GraphPart, ...]
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

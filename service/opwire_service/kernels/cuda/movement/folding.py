@@ -20,7 +20,7 @@ from .walk import (
     THREADS,
     CertainJob,
     Loop,
-    Part,
+    SplitLaunch,
     count_of,
     depth_macro,
     merged,
@@ -208,7 +208,7 @@ class UnfoldJob(CertainJob):
         )
         program = Program(("scalars", "movement/walk", "movement/plain", "movement/unfold"), macros)
         piece = PIECE // (THREADS * walks.span)
-        self._part = Part(program, "unfold", parameter, count_of(walks.blocks), 1, piece)
+        self._part = SplitLaunch(program, "unfold", parameter, count_of(walks.blocks), 1, piece)
         self.programs = (program,)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
@@ -242,7 +242,7 @@ class FoldJob(CertainJob):
         sources = ("scalars", "rounding", "movement/walk", "movement/fold")
         program = Program(sources, (*macros, ("STEPS", 1 + len(self._axes)), depth_macro(loops)))
         terms = prod(min(axis.window, axis.blocks) for axis in self._axes)
-        self._part = Part(program, "fold", parameter, count_of(loops), THREADS, piece=max(1, PIECE // terms))
+        self._part = SplitLaunch(program, "fold", parameter, count_of(loops), THREADS, piece=max(1, PIECE // terms))
         self.programs = (program,)
         self.uncertain_bytes = 8 + 8 * self._room if self._room else 0
 

@@ -20,7 +20,7 @@ from opwire.tensor import Array
 
 from .blocks import opened
 from .channel import Channel
-from .joining import BridgeAddress, NotJoined, Refused, joined
+from .joining import BridgeLocation, NotJoined, Refused, joined
 from .members import LOOKS_EVERY, ClusterMembers
 from .messages import CallOutcome, Done, Failed, Heard, Joined, NewBlock, Run, Said, Stop
 
@@ -185,7 +185,7 @@ def main(descriptor: str, address: str, store_bytes: str, cpu_device: str, folde
     os._exit(0)  # a call that Ray never answers would keep its thread, and so this process
 
 
-def _store(place: BridgeAddress) -> float:
+def _store(place: BridgeLocation) -> float:
     """Bytes of the object store of the node that the bridge is attached to."""
     found = [node["Resources"] for node in ray.nodes() if node["NodeID"] == place.node]
     return float(found[0]["object_store_memory"]) if found else 0.0

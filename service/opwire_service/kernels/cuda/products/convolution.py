@@ -17,7 +17,7 @@ from ...convolutions import ConvolutionGeometry, PhaseDimension
 from ..job import CudaMemory, Launch, Program, device_desc
 from .batches import Batch, Batches
 from .launching import ACTIVATED, ROUNDED, Launching, float_program
-from .tiles import NOWHERE, SPATIAL, TENSORS, WINDOW, Products, ProductTiling, Scratch, Steps
+from .tiles import NOWHERE, SPATIAL, TENSORS, WINDOW, MatrixProducts, ProductTiling, Scratch, Strides
 
 FEW = 8
 """Filters of a group, at most, whose sums are computed each by itself."""
@@ -88,16 +88,16 @@ class Convolution:
         """Nothing is ever left to the host."""
 
 
-def _largest(geometry: ConvolutionGeometry) -> Products:
+def _largest(geometry: ConvolutionGeometry) -> MatrixProducts:
     """Products as large as those of any phase, lying nowhere."""
     columns = geometry.images * prod(outputs for _, outputs in geometry.longest)
     depth = geometry.channels * prod(taps for taps, _ in geometry.longest)
-    return Products(1, geometry.groups, geometry.filters, columns, depth, NOWHERE, NOWHERE, NOWHERE, NOWHERE)
+    return MatrixProducts(1, geometry.groups, geometry.filters, columns, depth, NOWHERE, NOWHERE, NOWHERE, NOWHERE)
 
 
 def phase_products(
     plan: Plan, geometry: ConvolutionGeometry, target: BufferTensorDesc, lines: tuple[PhaseDimension, ...]
-) -> Products:
+) -> MatrixProducts:
     """The products of a phase: filters, and columns of all images and positions."""
     source, kernel = plan.inputs["InputTensor"], plan.inputs["FilterTensor"]
     memory = np.zeros(1, np.uint8)  # nobody reads it: steps of single bytes are those of elements
@@ -122,26 +122,26 @@ def phase_products(
     step = _plain_step((channels, *taps), (weight_channel, *weight))
     window["is_plain"] = step is not None
     begin = sum(step * line.first for step, line in zip(target.element_strides[2:], lines, strict=True))
-    return Products(
+    return MatrixProducts(
         outer=1,
         inner=geometry.groups,
         rows=geometry.filters,
         columns=geometry.images * prod(line.length for line in lines),
         depth=channels * prod(taps),
-        left=Steps(0, group, filter_, step or 0),
-        right=Steps(0, source.element_strides[1] * geometry.channels, 0, 0),
+        left=Strides(0, group, filter_, step or 0),
+        right=Strides(0, source.element_strides[1] * geometry.channels, 0, 0),
         addend=_bias(plan, geometry),
-        target=Steps(0, target.element_strides[1] * geometry.filters, target.element_strides[1], 0),
+        target=Strides(0, target.element_strides[1] * geometry.filters, target.element_strides[1], 0),
         begin=(weights.__array_interface__["data"][0] - memory.__array_interface__["data"][0], begin),
         window=window,
     )
 
 
-def _outputs_alone(plan: Plan, geometry: ConvolutionGeometry, target: BufferTensorDesc) -> Products:
+def _outputs_alone(plan: Plan, geometry: ConvolutionGeometry, target: BufferTensorDesc) -> MatrixProducts:
     """Sums of nothing for all outputs: some of them no element of the input reaches."""
     lines = tuple(PhaseDimension(1, 0, 1, size, 0, 1, 1, 0, 0, 0) for size in target.sizes[2:])
     whole = phase_products(plan, geometry, target, lines)
-    return Products(
+    return MatrixProducts(
         outer=1,
         inner=whole.inner,
         rows=whole.rows,
@@ -155,11 +155,11 @@ def _outputs_alone(plan: Plan, geometry: ConvolutionGeometry, target: BufferTens
     )
 
 
-def _bias(plan: Plan, geometry: ConvolutionGeometry) -> Steps:
+def _bias(plan: Plan, geometry: ConvolutionGeometry) -> Strides:
     if "BiasTensor" not in plan.inputs:
         return NOWHERE
     step = plan.inputs["BiasTensor"].element_strides[1]
-    return Steps(0, step * geometry.filters, step, 0)
+    return Strides(0, step * geometry.filters, step, 0)
 
 
 def _filled(values: Sequence[int], value: int) -> list[int]:

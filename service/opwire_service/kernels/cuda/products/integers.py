@@ -19,7 +19,7 @@ from .batches import Batches
 from .convolution import phase_products
 from .gemm import matrix_products
 from .launching import Launching, integer_program, scaled_program
-from .tiles import Parameter, Products, ProductTiling, Scratch
+from .tiles import LineParameter, MatrixProducts, ProductTiling, Scratch
 
 _MATRIX = {"left": "ATensor", "right": "BTensor", "addend": "BiasTensor", "target": "OutputTensor"}
 _MATRIX_ROWS = {
@@ -55,7 +55,7 @@ class IntegerProducts:
     uncertain_bytes = 0
 
     def __init__(
-        self, plan: Plan, processors: int, products: Products, tensors: dict[str, str], *, has_window: bool
+        self, plan: Plan, processors: int, products: MatrixProducts, tensors: dict[str, str], *, has_window: bool
     ) -> None:
         descs = {**plan.inputs, **plan.outputs}
         self._tensors = {name: tensor for name, tensor in tensors.items() if tensor in descs}
@@ -88,7 +88,7 @@ class IntegerProducts:
         """Nothing is ever left to the host."""
 
 
-def _parameters(plan: Plan, rows: dict[str, str], columns: dict[str, str], group: int = 0) -> dict[str, Parameter]:
+def _parameters(plan: Plan, rows: dict[str, str], columns: dict[str, str], group: int = 0) -> dict[str, LineParameter]:
     """Those that a plan has; of rows there may be a group for each matrix."""
     every = [(name, tensor, True) for name, tensor in rows.items()]
     every += [(name, tensor, False) for name, tensor in columns.items()]
@@ -99,9 +99,9 @@ def _parameters(plan: Plan, rows: dict[str, str], columns: dict[str, str], group
     }
 
 
-def _parameter(desc: BufferTensorDesc, group: int, *, of_rows: bool) -> Parameter:
+def _parameter(desc: BufferTensorDesc, group: int, *, of_rows: bool) -> LineParameter:
     step = next((step for size, step in zip(desc.sizes, desc.element_strides, strict=True) if size > 1), 0)
-    return Parameter(of_rows, desc.data_type.dtype.itemsize, step * group, step)
+    return LineParameter(of_rows, desc.data_type.dtype.itemsize, step * group, step)
 
 
 def matrices(plan: Plan, processors: int) -> IntegerProducts:

@@ -15,8 +15,8 @@ from ..jit.compiler import Kernel
 from ..numbers.vectors import WIDTH
 from .calls import Calls, KernelCall
 from .columns import UNFOLD
-from .finishing import Steps, of_type
-from .laying import Planes
+from .finishing import StridedOperand, of_type
+from .laying import InputPlanes
 from .multiplying import GATHER, MULTIPLY
 from .operands import Broken, Right, gathering, multiplying, padded, steps, widening
 from .phases import Phase, Unit, addend_of, columns_of
@@ -44,7 +44,7 @@ class _Shape:
         self.window = phase.window(unit.groups, unit.places)
         self.columns = columns_of(self.window)
         self._taps = prod(phase.shape[1:])
-        planes = Planes.of(self.window)
+        planes = InputPlanes.of(self.window)
         is_laid = self._fit(planes) and planes.is_better(self.columns, self.rows, self._taps)
         self._planes = planes if is_laid else None
         view = phase.target[(unit.groups, unit.filters, *unit.places)]
@@ -53,7 +53,7 @@ class _Shape:
         self.geometry = self._geometry(unit, self.rounded if target is None else target)
         self._parts: dict[int, tuple[Calls, array[int]]] = {}
 
-    def _fit(self, planes: Planes) -> bool:
+    def _fit(self, planes: InputPlanes) -> bool:
         """Whether the memory is enough for planes."""
         workspace, groups = self._workspace, self.groups
         channels = min(self._phase.tiling.depth // self._taps + 2, self._phase.shape[0])
@@ -70,9 +70,9 @@ class _Shape:
         if rounded is None or not phase.finish.is_able:
             return array("q", self.window)
         bias = None if phase.bias is None else phase.bias[unit.groups, unit.filters]
-        sizes, operands = (self.rows, self.columns), (Steps.of(self._filters), 0)
+        sizes, operands = (self.rows, self.columns), (StridedOperand.of(self._filters), 0)
         return phase.finish.geometry(
-            self.window, *sizes, *operands, Steps.of(rounded), addend_of(bias), self._workspace
+            self.window, *sizes, *operands, StridedOperand.of(rounded), addend_of(bias), self._workspace
         )
 
     def move(self, unit: Unit) -> None:
@@ -129,7 +129,7 @@ class _Shape:
         right = Right(memory, count * self.columns, steps(self.columns, count), steps(WIDTH, pitch // WIDTH))
         return KernelCall(0, memory.ctypes.data, squares, self.window_of(depth), 0, self.groups * count), right
 
-    def _laying(self, depth: slice, planes: Planes) -> tuple[KernelCall, Right]:
+    def _laying(self, depth: slice, planes: InputPlanes) -> tuple[KernelCall, Right]:
         """What lays out the planes of the channels of a part."""
         workspace, first = self._workspace, depth.start // self._taps
         channels = (depth.stop - 1) // self._taps + 1 - first
@@ -153,7 +153,7 @@ class _Shape:
         return [*calls, (GATHER, gathering(workspace.sums, lines, blocks))]
 
 
-class Tiles:
+class PhaseTiles:
     """Computes tiles of a phase in memory of its own, one at a time."""
 
     def __init__(self, phase: Phase) -> None:

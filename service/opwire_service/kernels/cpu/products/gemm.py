@@ -19,9 +19,9 @@ from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
 from .calls import CALLS
-from .certified import EXACT_BYTES, Expression, Tile, finish
+from .certified import EXACT_BYTES, Epilogue, SumsTile, finish
 from .finishing import Finish, of_type
-from .matrix_tiles import Operand, Place, Product, Tiles
+from .matrix_tiles import GemmRun, MatrixTile, MatrixTiles, Operand
 from .multiplying import DEPTH, GATHER, MULTIPLY, summation_error
 from .operands import padded
 from .packing import PACK
@@ -134,17 +134,17 @@ class GemmJob(Job):
         self._softmax: Softmax | None = None
         if fused is not None and fused.name in SOFTMAX:
             self._softmax, fused = Softmax(target.sizes, fused.values.get("Axes", (target.rank - 1,))), None
-        self._expression = Expression(attributes.Alpha, attributes.Beta, fused, self._softmax is not None)
+        self._epilogue = Epilogue(attributes.Alpha, attributes.Beta, fused, self._softmax is not None)
         # A panel of the columns of few is mostly empty, so they are taken for rows.
         self._is_turned = columns < min(WIDTH, rows)
         if self._is_turned:
             rows, columns = columns, rows
         small = SMALL_FLOATS * columns // padded(columns)
         self._tiling = partial(GemmTiling.of, self._batch, rows, columns, self._depth, tall=HEIGHT, small=small)
-        self._error = self._expression.error(summation_error(self._depth))
+        self._error = self._epilogue.error(summation_error(self._depth))
         dtype = plan.inputs["ATensor"].data_type.dtype
         self._widen, self._pack = of_type(WIDEN, dtype), of_type(PACK, dtype)
-        self._finish = Finish(self._expression, self._error, self._depth, dtype)
+        self._finish = Finish(self._epilogue, self._error, self._depth, dtype)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -171,15 +171,21 @@ class GemmJob(Job):
         addend = Operand.of(self._batched(inputs["CTensor"])) if "CTensor" in inputs else None
         tiling = self._tiling(pool.threads)
         sizes, output = tiling.sizes(self._depth), Operand.of(self._batched(target))
-        product = Product(
+        product = GemmRun(
             Operand.of(a), Operand.of(b), addend, output, sizes, self._widen, self._pack, self._finish, find
         )
         if tiling.units > 1 or self._softmax is not None:
-            return partial(self._run, product, Workspaces(partial(Tiles, product)), tiling, target, pool)
-        return partial(self._run_alone, product, Tiles(product), Place(*tiling.place(0)))
+            return partial(self._run, product, Workspaces(partial(MatrixTiles, product)), tiling, target, pool)
+        return partial(self._run_alone, product, MatrixTiles(product), MatrixTile(*tiling.place(0)))
 
     def _run(
-        self, product: Product, spaces: Workspaces[Tiles], tiling: GemmTiling, target: Array, pool: Pool, stop: Stop
+        self,
+        product: GemmRun,
+        spaces: Workspaces[MatrixTiles],
+        tiling: GemmTiling,
+        target: Array,
+        pool: Pool,
+        stop: Stop,
     ) -> None:
         softmax = self._softmax
         if softmax is None:
@@ -187,11 +193,11 @@ class GemmJob(Job):
             return
         sums = softmax.sums()
         product = product._replace(target=Operand.of(self._batched(sums)))
-        spaces = Workspaces(partial(Tiles, product))
+        spaces = Workspaces(partial(MatrixTiles, product))
         pool.run(partial(self._tiles, product, spaces, tiling, stop), tiling.units, 1, stop, product.find)
         softmax.finish(sums, target, pool, stop)
 
-    def _run_alone(self, product: Product, tiles: Tiles, place: Place, stop: Stop) -> None:
+    def _run_alone(self, product: GemmRun, tiles: MatrixTiles, place: MatrixTile, stop: Stop) -> None:
         with np.errstate(all="ignore"):
             self._compute(product, tiles, place, stop)
 
@@ -201,19 +207,25 @@ class GemmJob(Job):
         return array.swapaxes(0, 1) if self._swapped else array
 
     def _tiles(
-        self, product: Product, spaces: Workspaces[Tiles], tiling: GemmTiling, stop: Stop, begin: int, end: int
+        self,
+        product: GemmRun,
+        spaces: Workspaces[MatrixTiles],
+        tiling: GemmTiling,
+        stop: Stop,
+        begin: int,
+        end: int,
     ) -> None:
         with np.errstate(all="ignore"), spaces.one() as tiles:
             for unit in range(begin, end):
-                self._compute(product, tiles, Place(*tiling.place(unit)), stop)
+                self._compute(product, tiles, MatrixTile(*tiling.place(unit)), stop)
 
-    def _compute(self, product: Product, tiles: Tiles, place: Place, stop: Stop) -> None:
+    def _compute(self, product: GemmRun, tiles: MatrixTiles, place: MatrixTile, stop: Stop) -> None:
         if self._finish.is_able:
             tiles.round(place, stop)
         else:
             self._evaluate(product, place, tiles.sum(place, stop), tiles.workspace, stop)
 
-    def _evaluate(self, product: Product, place: Place, sums: Array, workspace: Workspace, stop: Stop) -> None:
+    def _evaluate(self, product: GemmRun, place: MatrixTile, sums: Array, workspace: Workspace, stop: Stop) -> None:
         """Finishes what the kernels do not: what something else than rounding becomes of."""
         count, height, width = sums.shape
         first, several, rows, columns = place
@@ -229,7 +241,7 @@ class GemmJob(Job):
         rounded = target[0] if count == 1 else np.empty((count * height, width), target.dtype)
         row_bounds = np.sqrt(workspace.row_squares[: count * height]) * self._error
         column_bounds = np.sqrt(workspace.column_squares[: count * width]).reshape(count, width)
-        tile = Tile(sums.reshape(-1, width), row_bounds, column_bounds, addend, rounded, terms, self._depth)
-        finish(tile, self._expression, stop)
+        tile = SumsTile(sums.reshape(-1, width), row_bounds, column_bounds, addend, rounded, terms, self._depth)
+        finish(tile, self._epilogue, stop)
         if count > 1:
             target[...] = rounded.reshape(sums.shape)

@@ -19,7 +19,7 @@ from ..run.pool import Find, Pool
 from . import blas
 from .integer_products import BYTES_DEPTH
 from .phases import grouped, visits_of_tiles
-from .requantizing import FINISH_BYTES, Finishing, Quantized, Wrapped, strips
+from .requantizing import FINISH_BYTES, Finishing, Quantized, WrappedFinish, strips
 from .unfolding import CHANNELS, WASTE, Box, Boxes, Columns, UnfoldingTiling
 
 GATHERED = 12 * 4
@@ -132,7 +132,7 @@ class IntegerConvolutionJob(Job):
         count, channels, places = total.shape
         if "BiasTensor" in inputs:
             total += self._of_filters(inputs["BiasTensor"], groups, filters)[..., None]
-        finishing: Finishing = Wrapped()
+        finishing: Finishing = WrappedFinish()
         if "OutputScaleTensor" in inputs:
             scales = np.broadcast_to(self._of_filters(inputs["FilterScaleTensor"], groups, filters), (count, channels))
             finishing = Quantized(

@@ -15,7 +15,7 @@ from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
 from .gemm import TILE, GemmTiling, paired
-from .requantizing import FINISH_BYTES, RADIX, Finishing, Quantized, Scaled, Wrapped, carried, strips
+from .requantizing import FINISH_BYTES, RADIX, Finishing, Quantized, ScaledFinish, WrappedFinish, carried, strips
 
 BYTES_DEPTH = 256
 """Products of two numbers below 256 in magnitude that a FLOAT32 sums without error."""
@@ -130,7 +130,7 @@ class IntegerProductJob(Job):
         *_, rows, columns = place
         dtype = self._plan.outputs["OutputTensor"].data_type.dtype
         if "AScaleTensor" not in inputs:
-            return Wrapped()
+            return WrappedFinish()
         left = _of(inputs["AScaleTensor"], rows).astype(np.float64)[:, None]
         right = _of(inputs["BScaleTensor"], columns).astype(np.float64)
         if "OutputScaleTensor" in inputs:
@@ -140,7 +140,7 @@ class IntegerProductJob(Job):
                 zero = _of(inputs["OutputZeroPointTensor"], rows).astype(np.float64)[:, None]
             return Quantized(left, right, scale, zero, dtype)
         bias = _batched(inputs["BiasTensor"])[place] if "BiasTensor" in inputs else None
-        return Scaled(left, right, bias, dtype)
+        return ScaledFinish(left, right, bias, dtype)
 
 
 def _halves(numbers: Array) -> tuple[Array, Array]:

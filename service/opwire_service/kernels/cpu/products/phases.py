@@ -17,7 +17,7 @@ from opwire.tensor import Array
 from ....execution import Stop, Stopped
 from ...convolutions import ConvolutionGeometry, PhaseDimension
 from ..run.pool import Find
-from .finishing import NOTHING, Finish, Steps
+from .finishing import NOTHING, Finish, StridedOperand
 from .multiplying import DEPTH
 from .operands import padded
 from .shares import shares
@@ -178,12 +178,12 @@ class Unit(NamedTuple):
     places: Box
 
 
-def addend_of(bias: Array | None) -> Steps:
+def addend_of(bias: Array | None) -> StridedOperand:
     """Where the bias of some filters lies, ``[groups, filters]``."""
     if bias is None:
         return NOTHING
     group, filter_ = (step // bias.itemsize for step in bias.strides)
-    return Steps(bias.ctypes.data, group, filter_, 0)
+    return StridedOperand(bias.ctypes.data, group, filter_, 0)
 
 
 def grouped(tensor: Array, groups: int) -> Array:

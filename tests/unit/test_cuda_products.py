@@ -18,14 +18,14 @@ from opwire.check import Plan, check
 from opwire_service.kernels.cuda import JOBS
 from opwire_service.kernels.cuda.job import CudaMemory, KernelLaunch, Launch, MatrixProduct
 from opwire_service.kernels.cuda.products.activation import activated_source
-from opwire_service.kernels.cuda.products.tiles import NOWHERE, MatrixProducts, ProductTiling, Scratch, Strides
+from opwire_service.kernels.cuda.products.tiles import NOWHERE, BatchedProduct, ProductTiling, Scratch, Strides
 
 PROCESSORS = 132
 MEMORY = CudaMemory({"ATensor": 2**40, "BTensor": 2**41}, {"OutputTensor": 2**42}, 2**43, 0, 0)
 
 
-def products(matrices: int, rows: int, columns: int, depth: int, **changes: Any) -> MatrixProducts:
-    return MatrixProducts(1, matrices, rows, columns, depth, NOWHERE, NOWHERE, NOWHERE, NOWHERE, **changes)
+def products(matrices: int, rows: int, columns: int, depth: int, **changes: Any) -> BatchedProduct:
+    return BatchedProduct(1, matrices, rows, columns, depth, NOWHERE, NOWHERE, NOWHERE, NOWHERE, **changes)
 
 
 SIZES = st.sampled_from([1, 2, 63, 64, 700, 4096, 4097, 8192, 10_000, 2**18, 2**22])

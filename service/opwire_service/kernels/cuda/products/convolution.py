@@ -17,7 +17,7 @@ from ...convolutions import ConvolutionGeometry, PhaseDimension
 from ..job import CudaMemory, Launch, Program, device_desc
 from .batches import Batch, Batches
 from .launching import ACTIVATED, ROUNDED, Launching, float_program
-from .tiles import NOWHERE, SPATIAL, TENSORS, WINDOW, MatrixProducts, ProductTiling, Scratch, Strides
+from .tiles import NOWHERE, SPATIAL, TENSORS, WINDOW, BatchedProduct, ProductTiling, Scratch, Strides
 
 FEW = 8
 """Filters of a group, at most, whose sums are computed each by itself."""
@@ -88,16 +88,16 @@ class Convolution:
         """Nothing is ever left to the host."""
 
 
-def _largest(geometry: ConvolutionGeometry) -> MatrixProducts:
+def _largest(geometry: ConvolutionGeometry) -> BatchedProduct:
     """Products as large as those of any phase, lying nowhere."""
     columns = geometry.images * prod(outputs for _, outputs in geometry.longest)
     depth = geometry.channels * prod(taps for taps, _ in geometry.longest)
-    return MatrixProducts(1, geometry.groups, geometry.filters, columns, depth, NOWHERE, NOWHERE, NOWHERE, NOWHERE)
+    return BatchedProduct(1, geometry.groups, geometry.filters, columns, depth, NOWHERE, NOWHERE, NOWHERE, NOWHERE)
 
 
 def phase_products(
     plan: Plan, geometry: ConvolutionGeometry, target: BufferTensorDesc, lines: tuple[PhaseDimension, ...]
-) -> MatrixProducts:
+) -> BatchedProduct:
     """The products of a phase: filters, and columns of all images and positions."""
     source, kernel = plan.inputs["InputTensor"], plan.inputs["FilterTensor"]
     memory = np.zeros(1, np.uint8)  # nobody reads it: steps of single bytes are those of elements
@@ -122,7 +122,7 @@ def phase_products(
     step = _plain_step((channels, *taps), (weight_channel, *weight))
     window["is_plain"] = step is not None
     begin = sum(step * line.first for step, line in zip(target.element_strides[2:], lines, strict=True))
-    return MatrixProducts(
+    return BatchedProduct(
         outer=1,
         inner=geometry.groups,
         rows=geometry.filters,
@@ -137,11 +137,11 @@ def phase_products(
     )
 
 
-def _outputs_alone(plan: Plan, geometry: ConvolutionGeometry, target: BufferTensorDesc) -> MatrixProducts:
+def _outputs_alone(plan: Plan, geometry: ConvolutionGeometry, target: BufferTensorDesc) -> BatchedProduct:
     """Sums of nothing for all outputs: some of them no element of the input reaches."""
     lines = tuple(PhaseDimension(1, 0, 1, size, 0, 1, 1, 0, 0, 0) for size in target.sizes[2:])
     whole = phase_products(plan, geometry, target, lines)
-    return MatrixProducts(
+    return BatchedProduct(
         outer=1,
         inner=whole.inner,
         rows=whole.rows,

@@ -17,7 +17,7 @@ from ....execution import Arrays, Stop
 from ..job import TYPES, CudaMemory, KernelLaunch, Launch, Program, device_desc
 from .batches import Batches
 from .launching import ACTIVATED, OPEN, ROUNDED, Launching, float_program
-from .tiles import ALIGNMENT, NOWHERE, TENSORS, MatrixProducts, ProductTiling, Scratch, Strides
+from .tiles import ALIGNMENT, NOWHERE, TENSORS, BatchedProduct, ProductTiling, Scratch, Strides
 
 SOFTMAX = ("ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1")
 
@@ -139,7 +139,7 @@ class Gemm:
         """Nothing is ever left to the host."""
 
 
-def matrix_products(plan: Plan, target: BufferTensorDesc) -> MatrixProducts:
+def matrix_products(plan: Plan, target: BufferTensorDesc) -> BatchedProduct:
     """The products of matrices of a plan, whose output lies as ``target`` says."""
     attributes = plan.attributes
     a, b, addend = (
@@ -149,7 +149,7 @@ def matrix_products(plan: Plan, target: BufferTensorDesc) -> MatrixProducts:
     )
     is_turned = [getattr(attributes, name, None) is MatrixTransform.TRANSPOSE for name in ("TransA", "TransB")]
     outer, inner, rows, columns = (1,) * (RANK - target.rank) + target.sizes
-    return MatrixProducts(
+    return BatchedProduct(
         outer=outer,
         inner=inner,
         rows=rows,

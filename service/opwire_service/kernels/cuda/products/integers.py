@@ -19,7 +19,7 @@ from .batches import Batches
 from .convolution import phase_products
 from .gemm import matrix_products
 from .launching import Launching, integer_program, scaled_program
-from .tiles import LineParameter, MatrixProducts, ProductTiling, Scratch
+from .tiles import BatchedProduct, LineParameter, ProductTiling, Scratch
 
 _MATRIX = {"left": "ATensor", "right": "BTensor", "addend": "BiasTensor", "target": "OutputTensor"}
 _MATRIX_ROWS = {
@@ -55,7 +55,7 @@ class IntegerProducts:
     uncertain_bytes = 0
 
     def __init__(
-        self, plan: Plan, processors: int, products: MatrixProducts, tensors: dict[str, str], *, has_window: bool
+        self, plan: Plan, processors: int, products: BatchedProduct, tensors: dict[str, str], *, has_window: bool
     ) -> None:
         descs = {**plan.inputs, **plan.outputs}
         self._tensors = {name: tensor for name, tensor in tensors.items() if tensor in descs}

@@ -19,7 +19,7 @@ from .tiles import (
     NOWHERE,
     TASK,
     TENSORS,
-    MatrixProducts,
+    BatchedProduct,
     ProductTile,
     ProductTiling,
     Scratch,
@@ -113,7 +113,7 @@ class Launching:
         self._processors = processors
         self._has_window = has_window
 
-    def multiplied(self, products: MatrixProducts, tiling: ProductTiling) -> Iterator[Batch]:
+    def multiplied(self, products: BatchedProduct, tiling: ProductTiling) -> Iterator[Batch]:
         """The launches of each tile of some products."""
         scratch = Scratch.of(products, tiling, is_direct=False)
         for tile in tiling.tiles(products):
@@ -128,7 +128,7 @@ class Launching:
             record.task["part"] = products.part(tiling.depth) if products.depth <= MOST_SETTLED else 0
             yield from self._settled(record, products, tile, self._near(products, tile))
 
-    def computed(self, products: MatrixProducts, tiling: ProductTiling) -> Iterator[Batch]:
+    def computed(self, products: BatchedProduct, tiling: ProductTiling) -> Iterator[Batch]:
         """The same for few products of a window, each sum of which a thread computes."""
         scratch = Scratch.of(products, tiling, is_direct=True)
         for tile in tiling.tiles(products):
@@ -142,7 +142,7 @@ class Launching:
             self._certify("convolve", record, tile, 1, several)
             yield from self._settled(record, products, tile, 0)
 
-    def exact(self, products: MatrixProducts, tiling: ProductTiling) -> Iterator[Batch]:
+    def exact(self, products: BatchedProduct, tiling: ProductTiling) -> Iterator[Batch]:
         """The same for integers, whose sums in float64 are exact."""
         scratch = Scratch.of(products, tiling, is_direct=False)
         for tile in tiling.tiles(products):
@@ -154,7 +154,7 @@ class Launching:
             record.launch("requantize", (-(-tile.sums // CERTIFY_THREADS), 1), (CERTIFY_THREADS, 1))
             yield from record.batches(last=True)
 
-    def _task(self, products: MatrixProducts, tile: ProductTile, scratch: Scratch) -> Array:
+    def _task(self, products: BatchedProduct, tile: ProductTile, scratch: Scratch) -> Array:
         task = np.zeros((), TASK)
         left, right, addend, target = products.left, products.right, products.addend, products.target
         offsets = {
@@ -199,7 +199,7 @@ class Launching:
             block = width, height
             record.launch(entry, (min(at_once, blocks - first), 1), block, is_short=entry == "certify")
 
-    def _near(self, products: MatrixProducts, tile: ProductTile) -> int:
+    def _near(self, products: BatchedProduct, tile: ProductTile) -> int:
         """Products of a sum that is summed again at a time."""
         depth, wide = products.depth, max(tile.rows, tile.columns)
         near = max(LEAST_DEPTH, NEAR // wide // LANES * LANES)
@@ -210,7 +210,7 @@ class Launching:
         blocks = sum(-(-tile.matrices * lines // BOUND_LINES) for lines in (tile.rows, tile.columns))
         record.launch("begin_certifying", (max(1, blocks), 1), (BOUND_LINES, BOUND_SLICES))
 
-    def _add(self, record: Recording, products: MatrixProducts, tile: ProductTile, first: int, most: int) -> None:
+    def _add(self, record: Recording, products: BatchedProduct, tile: ProductTile, first: int, most: int) -> None:
         """Copies some of the depth of both operands, and adds their products to the sums.
 
         Args:
@@ -256,7 +256,7 @@ class Launching:
         record.launch(entry, (blocks, -(-count // share)), block)
         return copied
 
-    def _read_turned(self, task: Array, products: MatrixProducts, tile: ProductTile) -> None:
+    def _read_turned(self, task: Array, products: BatchedProduct, tile: ProductTile) -> None:
         """What follows reads the copies whose lines lie along the depth, where there are some."""
         for side, lines in (("left", tile.rows), ("right", tile.columns)):
             begin, matrix = int(task[f"{side}_turned"]), lines * products.depth
@@ -265,7 +265,7 @@ class Launching:
                 task[f"{side}_steps"] = (products.inner * matrix, matrix, products.depth, 1)
                 task[f"{side}_is_copied"] = 1
 
-    def _settled(self, record: Recording, products: MatrixProducts, tile: ProductTile, near: int) -> Iterator[Batch]:
+    def _settled(self, record: Recording, products: BatchedProduct, tile: ProductTile, near: int) -> Iterator[Batch]:
         """The launches so far, and those for as many open sums as there may be; mostly they find few.
 
         Args:

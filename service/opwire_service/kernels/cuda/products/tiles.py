@@ -124,7 +124,7 @@ class LineParameter(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixProducts:
+class BatchedProduct:
     """Products of matrices of one size.
 
     Attributes:
@@ -210,7 +210,7 @@ class ProductTiling(NamedTuple):
     depth: int
 
     @classmethod
-    def of(cls, products: MatrixProducts, *, is_direct: bool = False) -> ProductTiling:
+    def of(cls, products: BatchedProduct, *, is_direct: bool = False) -> ProductTiling:
         """A tiling whose tiles are as large as their memory may be; direct sums need no copies."""
         rows, columns, depth = products.rows, products.columns, max(2, products.depth)
         height = min(rows, max(TILE_SIDE, min(LONGEST_SIDE, MOST_SUMS // columns)))
@@ -227,7 +227,7 @@ class ProductTiling(NamedTuple):
                 several = min(several, side // count)
         return cls(max(1, several), height, width, max(1, count))
 
-    def tiles(self, products: MatrixProducts) -> Iterator[ProductTile]:
+    def tiles(self, products: BatchedProduct) -> Iterator[ProductTile]:
         for matrix in range(0, products.matrices, self.matrices):
             matrices = min(self.matrices, products.matrices - matrix)
             for row in range(0, products.rows, self.rows):
@@ -266,7 +266,7 @@ class Scratch(NamedTuple):
     size: int
 
     @classmethod
-    def of(cls, products: MatrixProducts, tiling: ProductTiling, *, is_direct: bool) -> Scratch:
+    def of(cls, products: BatchedProduct, tiling: ProductTiling, *, is_direct: bool) -> Scratch:
         """That of the largest tile; direct sums need no copies."""
         lines = tiling.matrices * tiling.rows, tiling.matrices * tiling.columns
         sums = tiling.matrices * tiling.rows * tiling.columns
@@ -297,7 +297,7 @@ class Scratch(NamedTuple):
             task[name] = offset
 
 
-def _turned(products: MatrixProducts, lines: tuple[int, int], sums: int) -> list[int]:
+def _turned(products: BatchedProduct, lines: tuple[int, int], sums: int) -> list[int]:
     """The bytes of copies of the operands whose lines lie across the depth, as far as they may have some."""
     if products.window is not None or products.depth * sums < WORTH_TURNING:
         return [0, 0]

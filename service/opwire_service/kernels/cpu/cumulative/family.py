@@ -26,7 +26,7 @@ from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Tiles
 from . import lines
 from .lines import ACROSS, BESIDE, BESIDE_TARGET, EXCLUSIVE, LENGTH, PLACES, SLICES, SOURCE_STEP, STRIPS, TARGET_STEP
-from .running import FACTORS, Carried, Products, Sums, Wrapped
+from .running import FACTORS, Carried, RunningProducts, RunningSums, WrappedTotals
 
 KERNELS: tuple[Kernel, ...] = lines.SUMS
 
@@ -66,8 +66,8 @@ class RunningJob(Job):
         self._sums = sums
         self._is_float = desc.data_type.is_float
         # What is carried is always of the kind that carries it on.
-        kind: Any = Sums if sums else Products
-        self._kind: Callable[..., Carried] = kind if self._is_float else partial(Wrapped, sums=sums)
+        kind: Any = RunningSums if sums else RunningProducts
+        self._kind: Callable[..., Carried] = kind if self._is_float else partial(WrappedTotals, sums=sums)
         self._format = FORMATS.get(desc.data_type)
         sizes = list(desc.sizes)
         sizes[self._axis] = min(self._length, TILE // _SIDE_BY_SIDE)

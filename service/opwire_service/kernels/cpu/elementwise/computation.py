@@ -19,7 +19,7 @@ from ...formulas.resolve import SCALED, integer_range
 from . import native
 from .forms import Form, certified_form, form_of, table_form
 from .recipe import Way
-from .tables import Table
+from .tables import LookupTable
 
 WIDE_TILE = 1 << 13
 """Elements of a tile in float64: with some intermediate results it fits the second cache."""
@@ -60,7 +60,7 @@ class Computation:
     tile: int
     tensors: tuple[str, ...]
     bytes: int = BYTES
-    table: Table | None = None
+    table: LookupTable | None = None
     form: Callable[[], Form | None] = lambda: None
 
 
@@ -85,7 +85,7 @@ def computation(formula: PlanFormula) -> Computation:
         return in_own_type(formula)
     certified = Certified.of(expression, types, output)
     if list(types.values()) == [DataType.FLOAT16]:
-        table = Table(expression, names[0], output, certified.compute)
+        table = LookupTable(expression, names[0], output, certified.compute)
         return Computation(
             certified.compute, WIDE_TILE, names, WIDE_BYTES, table, partial(table_form, names[0], output)
         )

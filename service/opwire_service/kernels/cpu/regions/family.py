@@ -18,7 +18,7 @@ from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF
 from ..resampling import rows
 from ..resampling.boxes import CAPACITY, TILE, BoxDimension, OutputBox, settle_open
-from ..resampling.tables import Table
+from ..resampling.tables import WeightTable
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
@@ -136,11 +136,11 @@ class AlignJob(Job):
             return None
         ones = np.ones(images.size, np.int64)
         # What has no image reads nothing.
-        of_image = Table(
+        of_image = WeightTable(
             np.where(inside, images, 0).astype(np.int64), inside.astype(np.int64), ones * 0, np.ones(3), True
         )
         channels = np.arange(sizes[1])
-        of_channel = Table(channels, channels * 0 + 1, channels * 0, np.ones(3), True)
+        of_channel = WeightTable(channels, channels * 0 + 1, channels * 0, np.ones(3), True)
         box = OutputBox(
             [
                 BoxDimension(table, source, target)

@@ -18,7 +18,7 @@ from ..jit.compiler import Kernel
 from ..run.job import Kept, Step
 from ..run.pool import Find, Pool
 from . import geometry as g
-from .tables import Table
+from .tables import WeightTable
 
 Compute = Callable[[Stop], list[tuple[int, ...]] | None]
 """Computes outputs; returns the coordinates of those that are left open, None if they are too many."""
@@ -32,7 +32,9 @@ TILE = 1 << 10
 _SLACK_TERMS = 10
 """Roundings of a sum besides those of its terms."""
 
-IDENTITY = Table(np.zeros(1, np.int64), np.ones(1, np.int64), np.zeros(1, np.int64), np.array([1.0, 0.0, 0.0]), True)
+IDENTITY = WeightTable(
+    np.zeros(1, np.int64), np.ones(1, np.int64), np.zeros(1, np.int64), np.array([1.0, 0.0, 0.0]), True
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class BoxDimension:
         source, target: elements to step in the input and in the output.
     """
 
-    table: Table
+    table: WeightTable
     source: int
     target: int
 
@@ -127,7 +129,7 @@ class OutputBox:
         return [tuple(int(i) for i in place) for place in zip(*np.unravel_index(numbers, shape), strict=True)]
 
 
-def _line(across: Table, tile: int) -> int:
+def _line(across: WeightTable, tile: int) -> int:
     """The most elements that tiles of so many outputs read along the innermost dimension."""
     first, end = across.first, across.first + across.taps
     starts = np.arange(0, first.size, tile)
@@ -135,7 +137,7 @@ def _line(across: Table, tile: int) -> int:
     return int((np.maximum(end[starts], end[ends]) - np.minimum(first[starts], first[ends])).max())
 
 
-def _pairs(table: Table) -> tuple[Array, Array] | None:
+def _pairs(table: WeightTable) -> tuple[Array, Array] | None:
     """The two weights of each output, 0 for none; None if some output has more."""
     if table.most > 2:
         return None
@@ -144,7 +146,7 @@ def _pairs(table: Table) -> tuple[Array, Array] | None:
     return np.where(table.taps > 0, near, 0.0), np.where(table.taps > 1, far, 0.0)
 
 
-def _are_products_exact(outer: Sequence[Table]) -> bool:
+def _are_products_exact(outer: Sequence[WeightTable]) -> bool:
     """Whether elements times the weights of all but the innermost dimension, one of which matters, are exact."""
     several = [table for table in outer if table.most > 1 or (table.weights[:-2] != 1.0).any()]
     return len(several) <= 1 and all(

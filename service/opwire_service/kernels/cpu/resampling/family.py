@@ -23,7 +23,7 @@ from ..run.reference import ReferenceJob
 from . import geometry as g
 from . import rows
 from .boxes import CAPACITY, TILE, BoxDimension, Compute, OutputBox, settle_open
-from .tables import TAPS, Table, nearest_table, table_of, transposed_table
+from .tables import TAPS, WeightTable, nearest_table, table_of, transposed_table
 
 FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF, DataType.INT8: HALF, DataType.UINT8: HALF}
 """The elements that sums are made of: FLOAT16 holds every integer of 8 bits."""
@@ -122,7 +122,7 @@ class NearestJob(Job):
         ):
             first = nearest_table(self._plan, axis, part.start, part.stop)
             ones = np.ones(first.size, np.int64)
-            axes.append(BoxDimension(Table(first, ones, ones, np.ones(first.size + 2), True), source, target))
+            axes.append(BoxDimension(WeightTable(first, ones, ones, np.ones(first.size + 2), True), source, target))
         box, across = OutputBox(axes), axes[-1].table.first
         box.geometry[g.TWICE] = int((across == across[0] + np.arange(across.size) // 2).all())
         return box

@@ -38,7 +38,7 @@ LOCK = 64
 """Bytes between locks: threads do not wait for each other's cache lines."""
 
 
-class Tiles:
+class FormulaTiles:
     """The tiles of some tensors.
 
     Args:

@@ -18,7 +18,7 @@ from ..jit.element import FLOAT32, HALF
 from ..numbers.rounding import AVERAGE, L2
 from ..pooling import geometry as p
 from ..reduce import family as reduce
-from ..run.job import Job, Step
+from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 from . import geometry as g
@@ -239,7 +239,9 @@ class SumsJob(Job):
         room: int,
     ) -> None:
         self._visits = costs
-        self._step = Step(Kernel(function, FLOATS[sums.source.data_type]), _encode(sums, parameters), units, visits)
+        self._step = KernelStep(
+            Kernel(function, FLOATS[sums.source.data_type]), _encode(sums, parameters), units, visits
+        )
         self._bytes = 8 * (room + 1024)
         self._names = (
             ("InputGradientTensor", "OutputGradientTensor") if sums.backward else ("InputTensor", "OutputTensor")

@@ -21,7 +21,7 @@ from ...reference.elements import Elements
 from ..jit.compiler import Kernel
 from ..numbers.vectors import WIDTH
 from ..run.geometry import KEPT, KEPT_LOOPS, KEPT_SLOTS, SLOTS
-from ..run.job import Job, Step
+from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Tiles
 from . import lines
@@ -175,7 +175,7 @@ class LinesJob(Job):
             self._first = (length - 1) * steps[axis] * itemsize, (length - 1) * moves[axis] * itemsize
             row[SOURCE_STEP], row[TARGET_STEP] = -row[SOURCE_STEP], -row[TARGET_STEP]
         several = max(1, WIDTH * row[SLICES])
-        self._step = Step(self._kernel, array("q", row), units, COST * length * several)
+        self._step = KernelStep(self._kernel, array("q", row), units, COST * length * several)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

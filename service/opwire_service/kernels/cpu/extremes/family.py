@@ -11,7 +11,7 @@ from opwire.tensor import Array, DataType
 from ...layout import reduction_layout
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT8, INT16, INT32, INT64
-from ..run.job import ArrayJob, Job, Step, StepsJob
+from ..run.job import ArrayJob, Job, KernelStep, StepsJob
 from ..run.tiling import ReductionTiling, cut
 from . import extreme_rows, index_columns, value_columns
 from . import parameters as p
@@ -86,10 +86,10 @@ def extreme_job(plan: Plan, *, least: bool, last: bool, index: bool) -> Job:
     return _values_job(by_tiles(layout, TILE_BYTES // size, 32, parameters), data_type, parameters)
 
 
-def _step(function: Any, work: ReductionTiling, data_type: DataType, *, reads_states: bool = False) -> Step:
+def _step(function: Any, work: ReductionTiling, data_type: DataType, *, reads_states: bool = False) -> KernelStep:
     # Time goes by bytes here, and pieces by elements of 32 bits.
     visited = max(1, work.elements * data_type.bits // 32)
-    return Step(Kernel(function, ELEMENTS[data_type]), work.geometry, work.units, visited, reads_states)
+    return KernelStep(Kernel(function, ELEMENTS[data_type]), work.geometry, work.units, visited, reads_states)
 
 
 def _rows_job(work: ReductionTiling, data_type: DataType) -> Job:
@@ -97,7 +97,7 @@ def _rows_job(work: ReductionTiling, data_type: DataType) -> Job:
     first = _step(extreme_rows.rows, work, data_type)
     if work.segments == 1:
         return StepsJob((first,), 0)
-    finish = Step(Kernel(extreme_rows.finish, ELEMENTS[data_type]), work.whole, work.outputs, 8 * work.segments)
+    finish = KernelStep(Kernel(extreme_rows.finish, ELEMENTS[data_type]), work.whole, work.outputs, 8 * work.segments)
     return StepsJob((first, finish), 2 * work.outputs * work.segments)
 
 
@@ -114,7 +114,7 @@ def _positions_job(work: ReductionTiling, data_type: DataType) -> Job:
     if work.segments == 1:
         return StepsJob((first,), 0)
     kernel = Kernel(index_columns.finish, ELEMENTS[data_type])
-    finish = Step(kernel, work.geometry, work.outputs, 32 * (work.segments + GROUP))
+    finish = KernelStep(kernel, work.geometry, work.outputs, 32 * (work.segments + GROUP))
     return StepsJob((first, finish), 2 * work.outputs * work.segments)
 
 

@@ -14,7 +14,7 @@ from ...reference.folds import FoldedDimension, axes_of
 from ...views.phases import constant
 from ...views.view import Copy, StridedDimension, View, copy
 from ..jit.compiler import Kernel
-from ..run.job import Job, Step
+from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..views.job import KERNELS, bind_steps, steps_of
 from .boxes import Box, is_inside, lines, whole
@@ -51,7 +51,7 @@ class UnfoldJob(Job):
     def scratch_bytes(self, threads: int) -> int:
         return BATCH * RECORD_BYTES
 
-    def _batches(self) -> Iterator[list[Step]]:
+    def _batches(self) -> Iterator[list[KernelStep]]:
         copies = _copies(self._plan)
         while batch := list(islice(copies, BATCH)):
             yield steps_of(batch, self._item)

@@ -16,7 +16,7 @@ from ...activation import activated
 from ...convolutions import ConvolutionGeometry, PhaseDimension
 from ...layout import coordinates
 from ..jit.compiler import Kernel
-from ..run.job import Job, Step
+from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from .calls import CALLS
 from .certified import EXACT_BYTES, Epilogue, SumsTile, finish
@@ -211,7 +211,7 @@ class ConvolutionJob(Job):
             height = window[PLACES + 1]
             units = groups * prod(extents) // (extents[-1] * height) * -(-height // lines)
             elements = filters * lines * extents[-1]
-        step = Step(kernel, geometry, units, elements * prod(phase.shape))
+        step = KernelStep(kernel, geometry, units, elements * prod(phase.shape))
         return step.bind(0, 0, 0, phase.find, pool, (phase,))
 
     def _run_tiles(self, phase: Phase, spaces: Workspaces[PhaseTiles], pool: Pool, stop: Stop) -> None:

@@ -18,7 +18,7 @@ from ..extremes.family import extreme_job
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT32, INT64
 from ..numbers import rounding
-from ..run.job import ArrayJob, Job, Step, StepsJob
+from ..run.job import ArrayJob, Job, KernelStep, StepsJob
 from ..run.tiling import COLUMN_UNIT, ReductionTiling, cut
 from . import exponentials, open_sums, products, sum_terms, sums, wrapping
 from . import parameters as p
@@ -174,12 +174,12 @@ def _wrapping_job(work: ReductionTiling, data_type: DataType) -> Job:
 
 def _plain_job(family: FamilyKernels, work: ReductionTiling, element: Any) -> Job:
     """A reduction whose first tier leaves nothing open."""
-    first = Step(
+    first = KernelStep(
         Kernel(family.columns if work.by_columns else family.rows, element), work.geometry, work.units, work.elements
     )
     if work.segments == 1:
         return StepsJob((first,), 0)
-    finish = Step(Kernel(family.finish, element), work.whole, work.outputs, work.segments)
+    finish = KernelStep(Kernel(family.finish, element), work.whole, work.outputs, work.segments)
     return StepsJob((first, finish), work.outputs * work.segments * family.places[PLAIN])
 
 

@@ -19,7 +19,7 @@ from ..jit.element import FLOAT32, HALF
 from ..resampling import rows
 from ..resampling.boxes import CAPACITY, TILE, BoxDimension, OutputBox, settle_open
 from ..resampling.tables import WeightTable
-from ..run.job import Job, Step
+from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 from . import pooling
@@ -77,7 +77,7 @@ class PoolingJob(Job):
             visits = prod(target.shape[2:]) + int(
                 (np.diff(tops, axis=2).sum(1) * np.diff(lefts, axis=2).sum(1)).max(initial=0)
             )
-            step = Step(self._kernel, geometry, len(part) * target.shape[1], visits)
+            step = KernelStep(self._kernel, geometry, len(part) * target.shape[1], visits)
             kept = source, target, images, tops, lefts
             step.bind(source.ctypes.data, here.ctypes.data, 0, find, pool, kept)(stop)
 

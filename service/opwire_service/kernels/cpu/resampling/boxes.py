@@ -15,7 +15,7 @@ from opwire.tensor import Array
 
 from ....execution import Stop, Stopped
 from ..jit.compiler import Kernel
-from ..run.job import Kept, Step
+from ..run.job import Kept, KernelStep
 from ..run.pool import Find, Pool
 from . import geometry as g
 from .tables import WeightTable
@@ -109,7 +109,7 @@ class OutputBox:
     def bind(self, kernel: Kernel, source: int, target: int, find: Find, pool: Pool, kept: Kept = ()) -> Compute:
         """What computes the outputs, any number of times but one at a time, on memory that ``kept`` owns."""
         states = np.zeros(1 + CAPACITY, np.int64)
-        step = Step(kernel, self.geometry, self.units, self.visits)
+        step = KernelStep(kernel, self.geometry, self.units, self.visits)
         run = step.bind(source, target, states.ctypes.data, find, pool, (self, states, kept))
 
         def compute(stop: Stop) -> list[tuple[int, ...]] | None:

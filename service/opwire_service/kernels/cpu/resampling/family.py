@@ -17,7 +17,7 @@ from ...reference.resampling import gathered, interpolated
 from ...sampling import ResampledAxis, is_linear, resampled_axes
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT8, INT16, INT32
-from ..run.job import Job, Step
+from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 from . import geometry as g
@@ -111,7 +111,7 @@ class NearestJob(Job):
     def _bound(
         self, box: OutputBox, piece: tuple[range, ...], source: Array, target: Array, find: Find, pool: Pool
     ) -> Bound:
-        step = Step(self._kernel, box.geometry, box.units, box.visits)
+        step = KernelStep(self._kernel, box.geometry, box.units, box.visits)
         here = target.ctypes.data + _place(self._target, piece)
         return step.bind(source.ctypes.data, here, 0, find, pool, (box, source, target))
 

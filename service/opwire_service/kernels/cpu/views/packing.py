@@ -10,7 +10,7 @@ from opwire.tensor import Array
 
 from ...views.view import StridedDimension, View, copy
 from ..jit.compiler import Kernel
-from ..run.job import Step
+from ..run.job import KernelStep
 from ..run.pool import Find
 from .job import steps_of
 
@@ -44,7 +44,7 @@ class Packing:
         return run
 
 
-def _step(sizes: Sequence[int], steps: Sequence[int], item: int) -> Step:
+def _step(sizes: Sequence[int], steps: Sequence[int], item: int) -> KernelStep:
     dimensions, packed, step = tuple(map(StridedDimension, sizes, steps)), [], 1
     for size in reversed(sizes):
         packed.append(StridedDimension(size, step))

@@ -54,7 +54,7 @@ LONG_LINE = 16
 RUNS, ITEMS, FILL, TRANSPOSED, TRANSPOSED_PAST_CACHE = range(5)
 
 
-class Tile(NamedTuple):
+class CopyTile(NamedTuple):
     """What a unit moves.
 
     Attributes:
@@ -159,7 +159,7 @@ def _visits(form: CopyForm, tiles: Sequence[int]) -> int:
 
 
 @inlined
-def tile_of(tensors: int, geometry: int, unit: int) -> Tile:
+def tile_of(tensors: int, geometry: int, unit: int) -> CopyTile:
     """What a unit moves, of tensors whose addresses stand one after the other."""
     unit -= at(geometry, FIRST)
     source = at(tensors, at(geometry, SOURCE)) + at(geometry, SOURCE_OFFSET)
@@ -177,7 +177,7 @@ def tile_of(tensors: int, geometry: int, unit: int) -> Tile:
         source += place * at(geometry, slot + SOURCE_STEP)
         target += place * at(geometry, slot + TARGET_STEP)
         unit = rest
-    return Tile(source, target, outer, middle, inner_size, column - row)
+    return CopyTile(source, target, outer, middle, inner_size, column - row)
 
 
 @inlined

@@ -19,7 +19,7 @@ from opwire.wire import EncodedTensor
 from ...execution import Arrays, Stop
 from ...kernels.cuda import JOBS, MULTIPLYING
 from ...kernels.cuda.compiler import Compiler
-from ...kernels.cuda.elementwise import Elements, exactly
+from ...kernels.cuda.elementwise import ElementsJob, exactly
 from ...kernels.cuda.graph import graph_of
 from ...kernels.cuda.job import CudaJob, CudaMemory, MatrixProduct, device_desc
 from ..base import Device, Inputs, Usage
@@ -246,7 +246,7 @@ class CudaDevice(Device):
         left = self._left_open(stage, base, lane, stop)
         if left is None:
             return
-        if isinstance(stage.job, Elements) and left.places is not None and len(left.places) <= FEW:
+        if isinstance(stage.job, ElementsJob) and left.places is not None and len(left.places) <= FEW:
             _mend_elements(stage, stage.job, base, left.places[:, 0].astype(np.int64), lane, stop)
             return
         inputs, outputs = (
@@ -325,7 +325,7 @@ def _ended(stream: Any) -> Generator[None]:
         stream.synchronize()
 
 
-def _mend_elements(stage: Stage, job: Elements, base: int, places: Array, lane: Lane, stop: Stop) -> None:
+def _mend_elements(stage: Stage, job: ElementsJob, base: int, places: Array, lane: Lane, stop: Stop) -> None:
     """Computes a few results of formulas on the host, from the elements that they depend on."""
     taken = {}
     for name, offsets in job.offsets(places).items():

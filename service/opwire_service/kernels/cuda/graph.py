@@ -15,7 +15,7 @@ from opwire.tensor import BufferTensorDesc, DataType
 from ..chains import ChainMember, StepGroup, are_alike, grouped
 from ..graph import GraphMemory
 from .element_source import Formula
-from .elementwise import MOST, Elements, Source, is_chainable
+from .elementwise import MOST, ElementsJob, Source, is_chainable
 from .job import CudaJob, device_desc
 from .spreading import Spread
 
@@ -69,13 +69,13 @@ def _job(plan: Plan, job_of: Callable[[Plan], CudaJob]) -> CudaJob:
     return Spread(plan) if any(map(has_gaps, plan.outputs.values())) else job_of(plan)
 
 
-def _fit(one: Elements, other: Elements) -> bool:
+def _fit(one: ElementsJob, other: ElementsJob) -> bool:
     """Whether two formulas write in the same order."""
     mine, theirs = one.target, other.target
     return (mine.sizes, mine.element_strides) == (theirs.sizes, theirs.element_strides)
 
 
-def _part(group: StepGroup[Elements], graph: Steps, jobs: list[CudaJob]) -> GraphPart:
+def _part(group: StepGroup[ElementsJob], graph: Steps, jobs: list[CudaJob]) -> GraphPart:
     if not group.members:
         step = graph.steps[group.steps.start]
         return GraphPart(
@@ -86,7 +86,7 @@ def _part(group: StepGroup[Elements], graph: Steps, jobs: list[CudaJob]) -> Grap
     return _chain(group.members)
 
 
-def _chain(members: Sequence[ChainMember[Elements]]) -> GraphPart:
+def _chain(members: Sequence[ChainMember[ElementsJob]]) -> GraphPart:
     """The formulas of a chain as one job, whose tensors are called by their numbers among what it reads and writes."""
     sources: dict[tuple[Bytes, DataType, tuple[int, ...]], Source] = {}
     inputs: dict[str, PlacedTensor] = {}
@@ -107,7 +107,9 @@ def _chain(members: Sequence[ChainMember[Elements]]) -> GraphPart:
         if target is not None:
             outputs[str(target)] = PlacedTensor(member.step.outputs[member.job.output], member.job.target)
         formulas.append(Formula(formula.source, tuple(operands), target))
-    return GraphPart(Elements(members[0].job.target, list(sources.values()), formulas, list(outputs)), inputs, outputs)
+    return GraphPart(
+        ElementsJob(members[0].job.target, list(sources.values()), formulas, list(outputs)), inputs, outputs
+    )
 
 
 def without_gaps(plan: Plan) -> Plan:

@@ -238,7 +238,7 @@ class ProductBounds:
 
 
 @dataclass
-class RunningProduct:
+class ExactProduct:
     """The product of the elements multiplied so far.
 
     Attributes:
@@ -282,7 +282,7 @@ _FACTORS = 64
 def multiply(chunks: Chunks, of: FloatFormat, bits: int = 256) -> Float:
     """The product. In bounded memory: it keeps as many bits of it as decide on the rounding, at first ``bits``."""
     while True:
-        product = RunningProduct(of, ProductBounds(bits))
+        product = ExactProduct(of, ProductBounds(bits))
         for values in chunks:
             product.multiply(values)
         result = product.rounded()

@@ -16,7 +16,7 @@ from opwire_service.execution import Stop
 from opwire_service.kernels.cpu.families import PREPARE
 from opwire_service.kernels.cpu.run.graph import GraphJob, SinglePart
 from opwire_service.kernels.cpu.run.pool import Find, Pool
-from opwire_service.kernels.graph import GraphMemory, Tensors
+from opwire_service.kernels.graph import GraphMemory, GraphTensors
 from opwire_service.process.server import HttpServer
 from opwire_service.settings import Settings
 from tests.processes import until
@@ -68,7 +68,7 @@ def test_a_graph_whose_client_has_gone(server):
 class Failing(SinglePart):
     """A step whose device fails."""
 
-    def run(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
+    def run(self, tensors: GraphTensors, find: Find, pool: Pool, stop: Stop) -> None:
         raise MemoryError("no room")
 
 

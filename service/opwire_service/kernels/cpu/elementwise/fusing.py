@@ -13,7 +13,7 @@ from opwire.tensor import BufferTensorDesc, DataType
 from ....execution import Stop
 from ...chains import ChainMember, StepGroup, grouped
 from ...formulas.formula import PlanFormula
-from ...graph import Tensors
+from ...graph import GraphTensors
 from ..run.graph import GraphPart, SinglePart
 from ..run.job import Job
 from ..run.pool import Find, Pool
@@ -115,7 +115,7 @@ class InPlace(SinglePart):
     def _is_copied(self) -> bool:
         return self.job.target.element_count <= WORTH or not self.job.is_in_place
 
-    def run(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
+    def run(self, tensors: GraphTensors, find: Find, pool: Pool, stop: Stop) -> None:
         """See ``GraphPart``."""
         inputs, outputs = tensors.of(self.step)
         if not self._is_copied:

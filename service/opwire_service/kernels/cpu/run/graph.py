@@ -8,7 +8,7 @@ from typing import Protocol
 from opwire.graph import Step
 
 from ....execution import Arrays, Stop, Stopped
-from ...graph import GraphMemory, Tensors
+from ...graph import GraphMemory, GraphTensors
 from ..jit.compiler import Kernel
 from .job import Job
 from .pool import Find, Pool
@@ -27,7 +27,7 @@ class GraphPart(Protocol):
     @property
     def later(self) -> tuple[Kernel, ...]: ...
 
-    def run(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
+    def run(self, tensors: GraphTensors, find: Find, pool: Pool, stop: Stop) -> None:
         """Runs its steps on the tensors of the graph."""
 
     def scratch_bytes(self, threads: int) -> int:
@@ -50,7 +50,7 @@ class SinglePart(GraphPart):
     def later(self) -> tuple[Kernel, ...]:
         return self.job.later
 
-    def run(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
+    def run(self, tensors: GraphTensors, find: Find, pool: Pool, stop: Stop) -> None:
         """See ``GraphPart``."""
         self.job.run(*tensors.of(self.step), find, pool, stop)
 

@@ -15,7 +15,7 @@ from ...execution import Stop, Stopped
 from .. import exact
 from . import real
 from .integers import Integers, scaled, truncated
-from .interval import Interval, Mpf, Undecided
+from .interval import Interval, Mpf, TooWide
 from .resolve import SCALED
 
 FIRST_BITS = 96
@@ -160,7 +160,7 @@ def _decided(attempt: Any) -> Any:
     while True:
         try:
             return attempt(bits)
-        except Undecided:
+        except TooWide:
             bits *= 2
             if bits > MOST_BITS:
                 raise
@@ -170,7 +170,7 @@ def rounded(value: real.Number, data_type: DataType) -> Element:
     """A number as an element: rounded to the nearest float, ties to even; truncated and saturated to an integer.
 
     Raises:
-        Undecided: an interval is too wide to tell.
+        TooWide: an interval is too wide to tell.
     """
     if not data_type.is_float:
         return data_type.dtype.type(truncated(value, data_type))
@@ -183,7 +183,7 @@ def rounded(value: real.Number, data_type: DataType) -> Element:
         low, high = _rounded_end(value.low, inwards, to), _rounded_end(value.high, -inwards, to)
         if low == high and np.signbit(low) == np.signbit(high):
             return low
-    raise Undecided
+    raise TooWide
 
 
 def _rounded_end(end: Mpf, moved: int, to: exact.FloatFormat) -> Element:

@@ -112,6 +112,6 @@ def truncated(value: real.Number, data_type: DataType) -> int:
     if isinstance(value, interval.Interval):
         low, high = map(interval.whole, value)
         if low != high:
-            raise interval.Undecided
+            raise interval.TooWide
         return saturated(low, data_type)
     return saturated(value, data_type)

@@ -42,7 +42,7 @@ BIN_VISITS, REGION_VISITS = 8, 1 << 10
 """Visits that a bin costs besides its elements, and a region."""
 
 
-class PoolingJob(Job):
+class RoiPoolingJob(Job):
     """The greatest elements of bins, some regions at a time."""
 
     def __init__(self, plan: Plan) -> None:
@@ -166,4 +166,4 @@ def prepare(plan: Plan) -> Job:
     return AlignJob(plan) if is_average(plan.attributes) else ReferenceJob(plan)
 
 
-PREPARE = {"ROI_POOLING": PoolingJob, "ROI_ALIGN": prepare, "ROI_ALIGN1": prepare}
+PREPARE = {"ROI_POOLING": RoiPoolingJob, "ROI_ALIGN": prepare, "ROI_ALIGN1": prepare}

@@ -245,7 +245,7 @@ def compute_exactly(
 
 
 @dataclass(frozen=True, slots=True)
-class _Memory:
+class _ElementsAt:
     """Elements at an address, by NumPy's array interface; ``owner`` keeps them alive."""
 
     __array_interface__: dict[str, object]
@@ -262,4 +262,4 @@ def _view(array: Array, offset: int, loops: tuple[Loop, ...]) -> Array:
         "shape": tuple(loop.size for loop in loops),
         "strides": tuple(loop.source * item for loop in loops),
     }
-    return np.asarray(_Memory(interface, array))
+    return np.asarray(_ElementsAt(interface, array))

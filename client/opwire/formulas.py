@@ -93,7 +93,7 @@ class Bound(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class PerChannel(Expression):
+class ChannelValue(Expression):
     """The number of an array of the desc that belongs to the element's channel, the second dimension."""
 
     name: str

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opwire.check import Plan
-from opwire.formulas import Call, Expression, PerChannel, Tensor
+from opwire.formulas import Call, ChannelValue, Expression, Tensor
 from opwire.tensor import Array, DataType
 
 from .resolve import resolve
@@ -56,7 +56,7 @@ def formula_of(plan: Plan) -> PlanFormula:
 
 def _per_channel(formula: Expression) -> set[str]:
     match formula:
-        case PerChannel(name):
+        case ChannelValue(name):
             return {name}
         case Call(_, operands):
             return set().union(*map(_per_channel, operands))

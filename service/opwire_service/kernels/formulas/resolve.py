@@ -18,11 +18,11 @@ from opwire.formulas import (
     Attribute,
     Bound,
     Call,
+    ChannelValue,
     Chosen,
     Constant,
     Expression,
     Fused,
-    PerChannel,
     Scaled,
     Tensor,
 )
@@ -56,7 +56,7 @@ class _Resolution:
                 return Constant(self._converted(self.attribute(name)))
             case Bound(name):
                 return Constant(self._narrowed(self.attribute(name)))
-            case PerChannel(name):
+            case ChannelValue(name):
                 return Tensor(name)
             case Scaled(name, operand):
                 return self._scaled(self.attribute(name), self.of(operand))

@@ -108,7 +108,7 @@ class Scaled(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Fused(Expression):
+class FusedActivation(Expression):
     """The formula of the optional activation in a member of that name, of an operand that is not rounded."""
 
     name: str
@@ -116,7 +116,7 @@ class Fused(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen(Expression):
+class EnumChoice(Expression):
     """One of several expressions, by the name of an enum member.
 
     Attributes:
@@ -168,7 +168,7 @@ def scaled(operand: Expression) -> Expression:
 
 def chosen(name: str, **options: Expression) -> Expression:
     """One of several expressions, by the name of an enum member that the desc gives."""
-    return Chosen(name, tuple(options.items()))
+    return EnumChoice(name, tuple(options.items()))
 
 
 select = call("select")

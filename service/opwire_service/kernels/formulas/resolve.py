@@ -19,10 +19,10 @@ from opwire.formulas import (
     Bound,
     Call,
     ChannelValue,
-    Chosen,
     Constant,
+    EnumChoice,
     Expression,
-    Fused,
+    FusedActivation,
     Scaled,
     Tensor,
 )
@@ -60,9 +60,9 @@ class _Resolution:
                 return Tensor(name)
             case Scaled(name, operand):
                 return self._scaled(self.attribute(name), self.of(operand))
-            case Fused(name, operand):
+            case FusedActivation(name, operand):
                 return activated_expression(self.attribute(name), self.of(operand))
-            case Chosen(name, options):
+            case EnumChoice(name, options):
                 return self.of(dict(options)[self.attribute(name).name])
             case Call(primitive, operands):
                 found = tuple(map(self.of, operands))

@@ -107,7 +107,7 @@ def truncated(value: real.Number, data_type: DataType) -> int:
     """A number as an integer: truncated, then saturated; NaN gives 0.
 
     Raises:
-        Undecided: an interval has an integer in it.
+        TooWide: an interval has an integer in it.
     """
     if isinstance(value, interval.Interval):
         low, high = map(interval.whole, value)

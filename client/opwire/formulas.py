@@ -34,31 +34,31 @@ class Expression:
     """A formula or a part of one; arithmetic and comparison of expressions make larger ones."""
 
     def __add__(self, other: Operand) -> Expression:
-        return Call("add", (self, expression(other)))
+        return Operation("add", (self, expression(other)))
 
     def __sub__(self, other: Operand) -> Expression:
-        return Call("subtract", (self, expression(other)))
+        return Operation("subtract", (self, expression(other)))
 
     def __mul__(self, other: Operand) -> Expression:
-        return Call("multiply", (self, expression(other)))
+        return Operation("multiply", (self, expression(other)))
 
     def __truediv__(self, other: Operand) -> Expression:
-        return Call("divide", (self, expression(other)))
+        return Operation("divide", (self, expression(other)))
 
     def __neg__(self) -> Expression:
-        return Call("negate", (self,))
+        return Operation("negate", (self,))
 
     def __lt__(self, other: Operand) -> Expression:
-        return Call("less", (self, expression(other)))
+        return Operation("less", (self, expression(other)))
 
     def __le__(self, other: Operand) -> Expression:
-        return Call("less_equal", (self, expression(other)))
+        return Operation("less_equal", (self, expression(other)))
 
     def __gt__(self, other: Operand) -> Expression:
-        return Call("greater", (self, expression(other)))
+        return Operation("greater", (self, expression(other)))
 
     def __ge__(self, other: Operand) -> Expression:
-        return Call("greater_equal", (self, expression(other)))
+        return Operation("greater_equal", (self, expression(other)))
 
 
 Operand = Expression | int | float
@@ -129,7 +129,7 @@ class EnumChoice(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Expression):
+class Operation(Expression):
     """A primitive of operands.
 
     Attributes:
@@ -156,7 +156,7 @@ def call(primitive: str) -> Callable[..., Expression]:
         raise KeyError(primitive)
 
     def made(*operands: Operand) -> Expression:
-        return Call(primitive, tuple(map(expression, operands)))
+        return Operation(primitive, tuple(map(expression, operands)))
 
     return made
 

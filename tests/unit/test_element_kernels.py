@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
-from opwire.formulas import Call, Expression, Tensor, call
+from opwire.formulas import Expression, Operation, Tensor, call
 from opwire.operators import OPERATORS
 from opwire.tensor import Array, DataType
 from opwire_service.devices.cpu import CpuDevice
@@ -72,7 +72,7 @@ def cpu_device() -> Iterator[CpuDevice]:
 def _values(name: str, *operands: Array, is_quick: bool = False, is_last: bool = True, looks_up: bool = False) -> Array:
     """A function of FLOAT64 elements, not rounded further."""
     names = ["x", "y"][: len(operands)]
-    expression: Expression = Call(name, tuple(map(Tensor, names)))
+    expression: Expression = Operation(name, tuple(map(Tensor, names)))
     sources = tuple(Source(each, DataType.FLOAT64, is_spread=False) for each in names)
     expression = expression if is_last else call("negate")(call("negate")(expression))
     recipe = Recipe(expression, 0, sources, DataType.FLOAT64, Way.UNROUNDED, int(is_quick))
@@ -177,7 +177,7 @@ def test_quick_gelu_of_zeros_infinities_and_nan():
 
 def test_gelu_is_one_quick_function():
     formula = formula_of(plan_of("ACTIVATION_GELU", {"InputTensor": np.zeros(1, np.float32)}))
-    assert quick.condensed(formula.expression) == Call("gelu", (Tensor("InputTensor"),))
+    assert quick.condensed(formula.expression) == Operation("gelu", (Tensor("InputTensor"),))
 
 
 SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan])

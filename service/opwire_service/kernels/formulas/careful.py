@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, Operation, Tensor
 from opwire.tensor import Array
 
 from .bounds import FUNCTION, UNIT
@@ -36,7 +36,7 @@ def evaluate(expression: Expression, tensors: Mapping[str, Array]) -> Bounded:
             return Bounded(tensors[name], 0.0)
         case Constant(value):
             return Bounded(np.float64(value), 0.0)
-        case Call(primitive, operands):
+        case Operation(primitive, operands):
             rule: Callable[..., Bounded] = _RULES.get(primitive, _function)
             return rule(primitive, *(evaluate(operand, tensors) for operand in operands))
     raise TypeError(expression)

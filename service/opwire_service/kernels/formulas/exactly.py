@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, Operation, Tensor
 from opwire.tensor import Array, DataType
 
 from ...execution import Stop, Stopped
@@ -81,11 +81,11 @@ class ExactFormula:
         match expression:
             case Tensor(name) if self.inputs[name] is self.output:
                 return elements[name]
-            case Call("select", (condition, yes, no)):
+            case Operation("select", (condition, yes, no)):
                 return self._settled(yes if self._holds(condition, elements) else no, elements)
-            case Call("absolute" | "negate" as primitive, (Tensor(name),)) if self.inputs[name].is_float:
+            case Operation("absolute" | "negate" as primitive, (Tensor(name),)) if self.inputs[name].is_float:
                 return np.abs(elements[name]) if primitive == "absolute" else np.negative(elements[name])
-            case Call(primitive, operands) if primitive in _BITS:
+            case Operation(primitive, operands) if primitive in _BITS:
                 return self._of_bits(primitive, [_stored(elements[operand.name]) for operand in operands])  # type: ignore[attr-defined]
         if any(data_type.is_float for data_type in self.inputs.values()):
             return self._of_reals(expression, elements)
@@ -104,9 +104,9 @@ class ExactFormula:
                 return int(elements[name])
             case Constant(value):
                 return value  # type: ignore[return-value]  # an integer, or what scales one
-            case Call("select", (condition, yes, no)):
+            case Operation("select", (condition, yes, no)):
                 return self._integer(yes if self._holds(condition, elements) else no, elements)
-            case Call(primitive, operands):
+            case Operation(primitive, operands):
                 found = [self._integer(operand, elements) for operand in operands]
                 return Integers(self.output).apply(primitive, *found)
         raise TypeError(expression)
@@ -119,7 +119,7 @@ class ExactFormula:
         return bool(_decided(lambda bits: self._truth(condition, elements, bits)))
 
     def _of_reals(self, expression: Expression, elements: Mapping[str, Element]) -> Element:
-        if isinstance(expression, Call) and (
+        if isinstance(expression, Operation) and (
             expression.primitive == "not_" or expression.primitive in real.COMPARISONS
         ):
             return self.output.dtype.type(self._holds(expression, elements))
@@ -127,9 +127,9 @@ class ExactFormula:
 
     def _truth(self, expression: Expression, elements: Mapping[str, Element], bits: int) -> bool:
         match expression:
-            case Call("not_", (operand,)):
+            case Operation("not_", (operand,)):
                 return not self._truth(operand, elements, bits)
-            case Call(primitive, (a, b)):
+            case Operation(primitive, (a, b)):
                 order = real.compare(self._real(a, elements, bits), self._real(b, elements, bits), bits)
                 return order is not None and real.COMPARISONS[primitive](order)
         raise TypeError(expression)
@@ -140,11 +140,11 @@ class ExactFormula:
                 return real.number(elements[name].item())
             case Constant(value):
                 return real.number(value)
-            case Call("select", (condition, yes, no)):
+            case Operation("select", (condition, yes, no)):
                 return self._real(yes if self._truth(condition, elements, bits) else no, elements, bits)
-            case Call(primitive, (Tensor(name), Constant(scale), Constant(bias))) if primitive == SCALED:
+            case Operation(primitive, (Tensor(name), Constant(scale), Constant(bias))) if primitive == SCALED:
                 return real.number(scaled(int(elements[name]), scale, bias, self.inputs[name]))
-            case Call(primitive, operands):
+            case Operation(primitive, operands):
                 return real.FUNCTIONS[primitive](*(self._real(operand, elements, bits) for operand in operands), bits)
         raise TypeError(expression)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, Operation, Tensor
 from opwire.tensor import Array
 
 from .erf import erf, erfc
@@ -109,6 +109,6 @@ def evaluate(expression: Expression, tensors: Mapping[str, Array]) -> Any:
             return tensors[name]
         case Constant(value):
             return np.float64(value)
-        case Call(primitive, operands):
+        case Operation(primitive, operands):
             return FUNCTIONS[primitive](*(evaluate(operand, tensors) for operand in operands))
     raise TypeError(expression)

@@ -17,12 +17,12 @@ from opwire.fields.member import NestedOperator
 from opwire.formulas import (
     Attribute,
     Bound,
-    Call,
     ChannelValue,
     Constant,
     EnumChoice,
     Expression,
     FusedActivation,
+    Operation,
     Scaled,
     Tensor,
 )
@@ -64,20 +64,20 @@ class _Resolution:
                 return activated_expression(self.attribute(name), self.of(operand))
             case EnumChoice(name, options):
                 return self.of(dict(options)[self.attribute(name).name])
-            case Call(primitive, operands):
+            case Operation(primitive, operands):
                 found = tuple(map(self.of, operands))
                 if primitive == "negate" and isinstance(found[0], Constant):
                     return Constant(-found[0].value)  # not modulo the width of integers
                 if primitive == "subtract" and isinstance(found[0], Constant) and found[0] == found[1]:
                     return Constant(found[0].value - found[0].value)  # zero, of infinities NaN
-                return Call(primitive, found)
+                return Operation(primitive, found)
         return formula
 
     def _scaled(self, scale_bias: Any, operand: Expression) -> Expression:
         if scale_bias is None:
             return operand
         scale, bias = Constant(scale_bias.Scale), Constant(scale_bias.Bias)
-        return operand * scale + bias if self.data_type.is_float else Call(SCALED, (operand, scale, bias))
+        return operand * scale + bias if self.data_type.is_float else Operation(SCALED, (operand, scale, bias))
 
     def _converted(self, number: float) -> float:
         return number if self.data_type.is_float else saturated(number, self.data_type)

@@ -8,7 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from opwire.formulas import Call, Expression, Tensor
+from opwire.formulas import Expression, Operation, Tensor
 from opwire.tensor import DataType
 
 from .approximations import TURNS, is_steep
@@ -107,7 +107,7 @@ class FloatCode:
     def of(self, expression: Expression) -> Vector:
         """The value of an expression; parts that are alike are computed once."""
         if expression not in self._known:
-            assert isinstance(expression, Call)
+            assert isinstance(expression, Operation)
             self._known[expression] = self._call(expression.primitive, [self.of(each) for each in expression.operands])
         return self._known[expression]
 
@@ -329,7 +329,7 @@ class NativeIntegers:
         """The value of an expression."""
         if isinstance(expression, Tensor | KernelParameter):
             return self._leaves[expression]
-        assert isinstance(expression, Call)
+        assert isinstance(expression, Operation)
         operands = [self.of(each) for each in expression.operands]
         if expression.primitive in COMPARISONS:
             return self._compare(COMPARISONS[expression.primitive], *operands)

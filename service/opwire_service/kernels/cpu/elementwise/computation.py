@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, Operation, Tensor
 from opwire.tensor import Array, DataType
 
 from ....execution import Stop
@@ -127,21 +127,21 @@ def _tile(
 
 def is_on_bits(expression: Expression) -> bool:
     """Whether an expression only looks at, or changes, the bits of elements."""
-    return isinstance(expression, Call) and expression.primitive in native.ON_BITS
+    return isinstance(expression, Operation) and expression.primitive in native.ON_BITS
 
 
 def _conditions(expression: Expression) -> set[str]:
     """The tensors that are truth values."""
     match expression:
-        case Call("select", (Tensor(name), _, _)):
+        case Operation("select", (Tensor(name), _, _)):
             return {name}
     return set()
 
 
-def scale_of(expression: Expression) -> Call | None:
+def scale_of(expression: Expression) -> Operation | None:
     """The part of a formula that is ScaleBias of integers."""
     match expression:
-        case Call(primitive, operands):
+        case Operation(primitive, operands):
             if primitive == SCALED:
                 return expression
             return next((found for operand in operands if (found := scale_of(operand)) is not None), None)
@@ -199,8 +199,8 @@ def _scaled_first(formula: PlanFormula) -> Compute:
 
 def _replaced(expression: Expression, part: Expression, by: Expression) -> Expression:
     match expression:
-        case Call(primitive, operands) if expression != part:
-            return Call(primitive, tuple(_replaced(operand, part, by) for operand in operands))
+        case Operation(primitive, operands) if expression != part:
+            return Operation(primitive, tuple(_replaced(operand, part, by) for operand in operands))
         case Constant():
             return expression
     return by if expression == part else expression

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from opwire.check import Plan
-from opwire.formulas import Call, Expression, Tensor
+from opwire.formulas import Expression, Operation, Tensor
 from opwire.operators import CATALOG
 from opwire.operators.work import STEP
 from opwire.tensor import BufferTensorDesc
@@ -201,7 +201,7 @@ def byte_strides(desc: BufferTensorDesc) -> tuple[int, ...]:
 
 
 def _is_truth(expression: Expression) -> bool:
-    return isinstance(expression, Call) and expression.primitive in native.TRUTHS
+    return isinstance(expression, Operation) and expression.primitive in native.TRUTHS
 
 
 def _reads_once(expression: Expression, seen: set[str]) -> bool:
@@ -211,7 +211,7 @@ def _reads_once(expression: Expression, seen: set[str]) -> bool:
             is_new = name not in seen
             seen.add(name)
             return is_new
-        case Call(_, operands):
+        case Operation(_, operands):
             return all(_reads_once(operand, seen) for operand in operands)
     return True
 

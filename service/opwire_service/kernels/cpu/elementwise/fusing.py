@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from opwire.formulas import Call, Expression, Tensor
+from opwire.formulas import Expression, Operation, Tensor
 from opwire.graph import Bytes, Step, Steps
 from opwire.tensor import BufferTensorDesc, DataType
 
@@ -83,7 +83,7 @@ def _composed(members: Sequence[ChainMember[ElementsJob]]) -> tuple[Step, Elemen
             if name in member.links:
                 assert expression is not None  # of the member before
                 is_half = desc.data_type is DataType.FLOAT16
-                known[name] = Call(AS_STORED, (expression,)) if is_half else expression
+                known[name] = Operation(AS_STORED, (expression,)) if is_half else expression
                 continue
             number = numbers.setdefault((at, desc.element_strides), str(len(numbers)))
             inputs[number], places[number], known[name] = desc, at, Tensor(number)
@@ -100,8 +100,8 @@ def _replaced(expression: Expression, known: Mapping[str, Expression]) -> Expres
     match expression:
         case Tensor(name):
             return known[name]
-        case Call(primitive, operands):
-            return Call(primitive, tuple(_replaced(operand, known) for operand in operands))
+        case Operation(primitive, operands):
+            return Operation(primitive, tuple(_replaced(operand, known) for operand in operands))
     return expression
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from opwire.formulas import Call, Expression
+from opwire.formulas import Expression, Operation
 from opwire.tensor import DataType
 
 from ...formulas import quick
@@ -26,7 +26,7 @@ class Quick(CertifiedCode):
     def last(self, expression: Expression) -> Vector:
         """The value of an expression that is then rounded."""
         match expression:
-            case Call(primitive, (operand,)) if primitive in quick.LAST:
+            case Operation(primitive, (operand,)) if primitive in quick.LAST:
                 self.unsure += quick.unsure(self.v, primitive, [self.of(operand)])
                 return quick.LAST[primitive](self.v, self.of(operand))
         return self.of(expression)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from opwire.fields.member import NestedOperator
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, Operation, Tensor
 
 from ...formulas.resolve import activated_expression
 from ..formula_source import Body
@@ -36,7 +36,7 @@ def _value(expression: Expression, body: Body) -> str:
         case Constant(number):
             (bits,) = struct.unpack("<Q", struct.pack("<d", number))
             return f"__longlong_as_double({bits:#x}ll)"
-        case Call(primitive, operands):
+        case Operation(primitive, operands):
             given = [_value(operand, body) for operand in operands]
             value = FLOATS[primitive].format(*given) if primitive in FLOATS else f"{primitive}({', '.join(given)})"
             return body.variable(*key, "bool" if primitive in TRUTHS else "double", value)

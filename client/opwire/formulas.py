@@ -65,7 +65,7 @@ Operand = Expression | int | float
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor(Expression):
+class InputElement(Expression):
     """An element of an input."""
 
     name: str
@@ -182,6 +182,6 @@ tanh = call("tanh")
 erfc = call("erfc")
 sqrt = call("sqrt")
 
-INPUT = Tensor("InputTensor")
-A = Tensor("ATensor")
-B = Tensor("BTensor")
+INPUT = InputElement("InputTensor")
+A = InputElement("ATensor")
+B = InputElement("BTensor")

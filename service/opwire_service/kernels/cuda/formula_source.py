@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass, field
 from math import ceil, isinf
 
-from opwire.formulas import Constant, Expression, Operation, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import DataType
 
 from ..formulas.bounds import BINARY64, Precision, error_bound, is_single
@@ -126,7 +126,7 @@ class FormulaSource:
         formula = self.formula
         types = {formula.inputs[name] for name in self.names}
         floats = {data_type for data_type in types if data_type.is_float}
-        if not floats or isinstance(formula.expression, Tensor) or self._is_on_bits:
+        if not floats or isinstance(formula.expression, InputElement) or self._is_on_bits:
             return False
         if formula.output is DataType.FLOAT64:
             return False
@@ -152,15 +152,17 @@ class FormulaSource:
         """The element as it is stored; one that is only moved, or has its sign changed, keeps its other bits."""
         inputs, output = self.formula.inputs, self.formula.output
         match expression:
-            case Tensor(name) if inputs[name] is output:
+            case InputElement(name) if inputs[name] is output:
                 return self._argument(name)
             case Operation("select", (condition, yes, no)):
                 return f"({self._value(condition, body)} ? {self._stored(yes, body)} : {self._stored(no, body)})"
-            case Operation(primitive, (Tensor(name),)) if primitive in _MOVING and inputs[name].is_float:
+            case Operation(primitive, (InputElement(name),)) if primitive in _MOVING and inputs[name].is_float:
                 return f"stored_{primitive}({self._argument(name)})"
             case Operation(primitive, operands) if primitive in ON_BITS:
                 return self._of_bits(primitive, operands)
-            case Operation("add", (Operation("multiply", (Tensor(name), scale)), bias)) if output is DataType.FLOAT64:
+            case Operation("add", (Operation("multiply", (InputElement(name), scale)), bias)) if (
+                output is DataType.FLOAT64
+            ):
                 return f"fma({self._argument(name)}, {double(scale)}, {double(bias)})"
             case _:
                 pass
@@ -169,7 +171,9 @@ class FormulaSource:
         return f"narrowed<Output>({value})" if output.is_float and not is_truth else f"(Output)({value})"
 
     def _of_bits(self, primitive: str, operands: tuple[Expression, ...]) -> str:
-        given = (f"bits_of({self._argument(operand.name)})" for operand in operands if isinstance(operand, Tensor))
+        given = (
+            f"bits_of({self._argument(operand.name)})" for operand in operands if isinstance(operand, InputElement)
+        )
         bits = ON_BITS[primitive].format(*given)
         return f"(Output)({bits})" if primitive == "bit_count" else f"made<Output>({bits})"
 
@@ -184,7 +188,7 @@ class FormulaSource:
         if key in body.names:
             return body.names[key]
         match expression:
-            case Tensor(name):
+            case InputElement(name):
                 return body.variable(*key, "auto", f"widen({self._argument(name)})")
             case Constant():
                 return _single(expression)
@@ -204,7 +208,7 @@ class FormulaSource:
         if key in body.names:
             return body.names[key]
         match expression:
-            case Tensor(name):
+            case InputElement(name):
                 return self._argument(name)
             case Constant(number):
                 return self._whole_constant(int(number))
@@ -265,7 +269,7 @@ class FormulaSource:
         if key in body.names:
             return body.names[key]
         match expression:
-            case Tensor(name):
+            case InputElement(name):
                 return body.variable(*key, "double", f"(double)widen({self._argument(name)})")
             case Constant():
                 return double(expression)
@@ -293,11 +297,11 @@ class FormulaSource:
         if key in body.names:
             return body.names[key]
         match expression:
-            case Tensor(name):
+            case InputElement(name):
                 value = f"exactly((double)widen({self._argument(name)}))"
             case Constant():
                 value = f"exactly({double(expression)})"
-            case Operation(primitive, (Tensor(name), *numbers)) if primitive == SCALED:
+            case Operation(primitive, (InputElement(name), *numbers)) if primitive == SCALED:
                 scaled = WHOLES[SCALED].format(self._argument(name), *map(_single, numbers))
                 value = f"exactly((double){scaled})"
             case Operation("maximum", (Constant() as low, Operation("minimum", (limited, Constant() as high)))):
@@ -320,7 +324,7 @@ def _single(constant: Expression) -> str:
 def _conditions(expression: Expression) -> set[str]:
     """The tensors that are truth values."""
     match expression:
-        case Operation("select", (Tensor(name), _, _)):
+        case Operation("select", (InputElement(name), _, _)):
             return {name}
         case _:
             pass

@@ -8,7 +8,7 @@ from math import ceil, isfinite, nan
 
 import numpy as np
 
-from opwire.formulas import Constant, Expression, Operation, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import DataType
 
 from ..formulas import quick
@@ -196,7 +196,7 @@ class QuickSource:
 
     def _of(self, expression: Expression) -> str:
         match expression:
-            case Tensor(name):
+            case InputElement(name):
                 return self._tensor(name)
             case Constant(value):
                 return self.number(value)

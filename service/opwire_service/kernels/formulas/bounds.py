@@ -12,7 +12,7 @@ from math import frexp, isfinite
 
 import numpy as np
 
-from opwire.formulas import Constant, Expression, Operation, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import DataType
 
 UNIT = 2.0**-53
@@ -97,7 +97,7 @@ class _Bounds:
         """What is known of a value; None where data decide."""
         whole = self.precision.bits
         match expression:
-            case Tensor(name):
+            case InputElement(name):
                 data_type = self.inputs[name]
                 bits = _SIGNIFICANT.get(data_type, data_type.bits)
                 return Known(0, bits) if bits <= whole else None
@@ -235,12 +235,12 @@ _COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal")
 def _rounding(expression: Expression, data_type: DataType) -> int | None:
     """How often a value is rounded, 0 or 1; None for more, or where it is unknown."""
     match expression:
-        case Tensor():
+        case InputElement():
             return 0
         case Constant(value):
             with np.errstate(over="ignore"):
                 return 0 if float(np.float64(value).astype(data_type.dtype)) == value else None
-        case Operation("select", (Tensor(), yes, no)):
+        case Operation("select", (InputElement(), yes, no)):
             return _most((yes, no), data_type)
         case Operation("select", (Operation(primitive, operands), yes, no)) if primitive in _COMPARISONS:
             return _most((yes, no), data_type) if _most(operands, data_type) == 0 else None

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from opwire.formulas import Constant, Expression, Operation, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import Array, DataType
 
 from ...execution import Stop
@@ -113,7 +113,7 @@ class Certified:
     def _long(self, taken: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
         """ScaleBias, the one formula of 64 bits that is not computed in the tensors' own type."""
         match self.expression:
-            case Operation("add", (Operation("multiply", (Tensor(name), Constant(scale))), Constant(bias))):
+            case Operation("add", (Operation("multiply", (InputElement(name), Constant(scale))), Constant(bias))):
                 x = taken[name]
             case _:
                 raise TypeError(self.expression)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opwire.formulas import Constant, Expression, Operation, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import Array, DataType
 
 from ...execution import Stop, Stopped
@@ -79,11 +79,11 @@ class ExactFormula:
     def _settled(self, expression: Expression, elements: Mapping[str, Element]) -> Element:
         """The element; one that is only moved, or has its sign changed, keeps its other bits."""
         match expression:
-            case Tensor(name) if self.inputs[name] is self.output:
+            case InputElement(name) if self.inputs[name] is self.output:
                 return elements[name]
             case Operation("select", (condition, yes, no)):
                 return self._settled(yes if self._holds(condition, elements) else no, elements)
-            case Operation("absolute" | "negate" as primitive, (Tensor(name),)) if self.inputs[name].is_float:
+            case Operation("absolute" | "negate" as primitive, (InputElement(name),)) if self.inputs[name].is_float:
                 return np.abs(elements[name]) if primitive == "absolute" else np.negative(elements[name])
             case Operation(primitive, operands) if primitive in _BITS:
                 return self._of_bits(primitive, [_stored(elements[operand.name]) for operand in operands])  # type: ignore[attr-defined]
@@ -100,7 +100,7 @@ class ExactFormula:
 
     def _integer(self, expression: Expression, elements: Mapping[str, Element]) -> int:
         match expression:
-            case Tensor(name):
+            case InputElement(name):
                 return int(elements[name])
             case Constant(value):
                 return value  # type: ignore[return-value]  # an integer, or what scales one
@@ -112,7 +112,7 @@ class ExactFormula:
         raise TypeError(expression)
 
     def _holds(self, condition: Expression, elements: Mapping[str, Element]) -> bool:
-        if isinstance(condition, Tensor) and not self.inputs[condition.name].is_float:
+        if isinstance(condition, InputElement) and not self.inputs[condition.name].is_float:
             return bool(elements[condition.name])
         if not any(data_type.is_float for data_type in self.inputs.values()):
             return bool(self._integer(condition, elements))
@@ -136,13 +136,13 @@ class ExactFormula:
 
     def _real(self, expression: Expression, elements: Mapping[str, Element], bits: int) -> real.Number:
         match expression:
-            case Tensor(name):
+            case InputElement(name):
                 return real.number(elements[name].item())
             case Constant(value):
                 return real.number(value)
             case Operation("select", (condition, yes, no)):
                 return self._real(yes if self._truth(condition, elements, bits) else no, elements, bits)
-            case Operation(primitive, (Tensor(name), Constant(scale), Constant(bias))) if primitive == SCALED:
+            case Operation(primitive, (InputElement(name), Constant(scale), Constant(bias))) if primitive == SCALED:
                 return real.number(scaled(int(elements[name]), scale, bias, self.inputs[name]))
             case Operation(primitive, operands):
                 return real.FUNCTIONS[primitive](*(self._real(operand, elements, bits) for operand in operands), bits)

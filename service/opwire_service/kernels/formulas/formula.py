@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opwire.check import Plan
-from opwire.formulas import ChannelValue, Expression, Operation, Tensor
+from opwire.formulas import ChannelValue, Expression, InputElement, Operation
 from opwire.tensor import Array, DataType
 
 from .resolve import resolve
@@ -66,7 +66,7 @@ def _per_channel(formula: Expression) -> set[str]:
 def tensors(expression: Expression) -> set[str]:
     """The names of the tensors in a resolved expression."""
     match expression:
-        case Tensor(name):
+        case InputElement(name):
             return {name}
         case Operation(_, operands):
             return set().union(*map(tensors, operands))

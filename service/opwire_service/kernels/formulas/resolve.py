@@ -22,9 +22,9 @@ from opwire.formulas import (
     EnumChoice,
     Expression,
     FusedActivation,
+    InputElement,
     Operation,
     Scaled,
-    Tensor,
 )
 from opwire.operators import OPERATORS
 from opwire.tensor import DataType
@@ -50,14 +50,14 @@ class _Resolution:
     def of(self, formula: Expression) -> Expression:
         """The formula without attributes."""
         match formula:
-            case Tensor():
+            case InputElement():
                 return formula if self.operand is None else self.operand
             case Attribute(name):
                 return Constant(self._converted(self.attribute(name)))
             case Bound(name):
                 return Constant(self._narrowed(self.attribute(name)))
             case ChannelValue(name):
-                return Tensor(name)
+                return InputElement(name)
             case Scaled(name, operand):
                 return self._scaled(self.attribute(name), self.of(operand))
             case FusedActivation(name, operand):

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from opwire.check import Plan
-from opwire.formulas import Tensor
+from opwire.formulas import InputElement
 from opwire.tensor import Array, BufferTensorDesc, DataType, packed_strides
 
 from ....execution import Arrays, Bound, Stop, Stopped
@@ -90,7 +90,7 @@ class CastJob(Job):
         """The kernel for the types and the layout, if there is one that has tiles that are worth it."""
         source, target = self._descs
         name = "InputTensor"
-        form = converted_form(Tensor(name), {name: source.data_type}, target.data_type)
+        form = converted_form(InputElement(name), {name: source.data_type}, target.data_type)
         if form is None or (self._is_one_step and target.data_type.is_float) or self._count < FEW:
             return None
         tensors = {name: source, "": target}

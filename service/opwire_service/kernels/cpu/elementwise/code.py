@@ -8,7 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from opwire.formulas import Expression, Operation, Tensor
+from opwire.formulas import Expression, InputElement, Operation
 from opwire.tensor import DataType
 
 from .approximations import TURNS, is_steep
@@ -327,7 +327,7 @@ class NativeIntegers:
 
     def of(self, expression: Expression) -> Vector:
         """The value of an expression."""
-        if isinstance(expression, Tensor | KernelParameter):
+        if isinstance(expression, InputElement | KernelParameter):
             return self._leaves[expression]
         assert isinstance(expression, Operation)
         operands = [self.of(each) for each in expression.operands]

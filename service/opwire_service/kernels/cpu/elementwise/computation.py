@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from opwire.formulas import Constant, Expression, Operation, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import Array, DataType
 
 from ....execution import Stop
@@ -76,7 +76,7 @@ def computation(formula: PlanFormula) -> Computation:
         return Computation(_scaled_first(formula), WIDE_TILE, names, WIDE_BYTES)
     if not any(data_type.is_float for data_type in types.values()):
         return in_own_type(formula)
-    if isinstance(expression, Tensor):
+    if isinstance(expression, InputElement):
         form = partial(form_of, expression, _as_bits(types), _bits(output), Way.INTEGERS)
         return Computation(partial(_copied, expression.name), LONG_TILE, names, ONE_PASS_BYTES, form=form)
     floats = {data_type for data_type in types.values() if data_type.is_float}
@@ -133,7 +133,7 @@ def is_on_bits(expression: Expression) -> bool:
 def _conditions(expression: Expression) -> set[str]:
     """The tensors that are truth values."""
     match expression:
-        case Operation("select", (Tensor(name), _, _)):
+        case Operation("select", (InputElement(name), _, _)):
             return {name}
     return set()
 
@@ -180,12 +180,12 @@ def _scaled_first(formula: PlanFormula) -> Compute:
     scale = scale_of(formula.expression)
     assert scale is not None
     (operand, factor, bias) = scale.operands
-    assert isinstance(operand, Tensor)
+    assert isinstance(operand, InputElement)
     data_type = formula.inputs[operand.name]
     types = {operand.name: data_type}
     first = Certified(scale, types, data_type, operand * factor + bias, None, False)
     rest = _replaced(formula.expression, scale, operand)
-    if isinstance(rest, Tensor):
+    if isinstance(rest, InputElement):
         return first.compute
     second = computation(replace(formula, expression=rest)).compute
 

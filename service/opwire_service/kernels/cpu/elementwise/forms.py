@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from opwire.formulas import Constant, Expression, Operation, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import DataType
 
 from ...formulas.bounds import UNIT, error_bound
@@ -124,7 +124,7 @@ def converted_form(expression: Expression, types: Mapping[str, DataType], output
 
 def table_form(name: str, output: DataType) -> Form:
     """The lookup of each FLOAT16; the numbers are those of the table, which is not made yet."""
-    return Form(Tensor(name), np.empty(0), 0, {name: DataType.FLOAT16}, output, Way.TABLE)
+    return Form(InputElement(name), np.empty(0), 0, {name: DataType.FLOAT16}, output, Way.TABLE)
 
 
 def with_products(expression: Expression) -> Expression:

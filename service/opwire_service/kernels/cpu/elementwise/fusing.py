@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from opwire.formulas import Expression, Operation, Tensor
+from opwire.formulas import Expression, InputElement, Operation
 from opwire.graph import Bytes, Step, Steps
 from opwire.tensor import BufferTensorDesc, DataType
 
@@ -86,7 +86,7 @@ def _composed(members: Sequence[ChainMember[ElementsJob]]) -> tuple[Step, Elemen
                 known[name] = Operation(AS_STORED, (expression,)) if is_half else expression
                 continue
             number = numbers.setdefault((at, desc.element_strides), str(len(numbers)))
-            inputs[number], places[number], known[name] = desc, at, Tensor(number)
+            inputs[number], places[number], known[name] = desc, at, InputElement(number)
         expression = _replaced(member.job.formula.expression, known)
     last = members[-1]
     types = {name: desc.data_type for name, desc in inputs.items()}
@@ -98,7 +98,7 @@ def _composed(members: Sequence[ChainMember[ElementsJob]]) -> tuple[Step, Elemen
 
 def _replaced(expression: Expression, known: Mapping[str, Expression]) -> Expression:
     match expression:
-        case Tensor(name):
+        case InputElement(name):
             return known[name]
         case Operation(primitive, operands):
             return Operation(primitive, tuple(_replaced(operand, known) for operand in operands))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from llvmlite import ir
 
-from opwire.formulas import Expression, Tensor
+from opwire.formulas import Expression, InputElement
 from opwire.tensor import DataType
 
 from . import code
@@ -140,7 +140,7 @@ class _Writer:
         for source, place in zip(self._recipe.sources, places, strict=True):
             if source.is_spread:
                 pointer = builder.inttoptr(place, stored_type(source.data_type).as_pointer())
-                spread[Tensor(source.name)] = self._v.spread(builder.load(pointer, align=1))
+                spread[InputElement(source.name)] = self._v.spread(builder.load(pointer, align=1))
         columns, width = arguments[COLUMNS], long_of(self._recipe.width)
         is_short = builder.icmp_signed("<", columns, width)
         packed = [number for number, source in enumerate(self._recipe.sources) if not source.is_spread]
@@ -201,7 +201,7 @@ class _Writer:
         for number, address in here.items():
             source, size = self._recipe.sources[number], long_of(self._sizes[number])
             place = builder.add(address, builder.mul(start, size))
-            leaves[Tensor(source.name)] = self._load(place, stored_type(source.data_type))
+            leaves[InputElement(source.name)] = self._load(place, stored_type(source.data_type))
         target = builder.add(there, builder.mul(start, long_of(self._size)))
         if self._recipe.way is not Way.CERTIFIED or not self._recipe.slack:
             self._store(self._result(leaves, column, start), target, is_streamed=is_streamed)
@@ -225,7 +225,10 @@ class _Writer:
         certified = kind(self._v, parameters)
         sources = self._recipe.sources
         certified.know(
-            {Tensor(each.name): certified.widened(leaves[Tensor(each.name)], each.data_type) for each in sources}
+            {
+                InputElement(each.name): certified.widened(leaves[InputElement(each.name)], each.data_type)
+                for each in sources
+            }
         )
         expression = self._recipe.expression
         if isinstance(certified, Quick) and self._recipe.quick is not None:
@@ -237,7 +240,7 @@ class _Writer:
         parameters: dict[Expression, Vector] = {KernelParameter(i): each for i, each in enumerate(self._parameters)}
         if recipe.way is Way.FLOAT32:
             for source in recipe.sources:
-                tensor = Tensor(source.name)
+                tensor = InputElement(source.name)
                 leaves[tensor] = converted(v, leaves[tensor], source.data_type, DataType.FLOAT32)
         if recipe.way in (Way.FLOATS, Way.FLOAT32):
             floats = code.NativeFloats(v, {**leaves, **parameters})
@@ -262,7 +265,7 @@ class _Writer:
 
     def _converted(self, leaves: dict[Expression, Vector]) -> Vector:
         recipe = self._recipe
-        if isinstance(recipe.expression, Tensor):
+        if isinstance(recipe.expression, InputElement):
             return converted(self._v, leaves[recipe.expression], recipe.sources[0].data_type, recipe.output)
         value = self._certified(leaves, code.CertifiedCode)[0]
         return of_floats(self._v, value, recipe.output)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opwire.formulas import Constant, Expression, Operation, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import Array
 
 from ...formulas import float64
@@ -182,7 +182,7 @@ def evaluate(
         constant: makes a constant from a number.
     """
     match expression:
-        case Tensor(name):
+        case InputElement(name):
             return tensors[name]
         case Constant(value):
             return constant(value)
@@ -217,7 +217,7 @@ def _writes(function: Function) -> bool:
 
 def is_one_pass(expression: Expression, functions: Mapping[str, Function]) -> bool:
     """Whether no intermediate result is kept: then tiles need fit no cache."""
-    return isinstance(expression, Tensor) or (
+    return isinstance(expression, InputElement) or (
         isinstance(expression, Operation)
         and isinstance(functions[expression.primitive], np.ufunc)
         and not any(isinstance(operand, Operation) for operand in expression.operands)

@@ -57,12 +57,23 @@ def prepare(plan: Plan) -> Job:
 
 
 class PoolingJob(Job):
-    """One step whose units are tiles, for which each thread uses ``memory`` bytes."""
+    """One step whose units are tiles of outputs.
 
-    def __init__(self, step: KernelStep, memory: int, visits: int) -> None:
+    Args:
+        step: of the kernel.
+        memory: bytes that each thread uses.
+        visits: of elements that a run costs.
+        source, target: names of the tensors; indices go to ``OutputIndicesTensor``, where the plan has it.
+    """
+
+    def __init__(
+        self, step: KernelStep, memory: int, visits: int, source: str = "InputTensor", target: str = "OutputTensor"
+    ) -> None:
         self._step = step
         self._memory = memory
         self._visits = visits
+        self._source = source
+        self._target = target
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -76,7 +87,7 @@ class PoolingJob(Job):
         self.bind(inputs, outputs, find, pool)(stop)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
-        source, values = inputs["InputTensor"], outputs["OutputTensor"]
+        source, values = inputs[self._source], outputs[self._target]
         indices = outputs.get("OutputIndicesTensor")
         positions = 0 if indices is None else indices.ctypes.data
         kept = source, values, indices

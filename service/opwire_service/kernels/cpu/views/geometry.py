@@ -86,7 +86,7 @@ class CopyForm(NamedTuple):
     loops: tuple[Loop, ...]
 
 
-def form_of(copy: Copy, item: int) -> CopyForm:
+def copy_form(copy: Copy, item: int) -> CopyForm:
     """The best form of a copy of elements that have ``item`` bytes."""
     loops = [Loop(loop.size, loop.source * item, loop.target * item) for loop in copy.loops]
     if copy.band is not None:

@@ -16,7 +16,7 @@ from ..jit.element import INT8, INT16, INT32, INT64
 from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from . import copies as kernels
-from .geometry import RUNS, CopyForm, encode, form_of
+from .geometry import RUNS, CopyForm, copy_form, encode
 
 ITEMS = {1: INT8, 2: INT16, 4: INT32, 8: INT64}
 """Types that are as wide as elements."""
@@ -26,7 +26,7 @@ KERNELS = (Kernel(kernels.runs, INT8), *(Kernel(kernels.items, element) for elem
 
 def steps_of(copies: Iterable[Copy], item: int) -> list[KernelStep]:
     """The steps that make copies of elements of ``item`` bytes, in any order."""
-    formed = sorted(((copy, form_of(copy, item)) for copy in copies), key=lambda pair: _which(pair[1]))
+    formed = sorted(((copy, copy_form(copy, item)) for copy in copies), key=lambda pair: _which(pair[1]))
     return [_step(list(group), which, item) for which, group in groupby(formed, key=lambda pair: _which(pair[1]))]
 
 

@@ -11,7 +11,7 @@ from opwire.errors import ProblemCode, UnavailableError
 from opwire.graph import GRAPH
 from opwire.wire import EncodedTensor
 from opwire_service.devices.base import Device, DeviceUnavailable, Inputs, Usage
-from opwire_service.devices.cuda.memory import DeviceMemory
+from opwire_service.devices.cuda.memory import MemoryPool
 from opwire_service.execution import Arrays, Stop, Stopped
 from opwire_service.kernels.cuda import JOBS
 from opwire_service.kernels.reference import KERNELS
@@ -70,7 +70,7 @@ class FakeGpu(Device):
     def __init__(self, index: int = 0, processes: int = 1) -> None:
         self.name = f"cuda:{index}" if index else "cuda"
         size = int(os.environ.get(MEMORY, 2**30))
-        self.memory = DeviceMemory(FakeRuntime(size), size // processes)
+        self.memory = MemoryPool(FakeRuntime(size), size // processes)
         self.runs = 0
 
     @staticmethod

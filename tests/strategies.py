@@ -17,7 +17,7 @@ from opwire.enums import AxisDirection, ReduceFunction
 from opwire.level import FeatureLevel
 from opwire.operator import Operator
 from opwire.operators.max_pooling import MaxPooling
-from opwire.support import Row, row_for
+from opwire.support import SupportRow, row_for
 from opwire.tensor import Array, BufferTensorDesc, DataType
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
@@ -98,7 +98,7 @@ def _arg_reductions(draw: st.DrawFn, operator: Operator[Any]) -> Case:
 
 @st.composite
 def _along_axes(
-    draw: st.DrawFn, operator: Operator[Any], row: Row, level: FeatureLevel, fields: dict[str, object]
+    draw: st.DrawFn, operator: Operator[Any], row: SupportRow, level: FeatureLevel, fields: dict[str, object]
 ) -> Case:
     limits, output = row.tensors["InputTensor"], row.tensors["OutputTensor"]
     data_type = draw(st.sampled_from(limits.data_types))
@@ -147,7 +147,9 @@ _FAMILIES: dict[str, Callable[[Operator[Any]], st.SearchStrategy[Case]]] = {
 
 
 @st.composite
-def _rows(draw: st.DrawFn, operator: Operator[Any], attributes: Mapping[str, object]) -> tuple[Row, FeatureLevel]:
+def _rows(
+    draw: st.DrawFn, operator: Operator[Any], attributes: Mapping[str, object]
+) -> tuple[SupportRow, FeatureLevel]:
     rows = operator.support.rows(attributes)
     levels = [level for level in FeatureLevel if level >= rows[-1].level]
     level = draw(st.sampled_from(levels[::-1]))

@@ -34,38 +34,38 @@ class Expression:
     """A formula or a part of one; arithmetic and comparison of expressions make larger ones."""
 
     def __add__(self, other: Operand) -> Expression:
-        return Call("add", (self, expression(other)))
+        return Operation("add", (self, expression(other)))
 
     def __sub__(self, other: Operand) -> Expression:
-        return Call("subtract", (self, expression(other)))
+        return Operation("subtract", (self, expression(other)))
 
     def __mul__(self, other: Operand) -> Expression:
-        return Call("multiply", (self, expression(other)))
+        return Operation("multiply", (self, expression(other)))
 
     def __truediv__(self, other: Operand) -> Expression:
-        return Call("divide", (self, expression(other)))
+        return Operation("divide", (self, expression(other)))
 
     def __neg__(self) -> Expression:
-        return Call("negate", (self,))
+        return Operation("negate", (self,))
 
     def __lt__(self, other: Operand) -> Expression:
-        return Call("less", (self, expression(other)))
+        return Operation("less", (self, expression(other)))
 
     def __le__(self, other: Operand) -> Expression:
-        return Call("less_equal", (self, expression(other)))
+        return Operation("less_equal", (self, expression(other)))
 
     def __gt__(self, other: Operand) -> Expression:
-        return Call("greater", (self, expression(other)))
+        return Operation("greater", (self, expression(other)))
 
     def __ge__(self, other: Operand) -> Expression:
-        return Call("greater_equal", (self, expression(other)))
+        return Operation("greater_equal", (self, expression(other)))
 
 
 Operand = Expression | int | float
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor(Expression):
+class InputElement(Expression):
     """An element of an input."""
 
     name: str
@@ -93,7 +93,7 @@ class Bound(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class PerChannel(Expression):
+class ChannelValue(Expression):
     """The number of an array of the desc that belongs to the element's channel, the second dimension."""
 
     name: str
@@ -108,7 +108,7 @@ class Scaled(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Fused(Expression):
+class FusedActivation(Expression):
     """The formula of the optional activation in a member of that name, of an operand that is not rounded."""
 
     name: str
@@ -116,7 +116,7 @@ class Fused(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen(Expression):
+class EnumChoice(Expression):
     """One of several expressions, by the name of an enum member.
 
     Attributes:
@@ -129,7 +129,7 @@ class Chosen(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Expression):
+class Operation(Expression):
     """A primitive of operands.
 
     Attributes:
@@ -156,7 +156,7 @@ def call(primitive: str) -> Callable[..., Expression]:
         raise KeyError(primitive)
 
     def made(*operands: Operand) -> Expression:
-        return Call(primitive, tuple(map(expression, operands)))
+        return Operation(primitive, tuple(map(expression, operands)))
 
     return made
 
@@ -168,7 +168,7 @@ def scaled(operand: Expression) -> Expression:
 
 def chosen(name: str, **options: Expression) -> Expression:
     """One of several expressions, by the name of an enum member that the desc gives."""
-    return Chosen(name, tuple(options.items()))
+    return EnumChoice(name, tuple(options.items()))
 
 
 select = call("select")
@@ -182,6 +182,6 @@ tanh = call("tanh")
 erfc = call("erfc")
 sqrt = call("sqrt")
 
-INPUT = Tensor("InputTensor")
-A = Tensor("ATensor")
-B = Tensor("BTensor")
+INPUT = InputElement("InputTensor")
+A = InputElement("ATensor")
+B = InputElement("BTensor")

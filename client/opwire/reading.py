@@ -11,7 +11,7 @@ from .fields import GivenTensors, TensorMember
 from .level import FeatureLevel
 from .operator import Operator
 from .operators import CATALOG, OPERATORS, OperatorType, declaration, find
-from .support import Limits, Rows, row_for
+from .support import Rows, TensorSupport, row_for
 from .tensor import MAX_ELEMENTS, BufferTensorDesc
 from .violation import Code, Fault, Violation
 
@@ -78,7 +78,7 @@ class ReadDesc(NamedTuple):
 
 
 def _tensor_violations(
-    name: str, given: GivenTensor, limits: Limits, rows: Rows, level: FeatureLevel
+    name: str, given: GivenTensor, limits: TensorSupport, rows: Rows, level: FeatureLevel
 ) -> Iterator[Violation]:
     desc = given.desc
     member = name.partition("[")[0]

@@ -14,7 +14,7 @@ from .tensor import DataType
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TensorSupport:
     """What a row allows for one tensor, or for each of an array.
 
     Attributes:
@@ -32,22 +32,22 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SupportRow:
     """One line of an operator's support table: what each of its tensors may be from ``level`` on.
 
     ``required`` names the tensors that are optional in the struct and not at this level.
     """
 
     level: FeatureLevel
-    tensors: Mapping[str, Limits]
+    tensors: Mapping[str, TensorSupport]
     required: tuple[str, ...] = ()
 
 
-Rows = tuple[Row, ...]
+Rows = tuple[SupportRow, ...]
 """Support rows, highest level first. Each row contains all that the rows below it allow."""
 
 
-def row_for(rows: Iterable[Row], level: FeatureLevel) -> Row | None:
+def row_for(rows: Iterable[SupportRow], level: FeatureLevel) -> SupportRow | None:
     """The row that holds at a level: the greatest not above it, or None before the operator exists."""
     return next((row for row in rows if row.level <= level), None)
 

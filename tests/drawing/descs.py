@@ -22,7 +22,7 @@ from opwire.rules.shapes import Shapes
 from opwire.rules.tensors import LeadingOnes, SameRank, SameSizes, SameType, TypeNamed
 from opwire.rules.windows import Spatial, WindowFits, WindowHoldsElement
 from opwire.schema import CATALOG
-from opwire.support import Row, row_for
+from opwire.support import SupportRow, row_for
 
 from .numbers import number_of, set_number
 from .outputs import output_sizes
@@ -44,7 +44,7 @@ class Drawn:
 
     operator: Operator[Any]
     level: FeatureLevel
-    row: Row
+    row: SupportRow
     desc: Desc
 
     @property
@@ -99,7 +99,7 @@ def given_outputs(operator: Operator[Any]) -> list[TensorMember]:
     return [member for member in required if not known or isinstance(operator.outputs[member.name], Undecided)]
 
 
-def _given(member: TensorMember, row: Row, rank: int, sizes: Sequence[int]) -> st.SearchStrategy[Any]:
+def _given(member: TensorMember, row: SupportRow, rank: int, sizes: Sequence[int]) -> st.SearchStrategy[Any]:
     """A tensor, or one to three of them; outputs are packed."""
     tensor = _tensor(member, row, rank, sizes)
     if member.role.is_output:
@@ -108,7 +108,7 @@ def _given(member: TensorMember, row: Row, rank: int, sizes: Sequence[int]) -> s
 
 
 @st.composite
-def _tensor(draw: st.DrawFn, member: TensorMember, row: Row, rank: int, sizes: Sequence[int]) -> Desc:
+def _tensor(draw: st.DrawFn, member: TensorMember, row: SupportRow, rank: int, sizes: Sequence[int]) -> Desc:
     data_type = draw(st.sampled_from(row.tensors[member.name].data_types)).name
     chosen = draw(st.lists(st.sampled_from(sizes), min_size=rank, max_size=rank))
     strides = draw(st.none() | st.lists(st.integers(0, 5), min_size=rank, max_size=rank))

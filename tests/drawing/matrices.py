@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from opwire.operators.matrix import FusedAxes, FusedAxesDistinct, Parameter
+from opwire.operators.matrix import FusedAxes, FusedAxesDistinct, PerRowOrColumn
 from opwire.rules import Rule
 from opwire.rules.shapes import Shapes
 
@@ -73,7 +73,7 @@ def _unequal(rule: Shapes, drawn: Drawn) -> Iterator[Change]:
             yield changed(drawn, name, Sizes=other), "sizes_mismatch", f"/{name}/Sizes/{i}"
 
 
-def _other_count(rule: Parameter, drawn: Drawn) -> Iterator[Change]:
+def _other_count(rule: PerRowOrColumn, drawn: Drawn) -> Iterator[Change]:
     if rule.tensor in drawn.desc:
         sizes = drawn.desc[rule.tensor]["Sizes"]
         for i in range(len(sizes)):
@@ -127,13 +127,13 @@ SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = dict.fromkeys(NAMES, _p
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     FusedAxes: _fused,
     FusedAxesDistinct: drawn_so,
-    Parameter: drawn_so,
+    PerRowOrColumn: drawn_so,
     Shapes: drawn_so,
 }
 
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     FusedAxes: _past_rank,
     FusedAxesDistinct: _twice,
-    Parameter: _other_count,
+    PerRowOrColumn: _other_count,
     Shapes: _unequal,
 }

@@ -14,7 +14,7 @@ from opwire.operators.folds import BlockFits, ColumnsFit, ImageHasRank
 from opwire.operators.slices import GradientFits, SliceFits, SliceNotEmpty, WindowInside
 from opwire.operators.tuples import BatchesAgree, TupleLength, TuplesFitRank, UpdatesFit
 from opwire.rules import Rule
-from opwire.rules.expressions import Constant, Measure, Size
+from opwire.rules.expressions import ConstantQuantity, Measure, Size
 from opwire.rules.numbers import Between, Divides, Equal, Length, NotEmpty, Number
 from opwire.rules.tensors import SameRank, SumAlong
 
@@ -124,7 +124,7 @@ def _not_between(rule: Between, drawn: Drawn) -> Iterator[Change]:
 
 def _equal(rule: Equal, drawn: Drawn, draw: st.DrawFn) -> None:
     match rule:
-        case Equal(Size(tensor, str() as axis), Constant(number)):
+        case Equal(Size(tensor, str() as axis), ConstantQuantity(number)):
             drawn.desc[tensor]["Sizes"][drawn.desc[axis]] = number
         case _:
             satisfying[Equal](rule, drawn, draw)
@@ -132,7 +132,7 @@ def _equal(rule: Equal, drawn: Drawn, draw: st.DrawFn) -> None:
 
 def _unequal(rule: Equal, drawn: Drawn) -> Iterator[Change]:
     match rule:
-        case Equal(Size(tensor, str() as axis), Constant(number)):
+        case Equal(Size(tensor, str() as axis), ConstantQuantity(number)):
             yield _resized(drawn, tensor, drawn.desc[axis], number + 1), "sizes_mismatch", f"/{tensor}/Sizes"
         case _:
             yield from breaking[Equal](rule, drawn)

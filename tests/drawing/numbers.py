@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from opwire.rules.expressions import Computed, Constant, Expression, Measure, Part, Size
+from opwire.rules.expressions import Computed, ConstantQuantity, Measure, Quantity, Size, StructField
 
 
-def number_of(expression: Expression | int | Any, desc: Mapping[str, Any]) -> int:
-    """The value of an expression."""
-    match expression:
+def number_of(quantity: Quantity | int | Any, desc: Mapping[str, Any]) -> int:
+    """The value of a quantity."""
+    match quantity:
         case int():
-            return expression
-        case Constant():
-            return expression.number
+            return quantity
+        case ConstantQuantity():
+            return quantity.number
         case Size():
-            at = expression.dimension if isinstance(expression.dimension, int) else desc[expression.dimension]
-            return int(desc[expression.tensor]["Sizes"][at])
+            at = quantity.dimension if isinstance(quantity.dimension, int) else desc[quantity.dimension]
+            return int(desc[quantity.tensor]["Sizes"][at])
         case Measure(member, "rank"):
             return len(desc[member]["Sizes"])
         case Measure(member, "length"):
@@ -27,7 +27,7 @@ def number_of(expression: Expression | int | Any, desc: Mapping[str, Any]) -> in
             return prod(desc[member]["Sizes"])
         case Measure(member, ""):
             return int(desc[member])
-        case Part(member, name):
+        case StructField(member, name):
             return int(desc[member][name])
         case Computed("+", left, right):
             return number_of(left, desc) + number_of(right, desc)
@@ -37,17 +37,17 @@ def number_of(expression: Expression | int | Any, desc: Mapping[str, Any]) -> in
             return number_of(left, desc) * number_of(right, desc)
         case Computed("/", left, right):
             return number_of(left, desc) // number_of(right, desc)
-    raise TypeError(f"{expression!r} is no expression")
+    raise TypeError(f"{quantity!r} is no quantity")
 
 
-def set_number(expression: Expression, number: int, desc: dict[str, Any]) -> None:
-    """Changes a desc so that an expression, a size or an attribute, has a value."""
-    match expression:
+def set_number(quantity: Quantity, number: int, desc: dict[str, Any]) -> None:
+    """Changes a desc so that a quantity, a size or an attribute, has a value."""
+    match quantity:
         case Size(tensor, int() as at):
             desc[tensor]["Sizes"][at] = number
         case Measure(member, ""):
             desc[member] = number
-        case Part(member, name):
+        case StructField(member, name):
             desc[member] = {**desc[member], name: number}
         case _:
-            raise TypeError(f"{expression!r} cannot be set")
+            raise TypeError(f"{quantity!r} cannot be set")

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from opwire.operators.convolution import PerChannel
+from opwire.operators.convolution import PerFilter
 from opwire.operators.linear_quantization import ScaleFits
 from opwire.rules import Rule
 from opwire.rules.numbers import NotEmpty
@@ -43,7 +43,7 @@ def _other_scale(rule: ScaleFits, drawn: Drawn) -> Iterator[Change]:
             yield changed(drawn, rule.scale, DataType=data_type.name), "data_types_differ", f"/{rule.scale}/DataType"
 
 
-def _channels(rule: PerChannel, drawn: Drawn, draw: st.DrawFn) -> None:
+def _channels(rule: PerFilter, drawn: Drawn, draw: st.DrawFn) -> None:
     if rule.tensor in drawn.desc:
         filters = drawn.desc[rule.filters]["Sizes"][0]
         rank = draw(st.integers(*drawn.row.tensors[rule.tensor].ranks))
@@ -52,7 +52,7 @@ def _channels(rule: PerChannel, drawn: Drawn, draw: st.DrawFn) -> None:
         drawn.desc[rule.tensor] |= {"Sizes": [each if i == at else 1 for i in range(rank)], "Strides": None}
 
 
-def _other_channels(rule: PerChannel, drawn: Drawn) -> Iterator[Change]:
+def _other_channels(rule: PerFilter, drawn: Drawn) -> Iterator[Change]:
     if rule.tensor not in drawn.desc:
         return
     filters, rank = drawn.desc[rule.filters]["Sizes"][0], len(drawn.desc[rule.tensor]["Sizes"])
@@ -85,13 +85,13 @@ SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = dict.fromkeys(
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     OneElement: _one_element,
     ScaleFits: _scale,
-    PerChannel: _channels,
+    PerFilter: _channels,
     NotEmpty: _not_empty,
 }
 
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     OneElement: _several_elements,
     ScaleFits: _other_scale,
-    PerChannel: _other_channels,
+    PerFilter: _other_channels,
     NotEmpty: _empty,
 }

@@ -14,7 +14,7 @@ from itertools import cycle
 
 import pytest
 
-from opwire_service.bench.load_generator import Address, Load, measure, write_request
+from opwire_service.bench.load_generator import Address, LoadResult, measure, write_request
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SECONDS = 0.3
@@ -171,16 +171,16 @@ def test_request_text():
     ("percent", "expected"), [(0, 1.0), (1, 1.0), (10, 1.0), (50, 5.0), (51, 6.0), (90, 9.0), (99, 10.0), (100, 10.0)]
 )
 def test_percentile_is_that_of_the_nearest_rank(percent, expected):
-    load = Load(1)
+    load = LoadResult(1)
     load.latencies.extend(float(i) for i in range(1, 11))
     assert load.percentile(percent) == expected
 
 
 def test_without_answers_there_is_no_percentile():
-    assert str(Load(1).percentile(50)) == "nan"
-    assert Load(1).rate == 0.0
+    assert str(LoadResult(1).percentile(50)) == "nan"
+    assert LoadResult(1).rate == 0.0
 
 
 @pytest.mark.parametrize(("cpu", "bound"), [(0.5, False), (0.95, True)])
 def test_client_at_its_limit(cpu, bound):
-    assert Load(1, 1.0, cpu).client_bound is bound
+    assert LoadResult(1, 1.0, cpu).client_bound is bound

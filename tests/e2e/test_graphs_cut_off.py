@@ -14,9 +14,9 @@ import pytest
 from opwire.graph import Steps, check_graph
 from opwire_service.execution import Stop
 from opwire_service.kernels.cpu.families import PREPARE
-from opwire_service.kernels.cpu.run.graph import GraphJob, Single
+from opwire_service.kernels.cpu.run.graph import GraphJob, SinglePart
 from opwire_service.kernels.cpu.run.pool import Find, Pool
-from opwire_service.kernels.graph import GraphMemory, Tensors
+from opwire_service.kernels.graph import GraphMemory, GraphTensors
 from opwire_service.process.server import HttpServer
 from opwire_service.settings import Settings
 from tests.processes import until
@@ -65,10 +65,10 @@ def test_a_graph_whose_client_has_gone(server):
     until(lambda: is_calm(server))
 
 
-class Failing(Single):
+class Failing(SinglePart):
     """A step whose device fails."""
 
-    def run(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
+    def run(self, tensors: GraphTensors, find: Find, pool: Pool, stop: Stop) -> None:
         raise MemoryError("no room")
 
 
@@ -80,7 +80,7 @@ def test_a_fault_ends_a_graph_before_its_next_step():
     }
     plan = check_graph({"nodes": nodes, "outputs": {"y": "c"}})
     steps: Steps = plan.attributes
-    first, second, third = (Single(step, PREPARE["REDUCE"](step.plan)) for step in steps.steps)
+    first, second, third = (SinglePart(step, PREPARE["REDUCE"](step.plan)) for step in steps.steps)
     job = GraphJob(GraphMemory(plan), (first, Failing(second.step, second.job), third))
     y, pool = np.full(1, 7, np.float32), Pool(1)
     with pytest.raises(MemoryError):

@@ -20,7 +20,7 @@ import tritonclient.http.aio as triton_aio
 from tritonclient.utils import InferenceServerException, shared_memory
 
 from opwire.errors import NotFoundError
-from opwire_service.oip.shared_memory import MOST_REGIONS, Place, Regions, Registration
+from opwire_service.oip.shared_memory import MOST_REGIONS, Regions, Registration, SharedMemoryRange
 from opwire_service.settings import Limits, Settings
 from tests.inference import a_request, a_tensor
 from tests.processes import process
@@ -340,9 +340,9 @@ def test_what_is_under_way_when_its_region_is_unregistered_goes_on(make, tmp_pat
     region = make("a", 64, register=False)
     regions = Regions(tmp_path, PREFIX)
     regions.register(Registration("r", key_of("a"), 8, 40), None)
-    with regions.open(Place("r", 4, 8, "/parameters"), None) as window:
+    with regions.open(SharedMemoryRange("r", 4, 8, "/parameters"), None) as window:
         regions.unregister(None, None)
-        with pytest.raises(NotFoundError), regions.open(Place("r", 4, 8, "/parameters"), None):
+        with pytest.raises(NotFoundError), regions.open(SharedMemoryRange("r", 4, 8, "/parameters"), None):
             pass
         window.write(memoryview(b"opwire"))
         assert window.read().tobytes() == b"opwire\0\0"

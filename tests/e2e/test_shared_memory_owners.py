@@ -16,7 +16,7 @@ import pytest
 from tritonclient.utils import shared_memory
 
 from opwire.errors import NotFoundError, RequestError
-from opwire_service.oip.shared_memory import MOST_REGIONS, Place, Regions, Registration
+from opwire_service.oip.shared_memory import MOST_REGIONS, Regions, Registration, SharedMemoryRange
 from opwire_service.settings import Settings
 from tests.inference import a_request, a_tensor
 from tests.processes import process
@@ -180,5 +180,5 @@ def test_so_many_regions_for_each_owner(tmp_path, objects):
     with pytest.raises(RequestError, match="no more may be"):
         regions.register(Registration("more", objects[0], 0, 24), "alice")
     regions.register(Registration("r", objects[1], 0, 24), "bob")
-    with pytest.raises(NotFoundError), regions.open(Place("r", 0, 24, "/parameters"), None):
+    with pytest.raises(NotFoundError), regions.open(SharedMemoryRange("r", 0, 24, "/parameters"), None):
         pass

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from opwire.check import check, validate
 from opwire.operators import OPERATORS
-from opwire.support import Row
+from opwire.support import SupportRow
 from tests import directml
 from tests.drawing import descs
 from tests.profiles import request_examples
@@ -34,7 +34,7 @@ def changed(desc: Desc, name: str, **members: Any) -> Desc:
     return {**desc, name: {"DataType": desc[name]["DataType"], "Sizes": desc[name]["Sizes"], **members}}
 
 
-def other_types(names: list[str], desc: Desc, row: Row) -> Iterator[Desc]:
+def other_types(names: list[str], desc: Desc, row: SupportRow) -> Iterator[Desc]:
     given_tensors = tensors_of(desc, names)
     for name in given_tensors if len(given_tensors) > 1 else ():
         for data_type in row.tensors[name].data_types:
@@ -42,7 +42,7 @@ def other_types(names: list[str], desc: Desc, row: Row) -> Iterator[Desc]:
                 yield changed(desc, name, DataType=data_type.name)
 
 
-def other_ranks(names: list[str], desc: Desc, row: Row) -> Iterator[Desc]:
+def other_ranks(names: list[str], desc: Desc, row: SupportRow) -> Iterator[Desc]:
     given_tensors = tensors_of(desc, names)
     for name in given_tensors if len(given_tensors) > 1 else ():
         sizes, (least, greatest) = desc[name]["Sizes"], row.tensors[name].ranks
@@ -51,7 +51,7 @@ def other_ranks(names: list[str], desc: Desc, row: Row) -> Iterator[Desc]:
         )
 
 
-def other_sizes(names: list[str], desc: Desc, row: Row) -> Iterator[Desc]:
+def other_sizes(names: list[str], desc: Desc, row: SupportRow) -> Iterator[Desc]:
     given_tensors = tensors_of(desc, names)
     for name in given_tensors if len(given_tensors) > 1 else ():
         sizes = desc[name]["Sizes"]
@@ -59,7 +59,7 @@ def other_sizes(names: list[str], desc: Desc, row: Row) -> Iterator[Desc]:
             yield changed(desc, name, Sizes=[*sizes[:i], size + 1, *sizes[i + 1 :]])
 
 
-def not_broadcast(names: list[str], desc: Desc, row: Row) -> Iterator[Desc]:
+def not_broadcast(names: list[str], desc: Desc, row: SupportRow) -> Iterator[Desc]:
     name, to = names
     for i, size in enumerate(desc[to]["Sizes"] if tensors_of(desc, names) == names else ()):
         sizes = desc[name]["Sizes"]
@@ -67,7 +67,7 @@ def not_broadcast(names: list[str], desc: Desc, row: Row) -> Iterator[Desc]:
             yield changed(desc, name, Sizes=[*sizes[:i], size + 1, *sizes[i + 1 :]])
 
 
-def axis_beyond(names: list[str], desc: Desc, row: Row) -> Iterator[Desc]:
+def axis_beyond(names: list[str], desc: Desc, row: SupportRow) -> Iterator[Desc]:
     attribute, name = names
     for tensor in tensors_of(desc, [name]):
         rank = len(desc[tensor]["Sizes"])
@@ -75,7 +75,7 @@ def axis_beyond(names: list[str], desc: Desc, row: Row) -> Iterator[Desc]:
 
 
 NOTE = r"(?: \[.*\])?"
-PATTERNS: dict[str, Callable[[list[str], Desc, Row], Iterator[Desc]]] = {
+PATTERNS: dict[str, Callable[[list[str], Desc, SupportRow], Iterator[Desc]]] = {
     rf"type\(\w+\)(?: == type\(\w+\))+{NOTE}": other_types,
     rf"rank\(\w+\)(?: == rank\(\w+\))+{NOTE}": other_ranks,
     rf"\w+\.Sizes(?: == \w+\.Sizes)+{NOTE}": other_sizes,
@@ -88,7 +88,7 @@ def names_in(constraint: str) -> list[str]:
     return [name for name in re.findall(r"[A-Z]\w+", constraint.partition(" [")[0]) if name != "Sizes"]
 
 
-def readable(operator: str) -> Iterator[tuple[str, Callable[[list[str], Desc, Row], Iterator[Desc]]]]:
+def readable(operator: str) -> Iterator[tuple[str, Callable[[list[str], Desc, SupportRow], Iterator[Desc]]]]:
     """The constraints of an operator that a pattern reads, each with what breaks it."""
     for constraint in directml.OPERATORS[operator]["constraints"]:
         for pattern, broken in PATTERNS.items():

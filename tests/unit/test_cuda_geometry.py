@@ -18,7 +18,7 @@ from opwire.tensor import BufferTensorDesc, DataType
 from opwire_service.devices import is_device
 from opwire_service.kernels.cuda import JOBS, reduce
 from opwire_service.kernels.cuda.job import CudaMemory, KernelLaunch, device_desc
-from opwire_service.kernels.cuda.reduction import LONGEST, TASK, Geometry, Tuning, geometry, loops_parameter
+from opwire_service.kernels.cuda.reduction import LONGEST, TASK, ReductionGeometry, Tuning, geometry, loops_parameter
 from opwire_service.kernels.layout import Loop, reduction_layout
 
 PROCESSORS = 4
@@ -38,7 +38,7 @@ def test_divisions_by_multiplication(size, number):
     assert divided(into["loop"][0], number) == number // size
 
 
-def visited(shape: Geometry) -> Counter[tuple[int, int]]:
+def visited(shape: ReductionGeometry) -> Counter[tuple[int, int]]:
     """How often the threads of a geometry read each pair of an output's place and a source offset."""
     reads: Counter[tuple[int, int]] = Counter()
     across = shape.lanes

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from opwire.check import Plan, check
 from opwire.graph import Place, check_graph
 from opwire.tensor import Array
-from opwire_service.devices.cuda.room import Prepared
+from opwire_service.devices.cuda.room import PreparedPlan
 from opwire_service.kernels.cuda import JOBS, elementwise
-from opwire_service.kernels.cuda.elementwise import MOST, Elements
+from opwire_service.kernels.cuda.elementwise import MOST, ElementsJob
 from opwire_service.kernels.cuda.graph import CudaGraph, graph_of, has_gaps, without_gaps
 from opwire_service.kernels.cuda.job import CudaJob, CudaMemory, KernelLaunch, device_desc
 from opwire_service.kernels.reference import KERNELS
@@ -107,7 +107,7 @@ def test_the_host_computes_chains_as_their_formulas_alone(graph, seed):
 def test_listed_places_of_a_chain_are_computed_through_all_its_formulas():
     graph = branches(1000, ["ACTIVATION_SIGMOID", "ELEMENT_WISE_ADD", "ACTIVATION_TANH"])
     plan = check_graph(graph)
-    part = next(part for part in graph_of(plan, job_of).parts if isinstance(part.job, Elements))
+    part = next(part for part in graph_of(plan, job_of).parts if isinstance(part.job, ElementsJob))
     ((name, _),) = part.outputs.items()
     x = np.random.default_rng(0).standard_normal(1000, np.float32)
     y = np.zeros_like(x)
@@ -127,8 +127,8 @@ def test_listed_places_of_a_chain_are_computed_through_all_its_formulas():
 
 
 def test_a_chain_is_one_kernel_and_no_longer_than_its_parameter_allows():
-    stages = Prepared.graph(*graph_and_parts(branches(1000, ["ELEMENT_WISE_ADD"] * 20))).stages
-    chained = [stage for stage in stages if isinstance(stage.job, Elements)]
+    stages = PreparedPlan.graph(*graph_and_parts(branches(1000, ["ELEMENT_WISE_ADD"] * 20))).stages
+    chained = [stage for stage in stages if isinstance(stage.job, ElementsJob)]
     assert [len(stage.outputs) for stage in chained] == [1, 1, 1]
     for stage in chained:
         (launch,) = stage.job.launches(stage.room.at(0))
@@ -173,7 +173,7 @@ def are_apart(ones: list[tuple[int, int]], others: list[tuple[int, int]]) -> boo
 @examples(60)
 @given(chains())
 def test_what_a_stage_writes_lies_apart_from_all_else_that_it_uses(graph):
-    prepared = Prepared.graph(*graph_and_parts(graph))
+    prepared = PreparedPlan.graph(*graph_and_parts(graph))
     for stage in prepared.stages:
         read, written = (
             [(offsets[name], offsets[name] + desc.data_size_in_bytes) for name, desc in descs.items()]

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from opwire.errors import LimitExceededError, OverloadedError, ProblemCode
-from opwire_service.devices.cuda.memory import DeviceMemory, block_size
+from opwire_service.devices.cuda.memory import MemoryPool, block_size
 from opwire_service.execution import Stopped
 from tests.fake_gpu import FakeRuntime
 
@@ -27,7 +27,7 @@ def test_block_sizes_waste_an_eighth_at_most():
 
 def test_blocks_are_used_again():
     runtime = FakeRuntime(64 * MIB)
-    memory = DeviceMemory(runtime, 32 * MIB)
+    memory = MemoryPool(runtime, 32 * MIB)
     for size in (MIB, MIB - 5, MIB):
         with memory.block(size, go_on):
             assert memory.in_use == MIB
@@ -39,7 +39,7 @@ def test_blocks_are_used_again():
 
 def test_kept_blocks_make_way_for_others():
     runtime = FakeRuntime(64 * MIB)
-    memory = DeviceMemory(runtime, 8 * MIB)
+    memory = MemoryPool(runtime, 8 * MIB)
     with memory.block(3 * MIB, go_on), memory.block(4 * MIB, go_on):
         pass
     with memory.block(8 * MIB, go_on):
@@ -49,7 +49,7 @@ def test_kept_blocks_make_way_for_others():
 
 def test_what_can_never_fit_is_refused_and_takes_nothing():
     runtime = FakeRuntime(64 * MIB)
-    memory = DeviceMemory(runtime, 8 * MIB)
+    memory = MemoryPool(runtime, 8 * MIB)
     with pytest.raises(LimitExceededError) as refusal, memory.block(9 * MIB, go_on):
         pass
     assert (refusal.value.limit, refusal.value.size) == (8 * MIB, 9 * MIB)
@@ -58,7 +58,7 @@ def test_what_can_never_fit_is_refused_and_takes_nothing():
 
 def test_a_card_that_others_fill_is_overloaded_not_broken():
     runtime = FakeRuntime(4 * MIB)
-    memory = DeviceMemory(runtime, 8 * MIB)
+    memory = MemoryPool(runtime, 8 * MIB)
     with memory.block(3 * MIB, go_on):
         pass
     # The kept block makes way for the first one here; the second does not fit beside it.
@@ -68,7 +68,7 @@ def test_a_card_that_others_fill_is_overloaded_not_broken():
 
 
 def test_waiting_for_memory_ends_when_it_is_given_back():
-    memory = DeviceMemory(FakeRuntime(64 * MIB), 8 * MIB)
+    memory = MemoryPool(FakeRuntime(64 * MIB), 8 * MIB)
     asked, done = threading.Event(), threading.Event()
 
     def stop() -> bool:
@@ -89,14 +89,14 @@ def test_waiting_for_memory_ends_when_it_is_given_back():
 
 
 def test_waiting_for_memory_can_be_stopped():
-    memory = DeviceMemory(FakeRuntime(64 * MIB), 8 * MIB)
+    memory = MemoryPool(FakeRuntime(64 * MIB), 8 * MIB)
     with memory.block(8 * MIB, go_on), pytest.raises(Stopped), memory.block(MIB, lambda: True):
         pass
     assert memory.in_use == 0
 
 
 def test_what_is_promised_is_bounded_and_given_back():
-    memory = DeviceMemory(FakeRuntime(64 * MIB), 8 * MIB)
+    memory = MemoryPool(FakeRuntime(64 * MIB), 8 * MIB)
     with pytest.raises(LimitExceededError), memory.promise(9 * MIB):
         pass
     with memory.promise(5 * MIB):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from opwire.tensor import Array, BufferTensorDesc, DataType
 from opwire_service.kernels.cuda.movement.view import BATCH, RowBlocks, Units, copy_part
-from opwire_service.kernels.cuda.movement.walk import THREADS, Loop, Part, merged
+from opwire_service.kernels.cuda.movement.walk import THREADS, Loop, SplitLaunch, merged
 from opwire_service.kernels.views.view import Copy, View, copy, copy_band
 
 Pairs = Counter[tuple[int, int]]
@@ -67,7 +67,7 @@ def test_units_move_each_element_once(made, most):
     assert moved == right_pairs(made)
 
 
-def moved_by(part: Part, item: int) -> Pairs:
+def moved_by(part: SplitLaunch, item: int) -> Pairs:
     """What the threads of a kernel move, in elements of some bytes."""
     (task,) = part.parameter
     lanes = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}.get(str(dict(part.program.macros)["UNIT"]), 16) // item
@@ -78,7 +78,7 @@ def moved_by(part: Part, item: int) -> Pairs:
     return moved
 
 
-def unit_pairs(part: Part, task: Array) -> Iterator[tuple[int, int]]:
+def unit_pairs(part: SplitLaunch, task: Array) -> Iterator[tuple[int, int]]:
     loops = walked(task["walk"])
     if part.entry == "copy_units":
         yield from offsets(loops)  # type: ignore[misc]

@@ -18,20 +18,20 @@ from opwire.check import Plan, check
 from opwire_service.kernels.cuda import JOBS
 from opwire_service.kernels.cuda.job import CudaMemory, KernelLaunch, Launch, MatrixProduct
 from opwire_service.kernels.cuda.products.activation import activated_source
-from opwire_service.kernels.cuda.products.tiles import NOWHERE, Cut, Products, Scratch, Steps
+from opwire_service.kernels.cuda.products.tiles import NOWHERE, BatchedProduct, ProductTiling, Scratch, Strides
 
 PROCESSORS = 132
 MEMORY = CudaMemory({"ATensor": 2**40, "BTensor": 2**41}, {"OutputTensor": 2**42}, 2**43, 0, 0)
 
 
-def products(matrices: int, rows: int, columns: int, depth: int, **changes: Any) -> Products:
-    return Products(1, matrices, rows, columns, depth, NOWHERE, NOWHERE, NOWHERE, NOWHERE, **changes)
+def products(matrices: int, rows: int, columns: int, depth: int, **changes: Any) -> BatchedProduct:
+    return BatchedProduct(1, matrices, rows, columns, depth, NOWHERE, NOWHERE, NOWHERE, NOWHERE, **changes)
 
 
 SIZES = st.sampled_from([1, 2, 63, 64, 700, 4096, 4097, 8192, 10_000, 2**18, 2**22])
 
 
-ACROSS = Steps(0, 0, 1, 2)
+ACROSS = Strides(0, 0, 1, 2)
 """Of an operand whose depth does not lie side by side, so that it may be copied twice."""
 
 
@@ -39,11 +39,11 @@ ACROSS = Steps(0, 0, 1, 2)
 @example(1, 8192, 8192, 8192, ACROSS, ACROSS)
 def test_tiles_cover_all_sums_once_in_bounded_memory(matrices, rows, columns, depth, left, right):
     whole = replace(products(matrices, rows, columns, depth), left=left, right=right)
-    cut = Cut.of(whole)
-    assert Scratch.of(whole, cut, is_direct=False).size <= 400 * 2**20
-    if matrices * -(-rows // cut.rows) * -(-columns // cut.columns) > 10_000:
+    tiling = ProductTiling.of(whole)
+    assert Scratch.of(whole, tiling, is_direct=False).size <= 400 * 2**20
+    if matrices * -(-rows // tiling.rows) * -(-columns // tiling.columns) > 10_000:
         return
-    tiles = list(cut.tiles(whole))
+    tiles = list(tiling.tiles(whole))
     assert sum(tile.sums for tile in tiles) == matrices * rows * columns
     corners = Counter((tile.matrix, tile.row, tile.column) for tile in tiles)
     assert max(corners.values()) == 1

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
-from opwire.formulas import Call, Expression, Tensor, call
+from opwire.formulas import Expression, InputElement, Operation, call
 from opwire.operators import OPERATORS
 from opwire.tensor import Array, DataType
 from opwire_service.devices.cpu import CpuDevice
@@ -72,7 +72,7 @@ def cpu_device() -> Iterator[CpuDevice]:
 def _values(name: str, *operands: Array, is_quick: bool = False, is_last: bool = True, looks_up: bool = False) -> Array:
     """A function of FLOAT64 elements, not rounded further."""
     names = ["x", "y"][: len(operands)]
-    expression: Expression = Call(name, tuple(map(Tensor, names)))
+    expression: Expression = Operation(name, tuple(map(InputElement, names)))
     sources = tuple(Source(each, DataType.FLOAT64, is_spread=False) for each in names)
     expression = expression if is_last else call("negate")(call("negate")(expression))
     recipe = Recipe(expression, 0, sources, DataType.FLOAT64, Way.UNROUNDED, int(is_quick))
@@ -177,7 +177,7 @@ def test_quick_gelu_of_zeros_infinities_and_nan():
 
 def test_gelu_is_one_quick_function():
     formula = formula_of(plan_of("ACTIVATION_GELU", {"InputTensor": np.zeros(1, np.float32)}))
-    assert quick.condensed(formula.expression) == Call("gelu", (Tensor("InputTensor"),))
+    assert quick.condensed(formula.expression) == Operation("gelu", (InputElement("InputTensor"),))
 
 
 SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan])
@@ -209,7 +209,7 @@ def test_functions_of_zeros_infinities_and_nan(name):
 
 def test_code_has_vectors_and_calls_no_library():
     for name in FUNCTIONS:
-        operands = [Tensor(each) for each in ("x", "y")[: 2 if name == "power" else 1]]
+        operands = [InputElement(each) for each in ("x", "y")[: 2 if name == "power" else 1]]
         sources = tuple(Source(each.name, DataType.FLOAT32, is_spread=False) for each in operands)
         recipe = Recipe(call(name)(*operands), 0, sources, DataType.FLOAT32, Way.CERTIFIED)
         text = str(optimized(module_of(recipe), is_narrow=False)[0])
@@ -306,7 +306,7 @@ def test_streamed_rows_of_any_length_and_place(dtype, spread):
     data_type = DataType.of(np.dtype(dtype))
     way = Way.FLOATS if data_type.is_float else Way.INTEGERS
     sources = Source("a", data_type, is_spread=False), Source("b", data_type, is_spread=spread)
-    recipe = Recipe(Tensor("a") + Tensor("b"), 0, sources, data_type, way, is_streamed=True)
+    recipe = Recipe(InputElement("a") + InputElement("b"), 0, sources, data_type, way, is_streamed=True)
     kernel, width, size = compiled(module_of(recipe), is_narrow=True), recipe.width, data_type.bits // 8
     draw, rows, row = np.random.default_rng(3), 3, 5 * width + 3
     a, b = (draw.integers(0, 100, (rows, row)).astype(dtype) for _ in range(2))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from opwire.tensor import DataType
 from opwire_service.kernels import exact
-from opwire_service.kernels.exact import FLOAT16, FLOAT32, Interval, Product
+from opwire_service.kernels.exact import FLOAT16, FLOAT32, ExactProduct, ProductBounds
 from tests import oracle
 
 FORMATS = [pytest.param(row, id=row.data_type.name) for row in (FLOAT16, FLOAT32)]
@@ -177,7 +177,7 @@ def test_chunks_make_no_difference():
 
 @given(st.lists(st.integers(1, 2**24 - 1), min_size=1, max_size=40), st.integers(8, 200))
 def test_interval_holds_the_product(factors, width):
-    interval = Interval(width)
+    interval = ProductBounds(width)
     for factor in factors:
         interval.multiply(factor, -7)
     product = math.prod(factors) * Fraction(2) ** (-7 * len(factors))
@@ -203,7 +203,7 @@ def test_a_product_that_is_a_tie():
 def test_a_product_just_below_a_tie():
     assert math.prod(ALMOST_POWER) == 2**72 - 1
     factors = np.array([*TIE, *ALMOST_POWER, 2.0**-72], np.float32)
-    narrow = Product(FLOAT32, Interval(40))
+    narrow = ExactProduct(FLOAT32, ProductBounds(40))
     narrow.multiply(factors)
     assert narrow.rounded() is None
     assert exact.multiply([factors], FLOAT32, bits=40) == 2**24 + 2

@@ -24,7 +24,7 @@ from opwire_service.execution import Stopped
 from opwire_service.kernels.cpu.elementwise.family import ElementsJob
 from opwire_service.kernels.cpu.elementwise.fusing import MOST, InPlace, fused
 from opwire_service.kernels.cpu.families import PREPARE
-from opwire_service.kernels.cpu.run.graph import Single
+from opwire_service.kernels.cpu.run.graph import SinglePart
 from opwire_service.kernels.graph import GraphMemory
 from tests.elements import ATTRIBUTES, FORMULAS, drawn_floats
 from tests.execution import execute
@@ -152,7 +152,7 @@ def test_a_formula_in_the_place_of_its_input(cpu_device, operator):
     x[:2] = -(2**-25), 2**-24  # exp is next to the middle of two numbers there
     graph = branches(len(x), [operator])
     graph["nodes"]["n0"]["desc"] |= ALONE[operator]
-    assert taken_apart(graph)[0] == [Single, InPlace, Single]
+    assert taken_apart(graph)[0] == [SinglePart, InPlace, SinglePart]
     found = execute_large(cpu_device, check_graph(graph), x)
     assert found.tobytes() == one_by_one_large(cpu_device, graph, x).tobytes()
 
@@ -193,7 +193,7 @@ def test_what_a_chain_hands_on_takes_no_memory(count):
     parts, memory = taken_apart(branches(count, SUMS))
     size = -(-count * 4 // 64) * 64
     is_in_place = count != 200_003  # where vectors overlap, what is read would have been written
-    assert parts == [Single, InPlace if is_in_place else Single, Single]
+    assert parts == [SinglePart, InPlace if is_in_place else SinglePart, SinglePart]
     assert memory.size == size * (1 if is_in_place else 2)
 
 

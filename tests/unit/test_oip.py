@@ -17,7 +17,7 @@ from opwire.wire import RequestBody
 from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.oip.answer import numbers_in, write_infer
 from opwire_service.oip.datatypes import DATA_TYPES, NAMES
-from opwire_service.oip.infer import InferRequest, Output, parse_infer, with_optional_outputs
+from opwire_service.oip.infer import InferRequest, RequestedOutput, parse_infer, with_optional_outputs
 from opwire_service.oip.models import Model, config, find_model, index, metadata, models, versions
 from opwire_service.oip.parameters import parse_header, read_priority, read_timeout
 from opwire_service.oip.pointers import place, relocate
@@ -167,12 +167,12 @@ def test_parameters_in_the_body_go_before_those_in_the_header():
     [
         (None, None, (), ("OutputIndicesTensor",)),
         ([], None, (), ("OutputIndicesTensor",)),
-        ([{"name": "OutputTensor"}], None, (Output("OutputTensor", False),), ()),
-        ([{"name": "OutputTensor"}], True, (Output("OutputTensor", True),), ()),
+        ([{"name": "OutputTensor"}], None, (RequestedOutput("OutputTensor", False),), ()),
+        ([{"name": "OutputTensor"}], True, (RequestedOutput("OutputTensor", True),), ()),
         (
             [{"name": "OutputIndicesTensor", "parameters": {"binary_data": False}}, {"name": "OutputTensor"}],
             True,
-            (Output("OutputIndicesTensor", False), Output("OutputTensor", True)),
+            (RequestedOutput("OutputIndicesTensor", False), RequestedOutput("OutputTensor", True)),
             ("OutputIndicesTensor",),
         ),
     ],

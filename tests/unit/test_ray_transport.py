@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from opwire.check import check
 from opwire.graph import check_graph
 from opwire.operators import OPERATORS
-from opwire_service.devices.ray.blocks import IDLE_BYTES, LEAST, Block, Blocks, block_size, opened
+from opwire_service.devices.ray.blocks import IDLE_BYTES, LEAST, SharedBlock, SharedBlocks, block_size, opened
 from opwire_service.devices.ray.channel import Channel
-from opwire_service.devices.ray.device import Call, Carrier, RemoteDevice
+from opwire_service.devices.ray.device import Carrier, RemoteCall, RemoteDevice
 from opwire_service.devices.ray.messages import Up
-from opwire_service.devices.ray.packing import Packing, allocate, dump_plan, load_plan, pack, unpack
+from opwire_service.devices.ray.packing import BlockLayout, allocate, dump_plan, load_plan, pack, unpack
 from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.execution import Stopped
 from tests.unit.test_graph_runs import chain
@@ -51,13 +51,13 @@ def test_tensors_come_as_they_were_sent_and_gaps_stay():
     plan = check({"type": "ELEMENT_WISE_IDENTITY", "desc": {"InputTensor": desc, "OutputTensor": desc}})
     (given_desc,) = plan.inputs.values()
     numbers = np.arange(8, dtype="f4")
-    memory = np.full(Packing.of(plan.inputs).size, 0xFF, np.uint8)
+    memory = np.full(BlockLayout.of(plan.inputs).size, 0xFF, np.uint8)
     pack(plan.inputs, {"InputTensor": given_desc.view(numbers)}, memory, never)
     assert memory[:32].tobytes() == numbers.tobytes()  # the extent, gaps included
 
-    made = allocate(plan.outputs.values(), Packing.of(plan.outputs).size)
-    views = Packing.of(plan.outputs).views(plan.outputs, made)
-    ReferenceDevice().run(plan, Packing.of(plan.inputs).views(plan.inputs, memory), views, never)
+    made = allocate(plan.outputs.values(), BlockLayout.of(plan.outputs).size)
+    views = BlockLayout.of(plan.outputs).views(plan.outputs, made)
+    ReferenceDevice().run(plan, BlockLayout.of(plan.inputs).views(plan.inputs, memory), views, never)
     target = np.full(8, 9, "f4")
     unpack(plan.outputs, made, {"OutputTensor": given_desc.view(target)}, never)
     assert target.tolist() == [0, 1, 2, 9, 9, 5, 6, 7]
@@ -88,16 +88,16 @@ class Told:
         self.opened: dict[int, Any] = {}
         self.dropped: list[int] = []
 
-    def new(self, block: Block, descriptor: int) -> None:
+    def new(self, block: SharedBlock, descriptor: int) -> None:
         self.opened[block.number] = opened(os.dup(descriptor), block.size)
 
-    def drop(self, block: Block) -> None:
+    def drop(self, block: SharedBlock) -> None:
         self.dropped.append(block.number)
 
 
 def test_blocks_are_shared_and_used_again():
     told = Told()
-    blocks = Blocks(told.new, told.drop)
+    blocks = SharedBlocks(told.new, told.drop)
     first, second = blocks.take(100), blocks.take(LEAST)
     first.memory[:3] = [1, 2, 3]
     assert told.opened[first.number][:4].tolist() == [1, 2, 3, 0]
@@ -145,13 +145,13 @@ class Nowhere(Carrier):
     """A way to a node that nothing goes."""
 
     def __init__(self) -> None:
-        self.blocks = Blocks(lambda block, number: None, lambda block: None)
+        self.blocks = SharedBlocks(lambda block, number: None, lambda block: None)
         self.largest = 2**20
 
-    def start(self, device: int, plan: bytes, block: Block, sent: int) -> Call:
+    def start(self, device: int, plan: bytes, block: SharedBlock, sent: int) -> RemoteCall:
         raise AssertionError(device)
 
-    def stop(self, call: Call) -> None:
+    def stop(self, call: RemoteCall) -> None:
         raise AssertionError(call)
 
 

@@ -26,7 +26,7 @@ from ..wire import Call, Encoding, PoolingResult, Result
 from . import requests
 from .calls import AnyGraph, BuiltGraph
 from .methods import OperatorMethods, P
-from .options import CallOptions, Settings
+from .options import CallOptions, EffectiveOptions
 from .typed import R
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ Tr = TypeVar("Tr")
 S = TypeVar("S")
 """What sends requests."""
 
-Make = Callable[[Settings], Exchange[T]]
+Make = Callable[[EffectiveOptions], Exchange[T]]
 """Makes a request anew for each try, since each has less time."""
 
 _NOT_READY = (TransportError, UnavailableError)
@@ -78,7 +78,7 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
         Raises:
             ValueError: an argument, or a variable of the environment, has no such value.
         """
-        self._settings = Settings(feature_level, timeout, Encoding(encoding), device, priority, max_retries)
+        self._settings = EffectiveOptions(feature_level, timeout, Encoding(encoding), device, priority, max_retries)
         self._endpoint = Endpoint.of(base_url, api_key, headers)
         self._connections = Connections(self._open(self._endpoint.url, verify, transport))
         self._owns_connections = True
@@ -108,7 +108,7 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
     def _open(self, url: httpx.URL, verify: ssl.SSLContext | bool, transport: httpx.BaseTransport | None) -> Sender:
         return open_blocking(url, verify, transport)
 
-    def _send(self, make: Make[T], settings: Settings) -> T:
+    def _send(self, make: Make[T], settings: EffectiveOptions) -> T:
         tries = Tries(settings.max_retries, settings.timeout)
         while True:
             try:
@@ -260,7 +260,7 @@ class AsyncClient(
     ) -> AsyncSender:
         return open_async(url, verify, transport)
 
-    async def _send(self, make: Make[T], settings: Settings) -> T:
+    async def _send(self, make: Make[T], settings: EffectiveOptions) -> T:
         tries = Tries(settings.max_retries, settings.timeout)
         while True:
             try:

@@ -39,7 +39,7 @@ class CallOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class EffectiveOptions:
     """The options in effect; see CallOptions."""
 
     feature_level: FeatureLevel | str | int | None = None
@@ -56,7 +56,7 @@ class Settings:
         if self.max_retries < 0:
             raise ValueError(f"max_retries is {self.max_retries}; it is 0 or more")
 
-    def updated(self, options: Mapping[str, Any]) -> Settings:
+    def updated(self, options: Mapping[str, Any]) -> EffectiveOptions:
         """These settings with some options changed.
 
         Raises:
@@ -65,11 +65,11 @@ class Settings:
         """
         return replace(self, **options) if options else self
 
-    def at_level(self, level: FeatureLevel | str | int | None) -> Settings:
+    def at_level(self, level: FeatureLevel | str | int | None) -> EffectiveOptions:
         """These settings with another feature level, if one is given."""
         return self if level is None else self.updated({"feature_level": level})
 
-    def within(self, timeout: float | None) -> Settings:
+    def within(self, timeout: float | None) -> EffectiveOptions:
         """These settings for a try that has so many seconds."""
         return self if timeout == self.timeout else replace(self, timeout=timeout)
 

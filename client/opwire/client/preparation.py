@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..wire import Call
 from .methods import OperatorMethods
-from .options import CallOptions, Settings
+from .options import CallOptions, EffectiveOptions
 
 
 class Preparation(OperatorMethods[Call, Call]):
@@ -15,7 +15,7 @@ class Preparation(OperatorMethods[Call, Call]):
     def _run(self, call: Call, options: CallOptions) -> Call:
         for name in options.keys() & {"encoding", "max_retries"}:
             raise TypeError(f"calls that are made together have one {name}: give it to execute_many")
-        given = Settings(timeout=None).updated(options)
+        given = EffectiveOptions(timeout=None).updated(options)
         return replace(call, options=given.members())
 
     _run_pooling = _run

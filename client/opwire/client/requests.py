@@ -31,7 +31,7 @@ from ..wire import (
 )
 from .calls import AnyGraph, BuiltGraph, is_graph
 from .expected import Expected
-from .options import Settings, level_name
+from .options import EffectiveOptions, level_name
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
@@ -40,17 +40,17 @@ MOST_DESCRIPTION_BYTES = 16 * 2**20
 """The largest description of a server, its operators or a desc that is read."""
 
 
-def execute(call: Call, settings: Settings) -> Exchange[Result]:
+def execute(call: Call, settings: EffectiveOptions) -> Exchange[Result]:
     """Runs an operator."""
     return _execute(call, settings, read_answer)
 
 
-def execute_pooling(call: Call, settings: Settings) -> Exchange[PoolingResult]:
+def execute_pooling(call: Call, settings: EffectiveOptions) -> Exchange[PoolingResult]:
     """Runs a pooling that asks for indices."""
     return _execute(call, settings, read_pooling_answer)
 
 
-def _execute(call: Call, settings: Settings, read: Callable[[Buffer, str | None, int], R]) -> Exchange[R]:
+def _execute(call: Call, settings: EffectiveOptions, read: Callable[[Buffer, str | None, int], R]) -> Exchange[R]:
     call = _with_settings(call, settings)
     headers, chunks = write_call(call, settings.encoding)
     expected = Expected([call], settings.encoding)
@@ -63,7 +63,7 @@ def _execute(call: Call, settings: Settings, read: Callable[[Buffer, str | None,
     return Exchange("POST", "/v1/execute", read_expected, expected.most_bytes, settings.timeout, headers, chunks)
 
 
-def execute_many(calls: Sequence[Call], settings: Settings) -> Exchange[list[Result | OpwireError]]:
+def execute_many(calls: Sequence[Call], settings: EffectiveOptions) -> Exchange[list[Result | OpwireError]]:
     """Runs several operators; an outcome for each, in their order."""
     calls = [_with_settings(call, settings) for call in calls]
     headers, chunks = write_calls(calls, settings.encoding)
@@ -77,11 +77,11 @@ def execute_many(calls: Sequence[Call], settings: Settings) -> Exchange[list[Res
     return Exchange("POST", "/v1/batch", read, expected.most_bytes, settings.timeout, headers, chunks)
 
 
-def _with_settings(call: Call, settings: Settings) -> Call:
+def _with_settings(call: Call, settings: EffectiveOptions) -> Call:
     return replace(call, options={**settings.members(), **call.options})
 
 
-def register_graph(name: str, graph: Mapping[str, Any] | BuiltGraph, settings: Settings) -> Exchange[GraphInfo]:
+def register_graph(name: str, graph: Mapping[str, Any] | BuiltGraph, settings: EffectiveOptions) -> Exchange[GraphInfo]:
     """Registers a graph under a name."""
     level = level_name(settings.feature_level)
     if isinstance(graph, BuiltGraph):
@@ -92,17 +92,17 @@ def register_graph(name: str, graph: Mapping[str, Any] | BuiltGraph, settings: S
     return replace(exchange, method="PUT", headers={**headers, "Accept": JSON}, chunks=chunks)
 
 
-def registered_graphs(settings: Settings) -> Exchange[list[GraphInfo]]:
+def registered_graphs(settings: EffectiveOptions) -> Exchange[list[GraphInfo]]:
     """Lists the registered graphs."""
     return _get("/v1/graphs", settings, lambda found: found["graphs"])
 
 
-def registered_graph(name: str, settings: Settings) -> Exchange[GraphInfo]:
+def registered_graph(name: str, settings: EffectiveOptions) -> Exchange[GraphInfo]:
     """Describes a registered graph."""
     return _get(_graph_path(name), settings, lambda found: found)
 
 
-def delete_graph(name: str, settings: Settings) -> Exchange[None]:
+def delete_graph(name: str, settings: EffectiveOptions) -> Exchange[None]:
     """Removes a registered graph."""
     return Exchange("DELETE", _graph_path(name), _read_nothing, _most_of_description, settings.timeout)
 
@@ -111,7 +111,7 @@ def _graph_path(name: str) -> str:
     return "/v1/graphs/" + quote(name, safe="")
 
 
-def validate(operator: AnyGraph, settings: Settings) -> Exchange[Validation]:
+def validate(operator: AnyGraph, settings: EffectiveOptions) -> Exchange[Validation]:
     """Checks an operator desc or a graph."""
     kind = "graph" if is_graph(operator) else "operator"
     desc = operator.to_json() if isinstance(operator, BuiltGraph) else operator
@@ -125,27 +125,27 @@ def _read_validation(body: Buffer, _: str | None) -> Validation:
     return read_validation(body)
 
 
-def operators(settings: Settings) -> Exchange[list[OperatorSummary]]:
+def operators(settings: EffectiveOptions) -> Exchange[list[OperatorSummary]]:
     """Lists all operator types."""
     return _get("/v1/operators", settings, lambda found: found["operators"])
 
 
-def operator(name: str, settings: Settings) -> Exchange[OperatorInfo]:
+def operator(name: str, settings: EffectiveOptions) -> Exchange[OperatorInfo]:
     """Describes an operator type."""
     return _get("/v1/operators/" + quote(name, safe=""), settings, lambda found: found)
 
 
-def feature_levels(settings: Settings) -> Exchange[list[LevelInfo]]:
+def feature_levels(settings: EffectiveOptions) -> Exchange[list[LevelInfo]]:
     """Lists all feature levels."""
     return _get("/v1/feature-levels", settings, lambda found: found["feature_levels"])
 
 
-def server(settings: Settings) -> Exchange[ServerInfo]:
+def server(settings: EffectiveOptions) -> Exchange[ServerInfo]:
     """Describes the server."""
     return _get("/v1/server", settings, lambda found: found)
 
 
-def readiness(settings: Settings) -> Exchange[None]:
+def readiness(settings: EffectiveOptions) -> Exchange[None]:
     """Asks whether the server takes work; the answer no is an UnavailableError."""
     return Exchange("GET", "/readyz", _read_nothing, _most_of_description, settings.timeout)
 
@@ -154,7 +154,7 @@ def _read_nothing(_: Buffer, __: str | None) -> None:
     """The status says it all."""
 
 
-def _get(path: str, settings: Settings, pick: Callable[[Any], T]) -> Exchange[T]:
+def _get(path: str, settings: EffectiveOptions, pick: Callable[[Any], T]) -> Exchange[T]:
     def read(body: Buffer, _: str | None) -> T:
         try:
             return pick(parse_json(body))

@@ -12,7 +12,7 @@ from ..desc import UINT_MAX, pointer_to, show
 from ..fields.tensors import MOST_TENSORS
 from ..operator import Code
 from ..tensor import MAX_RANK
-from .members import Members, is_known
+from .model_object import ModelObject, is_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class WriteFile:
 Command = Dispatch | Print | WriteFile
 
 
-def read_command(members: Members, buffers: Iterable[str], dispatchables: Iterable[str]) -> Command | None:
+def read_command(members: ModelObject, buffers: Iterable[str], dispatchables: Iterable[str]) -> Command | None:
     """One command; None once what is wrong with it is reported.
 
     Args:
@@ -80,13 +80,13 @@ def read_command(members: Members, buffers: Iterable[str], dispatchables: Iterab
     return None if read is None else read(members, buffers, dispatchables)
 
 
-def _dispatch(members: Members, buffers: Iterable[str], dispatchables: Iterable[str]) -> Dispatch | None:
+def _dispatch(members: ModelObject, buffers: Iterable[str], dispatchables: Iterable[str]) -> Dispatch | None:
     name = members.named("dispatchable", dispatchables, "dispatchable")
     bindings = read_bindings(members, buffers)
     return None if name is None else Dispatch(name, bindings, members.pointer)
 
 
-def _print(members: Members, buffers: Iterable[str], _: Iterable[str]) -> Print | None:
+def _print(members: ModelObject, buffers: Iterable[str], _: Iterable[str]) -> Print | None:
     resource = members.named("resource", buffers, "resource")
     verbose = members.values.get("verbose") or False
     if not isinstance(verbose, bool):
@@ -94,7 +94,7 @@ def _print(members: Members, buffers: Iterable[str], _: Iterable[str]) -> Print 
     return None if resource is None else Print(resource, bool(verbose), members.pointer)
 
 
-def _write_file(members: Members, buffers: Iterable[str], _: Iterable[str]) -> WriteFile | None:
+def _write_file(members: ModelObject, buffers: Iterable[str], _: Iterable[str]) -> WriteFile | None:
     resource = members.named("resource", buffers, "resource")
     target = members.string("targetPath")
     dimensions: tuple[int, ...] | None = ()
@@ -111,7 +111,7 @@ def _write_file(members: Members, buffers: Iterable[str], _: Iterable[str]) -> W
 _COMMANDS = {"dispatch": _dispatch, "print": _print, "writefile": _write_file}
 
 
-def read_bindings(members: Members, buffers: Iterable[str]) -> Bindings:
+def read_bindings(members: ModelObject, buffers: Iterable[str]) -> Bindings:
     """The member ``bindings``, by tensor; what is wrong with any of them is reported and left out."""
     given = members.child("bindings")
     if given is None:
@@ -120,7 +120,7 @@ def read_bindings(members: Members, buffers: Iterable[str]) -> Bindings:
     return {name: listed for name, listed in bindings.items() if listed is not None}
 
 
-def _listed(value: object, owner: Members, name: str, buffers: Iterable[str]) -> tuple[Binding, ...] | None:
+def _listed(value: object, owner: ModelObject, name: str, buffers: Iterable[str]) -> tuple[Binding, ...] | None:
     """What is bound to a field: one resource, or a list of them; how many it takes, its operator will say."""
     at = owner.at(name)
     if not isinstance(value, list):
@@ -135,14 +135,14 @@ def _listed(value: object, owner: Members, name: str, buffers: Iterable[str]) ->
     return listed if len(listed) == len(found) else None
 
 
-def _binding(value: object, owner: Members, at: str, buffers: Iterable[str]) -> Binding | None:
+def _binding(value: object, owner: ModelObject, at: str, buffers: Iterable[str]) -> Binding | None:
     if isinstance(value, str):
         return Binding(value, 0, None, at) if is_known(value, at, buffers, "resource", owner.report) else None
     if not isinstance(value, Mapping):
         message = f"{show(value)} given where the name of a resource, or an object with its name, belongs"
         owner.report.add(Code.WRONG_TYPE, at, message)
         return None
-    piece = Members(value, at, owner.report)
+    piece = ModelObject(value, at, owner.report)
     resource = piece.named("name", buffers, "resource")
     offset, size = piece.integer("elementOffset", 0), piece.integer("elementSizeInBytes", 0, UINT_MAX)
     if resource is None or offset is None or size is None:

@@ -17,7 +17,7 @@ from ..graph.serialized import SerializedGraph, read_serialized
 from ..level import LOWEST, FeatureLevel
 from ..operator import Code, Violation
 from .commands import Bindings, Command, read_bindings, read_command
-from .members import Members
+from .model_object import ModelObject
 from .resources import Buffer, read_buffer
 from .text import read_text
 
@@ -251,7 +251,7 @@ def read_operator(value: Mapping[str, Any]) -> Dispatchable:
     """
     report = Report()
     alone = {name: member for name, member in value.items() if name != "bindings"}
-    dispatchable = _dispatchable(Members(alone, "", report), ())
+    dispatchable = _dispatchable(ModelObject(alone, "", report), ())
     if report.violations:
         raise RequestError(ProblemCode.INVALID_REQUEST, "the operator is malformed", violations=report.violations)
     return dispatchable
@@ -261,7 +261,7 @@ def _model(value: object, report: Report) -> Model | None:
     if not isinstance(value, Mapping):
         report.add(Code.WRONG_TYPE, "", f"{show(value)} given where a model (an object) belongs")
         return None
-    root = Members(value, "", report)
+    root = ModelObject(value, "", report)
     resources, dispatchables = root.child("resources"), root.child("dispatchables")
     commands = value.get("commands")
     if root.required("commands") and not isinstance(commands, list):
@@ -272,7 +272,7 @@ def _model(value: object, report: Report) -> Model | None:
     names = (resources.values, dispatchables.values)
     buffers = {name: read_buffer(members) for name, members in resources.children()}
     operators = {name: _dispatchable(members, resources.values) for name, members in dispatchables.children()}
-    listed = Members({}, "/commands", report)
+    listed = ModelObject({}, "/commands", report)
     items = [listed.nested(item, i) for i, item in enumerate(commands)]
     steps = [read_command(members, *names) for members in items if members is not None]
     return Model(
@@ -282,7 +282,7 @@ def _model(value: object, report: Report) -> Model | None:
     )
 
 
-def _dispatchable(members: Members, buffers: Iterable[str]) -> Dispatchable:
+def _dispatchable(members: ModelObject, buffers: Iterable[str]) -> Dispatchable:
     type_name = "type" if members.has("type") else "Type"
     kind = members.values.get(type_name)
     if isinstance(kind, str) and kind.lower() in _FOREIGN:
@@ -303,13 +303,13 @@ def _dispatchable(members: Members, buffers: Iterable[str]) -> Dispatchable:
     return OperatorDispatchable(operator, places, bindings, members.pointer, is_graph)
 
 
-def _compile_type(members: Members) -> int | None:
+def _compile_type(members: ModelObject) -> int | None:
     """How the operator is compiled; one that does not exist is reported."""
     given = members.values["dmlCompileType"] if members.has("dmlCompileType") else "DmlCompileOp"
     return members.report.member(given, members.at("dmlCompileType"), _COMPILE_TYPES, "")
 
 
-def _check_flags(members: Members) -> None:
+def _check_flags(members: ModelObject) -> None:
     """Reports execution flags that do not exist; those that do change no result."""
     report = members.report
     flags = members.values.get("executionFlags")

@@ -15,7 +15,7 @@ from ..desc import UINT_MAX, Report, pointer_to, show
 from ..jsontensor import NumberError, read_numbers
 from ..operator import Code
 from ..tensor import Array, BufferTensorDesc, DataType
-from .members import Members
+from .model_object import ModelObject
 
 _DATA_TYPES = {row.name: row for row in DataType if row.bits >= 8}
 _CODES = {name: row.code for name, row in _DATA_TYPES.items()}
@@ -173,7 +173,7 @@ class Buffer:
         return buffer
 
 
-def read_buffer(members: Members) -> Buffer | None:
+def read_buffer(members: ModelObject) -> Buffer | None:
     """One member of ``resources``; None once what is wrong with it is reported."""
     report = members.report
     found = len(report.violations)
@@ -204,7 +204,7 @@ def check_size(buffer: Buffer, report: Report) -> None:
         report.add(Code.TOTAL_SIZE_INVALID, buffer.pointer + "/sizeInBytes", message)
 
 
-def _data_type(members: Members, name: str, allowed: Mapping[str, int]) -> DataType | None:
+def _data_type(members: ModelObject, name: str, allowed: Mapping[str, int]) -> DataType | None:
     """The data type that a member names; None for UNKNOWN, if it is left out, and once it is reported."""
     if not members.has(name):
         return None
@@ -213,13 +213,13 @@ def _data_type(members: Members, name: str, allowed: Mapping[str, int]) -> DataT
 
 
 def _initial(
-    members: Members, data_type: DataType | None
+    members: ModelObject, data_type: DataType | None
 ) -> Values | Constant | Sequence | SourceFile | Deferred | None:
     value, at = members.values["initialValues"], members.at("initialValues")
     if isinstance(value, list):
         return _mixed(value, members) if data_type is None else _values(value, data_type, at, members.report)
     if isinstance(value, Mapping):
-        return _generated(Members(value, at, members.report), data_type, members)
+        return _generated(ModelObject(value, at, members.report), data_type, members)
     if value == "deferred":
         return Deferred()
     message = f"{show(value)} given; allowed are a list, or an object with value, valueStart or sourcePath"
@@ -227,7 +227,9 @@ def _initial(
     return None
 
 
-def _generated(given: Members, data_type: DataType | None, owner: Members) -> Constant | Sequence | SourceFile | None:
+def _generated(
+    given: ModelObject, data_type: DataType | None, owner: ModelObject
+) -> Constant | Sequence | SourceFile | None:
     kinds = [name for name in ("value", "valueStart", "sourcePath") if given.has(name)]
     if len(kinds) != 1:
         message = f"{' and '.join(kinds) or 'none'} given; exactly one of value, valueStart and sourcePath is required"
@@ -248,14 +250,14 @@ def _generated(given: Members, data_type: DataType | None, owner: Members) -> Co
     return None if start is None or delta is None or count is None else Sequence(start, delta, count)
 
 
-def _number(given: Members, name: str, data_type: DataType) -> Array | None:
+def _number(given: ModelObject, name: str, data_type: DataType) -> Array | None:
     if not given.required(name):
         return None
     values = _values([given.values[name]], data_type, given.pointer, given.report, given.at(name))
     return None if values is None else values.array
 
 
-def _mixed(items: list[Any], owner: Members) -> Values | None:
+def _mixed(items: list[Any], owner: ModelObject) -> Values | None:
     """Values that name their types, packed one behind the other without gaps."""
     packed: list[bytes] = []
     for i, item in enumerate(items):
@@ -264,7 +266,7 @@ def _mixed(items: list[Any], owner: Members) -> Values | None:
             message = f"{show(item)} given; without initialValuesDataType a value is an object with type and value"
             owner.report.add(Code.WRONG_TYPE, at, message)
             return None
-        given = Members(item, at, owner.report)
+        given = ModelObject(item, at, owner.report)
         data_type = _data_type(given, "type", _CODES) if given.required("type") else None
         value = None if data_type is None else _number(given, "value", data_type)
         if value is not None:

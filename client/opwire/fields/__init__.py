@@ -4,7 +4,7 @@ from .choices import Choice, Enumerated, TypeChoice
 from .counts import Count
 from .member import UNREAD, FieldInfo, Member, NestedOperator, Schema, Unread
 from .nested import Activations, Nested, NestedArray
-from .numbers import NUMBERS, Array, Number, Scalar
+from .numbers import NUMBERS, Array, NumberType, Scalar
 from .structs import STRUCTS, ScaleBias, Size2D, Struct, Union
 from .tensors import Role, Tensor, TensorArray, TensorMember
 from .values import GivenTensors, Members
@@ -25,7 +25,7 @@ __all__ = [
     "Nested",
     "NestedArray",
     "NestedOperator",
-    "Number",
+    "NumberType",
     "Role",
     "Scalar",
     "ScaleBias",

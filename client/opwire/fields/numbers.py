@@ -19,7 +19,7 @@ MOST_NUMBERS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Number(ABC):
+class NumberType(ABC):
     """A type of numbers, by its name in directml.h."""
 
     name: str
@@ -52,7 +52,7 @@ class Number(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Integer(Number):
+class Integer(NumberType):
     """Integers of a range."""
 
     least: int
@@ -79,7 +79,7 @@ _NAN = ("nan", "+nan", "-nan")
 
 
 @dataclass(frozen=True, slots=True)
-class Float(Number):
+class Float(NumberType):
     """FLOAT32 numbers; infinities may be strings. NaN is refused: as an attribute it makes no sense anywhere."""
 
     def read(self, value: object, pointer: str, report: Report, least: int | None) -> float | Unread:
@@ -107,7 +107,7 @@ _FLOAT32_LIMIT = _FLOAT32_MAX * (1 + 2.0**-25)
 
 
 @dataclass(frozen=True, slots=True)
-class Boolean(Number):
+class Boolean(NumberType):
     """``true`` and ``false``; numbers are not taken, as DxDispatch does not."""
 
     def read(self, value: object, pointer: str, report: Report, least: int | None) -> bool | Unread:
@@ -139,7 +139,7 @@ def as_float(value: object) -> float | None:
         return 2.0**1023 if integer > 0 else -(2.0**1023)  # as far beyond every format as it is
 
 
-NUMBERS: Mapping[str, Number] = {
+NUMBERS: Mapping[str, NumberType] = {
     number.name: number
     for number in (
         Float("FLOAT"),
@@ -158,7 +158,7 @@ class Scalar(Member):
 
     kind: ClassVar[str] = "scalar"
 
-    number: Number
+    number: NumberType
     least: int | None = None
 
     def read_value(self, given: Any, desc: Mapping[str, Any], pointer: str, report: Report) -> object:
@@ -187,7 +187,7 @@ class Array(StructuredMember):
 
     kind: ClassVar[str] = "array"
 
-    number: Number
+    number: NumberType
     least: int | None = None
     count: str | None = field(default=None, kw_only=True)
 

@@ -13,7 +13,7 @@ from ..desc import DATA_TYPE_CODES, DATA_TYPE_PREFIX, DATA_TYPES, Report, as_int
 from ..tensor import ALL_INTEGERS, DataType
 from ..violation import Code
 from .member import UNREAD, FieldInfo, Schema, StructuredMember
-from .numbers import NUMBERS, Number, as_float
+from .numbers import NUMBERS, NumberType, as_float
 
 
 class ScaleBias(NamedTuple):
@@ -30,7 +30,7 @@ class Size2D(NamedTuple):
     Height: int
 
 
-STRUCTS: Mapping[str, tuple[type[ScaleBias] | type[Size2D], Number]] = {
+STRUCTS: Mapping[str, tuple[type[ScaleBias] | type[Size2D], NumberType]] = {
     "DML_SCALE_BIAS": (ScaleBias, NUMBERS["FLOAT"]),
     "DML_SIZE_2D": (Size2D, NUMBERS["UINT"]),
 }

@@ -19,8 +19,8 @@ from ..level import HIGHEST, FeatureLevel
 from ..reading import ReadDesc, read_desc
 from ..tensor import BufferTensorDesc
 from ..violation import Code, Violation
-from .connections import Connections
 from .constants import CONSTANT
+from .edges import Edges
 from .form import MOST_VIOLATIONS, End, GraphForm
 from .named import read_named
 from .numbered import read_numbered
@@ -118,13 +118,13 @@ class ReadGraph:
 
     Attributes:
         descs: of the nodes that are operators, by index.
-        connections: between its nodes.
+        edges: between its nodes.
     """
 
     form: GraphForm
     report: Report
     descs: Mapping[int, ReadDesc]
-    connections: Connections
+    edges: Edges
 
     def violations_at(self, level: FeatureLevel) -> tuple[Violation, ...]:
         """Every violation at a level, up to a bound: of the graph's and the nodes' own, then those between nodes."""
@@ -163,7 +163,7 @@ class ReadGraph:
 
     def outputs(self) -> dict[str, BufferTensorDesc]:
         """The descs of the graph's outputs, by name."""
-        ends = [(name, self.connections.results[number]) for number, name in enumerate(self.form.outputs)]
+        ends = [(name, self.edges.results[number]) for number, name in enumerate(self.form.outputs)]
         return {name: self.descs[end.node or 0].outputs[str(end.slot)] for name, end in ends}
 
     def plan(self, level: FeatureLevel) -> Plan:
@@ -172,9 +172,9 @@ class ReadGraph:
         outputs = self.outputs()
         copies: dict[str, Bytes] = {}
         between: list[int] = []
-        readers = self.connections.readers()
+        readers = self.edges.readers()
         for number, name in enumerate(self.form.outputs):
-            source = self.connections.results[number]
+            source = self.edges.results[number]
             seen_alike = all(
                 self.descs[node].inputs[tensor] == outputs[name] for node, tensor in readers.get(source, ())
             )
@@ -186,7 +186,7 @@ class ReadGraph:
                 between.append(outputs[name].total_size_in_bytes)
             copies[name] = places[source]
         steps = []
-        for i in self.connections.order:
+        for i in self.edges.order:
             desc = self.descs.get(i)
             if desc is None:
                 continue
@@ -195,7 +195,7 @@ class ReadGraph:
                 if End(i, name) not in places:
                     places[End(i, name)] = Bytes(Place.BETWEEN, len(between))
                     between.append(output.total_size_in_bytes)
-            feeds = {name: places[self.connections.feeds[i, name]] for name in plan.inputs}
+            feeds = {name: places[self.edges.feeds[i, name]] for name in plan.inputs}
             written = {name: places[End(i, name)] for name in plan.outputs}
             steps.append(Step(self.form.nodes[i].name, plan, feeds, written))
         return graph_plan(Steps(tuple(steps), tuple(between), copies), level, inputs, outputs)
@@ -205,7 +205,7 @@ class ReadGraph:
 
         Of several readers that see the same bytes in different ways the one counts that reads most of them.
         """
-        readers = self.connections.readers()
+        readers = self.edges.readers()
         inputs: dict[str, BufferTensorDesc] = {}
         places: dict[End, Bytes] = {}
         graph_inputs = [(End(None, number), name) for number, name in enumerate(self.form.inputs)]
@@ -231,12 +231,12 @@ def read_graph(graph: object, pointer: str) -> ReadGraph:
         for i, node in enumerate(form.nodes)
         if not (node.is_constant or node.operator is UNREAD)
     }
-    connections = Connections(form, descs, report)
+    edges = Edges(form, descs, report)
     if form.is_whole:
-        connections.resolve()
-        connections.check()
-        connections.sort()
-    return ReadGraph(form, report, descs, connections)
+        edges.resolve()
+        edges.check()
+        edges.sort()
+    return ReadGraph(form, report, descs, edges)
 
 
 def _form(graph: Mapping[str, Any], pointer: str, report: Report) -> GraphForm:

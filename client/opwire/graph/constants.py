@@ -43,7 +43,7 @@ def _replaced(graph: Mapping[str, Any], pointer: str, replace: Replace) -> dict[
         nodes = graph["Nodes"]
         if not isinstance(nodes, list) or len(nodes) > MOST_NODES:
             return dict(graph)
-        names = Names()
+        names = NodeNames()
         at = [pointer_to(pointer, "Nodes", i) for i in range(len(nodes))]
         kept = [_numbered(node, names.of(node, i), at[i], replace) for i, node in enumerate(nodes)]
         return {**graph, "Nodes": kept}
@@ -66,7 +66,7 @@ def _numbered(node: Any, name: str, pointer: str, replace: Replace) -> Any:
     return {**node, "Desc": {**desc, "Data": replace(name, desc["Data"], pointer_to(pointer, "Desc", "Data"))}}
 
 
-class Names:
+class NodeNames:
     """The names of nodes in a list, which need not have any: those that are missing or used before are made up."""
 
     def __init__(self) -> None:

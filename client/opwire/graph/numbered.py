@@ -13,7 +13,7 @@ from typing import Any
 from ..desc import Report, is_object, pointer_to, show
 from ..fields import UNREAD
 from ..violation import Code
-from .constants import Names
+from .constants import NodeNames
 from .form import LONGEST_NAME, MOST_EDGES, MOST_NODES, Edge, End, GraphForm, Node
 
 _LISTS = {"Nodes": "NodeCount"} | {f"{kind}Edges": f"{kind}EdgeCount" for kind in ("Input", "Output", "Intermediate")}
@@ -36,7 +36,7 @@ class _Reading:
     def __init__(self, form: GraphForm, report: Report) -> None:
         self.form = form
         self.report = report
-        self.names = Names()
+        self.names = NodeNames()
 
     def graph(self, value: Mapping[str, Any]) -> None:
         form, report = self.form, self.report

@@ -28,11 +28,11 @@ def as_named(graph: object) -> dict[str, Any]:
     tensors = _constants(graph)
     for i, node in enumerate(read.form.nodes):
         if i in read.descs:
-            sources = {tensor: _source(read, read.connections.feeds[i, tensor]) for tensor in read.descs[i].inputs}
+            sources = {tensor: _source(read, read.edges.feeds[i, tensor]) for tensor in read.descs[i].inputs}
             nodes[node.name] = {**_operator(node.operator), "inputs": grouped(sources)}
         else:
             nodes[node.name] = {"constant": tensors[i]}
-    outputs = {name: _source(read, read.connections.results[number]) for number, name in enumerate(read.form.outputs)}
+    outputs = {name: _source(read, read.edges.results[number]) for number, name in enumerate(read.form.outputs)}
     return {"nodes": nodes, "inputs": list(read.form.inputs), "outputs": outputs}
 
 
@@ -52,14 +52,14 @@ def as_numbered(graph: object) -> dict[str, Any]:
     ]
     inputs: list[dict[str, Any]] = []
     between: list[dict[str, Any]] = []
-    for (at, tensor), end in read.connections.feeds.items():
+    for (at, tensor), end in read.edges.feeds.items():
         to = {"ToNodeIndex": at, "ToNodeInputIndex": _number(read.descs[at], tensor, inputs=True)}
         if end.node is None:
             inputs.append({"GraphInputIndex": end.slot, **to, "Name": read.form.inputs[int(end.slot)]})
         else:
             between.append({**_from(read, end), **to})
     outputs = [
-        {**_from(read, read.connections.results[number]), "GraphOutputIndex": number, "Name": name}
+        {**_from(read, read.edges.results[number]), "GraphOutputIndex": number, "Name": name}
         for number, name in enumerate(read.form.outputs)
     ]
     return {

@@ -10,7 +10,7 @@ from ..formulas import (
     Attribute,
     Constant,
     Expression,
-    Tensor,
+    InputElement,
     absolute,
     erfc,
     exp,
@@ -30,7 +30,7 @@ from .work import elements_written
 
 _ALPHA, _BETA, _GAMMA, _BIAS, _THRESHOLD = map(Attribute, ("Alpha", "Beta", "Gamma", "Bias", "Threshold"))
 _STEEPNESS = Attribute("Steepness")
-_SLOPE, _GRADIENT = Tensor("SlopeTensor"), Tensor("InputGradientTensor")
+_SLOPE, _GRADIENT = InputElement("SlopeTensor"), InputElement("InputGradientTensor")
 
 
 def _softplus(x: Expression) -> Expression:

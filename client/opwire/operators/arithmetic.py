@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..formulas import INPUT, A, Attribute, B, Fused, PerChannel, absolute, call, maximum, minimum, scaled
+from ..formulas import INPUT, A, Attribute, B, ChannelValue, FusedActivation, absolute, call, maximum, minimum, scaled
 from ..operator import BadExample, Example, declare
 from ..rules import Rule, Values, length_is, like, size
 from ..violation import Code, Fault
@@ -71,7 +71,7 @@ FAMILY = (
         rules=(GrayOrColour(), length_is(size("InputTensor", 1), "Bias")),
         outputs={"OutputTensor": like("InputTensor")},
         work=elements_written,
-        formula=Attribute("Scale") * INPUT + PerChannel("Bias"),
+        formula=Attribute("Scale") * INPUT + ChannelValue("Bias"),
         examples=(
             Example(
                 name="three_channels",
@@ -92,7 +92,7 @@ FAMILY = (
     ),
     binary(
         "ELEMENT_WISE_ADD1",
-        formula=Fused("FusedActivation", A + B),
+        formula=FusedActivation("FusedActivation", A + B),
         examples=(
             _pairs("sums", [6, 10, -2]),
             vectors("activated", _ELU, {"ATensor": [1], "BTensor": [2]}, [3]),

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from ..enums import MultiheadAttentionMaskType as MaskType
 from ..operator import Attributes, BadExample, Example, Operator, Tensors, declare
 from ..rules import (
-    Expression,
     Named,
     Output,
     OutputRule,
+    Quantity,
     Rule,
     Sizes,
     Values,
@@ -109,7 +109,7 @@ def _extents(values: Values, heads: Heads) -> _Extents | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Extent(Expression):
+class Extent(Quantity):
     """A size that the page names, as the tensors that are given have it.
 
     Attributes:
@@ -141,7 +141,7 @@ class LengthsFit(Rule):
     code = Code.SIZES_MISMATCH
 
     tensor: str
-    batch: Expression
+    batch: Quantity
 
     @property
     def reads(self) -> frozenset[str]:

@@ -5,7 +5,7 @@ Source: the pages of the ``DML_ELEMENT_WISE_CLIP...`` structs and of ``DML_ELEME
 
 from __future__ import annotations
 
-from ..formulas import INPUT, Bound, Tensor, maximum, minimum, scaled, select
+from ..formulas import INPUT, Bound, InputElement, maximum, minimum, scaled, select
 from ..rules import type_named
 from .elementwise import gradient, unary, vectors
 
@@ -16,7 +16,7 @@ _TYPED = {"MinMaxDataType": "FLOAT32", **_BOUNDS}
 _MIN, _MAX = Bound("Min"), Bound("Max")
 _CLIP = maximum(_MIN, minimum(scaled(INPUT), _MAX))
 # NaN passes: it is neither below nor above.
-_CLIP_GRAD = select(INPUT <= _MIN, 0, select(INPUT >= _MAX, 0, Tensor("InputGradientTensor")))
+_CLIP_GRAD = select(INPUT <= _MIN, 0, select(INPUT >= _MAX, 0, InputElement("InputGradientTensor")))
 
 FAMILY = (
     unary("ELEMENT_WISE_CLIP", formula=_CLIP, examples=(vectors("both_ends", _BOUNDS, _SOURCE, [-2.5, -1, 2.5]),)),

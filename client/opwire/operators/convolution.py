@@ -116,7 +116,7 @@ class PaddingLeavesOutput(Rule):
 
 
 @dataclass(frozen=True, slots=True)
-class PerChannel(Rule):
+class PerFilter(Rule):
     """A parameter has one element, or one for each filter: at rank 4 in the second dimension, below it in any one."""
 
     code = Code.SIZES_MISMATCH
@@ -257,7 +257,7 @@ _INTEGER = declare(
         same_type("FilterTensor", "FilterZeroPointTensor"),
         _GROUPS,
         one_element("InputZeroPointTensor"),
-        PerChannel("FilterZeroPointTensor"),
+        PerFilter("FilterZeroPointTensor"),
     ),
     outputs={"OutputTensor": Derived(_forward, usual=DataType.INT32)},
     work=_work,
@@ -293,8 +293,8 @@ _QUANTIZED = declare(
         same_type("FilterTensor", "FilterZeroPointTensor"),
         _GROUPS,
         one_element("InputScaleTensor", "InputZeroPointTensor", "OutputScaleTensor", "OutputZeroPointTensor"),
-        PerChannel("FilterScaleTensor"),
-        PerChannel("FilterZeroPointTensor"),
+        PerFilter("FilterScaleTensor"),
+        PerFilter("FilterZeroPointTensor"),
         shapes(BiasTensor=(1, size("FilterTensor", 0), ...)),
     ),
     outputs={"OutputTensor": Derived(_forward, like="OutputZeroPointTensor", usual="InputTensor")},

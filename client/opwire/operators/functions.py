@@ -5,7 +5,7 @@ Source: the pages of the ``DML_ELEMENT_WISE_..._OPERATOR_DESC`` structs.
 
 from __future__ import annotations
 
-from ..formulas import INPUT, Attribute, Constant, Tensor, call, chosen, scaled
+from ..formulas import INPUT, Attribute, Constant, InputElement, call, chosen, scaled
 from ..level import FeatureLevel
 from ..operator import declare
 from ..rules import below, like, same_rank, same_sizes, same_type
@@ -49,12 +49,12 @@ _POW = declare(
     ),
     outputs={"OutputTensor": like("InputTensor")},
     work=elements_written,
-    formula=call("power")(_X, Tensor("ExponentTensor")),
+    formula=call("power")(_X, InputElement("ExponentTensor")),
     examples=(vectors("powers", {}, {"InputTensor": [2, 3], "ExponentTensor": [3, 0]}, [8, 1]),),
 )
 
 FAMILY = (
     *(unary(f"ELEMENT_WISE_{name}", formula=row, examples=_EXAMPLES.get(name, ())) for name, row in _FORMULAS.items()),
     _POW,
-    binary("ELEMENT_WISE_ATAN_YX", formula=call("atan2")(Tensor("ATensor"), Tensor("BTensor"))),
+    binary("ELEMENT_WISE_ATAN_YX", formula=call("atan2")(InputElement("ATensor"), InputElement("BTensor"))),
 )

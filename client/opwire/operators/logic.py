@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from ..formulas import INPUT, A, B, Expression, Tensor, absolute, call, chosen, select
+from ..formulas import INPUT, A, B, Expression, InputElement, absolute, call, chosen, select
 from ..level import FeatureLevel
 from ..operator import Attributes, BadExample, Example, Operator, declare
 from ..rules import Derived, like, same_rank, same_sizes, sizes_of
@@ -107,7 +107,7 @@ _IF = declare(
     ),
     outputs={"OutputTensor": like("ATensor")},
     work=elements_written,
-    formula=select(Tensor("ConditionTensor"), A, B),
+    formula=select(InputElement("ConditionTensor"), A, B),
     examples=(
         typed_vectors(
             "page",

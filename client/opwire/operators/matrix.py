@@ -97,7 +97,7 @@ def _fused_axes(member: str, values: Values) -> Iterator[tuple[Path, int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter(Rule):
+class PerRowOrColumn(Rule):
     """A parameter has one element, or one for each row of A or each column of B, in that dimension.
 
     Attributes:
@@ -131,11 +131,11 @@ class Parameter(Rule):
 
 
 def _of_rows(*tensors: str) -> tuple[Rule, ...]:
-    return tuple(Parameter(tensor, "ATensor", -2) for tensor in tensors)
+    return tuple(PerRowOrColumn(tensor, "ATensor", -2) for tensor in tensors)
 
 
 def _of_columns(*tensors: str) -> tuple[Rule, ...]:
-    return tuple(Parameter(tensor, "BTensor", -1) for tensor in tensors)
+    return tuple(PerRowOrColumn(tensor, "BTensor", -1) for tensor in tensors)
 
 
 def _work(attributes: object, tensors: Tensors) -> int:

@@ -14,8 +14,8 @@ from ..enums import RecurrentNetworkDirection
 from ..operator import Attributes, BadExample, Example, Operator, Tensors, declare
 from ..rules import (
     Derived,
-    Expression,
     Named,
+    Quantity,
     Rule,
     Shapes,
     Values,
@@ -31,7 +31,7 @@ from .work import STEP
 
 
 @dataclass(frozen=True, slots=True)
-class NumDirections(Expression):
+class NumDirections(Quantity):
     """The number of directions that a network goes through a sequence in."""
 
     @property

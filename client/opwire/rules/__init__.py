@@ -1,7 +1,7 @@
 """The vocabulary of rules: families declare the constraints of an operator with it, as its page lists them."""
 
 from .conditions import AtLevels, When, WithTensor, below, from_level, when, with_tensor, without_tensor
-from .expressions import Expression, elements, length, number, part, rank, size, term
+from .expressions import Quantity, elements, length, number, part, rank, size, term
 from .numbers import (
     at_least,
     axes,
@@ -38,10 +38,10 @@ __all__ = [
     "AtLevels",
     "Chosen",
     "Derived",
-    "Expression",
     "Named",
     "Output",
     "OutputRule",
+    "Quantity",
     "Rule",
     "Shapes",
     "Sizes",

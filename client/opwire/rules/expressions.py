@@ -12,7 +12,7 @@ from typing import Any
 from .rule import Path, Values
 
 
-class Expression(ABC):
+class Quantity(ABC):
     """A number that depends on the members of a desc.
 
     Attributes:
@@ -34,29 +34,29 @@ class Expression(ABC):
     def value(self, values: Values) -> int | None:
         """The number; None where there is none: a tensor was left out, or has no such dimension."""
 
-    def __add__(self, other: Expression | int) -> Expression:
+    def __add__(self, other: Quantity | int) -> Quantity:
         return Computed("+", self, term(other))
 
-    def __sub__(self, other: Expression | int) -> Expression:
+    def __sub__(self, other: Quantity | int) -> Quantity:
         return Computed("-", self, term(other))
 
-    def __mul__(self, other: Expression | int) -> Expression:
+    def __mul__(self, other: Quantity | int) -> Quantity:
         return Computed("*", self, term(other))
 
-    def __rmul__(self, other: int) -> Expression:
+    def __rmul__(self, other: int) -> Quantity:
         return Computed("*", term(other), self)
 
-    def __floordiv__(self, other: Expression | int) -> Expression:
+    def __floordiv__(self, other: Quantity | int) -> Quantity:
         return Computed("/", self, term(other))
 
 
-def term(given: Expression | int) -> Expression:
-    """An expression, also of an integer."""
-    return Constant(given) if isinstance(given, int) else given
+def term(given: Quantity | int) -> Quantity:
+    """A quantity, also of an integer."""
+    return ConstantQuantity(given) if isinstance(given, int) else given
 
 
 @dataclass(frozen=True, slots=True)
-class Constant(Expression):
+class ConstantQuantity(Quantity):
     """A number that depends on nothing."""
 
     number: int
@@ -73,7 +73,7 @@ class Constant(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Size(Expression):
+class Size(Quantity):
     """The size of one dimension of a tensor; negative dimensions count from the last."""
 
     tensor: str
@@ -100,7 +100,7 @@ class Size(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Measure(Expression):
+class Measure(Quantity):
     """A number of one member: its rank, its length, the product of its sizes, or the number itself."""
 
     member: str
@@ -123,7 +123,7 @@ class Measure(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Expression):
+class StructField(Quantity):
     """A number of an attribute that is a struct."""
 
     member: str
@@ -153,12 +153,12 @@ _MEASURES: Mapping[str, Callable[[Any], int]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Computed(Expression):
+class Computed(Quantity):
     """Two numbers added, subtracted, multiplied or divided (to the next lower integer)."""
 
     sign: str
-    left: Expression
-    right: Expression
+    left: Quantity
+    right: Quantity
 
     @property
     def reads(self) -> frozenset[str]:
@@ -186,31 +186,31 @@ _SIGNS: Mapping[str, Callable[[int, int], int]] = {
 }
 
 
-def size(tensor: str, dimension: int | str) -> Expression:
+def size(tensor: str, dimension: int | str) -> Quantity:
     """``tensor.Sizes[dimension]``; the dimension may be an attribute's name."""
     return Size(tensor, dimension)
 
 
-def rank(tensor: str) -> Expression:
+def rank(tensor: str) -> Quantity:
     """The dimension count of a tensor."""
     return Measure(tensor, "rank")
 
 
-def elements(tensor: str) -> Expression:
+def elements(tensor: str) -> Quantity:
     """The product of a tensor's sizes."""
     return Measure(tensor, "product of sizes")
 
 
-def length(array: str) -> Expression:
+def length(array: str) -> Quantity:
     """The number of elements of an array."""
     return Measure(array, "length")
 
 
-def number(attribute: str) -> Expression:
+def number(attribute: str) -> Quantity:
     """An attribute that is an integer."""
     return Measure(attribute, "")
 
 
-def part(attribute: str, name: str) -> Expression:
+def part(attribute: str, name: str) -> Quantity:
     """``ScaleSize.Width``: a member of an attribute that is a struct."""
-    return Part(attribute, name)
+    return StructField(attribute, name)

@@ -9,7 +9,7 @@ from itertools import islice
 from math import isfinite
 
 from ..violation import Code, Fault
-from .expressions import Constant, Expression, term
+from .expressions import ConstantQuantity, Quantity, term
 from .rule import Rule, Values, tensors_of
 
 
@@ -19,8 +19,8 @@ class Equal(Rule):
 
     code = Code.SIZES_MISMATCH
 
-    left: Expression
-    right: Expression
+    left: Quantity
+    right: Quantity
 
     @property
     def reads(self) -> frozenset[str]:
@@ -39,9 +39,9 @@ class Between(Rule):
 
     code = Code.OUT_OF_RANGE
 
-    number: Expression
-    least: Expression | None
-    greatest: Expression | None
+    number: Quantity
+    least: Quantity | None
+    greatest: Quantity | None
 
     @property
     def reads(self) -> frozenset[str]:
@@ -66,8 +66,8 @@ class Divides(Rule):
 
     code = Code.SIZES_MISMATCH
 
-    divisor: Expression
-    of: Expression
+    divisor: Quantity
+    of: Quantity
 
     @property
     def reads(self) -> frozenset[str]:
@@ -152,7 +152,7 @@ class Length(Rule):
     code = Code.COUNT_MISMATCH
 
     arrays: tuple[str, ...]
-    wanted: Expression
+    wanted: Quantity
 
     @property
     def reads(self) -> frozenset[str]:
@@ -165,7 +165,7 @@ class Length(Rule):
         for name in self.arrays:
             array = values[name]
             if array is not None and len(array) != wanted:
-                reason = "" if isinstance(self.wanted, Constant) else f", as {self.wanted} says"
+                reason = "" if isinstance(self.wanted, ConstantQuantity) else f", as {self.wanted} says"
                 message = f"{name} has {len(array)} elements; it must have {wanted}{reason}"
                 yield Fault(self.code, (name,), message, [wanted])
 
@@ -240,17 +240,17 @@ class DistinctAxes(Rule):
             seen.add(axis)
 
 
-def equal(left: Expression, right: Expression | int) -> Rule:
+def equal(left: Quantity, right: Quantity | int) -> Rule:
     """``A.Sizes[0] == B.Sizes[1] * GroupCount``; the left side is what is reported."""
     return Equal(left, term(right))
 
 
-def between(number: Expression, least: Expression | int | None, greatest: Expression | int | None) -> Rule:
+def between(number: Quantity, least: Quantity | int | None, greatest: Quantity | int | None) -> Rule:
     """``least <= number <= greatest``; the number is what is reported."""
     return Between(number, None if least is None else term(least), None if greatest is None else term(greatest))
 
 
-def divides(divisor: Expression | int, of: Expression) -> Rule:
+def divides(divisor: Quantity | int, of: Quantity) -> Rule:
     """``of % divisor == 0``; what is divided is reported."""
     return Divides(term(divisor), of)
 
@@ -285,7 +285,7 @@ def not_empty(array: str) -> Rule:
     return NotEmpty(array)
 
 
-def length_is(wanted: Expression | int, *arrays: str) -> Rule:
+def length_is(wanted: Quantity | int, *arrays: str) -> Rule:
     """``DimensionCount == rank(InputTensor)`` for the arrays that it counts."""
     return Length(arrays, term(wanted))
 

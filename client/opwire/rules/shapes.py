@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import EllipsisType
 
 from ..violation import Code, Fault
-from .expressions import Expression
+from .expressions import Quantity
 from .outputs import Sizes, SizesOf
 from .rule import Rule, Values, tensors_of
 
@@ -17,9 +17,9 @@ class Named:
     """A named size, or a multiple of one."""
 
     name: str
-    times: int | Expression = 1
+    times: int | Quantity = 1
 
-    def __rmul__(self, times: int | Expression) -> Named:
+    def __rmul__(self, times: int | Quantity) -> Named:
         return Named(self.name, times)
 
     def factor(self, values: Values) -> int | None:
@@ -27,7 +27,7 @@ class Named:
         return self.times if isinstance(self.times, int) else self.times.value(values)
 
 
-Dimension = int | str | Named | Expression | EllipsisType
+Dimension = int | str | Named | Quantity | EllipsisType
 """A size: a number, a name, a multiple of a name as ``3 * Named("hidden")``, a computed number; ``...`` at the start
 stands for any number of leading ones, at the end for any number of trailing ones."""
 
@@ -56,9 +56,9 @@ class Shapes(Rule):
         terms = (each for shape in self.shapes.values() for each in shape)
         found = frozenset(self.shapes)
         for each in terms:
-            expression = each.times if isinstance(each, Named) else each
-            if isinstance(expression, Expression):
-                found |= expression.reads
+            quantity = each.times if isinstance(each, Named) else each
+            if isinstance(quantity, Quantity):
+                found |= quantity.reads
         return found
 
     def faults(self, values: Values) -> Iterator[Fault]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..tensor import BufferTensorDesc
 from ..violation import Code, Fault
-from .expressions import Expression
+from .expressions import Quantity
 from .rule import Rule, Values, every_tensor, tensors_of
 
 
@@ -181,7 +181,7 @@ class LeadingOnes(Rule):
     code = Code.SIZES_MISMATCH
 
     tensor: str
-    last: Expression
+    last: Quantity
 
     @property
     def reads(self) -> frozenset[str]:
@@ -275,7 +275,7 @@ def one_element(*tensors: str) -> Rule:
     return OneElement(tensors)
 
 
-def leading_ones(tensor: str, last: Expression) -> Rule:
+def leading_ones(tensor: str, last: Quantity) -> Rule:
     """``A.Sizes[d] == 1 for d < rank(A) - last``"""
     return LeadingOnes(tensor, last)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..fields import Enumerated, Members
 from ..level import FeatureLevel
-from ..support import Limits, Row, Support
+from ..support import Support, SupportRow, TensorSupport
 from ..tensor import DataType
 from .catalog import CATALOG
 from .members import read_member
@@ -92,7 +92,7 @@ def _members_of(name: str) -> Members:
 
 def _support(rows: list[dict[str, Any]], members: Members) -> Support:
     optional = frozenset(member.name for member in members.tensors if member.role.is_optional)
-    groups: dict[tuple[str, tuple[str, ...]] | None, list[Row]] = {}
+    groups: dict[tuple[str, tuple[str, ...]] | None, list[SupportRow]] = {}
     for row in rows:
         when = next(((name, tuple(values)) for name, values in row.get("when", {}).items()), None)
         groups.setdefault(when, []).append(_row(row, optional))
@@ -107,16 +107,16 @@ def _support(rows: list[dict[str, Any]], members: Members) -> Support:
     )
 
 
-def _row(row: dict[str, Any], optional: frozenset[str]) -> Row:
+def _row(row: dict[str, Any], optional: frozenset[str]) -> SupportRow:
     tensors = {name: _limits(limits) for name, limits in row["tensors"].items()}
     required = tuple(name for name, limits in tensors.items() if limits.required and name in optional)
-    return Row(FeatureLevel.parse(row["from"]), tensors, required)
+    return SupportRow(FeatureLevel.parse(row["from"]), tensors, required)
 
 
-def _limits(limits: dict[str, Any]) -> Limits:
+def _limits(limits: dict[str, Any]) -> TensorSupport:
     least, greatest = limits["ranks"]
     dimensions = limits.get("dimensions")
-    return Limits(
+    return TensorSupport(
         tuple(DataType[name] for name in limits["data_types"]),
         (least, greatest),
         limits.get("optional") is False,

@@ -62,7 +62,7 @@ def write_request(url: str, headers: Mapping[str, str], body: bytes) -> bytes:
 
 
 @dataclass(slots=True)
-class Load:
+class LoadResult:
     """What a number of connections got from a server.
 
     Attributes:
@@ -163,13 +163,13 @@ class _Run:
 
     def __init__(self, address: Address, source: Source, connections: int) -> None:
         self.source = source
-        self.load = Load(connections)
+        self.load = LoadResult(connections)
         self.going = False
         self._address = address
         self._connections: set[_Connection] = set()
         self._replacing: set[asyncio.Task[None]] = set()
 
-    async def measure(self, seconds: float, progress: Progress | None) -> Load:
+    async def measure(self, seconds: float, progress: Progress | None) -> LoadResult:
         for _ in range(self.load.connections):
             await self._connect()
         self.going = True
@@ -227,7 +227,7 @@ class _Run:
 
 def measure(
     address: Address, source: Source, connections: int, seconds: float, progress: Progress | None = None
-) -> Load:
+) -> LoadResult:
     """Loads a server.
 
     Args:

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from .load_generator import BUSY, Load
+from .load_generator import BUSY, LoadResult
 from .workload import Bench, Report
 
 PERCENTS = (50, 90, 99)
@@ -25,7 +25,7 @@ _CLIENT_BOUND = (
 )
 
 
-def table(loads: Sequence[Load]) -> Table:
+def table(loads: Sequence[LoadResult]) -> Table:
     """The loads, one a row; times in milliseconds."""
     made = Table(box=box.SIMPLE_HEAD)
     times = (*(f"p{percent} ms" for percent in PERCENTS), "max ms")
@@ -43,7 +43,7 @@ def table(loads: Sequence[Load]) -> Table:
     return made
 
 
-def notes(loads: Sequence[Load]) -> list[str]:
+def notes(loads: Sequence[LoadResult]) -> list[str]:
     """What a reader of the table must know."""
     return [_CLIENT_BOUND] if any(load.client_bound for load in loads) else []
 
@@ -61,7 +61,7 @@ def progress(seconds: float) -> Generator[Report | None]:
         return
     with Live(console=console, auto_refresh=False, transient=True) as live:
 
-        def report(done: Sequence[Load], connections: int, passed: float, answers: int) -> None:
+        def report(done: Sequence[LoadResult], connections: int, passed: float, answers: int) -> None:
             rate = answers / passed if passed else 0.0
             words = f" {connections} connections: {passed:.1f} of {seconds:g} s, {rate:,.0f} requests/s"
             live.update(Group(table(done), Text(words)), refresh=True)
@@ -89,7 +89,7 @@ def to_json(bench: Bench) -> dict[str, object]:
     }
 
 
-def _load_json(load: Load) -> dict[str, object]:
+def _load_json(load: LoadResult) -> dict[str, object]:
     times = {f"p{percent}_ms": load.percentile(percent) for percent in PERCENTS} | {"max_ms": load.percentile(100)}
     return {
         "connections": load.connections,

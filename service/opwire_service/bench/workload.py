@@ -15,11 +15,11 @@ from opwire.errors import InternalError, ProblemCode
 from opwire.tensor import Array
 from opwire.wire import Call, Encoding, write_call
 
-from .load_generator import Address, Load, measure, write_request
+from .load_generator import Address, LoadResult, measure, write_request
 
 WARM_UP_SECONDS = 0.2
 
-Report = Callable[[Sequence[Load], int, float, int], None]
+Report = Callable[[Sequence[LoadResult], int, float, int], None]
 """Takes the loads that are done, and of the one under way its connections, its seconds and its answers."""
 
 
@@ -83,7 +83,7 @@ class Bench:
     server: ServerInfo
     workload: Workload
     request_bytes: int
-    loads: Sequence[Load]
+    loads: Sequence[LoadResult]
 
 
 def bench(
@@ -108,7 +108,7 @@ def bench(
     if not np.array_equal(answer, winners):
         raise InternalError(ProblemCode.INTERNAL_ERROR, f"{url} answers ARGMAX of {list(workload.sizes)} wrongly")
     request = workload.request(url, tensor, api_key)
-    loads: list[Load] = []
+    loads: list[LoadResult] = []
     measure(address, lambda: request, connections[0], WARM_UP_SECONDS)
     for count in connections:
         progress = None if report is None else partial(report, loads, count)

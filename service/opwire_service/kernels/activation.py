@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from opwire.fields.member import NestedOperator
-from opwire.formulas import Tensor
+from opwire.formulas import InputElement
 from opwire.tensor import Array
 
 from .formulas.float64 import evaluate
 from .formulas.resolve import activated_expression
 
-_VALUES = Tensor("Values")
+_VALUES = InputElement("Values")
 
 
 def activated(activation: NestedOperator | None, values: Array) -> Array:

@@ -10,7 +10,7 @@ from opwire.graph import Bytes, Place, Step, Steps
 from opwire.tensor import BufferTensorDesc
 
 
-class Formula(Protocol):
+class FormulaJob(Protocol):
     """What computes a step whose output is a formula of its inputs, element by element.
 
     Attributes:
@@ -25,11 +25,11 @@ class Formula(Protocol):
     def target(self) -> BufferTensorDesc: ...
 
 
-F = TypeVar("F", bound=Formula)
+F = TypeVar("F", bound=FormulaJob)
 
 
 @dataclass(frozen=True, slots=True)
-class Member(Generic[F]):
+class ChainMember(Generic[F]):
     """A formula of a chain.
 
     Attributes:
@@ -48,7 +48,7 @@ class Member(Generic[F]):
 
 
 @dataclass(frozen=True, slots=True)
-class Group(Generic[F]):
+class StepGroup(Generic[F]):
     """Steps that run together.
 
     Attributes:
@@ -57,7 +57,7 @@ class Group(Generic[F]):
     """
 
     steps: range
-    members: tuple[Member[F], ...] = ()
+    members: tuple[ChainMember[F], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Grouping(Generic[F]):
         shared: numbers of bytes that take the place of others, which are not needed any more when they are written.
     """
 
-    groups: tuple[Group[F], ...]
+    groups: tuple[StepGroup[F], ...]
     passing: frozenset[int]
     shared: Mapping[int, int]
 
@@ -147,16 +147,16 @@ class _Grouping(Generic[F]):
         inputs = step.plan.inputs
         return all(at not in written or are_alike(inputs[name], written[at]) for name, at in step.inputs.items())
 
-    def _group(self, steps: range) -> Group[F]:
+    def _group(self, steps: range) -> StepGroup[F]:
         members = tuple(self._members(steps))
         if not members or (len(members) == 1 and not members[0].in_place):
-            return Group(steps)
+            return StepGroup(steps)
         self.passing |= {
             int(at.name) for member in members if not member.is_kept for at in member.step.outputs.values()
         }
-        return Group(steps, members)
+        return StepGroup(steps, members)
 
-    def _members(self, steps: range) -> Iterator[Member[F]]:
+    def _members(self, steps: range) -> Iterator[ChainMember[F]]:
         """The members of a chain of formulas; none of another step."""
         writers: dict[Bytes, int] = {}
         for count, i in enumerate(steps):
@@ -169,7 +169,7 @@ class _Grouping(Generic[F]):
             may_share = is_kept and at.place is Place.BETWEEN and self.in_place(job)
             in_place = may_share and self._shares(steps, i, job, at)
             writers[at] = count
-            yield Member(step, job, links, is_kept, in_place)
+            yield ChainMember(step, job, links, is_kept, in_place)
 
     def _shares(self, group: range, number: int, job: F, at: Bytes) -> bool:
         """Lets an output take the place of an input that nothing reads after it, if its operator allows that."""

@@ -16,7 +16,7 @@ from opwire.enums import ConvolutionDirection, ConvolutionMode
 from opwire.tensor import Array
 
 
-class Line(NamedTuple):
+class PhaseDimension(NamedTuple):
     """One spatial dimension of a phase.
 
     Attributes:
@@ -46,7 +46,7 @@ class Line(NamedTuple):
         return slice(self.tap, self.tap + (self.taps - 1) * self.apart + 1, self.apart)
 
 
-class Geometry:
+class ConvolutionGeometry:
     """The sizes of a convolution, and how it is cut.
 
     Attributes:
@@ -88,7 +88,7 @@ class Geometry:
             for _, window, target, stride, dilation, _ in self._lines
         ]
 
-    def phase(self, number: int) -> tuple[Line, ...] | None:
+    def phase(self, number: int) -> tuple[PhaseDimension, ...] | None:
         """The lines of a phase, or None where it has no outputs."""
         lines = []
         for count, line in zip(self._counts, self._lines, strict=True):
@@ -99,7 +99,7 @@ class Geometry:
             lines.append(found)
         return tuple(lines)
 
-    def filters_of(self, kernel: Array, phase: tuple[Line, ...]) -> Array:
+    def filters_of(self, kernel: Array, phase: tuple[PhaseDimension, ...]) -> Array:
         """A view of the filter, ``[groups, filters, *taps, channels]``."""
         spatial = tuple(range(3, kernel.ndim + 1))
         view = np.flip(kernel, tuple(range(2, kernel.ndim))) if self._mirrored else kernel
@@ -110,11 +110,13 @@ class Geometry:
         ]
 
 
-def _forward(size: int, window: int, target: int, stride: int, dilation: int, start: int) -> Line:
-    return Line(size, 0, 1, target, 0, 1, window, -start, stride, dilation)
+def _forward(size: int, window: int, target: int, stride: int, dilation: int, start: int) -> PhaseDimension:
+    return PhaseDimension(size, 0, 1, target, 0, 1, window, -start, stride, dilation)
 
 
-def _phase(tap: int, size: int, window: int, target: int, stride: int, dilation: int, start: int) -> Line | None:
+def _phase(
+    tap: int, size: int, window: int, target: int, stride: int, dilation: int, start: int
+) -> PhaseDimension | None:
     """The outputs that element ``tap`` of the filter reaches; ``apart`` further on others reach them too."""
     first = (tap * dilation - start) % stride
     if first >= target:
@@ -123,4 +125,6 @@ def _phase(tap: int, size: int, window: int, target: int, stride: int, dilation:
     apart = stride // common
     base = (first + start - tap * dilation) // stride
     count = -(-(target - first) // stride)
-    return Line(size, first, stride, count, tap, apart, -(-(window - tap) // apart), base, 1, -(dilation // common))
+    return PhaseDimension(
+        size, first, stride, count, tap, apart, -(-(window - tap) // apart), base, 1, -(dilation // common)
+    )

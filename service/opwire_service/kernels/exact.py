@@ -211,7 +211,7 @@ def l2(chunks: Chunks, of: FloatFormat) -> Float:
 
 
 @dataclass
-class Interval:
+class ProductBounds:
     """Bounds of a positive product: ``low * 2**exponent`` to ``high * 2**exponent``, both within ``bits`` bits.
 
     They are equal as long as the product itself has no more bits.
@@ -238,7 +238,7 @@ class Interval:
 
 
 @dataclass
-class Product:
+class ExactProduct:
     """The product of the elements multiplied so far.
 
     Attributes:
@@ -248,7 +248,7 @@ class Product:
     """
 
     format: FloatFormat
-    magnitude: Interval
+    magnitude: ProductBounds
     negative: bool = False
     special: float = 1.0
 
@@ -282,7 +282,7 @@ _FACTORS = 64
 def multiply(chunks: Chunks, of: FloatFormat, bits: int = 256) -> Float:
     """The product. In bounded memory: it keeps as many bits of it as decide on the rounding, at first ``bits``."""
     while True:
-        product = Product(of, Interval(bits))
+        product = ExactProduct(of, ProductBounds(bits))
         for values in chunks:
             product.multiply(values)
         result = product.rounded()

@@ -107,14 +107,14 @@ class GraphMemory:
         read += [(at, self.graph.outputs[name]) for name, at in self.steps.copies.items()]
         return any(desc.data_size_in_bytes > written[at] for at, desc in read if at.place is Place.BETWEEN)
 
-    def arrays(self, inputs: Arrays, outputs: Arrays) -> Tensors:
+    def arrays(self, inputs: Arrays, outputs: Arrays) -> GraphTensors:
         """The tensors of all steps in one run."""
         # Else a step could read there what another request has left.
-        return Tensors(self, inputs, outputs, (np.zeros if self.has_gaps else np.empty)(self.size, np.uint8))
+        return GraphTensors(self, inputs, outputs, (np.zeros if self.has_gaps else np.empty)(self.size, np.uint8))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tensors:
+class GraphTensors:
     """The tensors of a graph's steps while it runs.
 
     Attributes:

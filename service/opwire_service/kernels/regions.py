@@ -32,7 +32,7 @@ _FAR = 2.0**40
 """Farther than any tensor reaches."""
 
 
-class Regions:
+class RegionsOfInterest:
     """The regions of ROI_ALIGN, ROI_ALIGN1 or their gradient; the one that was asked for last is kept.
 
     Args:

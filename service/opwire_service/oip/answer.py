@@ -11,9 +11,9 @@ from opwire.tensor import Array, BufferTensorDesc
 from opwire.wire import Answer, Buffer
 
 from .datatypes import NAMES
-from .infer import InferRequest, Output
+from .infer import InferRequest, RequestedOutput
 from .models import Model
-from .shared_memory import Place
+from .shared_memory import SharedMemoryRange
 
 
 def numbers_in(request: InferRequest, descs: Mapping[str, BufferTensorDesc]) -> int:
@@ -37,7 +37,7 @@ def write_infer(
     """
     listed = []
     tail: list[Buffer] = []
-    for output in request.outputs or [Output(name, request.binary) for name in descs]:
+    for output in request.outputs or [RequestedOutput(name, request.binary) for name in descs]:
         desc, buffer = descs[output.name], buffers[output.name]
         tensor: dict[str, object] = {"name": output.name, "datatype": NAMES[desc.data_type], "shape": desc.sizes}
         if output.place is not None:
@@ -57,7 +57,7 @@ def write_infer(
     return Answer([head], tail)
 
 
-def _place(place: Place, desc: BufferTensorDesc) -> dict[str, object]:
+def _place(place: SharedMemoryRange, desc: BufferTensorDesc) -> dict[str, object]:
     """What an answer says of a tensor in shared memory: of an offset only if there is one, as Triton does."""
     size = desc.element_count * desc.data_type.dtype.itemsize
     said: dict[str, object] = {"shared_memory_region": place.region, "shared_memory_byte_size": size}

@@ -30,11 +30,11 @@ from .infer import (
 )
 from .models import Model
 from .pointers import relocate
-from .shared_memory import Place, Window
+from .shared_memory import SharedMemoryRange, Window
 
 T = TypeVar("T")
 
-Open = Callable[[Place], Window]
+Open = Callable[[SharedMemoryRange], Window]
 """Opens a place in shared memory, until the request is over."""
 
 

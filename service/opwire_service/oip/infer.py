@@ -21,7 +21,7 @@ from .graph_models import refuse_other_descs
 from .models import Model
 from .parameters import POINTER, parse_header, read_attributes, read_priority, read_timeout, refuse_unsupported
 from .refusal import malformed, read_count, read_flag, read_object
-from .shared_memory import Place, read_place
+from .shared_memory import SharedMemoryRange, read_place
 
 _MEMBERS = ("id", "parameters", "inputs", "outputs", "model_name", "model_version")
 
@@ -36,7 +36,7 @@ _MOST_TENSORS = 2 * MOST_TENSORS
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class RequestedOutput:
     """An output that the client asks for.
 
     Attributes:
@@ -46,7 +46,7 @@ class Output:
 
     name: str
     binary: bool
-    place: Place | None = None
+    place: SharedMemoryRange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ class InferRequest:
 
     execute: ExecuteRequest
     parameters: frozenset[str]
-    outputs: tuple[Output, ...]
+    outputs: tuple[RequestedOutput, ...]
     binary: bool
     identity: str | None
     optional: tuple[str, ...]
-    shared: Mapping[str, Place] = field(default_factory=dict)
+    shared: Mapping[str, SharedMemoryRange] = field(default_factory=dict)
 
 
 def parse_infer(body: RequestBody, model: Model, header: str = "") -> InferRequest:
@@ -108,7 +108,7 @@ def _read_request(request: object, parts: Parts, model: Model, header: str) -> I
     execute = ExecuteRequest(
         {"type": model.operator.name, "desc": desc},
         model.level,
-        {name: _NOTHING if isinstance(payload, Place) else payload for name, payload in inputs.items()},
+        {name: _NOTHING if isinstance(payload, SharedMemoryRange) else payload for name, payload in inputs.items()},
         timeout_ms=read_timeout(parameters),
         priority=read_priority(parameters),
         is_graph=model.graph is not None,
@@ -117,19 +117,19 @@ def _read_request(request: object, parts: Parts, model: Model, header: str) -> I
         refuse_other_descs(model.graph, descs)
         execute = model.graph.request(execute)
     optional = _optional_outputs(model, outputs, desc) if model.optional else ()
-    shared = {name: payload for name, payload in inputs.items() if isinstance(payload, Place)}
+    shared = {name: payload for name, payload in inputs.items() if isinstance(payload, SharedMemoryRange)}
     return InferRequest(execute, frozenset(in_body), outputs, binary, identity or None, optional, shared)
 
 
 def _read_inputs(
     request: Mapping[str, Any], model: Model, parts: Parts
-) -> tuple[dict[str, Any], dict[str, Payload | Place]]:
+) -> tuple[dict[str, Any], dict[str, Payload | SharedMemoryRange]]:
     given = request.get("inputs")
     if not isinstance(given, list):
         at = "/inputs" if "inputs" in request else ""
         raise malformed(at, f"inputs is {show(given)}; it must be a list of tensors")
     descs: dict[str, Any] = {}
-    inputs: dict[str, Payload | Place] = {}
+    inputs: dict[str, Payload | SharedMemoryRange] = {}
     if len(given) > _MOST_TENSORS:
         message = f"{len(given)} tensors given; opwire takes at most {_MOST_TENSORS}"
         raise malformed("/inputs", message, Code.OUT_OF_RANGE)
@@ -189,7 +189,7 @@ def _one_of(given: object, allowed: Collection[str], code: Code, pointer: str) -
     raise ContractViolation([Violation(code, pointer, message, list(allowed))], message)
 
 
-def _read_payload(tensor: Mapping[str, Any], parts: Parts, pointer: str) -> Payload | Place:
+def _read_payload(tensor: Mapping[str, Any], parts: Parts, pointer: str) -> Payload | SharedMemoryRange:
     parameters = read_object(tensor, "parameters", pointer)
     refuse_unsupported(parameters, pointer)
     size = read_count(parameters, "binary_data_size", f"{pointer}/parameters")
@@ -202,12 +202,12 @@ def _read_payload(tensor: Mapping[str, Any], parts: Parts, pointer: str) -> Payl
     return Numbers(tensor["data"]) if size is None else parts.take(size, pointer)
 
 
-def _read_outputs(given: object, model: Model, binary: bool) -> tuple[Output, ...]:
+def _read_outputs(given: object, model: Model, binary: bool) -> tuple[RequestedOutput, ...]:
     if not given:
         return ()
     if not isinstance(given, list):
         raise malformed("/outputs", f"{show(given)} given where a list of outputs belongs")
-    outputs: dict[str, Output] = {}
+    outputs: dict[str, RequestedOutput] = {}
     for i, output in enumerate(given):
         at = f"/outputs/{i}"
         if not isinstance(output, dict):
@@ -221,11 +221,11 @@ def _read_outputs(given: object, model: Model, binary: bool) -> tuple[Output, ..
         refuse_unsupported(parameters, at)
         raw = read_flag(parameters, "binary_data", f"{at}/parameters", binary)
         place = read_place(parameters, f"{at}/parameters")
-        outputs[name] = Output(name, raw or place is not None, place)
+        outputs[name] = RequestedOutput(name, raw or place is not None, place)
     return tuple(outputs.values())
 
 
-def _optional_outputs(model: Model, outputs: tuple[Output, ...], desc: Mapping[str, Any]) -> tuple[str, ...]:
+def _optional_outputs(model: Model, outputs: tuple[RequestedOutput, ...], desc: Mapping[str, Any]) -> tuple[str, ...]:
     """An optional output takes part only if it is asked for, by name or by naming none."""
     wanted = {output.name for output in outputs}
     return tuple(name for name in model.optional if desc.get(name) is None and (not wanted or name in wanted))

@@ -183,7 +183,7 @@ SCHEMAS: dict[str, Schema] = {
 
 
 @dataclass(frozen=True)
-class _Row:
+class _DocumentedRoute:
     """A route: what it answers with, its errors beside those of any route, and what it takes if not an inference."""
 
     method: str
@@ -201,11 +201,11 @@ _REGION = "/systemsharedmemory/region/{region}"
 _VERSIONED = "/models/{name}/versions/{version}"
 
 _ROWS = (
-    _Row("get", "", "What the server is", ref("InferServer")),
-    _Row("get", "/health/live", "Whether the process answers", _LIVE),
-    _Row("get", "/health/ready", "Whether the server takes work", _READY, (503,)),
+    _DocumentedRoute("get", "", "What the server is", ref("InferServer")),
+    _DocumentedRoute("get", "/health/live", "Whether the process answers", _LIVE),
+    _DocumentedRoute("get", "/health/ready", "Whether the server takes work", _READY, (503,)),
     *(
-        _Row(method, model + path, summary, answer, errors)
+        _DocumentedRoute(method, model + path, summary, answer, errors)
         for model in ("/models/{name}", _VERSIONED)
         for method, path, summary, answer, errors in (
             ("get", "", "Tensors and attributes of a model", ref("InferModel"), (404,)),
@@ -215,13 +215,15 @@ _ROWS = (
             ("post", "/infer", "Run an operator, or a registered graph", ref("InferAnswer"), (404, *DATA_STATUSES)),
         )
     ),
-    _Row("get", "/models/stats", "What all models have done", ref("InferStatistics")),
-    _Row("post", "/repository/index", "All models", ref("InferIndex"), (503,)),
-    _Row("post", "/repository/models/{name}/load", "Does nothing: each model is there", {"type": "object"}, (404, 503)),
-    _Row("post", "/repository/models/{name}/unload", "Is refused", {"type": "object"}, (400, 404, 503)),
-    _Row("get", "/systemsharedmemory/status", "All regions", ref("InferRegions"), (400,)),
-    _Row("get", f"{_REGION}/status", "A region", ref("InferRegions"), (400, 404)),
-    _Row(
+    _DocumentedRoute("get", "/models/stats", "What all models have done", ref("InferStatistics")),
+    _DocumentedRoute("post", "/repository/index", "All models", ref("InferIndex"), (503,)),
+    _DocumentedRoute(
+        "post", "/repository/models/{name}/load", "Does nothing: each model is there", {"type": "object"}, (404, 503)
+    ),
+    _DocumentedRoute("post", "/repository/models/{name}/unload", "Is refused", {"type": "object"}, (400, 404, 503)),
+    _DocumentedRoute("get", "/systemsharedmemory/status", "All regions", ref("InferRegions"), (400,)),
+    _DocumentedRoute("get", f"{_REGION}/status", "A region", ref("InferRegions"), (400, 404)),
+    _DocumentedRoute(
         "post",
         f"{_REGION}/register",
         "Have tensors in shared memory of this machine, if the server lets in such",
@@ -229,8 +231,8 @@ _ROWS = (
         (400, 408, 411, 413, 429, 503),
         ref("InferRegistration"),
     ),
-    _Row("post", f"{_REGION}/unregister", "Forget a region", {"type": "object"}, (400, 503)),
-    _Row("post", "/systemsharedmemory/unregister", "Forget all regions", {"type": "object"}, (400, 503)),
+    _DocumentedRoute("post", f"{_REGION}/unregister", "Forget a region", {"type": "object"}, (400, 503)),
+    _DocumentedRoute("post", "/systemsharedmemory/unregister", "Forget all regions", {"type": "object"}, (400, 503)),
 )
 
 _HEADER: Schema = {
@@ -242,7 +244,7 @@ _HEADER: Schema = {
 }
 
 
-def _operation(row: _Row) -> Schema:
+def _operation(row: _DocumentedRoute) -> Schema:
     infer = row.path.endswith("/infer")
     named = {"{name}": ("name", _MODEL), "{version}": ("version", _VERSION), "{region}": ("region", _TEXT)}
     parameters: list[Schema] = [

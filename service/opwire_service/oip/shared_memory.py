@@ -46,7 +46,7 @@ _OBJECTS = "/dev/shm/"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SharedMemoryRange:
     """Where a tensor of a request lies: bytes of a region.
 
     Attributes:
@@ -62,7 +62,7 @@ class Place:
     pointer: str
 
 
-def read_place(parameters: Mapping[str, Any], pointer: str) -> Place | None:
+def read_place(parameters: Mapping[str, Any], pointer: str) -> SharedMemoryRange | None:
     """The place that a tensor's parameters name; None where they name none.
 
     Args:
@@ -77,7 +77,7 @@ def read_place(parameters: Mapping[str, Any], pointer: str) -> Place | None:
     if size is None:
         message = "shared_memory_byte_size is required with shared_memory_region, and missing"
         raise malformed(pointer, message, Code.MISSING_FIELD)
-    return Place(region, read_count(parameters, "shared_memory_offset", pointer) or 0, size, pointer)
+    return SharedMemoryRange(region, read_count(parameters, "shared_memory_offset", pointer) or 0, size, pointer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Registration:
 class Window:
     """Bytes of a shared memory object; it stays what it is when the region is unregistered meanwhile."""
 
-    def __init__(self, file: int, start: int, size: int, place: Place) -> None:
+    def __init__(self, file: int, start: int, size: int, place: SharedMemoryRange) -> None:
         self._file = file
         self._start = start
         self._size = size
@@ -227,7 +227,7 @@ class Regions:
         return found
 
     @contextmanager
-    def open(self, place: Place, owner: str | None) -> Generator[Window]:
+    def open(self, place: SharedMemoryRange, owner: str | None) -> Generator[Window]:
         """The bytes of a place in an owner's request.
 
         Raises:

@@ -19,15 +19,15 @@ from opwire.wire import EncodedTensor
 from ...execution import Arrays, Stop
 from ...kernels.cuda import JOBS, MULTIPLYING
 from ...kernels.cuda.compiler import Compiler
-from ...kernels.cuda.elementwise import Elements, exactly
+from ...kernels.cuda.elementwise import ElementsJob, exactly
 from ...kernels.cuda.graph import graph_of
 from ...kernels.cuda.job import CudaJob, CudaMemory, MatrixProduct, device_desc
 from ..base import Device, Inputs, Usage
 from ..kept import Kept
 from .blas import Blas
 from .library import cupy_for
-from .memory import DeviceMemory, Staging, aligned
-from .room import Prepared, Stage
+from .memory import MemoryPool, Staging, aligned
+from .room import PreparedPlan, Stage
 from .transfers import BUFFERS_PER_STREAM, Lane, Pace, bytes_of, landing
 
 STREAMS = 4
@@ -90,7 +90,7 @@ class CudaDevice(Device):
             for _ in range(STREAMS):
                 self._streams.put(self._cuda.Stream(non_blocking=True))
         self.processors = int(self._properties["multiProcessorCount"])
-        self.memory = DeviceMemory(self._runtime, memory_bytes or int(free * MEMORY_SHARE / processes))
+        self.memory = MemoryPool(self._runtime, memory_bytes or int(free * MEMORY_SHARE / processes))
         self._staging = Staging(self._cuda, STAGING_BYTES, STREAMS * BUFFERS_PER_STREAM)
         self._compiler = Compiler(self._cupy, index)
         self._blas = Blas(self._cupy)
@@ -120,10 +120,10 @@ class CudaDevice(Device):
         """What a plan of one operator launches on this card."""
         return JOBS[plan.operator.name](plan, self.processors)
 
-    def _prepare(self, plan: Plan) -> Prepared:
+    def _prepare(self, plan: Plan) -> PreparedPlan:
         if plan.operator is GRAPH:
-            return Prepared.graph(plan, graph_of(plan, self.job))
-        return Prepared.single(plan, self.job(plan))
+            return PreparedPlan.graph(plan, graph_of(plan, self.job))
+        return PreparedPlan.single(plan, self.job(plan))
 
     def memory_needed(self, plan: Plan) -> int:
         """Bytes of the card's memory that a plan takes while it runs."""
@@ -185,7 +185,7 @@ class CudaDevice(Device):
             if packed is not desc:
                 desc.put(packed.elements(packed.view(landings[name])), outputs[name])
 
-    def _launch(self, prepared: Prepared, base: int, lane: Lane, stop: Stop) -> None:
+    def _launch(self, prepared: PreparedPlan, base: int, lane: Lane, stop: Stop) -> None:
         """Puts all stages of a plan on a stream; those of a graph go on where the results before them are certain."""
         begin, size = prepared.zeroed
         if size:
@@ -246,7 +246,7 @@ class CudaDevice(Device):
         left = self._left_open(stage, base, lane, stop)
         if left is None:
             return
-        if isinstance(stage.job, Elements) and left.places is not None and len(left.places) <= FEW:
+        if isinstance(stage.job, ElementsJob) and left.places is not None and len(left.places) <= FEW:
             _mend_elements(stage, stage.job, base, left.places[:, 0].astype(np.int64), lane, stop)
             return
         inputs, outputs = (
@@ -325,7 +325,7 @@ def _ended(stream: Any) -> Generator[None]:
         stream.synchronize()
 
 
-def _mend_elements(stage: Stage, job: Elements, base: int, places: Array, lane: Lane, stop: Stop) -> None:
+def _mend_elements(stage: Stage, job: ElementsJob, base: int, places: Array, lane: Lane, stop: Stop) -> None:
     """Computes a few results of formulas on the host, from the elements that they depend on."""
     taken = {}
     for name, offsets in job.offsets(places).items():

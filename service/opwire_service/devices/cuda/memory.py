@@ -32,7 +32,7 @@ def block_size(size: int) -> int:
     return -(-size // step) * step
 
 
-class DeviceMemory:
+class MemoryPool:
     """Blocks of the card's memory, at most so many bytes of them; those given back are kept for the next request.
 
     Args:

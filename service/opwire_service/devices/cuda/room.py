@@ -9,7 +9,7 @@ from opwire.check import Plan
 from opwire.graph import Bytes, Place
 from opwire.tensor import BufferTensorDesc
 
-from ...kernels.cuda.graph import CudaGraph, Part, Tensor
+from ...kernels.cuda.graph import CudaGraph, GraphPart, PlacedTensor
 from ...kernels.cuda.job import CudaJob, CudaMemory, Program, device_desc
 from .memory import aligned
 
@@ -64,7 +64,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedPlan:
     """A plan ready to run.
 
     Attributes:
@@ -83,14 +83,14 @@ class Prepared:
     is_graph: bool
 
     @classmethod
-    def single(cls, plan: Plan, job: CudaJob) -> Prepared:
+    def single(cls, plan: Plan, job: CudaJob) -> PreparedPlan:
         """A plan of one operator."""
         room = Room.of(plan, job)
         stage = Stage(job, room, plan.inputs, plan.outputs)
         return cls(room.inputs, room.outputs, (stage,), (0, 0), room.size, is_graph=False)
 
     @classmethod
-    def graph(cls, plan: Plan, graph: CudaGraph) -> Prepared:
+    def graph(cls, plan: Plan, graph: CudaGraph) -> PreparedPlan:
         """A graph: what is between its parts lies in one piece, and what they take for themselves behind it."""
         inputs, outputs, begin = _tensors(plan)
         memory = graph.memory
@@ -101,7 +101,7 @@ class Prepared:
                 return begin + memory.offsets[int(at.name)]
             return (inputs if at.place is Place.INPUT else outputs)[str(at.name)]
 
-        def stage(part: Part) -> Stage:
+        def stage(part: GraphPart) -> Stage:
             into, out = (
                 {name: offset(tensor.at) for name, tensor in tensors.items()} for tensors in (part.inputs, part.outputs)
             )
@@ -134,5 +134,5 @@ def _tensors(plan: Plan) -> tuple[dict[str, int], dict[str, int], int]:
     )
 
 
-def _descs(tensors: Mapping[str, Tensor]) -> dict[str, BufferTensorDesc]:
+def _descs(tensors: Mapping[str, PlacedTensor]) -> dict[str, BufferTensorDesc]:
     return {name: tensor.desc for name, tensor in tensors.items()}

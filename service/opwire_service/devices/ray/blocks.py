@@ -32,7 +32,7 @@ def block_size(size: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Block:
+class SharedBlock:
     """Shared memory, as bytes."""
 
     number: int
@@ -40,7 +40,7 @@ class Block:
     memory: Array
 
 
-class Blocks:
+class SharedBlocks:
     """The blocks of a server.
 
     Args:
@@ -48,15 +48,15 @@ class Blocks:
         on_drop: told of each that is given back to the system.
     """
 
-    def __init__(self, on_new: Callable[[Block, int], None], on_drop: Callable[[Block], None]) -> None:
+    def __init__(self, on_new: Callable[[SharedBlock, int], None], on_drop: Callable[[SharedBlock], None]) -> None:
         self._on_new = on_new
         self._on_drop = on_drop
-        self._idle: dict[int, list[Block]] = {}
+        self._idle: dict[int, list[SharedBlock]] = {}
         self._idle_bytes = 0
         self._numbers = count(1)
         self._lock = Lock()
 
-    def take(self, size: int) -> Block:
+    def take(self, size: int) -> SharedBlock:
         """A block of at least so many bytes; what is in it is of no meaning.
 
         Raises:
@@ -72,13 +72,13 @@ class Blocks:
         descriptor = os.memfd_create(f"opwire-{number}")
         try:
             os.ftruncate(descriptor, size)
-            block = Block(number, size, opened(descriptor, size))
+            block = SharedBlock(number, size, opened(descriptor, size))
             self._on_new(block, descriptor)
         finally:
             os.close(descriptor)
         return block
 
-    def give_back(self, block: Block) -> None:
+    def give_back(self, block: SharedBlock) -> None:
         """Nobody uses a block any more."""
         with self._lock:
             if self._idle_bytes + block.size <= IDLE_BYTES:

@@ -20,9 +20,9 @@ from opwire.tensor import Array
 
 from .blocks import opened
 from .channel import Channel
-from .joining import NotJoined, Place, Refused, joined
-from .members import LOOKS_EVERY, Members
-from .messages import Done, Failed, Heard, Joined, NewBlock, Outcome, Run, Said, Stop
+from .joining import BridgeLocation, NotJoined, Refused, joined
+from .members import LOOKS_EVERY, ClusterMembers
+from .messages import CallOutcome, Done, Failed, Heard, Joined, NewBlock, Run, Said, Stop
 
 THREADS = 256
 """Calls that are under way at a time."""
@@ -41,7 +41,7 @@ _FULL = (ObjectStoreFullError, OutOfDiskError, OutOfMemoryError)
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class HostCall:
     """A plan under way.
 
     Attributes:
@@ -62,12 +62,12 @@ class Bridge:
         server: by which actors know this server.
     """
 
-    def __init__(self, channel: Channel[Heard, Said], members: Members, server: str) -> None:
+    def __init__(self, channel: Channel[Heard, Said], members: ClusterMembers, server: str) -> None:
         self._channel = channel
         self._members = members
         self._server = server
         self._blocks: dict[int, Array] = {}
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, HostCall] = {}
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, "opwire-call")
 
@@ -82,7 +82,7 @@ class Bridge:
 
     def _heed(self, message: Said) -> None:
         if isinstance(message, Run):
-            self._calls[message.call] = call = Call()
+            self._calls[message.call] = call = HostCall()
             self._threads.submit(self._run, message, call)
         elif isinstance(message, Stop):
             self._stop(message.call)
@@ -101,38 +101,38 @@ class Bridge:
             if call.host is not None:
                 call.host.stop.remote(self._name(number))
 
-    def _run(self, run: Run, call: Call) -> None:
+    def _run(self, run: Run, call: HostCall) -> None:
         try:
             done = self._outcome(run, call)
         except Exception as error:  # a defect, of which the server tells its client
-            done = Done(run.call, Outcome.FAILED, f"{type(error).__name__}: {error}")
+            done = Done(run.call, CallOutcome.FAILED, f"{type(error).__name__}: {error}")
         del self._calls[run.call]
         tell(self._channel, done)
 
-    def _outcome(self, run: Run, call: Call) -> Done:
+    def _outcome(self, run: Run, call: HostCall) -> Done:
         host = self._members.host(run.device)
         if host is None:
-            return Done(run.call, Outcome.LOST)
+            return Done(run.call, CallOutcome.LOST)
         memory = self._blocks[run.block]
         with self._lock:
             if call.stopped:
-                return Done(run.call, Outcome.STOPPED)
+                return Done(run.call, CallOutcome.STOPPED)
             call.host = host
         try:
             name = self._name(run.call)
             outcome, answer = self._await(host.run.remote(self._server, name, run.plan, memory[: run.sent]), run)
         except _FULL as error:
-            return Done(run.call, Outcome.FAILED, to_problem(_refusal(error)))
+            return Done(run.call, CallOutcome.FAILED, to_problem(_refusal(error)))
         except RayError as error:
             cause = error.cause if isinstance(error, RayTaskError) else error
             if not isinstance(cause, RayError):
-                return Done(run.call, Outcome.FAILED, str(cause))
+                return Done(run.call, CallOutcome.FAILED, str(cause))
             self._members.lose(run.device, type(cause).__name__)
-            return Done(run.call, Outcome.LOST)
-        if outcome == Outcome.DONE.value:
+            return Done(run.call, CallOutcome.LOST)
+        if outcome == CallOutcome.DONE.value:
             memory[: answer.size] = answer
-            return Done(run.call, Outcome.DONE)
-        return Done(run.call, Outcome(outcome), answer)
+            return Done(run.call, CallOutcome.DONE)
+        return Done(run.call, CallOutcome(outcome), answer)
 
     def _await(self, answer: Any, run: Run) -> Any:
         """What an actor answers.
@@ -176,7 +176,7 @@ def main(descriptor: str, address: str, store_bytes: str, cpu_device: str, folde
         with joined(address, int(store_bytes), folder) as place:
             channel.send(Joined(place.address, int(_store(place) * LARGEST_SHARE)))
             server = secrets.token_hex(8)
-            members = Members(lambda message: tell(channel, message), place.node, server, cpu_device)
+            members = ClusterMembers(lambda message: tell(channel, message), place.node, server, cpu_device)
             threading.Thread(target=_follow, args=(members,), name="opwire-nodes", daemon=True).start()
             threading.Thread(target=_listen, args=(members, channel), name="opwire-signs", daemon=True).start()
             Bridge(channel, members, server).serve()
@@ -185,13 +185,13 @@ def main(descriptor: str, address: str, store_bytes: str, cpu_device: str, folde
     os._exit(0)  # a call that Ray never answers would keep its thread, and so this process
 
 
-def _store(place: Place) -> float:
+def _store(place: BridgeLocation) -> float:
     """Bytes of the object store of the node that the bridge is attached to."""
     found = [node["Resources"] for node in ray.nodes() if node["NodeID"] == place.node]
     return float(found[0]["object_store_memory"]) if found else 0.0
 
 
-def _follow(members: Members) -> None:
+def _follow(members: ClusterMembers) -> None:
     """Follows the nodes; without the head, the devices that are known go on."""
     while True:
         try:
@@ -201,7 +201,7 @@ def _follow(members: Members) -> None:
         time.sleep(LOOKS_EVERY)
 
 
-def _listen(members: Members, channel: Channel[Heard, Said]) -> None:
+def _listen(members: ClusterMembers, channel: Channel[Heard, Said]) -> None:
     """Asks the devices for signs of life; ends the bridge if the head has given none for long."""
     while not members.is_headless:
         try:

@@ -15,9 +15,9 @@ from opwire.graph import GRAPH
 
 from ...execution import Arrays, Stop, Stopped
 from ..base import Device, DeviceLost, Usage
-from .blocks import Block, Blocks, block_size
-from .messages import Done, Outcome, Up
-from .packing import Packing, dump_plan, pack, unpack
+from .blocks import SharedBlock, SharedBlocks, block_size
+from .messages import CallOutcome, Done, Up
+from .packing import BlockLayout, dump_plan, pack, unpack
 
 LOOKS_EVERY = 0.01
 """Seconds between two looks at ``stop`` while a node works."""
@@ -27,7 +27,7 @@ PLANS = 256
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class RemoteCall:
     """A plan under way on a node.
 
     Attributes:
@@ -37,7 +37,7 @@ class Call:
     """
 
     device: int
-    block: Block
+    block: SharedBlock
     done: Done | None = None
     abandoned: bool = False
     ended: Event = field(default_factory=Event)
@@ -51,10 +51,10 @@ class Carrier(Protocol):
         largest: bytes of a block that may be sent.
     """
 
-    blocks: Blocks
+    blocks: SharedBlocks
     largest: int
 
-    def start(self, device: int, plan: bytes, block: Block, sent: int) -> Call:
+    def start(self, device: int, plan: bytes, block: SharedBlock, sent: int) -> RemoteCall:
         """Has a device run a plan.
 
         Raises:
@@ -62,7 +62,7 @@ class Carrier(Protocol):
         """
         ...
 
-    def stop(self, call: Call) -> None:
+    def stop(self, call: RemoteCall) -> None:
         """Gives a call up. Its block goes back when it has ended."""
         ...
 
@@ -136,7 +136,7 @@ class RemoteDevice(Device):
             raise DeviceLost(self.name) from error
         with self._returned(block):
             pack(plan.inputs, inputs, block.memory, stop)
-        call = self._carrier.start(self.number, self._dump(plan), block, Packing.of(plan.inputs).size)
+        call = self._carrier.start(self.number, self._dump(plan), block, BlockLayout.of(plan.inputs).size)
         while not call.ended.wait(LOOKS_EVERY):
             if stop():
                 self._carrier.stop(call)
@@ -148,7 +148,7 @@ class RemoteDevice(Device):
             self._carrier.blocks.give_back(block)
 
     @contextmanager
-    def _returned(self, block: Block) -> Generator[None]:
+    def _returned(self, block: SharedBlock) -> Generator[None]:
         """Gives a block back if an error comes before it is sent."""
         try:
             yield
@@ -156,11 +156,11 @@ class RemoteDevice(Device):
             self._carrier.blocks.give_back(block)
             raise
 
-    def _settle(self, call: Call) -> None:
+    def _settle(self, call: RemoteCall) -> None:
         done = call.done
-        if done is None or done.outcome in (Outcome.LOST, Outcome.STOPPED):  # which nobody here has asked for
+        if done is None or done.outcome in (CallOutcome.LOST, CallOutcome.STOPPED):  # which nobody here has asked for
             raise DeviceLost(self.name)
-        if done.outcome is Outcome.FAILED:
+        if done.outcome is CallOutcome.FAILED:
             if isinstance(done.problem, Mapping):
                 raise from_problem(done.problem)
             raise InternalError(ProblemCode.INTERNAL_ERROR, f"{self.name} failed: {done.problem}")
@@ -180,4 +180,4 @@ class RemoteDevice(Device):
 
 def sent_bytes(plan: Plan) -> int:
     """Bytes of the block that a plan needs: its inputs, and then its outputs in their place."""
-    return max(Packing.of(plan.inputs).size, Packing.of(plan.outputs).size)
+    return max(BlockLayout.of(plan.inputs).size, BlockLayout.of(plan.outputs).size)

@@ -28,8 +28,8 @@ from ...execution import Stopped
 from ...kernels.executable import EXECUTABLE
 from ..base import Device
 from .joining import NAMESPACE
-from .messages import Outcome
-from .packing import Packing, allocate, load_plan
+from .messages import CallOutcome
+from .packing import BlockLayout, allocate, load_plan
 
 WORKING, ANSWERING = "working", "answering"
 """The groups of methods that run side by side: plans, and all that is over at once."""
@@ -122,13 +122,13 @@ class DeviceHost:
         """
         self._servers.setdefault(server, time.monotonic())
         try:
-            return Outcome.DONE.value, self._run(self._plans(written), payload, server, call)
+            return CallOutcome.DONE.value, self._run(self._plans(written), payload, server, call)
         except Stopped:
-            return Outcome.STOPPED.value, None
+            return CallOutcome.STOPPED.value, None
         except OpwireError as error:
-            return Outcome.FAILED.value, to_problem(error)
+            return CallOutcome.FAILED.value, to_problem(error)
         except Exception as error:  # a defect: the server says so, and the actor goes on
-            return Outcome.FAILED.value, f"{type(error).__name__}: {error}"
+            return CallOutcome.FAILED.value, f"{type(error).__name__}: {error}"
         finally:
             self._stopped.pop(call, None)
 
@@ -138,9 +138,9 @@ class DeviceHost:
 
         if stop():
             raise Stopped
-        packing = Packing.of(plan.outputs)
+        packing = BlockLayout.of(plan.outputs)
         memory = allocate(plan.outputs.values(), packing.size)
-        inputs = Packing.of(plan.inputs).views(plan.inputs, np.asarray(payload))
+        inputs = BlockLayout.of(plan.inputs).views(plan.inputs, np.asarray(payload))
         with self._device.admit(plan):
             self._device.run(plan, inputs, packing.views(plan.outputs, memory), stop)
         return memory

@@ -35,7 +35,7 @@ class Refused(NotJoined):
     """The cluster cannot be joined until somebody changes a version, or has a token for it."""
 
 
-class Place(NamedTuple):
+class BridgeLocation(NamedTuple):
     """Where a bridge is.
 
     Attributes:
@@ -48,7 +48,7 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def joined(address: str, store_bytes: int, folder: str) -> Generator[Place]:
+def joined(address: str, store_bytes: int, folder: str) -> Generator[BridgeLocation]:
     """Belongs to a cluster for as long as the context lasts.
 
     Args:
@@ -75,7 +75,7 @@ def joined(address: str, store_bytes: int, folder: str) -> Generator[Place]:
 
 
 @contextmanager
-def _connected(address: str, **options: Any) -> Generator[Place]:
+def _connected(address: str, **options: Any) -> Generator[BridgeLocation]:
     try:
         ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR, **options)
     except RuntimeError as error:
@@ -86,7 +86,7 @@ def _connected(address: str, **options: Any) -> Generator[Place]:
         raise NotJoined(_line(error)) from None
     try:
         context = ray.get_runtime_context()
-        yield Place(context.gcs_address, context.get_node_id())
+        yield BridgeLocation(context.gcs_address, context.get_node_id())
     finally:
         ray.shutdown()
 

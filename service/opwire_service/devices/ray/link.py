@@ -14,10 +14,10 @@ from itertools import count
 from typing import NamedTuple
 
 from ..base import DeviceLost
-from .blocks import Block, Blocks
+from .blocks import SharedBlock, SharedBlocks
 from .channel import Channel
-from .device import Call
-from .messages import Done, DropBlock, Heard, Joined, NewBlock, Outcome, Run, Said, Stop
+from .device import RemoteCall
+from .messages import CallOutcome, Done, DropBlock, Heard, Joined, NewBlock, Run, Said, Stop
 
 PROGRAM = "import sys; from opwire_service.devices.ray.bridge import main; main(*sys.argv[1:])"
 
@@ -87,10 +87,10 @@ class Link:
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._printer = threading.Thread(target=self._print, name="opwire-bridge-log", daemon=True)
         self._printer.start()
-        self.blocks = Blocks(self._announce, self._drop)
+        self.blocks = SharedBlocks(self._announce, self._drop)
         self.largest = 0
         self.address = options.address
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, RemoteCall] = {}
         self._numbers = count(1)
         self._lock = threading.Lock()
         self._is_open = True
@@ -109,9 +109,9 @@ class Link:
         except (EOFError, OSError):
             self._fail()
 
-    def start(self, device: int, plan: bytes, block: Block, sent: int) -> Call:
+    def start(self, device: int, plan: bytes, block: SharedBlock, sent: int) -> RemoteCall:
         """See ``Carrier.start``."""
-        call, number = Call(device, block), next(self._numbers)
+        call, number = RemoteCall(device, block), next(self._numbers)
         with self._lock:
             if not self._is_open:
                 raise DeviceLost("the cluster")
@@ -124,7 +124,7 @@ class Link:
             raise DeviceLost("the cluster") from error
         return call
 
-    def stop(self, call: Call) -> None:
+    def stop(self, call: RemoteCall) -> None:
         """See ``Carrier.stop``."""
         with self._lock:
             call.abandoned = True
@@ -166,12 +166,12 @@ class Link:
             self._is_open = False
             numbers = list(self._calls)
         for number in numbers:
-            self._ended(Done(number, Outcome.LOST))
+            self._ended(Done(number, CallOutcome.LOST))
 
-    def _announce(self, block: Block, descriptor: int) -> None:
+    def _announce(self, block: SharedBlock, descriptor: int) -> None:
         self._channel.send(NewBlock(block.number, block.size), descriptor)
 
-    def _drop(self, block: Block) -> None:
+    def _drop(self, block: SharedBlock) -> None:
         self._send(DropBlock(block.number))
 
     def _send(self, message: Said) -> None:

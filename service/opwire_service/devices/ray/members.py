@@ -49,7 +49,7 @@ MEASURED_BYTES = 4 << 20
 CUDA_DEVICE = "opwire_service.devices.cuda.device:CudaDevice"
 
 
-class State(Enum):
+class MemberState(Enum):
     """What becomes of a member."""
 
     STARTING = auto()
@@ -59,7 +59,7 @@ class State(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Member:
+class ClusterMember:
     """A device of a node.
 
     Attributes:
@@ -73,7 +73,7 @@ class Member:
     """
 
     wanted: Wanted
-    state: State = State.STARTING
+    state: MemberState = MemberState.STARTING
     number: int = 0
     host: Any = None
     due: float = 0.0
@@ -85,7 +85,7 @@ class Member:
     refused: str | None = None
 
 
-class Members:
+class ClusterMembers:
     """Follows the nodes of the cluster.
 
     Args:
@@ -100,12 +100,12 @@ class Members:
         self._home = home
         self._server = server
         self._cpu_device = cpu_device
-        self._members: dict[Wanted, Member] = {}
+        self._members: dict[Wanted, ClusterMember] = {}
         self._numbers = count(1)
         self._names = Names()
         self._told: Mapping[str, str] = {}
         self._lock = threading.Lock()
-        self._up: dict[int, Member] = {}
+        self._up: dict[int, ClusterMember] = {}
         self._headed = time.monotonic()
 
     @property
@@ -124,7 +124,7 @@ class Members:
             member = self._up.pop(number, None)
             if member is None:
                 return
-            member.state, member.beat, member.due = State.DOWN, None, time.monotonic() + LOOKS_EVERY
+            member.state, member.beat, member.due = MemberState.DOWN, None, time.monotonic() + LOOKS_EVERY
         self._say(Lost(number, reason))
 
     def follow(self) -> None:
@@ -146,7 +146,7 @@ class Members:
             if each not in staying:
                 self._drain(each)
             elif each not in self._members:
-                self._start(self._members.setdefault(each, Member(each)))
+                self._start(self._members.setdefault(each, ClusterMember(each)))
         self._tell()
         self._headed = time.monotonic()
 
@@ -159,25 +159,25 @@ class Members:
         """Asks devices for signs of life; gives up those that are silent, and tries again those that are due."""
         now = time.monotonic()
         for member in list(self._members.values()):
-            if member.state is State.UP:
+            if member.state is MemberState.UP:
                 self._beat(member, now)
-            elif member.state is State.DOWN and member.due <= now and not member.draining:
+            elif member.state is MemberState.DOWN and member.due <= now and not member.draining:
                 self._start(member)
 
     def _drain(self, each: Wanted) -> None:
         """A node is about to go: what it runs goes on, and its actor stays known for that."""
         member = self._members.get(each)
-        if member is None or member.state is not State.UP:
+        if member is None or member.state is not MemberState.UP:
             return
         if not member.draining:
             member.draining = True
             self._say(Draining(member.number))
 
-    def _start(self, member: Member) -> None:
-        member.state = State.STARTING
+    def _start(self, member: ClusterMember) -> None:
+        member.state = MemberState.STARTING
         threading.Thread(target=self._bring_up, args=(member,), daemon=True).start()
 
-    def _bring_up(self, member: Member) -> None:
+    def _bring_up(self, member: ClusterMember) -> None:
         try:
             host = self._actor(member.wanted)
             known: Any = ray.get(host.introduce.remote(), timeout=STARTS_WITHIN)
@@ -193,16 +193,16 @@ class Members:
             node = self._names[member.wanted.node]
             member.host, member.heard, member.refused, member.beat = host, time.monotonic(), None, None
             member.number, member.failures, member.used = next(self._numbers), 0, ()
-            member.state, self._up[member.number] = State.UP, member
+            member.state, self._up[member.number] = MemberState.UP, member
         name = f"{node}/{member.wanted.device}"
         about = (known["places"], known["described"], known["operators"], fixed, per_byte)
         self._say(Up(member.number, name, node, at_home, *about))
 
-    def _refuse(self, member: Member, error: Exception) -> None:
+    def _refuse(self, member: ClusterMember, error: Exception) -> None:
         member.refused = _reason(error)
         member.due = time.monotonic() + min(FIRST_PAUSE * 2**member.failures, LONGEST_PAUSE)
         member.failures = min(member.failures + 1, 10)
-        member.state = State.DOWN
+        member.state = MemberState.DOWN
 
     def _require_same(self, theirs: Mapping[str, str]) -> None:
         ours = versions()
@@ -225,7 +225,7 @@ class Members:
             scheduling_strategy=NodeAffinitySchedulingStrategy(wanted.node, soft=False),
         ).remote(name, target, arguments)
 
-    def _beat(self, member: Member, now: float) -> None:
+    def _beat(self, member: ClusterMember, now: float) -> None:
         if member.beat is None:
             if now - member.heard >= BEATS_EVERY:
                 member.beat = member.host.beat.remote(self._server)

@@ -44,7 +44,7 @@ class Stop(NamedTuple):
     call: int
 
 
-class Outcome(Enum):
+class CallOutcome(Enum):
     """How a call ended."""
 
     DONE = "done"
@@ -61,7 +61,7 @@ class Done(NamedTuple):
     """
 
     call: int
-    outcome: Outcome
+    outcome: CallOutcome
     problem: Mapping[str, Any] | str | None = None
 
 

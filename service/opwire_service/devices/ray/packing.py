@@ -27,14 +27,14 @@ PIECE = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class Packing:
+class BlockLayout:
     """Where tensors lie: offsets by name, and the bytes of all together."""
 
     offsets: Mapping[str, int]
     size: int
 
     @classmethod
-    def of(cls, descs: Mapping[str, BufferTensorDesc]) -> Packing:
+    def of(cls, descs: Mapping[str, BufferTensorDesc]) -> BlockLayout:
         offsets, end = {}, 0
         for name, desc in descs.items():
             offsets[name] = end
@@ -58,7 +58,7 @@ def pack(descs: Mapping[str, BufferTensorDesc], arrays: Arrays, memory: Array, s
     Raises:
         Stopped: ``stop()`` returned True.
     """
-    offsets = Packing.of(descs).offsets
+    offsets = BlockLayout.of(descs).offsets
     for name, desc in descs.items():
         start, size = offsets[name], desc.data_size_in_bytes
         _copy(_bytes_of(arrays[name], size), memory[start : start + size], stop)
@@ -70,11 +70,11 @@ def unpack(descs: Mapping[str, BufferTensorDesc], memory: Array, arrays: Arrays,
     Raises:
         Stopped: ``stop()`` returned True.
     """
-    for name, view in Packing.of(descs).views(descs, memory).items():
+    for name, view in BlockLayout.of(descs).views(descs, memory).items():
         desc = descs[name]
         if desc.extent == desc.element_count:
             size = desc.data_size_in_bytes
-            start = Packing.of(descs).offsets[name]
+            start = BlockLayout.of(descs).offsets[name]
             _copy(memory[start : start + size], _bytes_of(arrays[name], size), stop)
         else:
             arrays[name][...] = view

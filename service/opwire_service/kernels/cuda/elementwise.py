@@ -120,7 +120,7 @@ class Source(NamedTuple):
     channels: Array | None = None
 
 
-class Elements:
+class ElementsJob:
     """A formula, or some that feed each other, on the elements of outputs that lie alike.
 
     Attributes:
@@ -315,13 +315,13 @@ def quickly(formula: PlanFormula, given: Mapping[str, Array], stop: Stop) -> Arr
     return target
 
 
-def job(plan: Plan, processors: int) -> Elements:
+def job(plan: Plan, processors: int) -> ElementsJob:
     """The job of a plan of an operator that has a formula."""
     formula = formula_of(plan)
     target = device_desc(plan.outputs[formula.output_name])
     source = FormulaSource.of(formula)
     sources = [_source(name, formula, plan, target) for name in source.names]
-    return Elements(
+    return ElementsJob(
         target, sources, [Formula(source, tuple(range(len(sources))), 0)], [formula.output_name], processors
     )
 
@@ -334,9 +334,9 @@ def _source(name: str, formula: PlanFormula, plan: Plan, target: BufferTensorDes
     return Source(name, formula.inputs[name], tuple(step // channels.itemsize for step in steps), channels.ravel())
 
 
-def is_chainable(job: object) -> TypeGuard[Elements]:
+def is_chainable(job: object) -> TypeGuard[ElementsJob]:
     """Whether a chain may have a job: all of its sources are tensors of the graph."""
-    return isinstance(job, Elements) and all(source.channels is None for source in job.sources)
+    return isinstance(job, ElementsJob) and all(source.channels is None for source in job.sources)
 
 
 JOBS = {name: job for name, operator in OPERATORS.items() if operator.formula is not None}

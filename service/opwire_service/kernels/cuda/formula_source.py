@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass, field
 from math import ceil, isinf
 
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import DataType
 
 from ..formulas.bounds import BINARY64, Precision, error_bound, is_single
@@ -126,7 +126,7 @@ class FormulaSource:
         formula = self.formula
         types = {formula.inputs[name] for name in self.names}
         floats = {data_type for data_type in types if data_type.is_float}
-        if not floats or isinstance(formula.expression, Tensor) or self._is_on_bits:
+        if not floats or isinstance(formula.expression, InputElement) or self._is_on_bits:
             return False
         if formula.output is DataType.FLOAT64:
             return False
@@ -136,7 +136,7 @@ class FormulaSource:
 
     @property
     def _is_on_bits(self) -> bool:
-        return isinstance(self.formula.expression, Call) and self.formula.expression.primitive in ON_BITS
+        return isinstance(self.formula.expression, Operation) and self.formula.expression.primitive in ON_BITS
 
     def function(self, name: str, lines: list[str]) -> str:
         """A function of the elements that the formula reads and of its result, which says whether that is certain."""
@@ -152,24 +152,28 @@ class FormulaSource:
         """The element as it is stored; one that is only moved, or has its sign changed, keeps its other bits."""
         inputs, output = self.formula.inputs, self.formula.output
         match expression:
-            case Tensor(name) if inputs[name] is output:
+            case InputElement(name) if inputs[name] is output:
                 return self._argument(name)
-            case Call("select", (condition, yes, no)):
+            case Operation("select", (condition, yes, no)):
                 return f"({self._value(condition, body)} ? {self._stored(yes, body)} : {self._stored(no, body)})"
-            case Call(primitive, (Tensor(name),)) if primitive in _MOVING and inputs[name].is_float:
+            case Operation(primitive, (InputElement(name),)) if primitive in _MOVING and inputs[name].is_float:
                 return f"stored_{primitive}({self._argument(name)})"
-            case Call(primitive, operands) if primitive in ON_BITS:
+            case Operation(primitive, operands) if primitive in ON_BITS:
                 return self._of_bits(primitive, operands)
-            case Call("add", (Call("multiply", (Tensor(name), scale)), bias)) if output is DataType.FLOAT64:
+            case Operation("add", (Operation("multiply", (InputElement(name), scale)), bias)) if (
+                output is DataType.FLOAT64
+            ):
                 return f"fma({self._argument(name)}, {double(scale)}, {double(bias)})"
             case _:
                 pass
         value = self._value(expression, body)
-        is_truth = isinstance(expression, Call) and expression.primitive in TRUTHS
+        is_truth = isinstance(expression, Operation) and expression.primitive in TRUTHS
         return f"narrowed<Output>({value})" if output.is_float and not is_truth else f"(Output)({value})"
 
     def _of_bits(self, primitive: str, operands: tuple[Expression, ...]) -> str:
-        given = (f"bits_of({self._argument(operand.name)})" for operand in operands if isinstance(operand, Tensor))
+        given = (
+            f"bits_of({self._argument(operand.name)})" for operand in operands if isinstance(operand, InputElement)
+        )
         bits = ON_BITS[primitive].format(*given)
         return f"(Output)({bits})" if primitive == "bit_count" else f"made<Output>({bits})"
 
@@ -184,14 +188,14 @@ class FormulaSource:
         if key in body.names:
             return body.names[key]
         match expression:
-            case Tensor(name):
+            case InputElement(name):
                 return body.variable(*key, "auto", f"widen({self._argument(name)})")
             case Constant():
                 return _single(expression)
-            case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
+            case Operation("maximum", (Constant() as low, Operation("minimum", (limited, Constant() as high)))):
                 given = [self._float(operand, body) for operand in (limited, low, high)]
                 return body.variable(*key, "float", f"limited_to({', '.join(given)})")
-            case Call(primitive, operands):
+            case Operation(primitive, operands):
                 given = [self._float(operand, body) for operand in operands]
                 declared = "bool" if primitive in TRUTHS else "float"
                 return body.variable(*key, declared, of_floats(primitive, given))
@@ -204,15 +208,15 @@ class FormulaSource:
         if key in body.names:
             return body.names[key]
         match expression:
-            case Tensor(name):
+            case InputElement(name):
                 return self._argument(name)
             case Constant(number):
                 return self._whole_constant(int(number))
-            case Call(primitive, operands) if primitive == SCALED:
+            case Operation(primitive, operands) if primitive == SCALED:
                 (operand, *numbers) = operands
                 given = [self._whole(operand, body), *map(_single, numbers)]
                 return body.variable(*key, "auto", WHOLES[SCALED].format(*given))
-            case Call(primitive, operands):
+            case Operation(primitive, operands):
                 given = [self._whole(operand, body) for operand in operands]
                 if primitive in WHOLES:
                     value = WHOLES[primitive].format(*given)
@@ -265,14 +269,14 @@ class FormulaSource:
         if key in body.names:
             return body.names[key]
         match expression:
-            case Tensor(name):
+            case InputElement(name):
                 return body.variable(*key, "double", f"(double)widen({self._argument(name)})")
             case Constant():
                 return double(expression)
-            case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
+            case Operation("maximum", (Constant() as low, Operation("minimum", (limited, Constant() as high)))):
                 given = [self.double_value(operand, body) for operand in (limited, low, high)]
                 return body.variable(*key, "double", f"limited_to({', '.join(given)})")
-            case Call(primitive, operands):
+            case Operation(primitive, operands):
                 given = [self.double_value(operand, body) for operand in operands]
                 declared = "bool" if primitive in TRUTHS else "double"
                 return body.variable(*key, declared, of_floats(primitive, given))
@@ -293,16 +297,16 @@ class FormulaSource:
         if key in body.names:
             return body.names[key]
         match expression:
-            case Tensor(name):
+            case InputElement(name):
                 value = f"exactly((double)widen({self._argument(name)}))"
             case Constant():
                 value = f"exactly({double(expression)})"
-            case Call(primitive, (Tensor(name), *numbers)) if primitive == SCALED:
+            case Operation(primitive, (InputElement(name), *numbers)) if primitive == SCALED:
                 scaled = WHOLES[SCALED].format(self._argument(name), *map(_single, numbers))
                 value = f"exactly((double){scaled})"
-            case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
+            case Operation("maximum", (Constant() as low, Operation("minimum", (limited, Constant() as high)))):
                 value = f"bounded_limited({self._bounded(limited, body)}, {double(low)}, {double(high)})"
-            case Call(primitive, operands):
+            case Operation(primitive, operands):
                 given = ", ".join([self._bounded(operand, body) for operand in operands])
                 value = f"bounded_{primitive}({given})"
             case _:
@@ -320,7 +324,7 @@ def _single(constant: Expression) -> str:
 def _conditions(expression: Expression) -> set[str]:
     """The tensors that are truth values."""
     match expression:
-        case Call("select", (Tensor(name), _, _)):
+        case Operation("select", (InputElement(name), _, _)):
             return {name}
         case _:
             pass
@@ -336,7 +340,7 @@ def _is_usual(expression: Expression) -> bool:
     match expression:
         case Constant(value):
             return value == 0 or 1 / USUAL <= abs(value) <= USUAL
-        case Call(_, operands):
+        case Operation(_, operands):
             return all(map(_is_usual, operands))
         case _:
             pass
@@ -347,7 +351,7 @@ def _has_infinity(expression: Expression) -> bool:
     match expression:
         case Constant(value):
             return isinf(value)
-        case Call(_, operands):
+        case Operation(_, operands):
             return any(map(_has_infinity, operands))
         case _:
             pass
@@ -357,7 +361,7 @@ def _has_infinity(expression: Expression) -> bool:
 def has_scale(expression: Expression) -> bool:
     """Whether integers are scaled somewhere in a formula."""
     match expression:
-        case Call(primitive, operands):
+        case Operation(primitive, operands):
             return primitive == SCALED or any(map(has_scale, operands))
         case _:
             pass

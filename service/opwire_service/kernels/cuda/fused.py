@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opwire.fields.member import NestedOperator
-from opwire.formulas import Tensor
+from opwire.formulas import InputElement
 from opwire.tensor import DataType
 
 from ..formulas.formula import PlanFormula
@@ -13,7 +13,9 @@ from .formula_source import Body, FormulaSource
 
 def activated_source(activation: NestedOperator | None) -> str:
     """The function ``double activated(double)``: the activation, or the value itself; it needs ``floats``."""
-    expression = Tensor("Values") if activation is None else activated_expression(activation, Tensor("Values"))
+    expression = (
+        InputElement("Values") if activation is None else activated_expression(activation, InputElement("Values"))
+    )
     formula = PlanFormula(expression, {"Values": DataType.FLOAT64}, DataType.FLOAT64, "Values", {})
     body = Body()
     value = FormulaSource.of(formula).double_value(expression, body)

@@ -12,15 +12,15 @@ from opwire.graph import GRAPH, Bytes, Place, Step, Steps
 from opwire.operators import OPERATORS
 from opwire.tensor import BufferTensorDesc, DataType
 
-from ..chains import Group, Member, are_alike, grouped
+from ..chains import ChainMember, StepGroup, are_alike, grouped
 from ..graph import GraphMemory
 from .element_source import Formula
-from .elementwise import MOST, Elements, Source, is_chainable
+from .elementwise import MOST, ElementsJob, Source, is_chainable
 from .job import CudaJob, device_desc
 from .spreading import Spread
 
 
-class Tensor(NamedTuple):
+class PlacedTensor(NamedTuple):
     """A tensor of a part: the bytes that it lies in, and how."""
 
     at: Bytes
@@ -28,7 +28,7 @@ class Tensor(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GraphPart:
     """What runs a step of a graph, or several.
 
     Attributes:
@@ -37,8 +37,8 @@ class Part:
     """
 
     job: CudaJob
-    inputs: Mapping[str, Tensor]
-    outputs: Mapping[str, Tensor]
+    inputs: Mapping[str, PlacedTensor]
+    outputs: Mapping[str, PlacedTensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class CudaGraph:
     """The parts of a graph in their order, and where the bytes between them lie."""
 
     memory: GraphMemory
-    parts: tuple[Part, ...]
+    parts: tuple[GraphPart, ...]
 
 
 def graph_of(plan: Plan, job_of: Callable[[Plan], CudaJob]) -> CudaGraph:
@@ -69,28 +69,28 @@ def _job(plan: Plan, job_of: Callable[[Plan], CudaJob]) -> CudaJob:
     return Spread(plan) if any(map(has_gaps, plan.outputs.values())) else job_of(plan)
 
 
-def _fit(one: Elements, other: Elements) -> bool:
+def _fit(one: ElementsJob, other: ElementsJob) -> bool:
     """Whether two formulas write in the same order."""
     mine, theirs = one.target, other.target
     return (mine.sizes, mine.element_strides) == (theirs.sizes, theirs.element_strides)
 
 
-def _part(group: Group[Elements], graph: Steps, jobs: list[CudaJob]) -> Part:
+def _part(group: StepGroup[ElementsJob], graph: Steps, jobs: list[CudaJob]) -> GraphPart:
     if not group.members:
         step = graph.steps[group.steps.start]
-        return Part(
+        return GraphPart(
             jobs[group.steps.start],
-            {name: Tensor(step.inputs[name], desc) for name, desc in step.plan.inputs.items()},
-            {name: Tensor(step.outputs[name], desc) for name, desc in step.plan.outputs.items()},
+            {name: PlacedTensor(step.inputs[name], desc) for name, desc in step.plan.inputs.items()},
+            {name: PlacedTensor(step.outputs[name], desc) for name, desc in step.plan.outputs.items()},
         )
     return _chain(group.members)
 
 
-def _chain(members: Sequence[Member[Elements]]) -> Part:
+def _chain(members: Sequence[ChainMember[ElementsJob]]) -> GraphPart:
     """The formulas of a chain as one job, whose tensors are called by their numbers among what it reads and writes."""
     sources: dict[tuple[Bytes, DataType, tuple[int, ...]], Source] = {}
-    inputs: dict[str, Tensor] = {}
-    outputs: dict[str, Tensor] = {}
+    inputs: dict[str, PlacedTensor] = {}
+    outputs: dict[str, PlacedTensor] = {}
     formulas: list[Formula] = []
     for member in members:
         (formula,) = member.job.formulas
@@ -101,13 +101,15 @@ def _chain(members: Sequence[Member[Elements]]) -> Part:
                 continue
             at = member.step.inputs[source.name]
             found = sources.setdefault((at, source.data_type, source.strides), source._replace(name=str(len(sources))))
-            inputs[found.name] = Tensor(at, member.step.plan.inputs[source.name])
+            inputs[found.name] = PlacedTensor(at, member.step.plan.inputs[source.name])
             operands.append(int(found.name))
         target = len(outputs) if member.is_kept else None
         if target is not None:
-            outputs[str(target)] = Tensor(member.step.outputs[member.job.output], member.job.target)
+            outputs[str(target)] = PlacedTensor(member.step.outputs[member.job.output], member.job.target)
         formulas.append(Formula(formula.source, tuple(operands), target))
-    return Part(Elements(members[0].job.target, list(sources.values()), formulas, list(outputs)), inputs, outputs)
+    return GraphPart(
+        ElementsJob(members[0].job.target, list(sources.values()), formulas, list(outputs)), inputs, outputs
+    )
 
 
 def without_gaps(plan: Plan) -> Plan:

@@ -14,14 +14,14 @@ AXES = 8
 """The most loops of a nest, ``nests.cu`` has room for."""
 
 
-class Axis(NamedTuple):
+class NestLoop(NamedTuple):
     """A loop: its size, and the elements that it steps in each tensor."""
 
     size: int
     steps: tuple[int, ...]
 
 
-Nest = tuple[Axis, ...]
+Nest = tuple[NestLoop, ...]
 """Outermost first."""
 
 
@@ -46,14 +46,14 @@ def write_nest(nest: Nest, into: Array) -> None:
         into["axis"][i] = (axis.size, *division(axis.size), steps)
 
 
-def merged(axes: Iterable[Axis]) -> Nest:
+def merged(axes: Iterable[NestLoop]) -> Nest:
     """Without loops of one step; each is merged with the one outside it where all tensors go on as before."""
-    found: list[Axis] = []
+    found: list[NestLoop] = []
     for axis in axes:
         if axis.size == 1:
             continue
         if found and all(a == b * axis.size for a, b in zip(found[-1].steps, axis.steps, strict=True)):
-            found[-1] = Axis(found[-1].size * axis.size, axis.steps)
+            found[-1] = NestLoop(found[-1].size * axis.size, axis.steps)
         else:
             found.append(axis)
     return tuple(found)
@@ -69,7 +69,7 @@ def in_packs(nest: Nest, lanes: int) -> Nest:
     if lanes == 1:
         return nest
     inner = nest[-1]
-    return (*nest[:-1], Axis(inner.size // lanes, tuple(step * lanes for step in inner.steps)))
+    return (*nest[:-1], NestLoop(inner.size // lanes, tuple(step * lanes for step in inner.steps)))
 
 
 def offsets(nest: Nest, indices: Array, tensor: int) -> Array:

@@ -8,7 +8,7 @@ from math import ceil, isfinite, nan
 
 import numpy as np
 
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import DataType
 
 from ..formulas import quick
@@ -196,17 +196,17 @@ class QuickSource:
 
     def _of(self, expression: Expression) -> str:
         match expression:
-            case Tensor(name):
+            case InputElement(name):
                 return self._tensor(name)
             case Constant(value):
                 return self.number(value)
-            case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
+            case Operation("maximum", (Constant() as low, Operation("minimum", (limited, Constant() as high)))):
                 return self._double(f"limited_to({', '.join(map(self.of, (limited, low, high)))})")
-            case Call("divide", (above, below)):
+            case Operation("divide", (above, below)):
                 return self._divided(self.of(above), below)
-            case Call("multiply", (Constant(1), operand)) | Call("multiply", (operand, Constant(1))):
+            case Operation("multiply", (Constant(1), operand)) | Operation("multiply", (operand, Constant(1))):
                 return self.of(operand)
-            case Call(primitive, operands):
+            case Operation(primitive, operands):
                 return self._call(primitive, [self.of(operand) for operand in operands])
             case _:
                 pass
@@ -222,7 +222,7 @@ class QuickSource:
     def last(self, expression: Expression) -> str:
         """The value of a formula that is then rounded."""
         match expression:
-            case Call(primitive, (operand,)) if primitive in quick.LAST:
+            case Operation(primitive, (operand,)) if primitive in quick.LAST:
                 return self._quick(quick.LAST[primitive], primitive, [self.of(operand)])
             case _:
                 return self.of(expression)
@@ -285,7 +285,7 @@ def quick_lines(formula: PlanFormula, names: tuple[str, ...], numbers: str) -> t
 
 def _is_infinity_certain(expression: Expression) -> bool:
     """Whether infinite results are right: nothing is computed from numbers that stand for others."""
-    return isinstance(expression, Call) and not any(map(quick.is_worth, expression.operands))
+    return isinstance(expression, Operation) and not any(map(quick.is_worth, expression.operands))
 
 
 def _is_finite(expression: Expression) -> bool:
@@ -293,7 +293,7 @@ def _is_finite(expression: Expression) -> bool:
     match expression:
         case Constant(value):
             return isfinite(value)
-        case Call(_, operands):
+        case Operation(_, operands):
             return all(map(_is_finite, operands))
         case _:
             return True

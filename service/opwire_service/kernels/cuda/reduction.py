@@ -101,7 +101,7 @@ class Accumulator:
 
 
 @dataclass(frozen=True, slots=True)
-class Geometry:
+class ReductionGeometry:
     """Loops, blocks and splits.
 
     Attributes:
@@ -142,7 +142,7 @@ class Geometry:
         return own + sharing + self.splits + 16
 
 
-def geometry(layout: ReductionLayout, item_bytes: int, processors: int, tuning: Tuning) -> Geometry:
+def geometry(layout: ReductionLayout, item_bytes: int, processors: int, tuning: Tuning) -> ReductionGeometry:
     """Lays a reduction over the threads of a card.
 
     Args:
@@ -178,7 +178,7 @@ def geometry(layout: ReductionLayout, item_bytes: int, processors: int, tuning: 
     longest = LONGEST // lanes if rows else LONGEST
     splits = max(1, min(wanted // blocks, items // (sharing * LOADS)), -(-items // (sharing * longest)))
     stretch = -(-items // splits)
-    return Geometry(rows, lanes, kept, reduced, block, -(-items // stretch), stretch)
+    return ReductionGeometry(rows, lanes, kept, reduced, block, -(-items // stretch), stretch)
 
 
 def _sharing(outputs: int, items: int, wanted: int) -> int:

@@ -12,7 +12,7 @@ from math import frexp, isfinite
 
 import numpy as np
 
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import DataType
 
 UNIT = 2.0**-53
@@ -97,16 +97,16 @@ class _Bounds:
         """What is known of a value; None where data decide."""
         whole = self.precision.bits
         match expression:
-            case Tensor(name):
+            case InputElement(name):
                 data_type = self.inputs[name]
                 bits = _SIGNIFICANT.get(data_type, data_type.bits)
                 return Known(0, bits) if bits <= whole else None
             case Constant(value):
                 bits, sign = _significant(value), 1 if value >= 0 else -1
                 return Known(0, bits, sign) if bits <= whole else Known(self.precision.unit, whole, sign)
-            case Call("select", (condition, yes, no)):
+            case Operation("select", (condition, yes, no)):
                 return self._chosen(condition, self.known(yes), self.known(no))
-            case Call(primitive, operands):
+            case Operation(primitive, operands):
                 found = [self.known(operand) for operand in operands]
                 known = [one for one in found if one is not None]
                 rule = _RULES.get(primitive, _function)
@@ -116,7 +116,7 @@ class _Bounds:
         return None
 
     def _chosen(self, condition: Expression, yes: Known | None, no: Known | None) -> Known | None:
-        if yes is None or no is None or not isinstance(condition, Call):
+        if yes is None or no is None or not isinstance(condition, Operation):
             return None
         a, b = (self.known(operand) for operand in condition.operands)
         if a is None or b is None or not (a.error == b.error == 0 or _is_sign_test(condition, a)):
@@ -131,7 +131,7 @@ def _significant(value: float) -> int:
     return whole.bit_length() - ((whole & -whole).bit_length() - 1)
 
 
-def _is_sign_test(condition: Call, a: Known) -> bool:
+def _is_sign_test(condition: Operation, a: Known) -> bool:
     return condition.operands[1] == Constant(0) and a.keeps_sign
 
 
@@ -235,18 +235,18 @@ _COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal")
 def _rounding(expression: Expression, data_type: DataType) -> int | None:
     """How often a value is rounded, 0 or 1; None for more, or where it is unknown."""
     match expression:
-        case Tensor():
+        case InputElement():
             return 0
         case Constant(value):
             with np.errstate(over="ignore"):
                 return 0 if float(np.float64(value).astype(data_type.dtype)) == value else None
-        case Call("select", (Tensor(), yes, no)):
+        case Operation("select", (InputElement(), yes, no)):
             return _most((yes, no), data_type)
-        case Call("select", (Call(primitive, operands), yes, no)) if primitive in _COMPARISONS:
+        case Operation("select", (Operation(primitive, operands), yes, no)) if primitive in _COMPARISONS:
             return _most((yes, no), data_type) if _most(operands, data_type) == 0 else None
-        case Call("not_", (operand,)):
+        case Operation("not_", (operand,)):
             return _rounding(operand, data_type)
-        case Call(primitive, operands):
+        case Operation(primitive, operands):
             most = _most(operands, data_type)
             if primitive in _MOVING:
                 return most

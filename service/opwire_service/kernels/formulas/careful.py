@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import Array
 
 from .bounds import FUNCTION, UNIT
@@ -32,11 +32,11 @@ class Bounded(NamedTuple):
 def evaluate(expression: Expression, tensors: Mapping[str, Array]) -> Bounded:
     """A resolved expression of exact float64 arrays of one dimension; truth values are 0 and 1."""
     match expression:
-        case Tensor(name):
+        case InputElement(name):
             return Bounded(tensors[name], 0.0)
         case Constant(value):
             return Bounded(np.float64(value), 0.0)
-        case Call(primitive, operands):
+        case Operation(primitive, operands):
             rule: Callable[..., Bounded] = _RULES.get(primitive, _function)
             return rule(primitive, *(evaluate(operand, tensors) for operand in operands))
     raise TypeError(expression)

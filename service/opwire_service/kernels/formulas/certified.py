@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import Array, DataType
 
 from ...execution import Stop
@@ -49,7 +49,7 @@ class Certified:
     @classmethod
     def of(cls, expression: Expression, inputs: Mapping[str, DataType], output: DataType) -> Certified:
         bound = error_bound(expression, dict(inputs)) if output.is_float and output.bits < 64 else None
-        if bound is not None and isinstance(expression, Call) and expression.primitive == "cos":
+        if bound is not None and isinstance(expression, Operation) and expression.primitive == "cos":
             return cls(expression, inputs, output, expression, bound, False, ABSOLUTE)
         return cls(expression, inputs, output, expression, bound, _has_infinity(expression))
 
@@ -83,7 +83,7 @@ class Certified:
 
     def _cosine(self, wide: Mapping[str, Array]) -> Any:
         """The cosine by the tangent of half the angle, which NumPy has vectors for."""
-        assert isinstance(self.expression, Call)
+        assert isinstance(self.expression, Operation)
         t = np.tan(float64.evaluate(self.expression.operands[0], wide) * 0.5)
         t *= t
         return (1 - t) / (1 + t)
@@ -113,7 +113,7 @@ class Certified:
     def _long(self, taken: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
         """ScaleBias, the one formula of 64 bits that is not computed in the tensors' own type."""
         match self.expression:
-            case Call("add", (Call("multiply", (Tensor(name), Constant(scale))), Constant(bias))):
+            case Operation("add", (Operation("multiply", (InputElement(name), Constant(scale))), Constant(bias))):
                 x = taken[name]
             case _:
                 raise TypeError(self.expression)
@@ -151,6 +151,6 @@ def _has_infinity(expression: Expression) -> bool:
     match expression:
         case Constant(value):
             return isinf(value)
-        case Call(_, operands):
+        case Operation(_, operands):
             return any(map(_has_infinity, operands))
     return False

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import Array, DataType
 
 from ...execution import Stop, Stopped
 from .. import exact
 from . import real
 from .integers import Integers, scaled, truncated
-from .interval import Interval, Mpf, Undecided
+from .interval import Interval, Mpf, TooWide
 from .resolve import SCALED
 
 FIRST_BITS = 96
@@ -79,13 +79,13 @@ class ExactFormula:
     def _settled(self, expression: Expression, elements: Mapping[str, Element]) -> Element:
         """The element; one that is only moved, or has its sign changed, keeps its other bits."""
         match expression:
-            case Tensor(name) if self.inputs[name] is self.output:
+            case InputElement(name) if self.inputs[name] is self.output:
                 return elements[name]
-            case Call("select", (condition, yes, no)):
+            case Operation("select", (condition, yes, no)):
                 return self._settled(yes if self._holds(condition, elements) else no, elements)
-            case Call("absolute" | "negate" as primitive, (Tensor(name),)) if self.inputs[name].is_float:
+            case Operation("absolute" | "negate" as primitive, (InputElement(name),)) if self.inputs[name].is_float:
                 return np.abs(elements[name]) if primitive == "absolute" else np.negative(elements[name])
-            case Call(primitive, operands) if primitive in _BITS:
+            case Operation(primitive, operands) if primitive in _BITS:
                 return self._of_bits(primitive, [_stored(elements[operand.name]) for operand in operands])  # type: ignore[attr-defined]
         if any(data_type.is_float for data_type in self.inputs.values()):
             return self._of_reals(expression, elements)
@@ -100,26 +100,26 @@ class ExactFormula:
 
     def _integer(self, expression: Expression, elements: Mapping[str, Element]) -> int:
         match expression:
-            case Tensor(name):
+            case InputElement(name):
                 return int(elements[name])
             case Constant(value):
                 return value  # type: ignore[return-value]  # an integer, or what scales one
-            case Call("select", (condition, yes, no)):
+            case Operation("select", (condition, yes, no)):
                 return self._integer(yes if self._holds(condition, elements) else no, elements)
-            case Call(primitive, operands):
+            case Operation(primitive, operands):
                 found = [self._integer(operand, elements) for operand in operands]
                 return Integers(self.output).apply(primitive, *found)
         raise TypeError(expression)
 
     def _holds(self, condition: Expression, elements: Mapping[str, Element]) -> bool:
-        if isinstance(condition, Tensor) and not self.inputs[condition.name].is_float:
+        if isinstance(condition, InputElement) and not self.inputs[condition.name].is_float:
             return bool(elements[condition.name])
         if not any(data_type.is_float for data_type in self.inputs.values()):
             return bool(self._integer(condition, elements))
         return bool(_decided(lambda bits: self._truth(condition, elements, bits)))
 
     def _of_reals(self, expression: Expression, elements: Mapping[str, Element]) -> Element:
-        if isinstance(expression, Call) and (
+        if isinstance(expression, Operation) and (
             expression.primitive == "not_" or expression.primitive in real.COMPARISONS
         ):
             return self.output.dtype.type(self._holds(expression, elements))
@@ -127,24 +127,24 @@ class ExactFormula:
 
     def _truth(self, expression: Expression, elements: Mapping[str, Element], bits: int) -> bool:
         match expression:
-            case Call("not_", (operand,)):
+            case Operation("not_", (operand,)):
                 return not self._truth(operand, elements, bits)
-            case Call(primitive, (a, b)):
+            case Operation(primitive, (a, b)):
                 order = real.compare(self._real(a, elements, bits), self._real(b, elements, bits), bits)
                 return order is not None and real.COMPARISONS[primitive](order)
         raise TypeError(expression)
 
     def _real(self, expression: Expression, elements: Mapping[str, Element], bits: int) -> real.Number:
         match expression:
-            case Tensor(name):
+            case InputElement(name):
                 return real.number(elements[name].item())
             case Constant(value):
                 return real.number(value)
-            case Call("select", (condition, yes, no)):
+            case Operation("select", (condition, yes, no)):
                 return self._real(yes if self._truth(condition, elements, bits) else no, elements, bits)
-            case Call(primitive, (Tensor(name), Constant(scale), Constant(bias))) if primitive == SCALED:
+            case Operation(primitive, (InputElement(name), Constant(scale), Constant(bias))) if primitive == SCALED:
                 return real.number(scaled(int(elements[name]), scale, bias, self.inputs[name]))
-            case Call(primitive, operands):
+            case Operation(primitive, operands):
                 return real.FUNCTIONS[primitive](*(self._real(operand, elements, bits) for operand in operands), bits)
         raise TypeError(expression)
 
@@ -160,7 +160,7 @@ def _decided(attempt: Any) -> Any:
     while True:
         try:
             return attempt(bits)
-        except Undecided:
+        except TooWide:
             bits *= 2
             if bits > MOST_BITS:
                 raise
@@ -170,7 +170,7 @@ def rounded(value: real.Number, data_type: DataType) -> Element:
     """A number as an element: rounded to the nearest float, ties to even; truncated and saturated to an integer.
 
     Raises:
-        Undecided: an interval is too wide to tell.
+        TooWide: an interval is too wide to tell.
     """
     if not data_type.is_float:
         return data_type.dtype.type(truncated(value, data_type))
@@ -183,7 +183,7 @@ def rounded(value: real.Number, data_type: DataType) -> Element:
         low, high = _rounded_end(value.low, inwards, to), _rounded_end(value.high, -inwards, to)
         if low == high and np.signbit(low) == np.signbit(high):
             return low
-    raise Undecided
+    raise TooWide
 
 
 def _rounded_end(end: Mpf, moved: int, to: exact.FloatFormat) -> Element:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import Array
 
 from .erf import erf, erfc
@@ -105,10 +105,10 @@ FUNCTIONS: Mapping[str, Function] = {
 def evaluate(expression: Expression, tensors: Mapping[str, Array]) -> Any:
     """A resolved expression of float64 arrays that broadcast."""
     match expression:
-        case Tensor(name):
+        case InputElement(name):
             return tensors[name]
         case Constant(value):
             return np.float64(value)
-        case Call(primitive, operands):
+        case Operation(primitive, operands):
             return FUNCTIONS[primitive](*(evaluate(operand, tensors) for operand in operands))
     raise TypeError(expression)

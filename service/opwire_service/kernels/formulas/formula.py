@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opwire.check import Plan
-from opwire.formulas import Call, Expression, PerChannel, Tensor
+from opwire.formulas import ChannelValue, Expression, InputElement, Operation
 from opwire.tensor import Array, DataType
 
 from .resolve import resolve
@@ -56,9 +56,9 @@ def formula_of(plan: Plan) -> PlanFormula:
 
 def _per_channel(formula: Expression) -> set[str]:
     match formula:
-        case PerChannel(name):
+        case ChannelValue(name):
             return {name}
-        case Call(_, operands):
+        case Operation(_, operands):
             return set().union(*map(_per_channel, operands))
     return set()
 
@@ -66,9 +66,9 @@ def _per_channel(formula: Expression) -> set[str]:
 def tensors(expression: Expression) -> set[str]:
     """The names of the tensors in a resolved expression."""
     match expression:
-        case Tensor(name):
+        case InputElement(name):
             return {name}
-        case Call(_, operands):
+        case Operation(_, operands):
             return set().union(*map(tensors, operands))
     return set()
 
@@ -76,6 +76,6 @@ def tensors(expression: Expression) -> set[str]:
 def primitives(expression: Expression) -> set[str]:
     """The names of what is called in a resolved expression."""
     match expression:
-        case Call(primitive, operands):
+        case Operation(primitive, operands):
             return {primitive}.union(*map(primitives, operands))
     return set()

@@ -107,11 +107,11 @@ def truncated(value: real.Number, data_type: DataType) -> int:
     """A number as an integer: truncated, then saturated; NaN gives 0.
 
     Raises:
-        Undecided: an interval has an integer in it.
+        TooWide: an interval has an integer in it.
     """
     if isinstance(value, interval.Interval):
         low, high = map(interval.whole, value)
         if low != high:
-            raise interval.Undecided
+            raise interval.TooWide
         return saturated(low, data_type)
     return saturated(value, data_type)

@@ -18,7 +18,7 @@ _GUARD = 20
 """Bits by which mpmath's functions are computed more precisely than their results are told."""
 
 
-class Undecided(ArithmeticError):
+class TooWide(ArithmeticError):
     """An interval is too wide to tell; the same with more bits tells."""
 
 
@@ -33,11 +33,11 @@ class Interval(NamedTuple):
         """1 or -1.
 
         Raises:
-            Undecided: the interval has zero in it.
+            TooWide: the interval has zero in it.
         """
         below, above = libmp.mpf_sign(self.low), libmp.mpf_sign(self.high)
         if below != above or not below:
-            raise Undecided
+            raise TooWide
         return int(below)
 
 
@@ -92,13 +92,13 @@ def compare(a: Interval, b: Interval) -> int:
     """-1 or 1.
 
     Raises:
-        Undecided: the intervals overlap.
+        TooWide: the intervals overlap.
     """
     if libmp.mpf_lt(a.high, b.low):
         return -1
     if libmp.mpf_lt(b.high, a.low):
         return 1
-    raise Undecided
+    raise TooWide
 
 
 def _exponent(x: Mpf) -> int:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from opwire.formulas import Call, Expression, erfc, sqrt
+from opwire.formulas import Expression, Operation, erfc, sqrt
 
 from . import quick_coefficients as fitted
 from .bounds import BINARY64, Precision
@@ -256,10 +256,10 @@ def unsure(v: Writer, name: str, operands: Sequence[Number]) -> list[Number]:
 def condensed(expression: Expression) -> Expression:
     """A formula in which one call stands for a larger part that has a function of its own."""
     match expression:
-        case Call("multiply", (x, half)) if half == erfc(-x * sqrt(0.5)) * 0.5:
-            return Call("gelu", (condensed(x),))
-        case Call(primitive, operands):
-            return Call(primitive, tuple(map(condensed, operands)))
+        case Operation("multiply", (x, half)) if half == erfc(-x * sqrt(0.5)) * 0.5:
+            return Operation("gelu", (condensed(x),))
+        case Operation(primitive, operands):
+            return Operation(primitive, tuple(map(condensed, operands)))
     return expression
 
 

@@ -17,14 +17,14 @@ from opwire.fields.member import NestedOperator
 from opwire.formulas import (
     Attribute,
     Bound,
-    Call,
-    Chosen,
+    ChannelValue,
     Constant,
+    EnumChoice,
     Expression,
-    Fused,
-    PerChannel,
+    FusedActivation,
+    InputElement,
+    Operation,
     Scaled,
-    Tensor,
 )
 from opwire.operators import OPERATORS
 from opwire.tensor import DataType
@@ -50,34 +50,34 @@ class _Resolution:
     def of(self, formula: Expression) -> Expression:
         """The formula without attributes."""
         match formula:
-            case Tensor():
+            case InputElement():
                 return formula if self.operand is None else self.operand
             case Attribute(name):
                 return Constant(self._converted(self.attribute(name)))
             case Bound(name):
                 return Constant(self._narrowed(self.attribute(name)))
-            case PerChannel(name):
-                return Tensor(name)
+            case ChannelValue(name):
+                return InputElement(name)
             case Scaled(name, operand):
                 return self._scaled(self.attribute(name), self.of(operand))
-            case Fused(name, operand):
+            case FusedActivation(name, operand):
                 return activated_expression(self.attribute(name), self.of(operand))
-            case Chosen(name, options):
+            case EnumChoice(name, options):
                 return self.of(dict(options)[self.attribute(name).name])
-            case Call(primitive, operands):
+            case Operation(primitive, operands):
                 found = tuple(map(self.of, operands))
                 if primitive == "negate" and isinstance(found[0], Constant):
                     return Constant(-found[0].value)  # not modulo the width of integers
                 if primitive == "subtract" and isinstance(found[0], Constant) and found[0] == found[1]:
                     return Constant(found[0].value - found[0].value)  # zero, of infinities NaN
-                return Call(primitive, found)
+                return Operation(primitive, found)
         return formula
 
     def _scaled(self, scale_bias: Any, operand: Expression) -> Expression:
         if scale_bias is None:
             return operand
         scale, bias = Constant(scale_bias.Scale), Constant(scale_bias.Bias)
-        return operand * scale + bias if self.data_type.is_float else Call(SCALED, (operand, scale, bias))
+        return operand * scale + bias if self.data_type.is_float else Operation(SCALED, (operand, scale, bias))
 
     def _converted(self, number: float) -> float:
         return number if self.data_type.is_float else saturated(number, self.data_type)

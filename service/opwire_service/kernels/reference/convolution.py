@@ -21,7 +21,7 @@ from .products import added, finished, integer_product_sum, product_sum, quantiz
 Place = tuple[Any, ...]
 
 
-class Axis(NamedTuple):
+class FilteredDimension(NamedTuple):
     """One spatial dimension: the size of the input, and how the filter slides along it."""
 
     size: int
@@ -74,7 +74,9 @@ class Gathering:
         attributes = plan.attributes
         names = ("Strides", "Dilations", "StartPadding")
         arrays = (getattr(attributes, name) for name in names)
-        self._axes = [Axis(*members) for members in zip(source.shape[2:], kernel.shape[2:], *arrays, strict=True)]
+        self._axes = [
+            FilteredDimension(*members) for members in zip(source.shape[2:], kernel.shape[2:], *arrays, strict=True)
+        ]
         self._transposed = getattr(attributes, "Direction", None) is ConvolutionDirection.BACKWARD
         mirrored = getattr(attributes, "Mode", None) is ConvolutionMode.CONVOLUTION
         self._kernel = np.flip(kernel, tuple(range(2, kernel.ndim))) if mirrored else kernel

@@ -13,7 +13,7 @@ from opwire.enums import AxisDirection
 from opwire.tensor import Array, DataType
 
 from ...execution import Arrays, Stop
-from ..exact import FORMATS, FloatFormat, Interval, Product, Sum
+from ..exact import FORMATS, ExactProduct, FloatFormat, ProductBounds, Sum
 from .elements import Elements, groups
 
 CHUNK = 64
@@ -73,7 +73,7 @@ def _running_products(elements: Elements, of: FloatFormat) -> Running:
     """Starts again with twice as many bits where the interval of the product is too wide to tell."""
     bits, done = _FIRST_BITS, 0
     while True:
-        product, number = Product(of, Interval(bits)), 0
+        product, number = ExactProduct(of, ProductBounds(bits)), 0
         for values in elements:
             for i in range(values.size):
                 product.multiply(values[i : i + 1])

@@ -25,7 +25,7 @@ _UNIT = 1074
 """Every float is a multiple of two to the power of minus this."""
 
 
-class Axis(NamedTuple):
+class FoldedDimension(NamedTuple):
     """A dimension that is folded: its elements, its blocks, and how a block steps through it."""
 
     size: int
@@ -52,7 +52,7 @@ class Axis(NamedTuple):
         return found
 
 
-def axes_of(plan: Plan, image: BufferTensorDesc) -> list[Axis]:
+def axes_of(plan: Plan, image: BufferTensorDesc) -> list[FoldedDimension]:
     """The folded dimensions of an image."""
     attributes, axes = plan.attributes, []
     sizes = image.sizes[image.rank - len(attributes.WindowSizes) :]
@@ -60,7 +60,7 @@ def axes_of(plan: Plan, image: BufferTensorDesc) -> list[Axis]:
         window, stride, dilation = (getattr(attributes, name)[i] for name in ("WindowSizes", "Strides", "Dilations"))
         start, end = attributes.StartPadding[i], attributes.EndPadding[i]
         blocks = (size + start + end - dilation * (window - 1) - 1) // stride + 1
-        axes.append(Axis(size, blocks, window, stride, dilation, start))
+        axes.append(FoldedDimension(size, blocks, window, stride, dilation, start))
     return axes
 
 
@@ -90,7 +90,9 @@ def run_fold(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         target[coordinate] = element_at(columns, data_type, axes, coordinate[-2 - len(axes) :], stop)
 
 
-def element_at(columns: Array, data_type: DataType, axes: Sequence[Axis], at: Coordinate, stop: Stop) -> Array:
+def element_at(
+    columns: Array, data_type: DataType, axes: Sequence[FoldedDimension], at: Coordinate, stop: Stop
+) -> Array:
     """The sum of the columns for an element of the image, by its batch, its channel and its position."""
     image, channel, *position = at
     if stop():
@@ -98,7 +100,9 @@ def element_at(columns: Array, data_type: DataType, axes: Sequence[Axis], at: Co
     return _sum(data_type, columns, ((image, *place) for place in _places(axes, channel, position, stop)))
 
 
-def _places(axes: Sequence[Axis], channel: int, position: Sequence[int], stop: Stop) -> Iterator[tuple[int, int]]:
+def _places(
+    axes: Sequence[FoldedDimension], channel: int, position: Sequence[int], stop: Stop
+) -> Iterator[tuple[int, int]]:
     """The rows and columns of the elements that belong to one of the image."""
     pairs = [axis.blocks_at(at) for axis, at in zip(axes, position, strict=True)]
     for count, chosen in enumerate(coordinates([len(each) for each in pairs])):

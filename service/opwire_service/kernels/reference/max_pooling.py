@@ -57,7 +57,7 @@ def _unpool(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
                 target[tuple(index // step % size for step, size in zip(steps, target.shape, strict=True))] = value
 
 
-class Winners:
+class WindowWinners:
     """Where the winners of windows are. Those that were found last are kept, for windows that overlap.
 
     Attributes:
@@ -81,7 +81,7 @@ class Winners:
         return found
 
 
-def max_gradient_of(winners: Winners, gradient: Array, coordinate: tuple[int, ...], to: FloatFormat) -> Float:
+def max_gradient_of(winners: WindowWinners, gradient: Array, coordinate: tuple[int, ...], to: FloatFormat) -> Float:
     """The sum of the gradients of the windows that an element wins."""
     image, place = coordinate[:2], coordinate[2:]
     having = (
@@ -96,7 +96,7 @@ def max_gradient_of(winners: Winners, gradient: Array, coordinate: tuple[int, ..
 def _gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     """Each element gathers the gradients of the windows that it wins."""
     source, gradient, target = inputs["InputTensor"], inputs["InputGradientTensor"], outputs["OutputGradientTensor"]
-    winners = Winners(source, dimensions_of(plan.attributes, source.shape), stop)
+    winners = WindowWinners(source, dimensions_of(plan.attributes, source.shape), stop)
     to = FORMATS[plan.inputs["InputTensor"].data_type]
     for coordinate in coordinates(target.shape):
         if stop():

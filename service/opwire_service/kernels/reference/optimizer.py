@@ -17,7 +17,7 @@ _REALS = context()
 NAMES = ("Parameters", "FirstMoment", "SecondMoment")
 
 
-class Step(NamedTuple):
+class OptimizerStep(NamedTuple):
     """What all elements share.
 
     Attributes:
@@ -32,7 +32,7 @@ class Step(NamedTuple):
     epsilon: Decimal
 
     @classmethod
-    def of(cls, attributes: object, number: int) -> Step:
+    def of(cls, attributes: object, number: int) -> OptimizerStep:
         beta1, beta2, rate, epsilon = (
             Decimal(getattr(attributes, name)) for name in ("Beta1", "Beta2", "LearningRate", "Epsilon")
         )
@@ -54,7 +54,7 @@ class Step(NamedTuple):
 
 
 def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-    step = Step.of(plan.attributes, int(inputs["TrainingStepTensor"].flat[0]))
+    step = OptimizerStep.of(plan.attributes, int(inputs["TrainingStepTensor"].flat[0]))
     of = FORMATS[plan.inputs["GradientTensor"].data_type]
     sources = [inputs[f"Input{name}Tensor"] for name in NAMES] + [inputs["GradientTensor"]]
     targets = [outputs[f"Output{name}Tensor"] for name in NAMES]

@@ -24,7 +24,7 @@ Real = Fraction | float
 """A finite number as a fraction, any other as a float."""
 
 
-class Tensor(Protocol):
+class ElementsByCoordinates(Protocol):
     """The elements of a tensor by their coordinates."""
 
     def __getitem__(self, place: Place, /) -> Any: ...
@@ -58,7 +58,7 @@ class Nibbles:
         return byte, 4 * odd
 
 
-def tensor(desc: BufferTensorDesc, array: Array) -> Tensor:
+def tensor(desc: BufferTensorDesc, array: Array) -> ElementsByCoordinates:
     """The elements of a tensor of any type."""
     return Nibbles(desc, array) if desc.data_type.is_packed else array
 

@@ -67,14 +67,14 @@ class Direction:
 
 
 @dataclass(slots=True)
-class State:
+class RecurrentState:
     """The state between two steps: the hidden one, and of LSTM the cell."""
 
     hidden: Array
     cell: Array
 
 
-Step = Callable[[Direction, Array, State, Any, Stop], State]
+Step = Callable[[Direction, Array, RecurrentState, Any, Stop], RecurrentState]
 """Computes the state after a step from its input and the state before, for the attributes of a plan."""
 
 
@@ -99,14 +99,14 @@ def _sum(chunks: Iterator[Array]) -> float:
     return finite[0] + special
 
 
-def rnn_step(direction: Direction, source: Array, state: State, attributes: Any, stop: Stop) -> State:
+def rnn_step(direction: Direction, source: Array, state: RecurrentState, attributes: Any, stop: Stop) -> RecurrentState:
     hidden = slice(0, len(state.hidden))
     total = dot(direction.weights, source, stop) + dot(direction.recurrence, state.hidden, stop)
     total = total + direction.bias(hidden, recurrent=False) + direction.bias(hidden, recurrent=True)
-    return State(direction.activations[0](total), state.cell)
+    return RecurrentState(direction.activations[0](total), state.cell)
 
 
-def gru_step(direction: Direction, source: Array, state: State, attributes: Any, stop: Stop) -> State:
+def gru_step(direction: Direction, source: Array, state: RecurrentState, attributes: Any, stop: Stop) -> RecurrentState:
     f, g = direction.activations
     update, reset, new = (direction.gate(i, len(state.hidden)) for i in range(3))
 
@@ -122,10 +122,12 @@ def gru_step(direction: Direction, source: Array, state: State, attributes: Any,
         n = g(weighted(new) + r * recurrent(new, state.hidden))
     else:
         n = g(weighted(new) + recurrent(new, r * state.hidden))
-    return State((1 - z) * n + z * state.hidden, state.cell)
+    return RecurrentState((1 - z) * n + z * state.hidden, state.cell)
 
 
-def lstm_step(direction: Direction, source: Array, state: State, attributes: Any, stop: Stop) -> State:
+def lstm_step(
+    direction: Direction, source: Array, state: RecurrentState, attributes: Any, stop: Stop
+) -> RecurrentState:
     f, g, h = direction.activations
 
     def gate(i: int, cell: Array | None) -> Array:
@@ -141,7 +143,7 @@ def lstm_step(direction: Direction, source: Array, state: State, attributes: Any
     into = f(gate(0, state.cell))
     forget = 1 - into if attributes.CoupleInputForget else f(gate(2, state.cell))
     cell = forget * state.cell + into * g(gate(3, None))
-    return State(f(gate(1, cell)) * h(cell), cell)
+    return RecurrentState(f(gate(1, cell)) * h(cell), cell)
 
 
 def run(step: Step, activations: int, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
@@ -181,7 +183,7 @@ def _walk(
     names = ("HiddenInitTensor", "CellMemInitTensor")
     hidden = direction.recurrence.shape[-1]
     first = [inputs[n][0, number, entry].astype(np.float64) if n in inputs else np.zeros(hidden) for n in names]
-    state = State(*first) if length else State(np.zeros(hidden), np.zeros(hidden))
+    state = RecurrentState(*first) if length else RecurrentState(np.zeros(hidden), np.zeros(hidden))
     if sequence is not None:
         sequence[length:, number, entry] = 0
     with np.errstate(all="ignore"):

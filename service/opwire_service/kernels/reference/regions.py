@@ -16,7 +16,7 @@ from opwire.tensor import Array
 from ...execution import Arrays, Stop, Stopped
 from .. import exact
 from ..layout import coordinates
-from ..regions import Region, Regions, bin_of, corners_of, is_average
+from ..regions import Region, RegionsOfInterest, bin_of, corners_of, is_average
 from ..sampling import is_linear, nearest_indices, neighbours
 from .elements import Elements
 from .extreme import FIRST_GREATEST
@@ -70,14 +70,14 @@ def _pool(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 def _align(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     source, target = inputs["InputTensor"], outputs["OutputTensor"]
-    regions = Regions(plan, inputs, source.shape, target.shape)
+    regions = RegionsOfInterest(plan, inputs, source.shape, target.shape)
     for coordinate in coordinates(target.shape):
         if stop():
             raise Stopped
         target[coordinate] = aligned(plan, source, regions, stop, coordinate)
 
 
-def aligned(plan: Plan, source: Array, regions: Regions, stop: Stop, place: tuple[int, ...]) -> exact.Float:
+def aligned(plan: Plan, source: Array, regions: RegionsOfInterest, stop: Stop, place: tuple[int, ...]) -> exact.Float:
     """One element of an aligned region."""
     to = exact.FORMATS[plan.inputs["InputTensor"].data_type]
     outside = float(plan.attributes.OutOfBoundsInputValue)
@@ -181,7 +181,7 @@ def _image_gradient(plan: Plan, inputs: Arrays, target: Array, stop: Stop) -> No
     """Rows of an image gather from all its regions, some at a time."""
     gradient = inputs["InputGradientTensor"]
     to = exact.FORMATS[plan.inputs["InputGradientTensor"].data_type]
-    regions = Regions(plan, inputs, target.shape, gradient.shape)
+    regions = RegionsOfInterest(plan, inputs, target.shape, gradient.shape)
     images, channels, height, width = target.shape
     at_once = max(1, _TOTALS // width)
     for image, channel, block, part in coordinates((images, channels, -(-height // at_once), -(-width // _TOTALS))):
@@ -207,7 +207,7 @@ def _image_gradient(plan: Plan, inputs: Arrays, target: Array, stop: Stop) -> No
 def _region_gradient(plan: Plan, inputs: Arrays, target: Array, stop: Stop) -> None:
     source, gradient = inputs["InputTensor"], inputs["InputGradientTensor"]
     to = exact.FORMATS[plan.inputs["InputGradientTensor"].data_type]
-    regions = Regions(plan, inputs, source.shape, gradient.shape)
+    regions = RegionsOfInterest(plan, inputs, source.shape, gradient.shape)
     rows = target[(0,) * (target.ndim - 2)]
     for number in range(gradient.shape[0]):
         totals = [Total(stop) for _ in range(4)]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from opwire.enums import PaddingMode
 
 
-class Part(NamedTuple):
+class PaddingPart(NamedTuple):
     """A part of the padding.
 
     Attributes:
@@ -28,22 +28,22 @@ class Part(NamedTuple):
     period: int = 0
 
 
-def parts_of(mode: PaddingMode, size: int, begin: int, length: int) -> Iterator[Part]:
+def parts_of(mode: PaddingMode, size: int, begin: int, length: int) -> Iterator[PaddingPart]:
     """What stands from ``begin`` on in ``length`` places before or after the ``size`` elements of a dimension."""
     if mode == PaddingMode.EDGE or size == 1:
         if length:
-            yield Part(begin, length, 0 if begin < 0 else size - 1, 0)
+            yield PaddingPart(begin, length, 0 if begin < 0 else size - 1, 0)
         return
     period, pieces = _period(mode, size)
     end = begin + length
     for start, count, source, step in pieces:
         # Where the piece begins for the first time after the beginning, and where it would once before.
         first = begin + (start - begin) % period
-        yield from _cut(Part(first - period, count, source, step), begin, end)
+        yield from _cut(PaddingPart(first - period, count, source, step), begin, end)
         whole = max(0, (end - first - count) // period + 1) if end - first >= count else 0
         if whole:
-            yield Part(first, count, source, step, whole, period)
-        yield from _cut(Part(first + whole * period, count, source, step), begin, end)
+            yield PaddingPart(first, count, source, step, whole, period)
+        yield from _cut(PaddingPart(first + whole * period, count, source, step), begin, end)
 
 
 def _period(mode: PaddingMode, size: int) -> tuple[int, list[tuple[int, int, int, int]]]:
@@ -58,9 +58,9 @@ def _period(mode: PaddingMode, size: int) -> tuple[int, list[tuple[int, int, int
     return 2 * size - 2, [(0, size - 1, 0, 1), (size - 1, size - 1, size - 1, -1)]
 
 
-def _cut(part: Part, begin: int, end: int) -> Iterator[Part]:
+def _cut(part: PaddingPart, begin: int, end: int) -> Iterator[PaddingPart]:
     """What of a part lies between two ends."""
     first, last = max(part.target, begin), min(part.target + part.size, end)
     if first < last:
         source = part.source + part.step * (first - part.target)
-        yield Part(first, last - first, source, part.step)
+        yield PaddingPart(first, last - first, source, part.step)

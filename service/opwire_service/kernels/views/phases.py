@@ -10,8 +10,8 @@ from opwire.check import Plan
 from opwire.enums import DepthSpaceOrder, PaddingMode
 
 from ..reference.slices import window_steps
-from .folding import Part, parts_of
-from .view import Copy, Dimension, Phases, View, copy, copy_band
+from .folding import PaddingPart, parts_of
+from .view import Copy, Phases, StridedDimension, View, copy, copy_band
 
 INPUT, OUTPUT, CONSTANT = 0, 1, 2
 """The numbers of the tensors where there is one input and one output."""
@@ -25,7 +25,7 @@ def _tensors(plan: Plan) -> tuple[View, View]:
 
 def constant(view: View, number: int = CONSTANT, element: int = 0) -> View:
     """An element of the constants, again and again: as many as another view has."""
-    return View(number, element, tuple(Dimension(size, 0) for size in view.sizes))
+    return View(number, element, tuple(StridedDimension(size, 0) for size in view.sizes))
 
 
 def split(plan: Plan) -> Phases:
@@ -132,12 +132,12 @@ def _within(view: View, axes: Iterable[int], starts: Sequence[int], sizes: Seque
     return view
 
 
-def _fold(slab: View, axis: int, start: int, part: Part) -> Copy:
+def _fold(slab: View, axis: int, start: int, part: PaddingPart) -> Copy:
     """What copies elements of the output into the padding of a dimension."""
     here = slab.taken(axis, start + part.source, part.size, part.step).repeated(axis, part.repeats)
     there = slab.taken(axis, start + part.target, part.size).repeated(axis, part.repeats)
     step = part.period * slab.dimensions[axis].step
-    dimensions = (*there.dimensions[:axis], Dimension(part.repeats, step), *there.dimensions[axis + 1 :])
+    dimensions = (*there.dimensions[:axis], StridedDimension(part.repeats, step), *there.dimensions[axis + 1 :])
     return copy(here, replace(there, dimensions=dimensions))
 
 

@@ -11,7 +11,7 @@ from opwire.tensor import BufferTensorDesc
 from ..layout import Loop, collapse
 
 
-class Dimension(NamedTuple):
+class StridedDimension(NamedTuple):
     """How many elements there are, and the step in memory from one to the next: backwards, or 0 where it repeats."""
 
     size: int
@@ -30,12 +30,12 @@ class View:
 
     tensor: int
     offset: int
-    dimensions: tuple[Dimension, ...]
+    dimensions: tuple[StridedDimension, ...]
 
     @classmethod
     def of(cls, tensor: int, desc: BufferTensorDesc) -> View:
         """All elements of a tensor."""
-        return cls(tensor, 0, tuple(map(Dimension, desc.sizes, desc.element_strides)))
+        return cls(tensor, 0, tuple(map(StridedDimension, desc.sizes, desc.element_strides)))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -45,25 +45,25 @@ class View:
         """Some elements of a dimension: every one from ``start`` on, every second, or one again and again."""
         whole = self.dimensions[axis]
         offset = self.offset + start * whole.step
-        return replace(self, offset=offset)._with(axis, (Dimension(size, step * whole.step),))
+        return replace(self, offset=offset)._with(axis, (StridedDimension(size, step * whole.step),))
 
     def split(self, axis: int, *sizes: int) -> View:
         """A dimension as several, row-major."""
         step, parts = self.dimensions[axis].step, []
         for size in reversed(sizes):
-            parts.append(Dimension(size, step))
+            parts.append(StridedDimension(size, step))
             step *= size
         return self._with(axis, reversed(parts))
 
     def repeated(self, axis: int, size: int) -> View:
         """With a dimension more, before one: all elements again and again."""
-        return self._with(axis, (Dimension(size, 0), self.dimensions[axis]))
+        return self._with(axis, (StridedDimension(size, 0), self.dimensions[axis]))
 
     def ordered(self, *axes: int) -> View:
         """The dimensions in another order."""
         return replace(self, dimensions=tuple(self.dimensions[axis] for axis in axes))
 
-    def _with(self, axis: int, dimensions: Iterable[Dimension]) -> View:
+    def _with(self, axis: int, dimensions: Iterable[StridedDimension]) -> View:
         before, after = self.dimensions[:axis], self.dimensions[axis + 1 :]
         return replace(self, dimensions=(*before, *dimensions, *after))
 

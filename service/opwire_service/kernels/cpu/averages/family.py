@@ -11,15 +11,14 @@ from opwire.enums import ReduceFunction
 from opwire.rules.dimension import Dimension
 from opwire.tensor import BufferTensorDesc, DataType
 
-from ....execution import Arrays, Bound, Stop
 from ...windows import covered, dimensions_of
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF
 from ..numbers.rounding import AVERAGE, L2
 from ..pooling import geometry as p
+from ..pooling.family import PoolingJob
 from ..reduce import family as reduce
-from ..run.job import Job, Step
-from ..run.pool import Find, Pool
+from ..run.job import Job, KernelStep
 from ..run.reference import ReferenceJob
 from . import geometry as g
 from . import powers, quantized
@@ -177,7 +176,7 @@ def _in_bands(sums: _Sums) -> Job | None:
     visits = lines * width * taps
     parameters = {p.TILE: band, p.TILES: tiles, p.LINE: line}
     costs = units * (visits // LANES + LINE_VISITS * band // 4 + TILE_VISITS)
-    return SumsJob(sums, bands, parameters, units, visits, costs, (lines + height.stride) * width + line)
+    return _job(sums, bands, parameters, units, visits, costs, (lines + height.stride) * width + line)
 
 
 def _prepare(plan: Plan, sums: _Sums) -> Job:
@@ -197,14 +196,14 @@ def _prepare(plan: Plan, sums: _Sums) -> Job:
             line = sums.line(even)
             parameters = {p.TILE: even, p.TILES: tiles, p.LINE: line}
             room = 3 * line + 9 * even
-            return SumsJob(sums, kernels.rows, parameters, rows * tiles, sums.visits(even), rows * tiles * costs, room)
+            return _job(sums, kernels.rows, parameters, rows * tiles, sums.visits(even), rows * tiles * costs, room)
     if window > SETTLED:
         return ReferenceJob(plan)
     width = min(width, max(1, USUAL // window))
     costs = EXACT_VISITS * (work + sums.target.element_count)
     tiles = -(-outputs // width)
     parameters, visits = {p.TILE: width, p.TILES: tiles, p.LINE: 0}, width * (8 * window + 16)
-    return SumsJob(sums, kernels.windows, parameters, rows * tiles, visits, costs, 0)
+    return _job(sums, kernels.windows, parameters, rows * tiles, visits, costs, 0)
 
 
 def _width(sums: _Sums, most: int) -> int:
@@ -217,51 +216,22 @@ def _width(sums: _Sums, most: int) -> int:
     return width
 
 
-class SumsJob(Job):
+def _job(
+    sums: _Sums, function: object, parameters: dict[int, int], units: int, visits: int, costs: int, room: int
+) -> PoolingJob:
     """Tiles of outputs, summed up by a kernel.
 
     Args:
+        sums: of windows.
         function: the kernel.
         parameters: of its geometry.
         units, visits: how many tiles, and what one visits.
         costs: what all of them take, in visits.
         room: numbers that a thread keeps.
     """
-
-    def __init__(
-        self,
-        sums: _Sums,
-        function: object,
-        parameters: dict[int, int],
-        units: int,
-        visits: int,
-        costs: int,
-        room: int,
-    ) -> None:
-        self._visits = costs
-        self._step = Step(Kernel(function, FLOATS[sums.source.data_type]), _encode(sums, parameters), units, visits)
-        self._bytes = 8 * (room + 1024)
-        self._names = (
-            ("InputGradientTensor", "OutputGradientTensor") if sums.backward else ("InputTensor", "OutputTensor")
-        )
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return (self._step.kernel,)
-
-    @property
-    def visits(self) -> int:
-        return self._visits
-
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        self.bind(inputs, outputs, find, pool)(stop)
-
-    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
-        source, target = inputs[self._names[0]], outputs[self._names[1]]
-        return self._step.bind(source.ctypes.data, target.ctypes.data, 0, find, pool, (source, target))
-
-    def scratch_bytes(self, threads: int) -> int:
-        return threads * self._bytes
+    step = KernelStep(Kernel(function, FLOATS[sums.source.data_type]), _encode(sums, parameters), units, visits)
+    names = ("InputGradientTensor", "OutputGradientTensor") if sums.backward else ("InputTensor", "OutputTensor")
+    return PoolingJob(step, 8 * (room + 1024), costs, *names)
 
 
 def _encode(sums: _Sums, parameters: dict[int, int]) -> array[int]:

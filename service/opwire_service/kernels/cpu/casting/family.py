@@ -9,7 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from opwire.check import Plan
-from opwire.formulas import Tensor
+from opwire.formulas import InputElement
 from opwire.tensor import Array, BufferTensorDesc, DataType, packed_strides
 
 from ....execution import Arrays, Bound, Stop, Stopped
@@ -21,7 +21,7 @@ from ..elementwise.planes import planes_of
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT64
 from ..run.blocks import Blocks
-from ..run.job import Job, Step
+from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..views.job import CopyJob
 from . import floats
@@ -90,7 +90,7 @@ class CastJob(Job):
         """The kernel for the types and the layout, if there is one that has tiles that are worth it."""
         source, target = self._descs
         name = "InputTensor"
-        form = converted_form(Tensor(name), {name: source.data_type}, target.data_type)
+        form = converted_form(InputElement(name), {name: source.data_type}, target.data_type)
         if form is None or (self._is_one_step and target.data_type.is_float) or self._count < FEW:
             return None
         tensors = {name: source, "": target}
@@ -108,7 +108,7 @@ class CastJob(Job):
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
         if self._is_one_step and self._kernel is not None:
-            step = Step(self._kernel, self._geometry, self._count, 1)
+            step = KernelStep(self._kernel, self._geometry, self._count, 1)
             otherwise = step.bind(source.ctypes.data, target.ctypes.data, 0, find, pool, (source, target))
         else:
             otherwise = self._in_blocks(source, target, find, pool)

@@ -21,12 +21,12 @@ from ...reference.elements import Elements
 from ..jit.compiler import Kernel
 from ..numbers.vectors import WIDTH
 from ..run.geometry import KEPT, KEPT_LOOPS, KEPT_SLOTS, SLOTS
-from ..run.job import Job, Step
+from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Tiles
 from . import lines
 from .lines import ACROSS, BESIDE, BESIDE_TARGET, EXCLUSIVE, LENGTH, PLACES, SLICES, SOURCE_STEP, STRIPS, TARGET_STEP
-from .running import FACTORS, Carried, Products, Sums, Wrapped
+from .running import FACTORS, Carried, RunningProducts, RunningSums, WrappedTotals
 
 KERNELS: tuple[Kernel, ...] = lines.SUMS
 
@@ -66,8 +66,8 @@ class RunningJob(Job):
         self._sums = sums
         self._is_float = desc.data_type.is_float
         # What is carried is always of the kind that carries it on.
-        kind: Any = Sums if sums else Products
-        self._kind: Callable[..., Carried] = kind if self._is_float else partial(Wrapped, sums=sums)
+        kind: Any = RunningSums if sums else RunningProducts
+        self._kind: Callable[..., Carried] = kind if self._is_float else partial(WrappedTotals, sums=sums)
         self._format = FORMATS.get(desc.data_type)
         sizes = list(desc.sizes)
         sizes[self._axis] = min(self._length, TILE // _SIDE_BY_SIDE)
@@ -175,7 +175,7 @@ class LinesJob(Job):
             self._first = (length - 1) * steps[axis] * itemsize, (length - 1) * moves[axis] * itemsize
             row[SOURCE_STEP], row[TARGET_STEP] = -row[SOURCE_STEP], -row[TARGET_STEP]
         several = max(1, WIDTH * row[SLICES])
-        self._step = Step(self._kernel, array("q", row), units, COST * length * several)
+        self._step = KernelStep(self._kernel, array("q", row), units, COST * length * several)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

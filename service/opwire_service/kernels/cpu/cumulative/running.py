@@ -45,10 +45,10 @@ def _without_first(values: Array, first: Array | None, axis: int) -> Array:
     return values if first is None else values[(slice(None),) * axis + (slice(1, None),)]
 
 
-class Wrapped:
+class WrappedTotals:
     """Of integers, modulo two to the power of their width."""
 
-    def __init__(self, values: Array, axis: int, carried: Wrapped | None, *, sums: bool) -> None:
+    def __init__(self, values: Array, axis: int, carried: WrappedTotals | None, *, sums: bool) -> None:
         self._last: Array
         first = None if carried is None else carried._last
         accumulate = np.add.accumulate if sums else np.multiply.accumulate
@@ -58,10 +58,10 @@ class Wrapped:
         self._last = _last(whole, axis)
 
 
-class Sums:
+class RunningSums:
     """In float64 with the rests of all additions, so that only what the rests lose themselves is missing."""
 
-    def __init__(self, values: Array, axis: int, carried: Sums | None) -> None:
+    def __init__(self, values: Array, axis: int, carried: RunningSums | None) -> None:
         self._last: Array
         self._rest: Array
         self._lost: Array
@@ -116,10 +116,10 @@ def _to_odd(high: Array, low: Array) -> Array:
     return odd
 
 
-class Products:
+class RunningProducts:
     """In float64, as mantissas and exponents, so that nothing overflows; what is rounded grows with the factors."""
 
-    def __init__(self, values: Array, axis: int, carried: Products | None) -> None:
+    def __init__(self, values: Array, axis: int, carried: RunningProducts | None) -> None:
         self._last: Array
         self._exponent: Array
         self._count: int

@@ -8,7 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from opwire.formulas import Call, Expression, Tensor
+from opwire.formulas import Expression, InputElement, Operation
 from opwire.tensor import DataType
 
 from .approximations import TURNS, is_steep
@@ -18,7 +18,7 @@ from .quotients import NEAREST_QUOTIENT, nearest_quotient
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter(Expression):
+class KernelParameter(Expression):
     """A number that a kernel is given when it is called.
 
     Attributes:
@@ -88,7 +88,7 @@ def is_truth(value: Vector) -> bool:
     return bool(value.type.element == BIT)
 
 
-class Code:
+class FloatCode:
     """Code of formulas of floats.
 
     Args:
@@ -107,7 +107,7 @@ class Code:
     def of(self, expression: Expression) -> Vector:
         """The value of an expression; parts that are alike are computed once."""
         if expression not in self._known:
-            assert isinstance(expression, Call)
+            assert isinstance(expression, Operation)
             self._known[expression] = self._call(expression.primitive, [self.of(each) for each in expression.operands])
         return self._known[expression]
 
@@ -168,7 +168,7 @@ class Code:
         return (a, b) if a.type == b.type else (self.number(a), self.number(b))
 
 
-class NativeFloats(Code):
+class NativeFloats(FloatCode):
     """Code in the tensors' own type; half floats are computed with as FLOAT32, which rounds them right."""
 
     def number(self, value: Vector) -> Vector:
@@ -202,7 +202,7 @@ class NativeFloats(Code):
         return value
 
 
-class Certified(Code):
+class CertifiedCode(FloatCode):
     """Code in FLOAT64, of results that are within a bound.
 
     Attributes:
@@ -327,9 +327,9 @@ class NativeIntegers:
 
     def of(self, expression: Expression) -> Vector:
         """The value of an expression."""
-        if isinstance(expression, Tensor | Parameter):
+        if isinstance(expression, InputElement | KernelParameter):
             return self._leaves[expression]
-        assert isinstance(expression, Call)
+        assert isinstance(expression, Operation)
         operands = [self.of(each) for each in expression.operands]
         if expression.primitive in COMPARISONS:
             return self._compare(COMPARISONS[expression.primitive], *operands)

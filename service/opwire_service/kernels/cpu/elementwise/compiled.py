@@ -20,7 +20,7 @@ from .kernel import BITS, COLUMN, COUNT, RECORD, RECORDS, ROOM, ROW, WHOSE, is_r
 from .machine_code import MachineCode
 from .planes import Planes
 from .recipe import CERTIFIED_WIDTH
-from .tiles import Tiles, staged_bytes, table_bytes
+from .tiles import FormulaTiles, staged_bytes, table_bytes
 
 WORTH = 1 << 15
 """More elements than these are worth compiling a kernel; no more are computed where answers are waited for."""
@@ -130,7 +130,7 @@ class CompiledFormula:
         found = _list_of_open(self.planes) if self.certified is not None else None
         addresses = [array.ctypes.data for array in arrays]
         where = 0 if found is None else found.ctypes.data
-        tiles = Tiles(self.planes, kernel, addresses, numbers.ctypes.data, where, pool.threads)
+        tiles = FormulaTiles(self.planes, kernel, addresses, numbers.ctypes.data, where, pool.threads)
         bound = tiles.bind(pool, find, (arrays, numbers, found))
         return bound if found is None else _Certified(self, bound, tiles.table, arrays, found, pool)
 

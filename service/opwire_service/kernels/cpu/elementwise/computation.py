@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import Array, DataType
 
 from ....execution import Stop
@@ -19,7 +19,7 @@ from ...formulas.resolve import SCALED, integer_range
 from . import native
 from .forms import Form, certified_form, form_of, table_form
 from .recipe import Way
-from .tables import Table
+from .tables import LookupTable
 
 WIDE_TILE = 1 << 13
 """Elements of a tile in float64: with some intermediate results it fits the second cache."""
@@ -60,7 +60,7 @@ class Computation:
     tile: int
     tensors: tuple[str, ...]
     bytes: int = BYTES
-    table: Table | None = None
+    table: LookupTable | None = None
     form: Callable[[], Form | None] = lambda: None
 
 
@@ -76,7 +76,7 @@ def computation(formula: PlanFormula) -> Computation:
         return Computation(_scaled_first(formula), WIDE_TILE, names, WIDE_BYTES)
     if not any(data_type.is_float for data_type in types.values()):
         return in_own_type(formula)
-    if isinstance(expression, Tensor):
+    if isinstance(expression, InputElement):
         form = partial(form_of, expression, _as_bits(types), _bits(output), Way.INTEGERS)
         return Computation(partial(_copied, expression.name), LONG_TILE, names, ONE_PASS_BYTES, form=form)
     floats = {data_type for data_type in types.values() if data_type.is_float}
@@ -85,7 +85,7 @@ def computation(formula: PlanFormula) -> Computation:
         return in_own_type(formula)
     certified = Certified.of(expression, types, output)
     if list(types.values()) == [DataType.FLOAT16]:
-        table = Table(expression, names[0], output, certified.compute)
+        table = LookupTable(expression, names[0], output, certified.compute)
         return Computation(
             certified.compute, WIDE_TILE, names, WIDE_BYTES, table, partial(table_form, names[0], output)
         )
@@ -127,21 +127,21 @@ def _tile(
 
 def is_on_bits(expression: Expression) -> bool:
     """Whether an expression only looks at, or changes, the bits of elements."""
-    return isinstance(expression, Call) and expression.primitive in native.ON_BITS
+    return isinstance(expression, Operation) and expression.primitive in native.ON_BITS
 
 
 def _conditions(expression: Expression) -> set[str]:
     """The tensors that are truth values."""
     match expression:
-        case Call("select", (Tensor(name), _, _)):
+        case Operation("select", (InputElement(name), _, _)):
             return {name}
     return set()
 
 
-def scale_of(expression: Expression) -> Call | None:
+def scale_of(expression: Expression) -> Operation | None:
     """The part of a formula that is ScaleBias of integers."""
     match expression:
-        case Call(primitive, operands):
+        case Operation(primitive, operands):
             if primitive == SCALED:
                 return expression
             return next((found for operand in operands if (found := scale_of(operand)) is not None), None)
@@ -180,12 +180,12 @@ def _scaled_first(formula: PlanFormula) -> Compute:
     scale = scale_of(formula.expression)
     assert scale is not None
     (operand, factor, bias) = scale.operands
-    assert isinstance(operand, Tensor)
+    assert isinstance(operand, InputElement)
     data_type = formula.inputs[operand.name]
     types = {operand.name: data_type}
     first = Certified(scale, types, data_type, operand * factor + bias, None, False)
     rest = _replaced(formula.expression, scale, operand)
-    if isinstance(rest, Tensor):
+    if isinstance(rest, InputElement):
         return first.compute
     second = computation(replace(formula, expression=rest)).compute
 
@@ -199,8 +199,8 @@ def _scaled_first(formula: PlanFormula) -> Compute:
 
 def _replaced(expression: Expression, part: Expression, by: Expression) -> Expression:
     match expression:
-        case Call(primitive, operands) if expression != part:
-            return Call(primitive, tuple(_replaced(operand, part, by) for operand in operands))
+        case Operation(primitive, operands) if expression != part:
+            return Operation(primitive, tuple(_replaced(operand, part, by) for operand in operands))
         case Constant():
             return expression
     return by if expression == part else expression

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from opwire.check import Plan
-from opwire.formulas import Call, Expression, Tensor
+from opwire.formulas import Expression, InputElement, Operation
 from opwire.operators import CATALOG
 from opwire.operators.work import STEP
 from opwire.tensor import BufferTensorDesc
@@ -45,7 +45,7 @@ class ElementsJob(Job):
     """
 
     def __init__(self, plan: Plan, formula: PlanFormula | None = None) -> None:
-        is_composed = formula is not None and not isinstance(formula.expression, Tensor)
+        is_composed = formula is not None and not isinstance(formula.expression, InputElement)
         self.formula = formula = formula or formula_of(plan)
         self.computation = in_own_type(formula) if is_composed else computation(formula)
         self.output = formula.output_name
@@ -66,7 +66,7 @@ class ElementsJob(Job):
     def _copy(self) -> CopyJob | None:
         """What moves the elements, if they only change places."""
         expression = self.formula.expression
-        if not isinstance(expression, Tensor) or len(self._plan.inputs) > 1 or self.target.data_type.is_packed:
+        if not isinstance(expression, InputElement) or len(self._plan.inputs) > 1 or self.target.data_type.is_packed:
             return None
         source = self._plan.inputs[expression.name]
         if source.data_type is not self.target.data_type or source.element_strides == self.target.element_strides:
@@ -201,17 +201,17 @@ def byte_strides(desc: BufferTensorDesc) -> tuple[int, ...]:
 
 
 def _is_truth(expression: Expression) -> bool:
-    return isinstance(expression, Call) and expression.primitive in native.TRUTHS
+    return isinstance(expression, Operation) and expression.primitive in native.TRUTHS
 
 
 def _reads_once(expression: Expression, seen: set[str]) -> bool:
     """Whether no tensor stands twice in an expression, nor among those that were seen."""
     match expression:
-        case Tensor(name):
+        case InputElement(name):
             is_new = name not in seen
             seen.add(name)
             return is_new
-        case Call(_, operands):
+        case Operation(_, operands):
             return all(_reads_once(operand, seen) for operand in operands)
     return True
 

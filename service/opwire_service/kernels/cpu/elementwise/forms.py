@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import DataType
 
 from ...formulas.bounds import UNIT, error_bound
@@ -124,28 +124,28 @@ def converted_form(expression: Expression, types: Mapping[str, DataType], output
 
 def table_form(name: str, output: DataType) -> Form:
     """The lookup of each FLOAT16; the numbers are those of the table, which is not made yet."""
-    return Form(Tensor(name), np.empty(0), 0, {name: DataType.FLOAT16}, output, Way.TABLE)
+    return Form(InputElement(name), np.empty(0), 0, {name: DataType.FLOAT16}, output, Way.TABLE)
 
 
 def with_products(expression: Expression) -> Expression:
     """An expression with products and quotients in place of whole powers that are near."""
     match expression:
-        case Call("power", (base, Constant(exponent))) if exponent in (-1, 1, 2, 3):
+        case Operation("power", (base, Constant(exponent))) if exponent in (-1, 1, 2, 3):
             base = with_products(base)
             whole = {-1: Constant(1) / base, 1: base, 2: base * base, 3: base * base * base}
             return whole[int(exponent)]
-        case Call(primitive, operands):
-            return Call(primitive, tuple(map(with_products, operands)))
+        case Operation(primitive, operands):
+            return Operation(primitive, tuple(map(with_products, operands)))
     return expression
 
 
 def guarded(expression: Expression, types: Mapping[str, DataType]) -> Expression:
     """An expression in which functions of operands that are not exact leave open what they amplify too much."""
-    if not isinstance(expression, Call):
+    if not isinstance(expression, Operation):
         return expression
     operands = tuple(guarded(operand, types) for operand in expression.operands)
     is_exact = expression.primitive not in GUARDED or error_bound(expression.operands[0], types, PRECISION) == 0
-    return Call(expression.primitive if is_exact else GUARD + expression.primitive, operands)
+    return Operation(expression.primitive if is_exact else GUARD + expression.primitive, operands)
 
 
 def to_odd(expression: Expression, types: Mapping[str, DataType]) -> Expression | None:
@@ -157,15 +157,15 @@ def to_odd(expression: Expression, types: Mapping[str, DataType]) -> Expression 
     if error_bound(expression, types, PRECISION) == 0:
         return expression
     match expression:
-        case Call("add" | "subtract" as primitive, (a, b)) if (
+        case Operation("add" | "subtract" as primitive, (a, b)) if (
             error_bound(a, types, PRECISION) == 0 and error_bound(b, types, PRECISION) == 0
         ):
-            return Call(ADD_TO_ODD, (a, b if primitive == "add" else -b))
-        case Call("ceil" | "floor" as primitive, (operand,)) if (odd := to_odd(operand, types)) is not None:
-            return Call(GUARD + primitive, (odd,))
-        case Call("select", (condition, *moved)):
+            return Operation(ADD_TO_ODD, (a, b if primitive == "add" else -b))
+        case Operation("ceil" | "floor" as primitive, (operand,)) if (odd := to_odd(operand, types)) is not None:
+            return Operation(GUARD + primitive, (odd,))
+        case Operation("select", (condition, *moved)):
             return _moved("select", (condition,), moved, types)
-        case Call("absolute" | "negate" | "minimum" | "maximum" as primitive, moved):
+        case Operation("absolute" | "negate" | "minimum" | "maximum" as primitive, moved):
             return _moved(primitive, (), moved, types)
     return None
 
@@ -176,8 +176,10 @@ def _moved(
     """A call whose last operands are rounded to odd, if they can be."""
     found = [odd for operand in moved if (odd := to_odd(operand, types)) is not None]
     operands = (*before, *found)
-    return Call(primitive, operands) if len(found) == len(moved) else None
+    return Operation(primitive, operands) if len(found) == len(moved) else None
 
 
 def _has_mean(expression: Expression) -> bool:
-    return isinstance(expression, Call) and (expression.primitive == "mean" or any(map(_has_mean, expression.operands)))
+    return isinstance(expression, Operation) and (
+        expression.primitive == "mean" or any(map(_has_mean, expression.operands))
+    )

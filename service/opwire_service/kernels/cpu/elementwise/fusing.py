@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from opwire.formulas import Call, Expression, Tensor
+from opwire.formulas import Expression, InputElement, Operation
 from opwire.graph import Bytes, Step, Steps
 from opwire.tensor import BufferTensorDesc, DataType
 
 from ....execution import Stop
-from ...chains import Group, Member, grouped
+from ...chains import ChainMember, StepGroup, grouped
 from ...formulas.formula import PlanFormula
-from ...graph import Tensors
-from ..run.graph import Part, Single
+from ...graph import GraphTensors
+from ..run.graph import GraphPart, SinglePart
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from .code import AS_STORED
@@ -25,7 +25,7 @@ MOST = 16
 """Formulas that become one."""
 
 
-class Fused(NamedTuple):
+class FusedParts(NamedTuple):
     """What runs the steps of a graph.
 
     Attributes:
@@ -34,13 +34,13 @@ class Fused(NamedTuple):
         passing, shared: see ``Grouping``.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[GraphPart, ...]
     groups: tuple[range, ...]
     passing: frozenset[int]
     shared: Mapping[int, int]
 
 
-def fused(steps: Steps, jobs: Sequence[Job]) -> Fused:
+def fused(steps: Steps, jobs: Sequence[Job]) -> FusedParts:
     """Puts steps together.
 
     Args:
@@ -50,7 +50,7 @@ def fused(steps: Steps, jobs: Sequence[Job]) -> Fused:
     formulas = [job if isinstance(job, ElementsJob) and not job.channels else None for job in jobs]
     found = grouped(steps, formulas, MOST, _fit, in_place=_may_be_in_place, only_last=True)
     parts = tuple(_part(group, steps, jobs) for group in found.groups)
-    return Fused(parts, tuple(group.steps for group in found.groups), found.passing, found.shared)
+    return FusedParts(parts, tuple(group.steps for group in found.groups), found.passing, found.shared)
 
 
 def _fit(one: ElementsJob, other: ElementsJob) -> bool:
@@ -62,15 +62,15 @@ def _may_be_in_place(job: ElementsJob) -> bool:
     return not job.target.data_type.is_packed and (job.target.element_count <= WORTH or job.is_in_place)
 
 
-def _part(group: Group[ElementsJob], steps: Steps, jobs: Sequence[Job]) -> Part:
+def _part(group: StepGroup[ElementsJob], steps: Steps, jobs: Sequence[Job]) -> GraphPart:
     if not group.members:
-        return Single(steps.steps[group.steps.start], jobs[group.steps.start])
+        return SinglePart(steps.steps[group.steps.start], jobs[group.steps.start])
     last = group.members[-1]
     step, job = (last.step, last.job) if len(group.members) == 1 else _composed(group.members)
-    return InPlace(step, job) if last.in_place else Single(step, job)
+    return InPlace(step, job) if last.in_place else SinglePart(step, job)
 
 
-def _composed(members: Sequence[Member[ElementsJob]]) -> tuple[Step, ElementsJob]:
+def _composed(members: Sequence[ChainMember[ElementsJob]]) -> tuple[Step, ElementsJob]:
     """Formulas that feed each other as one step; its tensors are called by numbers."""
     numbers: dict[tuple[Bytes, tuple[int, ...]], str] = {}
     inputs: dict[str, BufferTensorDesc] = {}
@@ -83,10 +83,10 @@ def _composed(members: Sequence[Member[ElementsJob]]) -> tuple[Step, ElementsJob
             if name in member.links:
                 assert expression is not None  # of the member before
                 is_half = desc.data_type is DataType.FLOAT16
-                known[name] = Call(AS_STORED, (expression,)) if is_half else expression
+                known[name] = Operation(AS_STORED, (expression,)) if is_half else expression
                 continue
             number = numbers.setdefault((at, desc.element_strides), str(len(numbers)))
-            inputs[number], places[number], known[name] = desc, at, Tensor(number)
+            inputs[number], places[number], known[name] = desc, at, InputElement(number)
         expression = _replaced(member.job.formula.expression, known)
     last = members[-1]
     types = {name: desc.data_type for name, desc in inputs.items()}
@@ -98,15 +98,15 @@ def _composed(members: Sequence[Member[ElementsJob]]) -> tuple[Step, ElementsJob
 
 def _replaced(expression: Expression, known: Mapping[str, Expression]) -> Expression:
     match expression:
-        case Tensor(name):
+        case InputElement(name):
             return known[name]
-        case Call(primitive, operands):
-            return Call(primitive, tuple(_replaced(operand, known) for operand in operands))
+        case Operation(primitive, operands):
+            return Operation(primitive, tuple(_replaced(operand, known) for operand in operands))
     return expression
 
 
 @dataclass(frozen=True, slots=True)
-class InPlace(Single):
+class InPlace(SinglePart):
     """A formula whose output lies where an input does; if it looks there again, it is written beside and copied."""
 
     job: ElementsJob
@@ -115,8 +115,8 @@ class InPlace(Single):
     def _is_copied(self) -> bool:
         return self.job.target.element_count <= WORTH or not self.job.is_in_place
 
-    def run(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
-        """See ``Part``."""
+    def run(self, tensors: GraphTensors, find: Find, pool: Pool, stop: Stop) -> None:
+        """See ``GraphPart``."""
         inputs, outputs = tensors.of(self.step)
         if not self._is_copied:
             self.job.run(inputs, outputs, find, pool, stop)
@@ -126,5 +126,5 @@ class InPlace(Single):
         outputs[self.job.output][...] = beside
 
     def scratch_bytes(self, threads: int) -> int:
-        """See ``Part``."""
+        """See ``GraphPart``."""
         return self.job.scratch_bytes(threads) + (self.job.target.data_size_in_bytes if self._is_copied else 0)

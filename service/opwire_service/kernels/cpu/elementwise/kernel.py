@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 from llvmlite import ir
 
-from opwire.formulas import Expression, Tensor
+from opwire.formulas import Expression, InputElement
 from opwire.tensor import DataType
 
 from . import code
-from .code import Parameter, stored_type
+from .code import KernelParameter, stored_type
 from .conversions import converted, of_floats
 from .lanes import DOUBLE, INT, LONG, Lanes, Vector
-from .loops import Loop, long_of
+from .loops import CountedLoop, long_of
 from .machine_code import INTEGER, MachineCode, begin, compiled, has_sixteenths
 from .quick_code import Quick
 from .recipe import CERTIFIED_WIDTH, IN_FLOAT64, Recipe, Way, constant_type
@@ -35,7 +35,7 @@ WHOSE, ROW, COLUMN, BITS, RECORD = range(5)
 """Places in a record: the address of the kernel's arguments, where a vector begins, and a bit for each element of it
 that is open. A kernel that finds no room for one returns 1."""
 
-_Kind = TypeVar("_Kind", bound=code.Certified)
+_Kind = TypeVar("_Kind", bound=code.CertifiedCode)
 
 _kernels: OrderedDict[Recipe, MachineCode] = OrderedDict()
 _lock = Lock()
@@ -125,8 +125,8 @@ class _Writer:
             return self._number(place, DOUBLE)
         return self._number(place, stored_type(constant_type(self._recipe)))
 
-    def _loop(self, count: Any, step: int) -> Loop:
-        return Loop(self._builder, self._function, count, step)
+    def _loop(self, count: Any, step: int) -> CountedLoop:
+        return CountedLoop(self._builder, self._function, count, step)
 
     def _row(self, row: Any) -> None:
         builder, arguments = self._builder, self._arguments
@@ -140,7 +140,7 @@ class _Writer:
         for source, place in zip(self._recipe.sources, places, strict=True):
             if source.is_spread:
                 pointer = builder.inttoptr(place, stored_type(source.data_type).as_pointer())
-                spread[Tensor(source.name)] = self._v.spread(builder.load(pointer, align=1))
+                spread[InputElement(source.name)] = self._v.spread(builder.load(pointer, align=1))
         columns, width = arguments[COLUMNS], long_of(self._recipe.width)
         is_short = builder.icmp_signed("<", columns, width)
         packed = [number for number, source in enumerate(self._recipe.sources) if not source.is_spread]
@@ -201,7 +201,7 @@ class _Writer:
         for number, address in here.items():
             source, size = self._recipe.sources[number], long_of(self._sizes[number])
             place = builder.add(address, builder.mul(start, size))
-            leaves[Tensor(source.name)] = self._load(place, stored_type(source.data_type))
+            leaves[InputElement(source.name)] = self._load(place, stored_type(source.data_type))
         target = builder.add(there, builder.mul(start, long_of(self._size)))
         if self._recipe.way is not Way.CERTIFIED or not self._recipe.slack:
             self._store(self._result(leaves, column, start), target, is_streamed=is_streamed)
@@ -221,11 +221,14 @@ class _Writer:
 
     def _certified(self, leaves: Mapping[Expression, Vector], kind: type[_Kind]) -> tuple[Vector, _Kind]:
         """The value in FLOAT64, and what knows where it is open."""
-        parameters: dict[Expression, Vector] = {Parameter(i): each for i, each in enumerate(self._parameters)}
+        parameters: dict[Expression, Vector] = {KernelParameter(i): each for i, each in enumerate(self._parameters)}
         certified = kind(self._v, parameters)
         sources = self._recipe.sources
         certified.know(
-            {Tensor(each.name): certified.widened(leaves[Tensor(each.name)], each.data_type) for each in sources}
+            {
+                InputElement(each.name): certified.widened(leaves[InputElement(each.name)], each.data_type)
+                for each in sources
+            }
         )
         expression = self._recipe.expression
         if isinstance(certified, Quick) and self._recipe.quick is not None:
@@ -234,10 +237,10 @@ class _Writer:
 
     def _result(self, leaves: dict[Expression, Vector], column: Any, start: Any) -> Vector:
         recipe, v = self._recipe, self._v
-        parameters: dict[Expression, Vector] = {Parameter(i): each for i, each in enumerate(self._parameters)}
+        parameters: dict[Expression, Vector] = {KernelParameter(i): each for i, each in enumerate(self._parameters)}
         if recipe.way is Way.FLOAT32:
             for source in recipe.sources:
-                tensor = Tensor(source.name)
+                tensor = InputElement(source.name)
                 leaves[tensor] = converted(v, leaves[tensor], source.data_type, DataType.FLOAT32)
         if recipe.way in (Way.FLOATS, Way.FLOAT32):
             floats = code.NativeFloats(v, {**leaves, **parameters})
@@ -249,10 +252,10 @@ class _Writer:
         if recipe.way is Way.TABLE:
             return self._looked_up(leaves[recipe.expression])
         if recipe.way is Way.UNROUNDED:
-            return self._certified(leaves, Quick if recipe.slack else code.Certified)[0]
+            return self._certified(leaves, Quick if recipe.slack else code.CertifiedCode)[0]
         if recipe.way is Way.CONVERTED:
             return self._converted(leaves)
-        value, certified = self._certified(leaves, code.Certified)
+        value, certified = self._certified(leaves, code.CertifiedCode)
         low, high = (certified.rounded(v.multiply(value, each), recipe.output) for each in self._reach)
         undecided = self._builder.icmp_signed("!=", low, high)
         for each in certified.unsure:
@@ -262,9 +265,9 @@ class _Writer:
 
     def _converted(self, leaves: dict[Expression, Vector]) -> Vector:
         recipe = self._recipe
-        if isinstance(recipe.expression, Tensor):
+        if isinstance(recipe.expression, InputElement):
             return converted(self._v, leaves[recipe.expression], recipe.sources[0].data_type, recipe.output)
-        value = self._certified(leaves, code.Certified)[0]
+        value = self._certified(leaves, code.CertifiedCode)[0]
         return of_floats(self._v, value, recipe.output)
 
     def _looked_up(self, patterns: Vector) -> Vector:

@@ -9,7 +9,7 @@ from llvmlite import ir
 from .machine_code import INTEGER
 
 
-class Loop:
+class CountedLoop:
     """A loop over 0, step, ... below a count."""
 
     def __init__(self, builder: Any, function: ir.Function, count: Any, step: int) -> None:

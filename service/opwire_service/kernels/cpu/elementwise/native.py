@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import Array
 
 from ...formulas import float64
@@ -182,11 +182,11 @@ def evaluate(
         constant: makes a constant from a number.
     """
     match expression:
-        case Tensor(name):
+        case InputElement(name):
             return tensors[name]
         case Constant(value):
             return constant(value)
-        case Call(primitive, operands):
+        case Operation(primitive, operands):
             return functions[primitive](*(evaluate(operand, tensors, functions, constant) for operand in operands))
     raise TypeError(expression)
 
@@ -199,7 +199,7 @@ def evaluate_into(
     target: Array,
 ) -> None:
     """Like ``evaluate``, into an array."""
-    if isinstance(expression, Call) and _writes(functions[expression.primitive]):
+    if isinstance(expression, Operation) and _writes(functions[expression.primitive]):
         operands = [evaluate(operand, tensors, functions, constant) for operand in expression.operands]
         function = functions[expression.primitive]
         if isinstance(function, np.ufunc):
@@ -217,8 +217,8 @@ def _writes(function: Function) -> bool:
 
 def is_one_pass(expression: Expression, functions: Mapping[str, Function]) -> bool:
     """Whether no intermediate result is kept: then tiles need fit no cache."""
-    return isinstance(expression, Tensor) or (
-        isinstance(expression, Call)
+    return isinstance(expression, InputElement) or (
+        isinstance(expression, Operation)
         and isinstance(functions[expression.primitive], np.ufunc)
-        and not any(isinstance(operand, Call) for operand in expression.operands)
+        and not any(isinstance(operand, Operation) for operand in expression.operands)
     )

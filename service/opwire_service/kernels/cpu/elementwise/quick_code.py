@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from opwire.formulas import Call, Expression
+from opwire.formulas import Expression, Operation
 from opwire.tensor import DataType
 
 from ...formulas import quick
-from .code import Certified
+from .code import CertifiedCode
 from .lanes import FLOAT, HALF, INT, Vector
 
 _LOST = {32: 29, 16: 42}
@@ -20,13 +20,13 @@ _NORMAL = {32: (0x0100_0000, 0x7F00_0000), 16: (0x0800, 0x7800)}
 _FAR = 2.0**200
 
 
-class Quick(Certified):
+class Quick(CertifiedCode):
     """Code in FLOAT64 with quick functions; see ``opens``."""
 
     def last(self, expression: Expression) -> Vector:
         """The value of an expression that is then rounded."""
         match expression:
-            case Call(primitive, (operand,)) if primitive in quick.LAST:
+            case Operation(primitive, (operand,)) if primitive in quick.LAST:
                 self.unsure += quick.unsure(self.v, primitive, [self.of(operand)])
                 return quick.LAST[primitive](self.v, self.of(operand))
         return self.of(expression)

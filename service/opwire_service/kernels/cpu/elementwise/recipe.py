@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from opwire.formulas import Call, Constant, Expression
+from opwire.formulas import Constant, Expression, Operation
 from opwire.tensor import DataType
 
 from . import code
-from .code import Parameter
+from .code import KernelParameter
 
 CERTIFIED_WIDTH = 32
 """Elements of a vector, and bits of a record of those that are open."""
@@ -85,16 +85,18 @@ class Recipe:
         return _NATIVE_BYTES * 8 // max(32 if each is DataType.FLOAT16 else each.bits for each in types)
 
 
-def outlined(expression: Expression, numbers: list[float], known: dict[Call, Expression] | None = None) -> Expression:
+def outlined(
+    expression: Expression, numbers: list[float], known: dict[Operation, Expression] | None = None
+) -> Expression:
     """An expression with parameters in place of its constants, whose numbers it adds; equal parts stay equal."""
     known = {} if known is None else known
     match expression:
         case Constant(value):
             numbers.append(value)
-            return Parameter(len(numbers) - 1)
-        case Call(primitive, operands):
+            return KernelParameter(len(numbers) - 1)
+        case Operation(primitive, operands):
             if expression not in known:
-                known[expression] = Call(primitive, tuple(outlined(each, numbers, known) for each in operands))
+                known[expression] = Operation(primitive, tuple(outlined(each, numbers, known) for each in operands))
             return known[expression]
     return expression
 
@@ -112,7 +114,7 @@ _PRIMITIVES = {
 
 def can_be_compiled(expression: Expression, way: Way) -> bool:
     """Whether there is code for each primitive."""
-    if not isinstance(expression, Call):
+    if not isinstance(expression, Operation):
         return True
     return expression.primitive in _PRIMITIVES[way] and all(can_be_compiled(each, way) for each in expression.operands)
 

@@ -8,7 +8,7 @@ from typing import Any
 from llvmlite import ir
 
 from .lanes import INT, LONG
-from .loops import Loop
+from .loops import CountedLoop
 from .machine_code import INTEGER, MachineCode, begin, compiled
 
 OUTER, INNER, SOURCE, SOURCE_OUTER, SOURCE_INNER, TARGET, TARGET_OUTER, TARGET_INNER = range(8)
@@ -27,10 +27,10 @@ def copy_of(size: int) -> MachineCode:
     arguments = builder.inttoptr(function.args[0], LONG.as_pointer())
     given = [builder.load(builder.gep(arguments, [ir.Constant(INT, place)])) for place in range(8)]
     element = ir.IntType(8 * size)
-    with Loop(builder, function, given[OUTER], 1) as outer:
+    with CountedLoop(builder, function, given[OUTER], 1) as outer:
         source = builder.add(given[SOURCE], builder.mul(outer, given[SOURCE_OUTER]))
         target = builder.add(given[TARGET], builder.mul(outer, given[TARGET_OUTER]))
-        with Loop(builder, function, given[INNER], 1) as inner:
+        with CountedLoop(builder, function, given[INNER], 1) as inner:
             here = builder.add(source, builder.mul(inner, given[SOURCE_INNER]))
             there = builder.add(target, builder.mul(inner, given[TARGET_INNER]))
             value = builder.load(builder.inttoptr(here, element.as_pointer()), align=1)
@@ -52,7 +52,10 @@ def transposition_of(size: int) -> MachineCode:
     given = [builder.load(builder.gep(arguments, [ir.Constant(INT, place)])) for place in range(8)]
     square, width = ir.Constant(INTEGER, SQUARE), ir.Constant(INTEGER, size)
     ends = [builder.sub(given[way], square) for way in (OUTER, INNER)]
-    with Loop(builder, function, given[OUTER], SQUARE) as outer, Loop(builder, function, given[INNER], SQUARE) as inner:
+    with (
+        CountedLoop(builder, function, given[OUTER], SQUARE) as outer,
+        CountedLoop(builder, function, given[INNER], SQUARE) as inner,
+    ):
         starts = [
             builder.select(builder.icmp_signed("<", index, end), index, end)
             for index, end in zip((outer, inner), ends, strict=True)

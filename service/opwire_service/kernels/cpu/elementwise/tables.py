@@ -26,7 +26,7 @@ _tables: OrderedDict[tuple[str, DataType], Array] = OrderedDict()
 _lock = Lock()
 
 
-class Table:
+class LookupTable:
     """The results of a formula.
 
     Args:

@@ -21,7 +21,7 @@ from ..run.pool import Find, Pool, Task
 from .kernel import SOURCES
 from .kernel import TARGET as KERNEL_TARGET
 from .lanes import INT, LONG
-from .loops import Loop, long_of
+from .loops import CountedLoop, long_of
 from .machine_code import INTEGER, SIGNATURE, MachineCode, begin, compiled
 from .planes import STAGED_ROWS, Plane, Planes
 from .staging import SOURCE, SQUARE, TARGET, copy_of, transposition_of
@@ -38,7 +38,7 @@ LOCK = 64
 """Bytes between locks: threads do not wait for each other's cache lines."""
 
 
-class Tiles:
+class FormulaTiles:
     """The tiles of some tensors.
 
     Args:
@@ -173,15 +173,15 @@ def caller() -> MachineCode:
     numbers = [builder.load(builder.gep(given, [long_of(place)])) for place in range(LISTS)]
     room, lock, returned = (builder.alloca(INTEGER) for _ in range(3))
     _take_room(builder, function, numbers, room, lock)
-    with Loop(builder, function, builder.sub(end, first), 1) as number:
+    with CountedLoop(builder, function, builder.sub(end, first), 1) as number:
         row = builder.add(numbers[TABLE], builder.mul(builder.add(first, number), numbers[ROW]))
-        with Loop(builder, function, numbers[MOVED], 1) as moved:
+        with CountedLoop(builder, function, numbers[MOVED], 1) as moved:
             pair = builder.add(numbers[CALLS], builder.mul(moved, long_of(2)))
             place, offset = (_item(builder, given, builder.add(pair, long_of(LISTS + i))) for i in range(2))
             address = builder.inttoptr(builder.add(row, place), LONG.as_pointer())
             builder.store(builder.add(builder.load(room), offset), address)
         builder.store(long_of(0), returned)
-        with Loop(builder, function, numbers[CALLS], 1) as call:
+        with CountedLoop(builder, function, numbers[CALLS], 1) as call:
             at = builder.add(row, _item(builder, given, builder.add(call, long_of(LISTS))))
             code = builder.load(builder.inttoptr(at, LONG.as_pointer()))
             found = builder.call(builder.inttoptr(code, SIGNATURE.as_pointer()), [builder.add(at, long_of(8))])
@@ -201,7 +201,7 @@ def _take_room(builder: Any, function: ir.Function, numbers: Sequence[Any], room
     """Finds a room that no other thread has; there are as many as threads."""
     for variable in (room, lock):
         builder.store(long_of(0), variable)
-    with Loop(builder, function, numbers[ROOMS], 1) as number:
+    with CountedLoop(builder, function, numbers[ROOMS], 1) as number:
         place = builder.add(numbers[LOCKS], builder.mul(number, long_of(LOCK)))
         with builder.if_then(builder.icmp_signed("==", builder.load(lock), long_of(0))):
             free = builder.inttoptr(place, LONG.as_pointer())

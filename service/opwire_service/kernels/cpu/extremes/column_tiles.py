@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...layout import Loop, ReductionLayout, collapse
 from ..run import geometry as g
-from ..run.tiling import Cut
+from ..run.tiling import ReductionTiling
 
 LEAST_ROWS = 16
 """Rows of a segment."""
@@ -13,7 +13,9 @@ MOST_ELEMENTS = 1 << 21
 """Elements of a unit."""
 
 
-def by_tiles(layout: ReductionLayout, most_columns: int, least_units: int, parameters: dict[int, int]) -> Cut:
+def by_tiles(
+    layout: ReductionLayout, most_columns: int, least_units: int, parameters: dict[int, int]
+) -> ReductionTiling:
     """Cuts a reduction along an axis that is not the innermost.
 
     Args:
@@ -32,7 +34,9 @@ def by_tiles(layout: ReductionLayout, most_columns: int, least_units: int, param
         geometry[place] = single[place] = value
     single[g.COLUMNS] = column.size
     segments = geometry[g.SEGMENTS]
-    return Cut(True, tiles * segments, segments, layout.kept_count, segment * tile, layout, geometry, single)
+    return ReductionTiling(
+        True, tiles * segments, segments, layout.kept_count, segment * tile, layout, geometry, single
+    )
 
 
 def _segment(count: int, tile: int, tiles: int, least_units: int) -> int:
@@ -40,7 +44,7 @@ def _segment(count: int, tile: int, tiles: int, least_units: int) -> int:
     return min(count, max(LEAST_ROWS, -(-count // segments)))
 
 
-def of_segments(work: Cut) -> ReductionLayout:
+def of_segments(work: ReductionTiling) -> ReductionLayout:
     """The loops of the second step, over what the segments of columns left: a row of columns each."""
     *outer, column = work.layout.kept
     step = work.segments * column.size

@@ -11,8 +11,8 @@ from opwire.tensor import Array, DataType
 from ...layout import reduction_layout
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT8, INT16, INT32, INT64
-from ..run.job import ArrayJob, Job, Step, StepsJob
-from ..run.tiling import Cut, cut
+from ..run.job import ArrayJob, Job, KernelStep, StepsJob
+from ..run.tiling import ReductionTiling, cut
 from . import extreme_rows, index_columns, value_columns
 from . import parameters as p
 from .column_tiles import by_tiles, of_segments
@@ -86,39 +86,39 @@ def extreme_job(plan: Plan, *, least: bool, last: bool, index: bool) -> Job:
     return _values_job(by_tiles(layout, TILE_BYTES // size, 32, parameters), data_type, parameters)
 
 
-def _step(function: Any, work: Cut, data_type: DataType, *, reads_states: bool = False) -> Step:
+def _step(function: Any, work: ReductionTiling, data_type: DataType, *, reads_states: bool = False) -> KernelStep:
     # Time goes by bytes here, and pieces by elements of 32 bits.
     visited = max(1, work.elements * data_type.bits // 32)
-    return Step(Kernel(function, ELEMENTS[data_type]), work.geometry, work.units, visited, reads_states)
+    return KernelStep(Kernel(function, ELEMENTS[data_type]), work.geometry, work.units, visited, reads_states)
 
 
-def _rows_job(work: Cut, data_type: DataType) -> Job:
+def _rows_job(work: ReductionTiling, data_type: DataType) -> Job:
     """What leaves (key, index or element) of each segment."""
     first = _step(extreme_rows.rows, work, data_type)
     if work.segments == 1:
         return StepsJob((first,), 0)
-    finish = Step(Kernel(extreme_rows.finish, ELEMENTS[data_type]), work.whole, work.outputs, 8 * work.segments)
+    finish = KernelStep(Kernel(extreme_rows.finish, ELEMENTS[data_type]), work.whole, work.outputs, 8 * work.segments)
     return StepsJob((first, finish), 2 * work.outputs * work.segments)
 
 
-def _group(work: Cut, data_type: DataType) -> int:
+def _group(work: ReductionTiling, data_type: DataType) -> int:
     """Rows of which only one is looked for in the end; none may reach from one run into the next."""
     pays = LEAST_GROUPED if work.segments == 1 else LEAST_GROUPED_FAR
     return GROUP if len(work.layout.reduced) == 1 and work.layout.reduced_count * data_type.bits // 8 >= pays else 1
 
 
-def _positions_job(work: Cut, data_type: DataType) -> Job:
+def _positions_job(work: ReductionTiling, data_type: DataType) -> Job:
     """What finds the winners of columns, and then takes the best of all segments."""
     work.geometry[p.GROUP_ROWS] = _group(work, data_type)
     first = _step(index_columns.columns, work, data_type)
     if work.segments == 1:
         return StepsJob((first,), 0)
     kernel = Kernel(index_columns.finish, ELEMENTS[data_type])
-    finish = Step(kernel, work.geometry, work.outputs, 32 * (work.segments + GROUP))
+    finish = KernelStep(kernel, work.geometry, work.outputs, 32 * (work.segments + GROUP))
     return StepsJob((first, finish), 2 * work.outputs * work.segments)
 
 
-def _values_job(work: Cut, data_type: DataType, parameters: dict[int, int]) -> Job:
+def _values_job(work: ReductionTiling, data_type: DataType, parameters: dict[int, int]) -> Job:
     """What reduces columns, and then once more the elements that segments leave of each."""
     first = _step(value_columns.columns, work, data_type)
     if work.segments == 1:

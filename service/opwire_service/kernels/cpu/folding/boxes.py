@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...reference.folds import Axis
+from ...reference.folds import FoldedDimension
 
 
 class Box(NamedTuple):
@@ -24,7 +24,7 @@ class Box(NamedTuple):
     block: int
     blocks: int
 
-    def position(self, axis: Axis) -> int:
+    def position(self, axis: FoldedDimension) -> int:
         """That of the first element in the image."""
         return self.block * axis.stride - axis.start + self.window * axis.dilation
 
@@ -36,17 +36,17 @@ class Line(NamedTuple):
     outside: tuple[Box, ...]
 
 
-def whole(axis: Axis) -> Box:
+def whole(axis: FoldedDimension) -> Box:
     return Box(0, axis.window, 0, axis.blocks)
 
 
-def is_inside(axis: Axis) -> bool:
+def is_inside(axis: FoldedDimension) -> bool:
     """Whether no block reaches into the padding."""
     last = (axis.blocks - 1) * axis.stride - axis.start + (axis.window - 1) * axis.dilation
     return axis.start == 0 and last < axis.size
 
 
-def lines(axis: Axis) -> Iterator[Line]:
+def lines(axis: FoldedDimension) -> Iterator[Line]:
     """One for each element of the window, or for each block, whichever are fewer."""
     if axis.window <= axis.blocks:
         for window in range(axis.window):
@@ -82,7 +82,7 @@ def _part(box: Box, begin: int, end: int) -> Box | None:
     return Box(box.window + begin, end - begin, box.block, 1)
 
 
-def clipped(axis: Axis, box: Box, positions: range) -> tuple[slice, Box] | None:
+def clipped(axis: FoldedDimension, box: Box, positions: range) -> tuple[slice, Box] | None:
     """What of a line lies at some positions of the image: which of those, and its elements; None if nothing does."""
     first, step = box.position(axis), axis.stride if box.windows == 1 else axis.dilation
     count = box.windows * box.blocks

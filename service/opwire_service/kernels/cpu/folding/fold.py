@@ -13,7 +13,7 @@ from opwire.check import Plan
 from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop, Stopped
-from ...reference.folds import Axis, axes_of, element_at
+from ...reference.folds import FoldedDimension, axes_of, element_at
 from ...reference.moves import view_at
 from ..jit.compiler import Kernel
 from ..numbers.error_free import add_odd, two_sum
@@ -159,7 +159,7 @@ class _Terms:
         stop: asked before each part.
     """
 
-    def __init__(self, columns: Array, axes: Sequence[Axis], ranges: Sequence[range], stop: Stop) -> None:
+    def __init__(self, columns: Array, axes: Sequence[FoldedDimension], ranges: Sequence[range], stop: Stop) -> None:
         self._columns, self._ranges, self._stop = columns, ranges, stop
         self._lines = [
             [

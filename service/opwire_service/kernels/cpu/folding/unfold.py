@@ -10,11 +10,11 @@ import numpy as np
 from opwire.check import Plan
 
 from ....execution import Arrays, Stop, Stopped
-from ...reference.folds import Axis, axes_of
+from ...reference.folds import FoldedDimension, axes_of
 from ...views.phases import constant
-from ...views.view import Copy, Dimension, View, copy
+from ...views.view import Copy, StridedDimension, View, copy
 from ..jit.compiler import Kernel
-from ..run.job import Job, Step
+from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..views.job import KERNELS, bind_steps, steps_of
 from .boxes import Box, is_inside, lines, whole
@@ -51,7 +51,7 @@ class UnfoldJob(Job):
     def scratch_bytes(self, threads: int) -> int:
         return BATCH * RECORD_BYTES
 
-    def _batches(self) -> Iterator[list[Step]]:
+    def _batches(self) -> Iterator[list[KernelStep]]:
         copies = _copies(self._plan)
         while batch := list(islice(copies, BATCH)):
             yield steps_of(batch, self._item)
@@ -96,10 +96,10 @@ def _in_columns(columns: View, boxes: Sequence[Box]) -> View:
     return columns
 
 
-def _in_image(image: View, axes: Sequence[Axis], boxes: Sequence[Box]) -> View:
+def _in_image(image: View, axes: Sequence[FoldedDimension], boxes: Sequence[Box]) -> View:
     dimensions, offset = list(image.dimensions[:2]), image.offset
     for dimension, axis, box in zip(image.dimensions[2:], axes, boxes, strict=True):
         offset += box.position(axis) * dimension.step
-        dimensions.append(Dimension(box.windows, axis.dilation * dimension.step))
-        dimensions.append(Dimension(box.blocks, axis.stride * dimension.step))
+        dimensions.append(StridedDimension(box.windows, axis.dilation * dimension.step))
+        dimensions.append(StridedDimension(box.blocks, axis.stride * dimension.step))
     return View(image.tensor, offset, tuple(dimensions))

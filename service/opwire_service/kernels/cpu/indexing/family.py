@@ -12,7 +12,7 @@ from ...picking import PICKS, Component, Point, aligned_strides, last_dimensions
 from ...reference.moves import view_at
 from ...views.phases import constant
 from ...views.view import View, copy
-from ..run.job import Job, Step
+from ..run.job import Job, KernelStep
 from ..views.job import steps_of
 from . import points as kernel
 from .job import MOVE, IndexJob, Indices, gather_step, reverse_step, scatter_step
@@ -88,7 +88,7 @@ def _scatter_nd(plan: Plan) -> Job:
     return _scatter(plan, scatter_step(layout.item, named, ordered, free))
 
 
-def _scatter(plan: Plan, step: Step) -> Job:
+def _scatter(plan: Plan, step: KernelStep) -> Job:
     """The input is copied, then the updates are written."""
     target = plan.outputs["OutputTensor"]
     whole = copy(View.of(0, plan.inputs["InputTensor"]), View.of(len(plan.inputs), target))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import NamedTuple
 
 from ...picking import Component, Point
 
@@ -49,14 +48,6 @@ def collapse(loops: Iterable[Point]) -> list[Point]:
     return merged
 
 
-class Cut(NamedTuple):
-    """Loops cut into units: their row, how many units, and the visits of elements that one takes at most."""
-
-    geometry: array[int]
-    units: int
-    elements: int
-
-
 def encode(
     mode: int,
     index_type: int,
@@ -64,7 +55,7 @@ def encode(
     components: Sequence[Component],
     outer: Sequence[Point],
     tiles: Sequence[Point],
-) -> Cut:
+) -> tuple[array[int], int, int]:
     """The row of an operator.
 
     Args:
@@ -74,6 +65,9 @@ def encode(
         components: of a tuple, in bytes.
         outer: loops that are counted through, in bytes; in their order where later points overwrite earlier ones.
         tiles: at most two loops inside them, which may be cut.
+
+    Returns:
+        The row, how many units there are, and the visits of elements that one takes at most.
     """
     levels = [Point(1, 0, 0, 0)] * (2 - len(tiles)) + list(tiles)
     left = max(1, min(TILE_POINTS, TILE_BYTES // run))
@@ -94,4 +88,4 @@ def encode(
     row += [0] * (SLOTS - len(row))
     units = row[TILES] * row[MIDDLE + LEVEL_TILES] * row[INNER + LEVEL_TILES]
     points = prod(widths) * (1 if mode == SCATTER else tile)
-    return Cut(array("q", row), units, points * (2 * len(components) + run // 8))
+    return array("q", row), units, points * (2 * len(components) + run // 8)

@@ -13,7 +13,7 @@ from ....execution import Arrays, Bound, Stop
 from ...picking import Component, Point
 from ..jit.compiler import Kernel
 from ..jit.element import INT8
-from ..run.job import Job, Step
+from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..views.job import bind_steps, each
 from . import geometry as g
@@ -39,19 +39,19 @@ class Indices:
     components: tuple[Component, ...]
 
 
-def gather_step(item: int, indices: Indices, points: Iterable[Point]) -> Step:
+def gather_step(item: int, indices: Indices, points: Iterable[Point]) -> KernelStep:
     """What reads elements of ``item`` bytes by index; the points may come in any order."""
     loops, run = _with_run(_by_target(points), item)
     return _step(g.GATHER, indices, run, loops[:-2], loops[-2:])
 
 
-def scatter_step(item: int, indices: Indices, ordered: Iterable[Point], free: Iterable[Point]) -> Step:
+def scatter_step(item: int, indices: Indices, ordered: Iterable[Point], free: Iterable[Point]) -> KernelStep:
     """What writes by index: points of the ordered loops may write to the same place, and are taken in their order."""
     loops, run = _with_run(_by_target(free), item)
     return _step(g.SCATTER, indices, run, loops[:-2] + collapse(ordered), loops[-2:])
 
 
-def reverse_step(item: int, indices: Indices, along: Point, points: Iterable[Point]) -> Step:
+def reverse_step(item: int, indices: Indices, along: Point, points: Iterable[Point]) -> KernelStep:
     """What turns sequences round, which lie along a loop."""
     loops = _by_target(points)
     if not loops or along.target < loops[-1].target:
@@ -70,9 +70,8 @@ def _with_run(loops: list[Point], item: int) -> tuple[list[Point], int]:
     return loops, item
 
 
-def _step(mode: int, indices: Indices, run: int, outer: Sequence[Point], tiles: Sequence[Point]) -> Step:
-    cut = encode(mode, indices.type, run, indices.components, outer, tiles)
-    return Step(MOVE, cut.geometry, cut.units, cut.elements)
+def _step(mode: int, indices: Indices, run: int, outer: Sequence[Point], tiles: Sequence[Point]) -> KernelStep:
+    return KernelStep(MOVE, *encode(mode, indices.type, run, indices.components, outer, tiles))
 
 
 Choose = Callable[[Arrays, Arrays], Sequence[Array]]
@@ -89,7 +88,7 @@ class IndexJob(Job):
         constants: elements that are written.
     """
 
-    def __init__(self, step: Step, choose: Choose, copies: Sequence[Step] = ()) -> None:
+    def __init__(self, step: KernelStep, choose: Choose, copies: Sequence[KernelStep] = ()) -> None:
         self._step = step
         self._choose = choose
         self._copies = copies
@@ -123,7 +122,7 @@ class IndexJob(Job):
     def _is_long(self) -> bool:
         return self._step.geometry[g.MODE] == g.SCATTER and self._step.geometry[g.LAST] > MOST_POINTS
 
-    def _pieces(self) -> Iterator[Step]:
+    def _pieces(self) -> Iterator[KernelStep]:
         """The step cut into several, as each point must wait for the one before it."""
         for first in range(0, self._step.geometry[g.LAST], MOST_POINTS):
             geometry = array("q", self._step.geometry)

@@ -16,7 +16,7 @@ from ....execution import Bound, Stop, Stopped
 from ...views.view import View, copy
 from ..jit.compiler import Kernel
 from ..run.arranged import Arrangement
-from ..run.job import Step
+from ..run.job import KernelStep
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
 from ..views.job import bind_steps, steps_of
@@ -51,7 +51,7 @@ class Lines:
     length: int
     rank: int
     parameters: int
-    copies: tuple[Step, ...]
+    copies: tuple[KernelStep, ...]
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -86,7 +86,7 @@ class Lines:
         geometry, states = self.row[:], np.empty(self.units, np.int64)
         for slot, parameter in enumerate(parameters, g.ADDRESSES):
             geometry[slot] = parameter.ctypes.data
-        step = Step(self.kernel, geometry, self.units, self.length)
+        step = KernelStep(self.kernel, geometry, self.units, self.length)
         kept = source, target, states, *parameters
         walked = target if self.copies else source
         bound = step.bind(walked.ctypes.data, target.ctypes.data, states.ctypes.data, find, pool, kept)
@@ -141,7 +141,7 @@ def lines_of(
     steps = [[desc.element_strides[i] for i in order] for desc in (source, target)]
     steps += [_packed(each) for each in parameters]
     first, line = _line(sizes, list(zip(*steps, strict=True)), layout)
-    copies: list[Step] = []
+    copies: list[KernelStep] = []
     if line is None or line[0] != 1:
         # The output may have the lines that the input lacks.
         steps[0] = steps[1]

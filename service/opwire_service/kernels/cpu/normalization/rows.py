@@ -13,7 +13,7 @@ from ..run.arranged import Arrangement
 from ..run.pool import Pool
 
 
-class Rows(NamedTuple):
+class RowMoments(NamedTuple):
     """The moments of rows, arrays that broadcast to the elements.
 
     Attributes:
@@ -27,7 +27,7 @@ class Rows(NamedTuple):
     spread: Array
 
 
-def rows_of(x: Array, layout: Arrangement, *, about_mean: bool) -> Rows:
+def rows_of(x: Array, layout: Arrangement, *, about_mean: bool) -> RowMoments:
     """The moments of the whole rows that a tile has; ``x`` becomes the deviations."""
     count = layout.tiles.length
     shape = tuple(1 if i in layout.axes else size for i, size in enumerate(x.shape))
@@ -38,14 +38,14 @@ def rows_of(x: Array, layout: Arrangement, *, about_mean: bool) -> Rows:
         rest = _finite(layout.sums(x) / count)
         x -= rest
     spread = layout.sums(np.multiply(x, x)) / count
-    return Rows(mean, rest, spread)
+    return RowMoments(mean, rest, spread)
 
 
 def _finite(rest: Array) -> Array:
     return np.where(np.isfinite(rest), rest, 0.0)
 
 
-def long_rows(source: Array, layout: Arrangement, pool: Pool, stop: Stop, *, about_mean: bool) -> Rows:
+def long_rows(source: Array, layout: Arrangement, pool: Pool, stop: Stop, *, about_mean: bool) -> RowMoments:
     """The moments of rows of several tiles each, one number a row."""
     tiles, per_row = layout.tiles, layout.tiles.tiles_of_row
     sums, squares = np.empty(tiles.count), np.empty(tiles.count)
@@ -73,4 +73,4 @@ def long_rows(source: Array, layout: Arrangement, pool: Pool, stop: Stop, *, abo
         if about_mean:
             rest = _finite(sums.reshape(-1, per_row).sum(1) / tiles.length)
         spread = squares.reshape(-1, per_row).sum(1) / tiles.length - rest * rest
-    return Rows(mean, rest, spread)
+    return RowMoments(mean, rest, spread)

@@ -28,7 +28,7 @@ from . import affine
 from .exactly import PIECE_BYTES, exact_results, in_pieces
 from .lines import Lines, anew, layout_of, lines_of
 from .moments import roundings
-from .rows import Rows, long_rows, rows_of
+from .rows import RowMoments, long_rows, rows_of
 
 _PAIRWISE = 48
 """Roundings on the way of a summand through a sum of neighbours by numpy, which adds up in pairs."""
@@ -158,8 +158,8 @@ class StatisticsJob(Job):
         ones = (1,) * len(layout.order)
         known: list[_Known] = [{} for _ in range(layout.tiles.rows)]
 
-        def row(number: int) -> Rows:
-            return Rows(*(np.full(ones, values[number]) for values in every))
+        def row(number: int) -> RowMoments:
+            return RowMoments(*(np.full(ones, values[number]) for values in every))
 
         def piece(begin: int, end: int) -> None:
             with np.errstate(all="ignore"):
@@ -175,7 +175,7 @@ class StatisticsJob(Job):
         pool.run(piece, layout.tiles.count, 1, stop)
 
     def _put_statistics(
-        self, found: Rows, source: Array, statistics: Mapping[str, Array], at: Slices, stop: Stop
+        self, found: RowMoments, source: Array, statistics: Mapping[str, Array], at: Slices, stop: Stop
     ) -> None:
         """Writes means and variances, if they are outputs."""
         if not statistics:
@@ -188,7 +188,7 @@ class StatisticsJob(Job):
             row = self._row_at(place, at)
             means[place] = rounded(moments(Elements(source[row], stop), self._of).mean, self._of)
 
-    def _finish(self, x: Array, found: Rows, tensors: _Tensors, at: Slices, known: _Known, stop: Stop) -> None:
+    def _finish(self, x: Array, found: RowMoments, tensors: _Tensors, at: Slices, known: _Known, stop: Stop) -> None:
         """From deviations to the output; what is near 0 compared with what it is made of is done exactly."""
         factor, bias, limit = self._parameters(found, tensors, at)
         x *= factor
@@ -197,7 +197,7 @@ class StatisticsJob(Job):
         into = tensors.target[at]
         into[...] = activated(self._plan.attributes.FusedActivation, x)
 
-    def _parameters(self, found: Rows, tensors: _Tensors, at: Slices) -> tuple[Array, Array, Array]:
+    def _parameters(self, found: RowMoments, tensors: _Tensors, at: Slices) -> tuple[Array, Array, Array]:
         """What deviations are multiplied by, what is added, and below which magnitude results are doubtful."""
         factor = np.ones_like(found.spread)
         size = np.ones_like(found.spread) if self._use_variance else np.sqrt(found.spread)

@@ -12,7 +12,7 @@ from opwire.tensor import Array
 from ....execution import Arrays, Stop
 from ...decimals import FLOAT64, round_decimal
 from ...exact import FORMATS
-from ...reference.optimizer import NAMES, Step
+from ...reference.optimizer import NAMES, OptimizerStep
 from ..jit.compiler import Kernel
 from ..run.arranged import Arrangement
 from ..run.job import Job
@@ -43,7 +43,7 @@ class AdamJob(Job):
         names = [*(f"Input{name}Tensor" for name in NAMES), "GradientTensor"]
         sources = [inputs[name].transpose(order) for name in names]
         targets = [outputs[f"Output{name}Tensor"].transpose(order) for name in NAMES]
-        step = Step.of(self._attributes, int(inputs["TrainingStepTensor"].flat[0]))
+        step = OptimizerStep.of(self._attributes, int(inputs["TrainingStepTensor"].flat[0]))
 
         def piece(begin: int, end: int) -> None:
             with np.errstate(all="ignore"):
@@ -52,7 +52,7 @@ class AdamJob(Job):
 
         pool.run(piece, tiles.count, 1, stop)
 
-    def _tile(self, sources: list[Array], targets: list[Array], at: Slices, step: Step) -> None:
+    def _tile(self, sources: list[Array], targets: list[Array], at: Slices, step: OptimizerStep) -> None:
         x, m, v, g = (np.array(source[at], np.float64, order="C") for source in sources)
         beta1, beta2 = self._attributes.Beta1, self._attributes.Beta2
         fresh = (1 - beta1) * g
@@ -73,7 +73,7 @@ class AdamJob(Job):
             target[at] = result
 
     @staticmethod
-    def _mend(results: list[Array], sources: list[Array], doubtful: Array, step: Step) -> None:
+    def _mend(results: list[Array], sources: list[Array], doubtful: Array, step: OptimizerStep) -> None:
         index = tuple(np.argwhere(doubtful).T)
         rows = zip(*(source[index].tolist() for source in sources), strict=True)
         exact = np.array([[float(round_decimal(each, FLOAT64)) for each in step.apply(*row)] for row in rows])

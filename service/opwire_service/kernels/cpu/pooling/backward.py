@@ -15,7 +15,7 @@ from ....execution import Arrays, Stop, Stopped
 from ...windows import dimensions_of
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT8, INT16, INT32, INT64
-from ..run.job import PIECE, Job, Step
+from ..run.job import PIECE, Job, KernelStep
 from ..run.pool import Find, Pool
 from . import geometry as p
 from . import gradient, unpooling
@@ -62,7 +62,7 @@ class GradientJob(Job):
         units = prod(source.sizes[:-2]) * -(-height // rows) * -(-width // columns)
         windows = pooled.element_count * 4 * prod(min(each.window, each.size) for each in dimensions[:1])
         visits = rows * columns + windows // units + 1
-        self._step = Step(Kernel(gradient.blocks, FLOATS[source.data_type]), geometry, units, visits)
+        self._step = KernelStep(Kernel(gradient.blocks, FLOATS[source.data_type]), geometry, units, visits)
         self._block = rows * columns
         extents = (*(1,) * (len(dimensions) - 2), rows, columns)[-len(dimensions) :]
         looked_at = prod(map(_windows, dimensions, extents, pooled.sizes[2:]))
@@ -147,7 +147,7 @@ class UnpoolingJob(Job):
             foreign[0] = 0
             geometry = self._geometry[:]
             geometry[unpooling.INDICES], geometry[unpooling.FOREIGN] = indices.ctypes.data, foreign.ctypes.data
-            step = Step(self._kernel, geometry, self._units, self._plane_visits)
+            step = KernelStep(self._kernel, geometry, self._units, self._plane_visits)
             kept = source, indices, target, foreign
             step.bind(source.ctypes.data, target.ctypes.data, 0, find, pool, kept)(stop)
         if foreign[0]:

@@ -18,7 +18,7 @@ from ..extremes.family import ELEMENTS
 from ..extremes.ranks import inversion, rank_size
 from ..jit.compiler import Kernel
 from ..jit.element import INT64
-from ..run.job import Job, Step
+from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..run.tiling import ROW_SEGMENT, cut
 from . import geometry as p
@@ -50,19 +50,30 @@ def prepare(plan: Plan) -> Job:
         function = max_pooling_rows.named_rows if indices else max_pooling_rows.rows
     geometry = p.encode(plan, {p.INVERT: invert, p.TILE: tiles.width, p.TILES: tiles.number, p.LINE: tiles.line})
     units = prod(plan.outputs["OutputTensor"].sizes[:-1]) * tiles.number
-    step = Step(Kernel(function, ELEMENTS[source.data_type]), geometry, units, tiles.elements)
+    step = KernelStep(Kernel(function, ELEMENTS[source.data_type]), geometry, units, tiles.elements)
     # Floats have codes in the place of ranks where NaN or zeros leave the winner open.
     place = 8 if indices or source.data_type.is_float else rank_size(step.kernel.element)
     return PoolingJob(step, place * (tiles.line + tiles.width) if tiles.by_line else 0, tiles.visits)
 
 
 class PoolingJob(Job):
-    """One step whose units are tiles, for which each thread uses ``memory`` bytes."""
+    """One step whose units are tiles of outputs.
 
-    def __init__(self, step: Step, memory: int, visits: int) -> None:
+    Args:
+        step: of the kernel.
+        memory: bytes that each thread uses.
+        visits: of elements that a run costs.
+        source, target: names of the tensors; indices go to ``OutputIndicesTensor``, where the plan has it.
+    """
+
+    def __init__(
+        self, step: KernelStep, memory: int, visits: int, source: str = "InputTensor", target: str = "OutputTensor"
+    ) -> None:
         self._step = step
         self._memory = memory
         self._visits = visits
+        self._source = source
+        self._target = target
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -76,7 +87,7 @@ class PoolingJob(Job):
         self.bind(inputs, outputs, find, pool)(stop)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
-        source, values = inputs["InputTensor"], outputs["OutputTensor"]
+        source, values = inputs[self._source], outputs[self._target]
         indices = outputs.get("OutputIndicesTensor")
         positions = 0 if indices is None else indices.ctypes.data
         kept = source, values, indices
@@ -135,10 +146,10 @@ class WindowsJob(Job):
         here = source + first * self._item_size
         found = np.empty(1, np.int64)
         states = np.empty(2 * work.segments, np.int64)
-        step = Step(Kernel(extreme_rows.rows, self._element), work.geometry, work.units, work.elements)
+        step = KernelStep(Kernel(extreme_rows.rows, self._element), work.geometry, work.units, work.elements)
         step.run(here, found.ctypes.data, states.ctypes.data, find, pool, stop)
         if work.segments > 1:
-            finish = Step(Kernel(extreme_rows.finish, self._element), work.whole, 1, work.segments)
+            finish = KernelStep(Kernel(extreme_rows.finish, self._element), work.whole, 1, work.segments)
             finish.run(here, found.ctypes.data, states.ctypes.data, find, pool, stop)
         return int(found[0])
 

@@ -39,7 +39,7 @@ UNIT = 16
 """Elements that could be visited in the time that a tile takes besides."""
 
 
-class Tiles(NamedTuple):
+class RowTiling(NamedTuple):
     """A row of outputs cut into tiles.
 
     Attributes:
@@ -59,7 +59,7 @@ class Tiles(NamedTuple):
     visits: int
 
 
-def cut_rows(plan: Plan, *, lines: bool) -> Tiles | None:
+def cut_rows(plan: Plan, *, lines: bool) -> RowTiling | None:
     """The tiles of a plan, or None if its windows are so large that each is better a reduction of its own.
 
     Args:
@@ -84,7 +84,7 @@ def cut_rows(plan: Plan, *, lines: bool) -> Tiles | None:
     number = -(-sizes[-1] // max(1, usual // window))
     width = -(-sizes[-1] // number)
     visits = plan.work + WINDOW_VISITS * plan.outputs["OutputTensor"].element_count
-    return Tiles(False, width, number, 0, width * window + UNIT, visits)
+    return RowTiling(False, width, number, 0, width * window + UNIT, visits)
 
 
 def _taps(dimension: Dimension) -> int:
@@ -121,7 +121,7 @@ class _Row(NamedTuple):
             width = min((MOST - again) // each, (LONGEST_LINE - self.across.dilated_window) // self.across.stride)
         return max(0, width)
 
-    def tiles(self, width: int, count: int, lines: int, lanes: int) -> Tiles:
+    def tiles(self, width: int, count: int, lines: int, lanes: int) -> RowTiling:
         """Tiles of at most this width, all but the last alike.
 
         Args:
@@ -133,4 +133,4 @@ class _Row(NamedTuple):
         width = -(-self.outputs // number)
         elements = lines * self._covered(width) + count * self._besides(width)
         visits = number * (elements // lanes + LINE_VISITS * lines + TILE_VISITS * count)
-        return Tiles(True, width, number, self.line(width), self.elements(width) + UNIT, visits)
+        return RowTiling(True, width, number, self.line(width), self.elements(width) + UNIT, visits)

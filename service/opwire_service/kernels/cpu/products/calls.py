@@ -23,7 +23,7 @@ takes."""
 SLOTS = 8
 
 
-class Call(NamedTuple):
+class KernelCall(NamedTuple):
     """What a kernel takes on one thread.
 
     Attributes:
@@ -52,7 +52,7 @@ class Calls:
         find: gives the kernels.
     """
 
-    def __init__(self, calls: Sequence[tuple[Kernel, Call]], find: Find) -> None:
+    def __init__(self, calls: Sequence[tuple[Kernel, KernelCall]], find: Find) -> None:
         self._kept, self._run, self._count = calls, find(CALLS).call, len(calls)
         self._rows = array("q")
         for each, (*places, geometry, begin, end, _) in calls:

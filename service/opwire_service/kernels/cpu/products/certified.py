@@ -35,7 +35,7 @@ Terms = Callable[[Array, Array, slice], tuple[Array, Array]]
 
 
 @dataclass(frozen=True, slots=True)
-class Expression:
+class Epilogue:
     """What becomes of sums of products before they are rounded: ``alpha * sum + beta * addend``, then an activation.
 
     Attributes:
@@ -62,18 +62,18 @@ class Expression:
         return abs(self.alpha) * summation_error if isfinite(self.alpha) else summation_error
 
 
-PLAIN = Expression()
+PLAIN = Epilogue()
 """The sum alone."""
 
 
 @dataclass(slots=True)
-class Tile:
+class SumsTile:
     """A tile of sums.
 
     Attributes:
         sums: float64, used up.
-        row_bounds, column_bounds: ``[rows]`` and ``[matrices, columns]``; their products bound the error of the
-            expression but for that of its addend. The rows of each matrix follow one another.
+        row_bounds, column_bounds: ``[rows]`` and ``[matrices, columns]``; their products bound the error of
+            the epilogue but for that of its addend. The rows of each matrix follow one another.
         addend: of the shape of the tile or one that broadcasts to it, any strides; or None.
         target: the output, any strides.
         terms: gives the factors of elements again.
@@ -97,7 +97,7 @@ class Tile:
         return bounds
 
 
-def finish(tile: Tile, expression: Expression, stop: Stop) -> None:
+def finish(tile: SumsTile, epilogue: Epilogue, stop: Stop) -> None:
     """Rounds a tile into its target.
 
     Raises:
@@ -108,38 +108,38 @@ def finish(tile: Tile, expression: Expression, stop: Stop) -> None:
         for first in range(0, len(tile.sums), rows):
             if stop():
                 raise Stopped
-            _finish_rows(tile, slice(first, first + rows), expression, stop)
+            _finish_rows(tile, slice(first, first + rows), epilogue, stop)
 
 
-def _write_open(tile: Tile, rows: Array, columns: Array, values: Array, expression: Expression, stop: Stop) -> None:
+def _write_open(tile: SumsTile, rows: Array, columns: Array, values: Array, epilogue: Epilogue, stop: Stop) -> None:
     """Writes elements that bounds leave open: infinities and NaN as they are, others by their exact sums."""
     special = ~np.isfinite(values)
     tile.target[rows[special], columns[special]] = values[special]
     rows, columns = rows[~special], columns[~special]
-    for part, sums in _exact(tile, rows, columns, expression, stop):
+    for part, sums in _exact(tile, rows, columns, epilogue, stop):
         tile.target[rows[part], columns[part]] = sums.odd()
 
 
-def _finish_rows(tile: Tile, rows: slice, expression: Expression, stop: Stop) -> None:
+def _finish_rows(tile: SumsTile, rows: slice, epilogue: Epilogue, stop: Stop) -> None:
     values, target = tile.sums[rows], tile.target[rows]
     bounds = tile.bounds(rows)
-    if not isfinite(expression.alpha):
+    if not isfinite(epilogue.alpha):
         _settle(tile, rows, np.abs(values) <= bounds, PLAIN, stop)
         bounds[...] = 0
-    if expression.alpha != 1:
-        values *= expression.alpha
+    if epilogue.alpha != 1:
+        values *= epilogue.alpha
     if tile.addend is not None:
-        addend = np.broadcast_to(tile.addend, tile.sums.shape)[rows] * np.float64(expression.beta)
+        addend = np.broadcast_to(tile.addend, tile.sums.shape)[rows] * np.float64(epilogue.beta)
         values += addend
         bounds += np.abs(addend) * 2.0**-51
-    if expression.is_rounded:
-        _round(tile, rows, bounds, expression, stop)
+    if epilogue.is_rounded:
+        _round(tile, rows, bounds, epilogue, stop)
         return
-    _settle(tile, rows, bounds > (ABSOLUTE if expression.is_open else CLOSE * np.abs(values)), expression, stop)
-    target[...] = values if expression.is_open else activated(expression.activation, values)
+    _settle(tile, rows, bounds > (ABSOLUTE if epilogue.is_open else CLOSE * np.abs(values)), epilogue, stop)
+    target[...] = values if epilogue.is_open else activated(epilogue.activation, values)
 
 
-def _round(tile: Tile, rows: slice, bounds: Array, expression: Expression, stop: Stop) -> None:
+def _round(tile: SumsTile, rows: slice, bounds: Array, epilogue: Epilogue, stop: Stop) -> None:
     """Rounds both ends of what the sum may be; where they differ the exact sum decides."""
     values, target = tile.sums[rows], tile.target[rows]
     other = np.empty(values.shape, target.dtype)
@@ -147,7 +147,7 @@ def _round(tile: Tile, rows: slice, bounds: Array, expression: Expression, stop:
     np.add(values, bounds, out=target, casting="same_kind")
     places, columns = _places(other != target)
     if places.size:
-        _write_open(tile, places + rows.start, columns, values[places, columns], expression, stop)
+        _write_open(tile, places + rows.start, columns, values[places, columns], epilogue, stop)
 
 
 def _places(mask: Array) -> tuple[Array, Array]:
@@ -156,18 +156,18 @@ def _places(mask: Array) -> tuple[Array, Array]:
     return rows, columns
 
 
-def _settle(tile: Tile, rows: slice, is_vague: Array, expression: Expression, stop: Stop) -> None:
+def _settle(tile: SumsTile, rows: slice, is_vague: Array, epilogue: Epilogue, stop: Stop) -> None:
     """Puts the rounded exact value in the place of those that are too vague."""
     values = tile.sums[rows]
     vague_rows, columns = _places(is_vague & np.isfinite(values))
-    for part, sums in _exact(tile, vague_rows + rows.start, columns, expression, stop):
+    for part, sums in _exact(tile, vague_rows + rows.start, columns, epilogue, stop):
         values[vague_rows[part], columns[part]] = sums.nearest()
 
 
 def _exact(
-    tile: Tile, rows: Array, columns: Array, expression: Expression, stop: Stop
+    tile: SumsTile, rows: Array, columns: Array, epilogue: Epilogue, stop: Stop
 ) -> Iterator[tuple[slice, ExactSums]]:
-    """The exact values of an expression at some elements of a tile, but for its activation, some at a time."""
+    """The exact results of an epilogue at some elements of a tile, but for its activation, some at a time."""
     several = max(1, TERMS // tile.depth)
     for first in range(0, len(rows), several):
         part = slice(first, first + several)
@@ -176,10 +176,10 @@ def _exact(
             if stop():
                 raise Stopped
             left, right = tile.terms(rows[part], columns[part], slice(begin, min(begin + TERMS, tile.depth)))
-            sums.add(_scaled(left * right, expression.alpha))
-        if tile.addend is not None and expression is not PLAIN:
+            sums.add(_scaled(left * right, epilogue.alpha))
+        if tile.addend is not None and epilogue is not PLAIN:
             addend = np.broadcast_to(tile.addend, tile.sums.shape)[rows[part], columns[part]]
-            sums.add(addend[:, None] * np.float64(expression.beta))
+            sums.add(addend[:, None] * np.float64(epilogue.beta))
         yield part, sums
 
 

@@ -13,24 +13,24 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Bound, Stop, Stopped
 from ...activation import activated
-from ...convolutions import Geometry, Line
+from ...convolutions import ConvolutionGeometry, PhaseDimension
 from ...layout import coordinates
 from ..jit.compiler import Kernel
-from ..run.job import Job, Step
+from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from .calls import CALLS
-from .certified import EXACT_BYTES, Expression, Tile, finish
+from .certified import EXACT_BYTES, Epilogue, SumsTile, finish
 from .columns import UNFOLD
-from .convolving import Tiles
+from .convolving import PhaseTiles
 from .direct import DIRECT, LINE
-from .finishing import Finish, Steps, of_type
+from .finishing import Finish, StridedOperand, of_type
 from .laying import lines_at_once, planes_of_lines
 from .lines import LINES
 from .multiplying import GATHER, MULTIPLY, summation_error
 from .phases import (
     MOST_UNFOLDED,
-    Cut,
     Phase,
+    PhaseTiling,
     Spot,
     Spots,
     Unit,
@@ -56,7 +56,7 @@ FEW_PHASES = 64
 """Phases of which each is looked at ahead."""
 
 
-class Tensors(NamedTuple):
+class ConvolutionTensors(NamedTuple):
     """Those of a run.
 
     Attributes:
@@ -75,13 +75,13 @@ class ConvolutionJob(Job):
     """All phases, one after the other, by tiles or by lines."""
 
     def __init__(self, plan: Plan) -> None:
-        self._geometry = geometry = Geometry(plan)
-        self._expression = Expression(1.0, 1.0, plan.attributes.FusedActivation)
+        self._geometry = geometry = ConvolutionGeometry(plan)
+        self._epilogue = Epilogue(1.0, 1.0, plan.attributes.FusedActivation)
         kernel = plan.inputs["FilterTensor"]
         self._filter_elements, self._dtype = kernel.element_count, kernel.data_type.dtype
         self._depth = prod(kernel.sizes[2:]) * geometry.channels
         is_few = geometry.filters <= FEW and self._depth <= SHALLOW
-        self._by_lines = is_few and self._expression.is_rounded
+        self._by_lines = is_few and self._epilogue.is_rounded
         self._visits = visits_of_tiles(plan, geometry.filters, self._count_tiles())
 
     @property
@@ -100,16 +100,16 @@ class ConvolutionJob(Job):
         geometry, lines = self._geometry, self._geometry.phase(0)
         if self._by_lines or lines is None:
             return geometry.phases
-        return geometry.phases * len(self._tiles(self._cut(lines, 1), lines))
+        return geometry.phases * len(self._tiles(self._tiling(lines, 1), lines))
 
-    def _cut(self, lines: tuple[Line, ...], threads: int) -> Cut:
+    def _tiling(self, lines: tuple[PhaseDimension, ...], threads: int) -> PhaseTiling:
         depth = prod(line.taps for line in lines) * self._geometry.channels
-        return Cut.of(self._geometry, (self._geometry.images, *(line.length for line in lines)), depth, threads)
+        return PhaseTiling.of(self._geometry, (self._geometry.images, *(line.length for line in lines)), depth, threads)
 
-    def _tiles(self, cut: Cut, lines: tuple[Line, ...]) -> Boxes:
+    def _tiles(self, tiling: PhaseTiling, lines: tuple[PhaseDimension, ...]) -> Boxes:
         geometry = self._geometry
         extents = geometry.groups, geometry.filters, geometry.images, *(line.length for line in lines)
-        return Boxes(extents, (cut.groups, cut.filters, *cut.places))
+        return Boxes(extents, (tiling.groups, tiling.filters, *tiling.places))
 
     def scratch_bytes(self, threads: int) -> int:
         return 4 * self._filter_elements + threads * self._tile_bytes(threads)
@@ -119,8 +119,8 @@ class ConvolutionJob(Job):
         if self._geometry.phases > FEW_PHASES:
             return TILE_BYTES
         phases = (self._geometry.phase(number) for number in range(self._geometry.phases))
-        cuts = (self._cut(lines, threads) for lines in phases if lines is not None)
-        return max((_bytes_of_tile(cut) for cut in cuts), default=0)
+        tilings = (self._tiling(lines, threads) for lines in phases if lines is not None)
+        return max((_bytes_of_tile(tiling) for tiling in tilings), default=0)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         geometry, tensors = self._geometry, self._tensors(inputs, outputs)
@@ -145,18 +145,20 @@ class ConvolutionJob(Job):
                 return self._bound(self._phase(lines, flat, filters.shape[2:], tensors, find, pool), pool)
         return super().bind(inputs, outputs, find, pool)
 
-    def _tensors(self, inputs: Arrays, outputs: Arrays) -> Tensors:
+    def _tensors(self, inputs: Arrays, outputs: Arrays) -> ConvolutionTensors:
         groups, bias = self._geometry.groups, inputs.get("BiasTensor")
         source, target = grouped(inputs["InputTensor"], groups), grouped(outputs["OutputTensor"], groups)
-        return Tensors(source, inputs["FilterTensor"], None if bias is None else bias.reshape(groups, -1), target)
+        return ConvolutionTensors(
+            source, inputs["FilterTensor"], None if bias is None else bias.reshape(groups, -1), target
+        )
 
-    def _filters(self, tensors: Tensors, lines: tuple[Line, ...]) -> Array:
+    def _filters(self, tensors: ConvolutionTensors, lines: tuple[PhaseDimension, ...]) -> Array:
         """A view of the filters of a phase, ``[groups, filters, channels, *taps]``."""
         filters = self._geometry.filters_of(tensors.kernel, lines)
         return filters.transpose(0, 1, filters.ndim - 1, *range(2, filters.ndim - 1))
 
     def _finish_of(self, depth: int) -> Finish:
-        return Finish(self._expression, summation_error(depth), depth, self._dtype)
+        return Finish(self._epilogue, summation_error(depth), depth, self._dtype)
 
     def _fill(self, target: Array, bias: Array | None, stop: Stop) -> None:
         """Writes what no element of the input reaches."""
@@ -164,7 +166,7 @@ class ConvolutionJob(Job):
         with np.errstate(all="ignore"):
             for group, channel in coordinates(target.shape[:2]):
                 value = np.zeros(1) if bias is None else bias[group, channel : channel + 1].astype(np.float64)
-                value = activated(self._expression.activation, value)
+                value = activated(self._epilogue.activation, value)
                 for place in pieces:
                     if stop():
                         raise Stopped
@@ -172,25 +174,25 @@ class ConvolutionJob(Job):
 
     def _phase(
         self,
-        lines: tuple[Line, ...],
+        lines: tuple[PhaseDimension, ...],
         filters: Array,
         shape: tuple[int, ...],
-        tensors: Tensors,
+        tensors: ConvolutionTensors,
         find: Find,
         pool: Pool,
     ) -> Phase:
         source, _, bias, target = tensors
         place: tuple[Any, ...] = (..., *(line.outputs for line in lines))
-        cut, depth = self._cut(lines, pool.threads), prod(shape)
+        tiling, depth = self._tiling(lines, pool.threads), prod(shape)
         target = target[place]
         spots = Spots(Spot.of(source), Spot.of(filters), Spot.of(target), None if bias is None else Spot.of(bias))
-        return Phase(lines, source, filters, shape, bias, target, spots, cut, self._finish_of(depth), find)
+        return Phase(lines, source, filters, shape, bias, target, spots, tiling, self._finish_of(depth), find)
 
     def _bound(self, phase: Phase, pool: Pool) -> Bound:
         """What computes a phase."""
         if self._by_lines:
             return self._bound_lines(phase, pool)
-        return partial(self._run_tiles, phase, Workspaces(partial(Tiles, phase)), pool)
+        return partial(self._run_tiles, phase, Workspaces(partial(PhaseTiles, phase)), pool)
 
     def _bound_lines(self, phase: Phase, pool: Pool) -> Bound:
         groups, filters, *extents = phase.target.shape
@@ -198,8 +200,8 @@ class ConvolutionJob(Job):
         group, filter_, image, *space = (step // phase.target.itemsize for step in phase.target.strides)
         space = [0] * (SPATIAL - len(space)) + space
         geometry = phase.finish.direct_geometry(
-            window, filters, Steps.of(phase.filters), phase.spots.source.address,
-            Steps(phase.spots.target.address, group, filter_, 0), addend_of(phase.bias), (image, *space),
+            window, filters, StridedOperand.of(phase.filters), phase.spots.source.address,
+            StridedOperand(phase.spots.target.address, group, filter_, 0), addend_of(phase.bias), (image, *space),
         )  # fmt: skip
         lines, kernel = lines_at_once(window, phase.shape[0], filters), of_type(DIRECT, self._dtype)
         units, elements = groups * filters * prod(extents[:-1]) * -(-extents[-1] // LINE), min(extents[-1], LINE)
@@ -209,18 +211,20 @@ class ConvolutionJob(Job):
             height = window[PLACES + 1]
             units = groups * prod(extents) // (extents[-1] * height) * -(-height // lines)
             elements = filters * lines * extents[-1]
-        step = Step(kernel, geometry, units, elements * prod(phase.shape))
+        step = KernelStep(kernel, geometry, units, elements * prod(phase.shape))
         return step.bind(0, 0, 0, phase.find, pool, (phase,))
 
-    def _run_tiles(self, phase: Phase, spaces: Workspaces[Tiles], pool: Pool, stop: Stop) -> None:
-        units = self._tiles(phase.cut, phase.lines)
+    def _run_tiles(self, phase: Phase, spaces: Workspaces[PhaseTiles], pool: Pool, stop: Stop) -> None:
+        units = self._tiles(phase.tiling, phase.lines)
         work = partial(self._units, phase, spaces, units, stop)
         if len(units) == 1:
             work(0, 1)
         else:
             pool.run(work, len(units), 1, stop, phase.find)
 
-    def _units(self, phase: Phase, spaces: Workspaces[Tiles], units: Boxes, stop: Stop, begin: int, end: int) -> None:
+    def _units(
+        self, phase: Phase, spaces: Workspaces[PhaseTiles], units: Boxes, stop: Stop, begin: int, end: int
+    ) -> None:
         with np.errstate(all="ignore"), spaces.one() as tiles:
             for groups, filters, *places in units[begin:end]:
                 unit = Unit(groups, filters, tuple(places))
@@ -237,11 +241,11 @@ class ConvolutionJob(Job):
         column_bounds = np.sqrt(workspace.column_squares[: groups * columns]).reshape(groups, columns)
         target = phase.target[(unit.groups, unit.filters, *unit.places)]
         flat = np.empty(sums.shape, target.dtype)
-        tile = Tile(
+        tile = SumsTile(
             sums.reshape(-1, columns), row_bounds, column_bounds, bias, flat.reshape(-1, columns),
             partial(_terms, phase, unit), prod(phase.shape),
         )  # fmt: skip
-        finish(tile, self._expression, stop)
+        finish(tile, self._epilogue, stop)
         target[...] = flat.reshape(target.shape)
 
 
@@ -261,9 +265,9 @@ def _terms(phase: Phase, unit: Unit, rows: Array, columns: Array, part: slice) -
     return np.where(np.isfinite(left), left, 0).astype(np.float64), right
 
 
-def _bytes_of_tile(cut: Cut) -> int:
-    sums = cut.groups * cut.filters * prod(cut.places)
-    return min(TILE_BYTES, cut.sizes.bytes + 4 * 8 * sums + EXACT_BYTES)
+def _bytes_of_tile(tiling: PhaseTiling) -> int:
+    sums = tiling.groups * tiling.filters * prod(tiling.places)
+    return min(TILE_BYTES, tiling.sizes.bytes + 4 * 8 * sums + EXACT_BYTES)
 
 
 TILE_BYTES = 8 * (5 * MOST_UNFOLDED + 5 * MOST_SUMS) + EXACT_BYTES

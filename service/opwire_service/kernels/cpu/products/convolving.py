@@ -13,10 +13,10 @@ from opwire.tensor import Array
 from ....execution import Stop, Stopped
 from ..jit.compiler import Kernel
 from ..numbers.vectors import WIDTH
-from .calls import Call, Calls
+from .calls import Calls, KernelCall
 from .columns import UNFOLD
-from .finishing import Steps, of_type
-from .laying import Planes
+from .finishing import StridedOperand, of_type
+from .laying import InputPlanes
 from .multiplying import GATHER, MULTIPLY
 from .operands import Broken, Right, gathering, multiplying, padded, steps, widening
 from .phases import Phase, Unit, addend_of, columns_of
@@ -44,7 +44,7 @@ class _Shape:
         self.window = phase.window(unit.groups, unit.places)
         self.columns = columns_of(self.window)
         self._taps = prod(phase.shape[1:])
-        planes = Planes.of(self.window)
+        planes = InputPlanes.of(self.window)
         is_laid = self._fit(planes) and planes.is_better(self.columns, self.rows, self._taps)
         self._planes = planes if is_laid else None
         view = phase.target[(unit.groups, unit.filters, *unit.places)]
@@ -53,10 +53,10 @@ class _Shape:
         self.geometry = self._geometry(unit, self.rounded if target is None else target)
         self._parts: dict[int, tuple[Calls, array[int]]] = {}
 
-    def _fit(self, planes: Planes) -> bool:
+    def _fit(self, planes: InputPlanes) -> bool:
         """Whether the memory is enough for planes."""
         workspace, groups = self._workspace, self.groups
-        channels = min(self._phase.cut.depth // self._taps + 2, self._phase.shape[0])
+        channels = min(self._phase.tiling.depth // self._taps + 2, self._phase.shape[0])
         needed = groups * channels * planes.channel + planes.reach
         sums = groups * self.rows * planes.pitch
         return (
@@ -70,9 +70,9 @@ class _Shape:
         if rounded is None or not phase.finish.is_able:
             return array("q", self.window)
         bias = None if phase.bias is None else phase.bias[unit.groups, unit.filters]
-        sizes, operands = (self.rows, self.columns), (Steps.of(self._filters), 0)
+        sizes, operands = (self.rows, self.columns), (StridedOperand.of(self._filters), 0)
         return phase.finish.geometry(
-            self.window, *sizes, *operands, Steps.of(rounded), addend_of(bias), self._workspace
+            self.window, *sizes, *operands, StridedOperand.of(rounded), addend_of(bias), self._workspace
         )
 
     def move(self, unit: Unit) -> None:
@@ -122,14 +122,14 @@ class _Shape:
         window[FIRST], window[COUNT] = depth.start, depth.stop - depth.start
         return window
 
-    def _unfolding(self, depth: slice, pitch: int) -> tuple[Call, Right]:
+    def _unfolding(self, depth: slice, pitch: int) -> tuple[KernelCall, Right]:
         """What unfolds the columns of a part."""
         memory, squares = self._workspace.right, self._workspace.places.column_squares
         count = depth.stop - depth.start
         right = Right(memory, count * self.columns, steps(self.columns, count), steps(WIDTH, pitch // WIDTH))
-        return Call(0, memory.ctypes.data, squares, self.window_of(depth), 0, self.groups * count), right
+        return KernelCall(0, memory.ctypes.data, squares, self.window_of(depth), 0, self.groups * count), right
 
-    def _laying(self, depth: slice, planes: Planes) -> tuple[Call, Right]:
+    def _laying(self, depth: slice, planes: InputPlanes) -> tuple[KernelCall, Right]:
         """What lays out the planes of the channels of a part."""
         workspace, first = self._workspace, depth.start // self._taps
         channels = (depth.stop - 1) // self._taps + 1 - first
@@ -138,9 +138,9 @@ class _Shape:
         window = array("q", (*self.window_of(depth), *planes.kinds, *planes.extents, first, channels))
         places = workspace.right.ctypes.data, workspace.offsets.ctypes.data
         right = Right(workspace.right, channels * planes.channel, workspace.offsets, starts, broken)
-        return Call(0, *places, window, 0, self.groups * channels), right
+        return KernelCall(0, *places, window, 0, self.groups * channels), right
 
-    def _gathering(self, pitch: int) -> list[tuple[Kernel, Call]]:
+    def _gathering(self, pitch: int) -> list[tuple[Kernel, KernelCall]]:
         """What takes out that which has no meaning between the sums, and between the squares that go with them."""
         workspace, planes = self._workspace, self._planes
         lines, calls = self.groups * self.rows, []
@@ -153,11 +153,11 @@ class _Shape:
         return [*calls, (GATHER, gathering(workspace.sums, lines, blocks))]
 
 
-class Tiles:
+class PhaseTiles:
     """Computes tiles of a phase in memory of its own, one at a time."""
 
     def __init__(self, phase: Phase) -> None:
-        self.workspace = Workspace(phase.cut.sizes)
+        self.workspace = Workspace(phase.tiling.sizes)
         self._phase = phase
         self._shapes: dict[tuple[int, ...], _Shape] = {}
 
@@ -215,10 +215,10 @@ class Tiles:
     def _parts(self, stop: Stop) -> Iterator[slice]:
         """Parts of the depth."""
         whole = prod(self._phase.shape)
-        for first in range(0, whole, self._phase.cut.depth):
+        for first in range(0, whole, self._phase.tiling.depth):
             if stop():
                 raise Stopped
-            yield slice(first, min(first + self._phase.cut.depth, whole))
+            yield slice(first, min(first + self._phase.tiling.depth, whole))
 
     def _open(self, special: Array, columns: int) -> None:
         """Lists all elements of some filters as open, unless those are still listed."""
@@ -245,7 +245,7 @@ class Tiles:
                 (is_inside, one.ctypes.data, ones),
             ):
                 places = source, memory.ctypes.data, squares.ctypes.data
-                Call(*places, geometry, 0, shape.groups * count).run(unfold)
+                KernelCall(*places, geometry, 0, shape.groups * count).run(unfold)
             for group, row in zip(*np.nonzero(special), strict=True):
                 if stop():
                     raise Stopped

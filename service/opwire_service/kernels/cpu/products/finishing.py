@@ -15,8 +15,8 @@ from opwire.tensor import Array
 from ....execution import Stop, Stopped
 from ..jit.compiler import Kernel
 from ..run.pool import Find
-from .calls import Call
-from .certified import Expression
+from .calls import KernelCall
+from .certified import Epilogue
 from .rounding import ROUND
 from .settling import GREATEST_POWER, SETTLE, SETTLE_FEW, TOGETHER
 from .workspace import Workspace
@@ -36,7 +36,7 @@ def of_type(pair: tuple[Kernel, Kernel], dtype: np.dtype[Any]) -> Kernel:
     return single if dtype == np.float32 else half
 
 
-class Steps(NamedTuple):
+class StridedOperand(NamedTuple):
     """Where the elements of an operand or the output of a tile lie: an address, and steps in elements."""
 
     address: int
@@ -45,16 +45,16 @@ class Steps(NamedTuple):
     column: int
 
     @classmethod
-    def of(cls, view: Array) -> Steps:
+    def of(cls, view: Array) -> StridedOperand:
         """Those of ``[matrices, rows, columns]``."""
         matrix, row, column = (step // view.itemsize for step in view.strides)
         return cls(view.ctypes.data, matrix, row, column)
 
 
-NOTHING = Steps(0, 0, 0, 0)
+NOTHING = StridedOperand(0, 0, 0, 0)
 
 
-def matrix_window(right: Steps, columns: int) -> tuple[int, ...]:
+def matrix_window(right: StridedOperand, columns: int) -> tuple[int, ...]:
     """The window of a matrix: a channel for each row, and the columns are positions."""
     steps = right.matrix, right.row, 0
     space, taps, size, base = (0, 0, right.column), (1, 1, 1), (1, 1, columns), (0, 0, 0)
@@ -66,19 +66,19 @@ class Finish:
     """What tiles of an operator have in common when they are finished.
 
     Args:
-        expression: of sums.
+        epilogue: of sums.
         error: of a sum, in parts of the product of the norms.
         depth: products of a sum.
         dtype: of the tensors.
     """
 
-    def __init__(self, expression: Expression, error: float, depth: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, epilogue: Epilogue, error: float, depth: int, dtype: np.dtype[Any]) -> None:
         self._depth, self._dtype = depth, dtype
         self._kernels = of_type(ROUND, dtype), of_type(SETTLE_FEW, dtype), of_type(SETTLE, dtype)
-        alpha = _alpha(expression.alpha)
-        self.is_able = alpha is not None and expression.is_rounded and depth <= MOST_DEPTH
+        alpha = _alpha(epilogue.alpha)
+        self.is_able = alpha is not None and epilogue.is_rounded and depth <= MOST_DEPTH
         factor, power = alpha or (1, 0)
-        bits = (_bits(value) for value in (expression.alpha, expression.beta, error))
+        bits = (_bits(value) for value in (epilogue.alpha, epilogue.beta, error))
         self._numbers = (*bits, factor, power)
 
     @property
@@ -90,10 +90,10 @@ class Finish:
         window: Sequence[int],
         rows: int,
         columns: int,
-        left: Steps,
+        left: StridedOperand,
         right: int,
-        target: Steps,
-        addend: Steps,
+        target: StridedOperand,
+        addend: StridedOperand,
         workspace: Workspace,
     ) -> array[int]:
         """The row for the kernels; columns of the target must be neighbours."""
@@ -116,23 +116,23 @@ class Finish:
         self,
         window: Sequence[int],
         rows: int,
-        left: Steps,
+        left: StridedOperand,
         right: int,
-        target: Steps,
-        addend: Steps,
+        target: StridedOperand,
+        addend: StridedOperand,
         steps: Sequence[int],
     ) -> array[int]:
         """The row for the kernel that sums lines; ``steps`` are those of images and positions of the output."""
         values = *window, rows, 0, self._depth, *left, right, 0, 0, *target[:3], *addend
         return array("q", (*values, _bits(1.0), _bits(1.0), _bits((self._depth + 16) * 2.0**-53), 1, 0, 0, *steps))
 
-    def calls(self, geometry: array[int], rows: int, workspace: Workspace) -> list[tuple[Kernel, Call]]:
+    def calls(self, geometry: array[int], rows: int, workspace: Workspace) -> list[tuple[Kernel, KernelCall]]:
         """What rounds so many rows, those of all matrices, whose sums are in the workspace, and settles a few."""
         sums, opens = workspace.places.sums, workspace.places.opens
         rounding, few, _ = self._kernels
         return [
-            (rounding, Call(sums, 0, opens, geometry, 0, rows, workspace)),
-            (few, Call(sums, 0, opens, geometry, 0, min(FEW, AT_ONCE // self._depth), workspace)),
+            (rounding, KernelCall(sums, 0, opens, geometry, 0, rows, workspace)),
+            (few, KernelCall(sums, 0, opens, geometry, 0, min(FEW, AT_ONCE // self._depth), workspace)),
         ]
 
     def settle(self, geometry: array[int], workspace: Workspace, find: Find, stop: Stop) -> None:
@@ -152,7 +152,9 @@ class Finish:
         for first in range(0, groups, several):
             if stop():
                 raise Stopped
-            call = Call(workspace.places.sums, 0, workspace.places.opens, geometry, first, min(first + several, groups))
+            call = KernelCall(
+                workspace.places.sums, 0, workspace.places.opens, geometry, first, min(first + several, groups)
+            )
             call.run(find(settling))
 
 

@@ -19,9 +19,9 @@ from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
 from .calls import CALLS
-from .certified import EXACT_BYTES, Expression, Tile, finish
+from .certified import EXACT_BYTES, Epilogue, SumsTile, finish
 from .finishing import Finish, of_type
-from .matrix_tiles import Operand, Place, Product, Tiles
+from .matrix_tiles import GemmRun, MatrixTile, MatrixTiles, Operand
 from .multiplying import DEPTH, GATHER, MULTIPLY, summation_error
 from .operands import padded
 from .packing import PACK
@@ -54,7 +54,7 @@ def paired(batch: list[int]) -> tuple[int, int]:
     return first, second
 
 
-class Cut(NamedTuple):
+class GemmTiling(NamedTuple):
     """A product cut into tiles.
 
     Attributes:
@@ -83,7 +83,7 @@ class Cut(NamedTuple):
         threads: int,
         tall: int = TILE,
         small: int = SMALL,
-    ) -> Cut:
+    ) -> GemmTiling:
         height, width = min(rows, tall), min(columns, TILE)
         several = min(batch[1], small // (rows * columns), 4 * small // ((rows + columns) * min(depth, blas.DEPTH)))
         if several > 1:
@@ -134,28 +134,28 @@ class GemmJob(Job):
         self._softmax: Softmax | None = None
         if fused is not None and fused.name in SOFTMAX:
             self._softmax, fused = Softmax(target.sizes, fused.values.get("Axes", (target.rank - 1,))), None
-        self._expression = Expression(attributes.Alpha, attributes.Beta, fused, self._softmax is not None)
+        self._epilogue = Epilogue(attributes.Alpha, attributes.Beta, fused, self._softmax is not None)
         # A panel of the columns of few is mostly empty, so they are taken for rows.
         self._is_turned = columns < min(WIDTH, rows)
         if self._is_turned:
             rows, columns = columns, rows
         small = SMALL_FLOATS * columns // padded(columns)
-        self._cut = partial(Cut.of, self._batch, rows, columns, self._depth, tall=HEIGHT, small=small)
-        self._error = self._expression.error(summation_error(self._depth))
+        self._tiling = partial(GemmTiling.of, self._batch, rows, columns, self._depth, tall=HEIGHT, small=small)
+        self._error = self._epilogue.error(summation_error(self._depth))
         dtype = plan.inputs["ATensor"].data_type.dtype
         self._widen, self._pack = of_type(WIDEN, dtype), of_type(PACK, dtype)
-        self._finish = Finish(self._expression, self._error, self._depth, dtype)
+        self._finish = Finish(self._epilogue, self._error, self._depth, dtype)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return CALLS, self._widen, self._pack, MULTIPLY, GATHER, *self._finish.kernels
 
     def scratch_bytes(self, threads: int) -> int:
-        cut = self._cut(threads)
+        tiling = self._tiling(threads)
         # Of the elements of a tile in the type of the output, and what exact sums and activations take.
-        tile = 4 * cut.several * cut.rows * cut.columns + EXACT_BYTES
+        tile = 4 * tiling.several * tiling.rows * tiling.columns + EXACT_BYTES
         softmax = 0 if self._softmax is None else self._softmax.scratch_bytes(threads)
-        return min(threads, cut.units) * (cut.sizes(self._depth).bytes + tile) + softmax
+        return min(threads, tiling.units) * (tiling.sizes(self._depth).bytes + tile) + softmax
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         self.bind(inputs, outputs, find, pool)(stop)
@@ -169,29 +169,35 @@ class GemmJob(Job):
         if self._is_turned:
             a, b = b, a
         addend = Operand.of(self._batched(inputs["CTensor"])) if "CTensor" in inputs else None
-        cut = self._cut(pool.threads)
-        sizes, output = cut.sizes(self._depth), Operand.of(self._batched(target))
-        product = Product(
+        tiling = self._tiling(pool.threads)
+        sizes, output = tiling.sizes(self._depth), Operand.of(self._batched(target))
+        product = GemmRun(
             Operand.of(a), Operand.of(b), addend, output, sizes, self._widen, self._pack, self._finish, find
         )
-        if cut.units > 1 or self._softmax is not None:
-            return partial(self._run, product, Workspaces(partial(Tiles, product)), cut, target, pool)
-        return partial(self._run_alone, product, Tiles(product), Place(*cut.place(0)))
+        if tiling.units > 1 or self._softmax is not None:
+            return partial(self._run, product, Workspaces(partial(MatrixTiles, product)), tiling, target, pool)
+        return partial(self._run_alone, product, MatrixTiles(product), MatrixTile(*tiling.place(0)))
 
     def _run(
-        self, product: Product, spaces: Workspaces[Tiles], cut: Cut, target: Array, pool: Pool, stop: Stop
+        self,
+        product: GemmRun,
+        spaces: Workspaces[MatrixTiles],
+        tiling: GemmTiling,
+        target: Array,
+        pool: Pool,
+        stop: Stop,
     ) -> None:
         softmax = self._softmax
         if softmax is None:
-            pool.run(partial(self._tiles, product, spaces, cut, stop), cut.units, 1, stop, product.find)
+            pool.run(partial(self._tiles, product, spaces, tiling, stop), tiling.units, 1, stop, product.find)
             return
         sums = softmax.sums()
         product = product._replace(target=Operand.of(self._batched(sums)))
-        spaces = Workspaces(partial(Tiles, product))
-        pool.run(partial(self._tiles, product, spaces, cut, stop), cut.units, 1, stop, product.find)
+        spaces = Workspaces(partial(MatrixTiles, product))
+        pool.run(partial(self._tiles, product, spaces, tiling, stop), tiling.units, 1, stop, product.find)
         softmax.finish(sums, target, pool, stop)
 
-    def _run_alone(self, product: Product, tiles: Tiles, place: Place, stop: Stop) -> None:
+    def _run_alone(self, product: GemmRun, tiles: MatrixTiles, place: MatrixTile, stop: Stop) -> None:
         with np.errstate(all="ignore"):
             self._compute(product, tiles, place, stop)
 
@@ -200,18 +206,26 @@ class GemmJob(Job):
         array = array.swapaxes(2, 3) if self._is_turned else array
         return array.swapaxes(0, 1) if self._swapped else array
 
-    def _tiles(self, product: Product, spaces: Workspaces[Tiles], cut: Cut, stop: Stop, begin: int, end: int) -> None:
+    def _tiles(
+        self,
+        product: GemmRun,
+        spaces: Workspaces[MatrixTiles],
+        tiling: GemmTiling,
+        stop: Stop,
+        begin: int,
+        end: int,
+    ) -> None:
         with np.errstate(all="ignore"), spaces.one() as tiles:
             for unit in range(begin, end):
-                self._compute(product, tiles, Place(*cut.place(unit)), stop)
+                self._compute(product, tiles, MatrixTile(*tiling.place(unit)), stop)
 
-    def _compute(self, product: Product, tiles: Tiles, place: Place, stop: Stop) -> None:
+    def _compute(self, product: GemmRun, tiles: MatrixTiles, place: MatrixTile, stop: Stop) -> None:
         if self._finish.is_able:
             tiles.round(place, stop)
         else:
             self._evaluate(product, place, tiles.sum(place, stop), tiles.workspace, stop)
 
-    def _evaluate(self, product: Product, place: Place, sums: Array, workspace: Workspace, stop: Stop) -> None:
+    def _evaluate(self, product: GemmRun, place: MatrixTile, sums: Array, workspace: Workspace, stop: Stop) -> None:
         """Finishes what the kernels do not: what something else than rounding becomes of."""
         count, height, width = sums.shape
         first, several, rows, columns = place
@@ -227,7 +241,7 @@ class GemmJob(Job):
         rounded = target[0] if count == 1 else np.empty((count * height, width), target.dtype)
         row_bounds = np.sqrt(workspace.row_squares[: count * height]) * self._error
         column_bounds = np.sqrt(workspace.column_squares[: count * width]).reshape(count, width)
-        tile = Tile(sums.reshape(-1, width), row_bounds, column_bounds, addend, rounded, terms, self._depth)
-        finish(tile, self._expression, stop)
+        tile = SumsTile(sums.reshape(-1, width), row_bounds, column_bounds, addend, rounded, terms, self._depth)
+        finish(tile, self._epilogue, stop)
         if count > 1:
             target[...] = rounded.reshape(sums.shape)

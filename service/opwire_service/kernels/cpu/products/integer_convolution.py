@@ -12,35 +12,35 @@ from opwire.check import Plan
 from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
-from ...convolutions import Geometry, Line
+from ...convolutions import ConvolutionGeometry, PhaseDimension
 from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
 from .integer_products import BYTES_DEPTH
 from .phases import grouped, visits_of_tiles
-from .requantizing import FINISH_BYTES, Finishing, Quantized, Wrapped, strips
-from .unfolding import CHANNELS, WASTE, Box, Boxes, Columns, Cut
+from .requantizing import FINISH_BYTES, Finishing, Quantized, WrappedFinish, strips
+from .unfolding import CHANNELS, WASTE, Box, Boxes, Columns, UnfoldingTiling
 
 GATHERED = 12 * 4
 """Bytes that an element of the columns takes where they are read one by one, their places among them."""
 
 
-def tile_bytes(cut: Cut, geometry: Geometry, lines: tuple[Line, ...]) -> int:
+def tile_bytes(tiling: UnfoldingTiling, geometry: ConvolutionGeometry, lines: tuple[PhaseDimension, ...]) -> int:
     """What a tile takes: columns and what they are read from, weights, products and sums, and what finishes those."""
-    places, depth, filters = prod(cut.places), prod(cut.depths), min(geometry.filters, CHANNELS)
-    *taps, channels = cut.depths
-    elements, images = places * depth, cut.places[0]
+    places, depth, filters = prod(tiling.places), prod(tiling.depths), min(geometry.filters, CHANNELS)
+    *taps, channels = tiling.depths
+    elements, images = places * depth, tiling.places[0]
     spans = (
         1 + (extent - 1) * abs(line.step) + (count - 1) * abs(line.turn)
-        for line, extent, count in zip(lines, cut.places[1:], taps, strict=True)
+        for line, extent, count in zip(lines, tiling.places[1:], taps, strict=True)
     )
     copied = channels * images * prod(spans)
     # A smaller tile at the end is read one by one only if its columns have less than 1 / WASTE of the elements copied.
     read = GATHERED * elements if copied > WASTE * elements else GATHERED // WASTE * copied
     total = geometry.channels * prod(line.taps for line in lines)
     columns = read + (4 if depth == total else 8) * elements
-    return cut.groups * (columns + 8 * filters * depth + 12 * filters * places) + FINISH_BYTES
+    return tiling.groups * (columns + 8 * filters * depth + 12 * filters * places) + FINISH_BYTES
 
 
 class IntegerConvolutionJob(Job):
@@ -48,11 +48,11 @@ class IntegerConvolutionJob(Job):
 
     def __init__(self, plan: Plan) -> None:
         self._dtype = plan.outputs["OutputTensor"].data_type.dtype
-        self._geometry = geometry = Geometry(plan)
+        self._geometry = geometry = ConvolutionGeometry(plan)
         lines = geometry.phase(0)
         assert lines is not None  # a convolution that is not transposed is one phase
-        self._lines, self._cut = lines, partial(Cut.of, geometry, lines)
-        self._visits = visits_of_tiles(plan, geometry.filters, len(self._units(self._cut(1))))
+        self._lines, self._tiling = lines, partial(UnfoldingTiling.of, geometry, lines)
+        self._visits = visits_of_tiles(plan, geometry.filters, len(self._units(self._tiling(1))))
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -63,8 +63,8 @@ class IntegerConvolutionJob(Job):
         return self._visits
 
     def scratch_bytes(self, threads: int) -> int:
-        cut = self._cut(threads)
-        return min(threads, len(self._units(cut))) * tile_bytes(cut, self._geometry, self._lines)
+        tiling = self._tiling(threads)
+        return min(threads, len(self._units(tiling))) * tile_bytes(tiling, self._geometry, self._lines)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         blas.single_threaded()
@@ -73,18 +73,18 @@ class IntegerConvolutionJob(Job):
         point = 0 if zero is None else int(zero.reshape(-1)[0])
         columns = Columns(source, self._lines, np.float32, point)
         target = grouped(outputs["OutputTensor"], self._geometry.groups)
-        cut = self._cut(pool.threads)
-        units = self._units(cut)
-        work = partial(self._run_units, units, partial(self._unit, columns, inputs, target, cut.depths), stop)
+        tiling = self._tiling(pool.threads)
+        units = self._units(tiling)
+        work = partial(self._run_units, units, partial(self._unit, columns, inputs, target, tiling.depths), stop)
         if len(units) == 1:
             work(0, 1)
         else:
             pool.run(work, len(units), 1, stop)
 
-    def _units(self, cut: Cut) -> Boxes:
+    def _units(self, tiling: UnfoldingTiling) -> Boxes:
         geometry = self._geometry
         extents = (geometry.groups, geometry.images, *(line.length for line in self._lines))
-        return Boxes(extents, [cut.groups, *cut.places])
+        return Boxes(extents, [tiling.groups, *tiling.places])
 
     def _run_units(
         self, units: Boxes, compute: Callable[[slice, Box, Stop], None], stop: Stop, begin: int, end: int
@@ -132,7 +132,7 @@ class IntegerConvolutionJob(Job):
         count, channels, places = total.shape
         if "BiasTensor" in inputs:
             total += self._of_filters(inputs["BiasTensor"], groups, filters)[..., None]
-        finishing: Finishing = Wrapped()
+        finishing: Finishing = WrappedFinish()
         if "OutputScaleTensor" in inputs:
             scales = np.broadcast_to(self._of_filters(inputs["FilterScaleTensor"], groups, filters), (count, channels))
             finishing = Quantized(

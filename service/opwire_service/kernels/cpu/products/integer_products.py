@@ -14,8 +14,8 @@ from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
-from .gemm import TILE, Cut, paired
-from .requantizing import FINISH_BYTES, RADIX, Finishing, Quantized, Scaled, Wrapped, carried, strips
+from .gemm import TILE, GemmTiling, paired
+from .requantizing import FINISH_BYTES, RADIX, Finishing, Quantized, ScaledFinish, WrappedFinish, carried, strips
 
 BYTES_DEPTH = 256
 """Products of two numbers below 256 in magnitude that a FLOAT32 sums without error."""
@@ -48,35 +48,35 @@ class IntegerProductJob(Job):
         self._depth = a.sizes[-1]
         self._is_narrow = max(a.data_type.bits, b.data_type.bits) == 8
         tall = TILE if self._is_narrow else WIDE_ROWS
-        self._cut = partial(Cut.of, paired(batch), rows, columns, self._depth, tall=tall)
+        self._tiling = partial(GemmTiling.of, paired(batch), rows, columns, self._depth, tall=tall)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return ()
 
     def scratch_bytes(self, threads: int) -> int:
-        cut = self._cut(threads)
-        sums = cut.several * cut.rows * cut.columns
-        lines = cut.several * (cut.rows + cut.columns)
+        tiling = self._tiling(threads)
+        sums = tiling.several * tiling.rows * tiling.columns
+        lines = tiling.several * (tiling.rows + tiling.columns)
         if self._is_narrow:
             tile = NARROW_SUM * sums + NARROW_OPERAND * lines * min(self._depth, BYTES_DEPTH)
         else:
             tile = WIDE_SUM * sums + WIDE_OPERAND * lines * min(self._depth, blas.DEPTH)
-        return min(threads, cut.units) * (tile + FINISH_BYTES)
+        return min(threads, tiling.units) * (tile + FINISH_BYTES)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         blas.single_threaded()
-        cut = self._cut(pool.threads)
-        work = partial(self._tiles, cut, inputs, outputs["OutputTensor"], stop)
-        if cut.units == 1:
+        tiling = self._tiling(pool.threads)
+        work = partial(self._tiles, tiling, inputs, outputs["OutputTensor"], stop)
+        if tiling.units == 1:
             work(0, 1)
         else:
-            pool.run(work, cut.units, 1, stop, find)
+            pool.run(work, tiling.units, 1, stop, find)
 
-    def _tiles(self, cut: Cut, inputs: Arrays, target: Array, stop: Stop, begin: int, end: int) -> None:
+    def _tiles(self, tiling: GemmTiling, inputs: Arrays, target: Array, stop: Stop, begin: int, end: int) -> None:
         with np.errstate(all="ignore"):
             for unit in range(begin, end):
-                self._tile(cut.place(unit), inputs, _batched(target), stop)
+                self._tile(tiling.place(unit), inputs, _batched(target), stop)
 
     def _tile(self, place: Tile, inputs: Arrays, target: Array, stop: Stop) -> None:
         sums = self._narrow(inputs, place, stop) if self._is_narrow else self._wide(inputs, place, stop)
@@ -130,7 +130,7 @@ class IntegerProductJob(Job):
         *_, rows, columns = place
         dtype = self._plan.outputs["OutputTensor"].data_type.dtype
         if "AScaleTensor" not in inputs:
-            return Wrapped()
+            return WrappedFinish()
         left = _of(inputs["AScaleTensor"], rows).astype(np.float64)[:, None]
         right = _of(inputs["BScaleTensor"], columns).astype(np.float64)
         if "OutputScaleTensor" in inputs:
@@ -140,7 +140,7 @@ class IntegerProductJob(Job):
                 zero = _of(inputs["OutputZeroPointTensor"], rows).astype(np.float64)[:, None]
             return Quantized(left, right, scale, zero, dtype)
         bias = _batched(inputs["BiasTensor"])[place] if "BiasTensor" in inputs else None
-        return Scaled(left, right, bias, dtype)
+        return ScaledFinish(left, right, bias, dtype)
 
 
 def _halves(numbers: Array) -> tuple[Array, Array]:

@@ -30,7 +30,7 @@ MOST_PRODUCTS = 1 << 23
 
 
 @dataclass(frozen=True)
-class Planes:
+class InputPlanes:
     """The input of a tile as ``LAY`` lays it out.
 
     Attributes:
@@ -46,7 +46,7 @@ class Planes:
     length: int
 
     @classmethod
-    def of(cls, window: array[int]) -> Planes:
+    def of(cls, window: array[int]) -> InputPlanes:
         taps, moves, turns, places = (tuple(window[slot : slot + SPATIAL]) for slot in (TAPS, MOVE, TURN, PLACES))
         return _planes(taps, moves, turns, places, window[IMAGES])
 
@@ -109,18 +109,18 @@ class Planes:
 @lru_cache(32)
 def _planes(
     taps: tuple[int, ...], moves: tuple[int, ...], turns: tuple[int, ...], places: tuple[int, ...], images: int
-) -> Planes:
+) -> InputPlanes:
     kinds, extents = [], []
     for tap, move, turn, place in zip(taps, moves, turns, places, strict=True):
         kinds.append(min(tap, move // gcd(turn, move)))
         extents.append(place + (tap - 1) * abs(turn) // move)
     first, height, length = places
-    return Planes(tuple(kinds), tuple(extents), (images, first), height, length)
+    return InputPlanes(tuple(kinds), tuple(extents), (images, first), height, length)
 
 
 def lines_at_once(window: array[int], channels: int, filters: int) -> int:
     """Lines of the output that ``LINES`` takes at a time, in shares as equal as can be; 0 if it should not."""
-    whole = Planes.of(_of_lines(window, window[PLACES + 1]))
+    whole = InputPlanes.of(_of_lines(window, window[PLACES + 1]))
     depth, height = channels * prod(window[TAPS : TAPS + SPATIAL]), window[PLACES + 1]
     line = channels * prod(whole.kinds) * whole.extents[0] * whole.extents[2]
     most = min(MOST_LINES, MOST_LAID // line - (whole.extents[1] - height), height)
@@ -130,9 +130,9 @@ def lines_at_once(window: array[int], channels: int, filters: int) -> int:
     return -(-height // -(-height // most))
 
 
-def planes_of_lines(window: array[int], lines: int) -> Planes:
+def planes_of_lines(window: array[int], lines: int) -> InputPlanes:
     """Those of a unit of ``LINES``."""
-    return Planes.of(_of_lines(window, lines))
+    return InputPlanes.of(_of_lines(window, lines))
 
 
 def _of_lines(window: array[int], lines: int) -> array[int]:

@@ -13,7 +13,7 @@ from ....execution import Stop, Stopped
 from ..jit.compiler import Kernel
 from ..run.pool import Find
 from .calls import Calls
-from .finishing import NOTHING, Finish, Steps, matrix_window
+from .finishing import NOTHING, Finish, StridedOperand, matrix_window
 from .multiplying import GATHER, MULTIPLY
 from .operands import gathering, multiplying, packing, padded, widening
 from .tiles import ADDEND, LEFT, RIGHT, TARGET
@@ -36,7 +36,7 @@ class Operand(NamedTuple):
         return self.address + first * a + second * b + row * c + column * d
 
 
-class Place(NamedTuple):
+class MatrixTile(NamedTuple):
     """A tile: the first index of the batch, the second ones, rows and columns."""
 
     first: int
@@ -45,8 +45,8 @@ class Place(NamedTuple):
     columns: slice
 
 
-class Product(NamedTuple):
-    """A run.
+class GemmRun(NamedTuple):
+    """A run of a GEMM.
 
     Attributes:
         a, b, addend, target: its tensors.
@@ -75,7 +75,7 @@ class Product(NamedTuple):
 class _Shape:
     """What is made for tiles of a shape, of which ``place`` is one."""
 
-    def __init__(self, product: Product, place: Place, workspace: Workspace) -> None:
+    def __init__(self, product: GemmRun, place: MatrixTile, workspace: Workspace) -> None:
         self._product, self._workspace = product, workspace
         target = product.target.array[place]
         self.matrices, self.rows, self.columns = target.shape
@@ -84,16 +84,16 @@ class _Shape:
         self.rounded = None if is_run else np.empty(target.shape, target.dtype)
         self.geometry = self._geometry(place, target) if product.finish.is_able else array("q")
 
-    def _geometry(self, place: Place, target: Array) -> array[int]:
+    def _geometry(self, place: MatrixTile, target: Array) -> array[int]:
         product = self._product
-        a = Steps.of(product.a.array[place.first, place.several, place.rows])
-        b = Steps.of(product.b.array[place.first, place.several, :, place.columns])
-        addend = NOTHING if product.addend is None else Steps.of(product.addend.array[place])
-        rounded = Steps.of(target if self.rounded is None else self.rounded)
+        a = StridedOperand.of(product.a.array[place.first, place.several, place.rows])
+        b = StridedOperand.of(product.b.array[place.first, place.several, :, place.columns])
+        addend = NOTHING if product.addend is None else StridedOperand.of(product.addend.array[place])
+        rounded = StridedOperand.of(target if self.rounded is None else self.rounded)
         window = matrix_window(b, self.columns)
         return product.finish.geometry(window, self.rows, self.columns, a, b.address, rounded, addend, self._workspace)
 
-    def part(self, place: Place, depth: slice) -> Calls:
+    def part(self, place: MatrixTile, depth: slice) -> Calls:
         """What sums some products of each sum of a tile; after the last ones it rounds, if kernels can do that."""
         key = depth.stop - depth.start, depth.start > 0, depth.stop == self._product.depth
         if key not in self._parts:
@@ -104,7 +104,7 @@ class _Shape:
         calls.move(1, self._product.b.spot(first, second, depth.start, place.columns.start))
         return calls
 
-    def _calls(self, place: Place, depth: slice) -> Calls:
+    def _calls(self, place: MatrixTile, depth: slice) -> Calls:
         product, workspace, first = self._product, self._workspace, place.first
         a = product.a.array[first, place.several, place.rows, depth]
         b = product.b.array[first, place.several, depth, place.columns]
@@ -120,7 +120,7 @@ class _Shape:
                 calls += product.finish.calls(self.geometry, lines, workspace)
         return Calls(calls, product.find)
 
-    def move(self, place: Place) -> None:
+    def move(self, place: MatrixTile) -> None:
         """Tells the kernels that round where a tile is."""
         product, second, row, column = self._product, place.several.start, place.rows.start, place.columns.start
         self.geometry[LEFT] = product.a.spot(place.first, second, row, 0)
@@ -131,15 +131,15 @@ class _Shape:
             self.geometry[ADDEND] = product.addend.spot(place.first, second, row, column)
 
 
-class Tiles:
+class MatrixTiles:
     """Computes tiles of a run in memory of its own, one at a time."""
 
-    def __init__(self, product: Product) -> None:
+    def __init__(self, product: GemmRun) -> None:
         self.workspace = Workspace(product.sizes)
         self._product = product
         self._shapes: dict[tuple[int, ...], _Shape] = {}
 
-    def round(self, place: Place, stop: Stop) -> None:
+    def round(self, place: MatrixTile, stop: Stop) -> None:
         """Computes a tile of the output.
 
         Raises:
@@ -152,7 +152,7 @@ class Tiles:
         if shape.rounded is not None:
             product.target.array[place][...] = shape.rounded
 
-    def sum(self, place: Place, stop: Stop) -> Array:
+    def sum(self, place: MatrixTile, stop: Stop) -> Array:
         """The sums of a tile, ``[matrices, rows, columns]``; the workspace then has the squares of the operands.
 
         Raises:
@@ -163,13 +163,13 @@ class Tiles:
         sizes = shape.matrices, shape.rows, shape.columns
         return self.workspace.sums[: shape.matrices * shape.rows * shape.columns].reshape(sizes)
 
-    def _shape(self, place: Place) -> _Shape:
+    def _shape(self, place: MatrixTile) -> _Shape:
         sizes = self._product.target.array[place].shape
         if sizes not in self._shapes:
             self._shapes[sizes] = _Shape(self._product, place, self.workspace)
         return self._shapes[sizes]
 
-    def _sum(self, place: Place, shape: _Shape, stop: Stop) -> None:
+    def _sum(self, place: MatrixTile, shape: _Shape, stop: Stop) -> None:
         product, workspace = self._product, self.workspace
         workspace.row_squares.fill(0)
         workspace.column_squares.fill(0)

@@ -11,7 +11,7 @@ import numpy as np
 from opwire.tensor import Array
 
 from ..numbers.vectors import WIDTH
-from .calls import Call
+from .calls import KernelCall
 
 LINE = 8
 """Numbers of a line of the cache."""
@@ -28,7 +28,7 @@ def apart(length: int) -> int:
     return length if length < LONG else LINE * (-(-length // LINE) | 1)
 
 
-def widening(view: Array, memory: Array, squares: Array) -> tuple[Call, Array]:
+def widening(view: Array, memory: Array, squares: Array) -> tuple[KernelCall, Array]:
     """What ``WIDEN`` takes to copy ``[matrices, rows, columns]``.
 
     Args:
@@ -49,7 +49,7 @@ def widening(view: Array, memory: Array, squares: Array) -> tuple[Call, Array]:
     geometry = array("q", (rows, columns, matrix, down, across, is_turned, pitch))
     copy = memory[: count * rows * pitch].reshape(count, rows, pitch)[:, :, :columns]
     places = view.ctypes.data, memory.ctypes.data, squares.ctypes.data
-    found = Call(*places, geometry, 0, count * rows, (view, memory, squares))
+    found = KernelCall(*places, geometry, 0, count * rows, (view, memory, squares))
     return found, copy.swapaxes(1, 2) if is_turned else copy
 
 
@@ -101,7 +101,7 @@ def steps(step: int, count: int) -> Array:
     return found
 
 
-def packing(view: Array, memory: Array, squares: Array) -> tuple[Call, Right]:
+def packing(view: Array, memory: Array, squares: Array) -> tuple[KernelCall, Right]:
     """What ``PACK`` takes to copy ``[matrices, rows, columns]`` into panels.
 
     Args:
@@ -118,10 +118,10 @@ def packing(view: Array, memory: Array, squares: Array) -> tuple[Call, Right]:
     panel = rows * WIDTH
     starts = steps(panel, padded(columns) // WIDTH)
     right = Right(memory, panel * len(starts), steps(WIDTH, rows), starts)
-    return Call(*places, geometry, 0, count, (view, memory, squares)), right
+    return KernelCall(*places, geometry, 0, count, (view, memory, squares)), right
 
 
-def multiplying(left: Array, right: Right, sums: Array, pitch: int, *, adds: bool = False) -> Call:
+def multiplying(left: Array, right: Right, sums: Array, pitch: int, *, adds: bool = False) -> KernelCall:
     """What ``MULTIPLY`` takes to multiply matrices.
 
     Args:
@@ -138,10 +138,10 @@ def multiplying(left: Array, right: Right, sums: Array, pitch: int, *, adds: boo
     broken = (0,) if right.broken is None else (*right.broken[:4], right.broken.passed.ctypes.data)
     geometry = array("q", (rows, panels, depth, matrix, row, step, right.matrix, *tables, pitch, adds, *broken))
     places = left.ctypes.data, sums.ctypes.data, right.memory.ctypes.data
-    return Call(*places, geometry, 0, count * panels, (left, right, sums))
+    return KernelCall(*places, geometry, 0, count * panels, (left, right, sums))
 
 
-def gathering(memory: Array, rows: int, blocks: tuple[int, int, int, int]) -> Call:
+def gathering(memory: Array, rows: int, blocks: tuple[int, int, int, int]) -> KernelCall:
     """What ``GATHER`` takes to move blocks together: how many of a row, their length, then steps of rows and blocks."""
     place = memory.ctypes.data
-    return Call(place, place, 0, array("q", blocks), 0, rows, memory)
+    return KernelCall(place, place, 0, array("q", blocks), 0, rows, memory)

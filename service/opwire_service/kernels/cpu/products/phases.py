@@ -15,9 +15,9 @@ from opwire.check import Plan
 from opwire.tensor import Array
 
 from ....execution import Stop, Stopped
-from ...convolutions import Geometry, Line
+from ...convolutions import ConvolutionGeometry, PhaseDimension
 from ..run.pool import Find
-from .finishing import NOTHING, Finish, Steps
+from .finishing import NOTHING, Finish, StridedOperand
 from .multiplying import DEPTH
 from .operands import padded
 from .shares import shares
@@ -41,7 +41,7 @@ LEAST_POSITIONS, LEAST_FILTERS = 128, 32
 """Of a tile that is cut for that."""
 
 
-class Cut(NamedTuple):
+class PhaseTiling(NamedTuple):
     """A phase cut into tiles.
 
     Attributes:
@@ -56,7 +56,7 @@ class Cut(NamedTuple):
     depth: int
 
     @classmethod
-    def of(cls, geometry: Geometry, extents: Sequence[int], depth: int, threads: int) -> Cut:
+    def of(cls, geometry: ConvolutionGeometry, extents: Sequence[int], depth: int, threads: int) -> PhaseTiling:
         filters, least = min(geometry.filters, FILTERS), min(depth, DEPTH)
         most = min(MOST_UNFOLDED // least, MOST_SUMS // filters)
         sizes = halved(extents, most)
@@ -117,19 +117,19 @@ class Phase(NamedTuple):
         bias: ``[groups, filters]``, or None.
         target: the part of the output, ``[groups, filters, images, *positions]``.
         spots: where those tensors lie.
-        cut: into tiles.
+        tiling: of its tiles.
         finish: of their sums.
         find: gives the kernels.
     """
 
-    lines: tuple[Line, ...]
+    lines: tuple[PhaseDimension, ...]
     source: Array
     filters: Array
     shape: tuple[int, ...]
     bias: Array | None
     target: Array
     spots: Spots
-    cut: Cut
+    tiling: PhaseTiling
     finish: Finish
     find: Find
 
@@ -178,12 +178,12 @@ class Unit(NamedTuple):
     places: Box
 
 
-def addend_of(bias: Array | None) -> Steps:
+def addend_of(bias: Array | None) -> StridedOperand:
     """Where the bias of some filters lies, ``[groups, filters]``."""
     if bias is None:
         return NOTHING
     group, filter_ = (step // bias.itemsize for step in bias.strides)
-    return Steps(bias.ctypes.data, group, filter_, 0)
+    return StridedOperand(bias.ctypes.data, group, filter_, 0)
 
 
 def grouped(tensor: Array, groups: int) -> Array:

@@ -121,7 +121,7 @@ class Network:
         return slice(i * self.hidden, (i + 1) * self.hidden)
 
 
-class Step(Protocol):
+class RecurrentStep(Protocol):
     """The next state from the products of the inputs, the hidden state and the cell, each ``[entries, ...]``."""
 
     def __call__(self, net: Network, ahead: Array, hidden: Array, cell: Array, stop: Stop) -> tuple[Array, Array]: ...
@@ -174,7 +174,7 @@ class RecurrentJob(Job):
         plan: what to compute.
     """
 
-    def __init__(self, step: Step, activations: int, gates: tuple[int, ...], plan: Plan) -> None:
+    def __init__(self, step: RecurrentStep, activations: int, gates: tuple[int, ...], plan: Plan) -> None:
         self._step, self._gates, self._plan = step, gates, plan
         _, self._length, self._batch, self._width = plan.inputs["InputTensor"].sizes
         _, self._directions, self._rows, self._hidden = plan.inputs["RecurrenceTensor"].sizes

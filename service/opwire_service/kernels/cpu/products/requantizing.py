@@ -40,7 +40,7 @@ class Finishing(Protocol):
     def finish(self, sums: Array) -> Array: ...
 
 
-class Wrapped(NamedTuple):
+class WrappedFinish(NamedTuple):
     """INT32, modulo 2**32."""
 
     def finish(self, sums: Array) -> Array:
@@ -101,7 +101,7 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
     return product, rest
 
 
-class Scaled(NamedTuple):
+class ScaledFinish(NamedTuple):
     """Floats: the sum times two scales, plus a bias.
 
     Attributes:

@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from opwire.tensor import Array
 
-from ...convolutions import Geometry, Line
+from ...convolutions import ConvolutionGeometry, PhaseDimension
 from .shares import shares
 
 MOST_UNFOLDED = 1 << 19
@@ -75,7 +75,7 @@ class Boxes(Sequence[Box]):
         return tuple(reversed(box))
 
 
-class Cut(NamedTuple):
+class UnfoldingTiling(NamedTuple):
     """A phase cut into tiles.
 
     Attributes:
@@ -89,7 +89,7 @@ class Cut(NamedTuple):
     depths: list[int]
 
     @classmethod
-    def of(cls, geometry: Geometry, phase: tuple[Line, ...], threads: int) -> Cut:
+    def of(cls, geometry: ConvolutionGeometry, phase: tuple[PhaseDimension, ...], threads: int) -> UnfoldingTiling:
         places = (geometry.images, *(line.length for line in phase))
         depths = (*(line.taps for line in phase), geometry.channels)
         filters = min(geometry.filters, CHANNELS)
@@ -122,7 +122,7 @@ class Columns(NamedTuple):
     """
 
     source: Array
-    phase: tuple[Line, ...]
+    phase: tuple[PhaseDimension, ...]
     dtype: Any
     zero: int = 0
 
@@ -211,7 +211,7 @@ def _length(part: slice) -> int:
     return length
 
 
-def _span(line: Line, at: slice, taps: slice) -> range:
+def _span(line: PhaseDimension, at: slice, taps: slice) -> range:
     """The elements of the input from the first to the last that outputs meet by taps."""
     ends = [
         line.base + j * line.step + t * line.turn for j in (at.start, at.stop - 1) for t in (taps.start, taps.stop - 1)

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from opwire.check import Plan
-from opwire.formulas import Tensor
+from opwire.formulas import InputElement
 from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop
@@ -35,7 +35,7 @@ class DynamicJob(Job):
         """The kernel of the second pass."""
         source, target, once = self._source, self._target, (0,) * self._source.rank
         return compiled(
-            quantized(source.data_type, target.data_type, Tensor(ZERO_POINT)),
+            quantized(source.data_type, target.data_type, InputElement(ZERO_POINT)),
             source.sizes,
             {
                 SOURCE: (source.data_type, source.element_strides),

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from opwire.check import Plan
-from opwire.formulas import Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, InputElement
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
 from ....execution import Arrays, Bound, Stop
@@ -81,7 +81,7 @@ class LinearJob(Job):
         """The kernel for types and layout; products of integers of 32 bits are not always exact in FLOAT64."""
         if not self._quantizes and self._source.data_type.bits > 16:
             return None
-        zero_point: Expression | None = Tensor(ZERO_POINT) if ZERO_POINT in self._tensors else None
+        zero_point: Expression | None = InputElement(ZERO_POINT) if ZERO_POINT in self._tensors else None
         if zero_point is None and self._default:
             zero_point = Constant(self._default)
         formula = dequantized(zero_point)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import DataType
 
 from ..elementwise.compiled import FEW, CompiledFormula
@@ -20,22 +20,22 @@ SOURCE, SCALE, ZERO_POINT = "source", "scale", "zero point"
 
 def quantized(source: DataType, target: DataType, zero_point: Expression | None) -> Expression:
     """The nearest integers to quotients, halves to even, moved; NaN counts as 0. They are to be saturated."""
-    x, scale = Tensor(SOURCE), Tensor(SCALE)
+    x, scale = InputElement(SOURCE), InputElement(SCALE)
     if source.is_float and target.bits == 8:
-        return Call(NEAREST_QUOTIENT, (x, scale, zero_point or Constant(0.0)))
-    whole = Call("round_even", (Call("divide", (x, scale)),))
-    whole = Call("select", (Call("equal", (whole, whole)), whole, Constant(0.0)))
-    moved = whole if zero_point is None else Call("add", (whole, zero_point))
+        return Operation(NEAREST_QUOTIENT, (x, scale, zero_point or Constant(0.0)))
+    whole = Operation("round_even", (Operation("divide", (x, scale)),))
+    whole = Operation("select", (Operation("equal", (whole, whole)), whole, Constant(0.0)))
+    moved = whole if zero_point is None else Operation("add", (whole, zero_point))
     if not target.is_packed:
         return moved
     least, greatest = target.limits
-    return Call("minimum", (Call("maximum", (moved, Constant(float(least)))), Constant(float(greatest))))
+    return Operation("minimum", (Operation("maximum", (moved, Constant(float(least)))), Constant(float(greatest))))
 
 
 def dequantized(zero_point: Expression | None) -> Expression:
     """Products of integers of up to 16 bits, which FLOAT64 holds."""
-    moved = Tensor(SOURCE) if zero_point is None else Call("subtract", (Tensor(SOURCE), zero_point))
-    return Call("multiply", (moved, Tensor(SCALE)))
+    moved = InputElement(SOURCE) if zero_point is None else Operation("subtract", (InputElement(SOURCE), zero_point))
+    return Operation("multiply", (moved, InputElement(SCALE)))
 
 
 def compiled(

@@ -18,8 +18,8 @@ from ..extremes.family import extreme_job
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT32, INT64
 from ..numbers import rounding
-from ..run.job import ArrayJob, Job, Step, StepsJob
-from ..run.tiling import COLUMN_UNIT, Cut, cut
+from ..run.job import ArrayJob, Job, KernelStep, StepsJob
+from ..run.tiling import COLUMN_UNIT, ReductionTiling, cut
 from . import exponentials, open_sums, products, sum_terms, sums, wrapping
 from . import parameters as p
 from .float_jobs import Exact, FamilyKernels, float_job
@@ -165,21 +165,21 @@ EACH_FLOAT: dict[ReduceFunction, Callable[[Array, Array], None]] = {
 EACH_INTEGER = {F.SUM: _copy, F.L1: _absolute, F.SUM_SQUARE: _square, F.MULTIPLY: _copy}
 
 
-def _wrapping_job(work: Cut, data_type: DataType) -> Job:
+def _wrapping_job(work: ReductionTiling, data_type: DataType) -> Job:
     # The magnitude of an unsigned integer is itself.
     if not data_type.is_signed and work.geometry[p.OPERATION] == wrapping.L1:
         work.geometry[p.OPERATION] = work.whole[p.OPERATION] = wrapping.SUM
     return _plain_job(WRAPPING_KERNELS, work, INTEGERS[data_type.bits])
 
 
-def _plain_job(family: FamilyKernels, work: Cut, element: Any) -> Job:
+def _plain_job(family: FamilyKernels, work: ReductionTiling, element: Any) -> Job:
     """A reduction whose first tier leaves nothing open."""
-    first = Step(
+    first = KernelStep(
         Kernel(family.columns if work.by_columns else family.rows, element), work.geometry, work.units, work.elements
     )
     if work.segments == 1:
         return StepsJob((first,), 0)
-    finish = Step(Kernel(family.finish, element), work.whole, work.outputs, work.segments)
+    finish = KernelStep(Kernel(family.finish, element), work.whole, work.outputs, work.segments)
     return StepsJob((first, finish), work.outputs * work.segments * family.places[PLAIN])
 
 

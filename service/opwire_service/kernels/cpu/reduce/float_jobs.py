@@ -16,9 +16,9 @@ from ...layout import Loop
 from ...reference.elements import Elements
 from ..jit.compiler import Kernel
 from ..run import geometry as g
-from ..run.job import THREAD_BYTES, Job, Step, StepsJob
+from ..run.job import THREAD_BYTES, Job, KernelStep, StepsJob
 from ..run.pool import Find, Pool
-from ..run.tiling import Cut
+from ..run.tiling import ReductionTiling
 from .column_states import SLACK_PLACES
 from .open_sums import FEW_OPEN, OF_MANY
 from .parameters import COMPENSATED, OPEN, PLAIN, TIER
@@ -65,10 +65,10 @@ class FamilyKernels:
         return tuple(dict.fromkeys(function for function in every if function is not None))
 
 
-def float_job(functions: FamilyKernels, work: Cut, element: Any) -> Job:
+def float_job(functions: FamilyKernels, work: ReductionTiling, element: Any) -> Job:
     """The job of a reduction that is cut into units."""
     function = functions.columns if work.by_columns else functions.rows
-    first = Step(Kernel(function, element), work.geometry, work.units, work.elements)
+    first = KernelStep(Kernel(function, element), work.geometry, work.units, work.elements)
     if work.segments > 1:
         return SegmentedJob(functions, first, work, element)
     if functions.exact is not None:
@@ -80,7 +80,7 @@ def float_job(functions: FamilyKernels, work: Cut, element: Any) -> Job:
 class FlaggedJob(Job):
     """A reduction in one segment, which flags each output element that exact arithmetic must settle."""
 
-    def __init__(self, exact: Callable[[np.dtype[Any]], Exact], first: Step, work: Cut) -> None:
+    def __init__(self, exact: Callable[[np.dtype[Any]], Exact], first: KernelStep, work: ReductionTiling) -> None:
         self._exact = exact
         self._first = first
         self._work = work
@@ -124,17 +124,17 @@ def _flagged(flags: Array, stop: Stop) -> Iterator[int]:
 class SegmentedJob(Job):
     """A reduction in several segments: tier after tier, all output elements first and then those left open."""
 
-    def __init__(self, functions: FamilyKernels, first: Step, work: Cut, element: Any) -> None:
+    def __init__(self, functions: FamilyKernels, first: KernelStep, work: ReductionTiling, element: Any) -> None:
         self._functions = functions
         self._first = first
         self._work = work
-        self._finish = Step(Kernel(functions.finish, element), work.whole, work.outputs, work.segments)
+        self._finish = KernelStep(Kernel(functions.finish, element), work.whole, work.outputs, work.segments)
         self._needed = self._first.kernel, self._finish.kernel
         self._columns = work.whole[g.COLUMNS] or 1
         self._all_again = self._make_all_again(element)
         self._again = tuple(self._one_element(tier, element) for tier in functions.places if tier != PLAIN)
 
-    def _make_all_again(self, element: Any) -> tuple[Step, ...]:
+    def _make_all_again(self, element: Any) -> tuple[KernelStep, ...]:
         """The steps that compute every output element by the second tier; none where nothing does that."""
         if not self._work.by_columns or self._functions.open_columns is None:
             return ()
@@ -144,14 +144,14 @@ class SegmentedJob(Job):
             geometry[TIER] = COMPENSATED
         return tuple(step._replace(geometry=geometry) for step, geometry in zip(steps, geometries, strict=True))
 
-    def _one_element(self, tier: int, element: Any) -> tuple[Step, Step]:
+    def _one_element(self, tier: int, element: Any) -> tuple[KernelStep, KernelStep]:
         """The steps for a single output element; addresses say which."""
         geometry = self._work.whole[:]
         geometry[g.KEPT_LOOPS] = geometry[g.COLUMNS] = 0
         geometry[TIER] = tier
         segments = self._work.segments
-        rows = Step(Kernel(self._functions.open_rows, element), geometry, segments, geometry[g.SEGMENT])
-        return rows, Step(Kernel(self._functions.finish, element), geometry, 1, segments)
+        rows = KernelStep(Kernel(self._functions.open_rows, element), geometry, segments, geometry[g.SEGMENT])
+        return rows, KernelStep(Kernel(self._functions.finish, element), geometry, 1, segments)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -231,7 +231,12 @@ def offsets(kept: tuple[Loop, ...], output: int) -> tuple[int, int]:
 
 
 def compute_exactly(
-    exact: Callable[[np.dtype[Any]], Exact], work: Cut, output: int, source: Array, target: Array, stop: Stop
+    exact: Callable[[np.dtype[Any]], Exact],
+    work: ReductionTiling,
+    output: int,
+    source: Array,
+    target: Array,
+    stop: Stop,
 ) -> None:
     """Computes one output element by exact arithmetic."""
     from_source, to_target = offsets(work.layout.kept, output)
@@ -240,7 +245,7 @@ def compute_exactly(
 
 
 @dataclass(frozen=True, slots=True)
-class _Memory:
+class _ElementsAt:
     """Elements at an address, by NumPy's array interface; ``owner`` keeps them alive."""
 
     __array_interface__: dict[str, object]
@@ -257,4 +262,4 @@ def _view(array: Array, offset: int, loops: tuple[Loop, ...]) -> Array:
         "shape": tuple(loop.size for loop in loops),
         "strides": tuple(loop.source * item for loop in loops),
     }
-    return np.asarray(_Memory(interface, array))
+    return np.asarray(_ElementsAt(interface, array))

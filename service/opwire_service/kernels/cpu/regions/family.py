@@ -13,13 +13,13 @@ from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop, Stopped
 from ...reference.regions import aligned
-from ...regions import Regions, all_corners, bins_of, is_average
+from ...regions import RegionsOfInterest, all_corners, bins_of, is_average
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF
 from ..resampling import rows
-from ..resampling.boxes import CAPACITY, TILE, Axis, Box, settle_open
-from ..resampling.tables import Table
-from ..run.job import Job, Step
+from ..resampling.boxes import CAPACITY, TILE, BoxDimension, OutputBox, settle_open
+from ..resampling.tables import WeightTable
+from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 from . import pooling
@@ -42,7 +42,7 @@ BIN_VISITS, REGION_VISITS = 8, 1 << 10
 """Visits that a bin costs besides its elements, and a region."""
 
 
-class PoolingJob(Job):
+class RoiPoolingJob(Job):
     """The greatest elements of bins, some regions at a time."""
 
     def __init__(self, plan: Plan) -> None:
@@ -77,7 +77,7 @@ class PoolingJob(Job):
             visits = prod(target.shape[2:]) + int(
                 (np.diff(tops, axis=2).sum(1) * np.diff(lefts, axis=2).sum(1)).max(initial=0)
             )
-            step = Step(self._kernel, geometry, len(part) * target.shape[1], visits)
+            step = KernelStep(self._kernel, geometry, len(part) * target.shape[1], visits)
             kept = source, target, images, tops, lefts
             step.bind(source.ctypes.data, here.ctypes.data, 0, find, pool, kept)(stop)
 
@@ -109,7 +109,7 @@ class AlignJob(Job):
         corners, batch = inputs["ROITensor"], inputs["BatchIndicesTensor"]
         corners = corners[(0,) * (corners.ndim - 2)]
         images = batch[(0,) * (batch.ndim - 1)]
-        regions = Regions(self._plan, inputs, source.shape, target.shape)
+        regions = RegionsOfInterest(self._plan, inputs, source.shape, target.shape)
         settle = partial(aligned, self._plan, source, regions, stop)
         for begin in range(0, target.shape[0], AT_ONCE):
             if stop():
@@ -124,7 +124,7 @@ class AlignJob(Job):
                 return
             settle_open([(place[1] + begin, *place[2:]) for place in left], target, settle, stop)
 
-    def _box(self, corners: Array, images: Array, sizes: tuple[int, ...]) -> Box | None:
+    def _box(self, corners: Array, images: Array, sizes: tuple[int, ...]) -> OutputBox | None:
         inside = images < sizes[0]
         made = [
             region_table(self._plan, corners, axis, sizes[2 + axis], self._target.sizes[2 + axis]) for axis in (0, 1)
@@ -136,14 +136,14 @@ class AlignJob(Job):
             return None
         ones = np.ones(images.size, np.int64)
         # What has no image reads nothing.
-        of_image = Table(
+        of_image = WeightTable(
             np.where(inside, images, 0).astype(np.int64), inside.astype(np.int64), ones * 0, np.ones(3), True
         )
         channels = np.arange(sizes[1])
-        of_channel = Table(channels, channels * 0 + 1, channels * 0, np.ones(3), True)
-        box = Box(
+        of_channel = WeightTable(channels, channels * 0 + 1, channels * 0, np.ones(3), True)
+        box = OutputBox(
             [
-                Axis(table, source, target)
+                BoxDimension(table, source, target)
                 for table, source, target in zip(
                     (of_image, of_channel, down, across),
                     self._source.element_strides,
@@ -166,4 +166,4 @@ def prepare(plan: Plan) -> Job:
     return AlignJob(plan) if is_average(plan.attributes) else ReferenceJob(plan)
 
 
-PREPARE = {"ROI_POOLING": PoolingJob, "ROI_ALIGN": prepare, "ROI_ALIGN1": prepare}
+PREPARE = {"ROI_POOLING": RoiPoolingJob, "ROI_ALIGN": prepare, "ROI_ALIGN1": prepare}

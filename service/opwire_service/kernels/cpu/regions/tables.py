@@ -8,13 +8,13 @@ from opwire.check import Plan
 from opwire.tensor import Array
 
 from ...sampling import extents, is_linear, nearest_indices, neighbours, offsets
-from ..resampling.tables import Table
+from ..resampling.tables import WeightTable
 
 SAMPLES = 1 << 18
 """The most samples of some regions along one dimension."""
 
 
-def region_table(plan: Plan, corners: Array, axis: int, size: int, outputs: int) -> tuple[Table, Array] | None:
+def region_table(plan: Plan, corners: Array, axis: int, size: int, outputs: int) -> tuple[WeightTable, Array] | None:
     """What averages read: ``outputs`` rows for each region; and whether each region lies inside with all its samples.
 
     None if the regions have too many samples, or read too much of the input.
@@ -45,7 +45,7 @@ def region_table(plan: Plan, corners: Array, axis: int, size: int, outputs: int)
     return table, all_inside
 
 
-def _table(first: Array, part: Array, inside: Array, row: Array, rows: int, samples: Array) -> Table | None:
+def _table(first: Array, part: Array, inside: Array, row: Array, rows: int, samples: Array) -> WeightTable | None:
     begins = np.flatnonzero(np.diff(row, prepend=-1))
     far = np.iinfo(np.int64).max // 2
     low = np.minimum.reduceat(np.where(inside, first, far), begins)
@@ -61,4 +61,4 @@ def _table(first: Array, part: Array, inside: Array, row: Array, rows: int, samp
     weights = np.bincount(place, 1.0 - share, total).astype(np.float64)  # of nothing they are whole numbers
     weights += np.bincount((place + 1)[share > 0], share[share > 0], total)
     weights /= np.repeat(samples, taps)
-    return Table(low, taps, starts, np.append(weights, (0.0, 0.0)), False)
+    return WeightTable(low, taps, starts, np.append(weights, (0.0, 0.0)), False)

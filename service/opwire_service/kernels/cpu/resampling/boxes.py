@@ -15,10 +15,10 @@ from opwire.tensor import Array
 
 from ....execution import Stop, Stopped
 from ..jit.compiler import Kernel
-from ..run.job import Kept, Step
+from ..run.job import Kept, KernelStep
 from ..run.pool import Find, Pool
 from . import geometry as g
-from .tables import Table
+from .tables import WeightTable
 
 Compute = Callable[[Stop], list[tuple[int, ...]] | None]
 """Computes outputs; returns the coordinates of those that are left open, None if they are too many."""
@@ -32,11 +32,13 @@ TILE = 1 << 10
 _SLACK_TERMS = 10
 """Roundings of a sum besides those of its terms."""
 
-IDENTITY = Table(np.zeros(1, np.int64), np.ones(1, np.int64), np.zeros(1, np.int64), np.array([1.0, 0.0, 0.0]), True)
+IDENTITY = WeightTable(
+    np.zeros(1, np.int64), np.ones(1, np.int64), np.zeros(1, np.int64), np.array([1.0, 0.0, 0.0]), True
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class BoxDimension:
     """A dimension of a box.
 
     Attributes:
@@ -44,12 +46,12 @@ class Axis:
         source, target: elements to step in the input and in the output.
     """
 
-    table: Table
+    table: WeightTable
     source: int
     target: int
 
 
-class Box:
+class OutputBox:
     """Outputs that a kernel computes at once.
 
     Args:
@@ -58,9 +60,11 @@ class Box:
         regions: whether the last two axes have tables for each place of the second one, one after the other.
     """
 
-    def __init__(self, axes: Sequence[Axis], integers: tuple[int, int] | None = None, *, regions: bool = False) -> None:
+    def __init__(
+        self, axes: Sequence[BoxDimension], integers: tuple[int, int] | None = None, *, regions: bool = False
+    ) -> None:
         missing = g.DIMENSIONS - len(axes)
-        self._axes = [*(Axis(IDENTITY, 0, 0) for _ in range(missing)), *axes]
+        self._axes = [*(BoxDimension(IDENTITY, 0, 0) for _ in range(missing)), *axes]
         *self.outer, across = (axis.table for axis in self._axes)
         self._regions = self.outer[1].first.size if regions else 1
         self._sizes = [axis.table.first.size for axis in self._axes]
@@ -105,7 +109,7 @@ class Box:
     def bind(self, kernel: Kernel, source: int, target: int, find: Find, pool: Pool, kept: Kept = ()) -> Compute:
         """What computes the outputs, any number of times but one at a time, on memory that ``kept`` owns."""
         states = np.zeros(1 + CAPACITY, np.int64)
-        step = Step(kernel, self.geometry, self.units, self.visits)
+        step = KernelStep(kernel, self.geometry, self.units, self.visits)
         run = step.bind(source, target, states.ctypes.data, find, pool, (self, states, kept))
 
         def compute(stop: Stop) -> list[tuple[int, ...]] | None:
@@ -125,7 +129,7 @@ class Box:
         return [tuple(int(i) for i in place) for place in zip(*np.unravel_index(numbers, shape), strict=True)]
 
 
-def _line(across: Table, tile: int) -> int:
+def _line(across: WeightTable, tile: int) -> int:
     """The most elements that tiles of so many outputs read along the innermost dimension."""
     first, end = across.first, across.first + across.taps
     starts = np.arange(0, first.size, tile)
@@ -133,7 +137,7 @@ def _line(across: Table, tile: int) -> int:
     return int((np.maximum(end[starts], end[ends]) - np.minimum(first[starts], first[ends])).max())
 
 
-def _pairs(table: Table) -> tuple[Array, Array] | None:
+def _pairs(table: WeightTable) -> tuple[Array, Array] | None:
     """The two weights of each output, 0 for none; None if some output has more."""
     if table.most > 2:
         return None
@@ -142,7 +146,7 @@ def _pairs(table: Table) -> tuple[Array, Array] | None:
     return np.where(table.taps > 0, near, 0.0), np.where(table.taps > 1, far, 0.0)
 
 
-def _are_products_exact(outer: Sequence[Table]) -> bool:
+def _are_products_exact(outer: Sequence[WeightTable]) -> bool:
     """Whether elements times the weights of all but the innermost dimension, one of which matters, are exact."""
     several = [table for table in outer if table.most > 1 or (table.weights[:-2] != 1.0).any()]
     return len(several) <= 1 and all(

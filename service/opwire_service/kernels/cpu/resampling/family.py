@@ -17,13 +17,13 @@ from ...reference.resampling import gathered, interpolated
 from ...sampling import ResampledAxis, is_linear, resampled_axes
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT8, INT16, INT32
-from ..run.job import Job, Step
+from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 from . import geometry as g
 from . import rows
-from .boxes import CAPACITY, TILE, Axis, Box, Compute, settle_open
-from .tables import TAPS, Table, nearest_table, table_of, transposed_table
+from .boxes import CAPACITY, TILE, BoxDimension, Compute, OutputBox, settle_open
+from .tables import TAPS, WeightTable, nearest_table, table_of, transposed_table
 
 FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF, DataType.INT8: HALF, DataType.UINT8: HALF}
 """The elements that sums are made of: FLOAT16 holds every integer of 8 bits."""
@@ -79,7 +79,7 @@ class NearestJob(Job):
         self._source, self._target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
         self._axes = resampled_axes(plan, self._source.sizes, self._target.sizes)
         self._kernel = Kernel(rows.nearest, MOVED[self._source.data_type.bits])
-        self._only: Box | None = None
+        self._only: OutputBox | None = None
         self._visits = plan.work + MOVED_LINE_VISITS * prod(self._target.sizes[:-1])
 
     @property
@@ -101,27 +101,29 @@ class NearestJob(Job):
         piece = tuple(map(range, self._target.sizes))
         return self._bound(self._kept(piece), piece, inputs["InputTensor"], outputs["OutputTensor"], find, pool)
 
-    def _kept(self, piece: tuple[range, ...]) -> Box:
+    def _kept(self, piece: tuple[range, ...]) -> OutputBox:
         """A box, which is kept if it is the only one, and small."""
         if max(self._target.sizes) > TILE:
             return self._box(piece)
         self._only = self._only or self._box(piece)
         return self._only
 
-    def _bound(self, box: Box, piece: tuple[range, ...], source: Array, target: Array, find: Find, pool: Pool) -> Bound:
-        step = Step(self._kernel, box.geometry, box.units, box.visits)
+    def _bound(
+        self, box: OutputBox, piece: tuple[range, ...], source: Array, target: Array, find: Find, pool: Pool
+    ) -> Bound:
+        step = KernelStep(self._kernel, box.geometry, box.units, box.visits)
         here = target.ctypes.data + _place(self._target, piece)
         return step.bind(source.ctypes.data, here, 0, find, pool, (box, source, target))
 
-    def _box(self, piece: tuple[range, ...]) -> Box:
+    def _box(self, piece: tuple[range, ...]) -> OutputBox:
         axes = []
         for axis, part, source, target in zip(
             self._axes, piece, self._source.element_strides, self._target.element_strides, strict=True
         ):
             first = nearest_table(self._plan, axis, part.start, part.stop)
             ones = np.ones(first.size, np.int64)
-            axes.append(Axis(Table(first, ones, ones, np.ones(first.size + 2), True), source, target))
-        box, across = Box(axes), axes[-1].table.first
+            axes.append(BoxDimension(WeightTable(first, ones, ones, np.ones(first.size + 2), True), source, target))
+        box, across = OutputBox(axes), axes[-1].table.first
         box.geometry[g.TWICE] = int((across == across[0] + np.arange(across.size) // 2).all())
         return box
 
@@ -137,7 +139,7 @@ class WeightedJob(Job):
         self._plan, self._axes, self._backward, self._names = plan, axes, backward, names
         self._source, self._target = plan.inputs[names[0]], plan.outputs[names[1]]
         self._kernel = Kernel(rows.weighted, FLOATS[self._source.data_type])
-        self._only: Box | None = None
+        self._only: OutputBox | None = None
         self._otherwise = ReferenceJob(plan)
         self._visits = plan.work + LINE_VISITS * prod(self._target.sizes[:-1])
 
@@ -182,14 +184,14 @@ class WeightedJob(Job):
         """Whether all outputs are in one box that is worth to be kept."""
         return max(self._target.sizes) <= TILE and self._source.data_type.is_float
 
-    def _kept(self, piece: tuple[range, ...], strides: Sequence[int]) -> Box | None:
+    def _kept(self, piece: tuple[range, ...], strides: Sequence[int]) -> OutputBox | None:
         if not self._is_small:
             return self._box(piece, strides)
         self._only = self._only or self._box(piece, strides)
         return self._only
 
     def _bound(
-        self, box: Box, piece: tuple[range, ...], source: Array, target: Array, find: Find, pool: Pool
+        self, box: OutputBox, piece: tuple[range, ...], source: Array, target: Array, find: Find, pool: Pool
     ) -> Compute:
         here = target.ctypes.data + _place(self._target, piece)
         return box.bind(self._kernel, source.ctypes.data, here, find, pool, (source, target))
@@ -205,7 +207,7 @@ class WeightedJob(Job):
             settle_open(moved, target, lambda place: settle(place, target), stop)
         return left is not None
 
-    def _box(self, piece: tuple[range, ...], strides: Sequence[int]) -> Box | None:
+    def _box(self, piece: tuple[range, ...], strides: Sequence[int]) -> OutputBox | None:
         axes = []
         for axis, part, source, target in zip(self._axes, piece, strides, self._target.element_strides, strict=True):
             if self._backward:
@@ -214,12 +216,12 @@ class WeightedJob(Job):
                 table = table_of(self._plan, axis, part.start, part.stop)
             if table is None:
                 return None
-            axes.append(Axis(table, source, target))
+            axes.append(BoxDimension(table, source, target))
         integers = None
         if not self._target.data_type.is_float:
             limits = np.iinfo(self._target.data_type.dtype)
             integers = int(limits.min), int(limits.max)
-        box = Box(axes, integers)
+        box = OutputBox(axes, integers)
         return box if box.line <= LONGEST and box.visits <= 1 << 24 else None
 
     def scratch_bytes(self, threads: int) -> int:

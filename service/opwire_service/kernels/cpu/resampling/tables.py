@@ -16,7 +16,7 @@ TAPS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class WeightTable:
     """What some outputs read.
 
     Attributes:
@@ -52,12 +52,12 @@ def _ragged(first: Array, taps: Array) -> tuple[Array, Array, Array]:
     return starts, outputs, np.arange(outputs.size) - starts[outputs] + first[outputs]
 
 
-def _table(first: Array, taps: Array, starts: Array, weights: Array, exact: bool) -> Table:
+def _table(first: Array, taps: Array, starts: Array, weights: Array, exact: bool) -> WeightTable:
     """A table, with room after the weights: kernels load those of two elements whether there are two or not."""
-    return Table(first, taps, starts, np.append(weights, (0.0, 0.0)), exact)
+    return WeightTable(first, taps, starts, np.append(weights, (0.0, 0.0)), exact)
 
 
-def table_of(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> Table | None:
+def table_of(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> WeightTable | None:
     """The table of outputs ``begin`` to ``end``; None if it would have too many weights."""
     coordinates = axis.coordinates(np.arange(begin, end))
     if getattr(plan.attributes, "Antialiased", False) and axis.scale < 0.5:
@@ -71,7 +71,7 @@ def table_of(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> Table | N
     return _table(first, taps, starts, weights, bool((1.0 - below == share).all()))
 
 
-def _triangles(coordinates: Array, axis: ResampledAxis) -> Table | None:
+def _triangles(coordinates: Array, axis: ResampledAxis) -> WeightTable | None:
     half, last = 1.0 / axis.scale, axis.size - 1.0
     inside = np.clip(np.nan_to_num(coordinates, nan=-half - 2, posinf=np.inf), -half - 2, last + half + 2)
     begin, end = np.floor(inside - half) + 1, np.ceil(inside + half) - 1
@@ -97,7 +97,7 @@ def _heights(centre: Array, scale: float, begin: Array, end: Array) -> Array:
     return np.maximum(left + right, 0.0)
 
 
-def transposed_table(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> Table | None:
+def transposed_table(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> WeightTable | None:
     """The outputs that read elements ``begin`` to ``end`` of the input; None if it would have too many weights."""
     if 2 * axis.outputs > TAPS:
         return None

@@ -8,13 +8,13 @@ from typing import Protocol
 from opwire.graph import Step
 
 from ....execution import Arrays, Stop, Stopped
-from ...graph import GraphMemory, Tensors
+from ...graph import GraphMemory, GraphTensors
 from ..jit.compiler import Kernel
 from .job import Job
 from .pool import Find, Pool
 
 
-class Part(Protocol):
+class GraphPart(Protocol):
     """What runs one step of a graph, or several.
 
     Attributes:
@@ -27,7 +27,7 @@ class Part(Protocol):
     @property
     def later(self) -> tuple[Kernel, ...]: ...
 
-    def run(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
+    def run(self, tensors: GraphTensors, find: Find, pool: Pool, stop: Stop) -> None:
         """Runs its steps on the tensors of the graph."""
 
     def scratch_bytes(self, threads: int) -> int:
@@ -36,7 +36,7 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Single(Part):
+class SinglePart(GraphPart):
     """A step by itself."""
 
     step: Step
@@ -50,12 +50,12 @@ class Single(Part):
     def later(self) -> tuple[Kernel, ...]:
         return self.job.later
 
-    def run(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
-        """See ``Part``."""
+    def run(self, tensors: GraphTensors, find: Find, pool: Pool, stop: Stop) -> None:
+        """See ``GraphPart``."""
         self.job.run(*tensors.of(self.step), find, pool, stop)
 
     def scratch_bytes(self, threads: int) -> int:
-        """See ``Part``."""
+        """See ``GraphPart``."""
         return self.job.scratch_bytes(threads)
 
 
@@ -69,7 +69,7 @@ class GraphJob(Job):
     """
 
     memory: GraphMemory
-    parts: tuple[Part, ...]
+    parts: tuple[GraphPart, ...]
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

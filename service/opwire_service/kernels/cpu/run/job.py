@@ -67,7 +67,7 @@ Kept = Sequence[object]
 """What owns memory whose addresses machine code works on."""
 
 
-class Step(NamedTuple):
+class KernelStep(NamedTuple):
     """A kernel and its units.
 
     Attributes:
@@ -130,7 +130,7 @@ class StepsJob(Job):
         states: int64 that they share.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[KernelStep, ...]
     states: int
 
     @property

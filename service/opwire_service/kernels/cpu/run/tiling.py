@@ -30,7 +30,7 @@ WIDE_TILE_BYTES = 4096
 """Of rows of a wide tile, which the processor reads as fast as a whole row."""
 
 
-class Cut(NamedTuple):
+class ReductionTiling(NamedTuple):
     """A reduction cut into units.
 
     Attributes:
@@ -62,7 +62,7 @@ def cut(
     most_rows: int = COLUMN_UNIT,
     wide: bool = False,
     besides: int = 0,
-) -> Cut:
+) -> ReductionTiling:
     """Cuts a reduction whose elements have ``item_size`` bytes.
 
     ``parameters`` go into both geometries; a segment of a tile of columns has at most ``most_rows`` rows. With ``wide``
@@ -92,7 +92,9 @@ def cut(
     for slot, value in parameters.items():
         geometry[slot] = whole[slot] = value
     segments = geometry[g.SEGMENTS]
-    return Cut(column is not None, units * segments, segments, layout.kept_count, elements, layout, geometry, whole)
+    return ReductionTiling(
+        column is not None, units * segments, segments, layout.kept_count, elements, layout, geometry, whole
+    )
 
 
 def _column(layout: ReductionLayout) -> Loop | None:

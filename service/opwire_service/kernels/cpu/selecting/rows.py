@@ -18,7 +18,7 @@ from ....execution import Arrays, Bound, Stop, Stopped
 from ..jit.compiler import Kernel
 from ..jit.element import INT8, INT16, INT32, INT64
 from ..run.blocks import Blocks
-from ..run.job import Job, Step
+from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..views.packing import Packing
 from . import best
@@ -90,7 +90,7 @@ class RowsJob(Job):
             rows = _Rows(*(each[None] for each in rows))
         if self._is_few and all(each.flags.c_contiguous for each in rows):
             units = prod(rows.source.shape[:-1])
-            step = Step(self._kernel, self._geometry(best.CHOOSE, rows.indices), units, COST * self._length)
+            step = KernelStep(self._kernel, self._geometry(best.CHOOSE, rows.indices), units, COST * self._length)
             return step.bind(rows.source.ctypes.data, rows.values.ctypes.data, 0, find, pool, rows)
 
         def block(number: int) -> Callable[[], None]:

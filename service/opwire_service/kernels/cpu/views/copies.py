@@ -6,7 +6,7 @@ from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import size_of
 from ..run.geometry import at
 from . import geometry as g
-from .geometry import Tile, tile_of
+from .geometry import CopyTile, tile_of
 from .moves import (
     LINE,
     fence,
@@ -61,7 +61,7 @@ def items(zero: int, tensors: int, _target: int, _states: int, geometry: int, be
 
 
 @inner
-def _lines(zero: int, geometry: int, target: int, source: int, tile: Tile) -> None:
+def _lines(zero: int, geometry: int, target: int, source: int, tile: CopyTile) -> None:
     here, there = _step(geometry, 2, g.SOURCE_STEP), _step(geometry, 2, g.TARGET_STEP)
     for row in range(tile.middle):
         first = max(0, at(geometry, g.BEGIN) - tile.diagonal + row)
@@ -112,7 +112,7 @@ def _line(zero: int, target: int, there: int, source: int, here: int, count: int
 
 
 @inner
-def _transpose(zero: int, geometry: int, tile: Tile) -> None:
+def _transpose(zero: int, geometry: int, tile: CopyTile) -> None:
     """Moves a matrix whose columns lie along the source and whose rows lie along the target, square by square.
 
     The last squares overlap others.
@@ -136,7 +136,7 @@ def _transpose(zero: int, geometry: int, tile: Tile) -> None:
 
 
 @inner
-def _squares(zero: int, geometry: int, tile: Tile) -> None:
+def _squares(zero: int, geometry: int, tile: CopyTile) -> None:
     here, there = _step(geometry, 1, g.SOURCE_STEP), _step(geometry, 2, g.TARGET_STEP)
     size, square = size_of(zero), square_of(zero)
     is_whole = (tile.target | there) % LINE == 0 and tile.middle % square == 0

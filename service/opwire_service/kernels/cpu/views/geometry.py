@@ -54,7 +54,7 @@ LONG_LINE = 16
 RUNS, ITEMS, FILL, TRANSPOSED, TRANSPOSED_PAST_CACHE = range(5)
 
 
-class Tile(NamedTuple):
+class CopyTile(NamedTuple):
     """What a unit moves.
 
     Attributes:
@@ -71,7 +71,7 @@ class Tile(NamedTuple):
     diagonal: int
 
 
-class Form(NamedTuple):
+class CopyForm(NamedTuple):
     """How a copy is done.
 
     Attributes:
@@ -86,18 +86,18 @@ class Form(NamedTuple):
     loops: tuple[Loop, ...]
 
 
-def form_of(copy: Copy, item: int) -> Form:
+def copy_form(copy: Copy, item: int) -> CopyForm:
     """The best form of a copy of elements that have ``item`` bytes."""
     loops = [Loop(loop.size, loop.source * item, loop.target * item) for loop in copy.loops]
     if copy.band is not None:
-        return Form(ITEMS if loops[-1].source else FILL, item, tuple(loops))
+        return CopyForm(ITEMS if loops[-1].source else FILL, item, tuple(loops))
     run = item
     if loops and loops[-1].source == loops[-1].target == item:
         run *= loops.pop().size
     if not loops or run not in (1, 2, 4, 8):
-        return Form(RUNS, 1, (*loops, Loop(run, 1, 1)))
+        return CopyForm(RUNS, 1, (*loops, Loop(run, 1, 1)))
     if loops[-1].source == 0:
-        return Form(FILL, run, tuple(loops))
+        return CopyForm(FILL, run, tuple(loops))
     rows = next((i for i, loop in enumerate(loops[:-1]) if loop.source == run), None)
     if rows is None or loops[-1].target != run or min(loops[-1].size, loops[rows].size) * run < VECTOR:
         if loops[-1].size < LONG_LINE:
@@ -108,23 +108,19 @@ def form_of(copy: Copy, item: int) -> Form:
         else:
             # Lines that lie beside each other in the source are read together.
             loops[:-1] = sorted(loops[:-1], key=lambda loop: abs(loop.source), reverse=True)
-        return Form(ITEMS, run, tuple(loops))
+        return CopyForm(ITEMS, run, tuple(loops))
     # One tile after the other goes on in lines of the source.
     loops.append(loops.pop(rows))
     is_long = run * MOST_ACROSS >= LINE and run * prod(loop.size for loop in loops) >= PAST_CACHE
-    return Form(TRANSPOSED_PAST_CACHE if is_long else TRANSPOSED, run, tuple(loops))
+    return CopyForm(TRANSPOSED_PAST_CACHE if is_long else TRANSPOSED, run, tuple(loops))
 
 
-class Cut(NamedTuple):
-    """Copies cut into units: their records, how many units there are, and the elements that one visits at most."""
+def encode(copies: Iterable[tuple[Copy, CopyForm]], item: int) -> tuple[array[int], int, int]:
+    """The records of copies, of elements that have ``item`` bytes, that one kernel makes.
 
-    geometry: array[int]
-    units: int
-    elements: int
-
-
-def encode(copies: Iterable[tuple[Copy, Form]], item: int) -> Cut:
-    """The records of copies, of elements that have ``item`` bytes, that one kernel makes."""
+    Returns:
+        The records, how many units there are, and the elements that one visits at most.
+    """
     row: list[int] = []
     units, elements = 0, 1
     for copy, form in copies:
@@ -140,10 +136,10 @@ def encode(copies: Iterable[tuple[Copy, Form]], item: int) -> Cut:
         record += [number for loop in outer for number in loop]
         row += record + [0] * (RECORD - len(record))
         elements = max(elements, _visits(form, tiles))
-    return Cut(array("q", row), units, elements)
+    return array("q", row), units, elements
 
 
-def _tiles(form: Form, levels: Sequence[Loop]) -> list[int]:
+def _tiles(form: CopyForm, levels: Sequence[Loop]) -> list[int]:
     """Of the loops of tiles how much is in one."""
     if form.kind >= TRANSPOSED:
         height, width = (min(level.size, SIDE) for level in levels[1:])
@@ -156,14 +152,14 @@ def _tiles(form: Form, levels: Sequence[Loop]) -> list[int]:
     return found[::-1]
 
 
-def _visits(form: Form, tiles: Sequence[int]) -> int:
+def _visits(form: CopyForm, tiles: Sequence[int]) -> int:
     """What a unit takes, in visits of elements of four bytes; a run takes as long as some of them besides."""
     count = prod(tiles)
     return UNIT + (count // 4 + 2 * count // tiles[-1] if form.kind == RUNS else count)
 
 
 @inlined
-def tile_of(tensors: int, geometry: int, unit: int) -> Tile:
+def tile_of(tensors: int, geometry: int, unit: int) -> CopyTile:
     """What a unit moves, of tensors whose addresses stand one after the other."""
     unit -= at(geometry, FIRST)
     source = at(tensors, at(geometry, SOURCE)) + at(geometry, SOURCE_OFFSET)
@@ -181,7 +177,7 @@ def tile_of(tensors: int, geometry: int, unit: int) -> Tile:
         source += place * at(geometry, slot + SOURCE_STEP)
         target += place * at(geometry, slot + TARGET_STEP)
         unit = rest
-    return Tile(source, target, outer, middle, inner_size, column - row)
+    return CopyTile(source, target, outer, middle, inner_size, column - row)
 
 
 @inlined

@@ -13,10 +13,10 @@ from ....execution import Arrays, Bound, Stop
 from ...views.view import Copy, Phases
 from ..jit.compiler import Kernel
 from ..jit.element import INT8, INT16, INT32, INT64
-from ..run.job import Job, Step
+from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from . import copies as kernels
-from .geometry import RUNS, Form, encode, form_of
+from .geometry import RUNS, CopyForm, copy_form, encode
 
 ITEMS = {1: INT8, 2: INT16, 4: INT32, 8: INT64}
 """Types that are as wide as elements."""
@@ -24,20 +24,19 @@ ITEMS = {1: INT8, 2: INT16, 4: INT32, 8: INT64}
 KERNELS = (Kernel(kernels.runs, INT8), *(Kernel(kernels.items, element) for element in ITEMS.values()))
 
 
-def steps_of(copies: Iterable[Copy], item: int) -> list[Step]:
+def steps_of(copies: Iterable[Copy], item: int) -> list[KernelStep]:
     """The steps that make copies of elements of ``item`` bytes, in any order."""
-    formed = sorted(((copy, form_of(copy, item)) for copy in copies), key=lambda pair: _which(pair[1]))
+    formed = sorted(((copy, copy_form(copy, item)) for copy in copies), key=lambda pair: _which(pair[1]))
     return [_step(list(group), which, item) for which, group in groupby(formed, key=lambda pair: _which(pair[1]))]
 
 
-def _which(form: Form) -> tuple[bool, int]:
+def _which(form: CopyForm) -> tuple[bool, int]:
     return form.kind != RUNS, form.item
 
 
-def _step(copies: Sequence[tuple[Copy, Form]], which: tuple[bool, int], item: int) -> Step:
-    cut = encode(copies, item)
+def _step(copies: Sequence[tuple[Copy, CopyForm]], which: tuple[bool, int], item: int) -> KernelStep:
     function = kernels.items if which[0] else kernels.runs
-    return Step(Kernel(function, ITEMS[which[1]]), cut.geometry, cut.units, cut.elements)
+    return KernelStep(Kernel(function, ITEMS[which[1]]), *encode(copies, item))
 
 
 class CopyJob(Job):
@@ -70,7 +69,7 @@ class CopyJob(Job):
         return sum(step.geometry.itemsize * len(step.geometry) for step in self._steps)
 
 
-def bind_steps(steps: Sequence[Step], tensors: Sequence[Array], find: Find, pool: Pool) -> Bound:
+def bind_steps(steps: Sequence[KernelStep], tensors: Sequence[Array], find: Find, pool: Pool) -> Bound:
     """What runs steps one after the other on tensors."""
     addresses = array("q", [tensor.ctypes.data for tensor in tensors])
     table, _ = addresses.buffer_info()

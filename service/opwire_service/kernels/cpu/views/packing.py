@@ -8,9 +8,9 @@ from functools import partial
 
 from opwire.tensor import Array
 
-from ...views.view import Dimension, View, copy
+from ...views.view import StridedDimension, View, copy
 from ..jit.compiler import Kernel
-from ..run.job import Step
+from ..run.job import KernelStep
 from ..run.pool import Find
 from .job import steps_of
 
@@ -44,10 +44,10 @@ class Packing:
         return run
 
 
-def _step(sizes: Sequence[int], steps: Sequence[int], item: int) -> Step:
-    dimensions, packed, step = tuple(map(Dimension, sizes, steps)), [], 1
+def _step(sizes: Sequence[int], steps: Sequence[int], item: int) -> KernelStep:
+    dimensions, packed, step = tuple(map(StridedDimension, sizes, steps)), [], 1
     for size in reversed(sizes):
-        packed.append(Dimension(size, step))
+        packed.append(StridedDimension(size, step))
         step *= size
     [found] = steps_of([copy(View(0, 0, dimensions), View(1, 0, tuple(reversed(packed))))], item)
     return found

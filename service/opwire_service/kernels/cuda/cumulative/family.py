@@ -22,7 +22,7 @@ from ..movement.walk import (
     PIECE,
     THREADS,
     Loop,
-    Part,
+    SplitLaunch,
     count_of,
     depth_macro,
     merged,
@@ -177,11 +177,11 @@ class RunningJob:
         (program,) = self.programs
         if self._by_lines:
             piece = max(THREADS, PIECE // self._length // 4)
-            part = Part(program, "run_lines", self._task, self._count, THREADS, piece)
+            part = SplitLaunch(program, "run_lines", self._task, self._count, THREADS, piece)
         else:
             blocks = -(-self._count * self._chunks // (self._threads // self._sharing))
             at_once = PIECE // (self._threads * SHARE)
-            part = Part(program, "run_chunks", self._task, blocks, 1, at_once, (self._threads, 1))
+            part = SplitLaunch(program, "run_chunks", self._task, blocks, 1, at_once, (self._threads, 1))
         yield from part.launches(*tensors)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:

@@ -11,7 +11,7 @@ from opwire.check import Plan
 from opwire.tensor import Array, BufferTensorDesc, packed_strides
 
 from ....execution import Arrays, Stop, Stopped
-from ...reference.folds import Axis, axes_of, element_at
+from ...reference.folds import FoldedDimension, axes_of, element_at
 from ...reference.moves import view_at
 from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
 from .view import UNITS
@@ -20,7 +20,7 @@ from .walk import (
     THREADS,
     CertainJob,
     Loop,
-    Part,
+    SplitLaunch,
     count_of,
     depth_macro,
     merged,
@@ -70,7 +70,9 @@ class _Dimensions:
         return merged((loop for _, loop in ordered), self._steps)
 
 
-def _columns(desc: BufferTensorDesc, axes: Sequence[Axis]) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+def _columns(
+    desc: BufferTensorDesc, axes: Sequence[FoldedDimension]
+) -> tuple[list[tuple[int, int]], list[int], list[int]]:
     """Of columns the sizes and steps of batch and channels, and the steps of the windows and of the blocks."""
     windows, blocks = [axis.window for axis in axes], [axis.blocks for axis in axes]
     batch, rows, columns = range(desc.rank - 3, desc.rank)
@@ -84,20 +86,20 @@ def _scaled(sizes: Sequence[int], step: int) -> list[int]:
     return [step * packed for packed in packed_strides(sizes)]
 
 
-def _images(desc: BufferTensorDesc, axes: Sequence[Axis]) -> tuple[list[tuple[int, int]], list[int]]:
+def _images(desc: BufferTensorDesc, axes: Sequence[FoldedDimension]) -> tuple[list[tuple[int, int]], list[int]]:
     """Of an image the sizes and steps of batch and channels, and the steps of the dimensions that are folded."""
     first = desc.rank - len(axes) - 2
     dimensions = list(zip(desc.sizes, desc.element_strides, strict=True))[first:]
     return dimensions[:2], [step for _, step in dimensions[2:]]
 
 
-def _write_axes(axes: Sequence[Axis], steps: Sequence[int], other_steps: Sequence[int], into: Array) -> None:
+def _write_axes(axes: Sequence[FoldedDimension], steps: Sequence[int], other_steps: Sequence[int], into: Array) -> None:
     for i, axis in enumerate(axes):
         numbers = axis.size, axis.blocks, axis.window, axis.stride, axis.dilation, axis.start
         into[i] = (*numbers, steps[i], other_steps[i])
 
 
-def _is_short(axis: Axis) -> bool:
+def _is_short(axis: FoldedDimension) -> bool:
     """Whether positions fit 32 bits, with some to spare."""
     last = (axis.blocks - 1) * axis.stride + (axis.window + MOST_SPAN) * axis.dilation
     return max(last, axis.start, axis.size) < 2**31 - 2**8
@@ -118,7 +120,7 @@ class _Walks:
         image_steps, window_steps: steps in the image, and in the columns along the windows.
     """
 
-    def __init__(self, source: BufferTensorDesc, target: BufferTensorDesc, axes: Sequence[Axis]) -> None:
+    def __init__(self, source: BufferTensorDesc, target: BufferTensorDesc, axes: Sequence[FoldedDimension]) -> None:
         self._axes, item_bytes = axes, source.data_type.bits // 8
         outer, self.window_steps, self._block_steps = _columns(target, axes)
         image, self.image_steps = _images(source, axes)
@@ -206,7 +208,7 @@ class UnfoldJob(CertainJob):
         )
         program = Program(("scalars", "movement/walk", "movement/plain", "movement/unfold"), macros)
         piece = PIECE // (THREADS * walks.span)
-        self._part = Part(program, "unfold", parameter, count_of(walks.blocks), 1, piece)
+        self._part = SplitLaunch(program, "unfold", parameter, count_of(walks.blocks), 1, piece)
         self.programs = (program,)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
@@ -240,7 +242,7 @@ class FoldJob(CertainJob):
         sources = ("scalars", "rounding", "movement/walk", "movement/fold")
         program = Program(sources, (*macros, ("STEPS", 1 + len(self._axes)), depth_macro(loops)))
         terms = prod(min(axis.window, axis.blocks) for axis in self._axes)
-        self._part = Part(program, "fold", parameter, count_of(loops), THREADS, piece=max(1, PIECE // terms))
+        self._part = SplitLaunch(program, "fold", parameter, count_of(loops), THREADS, piece=max(1, PIECE // terms))
         self.programs = (program,)
         self.uncertain_bytes = 8 + 8 * self._room if self._room else 0
 

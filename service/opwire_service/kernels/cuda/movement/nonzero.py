@@ -10,7 +10,7 @@ from opwire.check import Plan
 
 from ..job import CudaJob, CudaMemory, KernelLaunch, Program
 from .view import UNITS
-from .walk import PIECE, THREADS, CertainJob, Part, depth_macro, merged, on_card, walk_type, write_walk
+from .walk import PIECE, THREADS, CertainJob, SplitLaunch, depth_macro, merged, on_card, walk_type, write_walk
 
 SHARE = 8
 """Elements that a thread looks at, and numbers that it clears, as in the kernel."""
@@ -47,10 +47,10 @@ class NonzeroJob(CertainJob):
         self.programs = (program,)
         at_once = PIECE // (THREADS * SHARE)
         self._parts = (
-            Part(program, "count_tiles", task, tiles, 1, at_once),
-            Part(program, "sum_tiles", task, 1, 1),
-            Part(program, "write_rows", task, tiles, 1, at_once),
-            Part(program, "clear_rows", task, rows.sizes[-2] * columns, THREADS * SHARE),
+            SplitLaunch(program, "count_tiles", task, tiles, 1, at_once),
+            SplitLaunch(program, "sum_tiles", task, 1, 1),
+            SplitLaunch(program, "write_rows", task, tiles, 1, at_once),
+            SplitLaunch(program, "clear_rows", task, rows.sizes[-2] * columns, THREADS * SHARE),
         )
         self.scratch_bytes = 4 * tiles
 

@@ -14,7 +14,7 @@ from ...views import phases
 from ...views.movements import MOVEMENTS
 from ..job import CudaJob, CudaMemory, KernelLaunch, Program
 from .view import PLAIN, UNITS, CopyJob, RowBlocks, copies
-from .walk import PIECE, CertainJob, Part, count_of, depth_macro, merged, on_card, walk_type, write_walk
+from .walk import PIECE, CertainJob, SplitLaunch, count_of, depth_macro, merged, on_card, walk_type, write_walk
 
 MODES = (
     PaddingMode.CONSTANT,
@@ -57,7 +57,9 @@ class PaddingJob(CertainJob):
         macros = ("STEPS", 2), depth_macro(loops), ("UNIT", UNITS[movement.item])
         program = Program((*PLAIN, "movement/padding"), (*macros, ("MODE", MODES.index(attributes.PaddingMode))))
         piece = max(blocks.rows, PIECE // target.sizes[-1])
-        self._rows = Part(program, "pad_rows", task, count_of(loops), blocks.rows, piece, blocks.threads, blocks.layers)
+        self._rows = SplitLaunch(
+            program, "pad_rows", task, count_of(loops), blocks.rows, piece, blocks.threads, blocks.layers
+        )
         # The first of the rows of the input stands behind the padding of the other dimensions.
         starts = zip(attributes.StartPadding[:-1], there[:-1], strict=True)
         self._first = movement.item * sum(start * step for start, step in starts)

@@ -14,7 +14,7 @@ from opwire.tensor import BufferTensorDesc
 from ...picking import PICKS, Component, Picks, Point
 from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
 from .view import UNITS
-from .walk import THREADS, CertainJob, Loop, Part, count_of, depth_macro, merged, on_card, walk_type, write_walk
+from .walk import THREADS, CertainJob, Loop, SplitLaunch, count_of, depth_macro, merged, on_card, walk_type, write_walk
 
 BATCH = 4
 """Items of a thread, as in the kernels."""
@@ -85,7 +85,7 @@ class PickJob(CertainJob):
                 ("REVERSE", int(places is not None)),
             ),
         )
-        self._part = Part(program, "pick_units", parameter, count_of(loops), THREADS * BATCH)
+        self._part = SplitLaunch(program, "pick_units", parameter, count_of(loops), THREADS * BATCH)
         self.programs = (program,)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
@@ -122,7 +122,7 @@ class OneHotJob(CertainJob):
         write_walk(loops, parameter["walk"][0])
         macros = ("UNIT", UNITS[item]), ("LANES", lanes), ("INDEX", TYPES[indices.data_type])
         program = Program((*INDEX_SOURCES, "movement/one_hot"), (("STEPS", 2), depth_macro(loops), *macros))
-        self._part = Part(program, "mark", parameter, count_of(loops), THREADS * BATCH)
+        self._part = SplitLaunch(program, "mark", parameter, count_of(loops), THREADS * BATCH)
         self.programs = (program,)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:

@@ -15,7 +15,7 @@ from ...picking import Component, aligned_strides, last_dimensions
 from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
 from .pick import INDEX_SOURCES, TUPLE, tuple_parameter
 from .view import UNITS, filling
-from .walk import THREADS, CertainJob, Loop, Part, count_of, depth_macro, merged, on_card, walk_type, write_walk
+from .walk import THREADS, CertainJob, Loop, SplitLaunch, count_of, depth_macro, merged, on_card, walk_type, write_walk
 
 _STEPS = 3
 
@@ -142,8 +142,8 @@ class ScatterJob(CertainJob):
         write_walk(places, settlement["walk"][0])
         write_walk([(*loop[:3], loop[3] // lanes) for loop in found.tuples], settlement["tuples"][0])
         self._clearing = filling(found.slots, np.zeros((), "<u4"))
-        self._claims = Part(program, "claim_slots", claims, count_of(found.claims), THREADS)
-        self._settlement = Part(program, "settle", settlement, count_of(places), THREADS)
+        self._claims = SplitLaunch(program, "claim_slots", claims, count_of(found.claims), THREADS)
+        self._settlement = SplitLaunch(program, "settle", settlement, count_of(places), THREADS)
         self.programs = self._clearing.program, program
         self.scratch_bytes = 4 * found.slots
 

@@ -11,7 +11,7 @@ from opwire.check import Plan
 from opwire.tensor import packed_strides
 
 from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
-from .walk import THREADS, CertainJob, Part, count_of, depth_macro, merged, on_card, walk_type, write_walk
+from .walk import THREADS, CertainJob, SplitLaunch, count_of, depth_macro, merged, on_card, walk_type, write_walk
 
 BATCH = 4
 """Items of a thread, as in the kernel."""
@@ -50,7 +50,7 @@ class SequenceJob(CertainJob):
         kind = TYPES[data_type] if data_type.is_float else f"u{data_type.bits}"
         macros = ("TYPE", kind), ("REAL", int(data_type.is_float)), ("LANES", lanes), ("STEPS", 1)
         program = Program(("scalars", "rounding", "movement/walk", "movement/sequence"), (*macros, depth_macro(loops)))
-        self._part = Part(program, "write_terms", task, count_of(loops), THREADS * BATCH)
+        self._part = SplitLaunch(program, "write_terms", task, count_of(loops), THREADS * BATCH)
         self.programs = (program,)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:

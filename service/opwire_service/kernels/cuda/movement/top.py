@@ -14,7 +14,7 @@ from opwire.tensor import Array, DataType
 
 from ..job import TYPES, CudaJob, CudaMemory, KernelLaunch, Program
 from .view import UNITS
-from .walk import PIECE, THREADS, CertainJob, Part, depth_macro, merged, on_card, walk_type, write_walk
+from .walk import PIECE, THREADS, CertainJob, SplitLaunch, depth_macro, merged, on_card, walk_type, write_walk
 
 SORTED_BYTES = 32 * 1024
 """Of the most entries that a block sorts."""
@@ -143,7 +143,7 @@ class TopJob(CertainJob):
             counts = tallies if self._digits and part.program is self._sorting else searches
             yield from part.launches(*tensors, *(reversed(buffers) if turned else buffers), *counts)
 
-    def _prepared(self) -> Iterator[tuple[Part, bool]]:
+    def _prepared(self) -> Iterator[tuple[SplitLaunch, bool]]:
         """The kernels, and whether the two buffers have changed places."""
         if self._selects:
             for part in self._search():
@@ -162,7 +162,7 @@ class TopJob(CertainJob):
         for upper, bits in enumerate((places, self._bits)):
             yield from ((upper, shift) for shift in range(0, bits, SORTED_BITS))
 
-    def _sort(self) -> Iterator[tuple[Part, bool]]:
+    def _sort(self) -> Iterator[tuple[SplitLaunch, bool]]:
         """Entries go from one buffer to the other; the first may come from the source, the last are results."""
         at_once = PIECE * self._entry // TILE_BYTES // 4
         last = len(self._digits) - 1
@@ -175,7 +175,7 @@ class TopJob(CertainJob):
             yield self._part(self._sorting, "add_tallies", rows, WARPS, **numbers), turned
             yield self._part(self._sorting, "move_entries", tiles, 1, at_once, **numbers), turned
 
-    def _search(self) -> Iterator[Part]:
+    def _search(self) -> Iterator[SplitLaunch]:
         """What finds the last of the best, digit by digit of its key and then of its place, and collects them all."""
         parts = -(-self._length // (THREADS * SHARE))
         blocks, at_once = self._sequences * parts, PIECE // (THREADS * SHARE)
@@ -189,11 +189,11 @@ class TopJob(CertainJob):
 
     def _part(
         self, program: Program, entry: str, count: int, per_block: int, piece: int = PIECE, **numbers: int
-    ) -> Part:
+    ) -> SplitLaunch:
         task: Array = self._task.copy()
         for name, number in numbers.items():
             task[name] = number
-        return Part(program, entry, task, count, per_block, piece)
+        return SplitLaunch(program, entry, task, count, per_block, piece)
 
 
 def _program(name: str, macros: tuple[tuple[str, str | int], ...]) -> Program:

@@ -21,7 +21,7 @@ from .walk import (
     THREADS,
     CertainJob,
     Loop,
-    Part,
+    SplitLaunch,
     count_of,
     depth_macro,
     on_card,
@@ -113,7 +113,7 @@ class Units(NamedTuple):
         return cls(lanes, without_ones([*found, (inner.size // lanes, int(not repeats), 1)], 2))
 
 
-def copy_part(copy: Copy, item: int, value: Array | None = None) -> Part:
+def copy_part(copy: Copy, item: int, value: Array | None = None) -> SplitLaunch:
     """The kernel that makes a copy of elements of ``item`` bytes, or writes a value; see ``target_bytes``."""
     copy = _at_band(copy)
     most = LOAD_BYTES // item if copy.band is None else 1
@@ -129,7 +129,7 @@ def copy_part(copy: Copy, item: int, value: Array | None = None) -> Part:
     return part
 
 
-def filling(count: int, value: Array) -> Part:
+def filling(count: int, value: Array) -> SplitLaunch:
     """The kernel that writes a value again and again, the more at once the more there are."""
     return copy_part(Copy(0, 0, 0, 0, (Step(count, 0, 1),)), value.itemsize, value)
 
@@ -165,7 +165,7 @@ class RowBlocks(NamedTuple):
         return cls((across, THREADS // across), layers)
 
 
-def strided_part(loops: list[Loop], sources: tuple[str, ...], macros: Macros) -> Part:
+def strided_part(loops: list[Loop], sources: tuple[str, ...], macros: Macros) -> SplitLaunch:
     """The kernel that makes a copy of units.
 
     Args:
@@ -182,11 +182,13 @@ def strided_part(loops: list[Loop], sources: tuple[str, ...], macros: Macros) ->
     write_walk(outer, parameter["walk"][0])
     program = Program((*sources, "movement/rows"), (("STEPS", 2), depth_macro(outer), *macros))
     piece = max(blocks.rows, PIECE // width)
-    return Part(program, "copy_rows", parameter, count_of(outer), blocks.rows, piece, blocks.threads, blocks.layers)
+    return SplitLaunch(
+        program, "copy_rows", parameter, count_of(outer), blocks.rows, piece, blocks.threads, blocks.layers
+    )
 
 
 def _flat_part(loops: list[Loop], sources: tuple[str, ...], macros: Macros, band: tuple[int, int] | None = None,
-               value: Array | None = None) -> Part:  # fmt: skip
+               value: Array | None = None) -> SplitLaunch:  # fmt: skip
     """The kernel in which each thread finds out where its units are."""
     steps = len(loops[0]) - 1
     parameter = np.zeros(1, [*COPY_HEAD, ("walk", walk_type(steps))])
@@ -197,10 +199,10 @@ def _flat_part(loops: list[Loop], sources: tuple[str, ...], macros: Macros, band
     write_walk(loops, parameter["walk"][0])
     flags = ("FILL", int(value is not None)), ("BAND", int(band is not None))
     program = Program((*sources, "movement/view"), (("STEPS", steps), depth_macro(loops), *flags, *macros))
-    return Part(program, "copy_units", parameter, count_of(loops), THREADS * BATCH)
+    return SplitLaunch(program, "copy_units", parameter, count_of(loops), THREADS * BATCH)
 
 
-def _plain(copy: Copy, units: Units, size: int, value: Array | None) -> Part:
+def _plain(copy: Copy, units: Units, size: int, value: Array | None) -> SplitLaunch:
     macros = (("UNIT", UNITS[size]),)
     if copy.band is not None:
         loops, *band = _band_loops(copy, *copy.band)
@@ -237,7 +239,7 @@ def _at_band(copy: Copy) -> Copy:
     return copy._replace(source_offset=source, target_offset=target)
 
 
-def _transposed(loops: list[Loop], size: int, offsets: tuple[int, int]) -> Part | None:
+def _transposed(loops: list[Loop], size: int, offsets: tuple[int, int]) -> SplitLaunch | None:
     """The kernel that transposes tiles, where the copy is one of matrices that lie the other way in the target.
 
     Args:
@@ -287,7 +289,7 @@ def _transposed(loops: list[Loop], size: int, offsets: tuple[int, int]) -> Part 
         ("THREADS", threads),
     )
     program = Program((*PLAIN, "movement/transpose"), macros)
-    return Part(program, "transpose_tiles", parameter, count_of(tiles), 1, PIECE // elements, (threads, 1))
+    return SplitLaunch(program, "transpose_tiles", parameter, count_of(tiles), 1, PIECE // elements, (threads, 1))
 
 
 def _followers(loops: list[Loop], room: int) -> tuple[Loop, int]:
@@ -311,7 +313,7 @@ class PlacedCopy(NamedTuple):
         first: bytes from the beginning of the target.
     """
 
-    part: Part
+    part: SplitLaunch
     source: int
     target: int
     first: int

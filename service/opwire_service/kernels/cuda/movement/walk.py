@@ -78,7 +78,7 @@ def on_card(plan: Plan) -> Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SplitLaunch:
     """A kernel over many items, as one launch or more.
 
     Attributes:

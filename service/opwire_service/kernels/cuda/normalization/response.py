@@ -15,7 +15,7 @@ from ...exact import FORMATS
 from ...reference.local_response import response_of
 from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
-from ..nests import Axis, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
+from ..nests import NestLoop, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
 
 THREADS = 128
 
@@ -50,7 +50,7 @@ class Response(Listing):
         axes = []
         for i in sorted(range(self._target.rank), key=strides.__getitem__, reverse=True):
             places = [int(number < len(self._along) and self._along[number] == i) for number in range(2)]
-            axes.append(Axis(self._target.sizes[i], (self._source.element_strides[i], strides[i], *places)))
+            axes.append(NestLoop(self._target.sizes[i], (self._source.element_strides[i], strides[i], *places)))
         self._nest = merged(axes)
         is_half = self._source.data_type is DataType.FLOAT16
         error = (self._region + 16) * 2.0**-53

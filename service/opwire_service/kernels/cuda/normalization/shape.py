@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..job import LOAD_BYTES
-from ..nests import Axis, Nest, merged, size_of
+from ..nests import Nest, NestLoop, merged, size_of
 
 WARP = 32
 THREADS = 256
@@ -92,13 +92,13 @@ def nests_of(
         ordered: whether the elements of a row must be visited in row-major order; if not, in that of memory.
     """
     along = frozenset(axes)
-    every = [Axis(size, tuple(each[i] for each in strides)) for i, size in enumerate(sizes)]
+    every = [NestLoop(size, tuple(each[i] for each in strides)) for i, size in enumerate(sizes)]
     kept = _by_memory(axis for i, axis in enumerate(every) if i not in along)
     reduced = [axis for i, axis in enumerate(every) if i in along]
     return merged(kept), merged(reduced if ordered else _by_memory(reduced))
 
 
-def _by_memory(axes: Iterable[Axis]) -> list[Axis]:
+def _by_memory(axes: Iterable[NestLoop]) -> list[NestLoop]:
     return sorted(axes, key=lambda axis: axis.steps[:2], reverse=True)
 
 

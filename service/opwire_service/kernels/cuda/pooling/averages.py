@@ -20,7 +20,7 @@ from ...windows import dimensions_of, slices
 from ...windows import places as places_of
 from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
-from ..nests import Axis, Nest, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
+from ..nests import Nest, NestLoop, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
 from ..reduce import accumulator_of
 from ..reduction import Reduction
 
@@ -78,7 +78,7 @@ def window_nest(source: BufferTensorDesc, target: BufferTensorDesc, *more: Buffe
     for i in sorted(range(target.rank), key=strides.__getitem__, reverse=True):
         place = [int(i >= 2 and number == i - 2 + missing) for number in range(SPATIAL)]
         first, *others = (0 if desc is None or i >= 2 else desc.element_strides[i] for desc in (source, *more))
-        axes.append(Axis(target.sizes[i], (first, strides[i], *place, *others)))
+        axes.append(NestLoop(target.sizes[i], (first, strides[i], *place, *others)))
     return merged(axes)
 
 

@@ -12,7 +12,7 @@ from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop, Stopped
 from ...exact import FORMATS
-from ...reference.max_pooling import Winners, max_gradient_of
+from ...reference.max_pooling import WindowWinners, max_gradient_of
 from ...reference.pooling import average_gradient_of
 from ...windows import dimensions_of
 from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
@@ -93,7 +93,7 @@ class PoolingGradient(Listing):
         views = {name: strided(desc, inputs[name]) for name, desc in self._plan.inputs.items()}
         source, attributes = views["InputGradientTensor"], self._plan.attributes
         dimensions = dimensions_of(attributes, self._target.sizes)
-        winners = None if self._pooled is None else Winners(views["InputTensor"], dimensions, stop)
+        winners = None if self._pooled is None else WindowWinners(views["InputTensor"], dimensions, stop)
         for place in offsets(self._nest, numbers, 1).tolist():
             if stop():
                 raise Stopped

@@ -11,7 +11,7 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop
 from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
-from ..nests import Axis, Nest, merged, nest_dtype, write_nest
+from ..nests import Nest, NestLoop, merged, nest_dtype, write_nest
 
 THREADS = 256
 
@@ -77,7 +77,7 @@ class Unpooling:
 
 def _rows(sizes: tuple[int, ...], *strides: tuple[int, ...]) -> Nest:
     """The loops over tensors of the same sizes, row by row."""
-    return merged(Axis(size, tuple(each[i] for each in strides)) for i, size in enumerate(sizes))
+    return merged(NestLoop(size, tuple(each[i] for each in strides)) for i, size in enumerate(sizes))
 
 
 JOBS = {"MAX_UNPOOLING": Unpooling}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import struct
 
 from opwire.fields.member import NestedOperator
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Constant, Expression, InputElement, Operation
 
 from ...formulas.resolve import activated_expression
 from ..formula_source import Body
 from ..primitives import FLOATS, TRUTHS
 
-_VALUE = Tensor("Value")
+_VALUE = InputElement("Value")
 
 
 def activated_source(activation: NestedOperator | None) -> str:
@@ -31,12 +31,12 @@ def _value(expression: Expression, body: Body) -> str:
     if key in body.names:
         return body.names[key]
     match expression:
-        case Tensor():
+        case InputElement():
             return "x"
         case Constant(number):
             (bits,) = struct.unpack("<Q", struct.pack("<d", number))
             return f"__longlong_as_double({bits:#x}ll)"
-        case Call(primitive, operands):
+        case Operation(primitive, operands):
             given = [_value(operand, body) for operand in operands]
             value = FLOATS[primitive].format(*given) if primitive in FLOATS else f"{primitive}({', '.join(given)})"
             return body.variable(*key, "bool" if primitive in TRUTHS else "double", value)

@@ -19,7 +19,7 @@ TOGETHER = 64
 """Launches of a batch, more or less: what takes a few ms to record."""
 
 
-class Step(NamedTuple):
+class TaskLaunch(NamedTuple):
     """A launch of a kernel with the task of that number."""
 
     entry: str
@@ -38,7 +38,7 @@ class Batch(NamedTuple):
     """
 
     tasks: bytes
-    steps: tuple[Step | MatrixProduct, ...]
+    steps: tuple[TaskLaunch | MatrixProduct, ...]
 
     def placed(self, program: Program, tensors: Mapping[str, int], scratch: int) -> Iterator[Launch]:
         """The launches of a run: where its tensors are, and its memory for tiles."""
@@ -80,11 +80,11 @@ class Recording:
     def __init__(self, task: Array) -> None:
         self.task = task
         self._tasks: list[bytes] = []
-        self._steps: list[Step | MatrixProduct] = []
+        self._steps: list[TaskLaunch | MatrixProduct] = []
 
     def launch(self, entry: str, grid: tuple[int, int], block: tuple[int, int], *, is_short: bool = True) -> None:
         """Adds a launch of a kernel with the task as it is."""
-        self._steps.append(Step(entry, grid, block, is_short, len(self._tasks)))
+        self._steps.append(TaskLaunch(entry, grid, block, is_short, len(self._tasks)))
         self._tasks.append(self.task.tobytes())
 
     def multiply(self, product: MatrixProduct) -> None:

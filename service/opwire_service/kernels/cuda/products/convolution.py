@@ -13,11 +13,11 @@ from opwire.check import Plan
 from opwire.tensor import Array, BufferTensorDesc
 
 from ....execution import Arrays, Stop
-from ...convolutions import Geometry, Line
+from ...convolutions import ConvolutionGeometry, PhaseDimension
 from ..job import CudaMemory, Launch, Program, device_desc
 from .batches import Batch, Batches
 from .launching import ACTIVATED, ROUNDED, Launching, float_program
-from .tiles import NOWHERE, SPATIAL, TENSORS, WINDOW, Cut, Products, Scratch, Steps
+from .tiles import NOWHERE, SPATIAL, TENSORS, WINDOW, BatchedProduct, ProductTiling, Scratch, Strides
 
 FEW = 8
 """Filters of a group, at most, whose sums are computed each by itself."""
@@ -33,7 +33,7 @@ class Convolution:
     uncertain_bytes = 0
 
     def __init__(self, plan: Plan, processors: int) -> None:
-        geometry = Geometry(plan)
+        geometry = ConvolutionGeometry(plan)
         fused = plan.attributes.FusedActivation
         finish = ROUNDED if fused is None else ACTIVATED
         target = device_desc(plan.outputs["OutputTensor"])
@@ -46,13 +46,13 @@ class Convolution:
         self._plan, self._geometry, self._target = plan, geometry, target
         # Phases differ by little, and there may be many.
         most = _largest(geometry)
-        self._cut = Cut.of(most, is_direct=self._is_direct)
+        self._tiling = ProductTiling.of(most, is_direct=self._is_direct)
         self._batches = Batches(self._recorded)
         self._fill = None if geometry.is_whole else _outputs_alone(plan, geometry, target)
-        self._scratch = Scratch.of(most, self._cut, is_direct=self._is_direct).size
+        self._scratch = Scratch.of(most, self._tiling, is_direct=self._is_direct).size
         if self._fill is not None:
             self._scratch = max(
-                self._scratch, Scratch.of(self._fill, Cut.of(self._fill, is_direct=True), is_direct=True).size
+                self._scratch, Scratch.of(self._fill, ProductTiling.of(self._fill, is_direct=True), is_direct=True).size
             )
 
     @property
@@ -77,25 +77,27 @@ class Convolution:
 
     def _recorded(self) -> Iterator[Batch]:
         if self._fill is not None:
-            yield from self._launching.computed(self._fill, Cut.of(self._fill, is_direct=True))
+            yield from self._launching.computed(self._fill, ProductTiling.of(self._fill, is_direct=True))
         record = self._launching.computed if self._is_direct else self._launching.multiplied
         for number in range(self._geometry.phases):
             lines = self._geometry.phase(number)
             if lines is not None:
-                yield from record(phase_products(self._plan, self._geometry, self._target, lines), self._cut)
+                yield from record(phase_products(self._plan, self._geometry, self._target, lines), self._tiling)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """Nothing is ever left to the host."""
 
 
-def _largest(geometry: Geometry) -> Products:
+def _largest(geometry: ConvolutionGeometry) -> BatchedProduct:
     """Products as large as those of any phase, lying nowhere."""
     columns = geometry.images * prod(outputs for _, outputs in geometry.longest)
     depth = geometry.channels * prod(taps for taps, _ in geometry.longest)
-    return Products(1, geometry.groups, geometry.filters, columns, depth, NOWHERE, NOWHERE, NOWHERE, NOWHERE)
+    return BatchedProduct(1, geometry.groups, geometry.filters, columns, depth, NOWHERE, NOWHERE, NOWHERE, NOWHERE)
 
 
-def phase_products(plan: Plan, geometry: Geometry, target: BufferTensorDesc, lines: tuple[Line, ...]) -> Products:
+def phase_products(
+    plan: Plan, geometry: ConvolutionGeometry, target: BufferTensorDesc, lines: tuple[PhaseDimension, ...]
+) -> BatchedProduct:
     """The products of a phase: filters, and columns of all images and positions."""
     source, kernel = plan.inputs["InputTensor"], plan.inputs["FilterTensor"]
     memory = np.zeros(1, np.uint8)  # nobody reads it: steps of single bytes are those of elements
@@ -120,26 +122,26 @@ def phase_products(plan: Plan, geometry: Geometry, target: BufferTensorDesc, lin
     step = _plain_step((channels, *taps), (weight_channel, *weight))
     window["is_plain"] = step is not None
     begin = sum(step * line.first for step, line in zip(target.element_strides[2:], lines, strict=True))
-    return Products(
+    return BatchedProduct(
         outer=1,
         inner=geometry.groups,
         rows=geometry.filters,
         columns=geometry.images * prod(line.length for line in lines),
         depth=channels * prod(taps),
-        left=Steps(0, group, filter_, step or 0),
-        right=Steps(0, source.element_strides[1] * geometry.channels, 0, 0),
+        left=Strides(0, group, filter_, step or 0),
+        right=Strides(0, source.element_strides[1] * geometry.channels, 0, 0),
         addend=_bias(plan, geometry),
-        target=Steps(0, target.element_strides[1] * geometry.filters, target.element_strides[1], 0),
+        target=Strides(0, target.element_strides[1] * geometry.filters, target.element_strides[1], 0),
         begin=(weights.__array_interface__["data"][0] - memory.__array_interface__["data"][0], begin),
         window=window,
     )
 
 
-def _outputs_alone(plan: Plan, geometry: Geometry, target: BufferTensorDesc) -> Products:
+def _outputs_alone(plan: Plan, geometry: ConvolutionGeometry, target: BufferTensorDesc) -> BatchedProduct:
     """Sums of nothing for all outputs: some of them no element of the input reaches."""
-    lines = tuple(Line(1, 0, 1, size, 0, 1, 1, 0, 0, 0) for size in target.sizes[2:])
+    lines = tuple(PhaseDimension(1, 0, 1, size, 0, 1, 1, 0, 0, 0) for size in target.sizes[2:])
     whole = phase_products(plan, geometry, target, lines)
-    return Products(
+    return BatchedProduct(
         outer=1,
         inner=whole.inner,
         rows=whole.rows,
@@ -153,11 +155,11 @@ def _outputs_alone(plan: Plan, geometry: Geometry, target: BufferTensorDesc) -> 
     )
 
 
-def _bias(plan: Plan, geometry: Geometry) -> Steps:
+def _bias(plan: Plan, geometry: ConvolutionGeometry) -> Strides:
     if "BiasTensor" not in plan.inputs:
         return NOWHERE
     step = plan.inputs["BiasTensor"].element_strides[1]
-    return Steps(0, step * geometry.filters, step, 0)
+    return Strides(0, step * geometry.filters, step, 0)
 
 
 def _filled(values: Sequence[int], value: int) -> list[int]:

@@ -17,7 +17,7 @@ from ....execution import Arrays, Stop
 from ..job import TYPES, CudaMemory, KernelLaunch, Launch, Program, device_desc
 from .batches import Batches
 from .launching import ACTIVATED, OPEN, ROUNDED, Launching, float_program
-from .tiles import ALIGNMENT, NOWHERE, TENSORS, Cut, Products, Scratch, Steps
+from .tiles import ALIGNMENT, NOWHERE, TENSORS, BatchedProduct, ProductTiling, Scratch, Strides
 
 SOFTMAX = ("ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1")
 
@@ -36,10 +36,10 @@ _SOFTMAX = np.dtype(
 )
 
 
-def _steps(strides: tuple[int, ...], *, transposed: bool) -> Steps:
+def _steps(strides: tuple[int, ...], *, transposed: bool) -> Strides:
     """The steps of a matrix whose lines are its rows, or its columns if it is transposed."""
     outer, inner, row, column = (0,) * (RANK - len(strides)) + strides
-    return Steps(outer, inner, column, row) if transposed else Steps(outer, inner, row, column)
+    return Strides(outer, inner, column, row) if transposed else Strides(outer, inner, row, column)
 
 
 class _Softmax:
@@ -64,11 +64,11 @@ class _Softmax:
         return self._program
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> Strides:
         """How doubles lie before, so that those of a block are neighbours."""
         order = [*self._kept, *self._joined]
         steps = dict(zip(order, (prod(self._sizes[axis] for axis in order[i + 1 :]) for i in range(RANK)), strict=True))
-        return Steps(*(steps[axis] for axis in range(RANK)))
+        return Strides(*(steps[axis] for axis in range(RANK)))
 
     def launches(self, values: int, target: int) -> Iterator[KernelLaunch]:
         (task,) = whole = np.zeros(1, _SOFTMAX)
@@ -107,8 +107,8 @@ class Gemm:
         self._products = matrix_products(plan, target)
         if self._softmax is not None:
             self._products = replace(self._products, target=self._softmax.steps)
-        self._cut = Cut.of(self._products)
-        self._batches = Batches(partial(self._launching.multiplied, self._products, self._cut))
+        self._tiling = ProductTiling.of(self._products)
+        self._batches = Batches(partial(self._launching.multiplied, self._products, self._tiling))
         self._has_addend = "CTensor" in plan.inputs
 
     @property
@@ -119,7 +119,7 @@ class Gemm:
     @property
     def scratch_bytes(self) -> int:
         softmax = 0 if self._softmax is None else self._softmax.bytes
-        return softmax + Scratch.of(self._products, self._cut, is_direct=False).size
+        return softmax + Scratch.of(self._products, self._tiling, is_direct=False).size
 
     def launches(self, memory: CudaMemory) -> Iterator[Launch]:
         """See ``CudaJob.launches``."""
@@ -139,7 +139,7 @@ class Gemm:
         """Nothing is ever left to the host."""
 
 
-def matrix_products(plan: Plan, target: BufferTensorDesc) -> Products:
+def matrix_products(plan: Plan, target: BufferTensorDesc) -> BatchedProduct:
     """The products of matrices of a plan, whose output lies as ``target`` says."""
     attributes = plan.attributes
     a, b, addend = (
@@ -149,7 +149,7 @@ def matrix_products(plan: Plan, target: BufferTensorDesc) -> Products:
     )
     is_turned = [getattr(attributes, name, None) is MatrixTransform.TRANSPOSE for name in ("TransA", "TransB")]
     outer, inner, rows, columns = (1,) * (RANK - target.rank) + target.sizes
-    return Products(
+    return BatchedProduct(
         outer=outer,
         inner=inner,
         rows=rows,

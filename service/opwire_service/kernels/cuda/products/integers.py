@@ -13,13 +13,13 @@ from opwire.check import Plan
 from opwire.tensor import Array, BufferTensorDesc
 
 from ....execution import Arrays, Stop
-from ...convolutions import Geometry
+from ...convolutions import ConvolutionGeometry
 from ..job import CudaMemory, Launch, Program, device_desc
 from .batches import Batches
 from .convolution import phase_products
 from .gemm import matrix_products
 from .launching import Launching, integer_program, scaled_program
-from .tiles import Cut, Parameter, Products, Scratch
+from .tiles import BatchedProduct, LineParameter, ProductTiling, Scratch
 
 _MATRIX = {"left": "ATensor", "right": "BTensor", "addend": "BiasTensor", "target": "OutputTensor"}
 _MATRIX_ROWS = {
@@ -55,7 +55,7 @@ class IntegerProducts:
     uncertain_bytes = 0
 
     def __init__(
-        self, plan: Plan, processors: int, products: Products, tensors: dict[str, str], *, has_window: bool
+        self, plan: Plan, processors: int, products: BatchedProduct, tensors: dict[str, str], *, has_window: bool
     ) -> None:
         descs = {**plan.inputs, **plan.outputs}
         self._tensors = {name: tensor for name, tensor in tensors.items() if tensor in descs}
@@ -68,10 +68,10 @@ class IntegerProducts:
             program = integer_program(types, has_window=has_window, is_quantized=is_quantized)
         item_bytes = {name: data_type.dtype.itemsize for name, data_type in types.items()}
         launching = Launching(program, {"addend": 4, **item_bytes}, processors, has_window=has_window)
-        cut = Cut.of(products)
-        self.scratch_bytes = Scratch.of(products, cut, is_direct=False).size
+        tiling = ProductTiling.of(products)
+        self.scratch_bytes = Scratch.of(products, tiling, is_direct=False).size
         self._program = program
-        self._batches = Batches(partial(launching.multiplied if is_scaled else launching.exact, products, cut))
+        self._batches = Batches(partial(launching.multiplied if is_scaled else launching.exact, products, tiling))
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -88,7 +88,7 @@ class IntegerProducts:
         """Nothing is ever left to the host."""
 
 
-def _parameters(plan: Plan, rows: dict[str, str], columns: dict[str, str], group: int = 0) -> dict[str, Parameter]:
+def _parameters(plan: Plan, rows: dict[str, str], columns: dict[str, str], group: int = 0) -> dict[str, LineParameter]:
     """Those that a plan has; of rows there may be a group for each matrix."""
     every = [(name, tensor, True) for name, tensor in rows.items()]
     every += [(name, tensor, False) for name, tensor in columns.items()]
@@ -99,9 +99,9 @@ def _parameters(plan: Plan, rows: dict[str, str], columns: dict[str, str], group
     }
 
 
-def _parameter(desc: BufferTensorDesc, group: int, *, of_rows: bool) -> Parameter:
+def _parameter(desc: BufferTensorDesc, group: int, *, of_rows: bool) -> LineParameter:
     step = next((step for size, step in zip(desc.sizes, desc.element_strides, strict=True) if size > 1), 0)
-    return Parameter(of_rows, desc.data_type.dtype.itemsize, step * group, step)
+    return LineParameter(of_rows, desc.data_type.dtype.itemsize, step * group, step)
 
 
 def matrices(plan: Plan, processors: int) -> IntegerProducts:
@@ -114,7 +114,7 @@ def matrices(plan: Plan, processors: int) -> IntegerProducts:
 
 def convolution(plan: Plan, processors: int) -> IntegerProducts:
     """The job of a convolution of bytes."""
-    geometry = Geometry(plan)
+    geometry = ConvolutionGeometry(plan)
     lines = geometry.phase(0)
     assert lines is not None  # a convolution that is not transposed is one phase
     products = phase_products(plan, geometry, device_desc(plan.outputs["OutputTensor"]), lines)

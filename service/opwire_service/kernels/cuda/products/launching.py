@@ -19,11 +19,11 @@ from .tiles import (
     NOWHERE,
     TASK,
     TENSORS,
-    Cut,
-    Products,
+    BatchedProduct,
+    ProductTile,
+    ProductTiling,
     Scratch,
-    Steps,
-    Tile,
+    Strides,
     even,
     most_slices,
 )
@@ -113,25 +113,25 @@ class Launching:
         self._processors = processors
         self._has_window = has_window
 
-    def multiplied(self, products: Products, cut: Cut) -> Iterator[Batch]:
+    def multiplied(self, products: BatchedProduct, tiling: ProductTiling) -> Iterator[Batch]:
         """The launches of each tile of some products."""
-        scratch = Scratch.of(products, cut, is_direct=False)
-        for tile in cut.tiles(products):
+        scratch = Scratch.of(products, tiling, is_direct=False)
+        for tile in tiling.tiles(products):
             record = Recording(self._task(products, tile, scratch))
-            record.task["error"] = products.error(cut.depth)
-            for first in range(0, products.depth, cut.depth):
-                self._add(record, products, tile, first, cut.depth)
+            record.task["error"] = products.error(tiling.depth)
+            for first in range(0, products.depth, tiling.depth):
+                self._add(record, products, tile, first, tiling.depth)
                 yield from record.batches()
             self._begin_certifying(record, tile)
             self._certify("certify", record, tile, min(STRIPE, max(1, tile.sums >> 16)))
             self._read_turned(record.task, products, tile)
-            record.task["part"] = products.part(cut.depth) if products.depth <= MOST_SETTLED else 0
+            record.task["part"] = products.part(tiling.depth) if products.depth <= MOST_SETTLED else 0
             yield from self._settled(record, products, tile, self._near(products, tile))
 
-    def computed(self, products: Products, cut: Cut) -> Iterator[Batch]:
+    def computed(self, products: BatchedProduct, tiling: ProductTiling) -> Iterator[Batch]:
         """The same for few products of a window, each sum of which a thread computes."""
-        scratch = Scratch.of(products, cut, is_direct=True)
-        for tile in cut.tiles(products):
+        scratch = Scratch.of(products, tiling, is_direct=True)
+        for tile in tiling.tiles(products):
             record = Recording(self._task(products, tile, scratch))
             # The magnitudes themselves are summed, and that may be off as well.
             record.task["error"] = products.error(products.depth + 1) * 1.01
@@ -142,19 +142,19 @@ class Launching:
             self._certify("convolve", record, tile, 1, several)
             yield from self._settled(record, products, tile, 0)
 
-    def exact(self, products: Products, cut: Cut) -> Iterator[Batch]:
+    def exact(self, products: BatchedProduct, tiling: ProductTiling) -> Iterator[Batch]:
         """The same for integers, whose sums in float64 are exact."""
-        scratch = Scratch.of(products, cut, is_direct=False)
-        for tile in cut.tiles(products):
+        scratch = Scratch.of(products, tiling, is_direct=False)
+        for tile in tiling.tiles(products):
             record = Recording(self._task(products, tile, scratch))
-            for first in range(0, products.depth, cut.depth):
-                self._add(record, products, tile, first, cut.depth)
+            for first in range(0, products.depth, tiling.depth):
+                self._add(record, products, tile, first, tiling.depth)
                 yield from record.batches()
             record.task["count"] = tile.sums
             record.launch("requantize", (-(-tile.sums // CERTIFY_THREADS), 1), (CERTIFY_THREADS, 1))
             yield from record.batches(last=True)
 
-    def _task(self, products: Products, tile: Tile, scratch: Scratch) -> Array:
+    def _task(self, products: BatchedProduct, tile: ProductTile, scratch: Scratch) -> Array:
         task = np.zeros((), TASK)
         left, right, addend, target = products.left, products.right, products.addend, products.target
         offsets = {
@@ -177,7 +177,7 @@ class Launching:
         scratch.fill(task)
         return task
 
-    def _certify(self, entry: str, record: Recording, tile: Tile, share: int, several: int = 1 << 31) -> None:
+    def _certify(self, entry: str, record: Recording, tile: ProductTile, share: int, several: int = 1 << 31) -> None:
         """Launches a kernel of which each thread has so many sums of a row, or those of a column of a window.
 
         Args:
@@ -199,18 +199,18 @@ class Launching:
             block = width, height
             record.launch(entry, (min(at_once, blocks - first), 1), block, is_short=entry == "certify")
 
-    def _near(self, products: Products, tile: Tile) -> int:
+    def _near(self, products: BatchedProduct, tile: ProductTile) -> int:
         """Products of a sum that is summed again at a time."""
         depth, wide = products.depth, max(tile.rows, tile.columns)
         near = max(LEAST_DEPTH, NEAR // wide // LANES * LANES)
         is_shared = depth <= MOST_PIECES * near and min(tile.rows, tile.columns) >= WORTH_NEARNESS
         return near if is_shared else max(1, depth)
 
-    def _begin_certifying(self, record: Recording, tile: Tile) -> None:
+    def _begin_certifying(self, record: Recording, tile: ProductTile) -> None:
         blocks = sum(-(-tile.matrices * lines // BOUND_LINES) for lines in (tile.rows, tile.columns))
         record.launch("begin_certifying", (max(1, blocks), 1), (BOUND_LINES, BOUND_SLICES))
 
-    def _add(self, record: Recording, products: Products, tile: Tile, first: int, most: int) -> None:
+    def _add(self, record: Recording, products: BatchedProduct, tile: ProductTile, first: int, most: int) -> None:
         """Copies some of the depth of both operands, and adds their products to the sums.
 
         Args:
@@ -226,7 +226,7 @@ class Launching:
         right = right._replace(is_transposed=not right.is_transposed)
         record.multiply(MatrixProduct(tile.matrices, tile.rows, tile.columns, count, left, right, sums, adds=first > 0))
 
-    def _copied(self, side: str, steps: Steps, lines: int, most: int, record: Recording) -> Matrices:
+    def _copied(self, side: str, steps: Strides, lines: int, most: int, record: Recording) -> Matrices:
         """Copies an operand; lines of the copy are those of the operand where its depth lies along them."""
         task = record.task
         matrices, count, address = int(task["matrices"]), int(task["count"]), int(task[f"{side}_copy"])
@@ -256,7 +256,7 @@ class Launching:
         record.launch(entry, (blocks, -(-count // share)), block)
         return copied
 
-    def _read_turned(self, task: Array, products: Products, tile: Tile) -> None:
+    def _read_turned(self, task: Array, products: BatchedProduct, tile: ProductTile) -> None:
         """What follows reads the copies whose lines lie along the depth, where there are some."""
         for side, lines in (("left", tile.rows), ("right", tile.columns)):
             begin, matrix = int(task[f"{side}_turned"]), lines * products.depth
@@ -265,7 +265,7 @@ class Launching:
                 task[f"{side}_steps"] = (products.inner * matrix, matrix, products.depth, 1)
                 task[f"{side}_is_copied"] = 1
 
-    def _settled(self, record: Recording, products: Products, tile: Tile, near: int) -> Iterator[Batch]:
+    def _settled(self, record: Recording, products: BatchedProduct, tile: ProductTile, near: int) -> Iterator[Batch]:
         """The launches so far, and those for as many open sums as there may be; mostly they find few.
 
         Args:

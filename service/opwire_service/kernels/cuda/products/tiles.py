@@ -91,7 +91,7 @@ TASK = np.dtype(
 """``Task`` of ``operands.cu``, and whether operands are read from copies."""
 
 
-class Steps(NamedTuple):
+class Strides(NamedTuple):
     """Steps in elements: between matrices, which lie in two dimensions, between lines, and along a line."""
 
     outer: int
@@ -105,10 +105,10 @@ class Steps(NamedTuple):
         return abs(self.along) <= abs(self.line)
 
 
-NOWHERE = Steps(0, 0, 0, 0)
+NOWHERE = Strides(0, 0, 0, 0)
 
 
-class Parameter(NamedTuple):
+class LineParameter(NamedTuple):
     """Numbers of which there is one, or one for each line.
 
     Attributes:
@@ -124,7 +124,7 @@ class Parameter(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Products:
+class BatchedProduct:
     """Products of matrices of one size.
 
     Attributes:
@@ -143,15 +143,15 @@ class Products:
     rows: int
     columns: int
     depth: int
-    left: Steps
-    right: Steps
-    addend: Steps
-    target: Steps
+    left: Strides
+    right: Strides
+    addend: Strides
+    target: Strides
     begin: tuple[int, int] = (0, 0)
     window: Array | None = None
     alpha: float = 1.0
     beta: float = 1.0
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    parameters: Mapping[str, LineParameter] = field(default_factory=dict)
 
     @property
     def matrices(self) -> int:
@@ -186,7 +186,7 @@ def _error(steps: int) -> float:
     return (steps * (1 + 2.0**-18) + 16) * 2.0**-53
 
 
-class Tile(NamedTuple):
+class ProductTile(NamedTuple):
     """Some matrices, rows and columns: where they begin, and how many there are."""
 
     matrix: int
@@ -201,7 +201,7 @@ class Tile(NamedTuple):
         return self.matrices * self.rows * self.columns
 
 
-class Cut(NamedTuple):
+class ProductTiling(NamedTuple):
     """Products cut into tiles of at most so many matrices, rows and columns, and of so many products at a time."""
 
     matrices: int
@@ -210,8 +210,8 @@ class Cut(NamedTuple):
     depth: int
 
     @classmethod
-    def of(cls, products: Products, *, is_direct: bool = False) -> Cut:
-        """A cut that leaves tiles as large as their memory may be; direct sums need no copies."""
+    def of(cls, products: BatchedProduct, *, is_direct: bool = False) -> ProductTiling:
+        """A tiling whose tiles are as large as their memory may be; direct sums need no copies."""
         rows, columns, depth = products.rows, products.columns, max(2, products.depth)
         height = min(rows, max(TILE_SIDE, min(LONGEST_SIDE, MOST_SUMS // columns)))
         width = min(columns, max(1, MOST_SUMS // height))
@@ -227,14 +227,14 @@ class Cut(NamedTuple):
                 several = min(several, side // count)
         return cls(max(1, several), height, width, max(1, count))
 
-    def tiles(self, products: Products) -> Iterator[Tile]:
+    def tiles(self, products: BatchedProduct) -> Iterator[ProductTile]:
         for matrix in range(0, products.matrices, self.matrices):
             matrices = min(self.matrices, products.matrices - matrix)
             for row in range(0, products.rows, self.rows):
                 rows = min(self.rows, products.rows - row)
                 for column in range(0, products.columns, self.columns):
                     columns = min(self.columns, products.columns - column)
-                    yield Tile(matrix, row, column, matrices, rows, columns)
+                    yield ProductTile(matrix, row, column, matrices, rows, columns)
 
 
 def _evenly(length: int, most: int) -> int:
@@ -266,13 +266,16 @@ class Scratch(NamedTuple):
     size: int
 
     @classmethod
-    def of(cls, products: Products, cut: Cut, *, is_direct: bool) -> Scratch:
+    def of(cls, products: BatchedProduct, tiling: ProductTiling, *, is_direct: bool) -> Scratch:
         """That of the largest tile; direct sums need no copies."""
-        lines = cut.matrices * cut.rows, cut.matrices * cut.columns
-        sums = cut.matrices * cut.rows * cut.columns
+        lines = tiling.matrices * tiling.rows, tiling.matrices * tiling.columns
+        sums = tiling.matrices * tiling.rows * tiling.columns
         copies, turned = [0, 0], [0, 0]
         if not is_direct:
-            copies = [_aligned(8 * cut.matrices * even(count) * even(cut.depth)) for count in (cut.rows, cut.columns)]
+            copies = [
+                _aligned(8 * tiling.matrices * even(count) * even(tiling.depth))
+                for count in (tiling.rows, tiling.columns)
+            ]
             turned = _turned(products, lines, sums)
         listed = _aligned(8 + (4 if is_direct else 8) * sums)
         begins = [0, copies[0], 0]  # sums are listed when copies are no longer needed
@@ -294,7 +297,7 @@ class Scratch(NamedTuple):
             task[name] = offset
 
 
-def _turned(products: Products, lines: tuple[int, int], sums: int) -> list[int]:
+def _turned(products: BatchedProduct, lines: tuple[int, int], sums: int) -> list[int]:
     """The bytes of copies of the operands whose lines lie across the depth, as far as they may have some."""
     if products.window is not None or products.depth * sums < WORTH_TURNING:
         return [0, 0]

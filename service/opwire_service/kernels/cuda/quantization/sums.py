@@ -27,7 +27,7 @@ _TASK = np.dtype(
 )
 
 
-class Sums:
+class SumsJob:
     """The job."""
 
     scratch_bytes = 0
@@ -76,4 +76,4 @@ class Sums:
         """Nothing is ever uncertain."""
 
 
-JOBS = {"ELEMENT_WISE_QUANTIZED_LINEAR_ADD": Sums}
+JOBS = {"ELEMENT_WISE_QUANTIZED_LINEAR_ADD": SumsJob}

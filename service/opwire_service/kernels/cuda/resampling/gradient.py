@@ -15,7 +15,7 @@ from ...reference.resampling import gathered
 from ...sampling import is_linear, resampled_axes
 from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
-from ..nests import Axis, Nest, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
+from ..nests import Nest, NestLoop, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
 from .resample import LAUNCH_READS, RANK, ROUNDINGS, SAMPLED, THREADS, is_plain
 
 _TENSORS = 2 + RANK
@@ -56,7 +56,7 @@ class ResamplingGradient(Listing):
         for i in sorted(range(self._target.rank), key=strides.__getitem__, reverse=True):
             places = [int(i == other) for other in self._resampled] + [0] * (RANK - len(self._resampled))
             step = 0 if i in self._resampled else self._source.element_strides[i]
-            axes.append(Axis(self._target.sizes[i], (step, strides[i], *places)))
+            axes.append(NestLoop(self._target.sizes[i], (step, strides[i], *places)))
         return merged(axes)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:

@@ -12,7 +12,7 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...reference.regions import aligned, pooled
-from ...regions import Regions, is_average
+from ...regions import RegionsOfInterest, is_average
 from ...sampling import is_linear, offsets
 from .. import nests
 from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
@@ -81,7 +81,7 @@ class RegionsJob(Listing):
         for i in sorted(range(4), key=strides.__getitem__, reverse=True):
             channel = self._source.element_strides[1] if i == 1 else 0
             places = (int(i == 0), int(i == 2), int(i == 3))
-            axes.append(nests.Axis(self._target.sizes[i], (channel, strides[i], *places)))
+            axes.append(nests.NestLoop(self._target.sizes[i], (channel, strides[i], *places)))
         return nests.merged(axes)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
@@ -136,7 +136,7 @@ class RegionsJob(Listing):
         numbers = np.arange(nests.size_of(self._nest)) if places is None else places[:, 0]
         views = {name: nests.strided(desc, inputs[name]) for name, desc in self._plan.inputs.items()}
         source, target = views["InputTensor"], outputs["OutputTensor"]
-        regions = None if self._pools else Regions(self._plan, views, source.shape, self._target.sizes)
+        regions = None if self._pools else RegionsOfInterest(self._plan, views, source.shape, self._target.sizes)
         for place in nests.offsets(self._nest, numbers, 1).tolist():
             if stop():
                 raise Stopped

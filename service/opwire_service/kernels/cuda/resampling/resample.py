@@ -16,7 +16,7 @@ from ...reference.resampling import interpolated
 from ...sampling import ResampledAxis, is_linear, resampled_axes
 from ..job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
-from ..nests import Axis, Nest, coordinates_at, in_packs, merged, nest_dtype, offsets, size_of, strided, write_nest
+from ..nests import Nest, NestLoop, coordinates_at, in_packs, merged, nest_dtype, offsets, size_of, strided, write_nest
 
 THREADS = 256
 RANK = 4
@@ -88,7 +88,7 @@ class Resampling(Listing):
             places = [int(i in self._resampled and self._resampled[number] == i) for number in range(self._count)]
             places += [0] * (RANK - self._count)
             step = 0 if i in self._resampled else self._source.element_strides[i]
-            axes.append(Axis(self._target.sizes[i], (step, strides[i], *places)))
+            axes.append(NestLoop(self._target.sizes[i], (step, strides[i], *places)))
         return merged(axes)
 
     @property

@@ -22,7 +22,7 @@ _SHOWN = 8
 
 
 @dataclass(slots=True, eq=False)
-class Connections:
+class Edges:
     """The edges of a graph, resolved as far as they are right: what is wrong with one takes nothing from the others.
 
     Attributes:

@@ -15,7 +15,7 @@ SIZE_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class ModelObject:
     """One object of the model. A member that is null counts as left out; members that nobody asks for are ignored."""
 
     values: Mapping[str, Any]
@@ -50,19 +50,19 @@ class Members:
             return default
         return self.report.integer(self.values[name], self.at(name), 0, greatest)
 
-    def child(self, name: str) -> Members | None:
+    def child(self, name: str) -> ModelObject | None:
         """A required object, or None once what is wrong is reported."""
         return self.nested(self.values[name], name) if self.required(name) else None
 
-    def nested(self, value: object, name: str | int) -> Members | None:
+    def nested(self, value: object, name: str | int) -> ModelObject | None:
         """A value below this object that has to be an object itself."""
         at = pointer_to(self.pointer, name)
         if isinstance(value, Mapping):
-            return Members(value, at, self.report)
+            return ModelObject(value, at, self.report)
         self.report.add(Code.WRONG_TYPE, at, f"{show(value)} given where an object belongs")
         return None
 
-    def children(self) -> Iterator[tuple[str, Members]]:
+    def children(self) -> Iterator[tuple[str, ModelObject]]:
         """Every member that is an object, by name; the others are reported."""
         for name, value in self.values.items():
             members = self.nested(value, name)

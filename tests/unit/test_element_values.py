@@ -123,7 +123,8 @@ def test_infinite_and_extreme_scales(cpu_device, name, bias):
 
 @pytest.mark.parametrize("scale", EXTREMES)
 def test_powers_of_infinite_bases(cpu_device, scale):
-    bases, exponents = np.repeat(np.array(EDGES, np.float32), len(EDGES)), np.tile(np.float32(EDGES), len(EDGES))
+    edges = np.array(EDGES, np.float32)
+    bases, exponents = np.repeat(edges, edges.size), np.tile(edges, edges.size)
     for bias in EXTREMES:
         arrays = {"InputTensor": bases, "ExponentTensor": exponents}
         assert_right(cpu_device, "ELEMENT_WISE_POW", arrays, ScaleBias={"Scale": scale, "Bias": bias})

@@ -402,3 +402,21 @@ def test_many_regions_are_aligned_as_by_the_reference(cpu_device, mode, to_corne
     inputs = {"InputTensor": images, "ROITensor": corners, "BatchIndicesTensor": batch}
     found, right = (run["OutputTensor"] for run in (answers(cpu_device, plan, **inputs), reference(plan, **inputs)))
     assert_within_one_unit(found, right)
+
+
+@pytest.mark.parametrize("function", ["AVERAGE", "MAX"])
+def test_regions_of_an_infinite_scale_are_outside(device, function):
+    images = np.ones((1, 2, 4, 4), np.float32)
+    corners, batch = np.array([[[[1, 1, 3, 3]]]], np.float32), np.zeros((1, 1, 1, 1), np.uint32)
+    desc = {
+        "InputTensor": tensor(images),
+        "ROITensor": tensor(corners),
+        "BatchIndicesTensor": tensor(batch),
+        "OutputTensor": {"DataType": "FLOAT32", "Sizes": [1, 2, 3, 3]},
+        **{"ReductionFunction": function, "InterpolationMode": "LINEAR", "OutOfBoundsInputValue": 1.5},
+        **{"SpatialScaleX": "Infinity", "SpatialScaleY": 1},
+        **{"MinimumSamplesPerOutput": 1, "MaximumSamplesPerOutput": 4},
+    }
+    plan = check({"type": "ROI_ALIGN", "desc": desc})
+    found = answers(device, plan, InputTensor=images, ROITensor=corners, BatchIndicesTensor=batch)["OutputTensor"]
+    assert (found == 1.5).all()

@@ -18,7 +18,7 @@ from opwire_service.kernels.formulas import float64
 from opwire_service.kernels.formulas.bounds import error_bound
 from opwire_service.kernels.formulas.formula import formula_of
 from tests import oracle
-from tests.elements import EDGES, FORMULAS, answer, drawn_floats, plan_of, takes_scale, unary
+from tests.elements import ATTRIBUTES, EDGES, FORMULAS, HARD, answer, drawn_floats, plan_of, takes_scale, unary
 from tests.oracles import activations, functions
 from tests.oracles.elements import is_special, number, real
 
@@ -62,6 +62,11 @@ def assert_all_right(devices: Iterable[Device], name: str, arrays: dict[str, Arr
             pytest.fail(f"{output} of {given} is {text}")
 
 
+def _numbers(name: str) -> list[str]:
+    """The FLOAT attributes of an operator."""
+    return [m.name for m in OPERATORS[name].members.attributes if isinstance(ATTRIBUTES.get(m.name), int | float)]
+
+
 @pytest.fixture(scope="module")
 def reference() -> Iterator[Device]:
     made = ReferenceDevice()
@@ -103,6 +108,36 @@ def test_drawn_float32(cpu_device, name):
 def test_scaled_float32(cpu_device, name, scale):
     scale_bias = dict(zip(("Scale", "Bias"), scale, strict=True))
     assert_right(cpu_device, name, {"InputTensor": drawn_floats(120)}, ScaleBias=scale_bias)
+
+
+EXTREMES = ("Infinity", "-Infinity", 0.0, -1.0, 1.25 * 2.0**126, 1.25 * 2.0**-140)
+
+
+@pytest.mark.parametrize("bias", EXTREMES)
+@pytest.mark.parametrize("name", [name for name in unary(DataType.FLOAT32) if takes_scale(name)])
+def test_infinite_and_extreme_scales(cpu_device, name, bias):
+    for scale in EXTREMES:
+        values = {"InputTensor": np.array((*EDGES, *HARD), np.float32)}
+        assert_right(cpu_device, name, values, ScaleBias={"Scale": scale, "Bias": bias})
+
+
+@pytest.mark.parametrize("scale", EXTREMES)
+def test_powers_of_infinite_bases(cpu_device, scale):
+    edges = np.array(EDGES, np.float32)
+    bases, exponents = np.repeat(edges, edges.size), np.tile(edges, edges.size)
+    for bias in EXTREMES:
+        arrays = {"InputTensor": bases, "ExponentTensor": exponents}
+        assert_right(cpu_device, "ELEMENT_WISE_POW", arrays, ScaleBias={"Scale": scale, "Bias": bias})
+
+
+@pytest.mark.parametrize("number", EXTREMES)
+@pytest.mark.parametrize("name", [name for name in unary(DataType.FLOAT32) if _numbers(name) and "CLIP1" not in name])
+def test_infinite_and_extreme_attributes(cpu_device, name, number):
+    values = {"InputTensor": np.array(EDGES, np.float32)}
+    for attribute in _numbers(name):
+        divides = attribute == "Steepness" or name == "ACTIVATION_CELU"
+        if not divides or (number != 0 and "Infinity" not in str(number)):
+            assert_right(cpu_device, name, values, **{attribute: number})
 
 
 @pytest.mark.thorough

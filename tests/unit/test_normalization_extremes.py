@@ -88,3 +88,23 @@ def test_variances_beyond_the_usual_of_one_long_channel(device, variance, right)
     found = execute(device, plan, {name: np.array(row, np.float32).tobytes() for name, row in inputs.items()})
     answer = found["OutputTensor"]
     assert np.array_equal(answer, np.full_like(answer, right), equal_nan=True)
+
+
+def response(value: float, beta: float, bias: float) -> float:
+    """The power of the response to a single element, in Python's numbers."""
+    total = value * value + bias
+    exponent = math.log(total) * beta if total != 1 else 0.0
+    return INF if exponent > 700 else math.exp(exponent)
+
+
+@pytest.mark.parametrize("bias", [0.5, 1, 2])
+@pytest.mark.parametrize("beta", [INF, -INF, 1e30, -1e30, 1000.0, -1000.0])
+def test_steep_powers_of_responses(device, beta, bias):
+    values = np.array([0.5, -0.25, 1.5, -3, 1e19], np.float32).reshape(5, 1, 1, 1)
+    with np.errstate(all="ignore"):
+        right = np.array([np.float64(x) / response(float(x), beta, bias) for x in values.ravel()]).astype(np.float32)
+    number = {INF: "Infinity", -INF: "-Infinity"}.get(beta, beta)
+    fields = RESPONSE | {"LocalSize": 1, "Bias": bias, "Beta": number}
+    [answer] = run(device, "LOCAL_RESPONSE_NORMALIZATION", values, **fields).values()
+    np.testing.assert_allclose(answer.ravel(), right, rtol=1e-6)
+    assert np.array_equal(np.signbit(answer.ravel()), np.signbit(right))

@@ -1,11 +1,13 @@
 """Formulas in float64 with a bound on the error of each element, for the few that a bound for all leaves open.
 
-Where an operation is exact it adds nothing to the bound; so ties are told from what only lies near one.
+Where an operation is exact it adds nothing to the bound; so ties are told from what only lies near one, and infinities
+and NaN that a formula has from those of float64, which holds no number that is too large or too small.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +20,9 @@ from .float64 import FUNCTIONS
 
 _LEAST = 2.0**-1070
 """What is lost where results become subnormal, and more."""
+
+_BEYOND = 1e300
+"""The error of an infinity that stands for a number: only what is infinite too can be told from it."""
 
 _SPLIT = 2.0**27 + 1
 
@@ -38,8 +43,42 @@ def evaluate(expression: Expression, tensors: Mapping[str, Array]) -> Bounded:
             return Bounded(np.float64(value), 0.0)
         case Operation(primitive, operands):
             rule: Callable[..., Bounded] = _RULES.get(primitive, _function)
-            return rule(primitive, *(evaluate(operand, tensors) for operand in operands))
+            found = [evaluate(operand, tensors) for operand in operands]
+            bounded = rule(primitive, *found)
+            return bounded if primitive in _MOVING else _told(primitive, bounded, found)
     raise TypeError(expression)
+
+
+def _told(primitive: str, result: Bounded, operands: list[Bounded]) -> Bounded:
+    """Tells NaN and infinities of the real numbers from those that come of what float64 does not hold."""
+    value, error = result
+    if np.all(np.isfinite(value)):
+        return result
+    of_finite = reduce(np.logical_and, (np.isfinite(each.value) for each in operands))
+    is_exact = reduce(np.logical_and, map(_is_exact, operands))
+    of_nan = reduce(np.logical_or, (np.isnan(each.value) & _is_exact(each) for each in operands))
+    error = np.where(np.isnan(value) & ~of_finite, np.where(is_exact | of_nan, 0.0, np.inf), error)
+    poles = {"divide": operands[-1].value == 0, "power": operands[0].value == 0}
+    is_pole = poles.get(primitive, np.bool_(primitive in _POLES))
+    return Bounded(value, np.where(np.isinf(value) & of_finite & ~is_pole, np.maximum(error, _BEYOND), error))
+
+
+def _is_exact(a: Bounded) -> Any:
+    return np.asarray(a.error) == 0
+
+
+def _is_infinite(a: Bounded) -> Any:
+    """Whether the real value is infinite."""
+    return np.isinf(a.value) & _is_exact(a)
+
+
+def _has_sign(a: Bounded) -> Any:
+    """Whether the real value has the sign of the computed one."""
+    return _is_exact(a) | (np.abs(a.value) > a.error)
+
+
+def _is_number(a: Bounded) -> Any:
+    return np.isfinite(a.value) & np.isfinite(a.error)
 
 
 def _split(a: Array) -> tuple[Array, Array]:
@@ -64,7 +103,8 @@ def _sum(primitive: str, a: Bounded, b: Bounded) -> Bounded:
     total = a.value + y
     part = total - a.value
     rest = (a.value - (total - part)) + (y - part)
-    return Bounded(total, a.error + b.error + _rounding(total, rest == 0))
+    is_sure = (_is_infinite(a) & _is_number(b)) | (_is_infinite(b) & _is_number(a))
+    return Bounded(total, np.where(is_sure, 0.0, a.error + b.error + _rounding(total, rest == 0)))
 
 
 def _product(primitive: str, a: Bounded, b: Bounded) -> Bounded:
@@ -73,7 +113,8 @@ def _product(primitive: str, a: Bounded, b: Bounded) -> Bounded:
     is_exact: Any = np.False_
     if not np.all(carried):  # where there is an error already, that of a rounding tells nothing more
         is_exact = (product_rest(a.value, b.value, product) == 0) & ((np.abs(product) > 1e-200) | (product == 0))
-    return Bounded(product, carried + _rounding(product, is_exact))
+    is_sure = (_is_infinite(a) & _has_sign(b)) | (_is_infinite(b) & _has_sign(a))
+    return Bounded(product, np.where(is_sure, 0.0, carried + _rounding(product, is_exact)))
 
 
 def _carried(factor: Any, error: Any) -> Any:
@@ -89,12 +130,13 @@ def _quotient(primitive: str, a: Bounded, b: Bounded) -> Bounded:
     size = np.abs(b.value) - b.error
     carried = np.where(np.asarray(a.error + b.error) == 0, 0.0, (a.error + np.abs(quotient) * b.error) / size)
     carried = np.where((size <= 0) & (np.asarray(b.error) > 0), np.inf, carried)
-    return Bounded(quotient, 1.01 * carried + _rounding(quotient, is_exact))
+    is_sure = (_is_infinite(a) & _has_sign(b)) | (_is_infinite(b) & _is_number(a) & _has_sign(a))
+    return Bounded(quotient, np.where(is_sure, 0.0, 1.01 * carried + _rounding(quotient, is_exact)))
 
 
 def _compare(primitive: str, a: Bounded, b: Bounded) -> Bounded:
     error = np.asarray(a.error + b.error)
-    unsure = (np.abs(a.value - b.value) <= error) & (error > 0)
+    unsure = ~(np.abs(a.value - b.value) > error) & (error > 0)
     return Bounded(FUNCTIONS[primitive](a.value, b.value), np.where(unsure, np.inf, 0.0))
 
 
@@ -116,7 +158,8 @@ def _step(primitive: str, a: Bounded) -> Bounded:
     reach = 2 * a.error  # at least one unit of the last place
     low, high = FUNCTIONS[primitive](a.value - reach), FUNCTIONS[primitive](a.value + reach)
     value = FUNCTIONS[primitive](a.value)
-    return Bounded(value, np.where((low == high) | np.isnan(value) | (np.asarray(a.error) == 0), 0.0, np.inf))
+    error = np.where((low == high) & np.isfinite(value), 0.0, np.maximum(high - value, value - low))
+    return Bounded(value, np.where(_is_exact(a), 0.0, np.where(np.isinf(value), a.error, error)))
 
 
 def _mean(primitive: str, a: Bounded, b: Bounded) -> Bounded:
@@ -137,9 +180,10 @@ def _power(primitive: str, x: Bounded, y: Bounded) -> Bounded:
     error = np.abs(value) * FUNCTION + _LEAST + 2 * np.where(np.asarray(x.error) == 0, 0.0, carried)
     square = _product("multiply", x, x)
     is_square = y.value == 2
-    error = np.where(
-        (y.value == 0) | ((x.value == 1) & (np.asarray(x.error) == 0)), 0.0, np.where(y.value == 1, x.error, error)
-    )
+    is_special = (x.value == 0) | (x.value == 1) | ~np.isfinite(x.value) | ~np.isfinite(y.value)
+    error = np.where((y.value == 0) | (is_special & _is_exact(x)), 0.0, np.where(y.value == 1, x.error, error))
+    # Beyond float64, and far from it being a matter of errors.
+    error = np.where(np.isinf(value) & np.isfinite(x.value) & (growth <= 0.01), 0.0, error)
     return Bounded(np.where(is_square, square.value, value), np.where(is_square, square.error, error))
 
 
@@ -171,6 +215,14 @@ _SLOPES: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 """Derivatives of functions at x, where they are f."""
 
+_POLES = frozenset(("log", "log1p", "atanh"))
+"""Functions that are infinite at a number."""
+
+_AT_ZERO = frozenset(_SLOPES) - {"acos", "acosh"}
+_AT_ONE = frozenset(("log", "acos", "acosh"))
+_AT_INFINITY = frozenset(_SLOPES) - {"atan"}
+"""Functions whose values there float64 holds."""
+
 _EDGES = {"log": 0.0, "sqrt": 0.0, "log1p": -1.0, "acosh": 1.0}
 _BOTH_EDGES = frozenset(("asin", "acos", "atanh"))
 
@@ -180,6 +232,9 @@ def _function(primitive: str, x: Bounded) -> Bounded:
     own = np.abs(value) * FUNCTION + _LEAST
     if primitive == "erfc":
         own = own + np.abs(value) * 8 * UNIT * x.value * x.value
+    for functions, is_there in ((_AT_ZERO, x.value == 0), (_AT_ONE, x.value == 1), (_AT_INFINITY, np.isinf(x.value))):
+        if primitive in functions:
+            own = np.where(is_there, 0.0, own)
     if np.ndim(x.error) == 0 and x.error == 0:
         return Bounded(value, np.where(np.isfinite(value), own, 0.0))
     grown = 2 * np.abs(_SLOPES[primitive](x.value, value)) * x.error
@@ -208,3 +263,6 @@ _RULES: Mapping[str, Callable[..., Bounded]] = {
     **dict.fromkeys(("ceil", "floor", "truncate", "round_even", "round_away", "sign"), _step),
     **dict.fromkeys(("equal", "less", "less_equal", "greater", "greater_equal"), _compare),
 }
+
+_MOVING = frozenset(name for name, rule in _RULES.items() if rule in (_select, _extreme, _same, _compare))
+"""What computes nothing."""

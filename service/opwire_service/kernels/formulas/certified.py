@@ -105,8 +105,6 @@ class Certified:
         value, error = np.broadcast_to(value, size), np.broadcast_to(error, size)
         low, high = self._rounded(value - 2 * error), self._rounded(value + 2 * error)  # at least one unit away
         is_open = ((_bits(low) != _bits(high)) & (error != 0)) | ~np.isfinite(error)
-        if self.infinite:
-            is_open |= np.isnan(value)
         target[places] = self._rounded(value)
         self._exactly(taken, target, places, np.flatnonzero(is_open), stop)
 

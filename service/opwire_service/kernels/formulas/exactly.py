@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from opwire.tensor import Array, DataType
 
 from ...execution import Stop, Stopped
 from .. import exact
-from . import real
+from . import careful, real
 from .integers import Integers, scaled, truncated
 from .interval import Interval, Mpf, TooWide
 from .resolve import SCALED
@@ -33,6 +34,9 @@ AT_ONCE = 64
 FORMATS = {**exact.FORMATS, DataType.FLOAT64: exact.FloatFormat(DataType.FLOAT64, 52)}
 
 _BITS = frozenset(("bit_and", "bit_or", "bit_xor", "bit_not", "bit_count", "shift_left", "shift_right"))
+
+PIECE = 1 << 11
+"""Elements evaluated in float64 at a time: all intermediate results of one take up to a KiB."""
 
 Element = Any
 """A numpy scalar."""
@@ -70,11 +74,30 @@ class ExactFormula:
         """
         first, which = _distinct(list(elements.values()))
         found = np.empty(first.size, self.output.dtype)
-        for number, index in enumerate(first.tolist()):
+        for begin in range(0, first.size, PIECE):
+            part = {name: array[first[begin : begin + PIECE]] for name, array in elements.items()}
+            self._fill(found[begin : begin + PIECE], part, stop)
+        return found[which]
+
+    def _fill(self, found: Array, elements: Mapping[str, Array], stop: Stop) -> None:
+        is_known = self._exact_in_float64(found, elements)
+        for number, index in enumerate(np.flatnonzero(~is_known).tolist()):
             if number % AT_ONCE == AT_ONCE - 1 and stop():
                 raise Stopped
-            found[number] = self.of({name: array[index] for name, array in elements.items()})
-        return found[which]
+            found[index] = self.of({name: array[index] for name, array in elements.items()})
+
+    def _exact_in_float64(self, found: Array, elements: Mapping[str, Array]) -> Array:
+        """Fills in what is exact in float64, as infinities are; tells what that is."""
+        if not all(each.is_float and each.bits < 64 for each in (self.output, *self.inputs.values())):
+            return np.zeros(found.size, bool)
+        with np.errstate(all="ignore"):
+            wide = {name: array.astype(np.float64) for name, array in elements.items()}
+            value, error = careful.evaluate(self.expression, wide)
+            found[...] = value
+        # NaN that is moved keeps its bits.
+        has_nan = reduce(np.logical_or, map(np.isnan, wide.values()))
+        is_known: Array = np.broadcast_to(error == 0, found.shape) & ~has_nan
+        return is_known
 
     def _settled(self, expression: Expression, elements: Mapping[str, Element]) -> Element:
         """The element; one that is only moved, or has its sign changed, keeps its other bits."""

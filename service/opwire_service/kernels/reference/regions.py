@@ -71,10 +71,18 @@ def _pool(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 def _align(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     source, target = inputs["InputTensor"], outputs["OutputTensor"]
     regions = RegionsOfInterest(plan, inputs, source.shape, target.shape)
-    for coordinate in coordinates(target.shape):
+    for number in range(target.shape[0]):
         if stop():
             raise Stopped
-        target[coordinate] = aligned(plan, source, regions, stop, coordinate)
+        region, crop = regions[number], target.shape[1:]
+        if region.image is None or not all(region.inside):
+            # None of its samples has a value of its own.
+            target[number] = aligned(plan, source, regions, stop, (number, *(0 for _ in crop)))
+            continue
+        for place in coordinates(crop):
+            if stop():
+                raise Stopped
+            target[number, *place] = aligned(plan, source, regions, stop, (number, *place))
 
 
 def aligned(plan: Plan, source: Array, regions: RegionsOfInterest, stop: Stop, place: tuple[int, ...]) -> exact.Float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite, prod
+from math import isfinite, isinf, prod
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from opwire.tensor import Array
 from ....execution import Arrays, Stop, Stopped
 from ...exact import FORMATS
 from ...reference.local_response import KERNELS as REFERENCE
-from ...reference.local_response import Gradient
+from ...reference.local_response import Gradient, response_of
 from ...reference.reals import rounded
 from ..jit.compiler import Kernel
 from ..run.blocks import Blocks
@@ -23,6 +23,12 @@ from ..run.tiles import TILE
 
 _MOST_BETA = 64.0
 """Powers beyond multiply errors by so much that they are left to the reference."""
+
+_SURE = 1e-12
+"""A relative error that sums of squares of regions do not have."""
+
+_BEYOND = 800.0
+"""Logarithms of powers beyond leave zeros or infinities of FLOAT32, however small or great."""
 
 _ASKED = 16
 """Steps of a region, some milliseconds each at most, between two questions whether to stop."""
@@ -44,8 +50,9 @@ class ResponseJob(Job):
         self._sizes = sizes
         self._along = (1,) if a.CrossChannel else (2, 3)
         self._before, self._after = (a.LocalSize - 1) // 2, a.LocalSize // 2
-        numbers = (a.Alpha, a.Beta, a.Bias)
-        self.is_plain = all(map(isfinite, numbers)) and a.Alpha >= 0 < a.Bias and abs(a.Beta) <= _MOST_BETA
+        self._is_steep = not abs(a.Beta) <= _MOST_BETA
+        self.is_plain = isfinite(a.Alpha) and isfinite(a.Bias) and a.Alpha >= 0 < a.Bias
+        self.is_plain = self.is_plain and not (self._is_steep and self._is_gradient)
         self._share = a.Alpha / a.LocalSize
         # Regions run along whole dimensions of a piece: the others are cut.
         cut = (0, 2, 3) if a.CrossChannel else (0, 1)
@@ -80,6 +87,9 @@ class ResponseJob(Job):
 
     def _part(self, at: Parts, inputs: Arrays, target: Array, stop: Stop) -> None:
         x = np.array(inputs["InputTensor"][at], np.float64, order="C")
+        if self._is_steep:
+            self._steep_part(at, x, inputs["InputTensor"], target, stop)
+            return
         if not self._is_gradient:
             target[at] = x / self._response(x, stop) ** self._plan.attributes.Beta
             return
@@ -90,6 +100,34 @@ class ResponseJob(Job):
             for place in map(tuple, np.argwhere(near).tolist()):
                 whole = tuple((part.start or 0) + k for part, k in zip(at, place, strict=True))
                 into[place] = rounded(exact(whole), self._of)
+
+    def _steep_part(self, at: Parts, x: Array, source: Array, target: Array, stop: Stop) -> None:
+        """Powers so great that nearly all results are zero or infinite; the others are done exactly."""
+        a = self._plan.attributes
+        share, rest = self._share * self._summed(np.multiply(x, x), self._before, self._after, stop), 1.0 - a.Bias
+        above_one = share - rest
+        if isinf(a.Beta):
+            # What float64 rounds to 1 has no power but 1.
+            is_one = np.abs(above_one) < 2.0**-54 * (1 - _SURE)
+            is_sure = is_one | (np.abs(above_one) > 2.0**-50)
+            zeros = np.where(np.where(above_one > 0, a.Beta, -a.Beta) > 0, 0.0, np.nan)
+        else:
+            is_one = above_one == 0
+            logarithm = np.where(above_one > -0.5, np.log1p(above_one), np.log(share + a.Bias)) * a.Beta
+            is_sure = (np.abs(logarithm) > _BEYOND) & ((x != 0) | (logarithm > 0))
+            zeros = np.zeros(x.shape)
+        is_sure &= np.abs(above_one) > _SURE * np.maximum(share, abs(rest))
+        is_sure |= (share == 0) & (rest == 0)
+        vanishes = (above_one > 0) == (a.Beta > 0)
+        signed = np.copysign(np.where(vanishes, 0.0, np.inf), x)
+        found = np.where(is_one, x + 0.0, np.where(x == 0, zeros, signed))
+        into = target[at]
+        into[...] = found
+        exact = response_of(self._plan, source, self._of, stop)
+        for place in map(tuple, np.argwhere(~is_sure).tolist()):
+            if stop():
+                raise Stopped
+            into[place] = exact(tuple((part.start or 0) + k for part, k in zip(at, place, strict=True)))
 
     def _has_finite_squares(self, source: Array, pool: Pool, stop: Stop) -> bool:
         """Whether running sums of squares hold no infinity or NaN, which would spread to others."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -13,6 +13,9 @@ from ..jit.element import ADDRESS, ask_for_line, intrinsic, pointer_to
 
 VECTOR = 16
 """Bytes of a row of small squares."""
+
+REGISTER = 32
+"""Bytes of the rows of a square that are turned at once: those of two registers of each row would not be held."""
 
 LINE = 64
 """Bytes of a row of squares: a line of the cache, which is read at once and written at once."""
@@ -130,26 +133,28 @@ def _square_mover(row: int, *, past_cache: bool = False) -> Any:
         number = _across(zero, row)
 
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            vector = ir.VectorType(context.get_value_type(zero), number)
-            index = args[1].type
+            element, index = context.get_value_type(zero), args[1].type
+            at_once = min(number, REGISTER * 8 // zero.bitwidth)
+            whole, part = ir.VectorType(element, number), ir.VectorType(element, at_once)
 
             def beginning(address: Any, step: Any, i: int) -> Any:
                 return builder.add(address, builder.mul(step, ir.Constant(index, i)))
 
-            def place(address: Any, step: Any, i: int) -> Any:
-                return pointer_to(builder, beginning(address, step, i), vector)
-
-            rows = [builder.load(place(args[2], args[3], i), align=1) for i in range(number)]
             if row == LINE:
                 # The processor does not foresee that the squares beside this one come soon.
                 for i in range(number):
                     ask_for_line(builder, builder.add(beginning(args[2], args[3], i), ir.Constant(index, LINE)))
-            for _ in range(number.bit_length() - 1):
-                rows = _interleaved(builder, rows)
-            for i, each in enumerate(rows):
-                stored = builder.store(each, place(args[0], args[1], i), align=row if past_cache else 1)
-                if past_cache:
-                    stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+            for first in range(0, number, at_once):
+                offset = ir.Constant(index, first * zero.bitwidth // 8)
+                places = [builder.add(beginning(args[2], args[3], i), offset) for i in range(number)]
+                rows = [builder.load(pointer_to(builder, place, part), align=1) for place in places]
+                columns = _columns(builder, rows, VECTOR * 8 // zero.bitwidth)
+                for i, each in enumerate(columns, first):
+                    place = pointer_to(builder, beginning(args[0], args[1], i), whole)
+                    stored = builder.store(each, place, align=row if past_cache else 1)
+                    if past_cache:
+                        once = builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)])
+                        stored.set_metadata("nontemporal", once)
             return context.get_dummy_value()
 
         return types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS, zero), code
@@ -225,14 +230,41 @@ def move_twice(typing: Any, target: Any, index: Any, source: Any, zero: Any) -> 
     return types.void(ADDRESS, ADDRESS, ADDRESS, zero), code
 
 
-def _interleaved(builder: Any, rows: list[Any]) -> list[Any]:
-    """Rows whose elements are taken in turn from one of the first half and one of the second: a perfect shuffle."""
-    number, half = len(rows), len(rows) // 2
-    integer = ir.IntType(32)
+def _columns(builder: Any, rows: list[Any], lane: int) -> list[Any]:
+    """The columns of rows of the same type.
+
+    First within lanes of ``lane`` elements, whose shuffles every processor has, then whole lanes move.
+    """
+    lanes = rows[0].type.count // lane
+    groups = [_interleaved(builder, rows[i : i + lane], lane) for i in range(0, len(rows), lane)]
     found = []
-    for one, other in zip(rows[:half], rows[half:], strict=True):
-        for first in (0, half):
-            places = [first + i // 2 + (i % 2) * number for i in range(number)]
-            mask = ir.Constant(ir.VectorType(integer, number), places)
-            found.append(builder.shuffle_vector(one, other, mask))
+    for number in range(lanes):
+        for column in zip(*groups, strict=True):
+            parts = [_chosen(builder, part, part, range(number * lane, (number + 1) * lane)) for part in column]
+            while len(parts) > 1:
+                both = range(2 * parts[0].type.count)
+                parts = [_chosen(builder, *two, both) for two in zip(parts[::2], parts[1::2], strict=True)]
+            found.append(parts[0])
     return found
+
+
+def _interleaved(builder: Any, rows: list[Any], lane: int) -> list[Any]:
+    """As many rows as a lane has elements, whose elements change places with them within each lane.
+
+    Again and again one is taken from a row of the first half and one from a row of the second: a perfect shuffle.
+    """
+    count, half = rows[0].type.count, lane // 2
+    for _ in range(lane.bit_length() - 1):
+        found = []
+        for one, other in zip(rows[:half], rows[half:], strict=True):
+            for first in (0, half):
+                places = [first + i % lane // 2 + i // lane * lane + i % 2 * count for i in range(count)]
+                found.append(_chosen(builder, one, other, places))
+        rows = found
+    return rows
+
+
+def _chosen(builder: Any, one: Any, other: Any, places: Sequence[int]) -> Any:
+    """The elements at some places of two vectors, counted through both."""
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), len(places)), list(places))
+    return builder.shuffle_vector(one, other, mask)

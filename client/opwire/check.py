@@ -112,6 +112,8 @@ def read_level(given: object, pointer: str) -> FeatureLevel:
     Raises:
         ContractViolation: there is no such level; the violation stands at ``pointer``.
     """
+    if type(given) is FeatureLevel:
+        return given
     try:
         return FeatureLevel.parse(given)
     except ValueError:

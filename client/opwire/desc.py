@@ -28,6 +28,7 @@ DATA_TYPE_PREFIX = "DML_TENSOR_DATA_TYPE_"
 _FLAG_PREFIX = "DML_TENSOR_FLAG_"
 DATA_TYPES = {row.code: row for row in DataType}
 DATA_TYPE_CODES = {row.name: row.code for row in DataType}
+_DATA_TYPE_NAMES = {prefix + row.name: row for row in DataType for prefix in ("", DATA_TYPE_PREFIX)}
 
 _LONGEST_QUOTE = 60
 _JSON = json.JSONEncoder(ensure_ascii=False)
@@ -152,11 +153,9 @@ class Report:
         if not isinstance(value, list | tuple):
             self.add(Code.WRONG_TYPE, pointer, f"{show(value)} given where a list of integers belongs")
             return None
-        for item in value:
-            if type(item) is not int or not least <= item <= greatest:
-                break
-        else:
-            return tuple(value)  # almost always
+        usual = _integers(value, least, greatest)
+        if usual is not None:
+            return usual
         found = len(self.violations)
         numbers = []
         for i, item in enumerate(value):
@@ -197,9 +196,48 @@ def read_tensor(value: object, pointer: str, report: Report, *, output: bool) ->
         report.add(Code.WRONG_TYPE, pointer, f"{show(value)} given where a tensor desc (an object) belongs")
         return None
     found = len(report.violations)
+    desc, at = _usual(value), pointer
+    if desc is None:
+        desc, at = _read_members(value, pointer, report)
+    if desc is None:
+        return None
+    _check_layout(desc, at, report, output=output)
+    return GivenTensor(desc, at) if len(report.violations) == found else None
+
+
+def _usual(members: Mapping[str, Any]) -> BufferTensorDesc | None:
+    """The desc whose members are given as nearly all are; None of any other, a wrong one too, without a word."""
+    if not members.keys() <= _USUAL:
+        return None
+    name, given, steps = members.get("DataType"), members.get("Sizes"), members.get("Strides")
+    total = members.get("TotalTensorSizeInBytes", 0)
+    if type(name) is not str or type(given) is not list or not 1 <= len(given) <= MAX_RANK:
+        return None
+    if type(total) is not int or not 0 <= total < 2**64:
+        return None
+    if steps is not None and (type(steps) is not list or len(steps) != len(given)):
+        return None
+    data_type, sizes = _DATA_TYPE_NAMES.get(name), _integers(given, 1, UINT_MAX)
+    strides = None if steps is None else _integers(steps, 0, UINT_MAX)
+    if data_type is None or sizes is None or (strides is None and steps is not None):
+        return None
+    return BufferTensorDesc(data_type, sizes, strides, total)
+
+
+def _integers(items: Sequence[Any], least: int, greatest: int) -> tuple[int, ...] | None:
+    """A list as nearly all are, of integers that are allowed; None of any other."""
+    for item in items:
+        if type(item) is not int or not least <= item <= greatest:
+            return None
+    return tuple(items)
+
+
+def _read_members(value: Mapping[str, Any], pointer: str, report: Report) -> tuple[BufferTensorDesc | None, str]:
+    """The desc of any members, None once what is wrong with them is reported; and where they stand."""
+    found = len(report.violations)
     members, at = _members(value, pointer, report)
     if members is None:
-        return None
+        return None, at
     for name in _REQUIRED:
         if members.get(name) is None:
             report.missing(name, members, at)
@@ -210,7 +248,7 @@ def read_tensor(value: object, pointer: str, report: Report, *, output: bool) ->
     }
     _count_dimensions(values, at, report)
     if len(report.violations) > found:
-        return None
+        return None, at
     desc = BufferTensorDesc(
         values["DataType"],
         values["Sizes"],
@@ -219,8 +257,7 @@ def read_tensor(value: object, pointer: str, report: Report, *, output: bool) ->
         values.get("Flags", TensorFlags.NONE),
         values.get("GuaranteedBaseOffsetAlignment", 0),
     )
-    _check_layout(desc, at, report, output=output)
-    return GivenTensor(desc, at) if len(report.violations) == found else None
+    return desc, at
 
 
 def _count_dimensions(values: Mapping[str, Any], pointer: str, report: Report) -> None:
@@ -291,6 +328,7 @@ _READERS: Mapping[str, Callable[[object, str, Report], Any]] = {
 """The members of a tensor desc: each reads a value, or reports what is wrong with it and returns None."""
 
 _REQUIRED = ("DataType", "Sizes")
+_USUAL = dict.fromkeys((*_REQUIRED, "Strides", "TotalTensorSizeInBytes")).keys()
 
 _NESTING_MEMBERS: Mapping[str, None] = dict.fromkeys(("Type", "Desc"))
 _INLINE_MEMBERS: Mapping[str, object] = {**_NESTING_MEMBERS, **_READERS}
@@ -299,23 +337,20 @@ _INLINE_MEMBERS: Mapping[str, object] = {**_NESTING_MEMBERS, **_READERS}
 def _check_layout(desc: BufferTensorDesc, pointer: str, report: Report, *, output: bool) -> None:
     if output and desc.flags:
         report.add(Code.FLAGS_INVALID, f"{pointer}/Flags", "OWNED_BY_DML is for inputs alone", ["NONE"])
-    for what, count in (("elements", desc.element_count), ("buffer elements", desc.extent)):
-        if count > MAX_ELEMENTS:
-            member = "Sizes" if what == "elements" or desc.strides is None else "Strides"
-            report.add(
-                Code.TOO_MANY_ELEMENTS,
-                f"{pointer}/{member}",
-                f"{count} {what} given; a tensor has at most {MAX_ELEMENTS}",
-            )
-            return
-    at = f"{pointer}/TotalTensorSizeInBytes"
+    if desc.element_count > MAX_ELEMENTS or desc.extent > MAX_ELEMENTS:
+        _report_many(desc, pointer, report)
+        return
     total, least = desc.total_size_in_bytes, desc.minimum_size_in_bytes
     if total < least:
-        report.add(Code.TOTAL_SIZE_INVALID, at, f"{total} bytes given; these sizes and strides take at least {least}")
+        report.add(
+            Code.TOTAL_SIZE_INVALID,
+            f"{pointer}/TotalTensorSizeInBytes",
+            f"{total} bytes given; these sizes and strides take at least {least}",
+        )
     elif total % 4:
         report.add(
             Code.TOTAL_SIZE_INVALID,
-            at,
+            f"{pointer}/TotalTensorSizeInBytes",
             f"{total} bytes given; opwire takes multiples of 4, as DirectML's own size helper returns",
             [-(-total // 4) * 4],
         )
@@ -333,3 +368,11 @@ def _check_layout(desc: BufferTensorDesc, pointer: str, report: Report, *, outpu
             f"with strides {list(desc.strides)} two coordinates of the output share an address, or could: opwire "
             "takes outputs that it can write in any order",
         )
+
+
+def _report_many(desc: BufferTensorDesc, pointer: str, report: Report) -> None:
+    is_logical = desc.element_count > MAX_ELEMENTS
+    what, count = ("elements", desc.element_count) if is_logical else ("buffer elements", desc.extent)
+    member = "Sizes" if is_logical or desc.strides is None else "Strides"
+    message = f"{count} {what} given; a tensor has at most {MAX_ELEMENTS}"
+    report.add(Code.TOO_MANY_ELEMENTS, f"{pointer}/{member}", message)

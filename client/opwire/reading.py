@@ -66,7 +66,9 @@ class ReadDesc(NamedTuple):
         if row is None:
             return
         for name, given in self.given.items():
-            yield from _tensor_violations(name, given, row.tensors[name.partition("[")[0]], self.rows, level)
+            limits = row.tensors[name.partition("[")[0]]
+            if not limits.admit(given.desc):
+                yield from _tensor_violations(name, given, limits, self.rows, level)
         for name in row.required:
             if self.read.get(name, name) is None:
                 yield Violation(
@@ -217,7 +219,8 @@ class _Reading(NamedTuple):
         for member in members.outputs:
             known.pop(member.name, None)
         found = len(report.violations)
-        self._report(declared.on_inputs.faults(known), read)
+        if faults := declared.on_inputs.faults(known):
+            self._report(faults, read)
         if members.nested:
             self._check_nested(values)
         tensors: Mapping[str, Any] = {}
@@ -296,6 +299,10 @@ def _among(tensors: Mapping[str, Any], members: Iterable[TensorMember]) -> dict[
     found: dict[str, BufferTensorDesc] = {}
     for member in members:
         value = tensors.get(member.name)
-        if value is not None:
+        if value is None:
+            continue
+        if member.is_array:
             found.update(member.parts(value))
+        else:
+            found[member.name] = value
     return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .level import FeatureLevel
-from .tensor import DataType
+from .tensor import BufferTensorDesc, DataType
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,10 @@ class TensorSupport:
     ranks: tuple[int, int]
     required: bool = False
     dimensions: tuple[str, ...] | None = None
+
+    def admit(self, desc: BufferTensorDesc) -> bool:
+        """Whether a tensor may be so."""
+        return desc.data_type in self.data_types and self.ranks[0] <= len(desc.sizes) <= self.ranks[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,10 @@ Rows = tuple[SupportRow, ...]
 
 def row_for(rows: Iterable[SupportRow], level: FeatureLevel) -> SupportRow | None:
     """The row that holds at a level: the greatest not above it, or None before the operator exists."""
-    return next((row for row in rows if row.level <= level), None)
+    for row in rows:
+        if row.level <= level:
+            return row
+    return None
 
 
 @dataclass(frozen=True, slots=True)

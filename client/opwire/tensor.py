@@ -126,6 +126,7 @@ class BufferTensorDesc:
         guaranteed_base_offset_alignment: bytes, 0 for none.
         element_count: logical elements: repeated ones count each time.
         extent: elements from the first to the last address, gaps included.
+        data_size_in_bytes: that hold the extent, without the rounding of DirectML's minimum.
     """
 
     data_type: DataType
@@ -136,14 +137,16 @@ class BufferTensorDesc:
     guaranteed_base_offset_alignment: int = 0
     element_count: int = field(init=False, repr=False, compare=False)
     extent: int = field(init=False, repr=False, compare=False)
+    data_size_in_bytes: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Both are asked for so often that they are not counted each time.
+        # All three are asked for so often that they are not counted each time.
         count = extent = prod(self.sizes)
         if self.strides is not None:
             extent = 1 + sum((size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True))
         object.__setattr__(self, "element_count", count)
         object.__setattr__(self, "extent", extent)
+        object.__setattr__(self, "data_size_in_bytes", (extent * self.data_type.bits + 7) // 8)
         if not self.total_size_in_bytes:
             object.__setattr__(self, "total_size_in_bytes", self.minimum_size_in_bytes)
 
@@ -155,11 +158,6 @@ class BufferTensorDesc:
     def element_strides(self) -> tuple[int, ...]:
         """The strides, spelt out where the desc leaves them packed."""
         return packed_strides(self.sizes) if self.strides is None else self.strides
-
-    @property
-    def data_size_in_bytes(self) -> int:
-        """Bytes that hold the extent, without the rounding of DirectML's minimum."""
-        return (self.extent * self.data_type.bits + 7) // 8
 
     @property
     def minimum_size_in_bytes(self) -> int:
@@ -286,12 +284,10 @@ def rounded(size: int) -> int:
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     """Row-major strides: the innermost is 1, each outer one the product of the inner sizes."""
-    strides = []
-    step = 1
-    for size in reversed(sizes):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))
+    strides = [1] * len(sizes)
+    for i in range(len(sizes) - 1, 0, -1):
+        strides[i - 1] = strides[i] * sizes[i]
+    return tuple(strides)
 
 
 _SEARCH_STEPS = 10_000

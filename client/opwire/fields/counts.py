@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..desc import Report
+from ..desc import UINT_MAX, Report
 from ..violation import Code
 from .member import FieldInfo, Member, Schema
 from .numbers import NUMBERS
@@ -39,8 +39,11 @@ class Count(Member):
             pointer: where the desc stands.
             report: takes the violations.
         """
-        if desc.get(self.name) is not None:
-            count = report.integer(desc[self.name], f"{pointer}/{self.name}")
+        given = desc.get(self.name)
+        if type(given) is int and 0 <= given <= UINT_MAX and {given}.issuperset(lengths.values()):
+            return True  # almost always
+        if given is not None:
+            count = report.integer(given, f"{pointer}/{self.name}")
             if count is None:
                 return False
             source = f"{self.name} is {count}"

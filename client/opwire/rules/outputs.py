@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..tensor import BufferTensorDesc, DataType
 from ..violation import Code, Fault
@@ -17,8 +18,7 @@ SizesOf = Callable[[Values], Sizes | None]
 """What derives sizes from the inputs and attributes; None where they do not decide them."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputRule:
+class OutputRule(NamedTuple):
     """What an output of a desc must be.
 
     Attributes:
@@ -35,7 +35,7 @@ class OutputRule:
 
     def derived(self) -> BufferTensorDesc:
         """The desc of an output that was left out: packed."""
-        return BufferTensorDesc(self.data_type, tuple(sizes[0] for sizes in self.sizes))
+        return BufferTensorDesc(self.data_type, tuple([sizes[0] for sizes in self.sizes]))
 
     def faults(self, name: str, output: BufferTensorDesc) -> Iterator[Fault]:
         """What is wrong with an output that was given."""
@@ -139,7 +139,7 @@ def sizes_of(tensor: str) -> SizesOf:
 
     def derive(values: Values) -> Sizes | None:
         source = values[tensor]
-        return None if source is None else tuple((size,) for size in source.sizes)
+        return None if source is None else tuple([(size,) for size in source.sizes])
 
     return derive
 
@@ -149,7 +149,7 @@ def reduced(tensor: str, axes: str) -> SizesOf:
 
     def derive(values: Values) -> Sizes:
         along = values[axes]
-        return tuple((1,) if i in along else (size,) for i, size in enumerate(values[tensor].sizes))
+        return tuple([(1,) if i in along else (size,) for i, size in enumerate(values[tensor].sizes)])
 
     return derive
 

@@ -63,13 +63,18 @@ def output_frames(descs: Mapping[str, BufferTensorDesc]) -> dict[str, OutputFram
     frames: dict[str, OutputFrame] = {}
     names = list(descs)
     for name, following in zip_longest(names, names[1:]):
-        member, index = split(name)
-        opening = b"" if index else b"%b:" % to_json(member) + (b"[" if index == 0 else b"")
-        is_last = index is not None and (following is None or split(following)[0] != member)
-        frames[name] = OutputFrame(
-            b'%b{"desc":%b,' % (opening, to_json(descs[name].to_json())), b"}]" if is_last else b"}"
-        )
+        opening, end = _around(name, following)
+        frames[name] = OutputFrame(b'%b{"desc":%b,' % (opening, to_json(descs[name].to_json())), end)
     return frames
+
+
+def _around(name: str, following: str | None) -> tuple[bytes, bytes]:
+    """What stands before and behind an output: its name, or the beginning or the end of a list."""
+    member, index = split(name)
+    if index is None:
+        return b"%b:" % to_json(member), b"}"
+    opening = b"" if index else b"%b:[" % to_json(member)
+    return opening, b"}]" if following is None or split(following)[0] != member else b"}"
 
 
 def encode_output(

@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from opwire.check import Plan
 from opwire.errors import LimitExceededError, OverloadedError, ProblemCode, UnavailableError
-from opwire.graph import operator_plans
+from opwire.graph import GRAPH, operator_plans
 
 from ..devices import AUTO, CLUSTER, kind_of
 from ..devices.base import Device, DeviceLost, Inputs
@@ -370,9 +370,9 @@ class Dispatcher:
 
 def _executes(device: Device, plan: Plan) -> bool:
     """Whether a device runs all operators of a plan, the graph itself among them."""
-    return device.executes(plan.operator.name) and all(
-        device.executes(each.operator.name) for each in operator_plans(plan)
-    )
+    if not device.executes(plan.operator.name):
+        return False
+    return plan.operator is not GRAPH or all(device.executes(each.operator.name) for each in operator_plans(plan))
 
 
 def candidates(names: Iterable[str]) -> list[str]:

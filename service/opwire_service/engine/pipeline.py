@@ -119,7 +119,8 @@ class Engine:
         request = await self.read(dialect.parse, body, head_length, progress, hold)
         request = await dialect.fetch(request, progress, hold)
         done, writing = await self._execute(dialect, request, progress, hold, guard)
-        self.templates.keep(dialect.context, body, head_length, request, done)
+        if done.prepared.inline:
+            self.templates.keep(dialect.context, body, head_length, request, done)
         return await self._answer(dialect, request, done, writing, progress)
 
     async def answer_part(

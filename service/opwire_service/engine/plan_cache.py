@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from opwire.check import Plan, check, read_level
 from opwire.errors import LimitExceededError, ProblemCode
 from opwire.graph import GRAPH, check_graph
-from opwire.tensor import Array
+from opwire.tensor import Array, BufferTensorDesc
 from opwire.wire import ExecuteRequest, OutputFrame, output_frames
 
 from .inline_run import InlineRun
@@ -142,8 +142,10 @@ class PlanCache:
         level = read_level(request.feature_level, f"{request.pointer}/feature_level")
         plan = (check_graph if request.is_graph else check)(request.operator, level, pointer=request.plan_pointer)
         self.admit(plan)
-        inputs, outputs = (
-            sum(desc.data_size_in_bytes for desc in descs.values()) for descs in (plan.inputs, plan.outputs)
-        )
+        inputs, outputs = _bytes_of(plan.inputs), _bytes_of(plan.outputs)
         between = sum(plan.attributes.between) if plan.operator is GRAPH else 0
         return Prepared(plan, output_frames(plan.outputs), inputs, outputs, between)
+
+
+def _bytes_of(descs: Mapping[str, BufferTensorDesc]) -> int:
+    return sum([desc.data_size_in_bytes for desc in descs.values()])

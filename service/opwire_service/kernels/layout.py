@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from opwire.tensor import BufferTensorDesc
@@ -34,11 +35,11 @@ class ReductionLayout(NamedTuple):
 
     @property
     def kept_count(self) -> int:
-        return prod(loop.size for loop in self.kept)
+        return prod([loop.size for loop in self.kept])
 
     @property
     def reduced_count(self) -> int:
-        return prod(loop.size for loop in self.reduced)
+        return prod([loop.size for loop in self.reduced])
 
 
 def reduction_layout(
@@ -53,7 +54,7 @@ def reduction_layout(
         ordered: whether the reduced elements must be visited in row-major order; if not, in the order of memory.
     """
     reduced_axes = frozenset(axes)
-    kept, reduced = [], []
+    kept, reduced = list[Loop](), list[Loop]()
     dimensions = zip(source.sizes, source.element_strides, target.element_strides, strict=True)
     for axis, (size, step, out) in enumerate(dimensions):
         if size == 1:
@@ -69,11 +70,19 @@ def reduction_layout(
 
 def by_memory(loops: Iterable[Loop]) -> list[Loop]:
     """The loops with the widest input stride outermost; of equal ones the wider output stride."""
-    return sorted(loops, key=lambda loop: (loop.source, loop.target), reverse=True)
+    found = list(loops)
+    if len(found) > 1:
+        found.sort(key=_STEPS, reverse=True)
+    return found
+
+
+_STEPS = attrgetter("source", "target")
 
 
 def collapse(loops: Sequence[Loop]) -> tuple[Loop, ...]:
     """Merges each loop with the one outside it where a single stride walks both."""
+    if len(loops) < 2:
+        return tuple(loops)
     merged: list[Loop] = []
     for loop in loops:
         if merged and merged[-1].source == loop.source * loop.size and merged[-1].target == loop.target * loop.size:

@@ -80,7 +80,10 @@ class Library:
             CompilingFailed: it cannot be compiled.
             Stopped: ``stop()`` returned True.
         """
-        if kernel not in self._entries and not self.obtain((kernel,), stop):
+        found = self._entries.get(kernel)
+        if found is not None:
+            return found
+        if not self.obtain((kernel,), stop):
             raise CompilingFailed(f"{kernel.name} cannot be compiled")
         return self._entries[kernel]
 

@@ -26,6 +26,8 @@ KEPT, KEPT_SLOTS = 24, 3  # size, source step and target step of each kept loop,
 RUNS, RUN_SLOTS = 48, 2  # size and source step of each reduced loop but the innermost, outermost first
 SLOTS = 64
 
+_EMPTY = array("q", bytes(8 * SLOTS))
+
 MOST_LOOPS = 8
 """As many as a tensor has dimensions."""
 
@@ -62,7 +64,7 @@ def encode(layout: ReductionLayout, column: Loop | None, segment: int, tile: int
         segment: reduced elements of a unit.
         tile: columns of a unit.
     """
-    row = [0] * SLOTS
+    row = _EMPTY[:]
     *runs, run = layout.reduced or (Loop(1, 0),)
     count = layout.reduced_count
     row[COUNT], row[SEGMENT], row[SEGMENTS] = count, segment, -(-count // segment)
@@ -72,10 +74,12 @@ def encode(layout: ReductionLayout, column: Loop | None, segment: int, tile: int
         row[COLUMNS], row[COLUMN_STEP], row[COLUMN_TARGET] = column.size, column.source, column.target
         row[TILE], row[TILES] = tile, -(-column.size // tile)
     for i, loop in enumerate(layout.kept):
-        row[KEPT + KEPT_SLOTS * i : KEPT + KEPT_SLOTS * (i + 1)] = loop.size, loop.source, loop.target
+        first = KEPT + KEPT_SLOTS * i
+        row[first], row[first + 1], row[first + 2] = loop
     for i, loop in enumerate(runs):
-        row[RUNS + RUN_SLOTS * i : RUNS + RUN_SLOTS * (i + 1)] = loop.size, loop.source
-    return array("q", row)
+        first = RUNS + RUN_SLOTS * i
+        row[first], row[first + 1] = loop.size, loop.source
+    return row
 
 
 @intrinsic

@@ -135,7 +135,7 @@ class StepsJob(Job):
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return tuple(kernel for step in self.steps for kernel in step.kernels)
+        return tuple([kernel for step in self.steps for kernel in step.kernels])
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         self.bind(inputs, outputs, find, pool)(stop)

@@ -325,6 +325,24 @@ def test_rows_at_the_ends(cuda, cpu, size, data_type):
 
 
 @pytest.mark.parametrize("data_type", FLOATS)
+@pytest.mark.parametrize("size", [7, 1000, 1024, 20_000])
+def test_softmax_of_masked_rows(cuda, cpu, size, data_type):
+    dtype = np.dtype(data_type.lower())
+    least, beneath = np.finfo(dtype).min, -np.inf
+    rows = np.random.default_rng(size).standard_normal((6, size)).astype(dtype)
+    rows[0, 1::2] = beneath
+    rows[1, size // 2 :] = least
+    rows[2] = least
+    rows[3], rows[3, -2:] = beneath, 1
+    rows[4], rows[4, -1] = beneath, least
+    rows[5] = beneath
+    for name in ("ACTIVATION_SOFTMAX1", "ACTIVATION_LOG_SOFTMAX1"):
+        plan = plan_of(Case(name, 0, _input(*rows.shape, Axes=[1])), data_type)
+        inputs = {"InputTensor": plan.inputs["InputTensor"].view(rows.ravel().view(np.uint8))}
+        assert_like(answers(cuda, plan, inputs)["OutputTensor"], answers(cpu, plan, inputs)["OutputTensor"], 0)
+
+
+@pytest.mark.parametrize("data_type", FLOATS)
 def test_scaled_deviations_that_cancel_with_the_bias(cuda, cpu, data_type):
     """What is left of them is far smaller than either: the very last bits of both decide it."""
     sizes = [64, 1024]

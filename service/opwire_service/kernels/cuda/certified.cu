@@ -45,21 +45,22 @@ static __device__ __forceinline__ bool certainly_half(float x, float reach, f16 
     return both >> 16 == (both & 0xffff) || x != x;
 }
 
-// The same for neighbours, two of which one instruction rounds as well; the bits of those that are open are set.
+// The same for neighbours times any factor from one to another, two of which one instruction rounds as well; the bits of
+// those that are open are set.
 template <int COUNT>
-static __device__ __forceinline__ u32 open_halves(const float (&x)[COUNT], float reach, f16 (&to)[COUNT]) {
+static __device__ __forceinline__ u32 open_halves(const float (&x)[COUNT], float least, float most, f16 (&to)[COUNT]) {
     const int WORDS = (COUNT + 1) / 2;
-    u32 above[WORDS], unlike[WORDS], any = 0;
+    u32 unlike[WORDS], any = 0;
 #pragma unroll
     for (int i = 0; i < WORDS; ++i) {
         float even = x[2 * i], odd = 2 * i + 1 < COUNT ? x[2 * i + 1] : even;
-        u32 below;
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(above[i]) : "f"(odd * (1 + reach)), "f"(even * (1 + reach)));
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(below) : "f"(odd * (1 - reach)), "f"(even * (1 - reach)));
-        any |= unlike[i] = above[i] ^ below;
+        u32 above, below;
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(above) : "f"(odd * most), "f"(even * most));
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(below) : "f"(odd * least), "f"(even * least));
+        any |= unlike[i] = above ^ below;
+        to[2 * i].bits = (u16)above;
+        if (2 * i + 1 < COUNT) to[2 * i + 1].bits = (u16)(above >> 16);
     }
-#pragma unroll
-    for (int k = 0; k < COUNT; ++k) to[k].bits = (u16)(above[k / 2] >> k % 2 * 16);
     u32 open = 0;
     if (any) {
 #pragma unroll

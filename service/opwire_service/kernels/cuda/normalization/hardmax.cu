@@ -21,7 +21,7 @@ struct State {
             index = at;
         }
     }
-    __device__ __forceinline__ void add(const float (&values)[LANES], u32 first, Kept (&)[LANES]) {
+    __device__ __forceinline__ void add(const Lanes &, const float (&values)[LANES], u32 first, Kept (&)[LANES]) {
 #pragma unroll
         for (int k = 0; k < LANES; ++k) offer(values[k], first + k);
     }

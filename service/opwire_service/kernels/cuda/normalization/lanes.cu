@@ -37,6 +37,38 @@ static __device__ __forceinline__ void widened(const Lanes &lanes, float (&value
     for (int k = 0; k < LANES; ++k) values[k] = widen(lanes.lane[k]);
 }
 
+// Two neighbours of FLOAT16 in a word; an element without one stands twice.
+static __device__ __forceinline__ u32 pair_of(const Pack<f16, LANES> &lanes, int i) {
+    return lanes.lane[2 * i].bits | (u32)lanes.lane[2 * i + 1 < LANES ? 2 * i + 1 : 2 * i].bits << 16;
+}
+static __device__ __forceinline__ u32 greater_pair(u32 a, u32 b) {
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(a) : "r"(a), "r"(b));
+    return a;
+}
+static __device__ __forceinline__ float greater(float a, float b) {
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(a) : "f"(a), "f"(b));
+    return a;
+}
+
+// The greatest element, or NaN if there is one.
+template <int COUNT> static __device__ __forceinline__ float greatest_of(const Pack<f32, LANES> (&lanes)[COUNT]) {
+    float found = lanes[0].lane[0];
+#pragma unroll
+    for (int n = 0; n < COUNT; ++n)
+#pragma unroll
+        for (int k = 0; k < LANES; ++k) found = greater(found, lanes[n].lane[k]);
+    return found;
+}
+template <int COUNT> static __device__ __forceinline__ float greatest_of(const Pack<f16, LANES> (&lanes)[COUNT]) {
+    u32 found = pair_of(lanes[0], 0);
+#pragma unroll
+    for (int n = 0; n < COUNT; ++n)
+#pragma unroll
+        for (int i = 0; i < (LANES + 1) / 2; ++i) found = greater_pair(found, pair_of(lanes[n], i));
+    f16 even = {(u16)found}, odd = {(u16)(found >> 16)};
+    return greater(widen(even), widen(odd));
+}
+
 template <int WALK>
 static __device__ __forceinline__ void load_beside(const Element *from, u32 step, float otherwise, float (&values)[LANES]) {
     if (WALK == DENSE) {

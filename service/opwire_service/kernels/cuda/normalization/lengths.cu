@@ -11,7 +11,7 @@ struct State {
     static const bool IS_JOINED = true;
 
     __device__ __forceinline__ void clear(float) { sum = 0; }
-    __device__ __forceinline__ void add(const float (&values)[LANES], u32, Kept (&)[LANES]) {
+    __device__ __forceinline__ void add(const Lanes &, const float (&values)[LANES], u32, Kept (&)[LANES]) {
 #pragma unroll
         for (int k = 0; k < LANES; ++k) {
             double x = values[k];

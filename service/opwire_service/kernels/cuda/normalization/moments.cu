@@ -79,7 +79,7 @@ struct State {
         squares = two_sum(squares, square, error);
         lost_squares += error;
     }
-    __device__ __forceinline__ void add(const float (&values)[LANES], u32, Kept (&)[LANES]) {
+    __device__ __forceinline__ void add(const Lanes &, const float (&values)[LANES], u32, Kept (&)[LANES]) {
         if (MEAN) {
             double together = values[0];
 #pragma unroll
@@ -267,7 +267,8 @@ struct Row {
     // Half of what is enough is left to errors that are a part of the result, and half to the others.
     template <bool IS_KEPT>
     __device__ __forceinline__ u32 at_once(
-        const float (&x)[LANES], const Kept (&)[LANES], const Beside (&beside)[LANES], Element (&results)[LANES]
+        const Lanes &, const float (&x)[LANES], const Kept (&)[LANES], const Beside (&beside)[LANES],
+        Element (&results)[LANES]
     ) const {
         return open_of<LANES>([&](int k) { return at_once(x[k], beside[k], results[k]); });
     }

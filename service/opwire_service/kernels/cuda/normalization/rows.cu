@@ -1,11 +1,11 @@
 // Rows of elements, each of which is computed from what all of its row come to. A family defines
-//   State: what elements come to: clear(peak), add(values, first, kept), merge(other); PEAKED if the greatest element
-//          is to be known first where that costs nothing; kept are terms that `value` can use again; of rows that are
-//          held threads exchange no more than held(), which they join and take, if IS_JOINED
+//   State: what elements come to: clear(peak), add(lanes, values, first, kept), merge(other); PEAKED if the greatest
+//          element is to be known first where that costs nothing; kept are terms that `value` can use again; of rows
+//          that are held threads exchange no more than held(), which they join and take, if IS_JOINED
 //   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) adds terms of all elements to Sums; and
 //          whether an element is certain: value<IS_KEPT>(x, index, kept, beside, numbers, result); and, if
-//          TELLS_AT_ONCE, at_once<IS_KEPT>(x, kept, beside, results) of LANES neighbours, which mostly leaves none of
-//          them open, and takes no branch then: the bits of those that are
+//          TELLS_AT_ONCE, at_once<IS_KEPT>(lanes, x, kept, beside, results) of LANES neighbours, which mostly leaves
+//          none of them open, and takes no branch then: the bits of those that are
 //   KEEPS: whether terms are kept at all; prepare(): what a block does at first
 // LANES neighbours of a row lie side by side, if BY_ROWS; SHARING threads then share a row along x, else along y. A row
 // is STRAIGHT if one step leads from each of its items to the next, and FULL if the threads that hold it all hold HELD
@@ -52,37 +52,38 @@ static __device__ __forceinline__ void list(const Task &task, u32 row, u32 index
     }
 }
 
-// Computes again what was open, of few elements or none: one after the other.
-static __device__ __forceinline__ u32 settle(
-    const Task &task, const Row &row, u32 item, u32 open, const float (&x)[LANES], const Beside (&beside)[LANES],
-    Lanes &results
+template <int WALK>
+static __device__ __forceinline__ float one_beside(const Element *from, u32 place, float otherwise) {
+    return WALK == NOTHING ? otherwise : (float)widen(from[place]);
+}
+
+// Computes again what was open, of few elements or none: one after the other, as if nothing was known of them.
+static __device__ __forceinline__ void settle(
+    const Task &task, const Row &row, u32 output, const Offsets &at, u32 item, u32 open
 ) {
-    float values[LANES];
-    Beside others[LANES];
-    Lanes all = results;
-#pragma unroll
-    for (int k = 0; k < LANES; ++k) {
-        values[k] = x[k];
-        others[k] = beside[k];
-    }
-    u32 still = 0;
 #pragma unroll 1
     for (; open; open &= open - 1) {
-        u32 k = __ffs(open) - 1;
-        bool is_certain = row.value<false>(values[k], item * LANES + k, Kept(), others[k], task.numbers, all.lane[k]);
-        still |= (u32)!is_certain << k;
+        u32 k = __ffs(open) - 1, index = item * LANES + k;
+        Beside beside = {
+            one_beside<SCALE>(task.scale, at.of[SCALE_AT] + k * task.step[SCALE_AT], 1),
+            one_beside<BIAS>(task.bias, at.of[BIAS_AT] + k * task.step[BIAS_AT], 0),
+            one_beside<ADDED>(task.added, at.of[ADDED_AT] + k * task.step[ADDED_AT], 0),
+        };
+        float x = widen(task.source[at.of[SOURCE_AT] + k]);
+        Element result;
+        if (!row.value<false>(x, index, Kept(), beside, task.numbers, result)) list(task, output, index);
+        task.target[at.of[TARGET_AT] + k] = result;
     }
-    results = all;
-    return still;
 }
 
 // Computes and stores the results of LANES neighbours, which begin at an item of a row.
 template <bool IS_KEPT>
 static __device__ __forceinline__ void put(
-    const Task &task, const Row &row, u32 output, Offsets at, u32 item, const float (&x)[LANES], const Kept (&kept)[LANES]
+    const Task &task, const Row &row, u32 output, Offsets at, u32 item, const Lanes &lanes, const Kept (&kept)[LANES]
 ) {
     go_along(task, item, at);
-    float scale[LANES], bias[LANES], added[LANES];
+    float x[LANES], scale[LANES], bias[LANES], added[LANES];
+    widened(lanes, x);
     load_beside<SCALE>(task.scale + at.of[SCALE_AT], task.step[SCALE_AT], 1, scale);
     load_beside<BIAS>(task.bias + at.of[BIAS_AT], task.step[BIAS_AT], 0, bias);
     load_beside<ADDED>(task.added + at.of[ADDED_AT], task.step[ADDED_AT], 0, added);
@@ -92,8 +93,7 @@ static __device__ __forceinline__ void put(
     for (int k = 0; k < LANES; ++k) beside[k] = {scale[k], bias[k], added[k]};
     u32 open;
     if (Row::TELLS_AT_ONCE) {
-        open = row.template at_once<IS_KEPT>(x, kept, beside, results.lane);
-        if (open) open = settle(task, row, item, open, x, beside, results);
+        open = row.template at_once<IS_KEPT>(lanes, x, kept, beside, results.lane);
     } else {
         open = open_of<LANES>([&](int k) {
             u32 index = item * LANES + k;
@@ -101,7 +101,11 @@ static __device__ __forceinline__ void put(
         });
     }
     *reinterpret_cast<Lanes *>(task.target + at.of[TARGET_AT]) = results;
-    for (; open; open &= open - 1) list(task, output, item * LANES + __ffs(open) - 1);
+    if (Row::TELLS_AT_ONCE) {
+        if (open) settle(task, row, output, at, item, open);
+    } else {
+        for (; open; open &= open - 1) list(task, output, item * LANES + __ffs(open) - 1);
+    }
 }
 
 template <class T> static __device__ __forceinline__ T from_lane(T mine, u32 distance) {
@@ -207,7 +211,7 @@ static __device__ __forceinline__ State gathered(const Task &task, const Part &p
         float values[LANES];
         Kept kept[LANES];
         widened(lanes, values);
-        state.add(values, item * LANES, kept);
+        state.add(lanes, values, item * LANES, kept);
     });
     if (BY_ROWS)
         join_rows<SHARING>(state);
@@ -219,9 +223,7 @@ static __device__ __forceinline__ State gathered(const Task &task, const Part &p
 static __device__ __forceinline__ void put_all(const Task &task, const Part &part, const Row &row, u32 begin, u32 end) {
     Kept kept[LANES] = {};
     visit(task, part, begin, end, [&](const Lanes &lanes, u32 item) {
-        float values[LANES];
-        widened(lanes, values);
-        put<false>(task, row, part.output, part.at, item, values, kept);
+        put<false>(task, row, part.output, part.at, item, lanes, kept);
     });
 }
 
@@ -285,16 +287,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __
     State state;
     float peak = Bounds<float>::lowest();
     if (State::PEAKED) {
-#pragma unroll
-        for (int n = 0; n < HELD; ++n)
-#pragma unroll
-            for (int k = 0; k < LANES; ++k) peak = fmaxf(peak, values[n][k]);
-        join_along_x<SHARING>(peak, [](float &a, float b) { a = fmaxf(a, b); });
+        peak = greatest_of(lanes);
+        join_along_x<SHARING>(peak, [](float &a, float b) { a = greater(a, b); });
     }
     state.clear(peak);
 #pragma unroll
     for (int n = 0; n < HELD; ++n)
-        if (is_held(n, task.items)) state.add(values[n], held_item(n) * LANES, kept[n]);
+        if (is_held(n, task.items)) state.add(lanes[n], values[n], held_item(n) * LANES, kept[n]);
     if (State::IS_JOINED) {
         State::Held held = state.held();
         join_along_x<SHARING>(held, [](State::Held &a, const State::Held &b) { State::join(a, b); });
@@ -308,8 +307,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __
 #pragma unroll
     for (int n = 0; n < HELD; ++n) {
         forget(lanes[n]);
-        widened(lanes[n], values[n]);
-        if (is_held(n, task.items)) put<KEEPS>(task, row, part.output, part.at, held_item(n), values[n], kept[n]);
+        if (is_held(n, task.items)) put<KEEPS>(task, row, part.output, part.at, held_item(n), lanes[n], kept[n]);
     }
 }
 #else

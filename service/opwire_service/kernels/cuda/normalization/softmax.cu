@@ -5,45 +5,7 @@ const bool KEEPS = !LOGARITHM;
 // Units of the last place of a double that results may be off by; two terms of the series less will do for FLOAT16.
 const u32 SLACK = HALF ? 1u << 20 : 224;
 
-// e**x for x of 0 and less, within a few units of the last place, at half the cost of `exp`: 2**(n/16) from a table, and
-// the rest, which is at most ln(2)/32, by the series. The last four bits of n reach into the significand when n is added
-// to the exponent; the table has as much less. What would be less than 1e-300 is that: where there are others, a sum is
-// never that of the greatest alone.
-__shared__ double powers[16];
-__constant__ double POWERS[16] = {1, 0x1.0b5586cf9890fp+0, 0x1.172b83c7d517bp+0, 0x1.2387a6e756238p+0, 0x1.306fe0a31b715p+0, 0x1.3dea64c123422p+0, 0x1.4bfdad5362a27p+0, 0x1.5ab07dd485429p+0, 0x1.6a09e667f3bcdp+0, 0x1.7a11473eb0187p+0, 0x1.8ace5422aa0dbp+0, 0x1.9c49182a3f090p+0, 0x1.ae89f995ad3adp+0, 0x1.c199bdd85529cp+0, 0x1.d5818dcfba487p+0, 0x1.ea4afa2a490dap+0};
-
-static __device__ __forceinline__ void prepare() {
-    u32 thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
-    for (u32 n = thread; n < 16; n += threads)
-        powers[n] = __hiloint2double(__double2hiint(POWERS[n]) - (n << 16), __double2loint(POWERS[n]));
-    __syncthreads();
-}
-
-// In constant memory, of which instructions take operands, where literals would be moved to registers each time.
-struct Exponential {
-    double shift, inverse, step, rest;  // `inverse` is 16/ln(2), the step and the rest are ln(2)/16
-    double term2, term3, term4, term5, term6;
-};
-__constant__ Exponential E = {0x1.8p52, 0x1.71547652b82fep+4, 0x1.62e42fefa39efp-5, 0x1.abc9e3b39803fp-60, 0.5,
-    0x1.5555555555555p-3, 0x1.5555555555555p-5, 0x1.1111111111111p-7, 0x1.6c16c16c16c17p-10};
-
-// e**d for d from -690 to 0.
-static __device__ __forceinline__ double exponential_of(double d) {
-    double shifted = fma(d, E.inverse, E.shift), whole = shifted - E.shift;
-    double r = fma(-whole, E.step, d), series = E.term4;
-    if (!HALF) {
-        r = fma(-whole, E.rest, r);
-        series = fma(r, fma(r, E.term6, E.term5), series);
-    }
-    series = fma(r, series, E.term3);
-    series = fma(r, series, E.term2);
-    series = fma(r * r, series, r);
-    i32 n = __double2loint(shifted);
-    double entry = powers[n & 15];
-    double power = __hiloint2double(__double2hiint(entry) + n * (1 << 16), __double2loint(entry));
-    return fma(power, series, power);
-}
-
+// What would be less than 1e-300 is that: where there are others, a sum is never that of the greatest alone.
 static __device__ __forceinline__ double exponential(float x, float peak) {
     double d = (double)x - (double)peak, value = exponential_of(d);
     float nearly = x - peak;
@@ -94,7 +56,7 @@ struct State {
         peak = to;
         peaks = 0;
     }
-    __device__ __forceinline__ void add(const float (&values)[LANES], u32, Kept (&kept)[LANES]) {
+    __device__ __forceinline__ void add(const Lanes &, const float (&values)[LANES], u32, Kept (&kept)[LANES]) {
         if (!HELD) {
             float greatest = values[0];
 #pragma unroll
@@ -179,21 +141,20 @@ struct Row {
             return ::at_once(found, slack, false, results[k]);
         });
     }
+    // The logarithm: others have a source of their own.
     template <bool IS_KEPT>
     __device__ __forceinline__ u32 open_of_all(
-        const float (&x)[LANES], const Kept (&kept)[LANES], f16 (&results)[LANES]
+        const float (&x)[LANES], const Kept (&)[LANES], f16 (&results)[LANES]
     ) const {
         float found[LANES];
 #pragma unroll
-        for (int k = 0; k < LANES; ++k) {
-            if (LOGARITHM) found[k] = (float)(((double)x[k] - peak) - factor);
-            else found[k] = (float)term_of<IS_KEPT>(x[k], kept[k]) * (float)factor;
-        }
-        return open_halves(found, 0x1p-22f, results);
+        for (int k = 0; k < LANES; ++k) found[k] = (float)(((double)x[k] - peak) - factor);
+        return open_halves(found, 1 - 0x1p-22f, 1 + 0x1p-22f, results);
     }
     template <bool IS_KEPT>
     __device__ __forceinline__ u32 at_once(
-        const float (&x)[LANES], const Kept (&kept)[LANES], const Beside (&)[LANES], Element (&results)[LANES]
+        const Lanes &, const float (&x)[LANES], const Kept (&kept)[LANES], const Beside (&)[LANES],
+        Element (&results)[LANES]
     ) const {
         u32 open = open_of_all<IS_KEPT>(x, kept, results);
         return LOGARITHM || IS_KEPT || is_usual(least_of_all(x), peak) ? open : (1u << LANES) - 1;
@@ -214,7 +175,7 @@ struct Row {
 #if LOGARITHM
         row.factor = state.peaks == 1 ? log1p(others) : log(total);
 #else
-        row.factor = 1 / total;
+        row.factor = inverse_of(total);
 #endif
         return row;
     }
@@ -229,7 +190,7 @@ struct Row {
 #if LOGARITHM
         double found = ((double)x - peak) - factor;
 #else
-        double term = IS_KEPT && !HALF ? kept : x > Bounds<float>::lowest() || x != x ? exponential(x, peak) : 0.0;
+        double term = IS_KEPT ? kept : x > Bounds<float>::lowest() || x != x ? exponential(x, peak) : 0.0;
         double found = term * factor;
 #endif
         return is_certain(found, result);

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from opwire.check import Plan
-from opwire.tensor import Array
+from opwire.tensor import Array, DataType
 
 from ....execution import Stop
 from ...cpu.softmax.exactly import Row
@@ -20,11 +20,27 @@ def _exact(row: Array, values: Array, beside: Mapping[str, Array], stop: Stop, *
 
 
 def _kernels(*, logarithm: bool) -> RowKernels:
-    exact = partial(_exact, logarithm=logarithm)
     return RowKernels(
-        ("normalization/softmax",), 32, 16, (("LOGARITHM", int(logarithm)),), exact=exact, keeps=not logarithm
+        ("normalization/exponential", "normalization/softmax"),
+        32,
+        16,
+        (("LOGARITHM", int(logarithm)),),
+        exact=partial(_exact, logarithm=logarithm),
+        keeps=not logarithm,
     )
 
+
+SINGLES = _kernels(logarithm=False)
+"""SOFTMAX of FLOAT32."""
+
+HALVES = RowKernels(
+    ("normalization/exponential", "normalization/softmax_halves"),
+    24,
+    32,
+    exact=partial(_exact, logarithm=False),
+    keeps=True,
+)
+"""SOFTMAX of FLOAT16."""
 
 HARDMAX = RowKernels(("normalization/hardmax",), 8, 4, ordered=True)
 
@@ -32,14 +48,12 @@ HARDMAX = RowKernels(("normalization/hardmax",), 8, 4, ordered=True)
 def job(plan: Plan, processors: int, *, kernels: RowKernels) -> Rows:
     """The job of a plan of one of them."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+    if kernels is SINGLES and source.data_type is DataType.FLOAT16:
+        kernels = HALVES
     return Rows(source, target, {}, axes_of(plan), kernels, processors)
 
 
-_FORMS = {
-    "SOFTMAX": _kernels(logarithm=False),
-    "LOG_SOFTMAX": _kernels(logarithm=True),
-    "HARDMAX": HARDMAX,
-}
+_FORMS = {"SOFTMAX": SINGLES, "LOG_SOFTMAX": _kernels(logarithm=True), "HARDMAX": HARDMAX}
 
 JOBS: dict[str, Callable[[Plan, int], Rows]] = {
     f"ACTIVATION_{name}{form}": partial(job, kernels=kernels) for name, kernels in _FORMS.items() for form in ("", "1")

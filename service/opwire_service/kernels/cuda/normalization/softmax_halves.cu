@@ -1,0 +1,145 @@
+// SOFTMAX of FLOAT16: sums of e**x over a power of two near that of the greatest element.
+
+const bool KEEPS = true;
+
+// Units of the last place of a double that results may be off by.
+const u32 SLACK = 1u << 20;
+
+// So far below the greatest element all results are 0, and sums lose nothing that matters.
+const float NEGLIGIBLE = 64;
+
+// What is subtracted from the exponents of a row, as part of the number that rounds them.
+static __device__ __forceinline__ double shift_of(float peak) {
+    return E.shift - 16.0 * rintf(peak > Bounds<float>::lowest() ? peak * 1.4427f : 0.0f);
+}
+
+static __device__ __forceinline__ double widest(u16 bits) {
+    double wide;
+    asm("cvt.f64.f16 %0, %1;" : "=d"(wide) : "h"(bits));
+    return wide;
+}
+
+// The elements of a row, none of them less than what is negligible: so -inf is finite as well, unless there is nothing so
+// far below the greatest, which makes the sum NaN.
+struct Scale {
+    double shift;
+    u32 least;  // that is negligible, as a pair
+
+    static __device__ __forceinline__ Scale of(float peak) {
+        f16 low;
+        narrow(low, (peak > Bounds<float>::lowest() ? peak : 0.0f) - NEGLIGIBLE);
+        return {shift_of(peak), low.bits * 0x10001u};
+    }
+    __device__ __forceinline__ void exponentials_of(const Lanes &lanes, double (&terms)[LANES]) const {
+#pragma unroll
+        for (int i = 0; i < (LANES + 1) / 2; ++i) {
+            u32 pair = greater_pair(pair_of(lanes, i), least);
+            terms[2 * i] = exponential_of(widest((u16)pair), shift);
+            if (2 * i + 1 < LANES) terms[2 * i + 1] = exponential_of(widest((u16)(pair >> 16)), shift);
+        }
+    }
+};
+
+struct State {
+    double sum, shift;
+    float peak;  // the greatest, or NaN if there is one
+    u32 least;
+
+    static const bool PEAKED = true;
+    static const bool IS_JOINED = true;
+
+    __device__ __forceinline__ Scale scale() const { return {shift, least}; }
+    __device__ __forceinline__ void clear(float to) {
+        Scale scale = Scale::of(to);
+        sum = 0;
+        peak = to;
+        shift = scale.shift;
+        least = scale.least;
+    }
+    __device__ __forceinline__ void raise(float to) {
+        float before = peak;
+        double shift_before = shift;
+        to = greater(before, to);
+        if (to == before) return;
+        double terms = sum;
+        clear(to);
+        i32 exponent = 1023 + (i32)max((shift - shift_before) * 0.0625, -1023.0);
+        sum = before > Bounds<float>::lowest() && exponent ? terms * __hiloint2double(exponent << 20, 0) : 0;
+    }
+    __device__ __forceinline__ void add(const Lanes &lanes, const float (&)[LANES], u32, Kept (&kept)[LANES]) {
+        if (!HELD) {
+            const Lanes all[1] = {lanes};
+            raise(greatest_of(all));
+        }
+        double terms[LANES];
+        scale().exponentials_of(lanes, terms);
+#pragma unroll
+        for (int k = 0; k < LANES; ++k) kept[k] = (Kept)terms[k];
+#pragma unroll
+        for (int apart = 1; apart < LANES; apart *= 2)
+#pragma unroll
+            for (int k = 0; k + apart < LANES; k += 2 * apart) terms[k] += terms[k + apart];
+        sum += terms[0];
+    }
+    __device__ __forceinline__ void merge(State other) {
+        raise(other.peak);
+        other.raise(peak);
+        sum += other.sum;
+    }
+    // Of threads that know the same greatest element.
+    typedef double Held;
+    __device__ __forceinline__ Held held() const { return sum; }
+    static __device__ __forceinline__ void join(Held &a, const Held &b) { a += b; }
+    __device__ __forceinline__ void take(const Held &all) { sum = all; }
+};
+
+struct Row {
+    double factor, shift;
+    float below, above;  // the factor, and what terms may be off by
+    u32 least;
+    u32 unknown;         // the bits of LANES neighbours, if the sum is
+
+    static const bool TELLS_AT_ONCE = true;
+
+    template <bool IS_KEPT>
+    __device__ __forceinline__ u32 at_once(
+        const Lanes &lanes, const float (&)[LANES], const Kept (&kept)[LANES], const Beside (&)[LANES],
+        Element (&results)[LANES]
+    ) const {
+        float terms[LANES];
+        if (IS_KEPT) {
+#pragma unroll
+            for (int k = 0; k < LANES; ++k) terms[k] = kept[k];
+        } else {
+            double found[LANES];
+            Scale{shift, least}.exponentials_of(lanes, found);
+#pragma unroll
+            for (int k = 0; k < LANES; ++k) terms[k] = (float)found[k];
+        }
+        return open_halves(terms, below, above, results) | unknown;
+    }
+    static __device__ __forceinline__ Row of(const State &state, const Numbers &) {
+        Row row;
+        // Infinity, or nothing but negative infinity, or NaN.
+        bool is_number = fabsf(state.peak) < Bounds<float>::greatest();
+        row.factor = is_number ? inverse_of(state.sum) : __longlong_as_double(0x7ff8000000000000ll);
+        row.shift = state.shift;
+        // Term, factor and product are rounded.
+        row.below = (float)(row.factor * (1 - 0x1p-22));
+        row.above = (float)(row.factor * (1 + 0x1p-22));
+        row.least = state.least;
+        row.unknown = is_number && state.sum != state.sum ? (1u << LANES) - 1 : 0;
+        return row;
+    }
+    template <class Sum>
+    static __device__ __forceinline__ Row of_held(const State &state, const Numbers &numbers, Sum) {
+        return of(state, numbers);
+    }
+    template <bool IS_KEPT>
+    __device__ __forceinline__ bool value(
+        float x, u32, Kept, const Beside &, const Numbers &, Element &result
+    ) const {
+        f16 low = {(u16)least};
+        return !unknown && certainly(exponential_of(greater(x, widen(low)), shift) * factor, SLACK, SLACK * 0x1p-53, result);
+    }
+};

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from opwire.wire import BINARY, HEAD_LENGTH
-from opwire_service.http.connection import Connection, has_unread
+from opwire_service.http.connection import Connection
+from opwire_service.http.lingering import has_unread
 from opwire_service.process.server import HttpServer
 from opwire_service.settings import Settings
 from tests.problems import read_problem
@@ -350,7 +351,7 @@ def test_a_client_is_not_cut_off_whose_bytes_wait_for_the_server(server):
         (connection,) = [
             each
             for each in server.server_state.connections
-            if isinstance(each, Connection) and each.client == client.getsockname()
+            if isinstance(each, Connection) and each.transport.get_extra_info("peername") == client.getsockname()
         ]
         rest_is_here = threading.Event()
 

@@ -8,8 +8,9 @@ import logging
 import pytest
 
 from opwire_service.process.logging import JsonFormatter
-from opwire_service.telemetry.access_log import escaped, write
+from opwire_service.telemetry.access_log import escaped, wants, write
 from opwire_service.telemetry.requests import Ended
+from tests.processes import until
 
 MOST = 200
 
@@ -56,3 +57,20 @@ def test_a_line_stays_short_whatever_the_client_sent(caplog, status):
         line = JsonFormatter().format(record)
         assert len(line) < 2000
         assert json.loads(line)["path"] == "/\\n" + "x" * (MOST - 6) + "..."
+
+
+def test_of_refusals_for_load_one_a_second_has_a_line_which_counts_the_others(caplog):
+    caplog.set_level(logging.INFO, "opwire.access")
+    until(lambda: wants("queue_full"))
+    assert not any([wants("queue_full"), wants("memory_full"), wants("memory_full")])
+    assert wants("not_found")
+    until(lambda: wants("memory_full"))
+    write(Ended("POST", "/v1/execute", "http", "1.1", "/v1/execute", 429, "memory_full", 5, "it", None, {}))
+    fields = caplog.records[0].fields
+    assert fields["more_refused"] >= 3
+    assert f"more_refused {fields['more_refused']}" in caplog.records[0].getMessage()
+
+
+def test_the_level_debug_has_a_line_for_each_refusal(caplog):
+    caplog.set_level(logging.DEBUG, "opwire.access")
+    assert all(wants("queue_full") for _ in range(3))

@@ -19,7 +19,7 @@ from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode
 SMALL = 16 * 2**20
 """Bytes up to which a request is small, if there is memory for sixteen of them."""
 
-BODIES_SHARE = 32
+BODIES_SHARE = 64
 """The part of the limit for large bodies behind the first of them, and for small ones to begin with: more at a time
 would only fight for the processor and its caches."""
 

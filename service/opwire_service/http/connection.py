@@ -7,7 +7,6 @@ straight into the memory where they are used.
 from __future__ import annotations
 
 import asyncio
-import select
 from http import HTTPStatus
 from itertools import chain
 from typing import Any, cast
@@ -16,7 +15,6 @@ from urllib.parse import unquote
 import httptools
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from opwire.errors import LimitExceededError, OpwireError, ProblemCode, RequestError
@@ -24,7 +22,8 @@ from opwire.errors import LimitExceededError, OpwireError, ProblemCode, RequestE
 from .context import request_id
 from .cycle import EXTENSION, Admit, Cycle
 from .errors import problem_response
-from .receiving import Filling, Flow, Receiving
+from .lingering import Lingering, has_unread
+from .receiving import Flow, Intake, Receiving
 
 MOST_HEADERS = 100
 HEAD_BYTES = 32 * 1024
@@ -38,17 +37,23 @@ FIRST_WINDOW = 2**21
 _PIPELINED = 8
 """Requests on one connection that may wait for their turn; what follows them is not parsed yet."""
 
-_PARSED = 16 * 1024
-"""Bytes that are parsed between two looks at those."""
 
-_CAN_POLL = hasattr(select, "poll")
+def accept(lingering: Lingering, **given: Any) -> Intake:
+    """A new connection, for a transport.
 
-_FIRST_LOOK, _LONGEST_LINGER = 0.1, 2.0
-"""Seconds for which a refusal may be on its way to a client that still sends: until the first look, and at most."""
+    Args:
+        lingering: the connections with a last answer on its way.
+        given: what uvicorn tells its protocols.
+    """
+    return Connection(lingering, **given).intake
 
 
 class Connection(HttpToolsProtocol):
-    """A connection, which is in one state of ``Receiving`` at a time."""
+    """A connection, which is in one state of ``Receiving`` at a time.
+
+    Attributes:
+        intake: receives for it, in place of it: the protocol of the transport.
+    """
 
     _receiving = Receiving.HEAD
     _waits_since: float | None = None
@@ -59,14 +64,21 @@ class Connection(HttpToolsProtocol):
     """When the client stopped reading what is sent to it."""
     _head_bytes = 0
     _refusal: OpwireError | None = None
-    _filling: Filling | None = None
     _repeats_head = False
     """Whether the parser reads what tells of a body once more, behind a head that asks for an upgrade."""
 
+    def __init__(self, lingering: Lingering, **given: Any) -> None:
+        super().__init__(**given)
+        self.intake = Intake(self)
+        self._lingering = lingering
+        self._backlog = b""
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        super().connection_made(transport)
+        # uvicorn's asks the system for both addresses, which nothing here uses.
+        self.connections.add(self)
+        self.transport = transport
+        self.scheme = "http" if transport.get_extra_info("sslcontext") is None else "https"
         self.flow = self._flow = Flow(transport)
-        self._backlog: bytes | memoryview = b""
         self._waits_since = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
@@ -74,17 +86,15 @@ class Connection(HttpToolsProtocol):
             return
         self._idle_since = None
         self._head_bytes += len(data)
-        self._backlog = bytes(self._backlog) + data if self._backlog else data
+        self._backlog += data
         self._parse_backlog()
 
     def _parse_backlog(self) -> None:
         """Parses what has arrived, as long as few requests wait for their turn on this connection."""
         try:
-            while self._backlog and len(self.pipeline) < _PIPELINED and self._receiving is not Receiving.NOTHING:
+            if self._backlog and len(self.pipeline) < _PIPELINED:
                 piece, self._backlog = self._backlog, b""
-                if len(piece) > _PARSED:
-                    piece, self._backlog = piece[:_PARSED], memoryview(piece)[_PARSED:]
-                self._parse(bytes(piece))
+                self._parse(piece)
         except httptools.HttpParserError:
             if self._receiving is not Receiving.NOTHING:
                 unreadable = RequestError(ProblemCode.INVALID_REQUEST, "the request line or a header is not HTTP")
@@ -93,6 +103,8 @@ class Connection(HttpToolsProtocol):
         self._flow.has_backlog = bool(self._backlog)
         if self._backlog:
             self._flow.pause_reading()
+        elif self._receiving is Receiving.BODY and not self.cycle.response_complete:
+            self._flow.pause_reading()  # until the application asks for more
         elif self._receiving is Receiving.HEAD and self._head_bytes > HEAD_BYTES:
             self._refuse_head(_too_large("bytes in the head of the request", self._head_bytes, HEAD_BYTES))
 
@@ -192,8 +204,6 @@ class Connection(HttpToolsProtocol):
         if self._receiving is not Receiving.BODY or cycle.response_complete:
             return
         cycle.body += body
-        if len(cycle.body) > HIGH_WATER_LIMIT:
-            self.flow.pause_reading()
         cycle.message_event.set()
 
     def on_message_complete(self) -> None:
@@ -220,22 +230,21 @@ class Connection(HttpToolsProtocol):
         await self._fill_rest(cycle, memory, len(arrived), admit)
 
     async def _fill_rest(self, cycle: Cycle, memory: memoryview, arrived: int, admit: Admit) -> None:
-        filling = self._filling = Filling(self, memory, arrived)
+        intake = self.intake
         self._receiving = Receiving.MEMORY
-        self._hand_over(filling)
+        intake.begin(memory, arrived)
         try:
-            await filling.receive(FIRST_WINDOW)
-            while not filling.is_full:
-                window = min(filling.arrived, len(memory) - filling.arrived)
+            await intake.receive(FIRST_WINDOW)
+            while not intake.is_full:
+                window = min(intake.arrived, len(memory) - intake.arrived)
                 await admit(window)
-                await filling.receive(filling.arrived + window)
+                await intake.receive(intake.arrived + window)
         finally:
-            self._filling = None
-            is_full = filling.is_full
-            filling.let_go()
+            is_full = intake.is_full
+            intake.end()
             if not self.transport.is_closing():
                 self.parser = _make_parser(self)
-                self._hand_over(self)
+                self.flow.resume_reading()
             if is_full:
                 self._receiving = Receiving.HEAD
                 cycle.more_body = False
@@ -244,11 +253,11 @@ class Connection(HttpToolsProtocol):
                 self._receiving = Receiving.NOTHING
                 cycle.keep_alive = False
 
-    def _hand_over(self, protocol: asyncio.BaseProtocol) -> None:
-        """Lets a protocol have what comes next. One that takes buffers is known as such only when reading begins."""
-        self.flow.pause_reading()
-        self.transport.set_protocol(protocol)
-        self.flow.resume_reading()
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        # What refers to this must not be referred to: it would stay for the next collection, with all that it holds.
+        self.cycle = cast(Any, None)
+        del self.intake
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
@@ -282,7 +291,7 @@ class Connection(HttpToolsProtocol):
             body_seconds: how long it may send nothing of a body that is read, and read nothing of an answer.
         """
         now = self.loop.time()
-        sent = None if self._filling is None else self._filling.since
+        sent = self.intake.since
         if sent is not None and now - sent > body_seconds and has_unread(self.transport):
             sent = None  # it is this server that is slow
         if any(since is not None and now - since > body_seconds for since in (self._blocked_since, sent)):
@@ -311,17 +320,7 @@ class Connection(HttpToolsProtocol):
         self.flow.pause_reading()
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self.loop.call_later(_FIRST_LOOK, self._close_when_read, _FIRST_LOOK)
-
-    def _close_when_read(self, waited: float) -> None:
-        """Closes the connection if the client has, or has had its time; else looks again, after twice as long.
-
-        Nothing is read meanwhile, so nothing else tells.
-        """
-        if waited >= _LONGEST_LINGER or self.transport.is_closing() or _is_closed(self.transport):
-            self.transport.close()
-        else:
-            self.loop.call_later(waited, self._close_when_read, 2 * waited)
+        self._lingering.add(self.transport)
 
     def _refuse_head(self, error: OpwireError) -> None:
         """Ends a connection on which something follows that is no request, or is not taken."""
@@ -331,22 +330,6 @@ class Connection(HttpToolsProtocol):
         else:  # the answer would be taken for that to the request before
             self._receiving = Receiving.NOTHING
             before.keep_alive = False
-
-
-def has_unread(transport: asyncio.BaseTransport) -> bool:
-    """Whether bytes have arrived that were not read yet; not where no system call tells."""
-    return not transport.is_closing() and _CAN_POLL and _polled(transport, select.POLLIN)
-
-
-def _is_closed(transport: asyncio.BaseTransport) -> bool:
-    """Whether the other side has closed the connection, of which nothing is read; also where no system call tells."""
-    return not _CAN_POLL or _polled(transport, 0)
-
-
-def _polled(transport: asyncio.BaseTransport, events: int) -> bool:
-    poll = select.poll()
-    poll.register(transport.get_extra_info("socket").fileno(), events)
-    return bool(poll.poll(0))
 
 
 def _make_parser(protocol: Connection) -> httptools.HttpRequestParser:

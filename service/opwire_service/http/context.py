@@ -86,4 +86,5 @@ class RequestContext:
             failed = ProblemCode.INTERNAL_ERROR if status == 500 else OK
             code = str(scope["state"].get("problem", failed))
             self.metrics.ended(route, code, microseconds)
-            access_log.write(ended_request(scope, identity, route, status, code, microseconds))
+            if access_log.wants(code):
+                access_log.write(ended_request(scope, identity, route, status, code, microseconds))

@@ -111,6 +111,7 @@ class Cycle(RequestResponseCycle):
     def refuse(self, response: Response) -> None:
         """Answers without reading the body, and closes the connection once the client knows."""
         self.response_started = self.response_complete = True
+        self.scope["extensions"].clear()
         self._owner.refuse(response)
 
     def abort(self) -> None:

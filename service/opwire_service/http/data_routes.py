@@ -191,9 +191,11 @@ async def answer(
         status, code = await _refuse(exchange, defect())
     microseconds = (time.perf_counter_ns() - started) // 1000
     engine.metrics.ended(route.path, code, microseconds)
-    if code != OK or record is not None or log.isEnabledFor(logging.DEBUG):
+    has_line = access_log.wants(code)
+    if has_line or record is not None:
         ended = ended_request(scope, exchange.request_id, route.path, status, code, microseconds, exchange.progress)
-        access_log.write(ended)
+        if has_line:
+            access_log.write(ended)
         if record is not None:
             record(ended)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from enum import Enum, auto
+from typing import Protocol, cast
 
 from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+PIECE_BYTES = 16 * 1024
+"""Bytes that are read at a time of what is a head, or a body that has no memory of its own."""
 
 
 class Receiving(Enum):
@@ -33,30 +36,62 @@ class Flow(FlowControl):
             super().resume_reading()
 
 
-class Filling(asyncio.BufferedProtocol):
-    """Takes the place of a connection until a body is in.
+class Owner(Protocol):
+    """What an intake needs of its connection."""
+
+    transport: asyncio.Transport
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def flow(self) -> FlowControl:
+        """Of the transport."""
+        ...
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """See ``asyncio.Protocol``; the others too."""
+
+    def data_received(self, data: bytes) -> None: ...
+
+    def connection_lost(self, exc: Exception | None) -> None: ...
+
+    def pause_writing(self) -> None: ...
+
+    def resume_writing(self) -> None: ...
+
+
+class Intake(asyncio.BufferedProtocol):
+    """Receives the bytes of a connection: little by little, or those of a body straight into its memory.
+
+    What nobody has asked for stays with the system: of a large body that may never be wanted, next to nothing is read.
 
     Args:
         owner: the connection.
-        memory: for the body.
-        arrived: bytes of it that are there.
 
     Attributes:
-        arrived: bytes that are there.
-        since: when some of them came last.
+        arrived: bytes of the body that are there, while one is received.
+        since: when some of them came last; None while none are wanted.
     """
 
-    def __init__(self, owner: HttpToolsProtocol, memory: memoryview, arrived: int) -> None:
+    def __init__(self, owner: Owner) -> None:
         self._owner = owner
-        self._memory = memory
-        self._end = self.arrived = arrived
+        self._memory: memoryview | None = None
+        self._end = self.arrived = 0
         self._done: asyncio.Future[None] | None = None
         self.since: float | None = None
 
     @property
     def is_full(self) -> bool:
         """Whether nothing more belongs into the memory."""
-        return self.arrived == len(self._memory)
+        return self._memory is not None and self.arrived == len(self._memory)
+
+    def begin(self, memory: memoryview, arrived: int) -> None:
+        """What comes from now on belongs into this memory, behind the bytes that are there."""
+        self._memory = memory
+        self._end = self.arrived = arrived
+
+    def end(self) -> None:
+        """What comes from now on is for the connection."""
+        self._memory = None
 
     async def receive(self, end: int) -> None:
         """Receives the body up to some place.
@@ -64,6 +99,7 @@ class Filling(asyncio.BufferedProtocol):
         Raises:
             ClientDisconnect: the client is gone.
         """
+        assert self._memory is not None
         self._end = min(end, len(self._memory))
         if self._owner.transport.is_closing():
             raise ClientDisconnect
@@ -75,14 +111,16 @@ class Filling(asyncio.BufferedProtocol):
         finally:
             self._done = self.since = None
 
-    def let_go(self) -> None:
-        """Holds the memory no more: the transport may hold what fills it until it reads again."""
-        self._memory = memoryview(b"")
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._owner.connection_made(cast(asyncio.Transport, transport))
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._memory[self.arrived : self._end]
+        return _PIECE if self._memory is None else self._memory[self.arrived : self._end]
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self._memory is None:
+            self._owner.data_received(_PIECE[:nbytes].tobytes())
+            return
         self.arrived += nbytes
         self.since = self._owner.loop.time()
         if self.arrived == self._end:
@@ -100,3 +138,7 @@ class Filling(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._owner.resume_writing()
+
+
+_PIECE = memoryview(bytearray(PIECE_BYTES))
+"""Of whichever connection is read; it is copied before another one is."""

@@ -1,9 +1,17 @@
-"""How a request ended, as one line of the log: what failed at the level info, the others at debug."""
+"""How a request ended, as one line of the log: what failed at the level info, the others at debug.
+
+Of requests that are refused for load, one a second has a line, which counts those before it: a server with too much to
+do has no time to say so each time, and metrics count them all.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
+import time
+from dataclasses import dataclass
+
+from opwire.errors import ProblemCode
 
 from .metrics import CLIENT_GONE, OK
 from .requests import Ended
@@ -18,11 +26,44 @@ _TRACEPARENT = re.compile(
 )
 
 
+_FOR_LOAD = frozenset({ProblemCode.QUEUE_FULL.value, ProblemCode.MEMORY_FULL.value})
+_SECONDS_BETWEEN = 1.0
+
+
+@dataclass(slots=True)
+class _Refusals:
+    """Requests refused for load: when one had a line last, and how many came since then."""
+
+    said: float = float("-inf")
+    unsaid: int = 0
+
+    def is_due(self) -> bool:
+        """Whether the next one has a line; else it is counted."""
+        now = time.monotonic()
+        if now - self.said < _SECONDS_BETWEEN:
+            self.unsaid += 1
+            return False
+        self.said = now
+        return True
+
+    def take(self) -> int:
+        """How many had none."""
+        unsaid, self.unsaid = self.unsaid, 0
+        return unsaid
+
+
+_refusals = _Refusals()
+
+
+def wants(code: str) -> bool:
+    """Whether a request that ended so has a line; it is to be asked once."""
+    if log.isEnabledFor(logging.DEBUG):
+        return True
+    return code != OK and log.isEnabledFor(logging.INFO) and (code not in _FOR_LOAD or _refusals.is_due())
+
+
 def write(ended: Ended) -> None:
-    """Logs a request that has ended; nothing of its body but the operator's name."""
-    level = logging.DEBUG if ended.code == OK else logging.INFO
-    if not log.isEnabledFor(level):
-        return
+    """Logs a request that has ended and has a line; nothing of its body but the operator's name."""
     identity = escaped(ended.request_id)
     fields: dict[str, object] = {
         "request_id": identity,
@@ -40,6 +81,10 @@ def write(ended: Ended) -> None:
         f"{name} {fields[name]}" for name in ("status", "client", "operator", "trace_id") if fields[name] is not None
     ]
     message = f"{fields['method']} '{fields['path']}' {ended.code} {fields['milliseconds']} ms"
+    if ended.code in _FOR_LOAD and (unsaid := _refusals.take()):
+        fields["more_refused"] = unsaid
+        said.append(f"more_refused {unsaid}")
+    level = logging.DEBUG if ended.code == OK else logging.INFO
     log.log(level, "%s", " ".join([message, *said, identity]), extra={"fields": fields})
 
 

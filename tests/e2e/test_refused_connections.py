@@ -1,0 +1,88 @@
+"""What connections that wait, or were refused, cost the server: little, and nothing for long."""
+
+from __future__ import annotations
+
+import gc
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from opwire_service.http.connection import Connection
+from opwire_service.http.cycle import Cycle
+from opwire_service.process.server import HttpServer
+from opwire_service.settings import Limits, Settings
+from tests.processes import until
+from tests.serving import serving
+from tests.sockets import connect, next_answer
+
+SIZE = 8_000_000
+HEAD = f"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: {SIZE}\r\n\r\n".encode()
+LINGERING = 128
+
+
+@pytest.fixture
+def full() -> Iterator[HttpServer]:
+    """A server whose memory one client has, and where none may wait for it."""
+    with (
+        serving(Settings(port=0, devices=("reference",), limits=Limits(memory_bytes=3_000_000, queued=0))) as server,
+        connect(server.url or "") as first,
+    ):
+        first.sendall(HEAD + bytes(1000))
+        until(lambda: server.service.engine.memory.held > 1_000_000)
+        yield server
+
+
+def refused(server: HttpServer) -> socket.socket:
+    """A connection that the server has refused, and that the client keeps."""
+    made = connect(server.url or "")
+    made.sendall(HEAD + bytes(50_000))
+    assert next_answer(made)[0] == 429
+    return made
+
+
+def test_few_connections_linger(full):
+    clients = [refused(full) for _ in range(LINGERING + 20)]
+    assert len(full.server_state.connections) <= 1 + LINGERING
+    for client in clients:
+        client.close()
+    until(lambda: len(full.server_state.connections) == 1)
+
+
+def test_refused_connections_leave_nothing_to_the_collector(full):
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(10):
+            refused(full).close()
+        until(lambda: len(full.server_state.connections) == 1)
+        assert sum(isinstance(each, Connection | Cycle) for each in gc.get_objects()) == 2, "those of the first client"
+    finally:
+        gc.enable()
+
+
+def test_connections_with_answers_leave_nothing_to_the_collector():
+    with serving(Settings(port=0, devices=("reference",))) as server:
+        gc.collect()
+        gc.disable()
+        try:
+            for size in (10, 100_000, SIZE):
+                with connect(server.url or "") as client:
+                    client.sendall(HEAD.replace(b"%d" % SIZE, b"%d" % size) + bytes(size))
+                    assert next_answer(client)[0] == 400, "it is no JSON"
+            until(lambda: not server.server_state.connections)
+            assert not [each for each in gc.get_objects() if isinstance(each, Connection | Cycle)]
+        finally:
+            gc.enable()
+
+
+def test_the_system_takes_little_ahead_of_the_server():
+    """By itself it would take more and more, the more has come on a connection."""
+    with serving(Settings(port=0, devices=("reference",))) as server, connect(server.url or "") as client:
+        for _ in range(4):
+            client.sendall(HEAD + bytes(SIZE))
+            assert next_answer(client)[0] == 400
+        (connection,) = server.server_state.connections
+        assert isinstance(connection, Connection)
+        there: socket.socket = connection.transport.get_extra_info("socket")
+        assert there.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) <= 2 * 256 * 1024

@@ -32,7 +32,7 @@ static __device__ __forceinline__ double quick_limited(double x, double most) {
     return copysign(quick_at_most(fabs(x), most), x);
 }
 
-static __device__ __forceinline__ bool is_usual(float x) { return (fabsf(x) > 0) & (fabsf(x) < 1.0f / 0.0f); }
+static __device__ __forceinline__ bool is_usual(float x) { return 2 * __float_as_uint(x) - 1 < 0xfeffffff; }
 static __device__ __forceinline__ bool is_usual(double x) {
     return ((u32)__double2hiint(x) & 0x7fffffff) - 0x00100000 < 0x7fe00000;
 }

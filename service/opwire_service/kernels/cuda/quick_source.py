@@ -122,7 +122,7 @@ class QuickSource:
 
     def sign_of(self, size: str, sign: str) -> str:
         bits = f"__float_as_int({self.singles[sign]})" if sign in self.singles else f"__double2hiint({sign})"
-        high = f"__double2hiint({size}) & 0x7fffffff | {bits} & 0x80000000"
+        high = f"__double2hiint({size}) | {bits} & 0x80000000"
         return self._double(f"__hiloint2double({high}, __double2loint({size}))")
 
     def compare(self, how: str, a: str, b: str) -> str:

@@ -211,10 +211,8 @@ def atan(v: Writer, x: Number) -> Number:
 def _asin_series(v: Writer, size: Number) -> tuple[Number, Number]:
     """Of a number up to 1/2 its arc sine; of one above that of sqrt((1 - size) / 2); and which."""
     is_upper = v.compare(">", size, v.number(0.5))
-    half = v.multiply_add(size, v.number(-0.5), v.number(0.5))
-    z = v.choose(is_upper, half, v.multiply(size, size))
-    t = v.choose(is_upper, v.root(half), size)
-    return v.multiply(t, v.horner(fitted.ASIN, z)), is_upper
+    t = v.choose(is_upper, v.root(v.multiply_add(size, v.number(-0.5), v.number(0.5))), size)
+    return v.multiply(t, v.horner(fitted.ASIN, v.multiply(t, t))), is_upper
 
 
 def asin(v: Writer, x: Number) -> Number:

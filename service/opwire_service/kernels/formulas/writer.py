@@ -49,7 +49,7 @@ class Writer(Protocol):
     def absolute(self, a: Number) -> Number: ...
 
     def sign_of(self, size: Number, sign: Number) -> Number:
-        """A size with the sign of another number."""
+        """What is nowhere negative, with the sign of another number."""
         ...
 
     def compare(self, how: str, a: Number, b: Number) -> Number:

@@ -329,13 +329,14 @@ def test_rows_at_the_ends(cuda, cpu, size, data_type):
 def test_softmax_of_masked_rows(cuda, cpu, size, data_type):
     dtype = np.dtype(data_type.lower())
     least, beneath = np.finfo(dtype).min, -np.inf
-    rows = np.random.default_rng(size).standard_normal((6, size)).astype(dtype)
+    rows = np.random.default_rng(size).standard_normal((7, size)).astype(dtype)
     rows[0, 1::2] = beneath
     rows[1, size // 2 :] = least
     rows[2] = least
     rows[3], rows[3, -2:] = beneath, 1
     rows[4], rows[4, -1] = beneath, least
     rows[5] = beneath
+    rows[6], rows[6, 0] = -300, 5  # whose logarithm is less than any float, but not 0
     for name in ("ACTIVATION_SOFTMAX1", "ACTIVATION_LOG_SOFTMAX1"):
         plan = plan_of(Case(name, 0, _input(*rows.shape, Axes=[1])), data_type)
         inputs = {"InputTensor": plan.inputs["InputTensor"].view(rows.ravel().view(np.uint8))}

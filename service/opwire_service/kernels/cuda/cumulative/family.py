@@ -40,6 +40,9 @@ SHARED_BYTES = 47 * 1024
 WATCHERS = 4
 """Warps of a block that look at the chunks before its own."""
 
+PREFETCHED_BYTES = 2**16
+"""For each multiprocessor, by which blocks ask for chunks ahead: those of about as many blocks as are in flight."""
+
 LONGEST = 2**17
 """Elements of a line that one thread walks: some milliseconds."""
 
@@ -96,6 +99,7 @@ class RunningJob:
         self._threads = THREADS if self._by_lines or sharing <= THREADS else self._most_threads
         self._sharing = min(self._threads, sharing)
         self._chunks = -(-self._length // (self._sharing * SHARE))
+        self._prefetched = self._blocks_ahead(processors)
         self._room = min(source.element_count, UNCERTAIN) if source.data_type.is_float else 0
         self.uncertain_bytes = 8 + 8 * self._room if self._room else 0
         told = 0 if self._by_lines or self._chunks == 1 else self._count * self._chunks * -(-self._state // 4)
@@ -130,6 +134,7 @@ class RunningJob:
             ("CHUNKED", int(self._chunks > 1)),
             ("WATCHERS", WATCHERS),
             ("LANES", self._lanes()),
+            ("PREFETCHED", self._prefetched),
         )
 
     def _program(self) -> Program:
@@ -152,6 +157,13 @@ class RunningJob:
             exactly = ("floats", "certified", "sums") if self._sums else ("product",)
             sources = ("types", "rounding", *exactly, f"cumulative/{name}")
         return Program(("scalars", *sources, "movement/walk", "cumulative/running"), macros)
+
+    def _blocks_ahead(self, processors: int) -> int:
+        """How many blocks ahead a block asks for a chunk; 0 if chunks do not go on, or are not read in full loads."""
+        item_bytes = self._type.dtype.itemsize
+        if self._by_lines or self._chunks == 1 or self._lanes() * item_bytes < LOAD_BYTES:
+            return 0
+        return processors * PREFETCHED_BYTES // (self._threads * SHARE * item_bytes)
 
     def _lanes(self) -> int:
         """Neighbours of a line that are loaded and stored at once, so that all of that is aligned."""

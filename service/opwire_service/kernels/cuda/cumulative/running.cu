@@ -1,7 +1,8 @@
 // Running values along lines: one thread walks a line that lies beside others, or SHARING threads, a power of two, share a
 // chunk of a line; where it has more they go on from the chunks before, of which each tells its total once that is known,
 // and then that of all up to it. A thread of a chunk has SHARE neighbours, of which LANES are loaded and stored at once,
-// that of a line reads AHEAD elements at once. EXCLUSIVE leaves each element out of its own.
+// that of a line reads AHEAD elements at once. A block of chunks asks for the one that begins PREFETCHED blocks later, unless
+// that is 0. EXCLUSIVE leaves each element out of its own.
 
 struct Lines {
     const Input *source;
@@ -279,6 +280,17 @@ static __device__ __forceinline__ u32 begin_block(const Lines &all) {
     return begun;
 }
 
+// Only a whole chunk, whose elements are neighbours and begin at a multiple of a load's bytes.
+static __device__ __forceinline__ void prefetch_chunk(const Lines &all, u32 block) {
+    const u32 COUNT = SHARING * SHARE;
+    if (!PREFETCHED || threadIdx.x) return;
+    Chunk chunk(all, block + PREFETCHED, 0);
+    if (!chunk.is_there || all.length - chunk.place < COUNT) return;
+    u32 at[STEPS];
+    walk(all.walk, chunk.line, at);
+    prefetch(all.source + (at[0] + all.begin + chunk.place), COUNT * sizeof(Input));
+}
+
 static __device__ __forceinline__ void take(const Input *items, Input (&own)[SHARE]) {
 #pragma unroll
     for (u32 k = 0; k < SHARE; ++k) own[k] = items[k];
@@ -289,6 +301,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_chunks(const _
     __shared__ Shared shared;
     __shared__ Running before;  // the chunk
     u32 block = begin_block(all);
+    prefetch_chunk(all, block);
 #pragma unroll
     for (u32 n = 0; n < SHARE / LANES; ++n) {
         Neighbours there(all, block, n);

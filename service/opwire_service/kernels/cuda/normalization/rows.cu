@@ -9,7 +9,7 @@
 //   KEEPS: whether terms are kept at all; prepare(): what a block does at first
 // LANES neighbours of a row lie side by side, if BY_ROWS; SHARING threads then share a row along x, else along y. A row
 // is STRAIGHT if one step leads from each of its items to the next, and FULL if the threads that hold it all hold HELD
-// items. SCALE, BIAS and ADDED say how those tensors are walked.
+// items. A block that holds a row asks for that of the one PREFETCHED blocks later, unless that is 0. SCALE, BIAS and ADDED say how those tensors are walked.
 
 const int SOURCE_AT = 0, TARGET_AT = 1, SCALE_AT = 2, BIAS_AT = 3, ADDED_AT = 4, MEAN_AT = 5, VARIANCE_AT = 6;
 const u32 STATISTIC = ~0u;  // in place of an element's index: that the statistics of a row are open
@@ -270,9 +270,19 @@ struct HeldSum {
     }
 };
 
+// Only where a block has one row, whose elements are neighbours.
+static __device__ __forceinline__ void prefetch_row(const Task &task) {
+    u64 output = (u64)blockIdx.x + PREFETCHED;
+    if (!PREFETCHED || threadIdx.x || output >= task.outputs) return;
+    Offsets at = {};
+    go_to(task.kept, task.first + (u32)output, at);
+    prefetch(task.source + at.of[SOURCE_AT], task.items * sizeof(Lanes));
+}
+
 // Rows that the registers of a block hold, all loads in flight at once. Threads that have no row do as those of the
 // first one, but store nothing; an item behind the end of a row is the last one.
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __grid_constant__ Task task) {
+    prefetch_row(task);
     prepare();
     Part part = part_of(task);
     const Element *source = task.source + part.at.of[SOURCE_AT];

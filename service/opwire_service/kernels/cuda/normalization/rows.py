@@ -12,7 +12,7 @@ import numpy as np
 from opwire.tensor import Array, BufferTensorDesc
 
 from ....execution import Arrays, Stop, Stopped
-from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
 from ..nests import in_packs, nest_dtype, offsets, size_of, stretched_strides, write_nest
 from .shape import HELD_BYTES, HELD_KEPT, nests_of, row_shape
 
@@ -27,6 +27,9 @@ UNCERTAIN = 2**20
 
 STATISTIC = 2**32 - 1
 """In place of an element's index: the statistics of its row."""
+
+PREFETCHED_BYTES = 2**15
+"""For each multiprocessor, by which blocks ask for rows ahead: half of what the registers of those in flight hold."""
 
 HOST_AT_ONCE = 4096
 """Elements that the host computes between two questions whether to stop."""
@@ -81,6 +84,7 @@ class RowKernels:
         ordered: whether the places of elements in their row matter.
         given: whether mean and variance are inputs.
         keeps: whether threads keep a term of each element that they hold.
+        prefetches: whether blocks that hold a row ask for others ahead.
         epsilon: added to the variance, or the least length.
     """
 
@@ -94,6 +98,7 @@ class RowKernels:
     ordered: bool = False
     given: bool = False
     keeps: bool = False
+    prefetches: bool = False
     epsilon: float = 0.0
 
 
@@ -139,6 +144,7 @@ class Rows:
         held = HELD_KEPT if kernels.keeps else HELD_BYTES // item_bytes
         shape = row_shape(self._kept, self._reduced, item_bytes, processors, held)
         self._shape = replace(shape, held=0) if kernels.given else shape
+        self._prefetched = self._blocks_ahead(processors) if kernels.prefetches else 0
         self._program = self._made()
         elements = size_of(self._reduced)
         self._piece = max(1, LAUNCH_ELEMENTS // elements // self._shape.outputs_of_block) * self._shape.outputs_of_block
@@ -156,6 +162,7 @@ class Rows:
             ("BLOCK", shape.block[0] * shape.block[1]),
             ("HELD", shape.held),
             ("RESIDENT", shape.resident),
+            ("PREFETCHED", self._prefetched),
             ("BATCH", shape.batch),
             ("STATE_BYTES", kernels.state_bytes),
             ("ROW_BYTES", kernels.row_bytes),
@@ -175,6 +182,14 @@ class Rows:
             "normalization/rows",
         )
         return Program(sources, macros, kernels.generated)
+
+    def _blocks_ahead(self, processors: int) -> int:
+        """How many blocks ahead a block asks for a row; 0 if it has several, or rows are not read in full loads."""
+        shape, item_bytes = self._shape, self._element.dtype.itemsize
+        is_dense = len(self._reduced) == 1 and shape.lanes * item_bytes == LOAD_BYTES
+        if not (shape.held and shape.outputs_of_block == 1 and is_dense):
+            return 0
+        return processors * PREFETCHED_BYTES // (size_of(self._reduced) * item_bytes)
 
     def _walk(self, name: str) -> str:
         if name not in self._beside:

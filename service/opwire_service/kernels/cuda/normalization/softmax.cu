@@ -2,8 +2,9 @@
 
 const bool KEEPS = !LOGARITHM;
 
-// Units of the last place of a double that results may be off by; two terms of the series less will do for FLOAT16.
-const u32 SLACK = HALF ? 1u << 20 : 224;
+// Units of the last place of a double that results may be off by; two terms of the series less will do for FLOAT16. Where
+// rows are held, few additions lose a unit each, which the logarithm may make one and a half.
+const u32 SLACK = HALF ? 1u << 20 : 224 + 2 * HELD;
 
 // What would be less than 1e-300 is that: where there are others, a sum is never that of the greatest alone.
 static __device__ __forceinline__ double exponential(float x, float peak) {
@@ -42,9 +43,23 @@ struct State {
         peaks = rescaled = unused = 0;
     }
     __device__ __forceinline__ void add_term(double term) {
+        if (HELD) {
+            sum += term;
+            return;
+        }
         double error;
         sum = two_sum(sum, term, error);
         lost += error;
+    }
+    // Only the logarithm tells the greatest ones, whose terms are 1, from the others; by predicates, which the compiler does
+    // not use here of itself.
+    __device__ __forceinline__ void add_apart(float x, double term, double &terms) {
+        if (LOGARITHM)
+            asm("{.reg .pred p; setp.neu.f32 p, %2, %3; @p add.rn.f64 %0, %0, %4; @!p add.u32 %1, %1, 1;}"
+                : "+d"(terms), "+r"(peaks)
+                : "f"(x), "f"(peak), "d"(term));
+        else
+            terms += term;
     }
     // Nothing but negative infinity comes to nothing; NaN stays.
     __device__ __forceinline__ void raise(float to) {
@@ -69,10 +84,7 @@ struct State {
             for (int k = 0; k < LANES; ++k) {
                 double term = exponential_of((double)values[k] - (double)peak);
                 kept[k] = (Kept)term;
-                // Only the logarithm tells the greatest ones, whose terms are 1, from the others.
-                bool is_apart = LOGARITHM && values[k] == peak;
-                peaks += is_apart;
-                terms += is_apart ? 0 : term;
+                add_apart(values[k], term, terms);
             }
             add_term(terms);
             return;
@@ -138,18 +150,19 @@ struct Row {
     ) const {
         return open_of<LANES>([&](int k) {
             double found = LOGARITHM ? ((double)x[k] - peak) - factor : term_of<IS_KEPT>(x[k], kept[k]) * factor;
-            return ::at_once(found, slack, false, results[k]);
+            return ::at_once(found, slack, !LOGARITHM, results[k]);  // a share is never infinite
         });
     }
-    // The logarithm: others have a source of their own.
+    // The logarithm in floats: both parts are at most 0, so nothing cancels. That of the sum is rounded up, within 2^-23, so
+    // that what is less than any float keeps the sign of the result; the other steps round by 2^-24.
     template <bool IS_KEPT>
     __device__ __forceinline__ u32 open_of_all(
         const float (&x)[LANES], const Kept (&)[LANES], f16 (&results)[LANES]
     ) const {
         float found[LANES];
 #pragma unroll
-        for (int k = 0; k < LANES; ++k) found[k] = (float)(((double)x[k] - peak) - factor);
-        return open_halves(found, 1 - 0x1p-22f, 1 + 0x1p-22f, results);
+        for (int k = 0; k < LANES; ++k) found[k] = (x[k] - peak) - __double2float_ru(factor);
+        return open_halves(found, 1 - 0x1.8p-22f, 1 + 0x1.8p-22f, results);
     }
     template <bool IS_KEPT>
     __device__ __forceinline__ u32 at_once(

@@ -27,6 +27,7 @@ def _kernels(*, logarithm: bool) -> RowKernels:
         (("LOGARITHM", int(logarithm)),),
         exact=partial(_exact, logarithm=logarithm),
         keeps=not logarithm,
+        prefetches=not logarithm,  # it makes the logarithm slower
     )
 
 

@@ -49,6 +49,14 @@ def evaluate(expression: Expression, tensors: Mapping[str, Array]) -> Bounded:
     raise TypeError(expression)
 
 
+def covers(expression: Expression) -> bool:
+    """Whether ``evaluate`` knows all operations of an expression: those of bits and of truth values are none."""
+    if not isinstance(expression, Operation):
+        return True
+    is_known = expression.primitive in _RULES or expression.primitive in _SLOPES
+    return is_known and all(map(covers, expression.operands))
+
+
 def _told(primitive: str, result: Bounded, operands: list[Bounded]) -> Bounded:
     """Tells NaN and infinities of the real numbers from those that come of what float64 does not hold."""
     value, error = result

@@ -88,7 +88,8 @@ class ExactFormula:
 
     def _exact_in_float64(self, found: Array, elements: Mapping[str, Array]) -> Array:
         """Fills in what is exact in float64, as infinities are; tells what that is."""
-        if not all(each.is_float and each.bits < 64 for each in (self.output, *self.inputs.values())):
+        is_real = all(each.is_float and each.bits < 64 for each in (self.output, *self.inputs.values()))
+        if not (is_real and careful.covers(self.expression)):
             return np.zeros(found.size, bool)
         with np.errstate(all="ignore"):
             wide = {name: array.astype(np.float64) for name, array in elements.items()}

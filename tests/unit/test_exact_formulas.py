@@ -1,0 +1,36 @@
+"""Many elements by exact arithmetic: the same as one by one, whatever of them float64 holds exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from opwire.errors import ContractViolation
+from opwire.operators import OPERATORS
+from opwire.tensor import Array
+from opwire_service.kernels.formulas.exactly import ExactFormula
+from opwire_service.kernels.formulas.formula import formula_of
+from tests.elements import ATTRIBUTES, FORMULAS, plan_of
+
+X = np.array([0.0, -0.0, 1.0, -1.0, 2.5, 1e-40, 3e38, np.inf, -np.inf, np.nan, 0.25], np.float32)
+Y = np.roll(X, 3)
+
+
+def tensors(name: str) -> dict[str, Array]:
+    wanted = [member.name for member in OPERATORS[name].members.inputs if not member.optional]
+    return dict(zip(wanted, (X, Y, X), strict=False))
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_many_elements_at_once(name):
+    try:
+        plan = plan_of(name, tensors(name), **ATTRIBUTES.get(name, {}))
+    except ContractViolation:
+        pytest.skip("it takes no FLOAT32")
+    formula = formula_of(plan)
+    exact = ExactFormula(formula.expression, formula.inputs, formula.output)
+    taken = {each: tensors(name)[each] for each in formula.inputs}
+    at_once = exact.of_all(taken, lambda: False)
+    one_by_one = [exact.of({each: array[k] for each, array in taken.items()}) for k in range(X.size)]
+    np.testing.assert_array_equal(at_once, np.array(one_by_one, at_once.dtype))
+    assert (np.signbit(at_once) == np.signbit(one_by_one))[~np.isnan(at_once)].all()

@@ -66,6 +66,16 @@ def test_softmax_and_its_logarithm(cpu, shape, axes, dtype):
         assert_within(found, right.astype(np.float64), 0.5)
 
 
+def test_logarithms_of_softmax_beside_a_row_of_nan(cpu):
+    """Where one element is far the greatest, its logarithm is nearly that of 1: minus the others' exponentials."""
+    x = np.zeros((2, 7), np.float32)
+    x[0], x[0, :2] = -300, (5, -20)
+    x[1] = math.nan
+    found = run(cpu, "ACTIVATION_LOG_SOFTMAX1", {"InputTensor": x}, Axes=[1])["OutputTensor"]
+    assert found[0, 0] == np.float32(-math.log1p(math.exp(-25)))
+    assert np.isnan(found[1]).all()
+
+
 @pytest.mark.parametrize(("shape", "axes"), SHAPES)
 def test_hardmax(cpu, shape, axes):
     x = np.round(drawn(*shape) * 2)

@@ -105,7 +105,7 @@ class SoftmaxJob(Job):
     def _logarithms(self, x: Array, powers: Array, total: Array) -> Array:
         """The logarithms of the sums, as exact near 0 as elsewhere."""
         logarithms: Array = np.log(total)
-        if total.min() < _FEW:
+        if (total < _FEW).any():  # some may be NaN
             axes = self._layout.axes
             is_greatest = x == 0
             others = np.where(is_greatest, 0.0, powers).sum(axes, keepdims=True)

@@ -23,7 +23,7 @@ from .context import request_id
 from .cycle import EXTENSION, Admit, Cycle
 from .errors import problem_response
 from .lingering import Lingering, has_unread
-from .receiving import Flow, Intake, Receiving
+from .receiving import PIECE_BYTES, Flow, Intake, Receiving
 
 MOST_HEADERS = 100
 HEAD_BYTES = 32 * 1024
@@ -38,14 +38,20 @@ _PIPELINED = 8
 """Requests on one connection that may wait for their turn; what follows them is not parsed yet."""
 
 
-def accept(lingering: Lingering, **given: Any) -> Intake:
-    """A new connection, for a transport.
+class Acceptor:
+    """Makes the connections of one event loop, and has what they share."""
 
-    Args:
-        lingering: the connections with a last answer on its way.
-        given: what uvicorn tells its protocols.
-    """
-    return Connection(lingering, **given).intake
+    def __init__(self) -> None:
+        self._lingering = Lingering()
+        self._piece = memoryview(bytearray(PIECE_BYTES))
+
+    def __call__(self, **given: Any) -> Intake:
+        """A new connection, for a transport.
+
+        Args:
+            given: what uvicorn tells its protocols.
+        """
+        return Connection(self._lingering, self._piece, **given).intake
 
 
 class Connection(HttpToolsProtocol):
@@ -67,9 +73,9 @@ class Connection(HttpToolsProtocol):
     _repeats_head = False
     """Whether the parser reads what tells of a body once more, behind a head that asks for an upgrade."""
 
-    def __init__(self, lingering: Lingering, **given: Any) -> None:
+    def __init__(self, lingering: Lingering, piece: memoryview, **given: Any) -> None:
         super().__init__(**given)
-        self.intake = Intake(self)
+        self.intake = Intake(self, piece)
         self._lingering = lingering
         self._backlog = b""
 

@@ -66,14 +66,17 @@ class Intake(asyncio.BufferedProtocol):
 
     Args:
         owner: the connection.
+        piece: what is read into while no body is received; others on the same event loop may have it too, since it is
+            copied before they are read.
 
     Attributes:
         arrived: bytes of the body that are there, while one is received.
         since: when some of them came last; None while none are wanted.
     """
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner, piece: memoryview) -> None:
         self._owner = owner
+        self._piece = piece
         self._memory: memoryview | None = None
         self._end = self.arrived = 0
         self._done: asyncio.Future[None] | None = None
@@ -115,11 +118,11 @@ class Intake(asyncio.BufferedProtocol):
         self._owner.connection_made(cast(asyncio.Transport, transport))
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return _PIECE if self._memory is None else self._memory[self.arrived : self._end]
+        return self._piece if self._memory is None else self._memory[self.arrived : self._end]
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._memory is None:
-            self._owner.data_received(_PIECE[:nbytes].tobytes())
+            self._owner.data_received(self._piece[:nbytes].tobytes())
             return
         self.arrived += nbytes
         self.since = self._owner.loop.time()
@@ -138,7 +141,3 @@ class Intake(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._owner.resume_writing()
-
-
-_PIECE = memoryview(bytearray(PIECE_BYTES))
-"""Of whichever connection is read; it is copied before another one is."""

@@ -17,8 +17,7 @@ import uvicorn
 
 from ..engine.memory import Memory
 from ..engine.service import Service
-from ..http.connection import Connection, accept
-from ..http.lingering import Lingering
+from ..http.connection import Acceptor, Connection
 from ..settings import Settings
 from ..telemetry.metrics import Metrics
 from .application import create_app, layout
@@ -71,13 +70,13 @@ class HttpServer(uvicorn.Server):
         self._app = create_app(settings, self._metrics, folder)
         self._on_ready = on_ready
         self._freed = Freed()
-        self._lingering = Lingering()
+        self._acceptor = Acceptor()
         super().__init__(
             uvicorn.Config(
                 self._app,
                 host=settings.host,
                 port=settings.port,
-                http=cast(Any, partial(accept, self._lingering)),
+                http=cast(Any, self._acceptor),
                 ws="none",
                 log_config=None,
                 access_log=False,
@@ -121,8 +120,7 @@ class HttpServer(uvicorn.Server):
         if type(loop).__module__.partition(".")[0] != "uvloop":
             return
         protocol = partial(
-            accept,
-            self._lingering,
+            self._acceptor,
             config=self.config,
             server_state=self.server_state,
             app_state=self.lifespan.state,

@@ -20,7 +20,7 @@ from opwire.dxdispatch import read_text
 from opwire_service.process.application import create_app
 from opwire_service.settings import Limits, Settings
 from tests.problems import read_problem
-from tests.processes import process
+from tests.processes import process, until
 from tests.serving import serving
 
 CONSOLE = Path(opwire_service.__file__).parent / "console"
@@ -229,9 +229,15 @@ def test_two_servers_are_told_apart():
 def test_the_load_of_several_processes():
     with process("--workers", "2", "--device", "reference") as served:
         answers = []
+
+        def counted() -> int:
+            answers.append(httpx.get(f"{served.url}/v1/server/load").json())
+            return int(answers[-1]["outcomes"].get("ok", 0))
+
         for _ in range(6):  # each on a connection of its own, so that both processes answer
             assert httpx.post(f"{served.url}/v1/execute", json=REQUEST).status_code == 200
-            answers.append(httpx.get(f"{served.url}/v1/server/load").json())
+            counted()
+        until(lambda: counted() == 6)  # a process counts when it has answered
         assert len({answer["instance"] for answer in answers}) == 1
         assert answers[-1]["outcomes"]["ok"] == 6
         assert answers[-1]["operators"]["ARGMAX"]["count"] == 6

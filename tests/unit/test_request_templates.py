@@ -86,10 +86,12 @@ async def ask(engine: Engine, sent: bytes, head_length: str | None = None, *, bi
 @pytest.fixture
 async def seen(engine: Engine) -> Engine:
     """The request came before, until it was kept."""
-    for _ in range(3):
-        assert (await ask(engine, body(*map(text, BEFORE))))[0] == [11, 22, 33]
-    assert await ask(engine, body(*map(text, BEFORE))) == ([11, 22, 33], False)
-    return engine
+    for _ in range(10):  # three suffice, unless a machine with other work lets a run wait
+        found, was_parsed = await ask(engine, body(*map(text, BEFORE)))
+        assert found == [11, 22, 33]
+        if not was_parsed:
+            return engine
+    raise AssertionError("it was never kept")
 
 
 async def test_other_tensors_need_no_parsing(seen):

@@ -51,8 +51,8 @@ class ResponseJob(Job):
         self._along = (1,) if a.CrossChannel else (2, 3)
         self._before, self._after = (a.LocalSize - 1) // 2, a.LocalSize // 2
         self._is_steep = not abs(a.Beta) <= _MOST_BETA
-        self.is_plain = isfinite(a.Alpha) and isfinite(a.Bias) and a.Alpha >= 0 < a.Bias
-        self.is_plain = self.is_plain and not (self._is_steep and self._is_gradient)
+        is_usual = isfinite(a.Alpha) and isfinite(a.Bias) and a.Alpha >= 0 < a.Bias
+        self.is_plain = is_usual and not (self._is_steep and self._is_gradient)
         self._share = a.Alpha / a.LocalSize
         # Regions run along whole dimensions of a piece: the others are cut.
         cut = (0, 2, 3) if a.CrossChannel else (0, 1)

@@ -9,7 +9,8 @@
 //   KEEPS: whether terms are kept at all; prepare(): what a block does at first
 // LANES neighbours of a row lie side by side, if BY_ROWS; SHARING threads then share a row along x, else along y. A row
 // is STRAIGHT if one step leads from each of its items to the next, and FULL if the threads that hold it all hold HELD
-// items. A block that holds a row asks for that of the one PREFETCHED blocks later, unless that is 0. SCALE, BIAS and ADDED say how those tensors are walked.
+// items. A block that holds a row asks for that of the one PREFETCHED blocks later, unless that is 0. SCALE, BIAS and ADDED
+// say how those tensors are walked.
 
 const int SOURCE_AT = 0, TARGET_AT = 1, SCALE_AT = 2, BIAS_AT = 3, ADDED_AT = 4, MEAN_AT = 5, VARIANCE_AT = 6;
 const u32 STATISTIC = ~0u;  // in place of an element's index: that the statistics of a row are open

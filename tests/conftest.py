@@ -68,10 +68,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         is_here = HAS_CUPY or item.get_closest_marker("cuda") is None
         return in_pass and is_here and (thorough or item.get_closest_marker("thorough") is None)
 
-    left = [item for item in items if belongs(item)]
-    if len(left) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if not belongs(item)])
-        items[:] = left
+    parts: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        parts[belongs(item)].append(item)
+    if parts[False]:
+        config.hook.pytest_deselected(items=parts[False])
+        items[:] = parts[True]
 
 
 def pytest_collection_finish() -> None:

@@ -192,19 +192,21 @@ def test_winners_of_long_columns(cpu_device, dtype, least, layout):
     is_float = np.issubdtype(dtype, np.floating)
     pools: list[Any] = [(0, 1, 2), limits(dtype)]
     pools += [(np.nan, -np.inf, np.inf), (0.0, -0.0, -1.0, np.nan), (np.nan,), (-1.0, -2.0)] if is_float else []
-    for pool in pools:
-        values = random.choice(np.array(pool, dtype), shape)
+    kept = [size for axis, size in enumerate(shape) if axis not in axes]
+    count = int(np.prod(kept))
+    for pool in [np.array(each, dtype) for each in pools]:
+        # Which of the pool each element is. NumPy compares ranks, which are a byte each.
+        chosen = random.integers(len(pool), size=(int(np.prod(shape)) // count, count), dtype=np.uint8)
+        _, ranks = np.unique(scores(pool, least=least), return_inverse=True)
         # In some columns the winner is in one of the last rows, or a first one is as good.
-        rows = np.moveaxis(values, axes, range(len(axes))).reshape(-1, shape[-1]).copy()
-        worst, best = (max(pool), min(pool)) if least else (min(pool), max(pool))
-        rows[:, ::3] = worst
-        rows[-5::2, ::3] = best
-        rows[3, ::6] = best
-        kept = [size for axis, size in enumerate(shape) if axis not in axes]
-        values = np.moveaxis(rows.reshape([*(shape[axis] for axis in axes), *kept]), range(len(axes)), axes).copy()
-        flat = scores(np.moveaxis(values, axes, range(len(axes))), least=least).reshape(-1, int(np.prod(kept)))
+        chosen[:, ::3] = ranks.argmin()
+        chosen[-5::2, ::3] = ranks.argmax()
+        chosen[3, ::6] = ranks.argmax()
+        placed = chosen.reshape([*(shape[axis] for axis in axes), *kept])
+        values = np.ascontiguousarray(pool[np.moveaxis(placed, range(len(axes)), axes)])
+        columns = np.ascontiguousarray(ranks.astype(np.int8)[chosen].T)
         for last in (False, True):
-            right = len(flat) - 1 - flat[::-1].argmax(0) if last else flat.argmax(0)
+            right = len(chosen) - 1 - columns[:, ::-1].argmax(1) if last else columns.argmax(1)
             direction = "DECREASING" if last else "INCREASING"
             name = "ARGMIN" if least else "ARGMAX"
             (found,) = outputs(cpu_device, name, values, Axes=list(axes), AxisDirection=direction)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import closing
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -235,12 +237,10 @@ UNUSUAL: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD"])
-@pytest.mark.parametrize(("input_sizes", "filter_sizes", "fields"), UNUSUAL, ids=range(len(UNUSUAL)))
-def test_convolutions_of_unusual_numbers_are_those_of_the_reference(
-    device, input_sizes, filter_sizes, fields, direction
-):
-    """Infinities and NaN on both sides, cancellation, and numbers of all magnitudes."""
+@cache
+def unusual(case: int, direction: str) -> list[tuple[dict[str, Array], dict[str, Any], Array]]:
+    """Inputs, fields and answers of the reference, the same for all devices: with infinities and NaN, and without."""
+    input_sizes, filter_sizes, fields = UNUSUAL[case]
     chosen = np.random.default_rng(0)
     groups, spatial = fields["GroupCount"], len(input_sizes) - 2
     if direction == "BACKWARD":
@@ -251,15 +251,21 @@ def test_convolutions_of_unusual_numbers_are_those_of_the_reference(
     )
     source.flat[[5, 77, 150]] = np.inf, np.nan, -np.inf
     kernel.flat[[0, len(kernel.flat) // 2]] = np.inf, -np.inf
+    finite = np.nan_to_num(source, posinf=1, neginf=3), np.nan_to_num(kernel, posinf=1)
     given = {**FORWARD, **fields, "Direction": direction, "OutputPadding": [0] * spatial}
-    inputs = {"InputTensor": source, "FilterTensor": kernel}
-    reference = load("reference")
-    right = answer(reference, "CONVOLUTION", inputs, **given)
-    np.testing.assert_array_equal(answer(device, "CONVOLUTION", inputs, **given), right)
-    inputs = {"InputTensor": np.nan_to_num(source, posinf=1, neginf=3), "FilterTensor": np.nan_to_num(kernel, posinf=1)}
-    right = answer(reference, "CONVOLUTION", inputs, **given)
-    np.testing.assert_array_equal(answer(device, "CONVOLUTION", inputs, **given), right)
-    reference.close()
+    with closing(load("reference")) as reference:
+        return [
+            (inputs, given, answer(reference, "CONVOLUTION", inputs, **given))
+            for inputs in ({"InputTensor": x, "FilterTensor": w} for x, w in ((source, kernel), finite))
+        ]
+
+
+@pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD"])
+@pytest.mark.parametrize("case", range(len(UNUSUAL)))
+def test_convolutions_of_unusual_numbers_are_those_of_the_reference(device, case, direction):
+    """Infinities and NaN on both sides, cancellation, and numbers of all magnitudes."""
+    for inputs, given, right in unusual(case, direction):
+        np.testing.assert_array_equal(answer(device, "CONVOLUTION", inputs, **given), right)
 
 
 @pytest.mark.parametrize("groups", [2, 12])

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -356,12 +357,17 @@ def jobs(plan: Plan) -> Iterator[tuple[CudaJob, CudaMemory]]:
     yield kernels.JOBS[plan.operator.name](plan, PROCESSORS), nowhere
 
 
-def launched(plan: Plan) -> Iterator[Kernel]:
+@cache
+def launches(plan: Plan) -> tuple[KernelLaunch, ...]:
+    """The launches of a plan, but for products that a library computes."""
+    every = (launch for job, memory in jobs(plan) for launch in job.launches(memory))
+    return tuple(launch for launch in every if not isinstance(launch, MatrixProduct))
+
+
+@cache
+def launched(plan: Plan) -> tuple[Kernel, ...]:
     """The kernels of a plan."""
-    for job, memory in jobs(plan):
-        for launch in job.launches(memory):
-            if not isinstance(launch, MatrixProduct):
-                yield from kernels_of(launch, plan)
+    return tuple(kernel for launch in launches(plan) for kernel in kernels_of(launch, plan))
 
 
 def kernels_of(launch: KernelLaunch, plan: Plan) -> Iterator[Kernel]:
@@ -381,6 +387,11 @@ def kernels_of(launch: KernelLaunch, plan: Plan) -> Iterator[Kernel]:
         yield Kernel(launch.entry, (plan.inputs["InputTensor"].data_type.name, indices, dimensions))
 
 
+@cache
+def programs_of(plan: Plan) -> frozenset[Program]:
+    return frozenset(program for job, _ in jobs(plan) for program in job.programs)
+
+
 def sources() -> Iterator[str]:
     """The names of all sources, as programs have them."""
     return (path.relative_to(SOURCES).with_suffix("").as_posix() for path in SOURCES.rglob("*.cu"))
@@ -396,11 +407,8 @@ def entries() -> set[tuple[str, str]]:
 
 def reached(plan: Plan) -> Iterator[tuple[str, str]]:
     """The kernels that a plan launches, behind their sources."""
-    for job, memory in jobs(plan):
-        for launch in job.launches(memory):
-            if not isinstance(launch, MatrixProduct):
-                program = launch.program
-                yield from ((source, launch.entry) for source in (*program.sources, *program.kernels))
+    for launch in launches(plan):
+        yield from ((source, launch.entry) for source in (*launch.program.sources, *launch.program.kernels))
 
 
 def required() -> Iterator[Kernel]:
@@ -429,7 +437,7 @@ def missing(plans: Iterable[Plan]) -> list[object]:
     """What plans leave out of all sources, all kernels that they define, all operators, and all that is required."""
     plans = list(plans)
     found = {kernel for plan in plans for kernel in launched(plan)}
-    programs = {program for plan in plans for job, _ in jobs(plan) for program in job.programs}
+    programs = {program for plan in plans for program in programs_of(plan)}
     used = {name for each in programs for name in (*each.sources, *each.kernels)}
     return [
         *sorted(set(sources()) - used),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+
 import pytest
 from hypothesis import given
 
 from opwire.check import check
+from opwire_service.devices import load
+from opwire_service.devices.base import Device
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
 from tests.execution import execute
@@ -16,16 +21,29 @@ OF_REDUCE = 100
 """Examples: it is twelve operators."""
 
 
-def run_case(device, case: Case) -> None:
+CARD = [pytest.mark.cuda, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module", params=["reference and cpu", pytest.param("cuda", marks=CARD)])
+def devices(request: pytest.FixtureRequest, cpu_device: Device) -> Iterator[list[Device]]:
+    """To draw cases and to ask the oracle takes longer than any device, so it is done once for several of them."""
+    with ExitStack() as stack:
+        names = request.param.split(" and ")
+        yield [cpu_device if name == "cpu" else stack.enter_context(closing(load(name))) for name in names]
+
+
+def run_case(devices: list[Device], case: Case) -> None:
     plan = check(case.operator, case.level)
-    oracle.assert_answers(plan, execute(device, plan, case.buffers), oracle.expected(plan, case.inputs))
+    right = oracle.expected(plan, case.inputs)
+    for device in devices:
+        oracle.assert_answers(plan, execute(device, plan, case.buffers), right)
 
 
 @pytest.mark.parametrize("name", EXECUTABLE)
-def test_answers_are_those_of_plain_python(device, name):
+def test_answers_are_those_of_plain_python(devices, name):
     @(examples(OF_REDUCE) if name == "REDUCE" else shared_examples(240, len(EXECUTABLE)))
     @given(cases((name,)))
     def holds(case):
-        run_case(device, case)
+        run_case(devices, case)
 
     holds()

@@ -200,13 +200,13 @@ def test_the_log_holds_no_secrets_and_no_tensors(keys_file):
 )
 def test_a_public_address_without_keys_is_warned_of(keys_file, host, guarded, warned):
     options = ("--api-keys-file", str(keys_file)) if guarded else ()
-    with process("--host", host, *options) as served:
+    with process("--device", "reference", "--host", host, *options) as served:
         assert any("without API keys" in line for line in served.lines) == warned
 
 
 def test_tls(certificate):
     file, key = certificate
-    with process("--tls-certificate", str(file), "--tls-key", str(key)) as served:
+    with process("--device", "reference", "--tls-certificate", str(file), "--tls-key", str(key)) as served:
         assert served.url.startswith("https://127.0.0.1:")
         with httpx.Client(base_url=served.url, verify=ssl.create_default_context(cafile=str(file))) as http:
             assert http.post("/v1/execute", json=REQUEST).status_code == 200

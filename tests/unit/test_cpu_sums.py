@@ -74,13 +74,13 @@ KINDS = (normals, integers, cancelling, subnormals, near_the_edge, any_finite, a
 def exact_sum(values: np.ndarray, power: int) -> Fraction:
     """The exact sum of values or of their squares, by integers of one exponent each."""
     significands, exponents = np.frexp(values.astype(np.float64))
-    total = Fraction(0)
-    for exponent in np.unique(exponents):
+    total, least = 0, int(exponents.min())
+    for exponent in np.unique(exponents).tolist():
         terms = np.ldexp(significands[exponents == exponent], 24).astype(np.int64) ** power
         # Halves of 48 bits, so that int64 adds up 2**38 of them.
         low, high = int((terms & 0xFFFFFF).sum()), int((terms >> 24).sum())
-        total += ((high << 24) + low) * Fraction(2) ** ((int(exponent) - 24) * power)
-    return total
+        total += ((high << 24) + low) << ((exponent - least) * power)
+    return total * Fraction(2) ** ((least - 24) * power)
 
 
 def right(function: str, values: np.ndarray) -> object:
@@ -308,9 +308,9 @@ def test_products_of_subnormals_come_back_into_the_range(cpu_device, rows):
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_logarithms_of_exponentials_around_what_decides_their_precision(cpu_device, dtype, around):
     random = np.random.default_rng(7)
-    rows = (around - math.log(200) + 1e-3 * random.standard_normal((7, 200))).astype(dtype)
+    rows = (around - math.log(200) + 1e-3 * random.standard_normal((4, 200))).astype(dtype)
     right = [oracle.FLOATS["LOG_SUM_EXP"]([float(x) for x in row], row.dtype) for row in rows]
-    values, answers = np.tile(rows, (3, 1))[:19], (right * 3)[:19]  # a vector of lines, and some
+    values, answers = np.tile(rows, (5, 1))[:19], (right * 5)[:19]  # a vector of lines, and some
     for shaped, axis in ((values, 1), (np.ascontiguousarray(values.T), 0)):
         results = run(cpu_device, "REDUCE", shaped, Function="LOG_SUM_EXP", Axes=[axis])["OutputTensor"].ravel()
         for answer, result in zip(answers, results, strict=True):

@@ -16,9 +16,25 @@ from tests.onnx_cases import ABSENT, answers, buffers, cases, kind
 CASES = [record for record in cases("onnx.jsonl.gz") if kind(record) in EXECUTABLE]
 pytestmark = pytest.mark.skipif(not CASES, reason=ABSENT)
 
+LARGE = [record for record in CASES if max(array.size for array in answers(record).values()) > 2**16]
+"""The reference takes seconds for each, and has smaller ones of the same operators."""
 
-@pytest.mark.parametrize("record", CASES, ids=lambda record: record["id"])
+
+@pytest.mark.parametrize(
+    "record",
+    [pytest.param(each, marks=[pytest.mark.thorough] if each in LARGE else []) for each in CASES],
+    ids=lambda record: record["id"],
+)
 def test_answers_are_those_of_onnx(device: Device, record: dict[str, Any]) -> None:
+    assert_answers(device, record)
+
+
+@pytest.mark.parametrize("record", LARGE, ids=lambda record: record["id"])
+def test_answers_to_large_cases_are_those_of_onnx(cpu_device: Device, record: dict[str, Any]) -> None:
+    assert_answers(cpu_device, record)
+
+
+def assert_answers(device: Device, record: dict[str, Any]) -> None:
     if not device.executes(kind(record)):
         pytest.skip(f"{device.name} does not run {kind(record)}")
     plan = check(record["operator"])

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opwire.check import check
+from opwire.check import Plan, check
 from opwire.tensor import Array
 from tests.execution import execute
 
 
-def run(device: Any, operator: dict[str, Any], inputs: Mapping[str, Array]) -> dict[str, Array]:
-    plan = check(operator)
+def run(device: Any, plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Array]:
     return execute(device, plan, {name: np.ascontiguousarray(array).tobytes() for name, array in inputs.items()})
 
 
@@ -33,13 +32,14 @@ def slopes(
     device: Any, operator: dict[str, Any], inputs: dict[str, Array], moved: str, weights: Array, h: float
 ) -> Array:
     """How the sum of an operator's output times weights changes with each element of an input."""
+    plan = check(operator)
     found = np.zeros(inputs[moved].shape)
     for place in np.ndindex(found.shape):
         sums = []
         for step in (h, -h):
             changed = inputs[moved].copy()
             changed[place] += step
-            output = run(device, operator, inputs | {moved: changed})["OutputTensor"]
+            output = run(device, plan, inputs | {moved: changed})["OutputTensor"]
             sums.append((output.astype(np.float64) * weights).sum())
         found[place] = (sums[0] - sums[1]) / (2 * h)
     return found
@@ -59,7 +59,7 @@ def test_averages(device, window):
     gradient = small(check(operator).outputs["OutputTensor"].sizes, 1)
     tensors = {"InputGradientTensor": desc_of(gradient.shape), "OutputGradientTensor": desc_of(shape)}
     back = {"type": "AVERAGE_POOLING_GRAD", "desc": {**tensors, **members}}
-    found = run(device, back, {"InputGradientTensor": gradient})["OutputGradientTensor"]
+    found = run(device, check(back), {"InputGradientTensor": gradient})["OutputGradientTensor"]
     right = slopes(device, operator, {"InputTensor": small(shape, 2)}, "InputTensor", gradient, 1)
     assert (found == right).all()
 
@@ -73,7 +73,7 @@ def test_maxima(device, window):
     source = np.random.default_rng(4).permutation(40).astype(np.float32).reshape(shape)  # no two alike
     tensors = {"InputTensor": desc_of(shape), "InputGradientTensor": desc_of(gradient.shape)}
     back = {"type": "MAX_POOLING_GRAD", "desc": {**tensors, **members}}
-    found = run(device, back, {"InputTensor": source, "InputGradientTensor": gradient})["OutputGradientTensor"]
+    found = run(device, check(back), {"InputTensor": source, "InputGradientTensor": gradient})["OutputGradientTensor"]
     assert (found == slopes(device, operator, {"InputTensor": source}, "InputTensor", gradient, 0.25)).all()
 
 
@@ -88,7 +88,8 @@ def test_resampling(device, mode, scales, output):
     tensors = {"InputTensor": desc_of(shape), "OutputTensor": desc_of(output)}
     gradient = small(output, 5)
     names = {"InputGradientTensor": desc_of(output), "OutputGradientTensor": desc_of(shape)}
-    found = run(device, {"type": "RESAMPLE_GRAD", "desc": {**names, **members}}, {"InputGradientTensor": gradient})
+    back = check({"type": "RESAMPLE_GRAD", "desc": {**names, **members}})
+    found = run(device, back, {"InputGradientTensor": gradient})
     operator = {"type": "RESAMPLE1", "desc": {**tensors, **members}}
     right = slopes(device, operator, {"InputTensor": small(shape, 6)}, "InputTensor", gradient, 1)
     # A scale that is no power of two makes weights of 24 bits: then the difference errs in the last places.
@@ -122,7 +123,8 @@ def test_regions(device, function, mode):
     images = np.random.default_rng(7).permutation(128).astype(np.float32).reshape(1, 2, 8, 8)
     inputs = {"InputTensor": images, "ROITensor": CORNERS, "BatchIndicesTensor": np.zeros(2, np.uint32)}
     gradient = small((2, 2, 2, 1), 8)
-    found = run(device, {"type": "ROI_ALIGN_GRAD", "desc": backward}, {**inputs, "InputGradientTensor": gradient})
+    back = check({"type": "ROI_ALIGN_GRAD", "desc": backward})
+    found = run(device, back, {**inputs, "InputGradientTensor": gradient})
     operator = {"type": "ROI_ALIGN1", "desc": forward}
     right = slopes(device, operator, inputs, "InputTensor", gradient, 2.0**-6)
     assert (found["OutputGradientTensor"] == right).all()

@@ -90,7 +90,7 @@ def test_each_rule_is_broken_alone(operator):
     assert not left, [operator.rules[i] for i in left]
 
 
-def has_least(operator: Operator) -> bool:
+def has_least(operator: Operator[Any]) -> bool:
     return any(getattr(member, "least", None) is not None for member in operator.members.attributes)
 
 

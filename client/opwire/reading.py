@@ -192,7 +192,9 @@ def _read_type(operator: Mapping[str, Any], pointer: str, report: Report) -> Ope
     kind = find(operator["type"])
     at = f"{pointer}/type"
     if kind is None:
-        message = f"{show(operator['type'])} is none of DirectML's {len(CATALOG)} operator types{hint(operator['type'])}"
+        message = (
+            f"{show(operator['type'])} is none of DirectML's {len(CATALOG)} operator types{hint(operator['type'])}"
+        )
         report.add(Code.UNKNOWN_OPERATOR, at, message, list(OPERATORS))
     elif declaration(kind.name) is None:
         message = f"{kind.name} is an operator of DirectML that opwire neither checks nor runs yet"

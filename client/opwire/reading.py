@@ -10,7 +10,7 @@ from .desc import GivenTensor, Report, ViolationAtLevels, is_object, pointer_to,
 from .fields import GivenTensors, TensorMember
 from .level import FeatureLevel
 from .operator import Operator
-from .operators import CATALOG, OPERATORS, OperatorType, declaration, find
+from .operators import CATALOG, OPERATORS, OperatorType, declaration, find, hint
 from .support import Rows, TensorSupport, row_for
 from .tensor import MAX_ELEMENTS, BufferTensorDesc
 from .violation import Code, Fault, Violation
@@ -192,7 +192,9 @@ def _read_type(operator: Mapping[str, Any], pointer: str, report: Report) -> Ope
     kind = find(operator["type"])
     at = f"{pointer}/type"
     if kind is None:
-        message = f"{show(operator['type'])} is none of DirectML's {len(CATALOG)} operator types"
+        message = (
+            f"{show(operator['type'])} is none of DirectML's {len(CATALOG)} operator types{hint(operator['type'])}"
+        )
         report.add(Code.UNKNOWN_OPERATOR, at, message, list(OPERATORS))
     elif declaration(kind.name) is None:
         message = f"{kind.name} is an operator of DirectML that opwire neither checks nor runs yet"

@@ -237,3 +237,17 @@ def test_every_operator_has_its_page(tabs, console_url):
         page.goto(f"{console_url}/operators/{name}")
         expect(page.get_by_role("heading", level=1)).to_have_text(name)
         expect(page.locator("#examples")).to_be_visible()
+
+
+def test_names_are_not_broken_on_a_phone(tabs, console_url):
+    page = tabs.open(f"{console_url}/operators/CONVOLUTION", PHONE, has_touch=True)
+    names = page.locator(".operator :is(.wide, .levels) th[scope=row]").filter(has_text="FilterTensor")
+    expect(names.first).to_be_visible()
+    assert names.count() >= 2
+    heights = names.evaluate_all("""all => all.map((name) => {
+        const range = document.createRange();
+        range.selectNodeContents(name);
+        return new Set([...range.getClientRects()].map((line) => line.bottom)).size;
+    })""")
+    assert set(heights) == {1}
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,20 @@ def write(tmp_path: Path) -> Callable[..., Path]:
     return write_json
 
 
+def test_version():
+    done = opwire("--version")
+    assert (done.returncode, done.stdout) == (0, f"opwire {version('opwire')}\n")
+
+
 # --- validate
+
+
+@pytest.mark.parametrize("command", ["validate", "run"])
+@pytest.mark.parametrize("content", [DESC, REQUEST])
+def test_a_file_may_begin_with_a_byte_order_mark(write, command, content):
+    plain = opwire(command, write(content))
+    marked = opwire(command, write("\ufeff" + json.dumps(content)))
+    assert (marked.returncode, marked.stdout, marked.stderr) == (plain.returncode, plain.stdout, plain.stderr)
 
 
 def test_validate_desc(write):

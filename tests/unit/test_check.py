@@ -264,6 +264,30 @@ def test_unknown_operators(written):
     assert refusal({"type": written, "desc": {}}) == [("unknown_operator", "/type")]
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("RELU", "ACTIVATION_RELU"),
+        ("DML_OPERATOR_relu", "ACTIVATION_RELU"),
+        ("argmax", "ARGMAX"),
+        ("LeakyRelu", "ACTIVATION_LEAKY_RELU"),
+        ("MaxPool", "MAX_POOLING"),
+        ("Min", "ELEMENT_WISE_MIN"),
+        ("Mul", "ELEMENT_WISE_MULTIPLY"),
+        ("REDUCE_SUM", "REDUCE"),
+        ("MAX_POOLING22", "MAX_POOLING2"),
+        ("MatMul", None),
+        ("A" * 10**6, None),
+        ("DML_OPERATOR_", None),
+        (None, None),
+    ],
+)
+def test_an_unknown_operator_is_answered_with_the_one_that_it_may_be_meant_for(written, meant):
+    (violation,) = validate({"type": written, "desc": {}}).violations
+    hint = f"; did you mean {meant}?" if meant else "operator types"
+    assert violation.message.endswith(hint)
+
+
 @pytest.mark.parametrize("written", [None, True, 138.0, ["ARGMAX"], {"name": "ARGMAX"}])
 def test_operator_types_that_are_no_names(written):
     assert refusal({"type": written, "desc": {}}) == [("unknown_operator", "/type")]

@@ -62,7 +62,8 @@ def test_the_environment_names_server_and_key(make_client, server, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "base_url", ["127.0.0.1", "/path", "http://", "http://[::1", "localhost:8000", "http://h/?a=b", "http://h#f"]
+    "base_url",
+    ["127.0.0.1", "/path", "http://", "http://[::1", "localhost:8000", "http://h/?a=b", "http://h#f", "ftp://h"],
 )
 def test_a_base_url_has_a_host(make_client, base_url):
     with pytest.raises(ValueError, match=r"is not a URL|more than a path"):

@@ -422,3 +422,23 @@ def test_regions_of_an_infinite_scale_are_outside(device, function):
     plan = check({"type": "ROI_ALIGN", "desc": desc})
     found = answers(device, plan, InputTensor=images, ROITensor=corners, BatchIndicesTensor=batch)["OutputTensor"]
     assert (found == 1.5).all()
+
+
+@pytest.mark.parametrize("function", ["AVERAGE", "MAX"])
+@pytest.mark.parametrize(
+    ("outside", "right"), [(-0.0, -0.0), (1e30, np.inf), (-1e30, -np.inf), (65520, np.inf), (65519, 65504)]
+)
+def test_regions_of_no_image_are_the_value_outside_rounded(device, function, outside, right):
+    images = np.ones((1, 1, 2, 2), np.float16)
+    corners, batch = np.array([[0, 0, 2, 2]], np.float16), np.full(1, 7, np.uint32)
+    desc = {
+        "InputTensor": tensor(images),
+        "ROITensor": tensor(corners),
+        "BatchIndicesTensor": tensor(batch),
+        "OutputTensor": sizes(np.float16, 1, 1, 1, 1),
+        **{"ReductionFunction": function, "InterpolationMode": "LINEAR", "OutOfBoundsInputValue": outside},
+        **{"SpatialScaleX": 1, "SpatialScaleY": 1, "MinimumSamplesPerOutput": 1, "MaximumSamplesPerOutput": 1},
+    }
+    plan = check({"type": "ROI_ALIGN", "desc": desc})
+    found = answers(device, plan, InputTensor=images, ROITensor=corners, BatchIndicesTensor=batch)["OutputTensor"]
+    assert found.tobytes() == np.float16(right).tobytes()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from opwire.check import check
+from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.execution import Stopped
 from tests.execution import execute
 
@@ -61,4 +62,29 @@ def test_work_of_many_small_groups_stops(device):
     clock = Clock(2)
     with pytest.raises(Stopped):
         execute(device, plan, {"InputTensor": bytes(4)}, clock)
+    assert clock.most < LONG
+
+
+NOWHERE = {
+    "InputTensor": {"DataType": "UINT8", "Sizes": [4096, 1, 1, 1], "Strides": [0, 0, 0, 0]},
+    "FilterTensor": {"DataType": "UINT8", "Sizes": [256, 1, 1, 1], "Strides": [0, 0, 0, 0]},
+    **{"Strides": [4, 1], "Dilations": [1, 1], "StartPadding": [1, 0], "EndPadding": [0, 0], "GroupCount": 1},
+}
+EMPTY = {
+    "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 2**20, 1], "Strides": [0, 0, 0, 0]},
+    "WeightTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 1]},
+    "RecurrenceTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 1]},
+    "SequenceLengthsTensor": {"DataType": "UINT32", "Sizes": [1, 1, 1, 2**20], "Strides": [0, 0, 0, 0]},
+    "OutputSingleTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 2**20, 1]},
+    **{"ActivationDescs": [{"Type": "ACTIVATION_RELU"}], "Direction": "FORWARD"},
+}
+
+
+@pytest.mark.parametrize(("operator", "desc"), [("CONVOLUTION_INTEGER", NOWHERE), ("RNN", EMPTY)])
+def test_windows_and_sequences_without_elements_stop(operator, desc):
+    plan = check({"type": operator, "desc": desc})
+    inputs = {name: bytes(tensor.data_size_in_bytes) for name, tensor in plan.inputs.items()}
+    clock = Clock(2)
+    with pytest.raises(Stopped):
+        execute(ReferenceDevice(), plan, inputs, clock)
     assert clock.most < LONG

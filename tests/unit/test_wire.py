@@ -55,6 +55,13 @@ def same(found: Array, expected: Array, encoding: Encoding) -> bool:
     return found.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("coding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_is_named(coding):
+    with pytest.raises(RequestError, match="byte order mark; JSON is UTF-8 without one") as refused:
+        parse_execute(RequestBody.split('{"operator": {}}'.encode(coding)))
+    assert refused.value.code is ProblemCode.INVALID_JSON
+
+
 @encodings
 @given(case=one_input_cases())
 def test_what_the_client_writes_the_service_reads(encoding, case):

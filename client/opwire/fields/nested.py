@@ -60,7 +60,8 @@ class Activations(StructuredMember, ABC):
     def _fusable(self, given: object, pointer: str, report: Report) -> str | None:
         name = self.find(given)
         if name is None:
-            report.add(Code.UNKNOWN_OPERATOR, pointer, f"{show(given)} is none of DirectML's operator types")
+            message = f"{show(given)} is none of DirectML's operator types"
+            report.add(Code.UNKNOWN_OPERATOR, pointer, message, list(self.activations))
             return None
         since = self.activations.get(name)
         if since is None or since > LOWEST:

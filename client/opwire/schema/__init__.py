@@ -4,7 +4,7 @@ The JSON files beside this module are the schema; they are read when they are as
 ``operator_types.json`` lists all types, ``types.json`` the enums and structs, each other file one family of operators.
 """
 
-from .catalog import CATALOG, PREFIX, OperatorType, find
+from .catalog import CATALOG, PREFIX, OperatorType, find, hint
 from .operators import Accuracy, OperatorSchema, Promise, schema_of
 from .source import document
 from .whole import operator_document, whole_schema
@@ -18,6 +18,7 @@ __all__ = [
     "Promise",
     "document",
     "find",
+    "hint",
     "operator_document",
     "schema_of",
     "whole_schema",

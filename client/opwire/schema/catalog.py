@@ -5,6 +5,7 @@ Source: ``DML_OPERATOR_TYPE`` in directml.h (target 0x6400) and the feature leve
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..level import FeatureLevel
@@ -39,6 +40,36 @@ _BY_VALUE = {row.value: row for row in CATALOG.values()}
 _ALIASES = {
     alias: name for name, row in document("operator_types")["operators"].items() for alias in row.get("aliases", ())
 }
+
+
+_MOST_LETTERS = 100
+"""Of a name that is compared with those that there are."""
+
+
+def _squeezed(name: str) -> str:
+    return name.replace("_", "").replace(" ", "").upper()
+
+
+def _endings() -> Iterator[tuple[str, str]]:
+    """Names without their first words, and the names."""
+    for name in CATALOG:
+        words = name.split("_")
+        for i in range(len(words)):
+            yield "".join(words[i:]), name
+
+
+_ENDINGS = sorted(_endings(), key=lambda pair: (len(pair[0]), len(pair[1])))
+
+
+def hint(given: object) -> str:
+    """What a message about an unknown operator type ends with: that which RELU, MaxPool or ReduceSum is meant for."""
+    word = _squeezed(given[:_MOST_LETTERS].removeprefix(PREFIX)) if isinstance(given, str) else ""
+    if not word:
+        return ""
+    begun = (name for ending, name in _ENDINGS if ending.startswith(word))
+    longer = (name for ending, name in reversed(_ENDINGS) if word.startswith(ending) and ending == _squeezed(name))
+    near = next(begun, None) or next(longer, None)
+    return "" if near is None else f"; did you mean {near}?"
 
 
 def find(given: object) -> OperatorType | None:

@@ -70,16 +70,17 @@ def open_blocking(url: httpx.URL, verify: ssl.SSLContext | bool, transport: http
     proxy = proxy_for(url)
     if proxy is None or proxy.url.scheme == "http":
         return ConnectionPool(url, verify, proxy)
-    return OverHttpx(httpx.HTTPTransport(verify=verify, limits=LIMITS, proxy=proxy))  # TLS to the proxy, or SOCKS
+    return OverHttpx(httpx.HTTPTransport(verify=verify, limits=LIMITS, proxy=proxy), proxy)  # TLS to it, or SOCKS
 
 
 def open_async(
     url: httpx.URL, verify: ssl.SSLContext | bool, transport: httpx.AsyncBaseTransport | None
 ) -> AsyncSender:
     """The same for asyncio, where the connections are those of httpx."""
+    proxy = None
     if transport is None:
         proxy = proxy_for(url)
         if url.scheme == "http" and proxy is None:
             verify = False  # there is nothing to verify; to read all certificates first would take a while
         transport = httpx.AsyncHTTPTransport(verify=verify, limits=LIMITS, proxy=proxy)
-    return OverAsyncHttpx(transport)
+    return OverAsyncHttpx(transport, proxy)

@@ -64,15 +64,16 @@ class Endpoint:
         """The endpoint for the arguments of a client; what is None comes from the environment.
 
         Raises:
-            ValueError: the URL has no host or more than a path, or a header is not one, or one of the client's own.
+            ValueError: the URL is not of http or https, has no host or more than a path, or a header is not one, or one
+                of the client's own.
         """
         base = (base_url or os.environ.get("OPWIRE_URL") or DEFAULT_URL).rstrip("/")
         try:
             url = httpx.URL(base)
         except httpx.InvalidURL as error:
             raise ValueError(f"{base!r} is not a URL: {error}") from error
-        if not url.host:
-            raise ValueError(f"{base!r} is not a URL with a host, such as {DEFAULT_URL}")
+        if not url.host or url.scheme not in ("http", "https"):
+            raise ValueError(f"{base!r} is not a URL of http or https with a host, such as {DEFAULT_URL}")
         if "?" in base or "#" in base:
             raise ValueError(f"{base!r} has more than a path behind its host, and paths are appended to it")
         given = httpx.Headers(headers)

@@ -11,14 +11,15 @@ import httpx
 
 from ..errors import ConnectError, TransportError, TransportTimeout
 from .attempt import Attempt, TimeLeft
+from .proxies import unreached
 
-# The first row that matches decides.
-_ERRORS: tuple[tuple[type[httpx.HTTPError], type[TransportError], str], ...] = (
-    (httpx.ConnectTimeout, ConnectError, "no connection"),
+# The first row that matches decides. None stands for no connection, perhaps over a proxy.
+_ERRORS: tuple[tuple[type[httpx.HTTPError], type[TransportError], str | None], ...] = (
+    (httpx.ConnectTimeout, ConnectError, None),
     (httpx.TimeoutException, TransportTimeout, "no answer in time"),
-    (httpx.ConnectError, ConnectError, "no connection"),
-    (httpx.UnsupportedProtocol, ConnectError, "no connection"),
-    (httpx.ProxyError, ConnectError, "no connection"),
+    (httpx.ConnectError, ConnectError, None),
+    (httpx.UnsupportedProtocol, ConnectError, None),
+    (httpx.ProxyError, ConnectError, None),
     (httpx.DecodingError, TransportError, "the answer cannot be decoded"),
     (httpx.HTTPError, ConnectError, "the connection broke"),
 )
@@ -29,8 +30,9 @@ _parse_url = lru_cache(maxsize=64)(httpx.URL)
 class OverHttpx:
     """Sends attempts over a blocking transport of httpx."""
 
-    def __init__(self, transport: httpx.BaseTransport) -> None:
+    def __init__(self, transport: httpx.BaseTransport, proxy: httpx.Proxy | None = None) -> None:
         self._transport = transport
+        self._proxy = proxy
 
     def send(self, attempt: Attempt[Any]) -> None:
         """Sends the request and receives the answer.
@@ -38,7 +40,7 @@ class OverHttpx:
         Raises:
             OpwireError: there is none, or none that is read.
         """
-        with _errors_of(attempt):
+        with _errors_of(attempt, self._proxy):
             response = self._transport.handle_request(_request(attempt))
             try:
                 attempt.begin(response.status_code, response.headers.raw)
@@ -55,8 +57,9 @@ class OverHttpx:
 class OverAsyncHttpx:
     """The same over an asynchronous one."""
 
-    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
+    def __init__(self, transport: httpx.AsyncBaseTransport, proxy: httpx.Proxy | None = None) -> None:
         self._transport = transport
+        self._proxy = proxy
 
     async def send(self, attempt: Attempt[Any]) -> None:
         """As ``OverHttpx.send``."""
@@ -64,7 +67,7 @@ class OverAsyncHttpx:
 
         try:
             async with asyncio.timeout(attempt.time.left()):
-                with _errors_of(attempt):
+                with _errors_of(attempt, self._proxy):
                     await self._send(attempt)
         except TimeoutError:  # a phase went on for long with many short waits
             raise attempt.time.over() from None
@@ -95,13 +98,13 @@ def _request(attempt: Attempt[Any]) -> httpx.Request:
 
 
 @contextmanager
-def _errors_of(attempt: Attempt[Any]) -> Generator[None]:
+def _errors_of(attempt: Attempt[Any], proxy: httpx.Proxy | None) -> Generator[None]:
     """Turns the errors of httpx into those of opwire."""
     try:
         yield
     except httpx.HTTPError as error:
         ours, words = next((row[1], row[2]) for row in _ERRORS if isinstance(error, row[0]))
-        raise ours(f"{words} ({attempt}): {str(error) or type(error).__name__}") from error
+        raise ours(f"{words or unreached(proxy)} ({attempt}): {str(error) or type(error).__name__}") from error
 
 
 class _Timeouts(Mapping[str, float | None]):

@@ -19,6 +19,7 @@ import httpx
 
 from ..errors import ConnectError, TransportTimeout
 from .attempt import PIECE_BYTES, Attempt, TimeLeft
+from .proxies import unreached
 from .response import ProtocolError, ResponseReader
 from .timed import timed
 from .turns import Turns
@@ -96,7 +97,8 @@ class ConnectionPool:
         try:
             return _Connection(self._open(attempt.time.to_connect()))
         except (OSError, UnicodeError, http.client.HTTPException) as error:
-            raise ConnectError(f"no connection ({attempt}): {str(error) or type(error).__name__}") from error
+            words = unreached(self._proxy)
+            raise ConnectError(f"{words} ({attempt}): {str(error) or type(error).__name__}") from error
 
     def _open(self, seconds: float) -> socket.socket:
         scheme, host = self._url.scheme, self._url.raw_host.decode("ascii")

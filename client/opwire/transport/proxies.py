@@ -21,3 +21,8 @@ def proxy_for(url: httpx.URL) -> httpx.Proxy | None:
         return httpx.Proxy(named if "://" in named else f"http://{named}")
     except (httpx.InvalidURL, ValueError) as error:
         raise ValueError(f"the environment names the proxy {named!r} for {url.scheme}: {error}") from error
+
+
+def unreached(proxy: httpx.Proxy | None) -> str:
+    """What went wrong where there is no connection to a server; a proxy is named without its password."""
+    return "no connection" if proxy is None else f"no connection over the proxy {proxy.url.host} of the environment"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,6 +17,8 @@ HEAD_LENGTH = "Inference-Header-Content-Length"
 """The header that gives the length of the JSON head of a body with a tail."""
 
 Buffer = bytes | bytearray | memoryview
+
+_MARKS = (BOM_UTF8, BOM_UTF16_LE, BOM_UTF16_BE)
 
 
 def split_body(body: Buffer, head_length: str | None) -> tuple[Buffer, memoryview | None]:
@@ -45,7 +48,9 @@ def parse_json(text: Buffer) -> object:
     try:
         return from_json(bytes(text) if isinstance(text, memoryview) else text)
     except ValueError as error:
-        raise RequestError(ProblemCode.INVALID_JSON, f"not JSON: {error}") from None
+        marked = bytes(text[:3]).startswith(_MARKS)
+        why = "it begins with a byte order mark; JSON is UTF-8 without one" if marked else error
+        raise RequestError(ProblemCode.INVALID_JSON, f"not JSON: {why}") from None
 
 
 @dataclass(frozen=True, slots=True)

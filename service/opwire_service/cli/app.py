@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -40,6 +41,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"opwire {version('opwire')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _app_options(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version of opwire and exit."),
+    ] = False,
+) -> None: ...
 
 
 def _device(given: str | None) -> Device:

@@ -10,7 +10,7 @@ import typer
 from opwire.desc import show
 from opwire.describe import describe, summarise
 from opwire.listing import Selection, State
-from opwire.schema import find, operator_document, whole_schema
+from opwire.schema import find, hint, operator_document, whole_schema
 
 from ..kernels.executable import EXECUTABLE
 from . import render
@@ -69,5 +69,6 @@ def _schema(operator: str | None, for_documents: bool, meta: bool) -> object:
         return documents() if for_documents else META if meta else whole_schema()
     kind = find(operator)
     if kind is None:
-        raise typer.BadParameter(f"{show(operator)} is none of DirectML's operator types", param_hint="OPERATOR")
+        message = f"{show(operator)} is none of DirectML's operator types{hint(operator)}"
+        raise typer.BadParameter(message, param_hint="OPERATOR")
     return {kind.name: operator_document(kind.name)}

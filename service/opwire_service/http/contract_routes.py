@@ -14,7 +14,7 @@ from opwire.errors import NotFoundError, ProblemCode, RequestError
 from opwire.jsonschema import META, documents
 from opwire.level import FeatureLevel
 from opwire.listing import FAMILIES, Selection, State
-from opwire.schema import CATALOG, find, whole_schema
+from opwire.schema import CATALOG, find, hint, whole_schema
 from opwire.tensor import DataType
 from opwire.wire import JSON
 
@@ -96,7 +96,8 @@ async def operator(request: Request, name: str) -> Response:
     """The fields, support rows and worked examples of an operator type."""
     kind = find(name)
     if kind is None:
-        raise NotFoundError(ProblemCode.UNKNOWN_OPERATOR, f"{show(name)} is none of DirectML's operator types")
+        detail = f"{show(name)} is none of DirectML's operator types{hint(name)}"
+        raise NotFoundError(ProblemCode.UNKNOWN_OPERATOR, detail)
     return _OPERATOR[kind.name].answer(request)
 
 

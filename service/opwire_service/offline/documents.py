@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -104,7 +105,8 @@ def read_document(data: bytes, folder: Path = _HERE) -> Document:
     if isinstance(value, Mapping):
         if "operator" in value or "graph" in value:
             value, files = without_files(value, folder)
-            body = RequestBody.split(to_json(value, inf_nan_mode="constants") if files else data)
+            text = to_json(value, inf_nan_mode="constants") if files else data.removeprefix(BOM_UTF8)
+            body = RequestBody.split(text)
             return _request(parse_execute(body) if "inputs" in value else parse_validate(body), files)
         if {"resources", "dispatchables", "commands"} & value.keys():
             return read_model(value)

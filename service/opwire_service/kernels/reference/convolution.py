@@ -15,7 +15,7 @@ from opwire.tensor import Array
 
 from ...execution import Arrays, Stop
 from ..exact import FORMATS
-from ..layout import coordinates
+from .places import places
 from .products import added, finished, integer_product_sum, product_sum, quantized, real, scaled
 
 Place = tuple[Any, ...]
@@ -89,20 +89,20 @@ class Gathering:
         axes = zip(self._axes, at, strict=True)
         met = [axis.backward(i) if self._transposed else axis.forward(i) for axis, i in axes]
         taps = tuple(_slice(taps) for taps, _ in met)
-        places = tuple(_slice(places) for _, places in met)
+        elements = tuple(_slice(elements) for _, elements in met)
         channels = self._source.shape[1] // self._groups
         outputs = self._kernel.shape[1] if self._transposed else self._kernel.shape[0] // self._groups
         group, within = divmod(channel, outputs)
         own = slice(group * channels, (group + 1) * channels)
         kernel = self._kernel[(own, within, *taps)] if self._transposed else self._kernel[(channel, slice(None), *taps)]
-        return self._source[(image, own, *places)], kernel
+        return self._source[(image, own, *elements)], kernel
 
 
 def convolution(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     target, bias = outputs["OutputTensor"], inputs.get("BiasTensor")
     to = FORMATS[plan.outputs["OutputTensor"].data_type]
     gathering = Gathering(plan, inputs["InputTensor"], inputs["FilterTensor"])
-    for place in coordinates(target.shape):
+    for place in places(target.shape, stop):
         value = product_sum(*gathering.views(place), to, stop)
         if bias is not None:
             value = added(value, real(bias.flat[place[1]]))
@@ -124,7 +124,7 @@ def _integer_sums(plan: Plan, inputs: Arrays, stop: Stop) -> Callable[[Place], i
 
 def integers(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     target, total = outputs["OutputTensor"], _integer_sums(plan, inputs, stop)
-    for place in coordinates(target.shape):
+    for place in places(target.shape, stop):
         target[place] = (total(place) + 2**31) % 2**32 - 2**31
 
 
@@ -133,7 +133,7 @@ def quantized_convolution(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Sto
     data_type, bias = plan.outputs["OutputTensor"].data_type, inputs.get("BiasTensor")
     input_scale, output_scale = (inputs[name].flat[0] for name in ("InputScaleTensor", "OutputScaleTensor"))
     zero_point = _zero_point(inputs, "OutputZeroPointTensor", 0)
-    for place in coordinates(target.shape):
+    for place in places(target.shape, stop):
         units = total(place) + (0 if bias is None else int(bias.flat[place[1]]))
         value = scaled(Fraction(units), real(input_scale))
         value = scaled(value, real(_parameter(inputs["FilterScaleTensor"], place[1])))

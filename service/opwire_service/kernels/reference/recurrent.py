@@ -15,7 +15,7 @@ from opwire.enums import RecurrentNetworkDirection
 from opwire.fields.member import NestedOperator
 from opwire.tensor import Array
 
-from ...execution import Arrays, Stop
+from ...execution import Arrays, Stop, Stopped
 from ..activation import activated
 from .elements import Elements
 
@@ -150,6 +150,8 @@ def run(step: Step, activations: int, plan: Plan, inputs: Arrays, outputs: Array
     for number in range(plan.inputs["WeightTensor"].sizes[1]):
         direction = _direction(plan, inputs, number, activations)
         for entry in range(plan.inputs["InputTensor"].sizes[2]):
+            if stop():  # a sequence may be empty, and its steps ask no more
+                raise Stopped
             _walk(step, direction, number, entry, plan.attributes, inputs, outputs, stop)
 
 

@@ -91,14 +91,14 @@ def aligned(plan: Plan, source: Array, regions: RegionsOfInterest, stop: Stop, p
     outside = float(plan.attributes.OutOfBoundsInputValue)
     region = regions[place[0]]
     if region.image is None:
-        return to.of(outside)
+        return _nearest(outside, to)
     count = region.axes[0].samples * region.axes[1].samples
     found = _values(plan, source[region.image, place[1]], region, place[2:], stop)
     if not is_average(plan.attributes):
         best, inside = _greatest(found)
         missing = [outside] if inside < count else []
         candidates = [number for number in (*(best[:1] if best else ()), *missing) if number == number]
-        return rounded(max(candidates, default=nan), to)
+        return _nearest(max(candidates, default=nan), to)
     total, inside = Total(stop), 0
     for value, _ in found:
         _add(total, value)
@@ -107,6 +107,12 @@ def aligned(plan: Plan, source: Array, regions: RegionsOfInterest, stop: Stop, p
         _add(total, outside, count - inside)
     number = total.number
     return rounded(number if isinstance(number, float) else number / count, to)
+
+
+def _nearest(number: Number, to: exact.FloatFormat) -> exact.Float:
+    """A number rounded; the value outside is FLOAT32, and may be more than any FLOAT16."""
+    with np.errstate(over="ignore"):
+        return rounded(number, to)
 
 
 def _add(total: Total, number: Number, times: int = 1) -> None:

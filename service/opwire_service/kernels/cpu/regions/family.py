@@ -132,7 +132,9 @@ class AlignJob(Job):
         if made[0] is None or made[1] is None or self._target.sizes[3] > TILE:
             return None
         (down, all_down), (across, all_across) = made[0], made[1]
-        if self._plan.attributes.OutOfBoundsInputValue != 0.0 and not (all_down & all_across & inside).all():
+        outside = self._plan.attributes.OutOfBoundsInputValue
+        # What has no image is the value outside, even -0; the sum of no samples is +0.
+        if (outside != 0.0 or np.signbit(outside)) and not (all_down & all_across & inside).all():
             return None
         ones = np.ones(images.size, np.int64)
         # What has no image reads nothing.

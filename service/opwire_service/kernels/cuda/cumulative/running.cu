@@ -264,7 +264,6 @@ static __device__ __forceinline__ void look_back(const Lines &all, const Chunk &
 // Chunks that wait for others are taken in the order in which threads ask, so that those before are never behind.
 static __device__ __forceinline__ u32 next_block(const Lines &all) {
     __shared__ u32 begun;
-    if (!CHUNKED) return blockIdx.x;
     if (threadIdx.x == 0) begun = (u32)atomicAdd(all.told, 1ull) - all.first;
     __syncthreads();
     return begun;
@@ -291,7 +290,6 @@ struct Stage {
     Input items[THREADS * SHARE + THREADS];
     Shared shared;  // the value of all threads up to each
     Extent extent;
-    u32 block;
 
     __device__ Stage() {}
     __device__ __forceinline__ bool is_plain() const { return extent.is_plain(SHARING * SHARE); }
@@ -301,7 +299,8 @@ struct Stage {
 };
 
 // Reads a chunk and adds it up, which tells others its total.
-static __device__ __forceinline__ void begin_chunk(const Lines &all, Stage &stage, u32 block) {
+static __device__ __forceinline__ void begin_chunk(const Lines &all, Stage &stage, u32 block,
+                                                   Input (&own)[SHARE]) {
     prefetch_chunk(all, block);
 #pragma unroll
     for (u32 n = 0; n < SHARE / LANES; ++n) {
@@ -310,12 +309,8 @@ static __device__ __forceinline__ void begin_chunk(const Lines &all, Stage &stag
 #pragma unroll
         for (u32 k = 0; k < LANES; ++k) stage.items[slot(there.i) + k] = lanes.lane[k];
     }
-    if (threadIdx.x == 0) {
-        stage.block = block;
-        stage.extent.clear();
-    }
+    if (threadIdx.x == 0) stage.extent.clear();
     __syncthreads();
-    Input own[SHARE];
     take(stage.items + slot(threadIdx.x * SHARE), own);
     extent_of(own).join_into(stage.extent);
     __syncthreads();
@@ -331,11 +326,12 @@ static __device__ __forceinline__ void begin_chunk(const Lines &all, Stage &stag
     if (chunk.number) Told(all, false).tell(chunk.line * all.chunks + chunk.number, stage.total());
 }
 
-// Computes and stores the results of a chunk that was begun.
-static __device__ __forceinline__ void end_chunk(const Lines &all, Stage &stage) {
+// Computes and stores the results of a chunk that was begun. If it goes on from others it takes its items again: they need
+// no registers meanwhile.
+static __device__ __forceinline__ void end_chunk(const Lines &all, Stage &stage, u32 block, Input (&own)[SHARE]) {
     __shared__ Running before;  // the chunk
-    Input *mine = stage.items + slot(threadIdx.x * SHARE), own[SHARE];
-    Chunk chunk(all, stage.block, threadIdx.x);
+    Input *mine = stage.items + slot(threadIdx.x * SHARE);
+    Chunk chunk(all, block, threadIdx.x);
     const bool is_plain = stage.is_plain();
     Plain plain;
     Running running;
@@ -344,8 +340,8 @@ static __device__ __forceinline__ void end_chunk(const Lines &all, Stage &stage)
     if (CHUNKED) {
         look_back(all, chunk, stage, before);
         running = before;
+        take(mine, own);
     }
-    take(mine, own);
     if (threadIdx.x % SHARING) {
         if (is_plain) plain = stage.shared.plain[threadIdx.x - 1];
         else running.merge(stage.shared.running[threadIdx.x - 1]);
@@ -369,7 +365,7 @@ static __device__ __forceinline__ void end_chunk(const Lines &all, Stage &stage)
     __syncthreads();
 #pragma unroll
     for (u32 n = 0; n < SHARE / LANES; ++n) {
-        Neighbours there(all, stage.block, n);
+        Neighbours there(all, block, n);
         Lanes lanes;
 #pragma unroll
         for (u32 k = 0; k < LANES; ++k) lanes.lane[k] = stage.items[slot(there.i) + k];
@@ -381,11 +377,19 @@ static __device__ __forceinline__ void end_chunk(const Lines &all, Stage &stage)
 // mostly know its total long before they need it.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_chunks(const __grid_constant__ Lines all) {
     __shared__ Stage stages[STAGES];
+    Input own[SHARE];
+    if (!CHUNKED) {
+        begin_chunk(all, stages[0], blockIdx.x, own);
+        end_chunk(all, stages[0], blockIdx.x, own);
+        return;
+    }
+    u32 begun = all.count;
 #pragma unroll 1
     for (u32 n = 0;; ++n) {
         u32 block = n < all.each ? next_block(all) : all.count;
-        if (block < all.count) begin_chunk(all, stages[n % STAGES], block);
-        if (n) end_chunk(all, stages[(n - 1) % STAGES]);
+        if (block < all.count) begin_chunk(all, stages[n % STAGES], block, own);
+        if (n) end_chunk(all, stages[(n - 1) % STAGES], begun, own);
         if (block >= all.count) return;
+        begun = block;
     }
 }

@@ -113,7 +113,7 @@ LARGER: tuple[tuple[str, dict[str, object]], ...] = (
     ("SPACE_TO_DEPTH1", {"InputTensor": packed(2, 3, 30, 150), "BlockSize": 2, "Order": "COLUMN_ROW_DEPTH"}),
     ("UNFOLD", {"InputTensor": packed(1, 2, 30, 35), **BLOCKS}),
     ("CUMULATIVE_SUMMATION", running(2, 5000, axis=1)),
-    ("CUMULATIVE_SUMMATION", running(1, 200_000, axis=1)),
+    ("CUMULATIVE_SUMMATION", running(1, 2_500_000, axis=1)),
     ("CUMULATIVE_SUMMATION", running(3, 8500, axis=0)),
     ("CUMULATIVE_SUMMATION", running(4, 5, axis=1, data_type="INT32")),
     ("ELEMENT_WISE_EXP", {"InputTensor": packed(TABLE_WORTH, data_type="FLOAT16")}),

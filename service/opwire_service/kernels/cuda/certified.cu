@@ -39,8 +39,7 @@ static __device__ __forceinline__ bool at_once(double x, u32 slack, bool is_infi
 
 // The same for a float and FLOAT16, of which one instruction makes two.
 static __device__ __forceinline__ bool certainly_half(float x, float reach, f16 &to) {
-    u32 both;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(x * (1 + reach)), "f"(x * (1 - reach)));
+    u32 both = rounded_pair(x * (1 - reach), x * (1 + reach));
     to.bits = (u16)both;
     return both >> 16 == (both & 0xffff) || x != x;
 }
@@ -54,9 +53,7 @@ static __device__ __forceinline__ u32 open_halves(const float (&x)[COUNT], float
 #pragma unroll
     for (int i = 0; i < WORDS; ++i) {
         float even = x[2 * i], odd = 2 * i + 1 < COUNT ? x[2 * i + 1] : even;
-        u32 above, below;
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(above) : "f"(odd * most), "f"(even * most));
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(below) : "f"(odd * least), "f"(even * least));
+        u32 above = rounded_pair(even * most, odd * most), below = rounded_pair(even * least, odd * least);
         any |= unlike[i] = above ^ below;
         to[2 * i].bits = (u16)above;
         if (2 * i + 1 < COUNT) to[2 * i + 1].bits = (u16)(above >> 16);

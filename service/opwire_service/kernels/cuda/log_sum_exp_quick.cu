@@ -3,12 +3,6 @@
 
 const float LOG2_E = 0x1.715476p+0f;
 
-static __device__ __forceinline__ float greater(float a, float b) {  // NaN if one of them is
-    float result;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
-    return result;
-}
-
 struct Accumulator {
     double high;     // the sum is high * 2**shift
     float greatest;  // of all terms; NaN if one is

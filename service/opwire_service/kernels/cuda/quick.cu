@@ -15,13 +15,10 @@ static __device__ __forceinline__ bool is_extreme(double b) {
 
 // NaN stays.
 static __device__ __forceinline__ float quick_at_most(float x, float most) {
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(most));
-    return x;
+    return lesser(x, most);
 }
 static __device__ __forceinline__ float quick_limited(float x, float most) {
-    x = quick_at_most(x, most);
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(-most));
-    return x;
+    return greater(lesser(x, most), -most);
 }
 // By the high words, which is as good: what is limited is far from any element. Those of infinities are included.
 static __device__ __forceinline__ double quick_at_most(double x, double most) {

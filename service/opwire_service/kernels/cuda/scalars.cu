@@ -110,3 +110,46 @@ static __device__ __forceinline__ void prefetch(const void *from, u32 bytes) {
     asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" : : "l"(from), "r"(bytes));
 #endif
 }
+
+// The greater and the lesser of two numbers, NaN if one of them is: one instruction from sm_80 on.
+static __device__ __forceinline__ float greater(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(a) : "f"(a), "f"(b));
+    return a;
+#else
+    return a != a || a > b ? a : b;
+#endif
+}
+static __device__ __forceinline__ float lesser(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(a) : "f"(a), "f"(b));
+    return a;
+#else
+    return a != a || a < b ? a : b;
+#endif
+}
+
+// Two floats rounded to FLOAT16, in a word: the first one below.
+static __device__ __forceinline__ u32 rounded_pair(float low, float high) {
+    u32 both;
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+#else
+    f16 first, second;
+    narrow(first, low);
+    narrow(second, high);
+    both = first.bits | (u32)second.bits << 16;
+#endif
+    return both;
+}
+
+// The greatest number of a warp, in all of its lanes. Cards before sm_80 exchange it step by step.
+static __device__ __forceinline__ u32 greatest_of_warp(u32 x) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(~0u, x);
+#else
+#pragma unroll
+    for (u32 apart = 16; apart; apart /= 2) x = max(x, __shfl_xor_sync(~0u, x, apart));
+    return x;
+#endif
+}

@@ -37,11 +37,11 @@ SHARE = 16
 SHARED_BYTES = 47 * 1024
 """Of a block, of whose threads each has its elements there, one more, and a running value."""
 
-WATCHERS = 4
+WATCHERS = 2
 """Warps of a block that look at the chunks before its own."""
 
-PREFETCHED_BYTES = 2**16
-"""For each multiprocessor, by which blocks ask for chunks ahead: those of about as many blocks as are in flight."""
+PREFETCHED_BYTES = 2**15
+"""For each multiprocessor, by which blocks ask for chunks ahead."""
 
 LONGEST = 2**17
 """Elements of a line that one thread walks: some milliseconds."""
@@ -62,7 +62,7 @@ _LINES = np.dtype(
         *((name, "<u8") for name in ("source", "target", "told", "uncertain")),
         ("depth", "<f8"),
         *((name, "<u4") for name in ("terms", "unused_terms", "first", "count", "lines", "length")),
-        *((name, "<u4") for name in ("chunks", "unused", "step", "target_step", "begin", "target_begin")),
+        *((name, "<u4") for name in ("chunks", "each", "step", "target_step", "begin", "target_begin")),
         *((name, "<u4") for name in ("room", "spare")),
         ("walk", walk_type(2)),
     ]
@@ -96,9 +96,12 @@ class RunningJob:
         is_beside = self._loops[-1][1] == 1 and abs(self._step) != 1 and self._count >= FEWEST * processors
         self._by_lines = self._length == 1 or (is_beside and self._length <= LONGEST)
         sharing = 1 << (-(-self._length // SHARE) - 1).bit_length()
-        self._threads = THREADS if self._by_lines or sharing <= THREADS else self._most_threads
+        is_wide = not self._by_lines and sharing > THREADS and self._has_room_for(2 * THREADS)
+        self._stages = 2 if is_wide and sharing > 2 * THREADS else 1
+        self._threads = 2 * THREADS if is_wide and sharing == 2 * THREADS else THREADS
         self._sharing = min(self._threads, sharing)
         self._chunks = -(-self._length // (self._sharing * SHARE))
+        self._each = -(-self._count * self._chunks // (processors * self._blocks)) if self._stages > 1 else 1
         self._prefetched = self._blocks_ahead(processors)
         self._room = min(source.element_count, UNCERTAIN) if source.data_type.is_float else 0
         self.uncertain_bytes = 8 + 8 * self._room if self._room else 0
@@ -115,22 +118,28 @@ class RunningJob:
             return self._type.bits // 8
         return 24 if self._sums else 32
 
-    @property
-    def _most_threads(self) -> int:
-        """Of a block: the longer chunks are, the less often one waits for another."""
+    def _has_room_for(self, threads: int) -> bool:
+        """Whether a block's own memory holds what so many threads share: a chunk of theirs, or two of half as many."""
         each = (SHARE + 1) * self._type.dtype.itemsize + self._state
-        return 2 * THREADS if 2 * THREADS * each <= SHARED_BYTES else THREADS
+        return threads * each <= SHARED_BYTES
+
+    @property
+    def _blocks(self) -> int:
+        """Of a multiprocessor, at least."""
+        if self._sums and self._type.is_float:
+            return 4 * THREADS // self._threads
+        return 5 if self._stages > 1 and not self._type.is_float else 3
 
     @property
     def _macros(self) -> tuple[tuple[str, str | int], ...]:
         """How blocks are made: their threads, how many share a multiprocessor, and what a thread reads at once."""
-        is_sum = self._sums and self._type.is_float
         return (
             ("THREADS", self._threads),
-            ("BLOCKS", 4 * THREADS // self._threads if is_sum else 3),
+            ("BLOCKS", self._blocks),
             ("AHEAD", 16 if self._type.is_float else 32),
             ("SHARING", self._sharing),
             ("SHARE", SHARE),
+            ("STAGES", self._stages),
             ("CHUNKED", int(self._chunks > 1)),
             ("WATCHERS", WATCHERS),
             ("LANES", self._lanes()),
@@ -177,7 +186,7 @@ class RunningJob:
         task["terms"], task["lines"], task["length"] = self._length, self._count, self._length
         # Of neighbours, of threads, and of chunks, each of which may go on from the one before it.
         task["depth"] = self._length if self._by_lines else 2 * SHARE + 64 + 16 * self._chunks
-        task["chunks"], task["room"] = self._chunks, self._room
+        task["chunks"], task["each"], task["room"] = self._chunks, self._each, self._room
         task["step"], task["target_step"] = self._step % 2**32, self._target_step % 2**32
         task["begin"], task["target_begin"] = self._begin, self._target_begin
         write_walk(self._loops, task["walk"][0])
@@ -193,7 +202,7 @@ class RunningJob:
         else:
             blocks = -(-self._count * self._chunks // (self._threads // self._sharing))
             at_once = PIECE // (self._threads * SHARE)
-            part = SplitLaunch(program, "run_chunks", self._task, blocks, 1, at_once, (self._threads, 1))
+            part = SplitLaunch(program, "run_chunks", self._task, blocks, self._each, at_once, (self._threads, 1))
         yield from part.launches(*tensors)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:

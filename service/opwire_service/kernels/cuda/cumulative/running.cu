@@ -10,9 +10,9 @@ struct Lines {
     u64 *told;       // how many chunks have begun, and then what they tell; see `Told`
     u32 *uncertain;  // how many, 0, then for each open result its line and its place in it
     Terms terms;
-    u32 first, count;    // lines, or blocks
+    u32 first, count;    // lines, or chunks of blocks
     u32 lines, length;
-    u32 chunks, unused;  // of a line
+    u32 chunks, each;  // of a line, and of a block
     u32 step, target_step;
     u32 begin, target_begin;  // of a line, which may be walked backwards
     u32 room, spare;
@@ -148,14 +148,14 @@ struct Neighbours {
     // Those that are not there are zeros.
     __device__ __forceinline__ Lanes load(const Lines &all) const {
         u32 at[STEPS];
+        walk(all.walk, line, at);  // at first, so that it is done once for all that are of one line
         if (!is_there) return Lanes{};
-        walk(all.walk, line, at);
         return *reinterpret_cast<const Lanes *>(all.source + (at[0] + all.begin + place * all.step));
     }
     __device__ __forceinline__ void store(const Lines &all, const Lanes &lanes) const {
         u32 at[STEPS];
-        if (!is_there) return;
         walk(all.walk, line, at);
+        if (!is_there) return;
         *reinterpret_cast<Lanes *>(all.target + (at[1] + all.target_begin + place * all.target_step)) = lanes;
     }
 };
@@ -163,21 +163,13 @@ struct Neighbours {
 // An element of a block among the items in shared memory: apart, so that neighbouring threads use different banks.
 static __device__ __forceinline__ u32 slot(u32 i) { return i + i / SHARE; }
 
-// What the items of a thread have in common, and those of all threads of a block.
+// What the items of a thread have in common.
 static __device__ __forceinline__ Extent extent_of(const Input (&items)[SHARE]) {
     Extent own;
     own.clear();
 #pragma unroll
     for (u32 k = 0; k < SHARE; ++k) own.cover(items[k]);
     return own;
-}
-static __device__ __forceinline__ Extent extent_of_block(const Input (&items)[SHARE]) {
-    __shared__ Extent all;
-    if (threadIdx.x == 0) all.clear();
-    __syncthreads();
-    extent_of(items).join_into(all);
-    __syncthreads();
-    return all;
 }
 
 // The values of a block, which are running ones or plain.
@@ -225,18 +217,16 @@ struct Told {
     }
 };
 
-// Finds the value of all elements of a line before a chunk, whose total the last thread has: WATCHERS warps look at as many
+// Finds the value of all elements of a line before a chunk, and tells others that of all up to it: WATCHERS warps look at as many
 // chunks as they have threads at once, up to the last one that told that of all up to it.
-static __device__ __forceinline__ void look_back(const Lines &all, const Chunk &chunk, const Running &total,
+template <class Stage>
+static __device__ __forceinline__ void look_back(const Lines &all, const Chunk &chunk, const Stage &stage,
                                                  Running &before) {
     __shared__ u32 ends[WATCHERS];
     __shared__ Running shared[WATCHERS];
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, me = chunk.line * all.chunks + chunk.number;
     const Told totals(all, false), sums(all, true);
-    if (threadIdx.x == THREADS - 1) {
-        before.clear();
-        if (chunk.number) totals.tell(me, total);
-    }
+    if (threadIdx.x == THREADS - 1) before.clear();
     u32 last = WATCHERS;
     for (u32 back = threadIdx.x + 1; last == WATCHERS; back += WATCHERS * WARP) {
         if (warp < WATCHERS) {
@@ -267,14 +257,13 @@ static __device__ __forceinline__ void look_back(const Lines &all, const Chunk &
     }
     if (threadIdx.x < THREADS - 1) return;
     Running up_to = before;
-    up_to.merge(total);
+    up_to.merge(stage.total());
     sums.tell(me, up_to);
 }
 
-// Chunks that wait for others are taken in the order in which blocks begin, so that those before are never behind.
-static __device__ __forceinline__ u32 begin_block(const Lines &all) {
+// Chunks that wait for others are taken in the order in which threads ask, so that those before are never behind.
+static __device__ __forceinline__ u32 next_block(const Lines &all) {
     __shared__ u32 begun;
-    if (!CHUNKED) return blockIdx.x;
     if (threadIdx.x == 0) begun = (u32)atomicAdd(all.told, 1ull) - all.first;
     __syncthreads();
     return begun;
@@ -296,44 +285,67 @@ static __device__ __forceinline__ void take(const Input *items, Input (&own)[SHA
     for (u32 k = 0; k < SHARE; ++k) own[k] = items[k];
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_chunks(const __grid_constant__ Lines all) {
-    __shared__ Input items[THREADS * SHARE + THREADS];
-    __shared__ Shared shared;
-    __shared__ Running before;  // the chunk
-    u32 block = begin_block(all);
+// A block's chunk, or its chunks, from when they are read until their results are stored.
+struct Stage {
+    Input items[THREADS * SHARE + THREADS];
+    Shared shared;  // the value of all threads up to each
+    Extent extent;
+
+    __device__ Stage() {}
+    __device__ __forceinline__ bool is_plain() const { return extent.is_plain(SHARING * SHARE); }
+    __device__ __forceinline__ Running total() const {
+        return is_plain() ? shared.plain[threadIdx.x].running(extent) : shared.running[threadIdx.x];
+    }
+};
+
+// Reads a chunk and adds it up, which tells others its total.
+static __device__ __forceinline__ void begin_chunk(const Lines &all, Stage &stage, u32 block,
+                                                   Input (&own)[SHARE]) {
     prefetch_chunk(all, block);
 #pragma unroll
     for (u32 n = 0; n < SHARE / LANES; ++n) {
         Neighbours there(all, block, n);
         Lanes lanes = there.load(all);
 #pragma unroll
-        for (u32 k = 0; k < LANES; ++k) items[slot(there.i) + k] = lanes.lane[k];
+        for (u32 k = 0; k < LANES; ++k) stage.items[slot(there.i) + k] = lanes.lane[k];
     }
+    if (threadIdx.x == 0) stage.extent.clear();
     __syncthreads();
-    Input *mine = items + slot(threadIdx.x * SHARE), own[SHARE];
-    take(mine, own);
+    take(stage.items + slot(threadIdx.x * SHARE), own);
+    extent_of(own).join_into(stage.extent);
+    __syncthreads();
+    if (stage.is_plain()) {
+        Plain sum = total_of<Plain>(own);
+        run_up<SHARING>(stage.shared.plain, sum);
+    } else {
+        Running sum = total_of<Running>(own);
+        run_up<SHARING>(stage.shared.running, sum);
+    }
+    if (!CHUNKED || threadIdx.x < THREADS - 1) return;
     Chunk chunk(all, block, threadIdx.x);
-    Extent extent = extent_of_block(own);
-    const bool is_plain = extent.is_plain(SHARING * SHARE);
+    if (chunk.number) Told(all, false).tell(chunk.line * all.chunks + chunk.number, stage.total());
+}
+
+// Computes and stores the results of a chunk that was begun. If it goes on from others it takes its items again: they need
+// no registers meanwhile.
+static __device__ __forceinline__ void end_chunk(const Lines &all, Stage &stage, u32 block, Input (&own)[SHARE]) {
+    __shared__ Running before;  // the chunk
+    Input *mine = stage.items + slot(threadIdx.x * SHARE);
+    Chunk chunk(all, block, threadIdx.x);
+    const bool is_plain = stage.is_plain();
     Plain plain;
-    Running running, total;
+    Running running;
     plain.clear();
     running.clear();
-    if (is_plain) {
-        Plain sum = total_of<Plain>(own);
-        run_up<SHARING>(shared.plain, sum);
-        if (threadIdx.x % SHARING) plain = shared.plain[threadIdx.x - 1];
-        total = sum.running(extent);
-    } else {
-        total = total_of<Running>(own);
-        run_up<SHARING>(shared.running, total);
-    }
     if (CHUNKED) {
-        look_back(all, chunk, total, before);
+        look_back(all, chunk, stage, before);
         running = before;
-        take(mine, own);  // again: they need no registers meanwhile
+        take(mine, own);
     }
-    if (!is_plain && threadIdx.x % SHARING) running.merge(shared.running[threadIdx.x - 1]);
+    if (threadIdx.x % SHARING) {
+        if (is_plain) plain = stage.shared.plain[threadIdx.x - 1];
+        else running.merge(stage.shared.running[threadIdx.x - 1]);
+    }
     bool are_done = false;
     if (is_plain && !CHUNKED)
         are_done = plain.results(own, mine);
@@ -343,7 +355,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_chunks(const _
         // Results of some may have taken the places of the items, which are read again.
         u32 at[STEPS];
         walk(all.walk, chunk.line, at);
-        if (is_plain) running.merge(plain.running(extent));
+        if (is_plain) running.merge(plain.running(stage.extent));
 #pragma unroll 1
         for (u32 k = 0; k < SHARE && chunk.place + k < all.length; ++k) {
             Input x = all.source[at[0] + all.begin + (chunk.place + k) * all.step];
@@ -356,7 +368,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_chunks(const _
         Neighbours there(all, block, n);
         Lanes lanes;
 #pragma unroll
-        for (u32 k = 0; k < LANES; ++k) lanes.lane[k] = items[slot(there.i) + k];
+        for (u32 k = 0; k < LANES; ++k) lanes.lane[k] = stage.items[slot(there.i) + k];
         there.store(all, lanes);
+    }
+}
+
+// A block that takes one chunk after the other begins the next one before it waits for those before its own: so others
+// mostly know its total long before they need it.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_chunks(const __grid_constant__ Lines all) {
+    __shared__ Stage stages[STAGES];
+    Input own[SHARE];
+    if (!CHUNKED) {
+        begin_chunk(all, stages[0], blockIdx.x, own);
+        end_chunk(all, stages[0], blockIdx.x, own);
+        return;
+    }
+    u32 begun = all.count;
+#pragma unroll 1
+    for (u32 n = 0;; ++n) {
+        u32 block = n < all.each ? next_block(all) : all.count;
+        if (block < all.count) begin_chunk(all, stages[n % STAGES], block, own);
+        if (n) end_chunk(all, stages[(n - 1) % STAGES], begun, own);
+        if (block >= all.count) return;
+        begun = block;
     }
 }

@@ -23,7 +23,7 @@ struct Extent {
     }
     // Of all threads.
     __device__ __forceinline__ void join_into(Extent &all) const {
-        u32 highest = __reduce_max_sync(~0u, top), lowest = __reduce_min_sync(~0u, least);
+        u32 highest = greatest_of_warp(top), lowest = ~greatest_of_warp(~least);
         if (threadIdx.x % 32) return;
         atomicMax(&all.top, highest);
         atomicMin(&all.least, lowest);

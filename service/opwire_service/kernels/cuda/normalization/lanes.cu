@@ -42,12 +42,13 @@ static __device__ __forceinline__ u32 pair_of(const Pack<f16, LANES> &lanes, int
     return lanes.lane[2 * i].bits | (u32)lanes.lane[2 * i + 1 < LANES ? 2 * i + 1 : 2 * i].bits << 16;
 }
 static __device__ __forceinline__ u32 greater_pair(u32 a, u32 b) {
+#if __CUDA_ARCH__ >= 800
     asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(a) : "r"(a), "r"(b));
     return a;
-}
-static __device__ __forceinline__ float greater(float a, float b) {
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(a) : "f"(a), "f"(b));
-    return a;
+#else
+    f16 low[2] = {{(u16)a}, {(u16)b}}, high[2] = {{(u16)(a >> 16)}, {(u16)(b >> 16)}};
+    return rounded_pair(greater(widen(low[0]), widen(low[1])), greater(widen(high[0]), widen(high[1])));
+#endif
 }
 
 // The greatest element, or NaN if there is one.

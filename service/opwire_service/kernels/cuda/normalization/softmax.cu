@@ -22,7 +22,7 @@ static __device__ __forceinline__ bool is_usual(float x, float peak) {
 static __device__ __forceinline__ float least_of_all(const float (&values)[LANES]) {
     float least = values[0];
 #pragma unroll
-    for (int k = 1; k < LANES; ++k) asm("min.NaN.f32 %0, %0, %1;" : "+f"(least) : "f"(values[k]));
+    for (int k = 1; k < LANES; ++k) least = lesser(least, values[k]);
     return least;
 }
 

@@ -5,12 +5,26 @@ const bool KEEPS = true;
 // Units of the last place of a double that results may be off by.
 const u32 SLACK = 1u << 20;
 
+// What terms times the factor may be off by, as a part of them: term, factor and product are rounded, and the terms of rows
+// that are read twice come from floats; see `exponential_in_floats`.
+const double REACH = HELD ? 0x1p-22 : 0x1p-21;
+
 // So far below the greatest element all results are 0, and sums lose nothing that matters.
 const float NEGLIGIBLE = 64;
 
 // What is subtracted from the exponents of a row, as part of the number that rounds them.
 static __device__ __forceinline__ double shift_of(float peak) {
     return E.shift - 16.0 * rintf(peak > Bounds<float>::lowest() ? peak * 1.4427f : 0.0f);
+}
+
+// e**x over 2**shift within 2**-21.5. The leading 13 bits of log2(e) times an element are exact, and so is what that is beside
+// a whole number; the rest of log2(e) is added to it, and `ex2` is within 2**-22.
+static __device__ __forceinline__ float exponential_in_floats(float x, i32 shift) {
+    const float ROUNDER = 0x1.8p23f;
+    float shifted = fmaf(x, 0x1.715476p+0f, ROUNDER);
+    float rest = fmaf(x, 0x1.1d94aep-14f, fmaf(x, 0x1.715p+0f, ROUNDER - shifted)), power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(rest));
+    return __uint_as_float(__float_as_uint(power) + (__float_as_uint(shifted) - (u32)shift << 23));
 }
 
 static __device__ __forceinline__ double widest(u16 bits) {
@@ -111,10 +125,13 @@ struct Row {
 #pragma unroll
             for (int k = 0; k < LANES; ++k) terms[k] = kept[k];
         } else {
-            double found[LANES];
-            Scale{shift, least}.exponentials_of(lanes, found);
+            i32 power = (i32)((E.shift - shift) * 0.0625);
 #pragma unroll
-            for (int k = 0; k < LANES; ++k) terms[k] = (float)found[k];
+            for (int k = 0; k < LANES; ++k) {
+                u32 pair = greater_pair(pair_of(lanes, k / 2), least);
+                f16 x = {(u16)(k % 2 ? pair >> 16 : pair)};
+                terms[k] = exponential_in_floats(widen(x), power);
+            }
         }
         return open_halves(terms, below, above, results) | unknown;
     }
@@ -124,9 +141,8 @@ struct Row {
         bool is_number = fabsf(state.peak) < Bounds<float>::greatest();
         row.factor = is_number ? inverse_of(state.sum) : __longlong_as_double(0x7ff8000000000000ll);
         row.shift = state.shift;
-        // Term, factor and product are rounded.
-        row.below = (float)(row.factor * (1 - 0x1p-22));
-        row.above = (float)(row.factor * (1 + 0x1p-22));
+        row.below = (float)(row.factor * (1 - REACH));
+        row.above = (float)(row.factor * (1 + REACH));
         row.least = state.least;
         row.unknown = is_number && state.sum != state.sum ? (1u << LANES) - 1 : 0;
         return row;

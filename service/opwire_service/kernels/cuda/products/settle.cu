@@ -145,7 +145,7 @@ static __device__ __forceinline__ void add_products(i64 &limb, double (&x)[EACH]
         u32 exponent = 0;
 #pragma unroll
         for (u32 i = 0; i < EACH; ++i) exponent = max(exponent, (u32)(bits_of(x[i]) >> 52) & 0x7ff);
-        exponent = __reduce_max_sync(~0u, exponent);
+        exponent = greatest_of_warp(exponent);
         if (exponent == 0) return;
         double grid = made<f64>((u64)(exponent + HEADROOM) << 52), total = 0;
 #pragma unroll

@@ -136,7 +136,7 @@ def test_infinite_and_extreme_attributes(cpu_device, name, number):
     values = {"InputTensor": np.array(EDGES, np.float32)}
     for attribute in _numbers(name):
         divides = attribute == "Steepness" or name == "ACTIVATION_CELU"
-        if not divides or (number != 0 and "Infinity" not in str(number)):
+        if not (divides and number == 0):
             assert_right(cpu_device, name, values, **{attribute: number})
 
 

@@ -114,13 +114,17 @@ class Engine:
             OpwireError: whatever is wrong with the request, or with the time or the room for it.
         """
         template = self.templates.find(dialect.context, body, head_length)
-        if template is not None and (done := self._run_again(template, bytes(body), progress)) is not None:
-            return await self._answer(dialect, template.request, done, 0, progress)
+        if template is not None:
+            body = bytes(body)
+            identity = template.identified(body)
+            if identity is not None and (done := self._run_again(template, body, progress)) is not None:
+                again = dialect.identified(template.request, identity) if identity else template.request
+                return await self._answer(dialect, again, done, 0, progress)
         request = await self.read(dialect.parse, body, head_length, progress, hold)
         request = await dialect.fetch(request, progress, hold)
         done, writing = await self._execute(dialect, request, progress, hold, guard)
         if done.prepared.inline:
-            self.templates.keep(dialect.context, body, head_length, request, done)
+            self.templates.keep(dialect.context, body, head_length, request, done, dialect.identity(request))
         return await self._answer(dialect, request, done, writing, progress)
 
     async def answer_part(

@@ -76,6 +76,14 @@ class Inference(Dialect[InferRequest]):
         progress.lap("receive")
         return replace(request, execute=with_shared_inputs(request.execute, read))
 
+    def identity(self, request: InferRequest) -> str | None:
+        """See ``Dialect``."""
+        return request.identity
+
+    def identified(self, request: InferRequest, identity: str) -> InferRequest:
+        """See ``Dialect``."""
+        return replace(request, identity=identity)
+
     def operator(self, request: InferRequest, plans: PlanCache) -> ExecuteRequest:
         """See ``Dialect``."""
         execute = request.execute

@@ -1,4 +1,4 @@
-"""Inference requests that came before but for tensors and id are not parsed again, and are answered with their own id."""
+"""Inference requests that differ in tensors and id are not parsed again, and are answered with their own id."""
 
 from __future__ import annotations
 

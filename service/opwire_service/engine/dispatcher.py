@@ -22,7 +22,7 @@ from .durations import kind_of_work
 from .placement import UNKNOWN, Cost, Demand, Placement
 from .progress import Ran
 from .running import Watch, is_whole, result, run_timed, too_late
-from .schedule import MAX_WAIT, Action, Evict, Job, NoLane, QueueFull, Schedule, Start
+from .schedule import MAX_WAIT, Action, Evict, NoLane, QueueFull, Schedule, ScheduledJob, Start
 
 ORACLE = "reference"
 """The device that runs what names it, and nothing else where there is another one."""
@@ -78,7 +78,7 @@ class Dispatcher:
         self._joined: dict[str, bool] = {}
         self._on_broken = on_broken
         self._threads = ThreadPoolExecutor(sum(places.values()) + joining, "opwire-device")
-        self._waiting: dict[Job, asyncio.Future[None]] = {}
+        self._waiting: dict[ScheduledJob, asyncio.Future[None]] = {}
         self._idle = asyncio.Event()
         self._idle.set()
         self._timer: tuple[float, asyncio.TimerHandle] | None = None
@@ -245,7 +245,7 @@ class Dispatcher:
         Args:
             priority: 0 is the most urgent.
             deadline: on the clock of ``time.monotonic``.
-            part: whether it belongs to a batch that was taken, see Job.
+            part: whether it belongs to a batch that was taken, see ScheduledJob.
 
         Raises:
             OverloadedError: too much waits already.
@@ -259,7 +259,7 @@ class Dispatcher:
             raise DeviceLost(device)
         arrived = time.monotonic()
         kind = kind_of_work(plan, runner.method(plan))
-        job = Job(device, priority, arrived, deadline, runner.visits(plan), kind, part, plan)
+        job = ScheduledJob(device, priority, arrived, deadline, runner.visits(plan), kind, part, plan)
         await self._place(job)
         queued = time.monotonic() - arrived
         charge = self._charge(device, plan)
@@ -286,7 +286,7 @@ class Dispatcher:
         started = placement.start(device, time.monotonic())
         return lambda whole: placement.finish(device, demand, started, time.monotonic(), whole=whole)
 
-    def _ended(self, job: Job, runner: Device, charge: Callable[[bool], None], whole: bool) -> None:
+    def _ended(self, job: ScheduledJob, runner: Device, charge: Callable[[bool], None], whole: bool) -> None:
         charge(whole)
         self._finish(job, whole=whole)
         if runner.broken is not None:
@@ -296,7 +296,7 @@ class Dispatcher:
         if self._closing:
             raise UnavailableError(ProblemCode.DRAINING, "the server is stopping; send the request to another one")
 
-    async def _place(self, job: Job) -> None:
+    async def _place(self, job: ScheduledJob) -> None:
         """Waits until the job has a place on its device."""
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[job] = started
@@ -324,7 +324,7 @@ class Dispatcher:
         finally:
             self._waiting.pop(job, None)
 
-    def _finish(self, job: Job, *, whole: bool) -> None:
+    def _finish(self, job: ScheduledJob, *, whole: bool) -> None:
         self._perform(self.schedule.finish(job, time.monotonic(), whole=whole))
 
     def _perform(self, actions: list[Action]) -> None:

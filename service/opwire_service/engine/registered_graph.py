@@ -29,7 +29,7 @@ _LENGTH = 8
 
 
 @dataclass(frozen=True, slots=True)
-class GraphFile:
+class StoredGraph:
     """What is written of a graph.
 
     Attributes:

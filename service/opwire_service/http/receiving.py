@@ -36,7 +36,7 @@ class Flow(FlowControl):
             super().resume_reading()
 
 
-class Owner(Protocol):
+class IntakeOwner(Protocol):
     """What an intake needs of its connection."""
 
     transport: asyncio.Transport
@@ -74,7 +74,7 @@ class Intake(asyncio.BufferedProtocol):
         since: when some of them came last; None while none are wanted.
     """
 
-    def __init__(self, owner: Owner, piece: memoryview) -> None:
+    def __init__(self, owner: IntakeOwner, piece: memoryview) -> None:
         self._owner = owner
         self._piece = piece
         self._memory: memoryview | None = None

@@ -12,7 +12,7 @@ from opwire.errors import ProblemCode, RequestError
 from opwire.operator import Code, Violation
 from opwire.wire import LOWEST_PRIORITY
 
-from .models import Model
+from .models import ServedModel
 from .refusal import malformed, read_count
 
 PARAMETERS_HEADER = "Opwire-Parameters"
@@ -45,7 +45,7 @@ def parse_header(text: str) -> dict[str, Any]:
     return given
 
 
-def read_attributes(model: Model, parameters: Mapping[str, Any], in_body: Iterable[str]) -> dict[str, Any]:
+def read_attributes(model: ServedModel, parameters: Mapping[str, Any], in_body: Iterable[str]) -> dict[str, Any]:
     """The fields of the desc that are given as parameters: arrays and descs as text, enums by name, counts.
 
     Args:

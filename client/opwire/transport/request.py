@@ -30,7 +30,7 @@ _GOOD = (200, 201)
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange(Generic[T]):
+class OutgoingRequest(Generic[T]):
     """A request to be sent, and what reads the body of its answer.
 
     Attributes:

@@ -46,7 +46,7 @@ class Attempt(Generic[T]):
         return self.endpoint.base + self.request.path
 
     def own_headers(self) -> Iterable[tuple[str, str]]:
-        """Those that the endpoint does not have."""
+        """The headers of this request, beside those of the endpoint."""
         own = self.request.headers.items()
         return [*own, (RETRY_COUNT, str(self._retries))] if self._retries else own
 

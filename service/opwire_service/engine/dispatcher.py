@@ -28,7 +28,7 @@ ORACLE = "reference"
 """The device that runs what names it, and nothing else where there is another one."""
 
 INLINE_SECONDS = 0.002
-"""What took longer inline goes to threads until it takes less."""
+"""A plan that took longer inline goes to threads until it takes less."""
 
 
 class Dispatcher:
@@ -175,7 +175,7 @@ class Dispatcher:
         return found
 
     def _among(self, order: list[str], device: str) -> list[str]:
-        """Of devices in their order those that a plan may go to."""
+        """The devices that a plan may go to, in the given order."""
         if device == AUTO:
             return [name for name in order if not self._joined.get(name, False)]
         if device == CLUSTER:
@@ -206,7 +206,7 @@ class Dispatcher:
         return order[-1]
 
     def inline_device(self, device: str) -> Device:
-        """Where a plan runs that fits."""
+        """The device on which a plan that fits runs inline."""
         return self._small if device == AUTO else self.devices[device]
 
     def run_inline(self, plan: Plan, run: Bound, deadline: float) -> Ran:
@@ -376,7 +376,7 @@ def _executes(device: Device, plan: Plan) -> bool:
 
 
 def candidates(names: Iterable[str]) -> list[str]:
-    """Of some devices those that run the plans that name none."""
+    """Those of some devices that run plans which name none."""
     found = list(names)
     return [name for name in found if name != ORACLE] or found
 

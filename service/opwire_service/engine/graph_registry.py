@@ -44,7 +44,7 @@ _PLANNED_JSON = 4 * 2**20
 """Bytes of JSON of those graphs whose plans a process keeps; the plan of another is made anew for each request."""
 
 _UNFINISHED_SECONDS = 120.0
-"""After which a slot that nobody has filled is taken to be that of a process that died."""
+"""A slot that stays unfilled for longer is taken to be that of a process that died."""
 
 
 class GraphRegistry:

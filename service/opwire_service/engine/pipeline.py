@@ -152,7 +152,7 @@ class Engine:
         progress: Progress,
         hold: Hold,
     ) -> T:
-        """What a function makes of a body, whose JSON is bounded before it is parsed.
+        """Reads a body by a function; its JSON is bounded before it is parsed.
 
         Raises:
             LimitExceededError: there is too much JSON besides tensors in base64.
@@ -363,7 +363,7 @@ class Engine:
                 raise UnavailableError(ProblemCode.NOT_READY, message, retry_after=1)
 
     async def _scratch_bytes(self, plan: Plan, device: str) -> int:
-        """What a device takes for a plan; a long graph is made ready for the device in another thread."""
+        """The scratch memory of a plan on a device; a long graph is made ready for the device in another thread."""
         if len(operator_plans(plan)) <= _FEW_STEPS:
             return self.dispatcher.scratch_bytes(plan, device)
         return await self._parse(self.dispatcher.scratch_bytes, plan, device)
@@ -380,10 +380,10 @@ class Engine:
 
 
 _FEW_STEPS = 32
-"""Of a graph, that are soon made ready."""
+"""Steps of a graph that is soon made ready, at most."""
 
 _FEW_BYTES = 4096
-"""Of JSON, that cannot hold enough values to matter."""
+"""Bytes of JSON that cannot hold enough values to matter."""
 
 
 def _let_go(error: BaseException | None) -> None:

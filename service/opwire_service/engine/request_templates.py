@@ -18,13 +18,13 @@ from .dialect import Completed
 from .plan_cache import Prepared
 
 _LARGEST = 4096
-"""Bytes of a body."""
+"""Bytes of a body whose request is kept, at most."""
 
 _MOST = 1024
 """Templates that are kept; when there are more, all begin anew."""
 
 _MOST_LAYOUTS = 4
-"""Of bodies of one length."""
+"""Layouts that are kept of bodies of one length."""
 
 
 class _Place(NamedTuple):
@@ -179,7 +179,7 @@ def _quoted(text: bytes, string: str) -> slice | None:
 
 
 def _around(template: Template, size: int) -> tuple[slice, ...]:
-    """What is around the tensors and the id of a body."""
+    """The parts of a body around its tensors and its id."""
     inside = [slice(place.begin, place.end) for place in template.places]
     if template.identity is not None:
         inside.append(template.identity)

@@ -89,7 +89,7 @@ Action = Start | Expire | Evict
 
 @dataclass(frozen=True, slots=True)
 class DeviceBacklog:
-    """What a device has to do: jobs that wait and run, its places, and the element visits of those jobs."""
+    """The work of a device: jobs that wait and run, its places, and the element visits of those jobs."""
 
     queued: int
     running: int
@@ -141,7 +141,7 @@ class _Queue:
             self._seconds = sum(entry.seconds for entry in kept)
 
     def seconds_before(self, start: float) -> float:
-        """What the jobs should take that are due no later."""
+        """Seconds that the jobs due no later should take."""
         if start >= self._latest:
             return self._seconds
         return sum(entry.seconds for entry in self.entries if entry.start <= start)
@@ -283,7 +283,7 @@ class Schedule:
             del self._lanes[device]
 
     def loads(self) -> dict[str, DeviceBacklog]:
-        """What each device has to do."""
+        """The work of each device."""
         return {
             name: DeviceBacklog(lane.queued, len(lane.running), lane.capacity, lane.pending)
             for name, lane in self._lanes.items()

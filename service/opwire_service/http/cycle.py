@@ -88,7 +88,7 @@ class Cycle(RequestResponseCycle):
         return len(self.body) == size and not self.waiting_for_100_continue
 
     def whole_body(self) -> bytes:
-        """What is here of the body."""
+        """The bytes of the body that have arrived."""
         body, self.body = bytes(self.body), bytearray()
         return body
 

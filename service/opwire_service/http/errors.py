@@ -38,7 +38,7 @@ def install(app: FastAPI) -> None:
 
 
 def media_type(path: str) -> str:
-    """Of the errors at a path. Clients of the Open Inference Protocol look into plain JSON alone for a reason."""
+    """The media type of errors at a path: clients of the Open Inference Protocol read reasons from plain JSON alone."""
     return JSON if path == INFERENCE or path.startswith(f"{INFERENCE}/") else PROBLEM_JSON
 
 

@@ -10,11 +10,11 @@ from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.flow_control import FlowControl
 
 PIECE_BYTES = 16 * 1024
-"""Bytes that are read at a time of what is a head, or a body that has no memory of its own."""
+"""Bytes that are read at a time, of a head or of a body without memory of its own."""
 
 
 class Receiving(Enum):
-    """What a connection does with the bytes that it receives."""
+    """What a connection does with the bytes it receives."""
 
     HEAD = auto()
     """They are a head, or will be."""
@@ -44,7 +44,7 @@ class IntakeOwner(Protocol):
 
     @property
     def flow(self) -> FlowControl:
-        """Of the transport."""
+        """The flow control of the transport."""
         ...
 
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -88,12 +88,12 @@ class Intake(asyncio.BufferedProtocol):
         return self._memory is not None and self.arrived == len(self._memory)
 
     def begin(self, memory: memoryview, arrived: int) -> None:
-        """What comes from now on belongs into this memory, behind the bytes that are there."""
+        """Receives into this memory from now on, after the bytes that are there."""
         self._memory = memory
         self._end = self.arrived = arrived
 
     def end(self) -> None:
-        """What comes from now on is for the connection."""
+        """Hands what arrives to the connection again."""
         self._memory = None
 
     async def receive(self, end: int) -> None:

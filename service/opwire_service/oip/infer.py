@@ -32,7 +32,7 @@ _NOTHING = memoryview(b"")
 _QUOTED = 10
 
 _MOST_TENSORS = 2 * MOST_TENSORS
-"""Of an operator's tensor arrays the longest, and what stands beside it."""
+"""Room for the longest tensor array of an operator, and for the tensors beside it."""
 
 
 @dataclass(frozen=True, slots=True)

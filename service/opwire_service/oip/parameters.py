@@ -21,7 +21,7 @@ PARAMETERS_HEADER = "Opwire-Parameters"
 POINTER = "/parameters"
 
 _GENERAL = frozenset({"binary_data_output", "priority", "timeout", "sequence_id", "sequence_start", "sequence_end"})
-"""What the clients send on their own. An operator has no state, so sequences mean nothing to it."""
+"""Parameters that clients add on their own. An operator has no state, so sequences mean nothing to it."""
 
 _LONGEST_MS = 2**31 - 1
 

@@ -272,7 +272,7 @@ _ROUTES = tuple(
 
 
 LABELS = tuple(dict.fromkeys(route.label for route in _ROUTES))
-"""By which the routes are counted."""
+"""The labels by which the routes are counted."""
 
 
 async def infer(protocol: OpenInference, model: ServedModel, exchange: Exchange, hold: Hold) -> None:

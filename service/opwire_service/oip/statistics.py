@@ -49,7 +49,7 @@ def cells(graphs: int) -> int:
 
 
 class Statistics:
-    """What the models of a server have done so far over this protocol, in all of its processes.
+    """Statistics of the models of a server over this protocol, from all of its processes.
 
     Args:
         metrics: whose layout has further cells for them, see ``cells``.

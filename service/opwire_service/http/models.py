@@ -110,7 +110,7 @@ def _read(engine: Engine, request: ModelRequest) -> Model:
 
 
 def _files(model: Model) -> list[Violation]:
-    """Violations where a model names a file, which a server opens for no client, or what is no operator."""
+    """Violations where a model names a file: a server opens none for its clients."""
     message = "a model in a request reads and writes no files"
     found = [
         Violation(Code.VALUE_NOT_ALLOWED, buffer.pointer + "/initialValues/sourcePath", message)

@@ -110,7 +110,7 @@ class SideTensor(NamedTuple):
     is_output: bool = False
 
 
-class RowsJob:
+class NormalizationJob:
     """The job.
 
     Args:

@@ -62,7 +62,7 @@ def measure_with_python(url: str, request: Request, connections: int, seconds: f
     )
 
 
-def _requests(url: str, request: Request) -> generator.Source:
+def _requests(url: str, request: Request) -> generator.NextBody:
     def write(body: bytes) -> bytes:
         return generator.write_request(url + request.path, request.headers, body)
 

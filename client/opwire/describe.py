@@ -17,7 +17,7 @@ from .level import FeatureLevel
 from .operator import BadExample, Example, Operator
 from .operators import OPERATORS
 from .schema import CATALOG, PREFIX, OperatorSchema, OperatorType, schema_of
-from .support import Rows
+from .support import SupportRows
 
 
 class OperatorSummary(TypedDict):
@@ -261,7 +261,7 @@ def support(schema: OperatorSchema) -> list[RowInfo]:
     return rows
 
 
-def _rows(rows: Rows, when: dict[str, list[str]] | None) -> list[RowInfo]:
+def _rows(rows: SupportRows, when: dict[str, list[str]] | None) -> list[RowInfo]:
     return [
         {
             "feature_level": str(row.level),

@@ -11,7 +11,7 @@ from .fields import GivenTensors, TensorMember
 from .level import FeatureLevel
 from .operator import Operator
 from .operators import CATALOG, OPERATORS, OperatorType, declaration, find, hint
-from .support import Rows, TensorSupport, row_for
+from .support import SupportRows, TensorSupport, row_for
 from .tensor import MAX_ELEMENTS, BufferTensorDesc
 from .violation import Code, Fault, Violation
 
@@ -32,7 +32,7 @@ class ReadDesc(NamedTuple):
     pointer: str
     declared: Operator[Any] | None
     attributes: Any | None
-    rows: Rows
+    rows: SupportRows
     given: Mapping[str, GivenTensor]
     read: Mapping[str, Any]
     is_complete: bool
@@ -80,7 +80,7 @@ class ReadDesc(NamedTuple):
 
 
 def _tensor_violations(
-    name: str, given: GivenTensor, limits: TensorSupport, rows: Rows, level: FeatureLevel
+    name: str, given: GivenTensor, limits: TensorSupport, rows: SupportRows, level: FeatureLevel
 ) -> Iterator[Violation]:
     desc = given.desc
     member = name.partition("[")[0]
@@ -143,7 +143,7 @@ def _described(
     pointer: str,
     declared: Operator[Any] | None,
     attributes: Any | None,
-    rows: Rows,
+    rows: SupportRows,
     read: GivenTensors,
     tensors: Mapping[str, Any],
     report: Report,

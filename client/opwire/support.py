@@ -47,7 +47,7 @@ class SupportRow:
     required: tuple[str, ...] = ()
 
 
-Rows = tuple[SupportRow, ...]
+SupportRows = tuple[SupportRow, ...]
 """Support rows, highest level first. Each row contains all that the rows below it allow."""
 
 
@@ -69,9 +69,9 @@ class Support:
     """
 
     attribute: str | None
-    groups: tuple[tuple[frozenset[int], Rows], ...]
+    groups: tuple[tuple[frozenset[int], SupportRows], ...]
 
-    def rows(self, values: Mapping[str, Any]) -> Rows:
+    def rows(self, values: Mapping[str, Any]) -> SupportRows:
         """The rows for the attributes of a desc; none while the one that they depend on is unknown."""
         if self.attribute is None:
             return self.groups[0][1]

@@ -13,7 +13,7 @@ from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.kernels.cuda.elementwise import TABLE_WORTH
-from tests.elements import answer, drawn_floats, plan_of, takes_scale, unary
+from tests.elements import EDGES, HARD, answer, drawn_floats, plan_of, takes_scale, unary
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 
@@ -98,6 +98,19 @@ def test_drawn_float32(cuda, cpu, name):
     if takes_scale(name):
         few = {"InputTensor": drawn_floats(2_003, seed=7)}
         assert_like_cpu(cuda, cpu, name, few, ScaleBias={"Scale": 0.37, "Bias": -1.5})
+
+
+@pytest.mark.parametrize("alpha", ["Infinity", "-Infinity"])
+def test_celu_of_infinite_alpha(cuda, cpu, alpha):
+    values = {"InputTensor": np.array((*EDGES, *HARD), np.float32)}
+    assert_like_cpu(cuda, cpu, "ACTIVATION_CELU", values, Alpha=alpha)
+
+
+@pytest.mark.parametrize("scale", [(1e-30, 1.0), (1.0, 3e38)])
+@pytest.mark.parametrize("name", [name for name in unary(DataType.FLOAT32) if takes_scale(name)])
+def test_sums_that_float64_rounds(cuda, cpu, name, scale):
+    values = {"InputTensor": drawn_floats(20_003, seed=8)}
+    assert_like_cpu(cuda, cpu, name, values, ScaleBias=dict(zip(("Scale", "Bias"), scale, strict=True)))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from opwire.operators.block_quantization import ParameterType
 from opwire.rules import Rule
 from opwire.rules.numbers import Length, OneOf
-from opwire.rules.tensors import Blocks, SameSizes
+from opwire.rules.tensors import BlockSizes, SameSizes
 
 from . import common
 from .descs import Drawn
@@ -38,14 +38,14 @@ def _shaped(drawn: Drawn, draw: st.DrawFn) -> None:
     ]
 
 
-def _divide(rule: Blocks, drawn: Drawn, draw: st.DrawFn) -> None:
+def _divide(rule: BlockSizes, drawn: Drawn, draw: st.DrawFn) -> None:
     whole = drawn.desc["InputTensor"]["Sizes"]
     sizes = [draw(st.sampled_from([part for part in range(1, size + 1) if size % part == 0])) for size in whole]
     for tensor in _parameters(drawn):
         tensor["Sizes"] = list(sizes)
 
 
-def _do_not_divide(rule: Blocks, drawn: Drawn) -> Iterator[Change]:
+def _do_not_divide(rule: BlockSizes, drawn: Drawn) -> Iterator[Change]:
     desc = deepcopy(drawn.desc)
     for tensor in desc["QuantizationTensors"]:
         tensor["Sizes"][0] = desc["InputTensor"]["Sizes"][0] + 1
@@ -96,14 +96,14 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     OneOf: common.SATISFY[OneOf],
     Length: _nothing,
     ParameterType: _nothing,
-    Blocks: _divide,
+    BlockSizes: _divide,
 }
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     OneOf: common.BREAK[OneOf],
     Length: _wrong_count,
     SameSizes: _other_blocks,
     ParameterType: _retyped,
-    Blocks: _do_not_divide,
+    BlockSizes: _do_not_divide,
 }
 SHAPED = {"QUANTIZE": _shaped, "DEQUANTIZE": _shaped}
 SEVERAL = {"DYNAMIC_QUANTIZE_LINEAR": _single}

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 from hypothesis import strategies as st
 
-from opwire.rules import Named, Rule
+from opwire.rules import NamedSize, Rule
 from opwire.rules.numbers import Between, Length, NotEmpty, Number, OneOf
 from opwire.rules.presence import AnyGiven, GivenTogether, Required
 from opwire.rules.shapes import Shapes
@@ -37,7 +37,7 @@ def _size(each: Any, desc: Mapping[str, Any], names: Mapping[str, int]) -> int |
         return each
     if isinstance(each, str):
         return names.get(each)
-    if isinstance(each, Named):
+    if isinstance(each, NamedSize):
         return None if each.name not in names else names[each.name] * number_of(each.times, desc)
     return number_of(each, desc)
 
@@ -61,7 +61,7 @@ def _bound(rule: Shapes, drawn: Drawn) -> Iterator[tuple[str, list[int | None]]]
             size = _size(each, desc, names)
             wanted.append(size)
             if size is None:
-                named = Named(each) if isinstance(each, str) else each
+                named = NamedSize(each) if isinstance(each, str) else each
                 names[named.name] = max(given // number_of(named.times, desc), 1)
                 if named.times != 1:
                     wanted[-1] = names[named.name] * number_of(named.times, desc)

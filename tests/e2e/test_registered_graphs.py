@@ -19,7 +19,7 @@ import opwire
 from opwire.errors import ContractViolation, LimitExceededError, NotFoundError
 from opwire.graph import as_numbered, check_graph, without_constants
 from opwire_service.engine.graph_registry import GraphRegistry
-from opwire_service.engine.registered_graph import GraphFile
+from opwire_service.engine.registered_graph import StoredGraph
 from opwire_service.settings import Limits, Settings
 from tests.clients import MakeClient
 from tests.commands import opwire as command
@@ -298,7 +298,7 @@ def test_puts_at_once_keep_to_the_bounds(tmp_path: Path):
     registries = [GraphRegistry(folder, limits) for _ in range(4)]
     graph, constants = without_constants(adds(1), "")
     assert set(constants) == {"c"}
-    file = GraphFile(graph, check_graph(graph), {"c": memoryview(VALUES.tobytes())})
+    file = StoredGraph(graph, check_graph(graph), {"c": memoryview(VALUES.tobytes())})
     refused = []
 
     def put(number: int) -> None:

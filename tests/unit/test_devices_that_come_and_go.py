@@ -17,7 +17,7 @@ from opwire_service.engine.dispatcher import Dispatcher
 from opwire_service.engine.pipeline import RERUNS, Engine
 from opwire_service.engine.placement import Cost, Demand, Placement
 from opwire_service.engine.progress import Progress, Ran
-from opwire_service.engine.schedule import Evict, Job, NoLane, Schedule, Start
+from opwire_service.engine.schedule import Evict, NoLane, Schedule, ScheduledJob, Start
 from opwire_service.execution import Arrays, Stop
 from opwire_service.http.native import Native
 from opwire_service.process.application import layout
@@ -44,8 +44,8 @@ class Far(FakeDevice):
         self.name = name
 
 
-def job(device: str = "far", arrived: float = 0.0) -> Job:
-    return Job(device, 0, arrived, arrived + 100, 1)
+def job(device: str = "far", arrived: float = 0.0) -> ScheduledJob:
+    return ScheduledJob(device, 0, arrived, arrived + 100, 1)
 
 
 def test_a_device_that_leaves_ends_what_it_runs_and_gives_up_what_waits():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,28 @@ def response(value: float, beta: float, bias: float) -> float:
     total = value * value + bias
     exponent = math.log(total) * beta if total != 1 else 0.0
     return INF if exponent > 700 else math.exp(exponent)
+
+
+@pytest.mark.parametrize(("beta", "bias"), [(64, 1e-30), (1000, 0.5), (3e38, 0.5), (-3e38, 2), (2.5, 1e-38)])
+def test_zeros_over_powers_that_are_too_small_for_floats_are_zero(device, beta, bias):
+    fields = RESPONSE | {"LocalSize": 1, "Bias": bias, "Beta": beta}
+    [answer] = run(device, "LOCAL_RESPONSE_NORMALIZATION", np.zeros((1, 2, 1, 1), np.float32), **fields).values()
+    assert answer.ravel().tolist() == [0, 0]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("beta", "infinite"), [(0.75, 7), (0.75, 1), (100, None), (-1000, 7), (1e6, None)])
+def test_unusual_responses_are_seldom_exact(cpu_device, beta, infinite):
+    """Exact arithmetic takes minutes for so many elements."""
+    values = np.random.default_rng(1).standard_normal((1, 20, 100, 100)).astype(np.float32)
+    if infinite is not None:
+        values.ravel()[::infinite] = INF
+    tensor = {"DataType": "FLOAT32", "Sizes": list(values.shape)}
+    fields = RESPONSE | {"LocalSize": 5, "Alpha": 1 / abs(beta), "Beta": beta, "Bias": 1}
+    plan = check({"type": "LOCAL_RESPONSE_NORMALIZATION", "desc": {"InputTensor": tensor, **fields}})
+    end = time.monotonic() + 20
+    outputs = {"OutputTensor": np.empty_like(values)}
+    cpu_device.run(plan, {"InputTensor": values}, outputs, lambda: time.monotonic() > end)
 
 
 @pytest.mark.parametrize("bias", [0.5, 1, 2])

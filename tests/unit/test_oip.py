@@ -18,7 +18,7 @@ from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.oip.answer import numbers_in, write_infer
 from opwire_service.oip.datatypes import DATA_TYPES, NAMES
 from opwire_service.oip.infer import InferRequest, RequestedOutput, parse_infer, with_optional_outputs
-from opwire_service.oip.models import Model, config, find_model, index, metadata, models, versions
+from opwire_service.oip.models import ServedModel, config, find_model, index, metadata, models, versions
 from opwire_service.oip.parameters import parse_header, read_priority, read_timeout
 from opwire_service.oip.pointers import place, relocate
 from opwire_service.oip.statistics import CELLS, Statistics
@@ -31,7 +31,7 @@ POOLING = find_model("MAX_POOLING1", None)
 WINDOW = {"Strides": "1,1", "WindowSize": "1,1", "StartPadding": "0,0", "EndPadding": "0,0"}
 
 
-def parsed(model: Model = ARGMAX, header: str = "", **changes: Any) -> InferRequest:
+def parsed(model: ServedModel = ARGMAX, header: str = "", **changes: Any) -> InferRequest:
     return parse_infer(RequestBody.split(json.dumps(a_request(**changes)).encode()), model, header)
 
 

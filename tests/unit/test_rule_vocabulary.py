@@ -10,7 +10,7 @@ from opwire.fields.structs import Size2D
 from opwire.level import FeatureLevel
 from opwire.rules import (
     Derived,
-    Named,
+    NamedSize,
     Rule,
     Windows,
     absent,
@@ -159,7 +159,7 @@ def test_conditions_on_levels_stand_in_the_faults():
 
 RECURRENT = shapes(
     Input=(1, "steps", "batch", "input"),
-    Weight=(1, number("directions"), 3 * Named("hidden"), "input"),
+    Weight=(1, number("directions"), 3 * NamedSize("hidden"), "input"),
     Output=("steps", number("directions"), "batch", "hidden"),
 )
 VALUES = {"Input": tensor(1, 7, 2, 5), "Weight": tensor(1, 2, 12, 5), "directions": 2, "Output": tensor(7, 2, 2, 4)}

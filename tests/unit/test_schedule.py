@@ -11,22 +11,24 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from opwire_service.engine.durations import at_most
-from opwire_service.engine.schedule import LONG, Action, Expire, Job, QueueFull, Schedule, Start
+from opwire_service.engine.schedule import LONG, Action, Expire, QueueFull, Schedule, ScheduledJob, Start
 from tests.profiles import examples
 
 NEVER = 10**9
 
 
-def job(device: str = "a", priority: int = 5, arrived: float = 0, deadline: float = NEVER, work: int = 0) -> Job:
-    return Job(device, priority, arrived, deadline, work)
+def job(
+    device: str = "a", priority: int = 5, arrived: float = 0, deadline: float = NEVER, work: int = 0
+) -> ScheduledJob:
+    return ScheduledJob(device, priority, arrived, deadline, work)
 
 
-def started(actions: list[Action]) -> list[Job]:
+def started(actions: list[Action]) -> list[ScheduledJob]:
     assert all(isinstance(action, Start) for action in actions)
     return [action.job for action in actions]
 
 
-def expired(actions: list[Action]) -> list[Job]:
+def expired(actions: list[Action]) -> list[ScheduledJob]:
     assert all(isinstance(action, Expire) for action in actions)
     return [action.job for action in actions]
 
@@ -56,12 +58,12 @@ def test_it_says_what_it_holds():
     assert repr(schedule) == "<Schedule 2 queued, a 2/2 busy, b 1/1 busy>"
 
 
-def order(schedule: Schedule, running: Job, waiting: list[Job]) -> list[Job]:
+def order(schedule: Schedule, running: ScheduledJob, waiting: list[ScheduledJob]) -> list[ScheduledJob]:
     """The jobs in the order in which one place takes them."""
     assert started(schedule.submit(running)) == [running]
     for each in waiting:
         assert schedule.submit(each) == []
-    found: list[Job] = []
+    found: list[ScheduledJob] = []
     while schedule.running:
         found += started(schedule.finish(found[-1] if found else running, 100, whole=False))
     return found
@@ -144,7 +146,7 @@ def test_withdrawn_jobs_are_gone_and_the_others_keep_their_order():
     schedule.withdraw(running)
     assert schedule.queued == 4
     assert schedule.is_running(running)
-    found: list[Job] = []
+    found: list[ScheduledJob] = []
     while schedule.running:
         found += started(schedule.finish(found[-1] if found else running, 1, whole=False))
     assert [each.priority for each in found] == [2, 7, 8, 9]
@@ -207,23 +209,23 @@ def test_long_jobs_leave_one_place_to_the_short():
 def test_a_job_that_turns_out_to_be_long_leaves_a_place_to_the_short():
     """Two that should have been short run for a second: the next like them waits, the short ones do not."""
     schedule = Schedule.of({"a": 2}, 10)
-    giants = [Job("a", 5, 0, NEVER, RATE // 25, "GIANT") for _ in range(9)]
+    giants = [ScheduledJob("a", 5, 0, NEVER, RATE // 25, "GIANT") for _ in range(9)]
     assert started(schedule.submit(giants[0])) == [giants[0]]
     assert started(schedule.submit(giants[1])) == [giants[1]]
     for each in giants[2:]:
         assert schedule.submit(each) == []
-    small = Job("a", 5, 0.1, NEVER, RATE // 1000, "SMALL")
+    small = ScheduledJob("a", 5, 0.1, NEVER, RATE // 1000, "SMALL")
     assert schedule.submit(small) == []
     # The first of its kind tells nothing of the others, so the next takes its place.
     assert started(schedule.finish(giants[0], 1, whole=True)) == [giants[2]]
     assert started(schedule.finish(giants[1], 1, whole=True)) == [small]
     assert schedule.finish(small, 1, whole=True) == []
-    another = Job("a", 5, 1.5, NEVER, RATE // 1000, "SMALL")
+    another = ScheduledJob("a", 5, 1.5, NEVER, RATE // 1000, "SMALL")
     assert started(schedule.submit(another)) == [another]
     # Before anything of the kind was measured, what runs tells as much.
     schedule = Schedule.of({"a": 2}, 10)
     assert started(schedule.submit(giants[0])) == [giants[0]]
-    late = Job("a", 5, 1, NEVER, RATE, "GIANT")
+    late = ScheduledJob("a", 5, 1, NEVER, RATE, "GIANT")
     assert schedule.submit(late) == []
     assert started(schedule.submit(small)) == [small]
 
@@ -328,9 +330,9 @@ def test_parts_of_what_was_taken_are_refused_by_the_limit_alone():
     schedule = Schedule.of({"a": 1}, 20, max_wait=5)
     assert admitted(schedule, 0, 10, work=RATE) == 6
     for _ in range(15):
-        assert schedule.submit(Job("a", 5, 1, NEVER, RATE, part=True)) == []
+        assert schedule.submit(ScheduledJob("a", 5, 1, NEVER, RATE, part=True)) == []
     with pytest.raises(QueueFull):
-        schedule.submit(Job("a", 5, 1, NEVER, RATE, part=True))
+        schedule.submit(ScheduledJob("a", 5, 1, NEVER, RATE, part=True))
 
 
 def retry_after(schedule: Schedule, now: float) -> float:
@@ -381,7 +383,7 @@ class Crowd:
         self.chance = random.Random(1)
         self.places, self.seconds, self.load = places, seconds, load
         self.schedule = Schedule.of({"a": places}, 100_000)
-        self.ends: list[tuple[float, Job]] = []
+        self.ends: list[tuple[float, ScheduledJob]] = []
         self.waits: list[float] = []
         self.refused = 0
 
@@ -399,7 +401,7 @@ class Crowd:
                 end, done = self.ends.pop(0)
                 self.start(self.schedule.finish(done, end, whole=True), end)
             try:
-                self.start(self.schedule.submit(Job("a", 5, now, NEVER, round(self.seconds * RATE))), now)
+                self.start(self.schedule.submit(ScheduledJob("a", 5, now, NEVER, round(self.seconds * RATE))), now)
             except QueueFull:
                 self.refused += 1
 
@@ -427,9 +429,9 @@ class Jobs(RuleBasedStateMachine):
         super().__init__()
         self.schedule = Schedule.of(self.capacity, 4, max_wait=self.max_wait)
         self.now = 0
-        self.waiting: list[Job] = []
-        self.running: list[Job] = []
-        self.since: dict[Job, int] = {}
+        self.waiting: list[ScheduledJob] = []
+        self.running: list[ScheduledJob] = []
+        self.since: dict[ScheduledJob, int] = {}
 
     def perform(self, actions: list[Action]) -> None:
         for action in actions:
@@ -448,7 +450,7 @@ class Jobs(RuleBasedStateMachine):
         work=st.sampled_from([0, 0, 10, RATE, 10**12]),
     )
     def submit(self, device, priority, patience, work):
-        new = Job(device, priority, self.now, self.now + patience, work)
+        new = ScheduledJob(device, priority, self.now, self.now + patience, work)
         free = sum(each.device == device for each in self.running) < self.capacity[device]
         if len(self.waiting) >= 4 and not free:
             with pytest.raises(QueueFull):
@@ -462,7 +464,7 @@ class Jobs(RuleBasedStateMachine):
             assert work or not free  # a job of no length may take the place that is kept from long ones
             assert self.may_refuse(new)
 
-    def may_refuse(self, new: Job) -> bool:
+    def may_refuse(self, new: ScheduledJob) -> bool:
         """Whether a job may be turned away: the queue is full, or its device has work ahead of it."""
         return len(self.waiting) >= 4 or any(each.device == new.device for each in self.running)
 

@@ -1,4 +1,4 @@
-"""What callers pass as tensors, as the numpy arrays that a request is written from."""
+"""From the tensors that callers pass to the numpy arrays that a request is written from."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from ..level import FeatureLevel
 from ..transport.attempt import CONNECT_SECONDS, Attempt
 from ..transport.connections import AsyncSender, Connections, Sender, open_async, open_blocking
 from ..transport.endpoint import Endpoint
-from ..transport.exchange import Exchange
+from ..transport.request import OutgoingRequest
 from ..transport.retry import Patience, Tries
 from ..wire import Call, Encoding, PoolingResult, Result
 from . import requests
@@ -36,7 +36,7 @@ Tr = TypeVar("Tr")
 S = TypeVar("S")
 """What sends requests."""
 
-Make = Callable[[EffectiveOptions], Exchange[T]]
+Make = Callable[[EffectiveOptions], OutgoingRequest[T]]
 """Makes a request anew for each try, since each has less time."""
 
 _NOT_READY = (TransportError, UnavailableError)
@@ -117,8 +117,8 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
                 delay = tries.again(error)
             time.sleep(delay)
 
-    def _try(self, exchange: Exchange[T], retries: int) -> T:
-        attempt = Attempt(self._endpoint, exchange, retries)
+    def _try(self, request: OutgoingRequest[T], retries: int) -> T:
+        attempt = Attempt(self._endpoint, request, retries)
         self._connections.sender.send(attempt)
         return attempt.result()
 
@@ -269,8 +269,8 @@ class AsyncClient(
                 delay = tries.again(error)
             await _sleep(delay)
 
-    async def _try(self, exchange: Exchange[T], retries: int) -> T:
-        attempt = Attempt(self._endpoint, exchange, retries)
+    async def _try(self, request: OutgoingRequest[T], retries: int) -> T:
+        attempt = Attempt(self._endpoint, request, retries)
         await self._connections.sender.send(attempt)
         return attempt.result()
 

@@ -23,7 +23,7 @@ MOST_UNKNOWN_BYTES = 2**30
 """The largest answer that is read to an operator that the contract here does not know, or does not take."""
 
 _BYTES_AROUND = 256 * 1024
-"""For each call and once more: what stands around the tensors, or a problem in their place."""
+"""Bytes for each call, and once more for the answer: the JSON around the tensors, or a problem in their place."""
 
 _BYTES_OF_NUMBER = 48
 """The digits of any number, with the brackets and blanks around it at any rank."""
@@ -49,13 +49,13 @@ class Expected:
 
     @property
     def outputs(self) -> list[Outputs | None]:
-        """For each call its outputs by name; None where they cannot be known here."""
+        """The outputs of each call by name; None where they cannot be known here."""
         if self._found is None:
             self._found = [_outputs_of(call) for call in self._calls]
         return self._found
 
     def most_bytes(self) -> int:
-        """Of the whole answer."""
+        """The most bytes of the whole answer."""
         return _BYTES_AROUND + sum(map(self._most_bytes_of, self.outputs))
 
     def _most_bytes_of(self, outputs: Outputs | None) -> int:

@@ -15,7 +15,7 @@ from .options import CallOptions
 from .typed import DeclaredMethods, R
 
 P = TypeVar("P")
-"""The same for a pooling that was asked for indices: a PoolingResult, or an awaitable of one."""
+"""What a pooling that was asked for indices returns: a PoolingResult, or an awaitable of one."""
 
 
 class OperatorMethods(DeclaredMethods[R], Generic[R, P]):

@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from ..check import Validation
 from ..describe import GraphInfo, LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
 from ..errors import OpwireError, RequestError
-from ..transport.exchange import Exchange
+from ..transport.request import OutgoingRequest
 from ..wire import (
     JSON,
     Buffer,
@@ -40,17 +40,19 @@ MOST_DESCRIPTION_BYTES = 16 * 2**20
 """The largest description of a server, its operators or a desc that is read."""
 
 
-def execute(call: Call, settings: EffectiveOptions) -> Exchange[Result]:
+def execute(call: Call, settings: EffectiveOptions) -> OutgoingRequest[Result]:
     """Runs an operator."""
     return _execute(call, settings, read_answer)
 
 
-def execute_pooling(call: Call, settings: EffectiveOptions) -> Exchange[PoolingResult]:
+def execute_pooling(call: Call, settings: EffectiveOptions) -> OutgoingRequest[PoolingResult]:
     """Runs a pooling that asks for indices."""
     return _execute(call, settings, read_pooling_answer)
 
 
-def _execute(call: Call, settings: EffectiveOptions, read: Callable[[Buffer, str | None, int], R]) -> Exchange[R]:
+def _execute(
+    call: Call, settings: EffectiveOptions, read: Callable[[Buffer, str | None, int], R]
+) -> OutgoingRequest[R]:
     call = _with_settings(call, settings)
     headers, chunks = write_call(call, settings.encoding)
     expected = Expected([call], settings.encoding)
@@ -60,10 +62,10 @@ def _execute(call: Call, settings: EffectiveOptions, read: Callable[[Buffer, str
         expected.verify([result])
         return result
 
-    return Exchange("POST", "/v1/execute", read_expected, expected.most_bytes, settings.timeout, headers, chunks)
+    return OutgoingRequest("POST", "/v1/execute", read_expected, expected.most_bytes, settings.timeout, headers, chunks)
 
 
-def execute_many(calls: Sequence[Call], settings: EffectiveOptions) -> Exchange[list[Result | OpwireError]]:
+def execute_many(calls: Sequence[Call], settings: EffectiveOptions) -> OutgoingRequest[list[Result | OpwireError]]:
     """Runs several operators; an outcome for each, in their order."""
     calls = [_with_settings(call, settings) for call in calls]
     headers, chunks = write_calls(calls, settings.encoding)
@@ -74,94 +76,98 @@ def execute_many(calls: Sequence[Call], settings: EffectiveOptions) -> Exchange[
         expected.verify(outcomes)
         return outcomes
 
-    return Exchange("POST", "/v1/batch", read, expected.most_bytes, settings.timeout, headers, chunks)
+    return OutgoingRequest("POST", "/v1/batch", read, expected.most_bytes, settings.timeout, headers, chunks)
 
 
 def _with_settings(call: Call, settings: EffectiveOptions) -> Call:
     return replace(call, options={**settings.members(), **call.options})
 
 
-def register_graph(name: str, graph: Mapping[str, Any] | BuiltGraph, settings: EffectiveOptions) -> Exchange[GraphInfo]:
+def register_graph(
+    name: str, graph: Mapping[str, Any] | BuiltGraph, settings: EffectiveOptions
+) -> OutgoingRequest[GraphInfo]:
     """Registers a graph under a name."""
     level = level_name(settings.feature_level)
     if isinstance(graph, BuiltGraph):
         headers, chunks = write_registration(graph.to_json(), graph.constants, level)
     else:
         headers, chunks = write_registration(graph, {}, level)
-    exchange = _get(_graph_path(name), settings, lambda found: cast(GraphInfo, found))
-    return replace(exchange, method="PUT", headers={**headers, "Accept": JSON}, chunks=chunks)
+    request = _get(_graph_path(name), settings, lambda found: cast(GraphInfo, found))
+    return replace(request, method="PUT", headers={**headers, "Accept": JSON}, chunks=chunks)
 
 
-def registered_graphs(settings: EffectiveOptions) -> Exchange[list[GraphInfo]]:
+def registered_graphs(settings: EffectiveOptions) -> OutgoingRequest[list[GraphInfo]]:
     """Lists the registered graphs."""
     return _get("/v1/graphs", settings, lambda found: found["graphs"])
 
 
-def registered_graph(name: str, settings: EffectiveOptions) -> Exchange[GraphInfo]:
+def registered_graph(name: str, settings: EffectiveOptions) -> OutgoingRequest[GraphInfo]:
     """Describes a registered graph."""
     return _get(_graph_path(name), settings, lambda found: found)
 
 
-def delete_graph(name: str, settings: EffectiveOptions) -> Exchange[None]:
+def delete_graph(name: str, settings: EffectiveOptions) -> OutgoingRequest[None]:
     """Removes a registered graph."""
-    return Exchange("DELETE", _graph_path(name), _read_nothing, _most_of_description, settings.timeout)
+    return OutgoingRequest("DELETE", _graph_path(name), _read_nothing, _most_of_description, settings.timeout)
 
 
 def _graph_path(name: str) -> str:
     return "/v1/graphs/" + quote(name, safe="")
 
 
-def validate(operator: AnyGraph, settings: EffectiveOptions) -> Exchange[Validation]:
+def validate(operator: AnyGraph, settings: EffectiveOptions) -> OutgoingRequest[Validation]:
     """Checks an operator desc or a graph."""
     kind = "graph" if is_graph(operator) else "operator"
     desc = operator.to_json() if isinstance(operator, BuiltGraph) else operator
     request = {kind: desc, "feature_level": level_name(settings.feature_level)}
     body = to_json(request, fallback=plain)
     headers = {"Content-Type": JSON, "Accept": JSON, "Content-Length": str(len(body))}
-    return Exchange("POST", "/v1/validate", _read_validation, _most_of_description, settings.timeout, headers, [body])
+    return OutgoingRequest(
+        "POST", "/v1/validate", _read_validation, _most_of_description, settings.timeout, headers, [body]
+    )
 
 
 def _read_validation(body: Buffer, _: str | None) -> Validation:
     return read_validation(body)
 
 
-def operators(settings: EffectiveOptions) -> Exchange[list[OperatorSummary]]:
+def operators(settings: EffectiveOptions) -> OutgoingRequest[list[OperatorSummary]]:
     """Lists all operator types."""
     return _get("/v1/operators", settings, lambda found: found["operators"])
 
 
-def operator(name: str, settings: EffectiveOptions) -> Exchange[OperatorInfo]:
+def operator(name: str, settings: EffectiveOptions) -> OutgoingRequest[OperatorInfo]:
     """Describes an operator type."""
     return _get("/v1/operators/" + quote(name, safe=""), settings, lambda found: found)
 
 
-def feature_levels(settings: EffectiveOptions) -> Exchange[list[LevelInfo]]:
+def feature_levels(settings: EffectiveOptions) -> OutgoingRequest[list[LevelInfo]]:
     """Lists all feature levels."""
     return _get("/v1/feature-levels", settings, lambda found: found["feature_levels"])
 
 
-def server(settings: EffectiveOptions) -> Exchange[ServerInfo]:
+def server(settings: EffectiveOptions) -> OutgoingRequest[ServerInfo]:
     """Describes the server."""
     return _get("/v1/server", settings, lambda found: found)
 
 
-def readiness(settings: EffectiveOptions) -> Exchange[None]:
+def readiness(settings: EffectiveOptions) -> OutgoingRequest[None]:
     """Asks whether the server takes work; the answer no is an UnavailableError."""
-    return Exchange("GET", "/readyz", _read_nothing, _most_of_description, settings.timeout)
+    return OutgoingRequest("GET", "/readyz", _read_nothing, _most_of_description, settings.timeout)
 
 
 def _read_nothing(_: Buffer, __: str | None) -> None:
     """The status says it all."""
 
 
-def _get(path: str, settings: EffectiveOptions, pick: Callable[[Any], T]) -> Exchange[T]:
+def _get(path: str, settings: EffectiveOptions, pick: Callable[[Any], T]) -> OutgoingRequest[T]:
     def read(body: Buffer, _: str | None) -> T:
         try:
             return pick(parse_json(body))
         except (RequestError, LookupError, TypeError) as error:
             raise ValueError(f"not an answer of opwire: {error}") from error
 
-    return Exchange("GET", path, read, _most_of_description, settings.timeout)
+    return OutgoingRequest("GET", path, read, _most_of_description, settings.timeout)
 
 
 def _most_of_description() -> int:

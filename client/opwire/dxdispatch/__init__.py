@@ -17,7 +17,7 @@ from .model import (
     read_model,
     read_operator,
 )
-from .resources import Buffer, Constant, Deferred, Sequence, SourceFile, Values, check_size
+from .resources import Buffer, Deferred, RepeatedValue, Sequence, SourceFile, Values, check_size
 from .text import read_text
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "Bindings",
     "Buffer",
     "Command",
-    "Constant",
     "Deferred",
     "Dispatch",
     "Dispatchable",
@@ -35,6 +34,7 @@ __all__ = [
     "Model",
     "OperatorDispatchable",
     "Print",
+    "RepeatedValue",
     "Sequence",
     "SourceFile",
     "Values",

@@ -44,7 +44,7 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Constant:
+class RepeatedValue:
     """One value, ``count`` times. ``value`` is an array of one element of the buffer's type."""
 
     value: Array
@@ -111,7 +111,7 @@ class Buffer:
     """
 
     data_type: DataType | None
-    initial: Values | Constant | Sequence | SourceFile | Deferred
+    initial: Values | RepeatedValue | Sequence | SourceFile | Deferred
     offset_in_bytes: int
     declared_size_in_bytes: int | None
     pointer: str
@@ -214,7 +214,7 @@ def _data_type(members: ModelObject, name: str, allowed: Mapping[str, int]) -> D
 
 def _initial(
     members: ModelObject, data_type: DataType | None
-) -> Values | Constant | Sequence | SourceFile | Deferred | None:
+) -> Values | RepeatedValue | Sequence | SourceFile | Deferred | None:
     value, at = members.values["initialValues"], members.at("initialValues")
     if isinstance(value, list):
         return _mixed(value, members) if data_type is None else _values(value, data_type, at, members.report)
@@ -229,7 +229,7 @@ def _initial(
 
 def _generated(
     given: ModelObject, data_type: DataType | None, owner: ModelObject
-) -> Constant | Sequence | SourceFile | None:
+) -> RepeatedValue | Sequence | SourceFile | None:
     kinds = [name for name in ("value", "valueStart", "sourcePath") if given.has(name)]
     if len(kinds) != 1:
         message = f"{' and '.join(kinds) or 'none'} given; exactly one of value, valueStart and sourcePath is required"
@@ -245,7 +245,7 @@ def _generated(
     count = given.integer("valueCount", greatest=UINT_MAX) if given.required("valueCount") else None
     if kinds == ["value"]:
         value = _number(given, "value", data_type)
-        return None if value is None or count is None else Constant(value, count)
+        return None if value is None or count is None else RepeatedValue(value, count)
     start, delta = _number(given, "valueStart", data_type), _number(given, "valueDelta", data_type)
     return None if start is None or delta is None or count is None else Sequence(start, delta, count)
 

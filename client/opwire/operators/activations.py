@@ -72,10 +72,11 @@ _EXAMPLES = {
 FAMILY = (
     *(unary(f"ACTIVATION_{name}", formula=row, examples=_EXAMPLES.get(name, ())) for name, row in _FORMULAS.items()),
     # For negative Alpha, too, only one of max(0, x) and min(0, Alpha*(exp(x/Alpha) - 1)) is not zero.
+    # An infinite Alpha makes the latter NaN, which min skips.
     unary(
         "ACTIVATION_CELU",
         nonzero("Alpha"),
-        formula=select(INPUT < 0, _ALPHA * expm1(INPUT / _ALPHA), maximum(0, INPUT)),
+        formula=select(INPUT < 0, minimum(0, _ALPHA * expm1(INPUT / _ALPHA)), maximum(0, INPUT)),
     ),
     unary(
         "ACTIVATION_SOFTPLUS",

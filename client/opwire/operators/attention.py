@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..enums import MultiheadAttentionMaskType as MaskType
 from ..operator import Attributes, BadExample, Example, Operator, Tensors, declare
 from ..rules import (
-    Named,
+    NamedSize,
     Output,
     OutputRule,
     Quantity,
@@ -207,12 +207,12 @@ def _shapes(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
     scores = (..., batch, queries, sequence, total)
     new = (..., "batchSize", "keyValueSequenceLength")
     yield shapes(
-        QueryTensor=(..., "batchSize", "sequenceLength", Named("headSize", queries)),
+        QueryTensor=(..., "batchSize", "sequenceLength", NamedSize("headSize", queries)),
         StackedQueryKeyTensor=("batchSize", "keyValueSequenceLength", queries, 2, "headSize"),
         StackedQueryKeyValueTensor=("batchSize", "keyValueSequenceLength", queries, 3, "headSize"),
-        KeyTensor=(*new, Named("headSize", keys)),
+        KeyTensor=(*new, NamedSize("headSize", keys)),
         StackedKeyValueTensor=("batchSize", "keyValueSequenceLength", keys, 2, "headSize"),
-        ValueTensor=(*new, Named("valueHeadSize", keys)),
+        ValueTensor=(*new, NamedSize("valueHeadSize", keys)),
         BiasTensor=(..., queries * head + keys * head + keys * value_head),
         PastKeyTensor=(..., "batchSize", keys, "pastSequenceLength", "headSize"),
         PastValueTensor=(..., "batchSize", keys, "pastSequenceLength", value_head),

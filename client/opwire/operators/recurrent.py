@@ -14,7 +14,7 @@ from ..enums import RecurrentNetworkDirection
 from ..operator import Attributes, BadExample, Example, Operator, Tensors, declare
 from ..rules import (
     Derived,
-    Named,
+    NamedSize,
     Quantity,
     Rule,
     Shapes,
@@ -53,17 +53,17 @@ _OUTPUTS = ("OutputSequenceTensor", "OutputSingleTensor")
 
 def _shapes(gates: int, states: tuple[str, ...], peepholes: bool) -> Shapes:
     """The shapes of the inputs; the weights of the gates stand one below the other."""
-    block = Named("hidden_size", gates)
+    block = NamedSize("hidden_size", gates)
     shapes: dict[str, Any] = {
         "InputTensor": (1, "seq_length", "batch_size", "input_size"),
         "WeightTensor": (1, _DIRECTIONS, block, "input_size"),
         "RecurrenceTensor": (1, _DIRECTIONS, block, "hidden_size"),
-        "BiasTensor": (1, 1, _DIRECTIONS, Named("hidden_size", 2 * gates)),
+        "BiasTensor": (1, 1, _DIRECTIONS, NamedSize("hidden_size", 2 * gates)),
         **dict.fromkeys(states, _STATE),
         "SequenceLengthsTensor": (1, 1, 1, "batch_size"),
     }
     if peepholes:
-        shapes["PeepholeTensor"] = (1, 1, _DIRECTIONS, Named("hidden_size", 3))
+        shapes["PeepholeTensor"] = (1, 1, _DIRECTIONS, NamedSize("hidden_size", 3))
     return Shapes(shapes)
 
 

@@ -19,7 +19,7 @@ from .numbers import (
 from .outputs import Chosen, Derived, Output, OutputRule, Sizes, SizesOf, Undecided, like, reduced, sizes_of
 from .presence import absent, any_given, at_most_one_given, exactly_one_given, given_together, required
 from .rule import Rule, Values
-from .shapes import Named, Shapes, shapes
+from .shapes import NamedSize, Shapes, shapes
 from .tensors import (
     blocks,
     broadcast,
@@ -38,7 +38,7 @@ __all__ = [
     "AtLevels",
     "Chosen",
     "Derived",
-    "Named",
+    "NamedSize",
     "Output",
     "OutputRule",
     "Quantity",

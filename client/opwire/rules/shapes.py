@@ -13,23 +13,23 @@ from .rule import Rule, Values, tensors_of
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedSize:
     """A named size, or a multiple of one."""
 
     name: str
     times: int | Quantity = 1
 
-    def __rmul__(self, times: int | Quantity) -> Named:
-        return Named(self.name, times)
+    def __rmul__(self, times: int | Quantity) -> NamedSize:
+        return NamedSize(self.name, times)
 
     def factor(self, values: Values) -> int | None:
         """What the size is multiplied by."""
         return self.times if isinstance(self.times, int) else self.times.value(values)
 
 
-Dimension = int | str | Named | Quantity | EllipsisType
-"""A size: a number, a name, a multiple of a name as ``3 * Named("hidden")``, a computed number; ``...`` at the start
-stands for any number of leading ones, at the end for any number of trailing ones."""
+Dimension = int | str | NamedSize | Quantity | EllipsisType
+"""A size: a number, a name, a multiple of a name as ``3 * NamedSize("hidden")``, a computed number; ``...`` at the
+start stands for any number of leading ones, at the end for any number of trailing ones."""
 
 Shape = tuple[Dimension, ...]
 
@@ -56,7 +56,7 @@ class Shapes(Rule):
         terms = (each for shape in self.shapes.values() for each in shape)
         found = frozenset(self.shapes)
         for each in terms:
-            quantity = each.times if isinstance(each, Named) else each
+            quantity = each.times if isinstance(each, NamedSize) else each
             if isinstance(quantity, Quantity):
                 found |= quantity.reads
         return found
@@ -116,7 +116,7 @@ class Shapes(Rule):
 def _spelt(each: Dimension) -> str:
     if each is ...:
         return "..."
-    if isinstance(each, Named):
+    if isinstance(each, NamedSize):
         return each.name if each.times == 1 else f"{each.times} * {each.name}"
     return str(each)
 
@@ -126,8 +126,8 @@ def _match(each: Dimension, given: int, values: Values, known: dict[str, int]) -
     wanted = _known(each, values, known)
     if wanted is not None:
         return None if wanted == given else wanted
-    named = Named(each) if isinstance(each, str) else each
-    if not isinstance(named, Named):
+    named = NamedSize(each) if isinstance(each, str) else each
+    if not isinstance(named, NamedSize):
         return None
     factor = named.factor(values)
     if not factor:
@@ -142,7 +142,7 @@ def _known(each: Dimension, values: Values, known: Mapping[str, int]) -> int | N
         return each
     if isinstance(each, str):
         return known.get(each)
-    if isinstance(each, Named):
+    if isinstance(each, NamedSize):
         size, factor = known.get(each.name), each.factor(values)
         return None if size is None or factor is None else size * factor
     return None if each is ... else each.value(values)

@@ -132,7 +132,7 @@ class Broadcast(Rule):
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks(Rule):
+class BlockSizes(Rule):
     """Each size of a tensor divides that of another one."""
 
     code = Code.SIZES_MISMATCH
@@ -267,7 +267,7 @@ def broadcast(tensor: str, *, to: str) -> Rule:
 
 def blocks(tensor: str, *, of: str) -> Rule:
     """``B.Sizes[d] % A.Sizes[d] == 0``"""
-    return Blocks(tensor, of)
+    return BlockSizes(tensor, of)
 
 
 def one_element(*tensors: str) -> Rule:

@@ -1,4 +1,4 @@
-"""One try at an exchange: the same whatever it is sent over."""
+"""One try at a request: the same whatever it is sent over."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 from ..errors import InvalidResponseError, TransportTimeout
 from .endpoint import RETRY_COUNT, Endpoint
-from .exchange import Exchange, Headers
 from .receive import Receiver, TooLarge
+from .request import Headers, OutgoingRequest
 
 T = TypeVar("T")
 
@@ -22,37 +22,37 @@ PIECE_BYTES = 256 * 1024
 
 
 class Attempt(Generic[T]):
-    """One try at an exchange: the request, the time left for it, and what has arrived.
+    """One try at a request: what is sent, the time left for it, and what has arrived.
 
     Attributes:
-        endpoint, exchange: where it goes, and what.
+        endpoint, request: where it goes, and what.
         time: that is left.
     """
 
-    def __init__(self, endpoint: Endpoint, exchange: Exchange[T], retries: int = 0) -> None:
+    def __init__(self, endpoint: Endpoint, request: OutgoingRequest[T], retries: int = 0) -> None:
         self.endpoint = endpoint
-        self.exchange = exchange
-        self.time = TimeLeft(exchange.timeout)
+        self.request = request
+        self.time = TimeLeft(request.timeout)
         self._retries = retries
         self._status = 0
         self._headers: Headers = {}
         self._receiver: Receiver | None = None
 
     def __str__(self) -> str:
-        return f"{self.exchange.method} {self.url}"
+        return f"{self.request.method} {self.url}"
 
     @property
     def url(self) -> str:
-        return self.endpoint.base + self.exchange.path
+        return self.endpoint.base + self.request.path
 
     def own_headers(self) -> Iterable[tuple[str, str]]:
-        """Those that the endpoint does not have."""
-        own = self.exchange.headers.items()
+        """The headers of this request, beside those of the endpoint."""
+        own = self.request.headers.items()
         return [*own, (RETRY_COUNT, str(self._retries))] if self._retries else own
 
     def pieces(self) -> Iterator[bytes]:
         """The body, in pieces: a large tensor is neither joined to anything nor copied whole."""
-        chunks = self.exchange.chunks
+        chunks = self.request.chunks
         if sum(map(len, chunks)) <= PIECE_BYTES:
             yield b"".join(chunks)
             return
@@ -74,7 +74,7 @@ class Attempt(Generic[T]):
         if encoding.strip().lower() != "identity":
             raise self._refuse(f"it is encoded as {encoding[:80]!r}, and identity was asked for")
         try:
-            self._receiver = Receiver(self._headers, self.exchange.most_bytes_of(status))
+            self._receiver = Receiver(self._headers, self.request.most_bytes_of(status))
         except TooLarge as error:
             raise self._refuse(str(error)) from None
 
@@ -99,10 +99,10 @@ class Attempt(Generic[T]):
             OpwireError: the one that the answer stands for.
         """
         assert self._receiver is not None
-        return self.exchange.result(self._status, self._headers, self._receiver.body())
+        return self.request.result(self._status, self._headers, self._receiver.body())
 
     def _refuse(self, why: str, body: bytes = b"") -> InvalidResponseError:
-        return self.exchange.refuse(self._status, self._headers, "which is not read", why, body)
+        return self.request.refuse(self._status, self._headers, "which is not read", why, body)
 
 
 class TimeLeft:

@@ -89,7 +89,7 @@ class OverAsyncHttpx:
 def _request(attempt: Attempt[Any]) -> httpx.Request:
     own = [(name.encode(), value.encode()) for name, value in attempt.own_headers()]
     return httpx.Request(
-        attempt.exchange.method,
+        attempt.request.method,
         _parse_url(attempt.url),
         headers=[*attempt.endpoint.headers, *own],
         stream=_Body(attempt),

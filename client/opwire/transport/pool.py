@@ -148,9 +148,9 @@ class ConnectionPool:
             connection.receive(reader, attempt.time)
 
     def _head(self, attempt: Attempt[Any]) -> bytes:
-        exchange = attempt.exchange
+        request = attempt.request
         own = "".join([f"{name}: {value}\r\n" for name, value in attempt.own_headers()])
-        first = f"{exchange.method} ".encode() + self._target + f"{exchange.path} HTTP/1.1\r\n".encode()
+        first = f"{request.method} ".encode() + self._target + f"{request.path} HTTP/1.1\r\n".encode()
         return b"%b%b%b%b\r\n" % (first, attempt.endpoint.block, self._headers, own.encode())
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..errors import ConnectError
 from ..wire import HEAD_LENGTH, Buffer
-from .exchange import Headers
+from .request import Headers
 
 _LARGEST_BUFFER = 2**30
 """Bytes up to which memory is taken on the word of a header."""

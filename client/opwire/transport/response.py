@@ -5,14 +5,14 @@ from __future__ import annotations
 import httptools
 
 MOST_HEAD_BYTES = 64 * 1024
-"""Of heads, trailers, and the lines around chunks, beyond a few bytes for each byte of the body."""
+"""Bytes of heads, trailers, and the lines around chunks, beyond a few for each byte of the body."""
 
 _MOST_FRAMING = 8
 """Bytes around a byte of the body; a chunk of one byte has five."""
 
 
 class ProtocolError(Exception):
-    """What came is no answer of HTTP/1.1, or not all of one."""
+    """The server sent no answer of HTTP/1.1, or not all of one."""
 
 
 class ResponseReader:

@@ -59,7 +59,7 @@ class Outcome(NamedTuple):
 
 
 def output_frames(descs: Mapping[str, BufferTensorDesc]) -> dict[str, OutputFrame]:
-    """What stands around the data of each output of a plan; the tensors of an array are a list."""
+    """The JSON around the data of each output of a plan; the tensors of an array are a list."""
     frames: dict[str, OutputFrame] = {}
     names = list(descs)
     for name, following in zip_longest(names, names[1:]):

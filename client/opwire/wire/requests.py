@@ -298,7 +298,7 @@ def _is_view(payload: memoryview, desc: BufferTensorDesc) -> bool:
 
 
 def _wrong_names(plan: Plan, request: ExecuteRequest, pointer: str) -> list[Violation]:
-    """What is missing and what is not known; of an array, once, how many tensors it should have."""
+    """Violations for missing and unknown tensors; for an array one, with the number of tensors it should have."""
     given, expected = (
         _members(name for name in names if name not in request.places) for names in (request.inputs, plan.inputs)
     )
@@ -320,7 +320,7 @@ def _wrong_names(plan: Plan, request: ExecuteRequest, pointer: str) -> list[Viol
 
 
 def _members(names: Iterable[str]) -> dict[str, int | None]:
-    """By member how many tensors of an array there are, None where it is no array."""
+    """How many tensors of an array there are, by member; None where it is no array."""
     found: dict[str, int | None] = {}
     for name in names:
         member, index = split(name)

@@ -22,7 +22,7 @@ _FIRST_ANSWER_SECONDS = 60.0
 BUSY = 0.9
 """A client that uses more than this share of a core may be slower than the server that it measures."""
 
-Source = Callable[[], bytes]
+NextBody = Callable[[], bytes]
 """Gives the next request, head and body."""
 
 Progress = Callable[[float, int], None]
@@ -161,7 +161,7 @@ class _Connection(asyncio.Protocol):
 class _Run:
     """One measurement."""
 
-    def __init__(self, address: Address, source: Source, connections: int) -> None:
+    def __init__(self, address: Address, source: NextBody, connections: int) -> None:
         self.source = source
         self.load = LoadResult(connections)
         self.going = False
@@ -226,7 +226,7 @@ class _Run:
 
 
 def measure(
-    address: Address, source: Source, connections: int, seconds: float, progress: Progress | None = None
+    address: Address, source: NextBody, connections: int, seconds: float, progress: Progress | None = None
 ) -> LoadResult:
     """Loads a server.
 

@@ -73,7 +73,7 @@ def read_far_cost(device: RemoteDevice) -> Cost:
 
 
 def _kept() -> dict[str, Any]:
-    """What the file holds; nothing if it cannot be read."""
+    """The content of the file; nothing if it cannot be read."""
     with suppress(OSError, ValueError):
         found = json.loads(costs_file().read_text("utf-8"))
         if isinstance(found, dict):
@@ -101,7 +101,7 @@ def write_costs(costs: Mapping[str, Cost]) -> None:
 
 
 def identity(device: Device) -> str:
-    """What measurements hold for: a kind of card, or a processor and so many threads."""
+    """The key of a device's measurements: a kind of card, or a processor and its number of threads."""
     known = device.describe()
     return " ".join(str(known[key]) for key in ("kind", "card", "processor", "threads") if key in known)
 
@@ -119,7 +119,7 @@ def measure(device: Device, clock: Clock = time.perf_counter) -> Cost:
 
 
 def _kinds() -> Iterator[Callable[[int], Plan]]:
-    """For each kind of computation the plan for so many rows, or for so deep a product."""
+    """A function for each kind of computation: from the number of rows, or the depth of a product, to a plan."""
     yield from (partial(_reduction, function.name, repeated=True) for function in ReduceFunction)
     yield _pooling
     yield _product

@@ -48,6 +48,14 @@ class Dialect(ABC, Generic[R]):
         """The request with those tensors that lie elsewhere."""
         return request
 
+    def identity(self, request: R) -> str | None:
+        """The id that the client gave a request in its body, which only the answer has, too."""
+        return None
+
+    def identified(self, request: R, identity: str) -> R:
+        """The request with another id."""
+        return request
+
     @abstractmethod
     def operator(self, request: R, plans: PlanCache) -> ExecuteRequest:
         """The operator to run.

@@ -22,13 +22,13 @@ from .durations import kind_of_work
 from .placement import UNKNOWN, Cost, Demand, Placement
 from .progress import Ran
 from .running import Watch, is_whole, result, run_timed, too_late
-from .schedule import MAX_WAIT, Action, Evict, Job, NoLane, QueueFull, Schedule, Start
+from .schedule import MAX_WAIT, Action, Evict, NoLane, QueueFull, Schedule, ScheduledJob, Start
 
 ORACLE = "reference"
 """The device that runs what names it, and nothing else where there is another one."""
 
 INLINE_SECONDS = 0.002
-"""What took longer inline goes to threads until it takes less."""
+"""A plan that took longer inline goes to threads until it takes less."""
 
 
 class Dispatcher:
@@ -78,7 +78,7 @@ class Dispatcher:
         self._joined: dict[str, bool] = {}
         self._on_broken = on_broken
         self._threads = ThreadPoolExecutor(sum(places.values()) + joining, "opwire-device")
-        self._waiting: dict[Job, asyncio.Future[None]] = {}
+        self._waiting: dict[ScheduledJob, asyncio.Future[None]] = {}
         self._idle = asyncio.Event()
         self._idle.set()
         self._timer: tuple[float, asyncio.TimerHandle] | None = None
@@ -175,7 +175,7 @@ class Dispatcher:
         return found
 
     def _among(self, order: list[str], device: str) -> list[str]:
-        """Of devices in their order those that a plan may go to."""
+        """The devices that a plan may go to, in the given order."""
         if device == AUTO:
             return [name for name in order if not self._joined.get(name, False)]
         if device == CLUSTER:
@@ -206,7 +206,7 @@ class Dispatcher:
         return order[-1]
 
     def inline_device(self, device: str) -> Device:
-        """Where a plan runs that fits."""
+        """The device on which a plan that fits runs inline."""
         return self._small if device == AUTO else self.devices[device]
 
     def run_inline(self, plan: Plan, run: Bound, deadline: float) -> Ran:
@@ -245,7 +245,7 @@ class Dispatcher:
         Args:
             priority: 0 is the most urgent.
             deadline: on the clock of ``time.monotonic``.
-            part: whether it belongs to a batch that was taken, see Job.
+            part: whether it belongs to a batch that was taken, see ScheduledJob.
 
         Raises:
             OverloadedError: too much waits already.
@@ -259,7 +259,7 @@ class Dispatcher:
             raise DeviceLost(device)
         arrived = time.monotonic()
         kind = kind_of_work(plan, runner.method(plan))
-        job = Job(device, priority, arrived, deadline, runner.visits(plan), kind, part, plan)
+        job = ScheduledJob(device, priority, arrived, deadline, runner.visits(plan), kind, part, plan)
         await self._place(job)
         queued = time.monotonic() - arrived
         charge = self._charge(device, plan)
@@ -286,7 +286,7 @@ class Dispatcher:
         started = placement.start(device, time.monotonic())
         return lambda whole: placement.finish(device, demand, started, time.monotonic(), whole=whole)
 
-    def _ended(self, job: Job, runner: Device, charge: Callable[[bool], None], whole: bool) -> None:
+    def _ended(self, job: ScheduledJob, runner: Device, charge: Callable[[bool], None], whole: bool) -> None:
         charge(whole)
         self._finish(job, whole=whole)
         if runner.broken is not None:
@@ -296,7 +296,7 @@ class Dispatcher:
         if self._closing:
             raise UnavailableError(ProblemCode.DRAINING, "the server is stopping; send the request to another one")
 
-    async def _place(self, job: Job) -> None:
+    async def _place(self, job: ScheduledJob) -> None:
         """Waits until the job has a place on its device."""
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[job] = started
@@ -324,7 +324,7 @@ class Dispatcher:
         finally:
             self._waiting.pop(job, None)
 
-    def _finish(self, job: Job, *, whole: bool) -> None:
+    def _finish(self, job: ScheduledJob, *, whole: bool) -> None:
         self._perform(self.schedule.finish(job, time.monotonic(), whole=whole))
 
     def _perform(self, actions: list[Action]) -> None:
@@ -376,7 +376,7 @@ def _executes(device: Device, plan: Plan) -> bool:
 
 
 def candidates(names: Iterable[str]) -> list[str]:
-    """Of some devices those that run the plans that name none."""
+    """Those of some devices that run plans which name none."""
     found = list(names)
     return [name for name in found if name != ORACLE] or found
 

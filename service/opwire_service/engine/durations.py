@@ -12,17 +12,17 @@ from opwire.tensor import BufferTensorDesc, packed_strides
 
 _SMOOTHING = 0.2
 _LONGER = 2.0
-"""Times what was expected that one run counts at most: what took longer by far was held up, and others will not be."""
+"""A run counts at most so many times what was expected: one that took far longer was held up, as others will not be."""
 
 _FIRST_RATE = 1e9
 """Element visits in a second, at most, of an amount that was not measured: it may need much new memory."""
 
 
 _KINDS = 1024
-"""That are remembered; the oldest is forgotten for a new one."""
+"""Kinds that are remembered; the oldest is forgotten for a new one."""
 
 _DEPTHS = 4
-"""Powers of two, of the work for an element of an output, that are one kind."""
+"""Powers of two that are one kind, of the work for an element of an output."""
 
 _SHORT = 16
 """Neighbours in a row of which there are too few: what is done once for a row counts more than its elements."""
@@ -121,7 +121,7 @@ class Durations:
         return max(measured[nearest] * 2.0 ** (size - nearest), work / _FIRST_RATE)
 
     def learn(self, kind: str, work: int, seconds: float, plan: Plan | None = None) -> None:
-        """So much work took so many seconds."""
+        """Learns that so much work took so many seconds."""
         if plan is not None:
             self._plans[plan] = _smoothed(self._plans[plan], seconds) if plan in self._plans else None
         if kind not in self._known and len(self._known) == _KINDS:

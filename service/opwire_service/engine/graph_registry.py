@@ -34,7 +34,7 @@ from opwire.wire import ExecuteRequest, ValidateRequest
 
 from ..settings import Limits
 from .plan_cache import Prepared
-from .registered_graph import GraphFile, RegisteredGraph, as_named
+from .registered_graph import RegisteredGraph, StoredGraph, as_named
 
 _NAME = re.compile("[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _RESERVED = frozenset({"stats"})
@@ -44,7 +44,7 @@ _PLANNED_JSON = 4 * 2**20
 """Bytes of JSON of those graphs whose plans a process keeps; the plan of another is made anew for each request."""
 
 _UNFINISHED_SECONDS = 120.0
-"""After which a slot that nobody has filled is taken to be that of a process that died."""
+"""A slot that stays unfilled for longer is taken to be that of a process that died."""
 
 
 class GraphRegistry:
@@ -70,7 +70,7 @@ class GraphRegistry:
         self._planned.clear()
         self._opened.close()
 
-    def put(self, name: str, owner: str | None, graph: GraphFile) -> tuple[RegisteredGraph, bool]:
+    def put(self, name: str, owner: str | None, graph: StoredGraph) -> tuple[RegisteredGraph, bool]:
         """Registers a graph in the place of the owner's of that name, if there is one; returns whether there was none.
 
         Raises:

@@ -12,7 +12,7 @@ from ..devices.base import Device
 from ..execution import Arrays
 
 _MOST_BYTES = 4096
-"""Of the tensors of a plan that keeps arrays."""
+"""Bytes of the tensors of a plan that keeps arrays, at most."""
 
 
 class InlineRun:

@@ -23,7 +23,7 @@ def exceeded(code: ProblemCode, what: str, size: int, limit: int) -> LimitExceed
 
 
 class Allowance:
-    """For the outputs of a batch, which all exist until its answer is sent."""
+    """The memory for the outputs of a batch, all of which exist until its answer is sent."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -86,7 +86,7 @@ class Memory:
         self._lines = (self._small_growth, self._small_bodies, self._large_growth, self._large_bodies)
 
     def open(self) -> Hold:
-        """What one request will hold."""
+        """The hold of a new request: of nothing yet."""
         self._opened += 1
         return Hold(self, self._opened)
 

@@ -114,13 +114,17 @@ class Engine:
             OpwireError: whatever is wrong with the request, or with the time or the room for it.
         """
         template = self.templates.find(dialect.context, body, head_length)
-        if template is not None and (done := self._run_again(template, bytes(body), progress)) is not None:
-            return await self._answer(dialect, template.request, done, 0, progress)
+        if template is not None:
+            body = bytes(body)
+            identity = template.identified(body)
+            if identity is not None and (done := self._run_again(template, body, progress)) is not None:
+                again = dialect.identified(template.request, identity) if identity else template.request
+                return await self._answer(dialect, again, done, 0, progress)
         request = await self.read(dialect.parse, body, head_length, progress, hold)
         request = await dialect.fetch(request, progress, hold)
         done, writing = await self._execute(dialect, request, progress, hold, guard)
         if done.prepared.inline:
-            self.templates.keep(dialect.context, body, head_length, request, done)
+            self.templates.keep(dialect.context, body, head_length, request, done, dialect.identity(request))
         return await self._answer(dialect, request, done, writing, progress)
 
     async def answer_part(
@@ -148,7 +152,7 @@ class Engine:
         progress: Progress,
         hold: Hold,
     ) -> T:
-        """What a function makes of a body, whose JSON is bounded before it is parsed.
+        """Reads a body by a function; its JSON is bounded before it is parsed.
 
         Raises:
             LimitExceededError: there is too much JSON besides tensors in base64.
@@ -359,7 +363,7 @@ class Engine:
                 raise UnavailableError(ProblemCode.NOT_READY, message, retry_after=1)
 
     async def _scratch_bytes(self, plan: Plan, device: str) -> int:
-        """What a device takes for a plan; a long graph is made ready for the device in another thread."""
+        """The scratch memory of a plan on a device; a long graph is made ready for the device in another thread."""
         if len(operator_plans(plan)) <= _FEW_STEPS:
             return self.dispatcher.scratch_bytes(plan, device)
         return await self._parse(self.dispatcher.scratch_bytes, plan, device)
@@ -376,10 +380,10 @@ class Engine:
 
 
 _FEW_STEPS = 32
-"""Of a graph, that are soon made ready."""
+"""Steps of a graph that is soon made ready, at most."""
 
 _FEW_BYTES = 4096
-"""Of JSON, that cannot hold enough values to matter."""
+"""Bytes of JSON that cannot hold enough values to matter."""
 
 
 def _let_go(error: BaseException | None) -> None:

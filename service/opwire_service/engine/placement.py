@@ -64,7 +64,7 @@ class Cost:
 
 
 UNKNOWN = Cost(1e-4, 0.0, 1e-9)
-"""Of a device of which nothing is known."""
+"""The cost on a device of which nothing is known."""
 
 
 @dataclass(slots=True)

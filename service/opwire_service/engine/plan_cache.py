@@ -24,7 +24,7 @@ _LARGEST_KEY = 256 * 1024
 """Bytes of JSON of a desc whose plan is kept."""
 
 _MOST_KEYS = 8 * 2**20
-"""Those of all plans that are kept together, to which the memory that they take is in proportion."""
+"""Bytes of JSON of all plans that are kept, to which the memory of the plans is in proportion."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +50,7 @@ class Prepared:
 
     @property
     def bytes(self) -> int:
-        """Of all tensors."""
+        """The size of all tensors."""
         return self.input_bytes + self.output_bytes
 
     def allocate(self) -> tuple[dict[str, Array], dict[str, Array]]:
@@ -100,7 +100,7 @@ class PlanCache:
         return found or self.keep(key, self.prepare(request))
 
     def find(self, request: ExecuteRequest) -> tuple[Key, Prepared | None]:
-        """What the plan of a request is kept by, and the plan if it is.
+        """The key of a request's plan, and the plan if it is kept.
 
         Raises:
             LimitExceededError: the desc is too large.

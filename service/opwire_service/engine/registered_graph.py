@@ -29,8 +29,8 @@ _LENGTH = 8
 
 
 @dataclass(frozen=True, slots=True)
-class GraphFile:
-    """What is written of a graph.
+class StoredGraph:
+    """A graph as its file stores it.
 
     Attributes:
         graph: as JSON, without the tensors of its constants.
@@ -130,7 +130,7 @@ class RegisteredGraph:
 
     @property
     def constant_bytes(self) -> int:
-        """Of all its constants."""
+        """The size of all its constants."""
         return sum(map(len, self._constants.values()))
 
     def plan_at(self, level: object) -> Prepared | None:

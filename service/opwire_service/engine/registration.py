@@ -13,7 +13,7 @@ from .limits import exceeded
 from .memory import Hold
 from .pipeline import Engine
 from .progress import Progress
-from .registered_graph import GraphFile, RegisteredGraph
+from .registered_graph import RegisteredGraph, StoredGraph
 
 MOST_TENSORS = 512
 """Inputs and outputs of a registered graph: they are described wherever graphs are listed."""
@@ -56,7 +56,7 @@ async def register(
     await hold.grow(size, progress.deadline)
     constants = await engine.code(size, read_constants, plan, request)
     progress.lap("decode")
-    written = GraphFile(request.operator, plan, constants)
+    written = StoredGraph(request.operator, plan, constants)
     graph, is_new = await asyncio.to_thread(engine.graphs.put, name, owner, written)
     engine.graphs.keep_plan(graph, prepared)
     return graph, is_new

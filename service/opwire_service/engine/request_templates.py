@@ -1,4 +1,5 @@
-"""Requests that came before but for their tensors: found by the bytes around these, they are not parsed again.
+"""Requests that came before but for their tensors and their id: found by the bytes around these, they are not parsed
+again.
 
 For requests so small that to parse them takes longer than to run them. A template knows nothing of heads and clients.
 """
@@ -17,13 +18,13 @@ from .dialect import Completed
 from .plan_cache import Prepared
 
 _LARGEST = 4096
-"""Bytes of a body."""
+"""Bytes of a body whose request is kept, at most."""
 
 _MOST = 1024
 """Templates that are kept; when there are more, all begin anew."""
 
 _MOST_LAYOUTS = 4
-"""Of bodies of one length."""
+"""Layouts that are kept of bodies of one length."""
 
 
 class _Place(NamedTuple):
@@ -40,16 +41,26 @@ class Template(NamedTuple):
     """A request that came before.
 
     Attributes:
-        request: as its protocol has parsed it; its tensors are those of that time.
+        request: as its protocol has parsed it; its tensors and its id are those of that time.
         execute: the operator that it runs.
         prepared: the plan of that.
         places: of its tensors.
+        identity: where the client's id stands, if it has one.
     """
 
     request: Any
     execute: ExecuteRequest
     prepared: Prepared
     places: tuple[_Place, ...]
+    identity: slice | None
+
+    def identified(self, body: bytes) -> str | None:
+        """The id in a body; None where it is not sure to be a string that means just itself."""
+        try:
+            text = body[self.identity].decode() if self.identity is not None else ""
+        except ValueError:
+            return None
+        return text if text.isprintable() and not {'"', "\\"} & set(text) else None
 
     def tensors(self, body: bytes) -> Mapping[str, memoryview] | None:
         """The bytes of the tensors in a body; None where one is not base64 text of its size."""
@@ -68,7 +79,7 @@ class Template(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Bodies whose tensors stand at the same places: what is around these, from where to where, and their templates."""
+    """Bodies whose tensors and ids stand at the same places: what is around these, and their templates."""
 
     around: tuple[slice, ...]
     templates: dict[tuple[Hashable, bytes], Template]
@@ -98,58 +109,79 @@ class RequestTemplates:
                 return found
         return None
 
-    def keep(self, context: Hashable, body: Buffer, head_length: str | None, request: object, done: Completed) -> None:
-        """Keeps a request that was run, if it can be told from the bytes around its tensors.
+    def keep(
+        self,
+        context: Hashable,
+        body: Buffer,
+        head_length: str | None,
+        request: object,
+        done: Completed,
+        identity: str | None,
+    ) -> None:
+        """Keeps a request that was run, if it can be told from the bytes around its tensors and its id.
 
         Args:
             request: as its protocol has parsed it.
+            identity: see ``Dialect.identity``.
         """
         prepared, execute = done.prepared, done.execute
         if context is None or len(body) > _LARGEST or not prepared.inline or execute.is_graph or execute.places:
             return
         body = bytes(body)
-        places = _find(body, head_length, execute.inputs)
+        text = body if head_length is None else body[: int(head_length)]
+        places, named = _find(text, execute.inputs), _quoted(text, identity) if identity else None
         descs = prepared.plan.inputs
         if places is None or any(descs[place.name].data_size_in_bytes != place.size for place in places):
+            return
+        template = Template(request, execute, prepared, places, named)
+        if template.identified(body) != (identity or ""):
             return
         if self._count >= _MOST:
             self._layouts.clear()
             self._count = 0
         layouts = self._layouts.setdefault((len(body), head_length), [])
-        around = _around(places, len(body))
+        around = _around(template, len(body))
         layout = next((found for found in layouts if found.around == around), None)
         if layout is None:
             layout = _Layout(around, {})
             layouts[_MOST_LAYOUTS - 1 :] = [layout]
-        layout.templates[layout.key(context, body)] = Template(request, execute, prepared, places)
+        layout.templates[layout.key(context, body)] = template
         self._count += 1
 
 
-def _find(body: bytes, head_length: str | None, inputs: Mapping[str, Payload]) -> tuple[_Place, ...] | None:
-    """Where the tensors of a request stand in its body; None where that is not certain.
-
-    Without a backslash each string stands in the JSON as it is. Base64 text within quotation marks is a string then,
-    since between two strings there is always something else.
-    """
-    length = len(body) if head_length is None else int(head_length)
-    text, places = body[:length], list[_Place]()
-    if b"\\" in text:
-        return None
+def _find(text: bytes, inputs: Mapping[str, Payload]) -> tuple[_Place, ...] | None:
+    """Where the tensors of a request stand: in its JSON or behind it; None where that is not certain."""
+    end, places = len(text), list[_Place]()
     for name, payload in inputs.items():
         if isinstance(payload, memoryview):
-            places.append(_Place(name, length, length + len(payload), len(payload), is_text=False))
-            length += len(payload)
+            places.append(_Place(name, end, end + len(payload), len(payload), is_text=False))
+            end += len(payload)
             continue
-        quoted = b'"%b"' % payload.encode() if isinstance(payload, str) and payload else b""
-        if not isinstance(payload, str) or not quoted or text.count(quoted) != 1:
+        if not isinstance(payload, str) or not payload or (place := _quoted(text, payload)) is None:
             return None
-        begin = text.index(quoted) + 1
-        places.append(_Place(name, begin, begin + len(payload), decoded_size(payload), is_text=True))
+        places.append(_Place(name, place.start, place.stop, decoded_size(payload), is_text=True))
     return tuple(places)
 
 
-def _around(places: tuple[_Place, ...], size: int) -> tuple[slice, ...]:
-    """What is around the tensors of a body."""
-    ordered = sorted(places, key=lambda place: place.begin)
-    begins, ends = [0, *(place.end for place in ordered)], [*(place.begin for place in ordered), size]
-    return tuple(map(slice, begins, ends))
+def _quoted(text: bytes, string: str) -> slice | None:
+    """Where a string of some JSON stands in it; None where that is not certain.
+
+    Without a backslash each string stands in the JSON as it is. What has no quotation mark either and stands within two
+    is a string then, since between two strings there is always something else.
+    """
+    if b"\\" in text:
+        return None
+    quoted = b'"%b"' % string.encode()
+    if text.count(quoted) != 1:
+        return None
+    begin = text.index(quoted) + 1
+    return slice(begin, begin + len(quoted) - 2)
+
+
+def _around(template: Template, size: int) -> tuple[slice, ...]:
+    """The parts of a body around its tensors and its id."""
+    inside = [slice(place.begin, place.end) for place in template.places]
+    if template.identity is not None:
+        inside.append(template.identity)
+    inside.sort(key=lambda part: part.start)
+    return tuple(map(slice, [0, *(part.stop for part in inside)], [*(part.start for part in inside), size]))

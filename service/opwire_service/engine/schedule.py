@@ -46,7 +46,7 @@ class QueueFull(Exception):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Job:
+class ScheduledJob:
     """Work for a device: times in seconds on the clock of the caller, ``work`` in element visits.
 
     ``kind`` says which jobs take about as long for as much work, ``plan`` which do the same. A ``part`` belongs to
@@ -67,29 +67,29 @@ class Job:
 class Start:
     """The job has a place on its device from now on, until it is finished."""
 
-    job: Job
+    job: ScheduledJob
 
 
 @dataclass(frozen=True, slots=True)
 class Expire:
     """The job's deadline passed while it waited; it is gone."""
 
-    job: Job
+    job: ScheduledJob
 
 
 @dataclass(frozen=True, slots=True)
 class Evict:
     """The job's device takes no more work while it waited; it is gone."""
 
-    job: Job
+    job: ScheduledJob
 
 
 Action = Start | Expire | Evict
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceLoad:
-    """What a device has to do: jobs that wait and run, its places, and the element visits of those jobs."""
+class DeviceBacklog:
+    """The work of a device: jobs that wait and run, its places, and the element visits of those jobs."""
 
     queued: int
     running: int
@@ -102,7 +102,7 @@ class _Waiting(NamedTuple):
 
     start: float
     sequence: int
-    job: Job
+    job: ScheduledJob
     seconds: float
 
 
@@ -133,7 +133,7 @@ class _Queue:
             self._seconds, self._latest = 0.0, -inf  # a sum of many leaves a rest of its roundings
         return entry
 
-    def remove(self, job: Job) -> None:
+    def remove(self, job: ScheduledJob) -> None:
         kept = [entry for entry in self.entries if entry.job is not job]
         if len(kept) < len(self.entries):
             heapify(kept)
@@ -141,7 +141,7 @@ class _Queue:
             self._seconds = sum(entry.seconds for entry in kept)
 
     def seconds_before(self, start: float) -> float:
-        """What the jobs should take that are due no later."""
+        """Seconds that the jobs due no later should take."""
         if start >= self._latest:
             return self._seconds
         return sum(entry.seconds for entry in self.entries if entry.start <= start)
@@ -156,13 +156,13 @@ class _Lane:
 
     capacity: int
     is_open: bool = True
-    running: dict[Job, float] = field(default_factory=dict)
+    running: dict[ScheduledJob, float] = field(default_factory=dict)
     short: _Queue = field(default_factory=_Queue)
     long: _Queue = field(default_factory=_Queue)
     durations: Durations = field(default_factory=Durations)
 
     @property
-    def waiting(self) -> Iterator[Job]:
+    def waiting(self) -> Iterator[ScheduledJob]:
         """The jobs that wait, in no order."""
         return (entry.job for entry in chain(self.short.entries, self.long.entries))
 
@@ -180,10 +180,10 @@ class _Lane:
     def long_running(self, now: float) -> int:
         return sum(self._runs_long(job, now) for job in self.running)
 
-    def _runs_long(self, job: Job, now: float) -> bool:
+    def _runs_long(self, job: ScheduledJob, now: float) -> bool:
         return now - self.running[job] > LONG or _is_long(self.expected(job))
 
-    def expected(self, job: Job) -> float:
+    def expected(self, job: ScheduledJob) -> float:
         """Seconds that a job should take, by what is known now."""
         return self.durations.expected(job.kind, job.work, job.plan)
 
@@ -212,12 +212,12 @@ class _Lane:
         """A job waits."""
         (self.long if _is_long(entry.seconds) else self.short).push(entry)
 
-    def withdraw(self, job: Job) -> None:
+    def withdraw(self, job: ScheduledJob) -> None:
         """A job waits no more."""
         self.short.remove(job)
         self.long.remove(job)
 
-    def next(self, now: float) -> Job | None:
+    def next(self, now: float) -> ScheduledJob | None:
         """Takes the first of the jobs that wait and have room."""
         while queues := [queue for queue in (self.short, self.long) if queue and self._has_room_for(queue, now)]:
             entry = min(queues, key=lambda queue: queue.entries[0]).pop()
@@ -282,20 +282,20 @@ class Schedule:
         if not lane.is_open and not lane.running:
             del self._lanes[device]
 
-    def loads(self) -> dict[str, DeviceLoad]:
-        """What each device has to do."""
+    def loads(self) -> dict[str, DeviceBacklog]:
+        """The work of each device."""
         return {
-            name: DeviceLoad(lane.queued, len(lane.running), lane.capacity, lane.pending)
+            name: DeviceBacklog(lane.queued, len(lane.running), lane.capacity, lane.pending)
             for name, lane in self._lanes.items()
             if lane.is_open
         }
 
-    def is_running(self, job: Job) -> bool:
+    def is_running(self, job: ScheduledJob) -> bool:
         """Whether the job has a place."""
         lane = self._lanes.get(job.device)
         return lane is not None and job in lane.running
 
-    def submit(self, job: Job) -> list[Action]:
+    def submit(self, job: ScheduledJob) -> list[Action]:
         """A job arrives.
 
         Raises:
@@ -314,7 +314,7 @@ class Schedule:
         lane.push(_Waiting(start, self._sequence, job, seconds))
         return self._fill(lane, job.arrived)
 
-    def _refuse_late(self, job: Job, wait: float) -> None:
+    def _refuse_late(self, job: ScheduledJob, wait: float) -> None:
         retry_after = min(max(wait / 2, 0.1), _LONGEST_RETRY)
         if self.queued >= self.limit:
             raise QueueFull(f"{self.queued} operators wait already", retry_after)
@@ -322,7 +322,7 @@ class Schedule:
         if wait > most and not job.part:
             raise QueueFull(f"{wait:.1f} s of work are ahead, and it may wait for {most:.1f} s", retry_after)
 
-    def finish(self, job: Job, now: float, *, whole: bool) -> list[Action]:
+    def finish(self, job: ScheduledJob, now: float, *, whole: bool) -> list[Action]:
         """A running job has ended; its place is free.
 
         Args:
@@ -335,7 +335,7 @@ class Schedule:
         self._forget(job.device)
         return self._fill(lane, now)
 
-    def withdraw(self, job: Job) -> None:
+    def withdraw(self, job: ScheduledJob) -> None:
         """Nobody wants a job that waits any more. A job that runs keeps its place until it is finished."""
         lane = self._lanes.get(job.device)
         if lane is not None:

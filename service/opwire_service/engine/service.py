@@ -152,7 +152,7 @@ class Service:
             cells.follow(counted.CANCELLATIONS, count, stage)
 
     def describe(self) -> ServerInfo:
-        """What a client may want to know."""
+        """The description of the server for clients."""
         return {
             "name": "opwire",
             "version": version("opwire"),

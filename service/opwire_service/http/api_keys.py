@@ -14,7 +14,7 @@ _LINE = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]{1,64}):)?[ \t]*(?P<key>[A-Za-z0-
 
 
 class ApiKeys:
-    """The keys of a server, each with the name of who has it.
+    """The keys of a server, each with the name of its owner.
 
     Args:
         keys: name by key.
@@ -50,7 +50,7 @@ class ApiKeys:
         return cls(keys)
 
     def owner(self, key: bytes) -> str | None:
-        """The name of who has a key; None if it is not one. Every key is compared, whichever fits."""
+        """The name of a key's owner; None if there is no such key. Every key is compared, whichever matches."""
         given = self._digest(key)
         owner = None
         for digest, name in self._names:

@@ -210,7 +210,7 @@ _ROUTERS = (contract_routes.router, load.router, health.router, metrics.router)
 
 
 def route_labels(others: Sequence[str]) -> tuple[str, ...]:
-    """By which the routes of a server are counted.
+    """The labels by which the routes of a server are counted.
 
     Args:
         others: the labels of protocols besides its own.

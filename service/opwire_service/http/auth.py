@@ -19,7 +19,7 @@ OPEN = frozenset({*DESCRIBED, "/openapi.json", *DOCUMENTS, *PAGES})
 """What needs no key: health, the contract, pages and documents, which are the same for every server."""
 
 BELOW_OPEN = (ONE_OPERATOR, *OPEN_BELOW)
-"""Beginnings of further such paths."""
+"""Prefixes of further such paths."""
 
 METRICS = "/metrics"
 

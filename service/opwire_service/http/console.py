@@ -30,7 +30,7 @@ FILES = "/console"
 PAGES = {"/": "index", "/operators/{name}": "operator", "/try": "try", "/live": "live"}
 PATHS = (*PAGES, f"{FILES}/{{version}}/{{path:path}}")
 OPEN_BELOW = (f"{FILES}/", "/operators/")
-"""Beginnings of the paths that need no key, besides the pages."""
+"""Prefixes of the paths that need no key, besides the pages."""
 
 _TYPES = {
     ".js": "text/javascript; charset=utf-8",
@@ -50,7 +50,7 @@ HEADERS = security.headers(
 ) | {"cross-origin-opener-policy": "same-origin", "cross-origin-resource-policy": "same-origin"}
 
 _IMPORT = re.compile(r'^(?:import|export)\b[^;"]*"(\.{1,2}/[^"]+\.js)"', re.MULTILINE)
-"""Of another module, as the modules of the console write it."""
+"""An import of another module, as the modules of the console write it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def cycle_of(scope: Scope) -> Cycle | None:
     return found
 
 
-class Owner(Protocol):
+class CycleOwner(Protocol):
     """What a request needs of its connection."""
 
     async def fill(self, cycle: Cycle, memory: memoryview, admit: Admit) -> None:
@@ -62,7 +62,7 @@ class Cycle(RequestResponseCycle):
 
     def __init__(
         self,
-        owner: Owner,
+        owner: CycleOwner,
         scope: Any,
         transport: asyncio.Transport,
         flow: FlowControl,
@@ -88,7 +88,7 @@ class Cycle(RequestResponseCycle):
         return len(self.body) == size and not self.waiting_for_100_continue
 
     def whole_body(self) -> bytes:
-        """What is here of the body."""
+        """The bytes of the body that have arrived."""
         body, self.body = bytes(self.body), bytearray()
         return body
 

@@ -44,7 +44,7 @@ T = TypeVar("T")
 Handler = Callable[[Engine, Exchange, Hold], Awaitable[None]]
 
 Record = Callable[[Ended], None]
-"""Keeps how a request went, when it has ended."""
+"""Records how a request ended."""
 
 log = logging.getLogger("opwire.access")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from pydantic_core import to_json
@@ -40,26 +38,23 @@ def install(app: FastAPI) -> None:
 
 
 def media_type(path: str) -> str:
-    """Of the errors at a path. Clients of the Open Inference Protocol look into plain JSON alone for a reason."""
+    """The media type of errors at a path: clients of the Open Inference Protocol read reasons from plain JSON alone."""
     return JSON if path == INFERENCE or path.startswith(f"{INFERENCE}/") else PROBLEM_JSON
 
 
-def problem_response(
-    error: OpwireError, request_id: str, path: str, headers: Mapping[str, str] | None = None
-) -> Response:
+def problem_response(error: OpwireError, request_id: str, path: str) -> Response:
     """An error as the answer to a request for a path."""
     problem = to_problem(error, request_id)
-    response = Response(to_json(problem), int(str(problem["status"])), headers, media_type(path))
-    response.headers["x-request-id"] = request_id
+    headers = {"x-request-id": request_id}
     if isinstance(error, OverloadedError):
-        response.headers["retry-after"] = str(max(1, round(error.retry_after)))
+        headers["retry-after"] = str(max(1, round(error.retry_after)))
     if isinstance(error, MethodNotAllowedError):
-        response.headers["allow"] = ", ".join(error.members["allow"])
+        headers["allow"] = ", ".join(error.members["allow"])
     if isinstance(error, AuthenticationError):
-        response.headers["www-authenticate"] = 'Bearer realm="opwire"'
+        headers["www-authenticate"] = 'Bearer realm="opwire"'
     if isinstance(error, SlowBodyError) or error.code is ProblemCode.DRAINING:
-        response.headers["connection"] = "close"
-    return response
+        headers["connection"] = "close"
+    return Response(to_json(problem), int(str(problem["status"])), headers, media_type(path))
 
 
 def defect() -> InternalError:
@@ -68,11 +63,11 @@ def defect() -> InternalError:
     return InternalError(ProblemCode.INTERNAL_ERROR, detail)
 
 
-def _answer(error: OpwireError, request: Request, headers: Mapping[str, str] | None = None) -> Response:
+def _answer(error: OpwireError, request: Request) -> Response:
     state = request.scope.setdefault("state", {})
     state["problem"] = error.code
     path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
-    return problem_response(error, state.get("request_id", ""), path, headers)
+    return problem_response(error, state.get("request_id", ""), path)
 
 
 async def _own(request: Request, error: Exception) -> Response:
@@ -94,7 +89,7 @@ async def _routing(request: Request, error: Exception) -> Response:
         )
     else:
         refused = RequestError(ProblemCode.INVALID_REQUEST, str(error.detail))
-    return _answer(refused, request, error.headers)
+    return _answer(refused, request)
 
 
 async def _parameters(request: Request, error: Exception) -> Response:

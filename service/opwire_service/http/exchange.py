@@ -43,7 +43,7 @@ _LARGE_PAGES_FROM = 2**22
 """Bytes of an array for which NumPy asks for large pages."""
 
 _SENT_BYTES = 2**20
-"""Of an answer, at a time: the event loop copies them, into chunks or to encrypt them."""
+"""Bytes of an answer that are sent at a time: the event loop copies them, into chunks or to encrypt them."""
 
 
 class Exchange:
@@ -266,7 +266,7 @@ class Exchange:
 
 
 def _first_bytes(size: int) -> int:
-    """What the first window of a body takes of memory: of large pages it may touch one more than its bytes fill."""
+    """The memory of the first window of a body, which may touch one large page more than its bytes fill."""
     return min(size, FIRST_WINDOW) + (FIRST_WINDOW if size >= _LARGE_PAGES_FROM else 0)
 
 

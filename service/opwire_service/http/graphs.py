@@ -19,7 +19,7 @@ from .exchange import Exchange
 ALL = "/v1/graphs"
 ONE = "/v1/graphs/{name}"
 LABELS = (ALL, ONE)
-"""By which the routes are counted."""
+"""The labels by which the routes are counted."""
 
 _ONE = re.compile(f"{ALL}/([^/]+)")
 

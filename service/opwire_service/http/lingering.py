@@ -60,7 +60,7 @@ def has_unread(transport: asyncio.BaseTransport) -> bool:
 
 
 def _closed(transports: Iterable[asyncio.Transport]) -> set[asyncio.Transport]:
-    """Those whose other side is closed; all, where no system call tells."""
+    """The transports whose other side is closed; all of them where no system call can tell."""
     is_open = [each for each in transports if not each.is_closing()]
     if not _CAN_POLL:
         return set(transports)

@@ -110,7 +110,7 @@ def _read(engine: Engine, request: ModelRequest) -> Model:
 
 
 def _files(model: Model) -> list[Violation]:
-    """What names a file, or is no operator: a server opens no file for its clients."""
+    """Violations where a model names a file: a server opens none for its clients."""
     message = "a model in a request reads and writes no files"
     found = [
         Violation(Code.VALUE_NOT_ALLOWED, buffer.pointer + "/initialValues/sourcePath", message)

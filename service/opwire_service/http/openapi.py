@@ -126,7 +126,7 @@ SCHEMAS: dict[str, Schema] = {
 
 _DATA_ERRORS = {status: problem(status) for status in DATA_STATUSES}
 _ERRORS_WITH_NAMES = {**_DATA_ERRORS, 404: problem(404)}
-"""Of those routes to which a registered graph may be named."""
+"""The errors of the routes that take the name of a registered graph."""
 
 
 def _data_route(

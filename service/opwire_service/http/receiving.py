@@ -10,11 +10,11 @@ from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.flow_control import FlowControl
 
 PIECE_BYTES = 16 * 1024
-"""Bytes that are read at a time of what is a head, or a body that has no memory of its own."""
+"""Bytes that are read at a time, of a head or of a body without memory of its own."""
 
 
 class Receiving(Enum):
-    """What a connection does with the bytes that it receives."""
+    """What a connection does with the bytes it receives."""
 
     HEAD = auto()
     """They are a head, or will be."""
@@ -36,7 +36,7 @@ class Flow(FlowControl):
             super().resume_reading()
 
 
-class Owner(Protocol):
+class IntakeOwner(Protocol):
     """What an intake needs of its connection."""
 
     transport: asyncio.Transport
@@ -44,7 +44,7 @@ class Owner(Protocol):
 
     @property
     def flow(self) -> FlowControl:
-        """Of the transport."""
+        """The flow control of the transport."""
         ...
 
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -74,7 +74,7 @@ class Intake(asyncio.BufferedProtocol):
         since: when some of them came last; None while none are wanted.
     """
 
-    def __init__(self, owner: Owner, piece: memoryview) -> None:
+    def __init__(self, owner: IntakeOwner, piece: memoryview) -> None:
         self._owner = owner
         self._piece = piece
         self._memory: memoryview | None = None
@@ -88,12 +88,12 @@ class Intake(asyncio.BufferedProtocol):
         return self._memory is not None and self.arrived == len(self._memory)
 
     def begin(self, memory: memoryview, arrived: int) -> None:
-        """What comes from now on belongs into this memory, behind the bytes that are there."""
+        """Receives into this memory from now on, after the bytes that are there."""
         self._memory = memory
         self._end = self.arrived = arrived
 
     def end(self) -> None:
-        """What comes from now on is for the connection."""
+        """Hands what arrives to the connection again."""
         self._memory = None
 
     async def receive(self, end: int) -> None:

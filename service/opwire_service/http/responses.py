@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of the answers of routes, for those who declare routes: little, and soon loaded."""
+"""Answers of routes in the OpenAPI document, for modules that declare routes: little, and soon loaded."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LISTING: dict[str, Any] = {"responses": {400: problem(400)}}
 
 
 def fixed(media: str) -> dict[str, Any]:
-    """What a route answers whose document is the same for every client."""
+    """The responses of a route whose document is the same for every client."""
     document = {"description": "The document", "content": {media: {"schema": {"type": "object"}}}}
     return {"responses": {200: document, 304: {"description": "The document is the one of If-None-Match"}}}
 
@@ -60,7 +60,7 @@ CONTRACT = ("/v1/schema", "/v1/schema/meta", "/v1/schema/documents", "/v1/operat
 """The paths of what is the same for every server."""
 
 ONE_OPERATOR = "/v1/operators/"
-"""Where the paths of its parts begin."""
+"""The prefix of the paths of a single operator."""
 
 OPEN = frozenset({"/livez", "/readyz", "/v2/health/live", "/v2/health/ready", *CONTRACT})
 """The paths that are open to everyone: of health, and of the contract."""

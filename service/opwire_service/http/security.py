@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 
 def headers(*directives: str) -> dict[str, str]:
-    """Of a page and of its files.
+    """The security headers of a page and of its files.
 
     Args:
         directives: of the content security policy, besides those that forbid everything.

@@ -12,7 +12,7 @@ from opwire.wire import Answer, Buffer
 
 from .datatypes import NAMES
 from .infer import InferRequest, RequestedOutput
-from .models import Model
+from .models import ServedModel
 from .shared_memory import SharedMemoryRange
 
 
@@ -25,7 +25,7 @@ def numbers_in(request: InferRequest, descs: Mapping[str, BufferTensorDesc]) -> 
 
 
 def write_infer(
-    request: InferRequest, model: Model, descs: Mapping[str, BufferTensorDesc], buffers: Mapping[str, Array]
+    request: InferRequest, model: ServedModel, descs: Mapping[str, BufferTensorDesc], buffers: Mapping[str, Array]
 ) -> Answer:
     """The answer to an inference.
 

@@ -28,7 +28,7 @@ from .infer import (
     with_optional_outputs,
     with_shared_inputs,
 )
-from .models import Model
+from .models import ServedModel
 from .pointers import relocate
 from .shared_memory import SharedMemoryRange, Window
 
@@ -48,7 +48,7 @@ class Inference(Dialect[InferRequest]):
         limit: bytes of them in one request.
     """
 
-    def __init__(self, model: Model, parameters: str, open_place: Open, limit: int) -> None:
+    def __init__(self, model: ServedModel, parameters: str, open_place: Open, limit: int) -> None:
         self._model = model
         self._parameters = parameters
         self._open = open_place
@@ -75,6 +75,14 @@ class Inference(Dialect[InferRequest]):
         read = {name: await _copy(self._windows[name].read, at.byte_size) for name, at in request.shared.items()}
         progress.lap("receive")
         return replace(request, execute=with_shared_inputs(request.execute, read))
+
+    def identity(self, request: InferRequest) -> str | None:
+        """See ``Dialect``."""
+        return request.identity
+
+    def identified(self, request: InferRequest, identity: str) -> InferRequest:
+        """See ``Dialect``."""
+        return replace(request, identity=identity)
 
     def operator(self, request: InferRequest, plans: PlanCache) -> ExecuteRequest:
         """See ``Dialect``."""

@@ -13,10 +13,10 @@ from opwire.violation import Code, Violation
 
 from ..engine.registered_graph import RegisteredGraph
 from .datatypes import NAMES
-from .models import Model, no_version, version_at
+from .models import ServedModel, no_version, version_at
 
 
-def graph_model(graph: RegisteredGraph, version: str | None = None) -> Model:
+def graph_model(graph: RegisteredGraph, version: str | None = None) -> ServedModel:
     """The model of a registered graph, whose one version is the level that it was registered for.
 
     Raises:
@@ -30,10 +30,10 @@ def graph_model(graph: RegisteredGraph, version: str | None = None) -> Model:
         detail = f"the graph {show(graph.name)} is no model: {reason}; /v1/execute runs it"
         raise NotFoundError(ProblemCode.NOT_FOUND, detail)
     inputs, outputs = (dict.fromkeys(descs, False) for descs in (graph.inputs, graph.outputs))
-    return Model(graph.name, GRAPH, graph.level, own, (own,), inputs, outputs, (), {}, graph)
+    return ServedModel(graph.name, GRAPH, graph.level, own, (own,), inputs, outputs, (), {}, graph)
 
 
-def graph_models(graphs: Iterable[RegisteredGraph]) -> Iterator[Model]:
+def graph_models(graphs: Iterable[RegisteredGraph]) -> Iterator[ServedModel]:
     """The models of those graphs that can be models."""
     return (graph_model(graph) for graph in graphs if _cannot_be_carried(graph) is None)
 

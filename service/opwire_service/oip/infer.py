@@ -18,7 +18,7 @@ from opwire.wire import ExecuteRequest, Numbers, Parts, Payload, RequestBody
 
 from .datatypes import DATA_TYPES
 from .graph_models import refuse_other_descs
-from .models import Model
+from .models import ServedModel
 from .parameters import POINTER, parse_header, read_attributes, read_priority, read_timeout, refuse_unsupported
 from .refusal import malformed, read_count, read_flag, read_object
 from .shared_memory import SharedMemoryRange, read_place
@@ -32,7 +32,7 @@ _NOTHING = memoryview(b"")
 _QUOTED = 10
 
 _MOST_TENSORS = 2 * MOST_TENSORS
-"""Of an operator's tensor arrays the longest, and what stands beside it."""
+"""Room for the longest tensor array of an operator, and for the tensors beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class InferRequest:
     shared: Mapping[str, SharedMemoryRange] = field(default_factory=dict)
 
 
-def parse_infer(body: RequestBody, model: Model, header: str = "") -> InferRequest:
+def parse_infer(body: RequestBody, model: ServedModel, header: str = "") -> InferRequest:
     """The body of an inference request.
 
     Args:
@@ -89,7 +89,7 @@ def parse_infer(body: RequestBody, model: Model, header: str = "") -> InferReque
     return body.read(lambda document, parts: _read_request(document, parts, model, header))
 
 
-def _read_request(request: object, parts: Parts, model: Model, header: str) -> InferRequest:
+def _read_request(request: object, parts: Parts, model: ServedModel, header: str) -> InferRequest:
     if not isinstance(request, dict):
         raise malformed("", f"{show(request)} given where an object belongs")
     for name in request:
@@ -122,7 +122,7 @@ def _read_request(request: object, parts: Parts, model: Model, header: str) -> I
 
 
 def _read_inputs(
-    request: Mapping[str, Any], model: Model, parts: Parts
+    request: Mapping[str, Any], model: ServedModel, parts: Parts
 ) -> tuple[dict[str, Any], dict[str, Payload | SharedMemoryRange]]:
     given = request.get("inputs")
     if not isinstance(given, list):
@@ -202,7 +202,7 @@ def _read_payload(tensor: Mapping[str, Any], parts: Parts, pointer: str) -> Payl
     return Numbers(tensor["data"]) if size is None else parts.take(size, pointer)
 
 
-def _read_outputs(given: object, model: Model, binary: bool) -> tuple[RequestedOutput, ...]:
+def _read_outputs(given: object, model: ServedModel, binary: bool) -> tuple[RequestedOutput, ...]:
     if not given:
         return ()
     if not isinstance(given, list):
@@ -225,7 +225,9 @@ def _read_outputs(given: object, model: Model, binary: bool) -> tuple[RequestedO
     return tuple(outputs.values())
 
 
-def _optional_outputs(model: Model, outputs: tuple[RequestedOutput, ...], desc: Mapping[str, Any]) -> tuple[str, ...]:
+def _optional_outputs(
+    model: ServedModel, outputs: tuple[RequestedOutput, ...], desc: Mapping[str, Any]
+) -> tuple[str, ...]:
     """An optional output takes part only if it is asked for, by name or by naming none."""
     wanted = {output.name for output in outputs}
     return tuple(name for name in model.optional if desc.get(name) is None and (not wanted or name in wanted))

@@ -36,7 +36,7 @@ PLATFORM = "opwire_directml"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Model:
+class ServedModel:
     """An operator at a feature level, or a registered graph, with what every request to it needs to know.
 
     Attributes:
@@ -78,11 +78,11 @@ def version_at(level: FeatureLevel) -> str:
 
 
 @cache
-def model_of(name: str, version: str) -> Model:
+def model_of(name: str, version: str) -> ServedModel:
     """The model of an operator type, by its name without the prefix, at one of its versions."""
     operator = EXECUTABLE[name]
     inputs = {member.name: member.is_array for member in operator.members.inputs}
-    return Model(
+    return ServedModel(
         operator.name,
         operator,
         FeatureLevel(int(version, 16)),
@@ -95,7 +95,7 @@ def model_of(name: str, version: str) -> Model:
     )
 
 
-def models(names: Iterable[str] = EXECUTABLE) -> Iterator[Model]:
+def models(names: Iterable[str] = EXECUTABLE) -> Iterator[ServedModel]:
     """Every version of the models of some operator types."""
     return (model_of(name, version) for name in names for version in versions(name))
 
@@ -105,7 +105,7 @@ def is_operator(name: str) -> bool:
     return name.removeprefix(PREFIX) in EXECUTABLE
 
 
-def find_model(name: str, version: str | None) -> Model:
+def find_model(name: str, version: str | None) -> ServedModel:
     """The model of a name, with or without ``DML_OPERATOR_``, and a version; without one that of the highest level.
 
     Raises:
@@ -139,7 +139,7 @@ def server_metadata(*, shared_memory: bool) -> dict[str, object]:
     return {"name": "opwire", "version": version_of("opwire"), "extensions": extensions}
 
 
-def metadata(model: Model) -> dict[str, object]:
+def metadata(model: ServedModel) -> dict[str, object]:
     """The answer to ``GET /v2/models/NAME``: tensors of any sizes, and what each may be at this level."""
     inputs, outputs = _tensors(model)
     support = [] if model.graph else _rows_at(model)
@@ -153,7 +153,7 @@ def metadata(model: Model) -> dict[str, object]:
     }
 
 
-def config(model: Model) -> dict[str, object]:
+def config(model: ServedModel) -> dict[str, object]:
     """The answer to ``GET /v2/models/NAME/config``, in the protocol buffer JSON of Triton."""
 
     def described(tensor: Mapping[str, Any]) -> dict[str, object]:
@@ -180,7 +180,7 @@ def config(model: Model) -> dict[str, object]:
     }
 
 
-def index(graphs: Iterable[Model]) -> list[dict[str, object]]:
+def index(graphs: Iterable[ServedModel]) -> list[dict[str, object]]:
     """The answer to ``POST /v2/repository/index``.
 
     Args:
@@ -191,19 +191,19 @@ def index(graphs: Iterable[Model]) -> list[dict[str, object]]:
     return [{"name": name, "version": version, "state": "READY", "reason": ""} for name, version in every]
 
 
-def attributes(model: Model) -> dict[str, str]:
+def attributes(model: ServedModel) -> dict[str, str]:
     """What the request parameters of a model are called, and what each takes."""
     return {name: member.hint() for name, member in model.parameters.items()}
 
 
-def _rows_at(model: Model) -> list[RowInfo]:
+def _rows_at(model: ServedModel) -> list[RowInfo]:
     """The support rows that hold at the model's level: one, or one for each group of functions."""
     rows = describe(CATALOG[model.operator.name])["support"]
     known = [row for row in rows if FeatureLevel.parse(row["feature_level"]) <= model.level]
     return [row for i, row in enumerate(known) if all(row["when"] != other["when"] for other in known[:i])]
 
 
-def _tensors(model: Model) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _tensors(model: ServedModel) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The inputs and outputs: of a graph as they are."""
     if model.graph is None:
         members = (model.operator.members.inputs, _outputs(model.operator))
@@ -216,7 +216,7 @@ def _tensors(model: Model) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return inputs, outputs
 
 
-def _tensor(model: Model, member: TensorMember) -> dict[str, Any]:
+def _tensor(model: ServedModel, member: TensorMember) -> dict[str, Any]:
     """A tensor with the first data type and the least rank of its row: the protocol knows one of each.
 
     It knows no arrays of tensors either: the first stands for all of them.

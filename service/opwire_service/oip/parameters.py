@@ -12,7 +12,7 @@ from opwire.errors import ProblemCode, RequestError
 from opwire.operator import Code, Violation
 from opwire.wire import LOWEST_PRIORITY
 
-from .models import Model
+from .models import ServedModel
 from .refusal import malformed, read_count
 
 PARAMETERS_HEADER = "Opwire-Parameters"
@@ -21,7 +21,7 @@ PARAMETERS_HEADER = "Opwire-Parameters"
 POINTER = "/parameters"
 
 _GENERAL = frozenset({"binary_data_output", "priority", "timeout", "sequence_id", "sequence_start", "sequence_end"})
-"""What the clients send on their own. An operator has no state, so sequences mean nothing to it."""
+"""Parameters that clients add on their own. An operator has no state, so sequences mean nothing to it."""
 
 _LONGEST_MS = 2**31 - 1
 
@@ -45,7 +45,7 @@ def parse_header(text: str) -> dict[str, Any]:
     return given
 
 
-def read_attributes(model: Model, parameters: Mapping[str, Any], in_body: Iterable[str]) -> dict[str, Any]:
+def read_attributes(model: ServedModel, parameters: Mapping[str, Any], in_body: Iterable[str]) -> dict[str, Any]:
     """The fields of the desc that are given as parameters: arrays and descs as text, enums by name, counts.
 
     Args:

@@ -30,7 +30,7 @@ from ..settings import Settings
 from ..telemetry.metrics import Metrics
 from .dialect import Inference
 from .graph_models import graph_model, graph_models
-from .models import Model, config, find_model, index, is_operator, metadata, models, server_metadata
+from .models import ServedModel, config, find_model, index, is_operator, metadata, models, server_metadata
 from .parameters import PARAMETERS_HEADER
 from .shared_memory import Regions, Registration
 from .statistics import Statistics
@@ -109,7 +109,7 @@ class OpenInference(WireProtocol):
         assert self._service is not None  # no request comes before the server has started
         return self._service
 
-    def model(self, name: str, version: str | None, client: str | None) -> Model:
+    def model(self, name: str, version: str | None, client: str | None) -> ServedModel:
         """The model of a name and a version: of an operator, or of a graph that the client has registered.
 
         Raises:
@@ -121,7 +121,7 @@ class OpenInference(WireProtocol):
                 graph = self.service.engine.graphs.find(name, client)
         return find_model(name, version) if graph is None else graph_model(graph, version)
 
-    def graphs(self, client: str | None) -> Iterator[Model]:
+    def graphs(self, client: str | None) -> Iterator[ServedModel]:
         """The models of all graphs of a client."""
         return graph_models(self.service.engine.graphs.of(client))
 
@@ -272,10 +272,10 @@ _ROUTES = tuple(
 
 
 LABELS = tuple(dict.fromkeys(route.label for route in _ROUTES))
-"""By which the routes are counted."""
+"""The labels by which the routes are counted."""
 
 
-async def infer(protocol: OpenInference, model: Model, exchange: Exchange, hold: Hold) -> None:
+async def infer(protocol: OpenInference, model: ServedModel, exchange: Exchange, hold: Hold) -> None:
     """Runs one operator on the tensors in the body."""
     engine, progress = protocol.service.engine, exchange.progress
     progress.operator = model.operator.name

@@ -38,7 +38,7 @@ MOST_REGIONS = 256
 """Regions that an owner may have registered at a time."""
 
 PREFIX = re.compile("[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
-"""What the names of shared memory objects may be made to begin with."""
+"""Allowed prefixes of the names of shared memory objects."""
 
 _NAME = re.compile("[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,127}")
 _LONGEST_KEY = 255

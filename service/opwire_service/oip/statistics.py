@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from opwire.schema import CATALOG
 
 from ..telemetry.metrics import Metrics
-from .models import Model, versions
+from .models import ServedModel, versions
 
 _DURATIONS = {
     "success": "total",
@@ -49,7 +49,7 @@ def cells(graphs: int) -> int:
 
 
 class Statistics:
-    """What the models of a server have done so far over this protocol, in all of its processes.
+    """Statistics of the models of a server over this protocol, from all of its processes.
 
     Args:
         metrics: whose layout has further cells for them, see ``cells``.
@@ -59,7 +59,7 @@ class Statistics:
         self._metrics = metrics
         self._first = metrics.layout.further
 
-    def succeeded(self, model: Model, timing: Mapping[str, int]) -> None:
+    def succeeded(self, model: ServedModel, timing: Mapping[str, int]) -> None:
         """An inference was answered; its timing is in microseconds by stage, with ``total``."""
         cells, place = self._metrics.cells, self._own(model)
         cells[place + _LAST] = int(time.time() * 1000)
@@ -69,24 +69,24 @@ class Statistics:
             cells[place] += timing[stage]
             place += 1
 
-    def failed(self, model: Model, microseconds: int) -> None:
+    def failed(self, model: ServedModel, microseconds: int) -> None:
         """An inference was refused or failed."""
         cells, place = self._metrics.cells, self._own(model)
         cells[place + _FAILED] += 1
         cells[place + _FAILING] += microseconds
 
-    def to_json(self, models: Iterable[Model]) -> dict[str, list[dict[str, Any]]]:
+    def to_json(self, models: Iterable[ServedModel]) -> dict[str, list[dict[str, Any]]]:
         """The statistics of some models."""
         rows = self._metrics.rows()
         return {"model_stats": [_stats(model, self._cells_of(model, rows)) for model in models]}
 
-    def _place(self, model: Model) -> int:
+    def _place(self, model: ServedModel) -> int:
         """The first of a model's cells."""
         if model.graph is None:
             return self._first + _PLACES[model.name, model.version]
         return self._first + CELLS + model.graph.slot * _GRAPH_CELLS + 1
 
-    def _own(self, model: Model) -> int:
+    def _own(self, model: ServedModel) -> int:
         """Like ``_place``, in the row of this process, where the cells of a graph may be those of an earlier one."""
         place = self._place(model)
         if model.graph is not None and self._metrics.cells[place - 1] != model.graph.token:
@@ -95,7 +95,7 @@ class Statistics:
             self._metrics.cells[place - 1] = model.graph.token
         return place
 
-    def _cells_of(self, model: Model, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _cells_of(self, model: ServedModel, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The cells of a model, by process."""
         place = self._place(model)
         if model.graph is not None:
@@ -103,7 +103,7 @@ class Statistics:
         return rows[:, place : place + _CELLS]
 
 
-def _stats(model: Model, cells: NDArray[np.int64]) -> dict[str, Any]:
+def _stats(model: ServedModel, cells: NDArray[np.int64]) -> dict[str, Any]:
     totals: list[int] = cells.sum(axis=0).tolist()
     succeeded, times = totals[_SUCCEEDED], totals[_FIRST_STAGE:]
     return {

@@ -1,1 +1,1 @@
-"""What is told of requests: metrics, traces and the access log."""
+"""Telemetry of requests: metrics, traces and the access log."""

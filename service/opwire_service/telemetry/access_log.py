@@ -89,7 +89,7 @@ def write(ended: Ended) -> None:
 
 
 def escaped(text: str) -> str:
-    """What a client has said, as the log repeats it: at most ``MOST_SAID`` characters of printable ASCII.
+    """A client's text as the log repeats it: at most ``MOST_SAID`` characters of printable ASCII.
 
     Others, and single quotes, are escaped as in a literal of Python, so that none can forge a line, or end a quotation.
     """

@@ -120,10 +120,10 @@ METRICS = (
 )
 
 DEVICE_METRICS = tuple(metric for metric in METRICS if metric.labels == ("device",))
-"""All of them are gauges."""
+"""The metrics of single devices, all of them gauges."""
 
 OPERATORS = (*CATALOG, GRAPH.name)
-"""What is counted by operator: all operator types, and graphs."""
+"""The labels of what is counted by operator: all operator types, and graphs."""
 
 
 class Layout:
@@ -363,13 +363,13 @@ class Totals:
         self.started = int(cells[_STARTED]) / 1000
 
     def value(self, metric: Metric, *labels: str) -> int:
-        """Of a counter or a gauge."""
+        """The value of a counter or a gauge."""
         if labels and labels[0] in self.comers:
             return self.comers[labels[0]][metric]
         return int(self._cells[self._layout.places(metric)[labels]])
 
     def stages(self) -> NDArray[np.int64]:
-        """By operator, stage and cell: the sum in microseconds, then the buckets."""
+        """The durations of stages, by operator, stage and cell: the sum in microseconds, then the buckets."""
         places = self._layout.places(STAGE_SECONDS)
         start = next(iter(places.values()), 0)
         size = len(places) * STAGE_SECONDS.cells

@@ -11,13 +11,13 @@ SEATS = 256
 """Devices of a cluster that a process counts at a time."""
 
 NAME_CELLS = 16
-"""For a name; what is longer is cut."""
+"""Cells that hold a name; what is longer is cut."""
 
 _MARK = "~"
 
 
 def seat_label(number: int) -> str:
-    """What stands for the name of a device in the layout of all rows."""
+    """The label in the layout of all rows that stands for the name of a device."""
     return f"{_MARK}{number}"
 
 

@@ -56,7 +56,7 @@ class Tracing:
         span.end(end)
 
     def _record_stages(self, span: Span, start: int, stages: Mapping[str, int]) -> None:
-        """One follows the other; what little lies between them is left out."""
+        """Makes a span for each stage. One follows the other; the little time between them is left out."""
         context = set_span_in_context(span)
         for stage in STAGES:
             if stage in stages:
@@ -86,7 +86,7 @@ def _attributes(ended: Ended, method: str) -> dict[str, str | int]:
 
 
 def _resource() -> Resource:
-    """What the environment says of this service, over what it is by itself."""
+    """The resource that the environment describes, with defaults of this service."""
     own: dict[str, str | int] = {
         "service.name": "opwire",
         "service.version": version("opwire"),

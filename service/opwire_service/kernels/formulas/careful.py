@@ -17,6 +17,7 @@ from opwire.tensor import Array
 
 from .bounds import FUNCTION, UNIT
 from .float64 import FUNCTIONS
+from .sums import of_sum
 
 _LEAST = 2.0**-1070
 """What is lost where results become subnormal, and more."""
@@ -28,10 +29,14 @@ _SPLIT = 2.0**27 + 1
 
 
 class Bounded(NamedTuple):
-    """Values, and by how much each may differ from the real one; infinite where it cannot be told."""
+    """Values, and by how much each may differ from the real one; infinite where it cannot be told.
+
+    Where the rest is not zero the real one is the sum of both, exactly.
+    """
 
     value: Any
     error: Any
+    rest: Any = 0.0
 
 
 def evaluate(expression: Expression, tensors: Mapping[str, Array]) -> Bounded:
@@ -44,9 +49,21 @@ def evaluate(expression: Expression, tensors: Mapping[str, Array]) -> Bounded:
         case Operation(primitive, operands):
             rule: Callable[..., Bounded] = _RULES.get(primitive, _function)
             found = [evaluate(operand, tensors) for operand in operands]
-            bounded = rule(primitive, *found)
+            bounded = _with_rest(primitive, rule(primitive, *found), found)
             return bounded if primitive in _MOVING else _told(primitive, bounded, found)
     raise TypeError(expression)
+
+
+def settle(
+    expression: Expression, tensors: Mapping[str, Array], rounded: Callable[[Array], Array]
+) -> tuple[Array, Array]:
+    """The elements of a resolved expression of exact float64 arrays of one dimension, and which of them are open."""
+    (size,) = np.broadcast_shapes((1,), *(array.shape for array in tensors.values()))
+    value, error, _ = evaluate(expression, tensors)
+    value, error = np.broadcast_to(value, size), np.broadcast_to(error, size)
+    low, high = rounded(value - 2 * error), rounded(value + 2 * error)  # at least one unit away
+    differ = low.view(f"<u{low.itemsize}") != high.view(f"<u{high.itemsize}")
+    return rounded(value), (differ & (error != 0)) | ~np.isfinite(error)
 
 
 def covers(expression: Expression) -> bool:
@@ -59,7 +76,7 @@ def covers(expression: Expression) -> bool:
 
 def _told(primitive: str, result: Bounded, operands: list[Bounded]) -> Bounded:
     """Tells NaN and infinities of the real numbers from those that come of what float64 does not hold."""
-    value, error = result
+    value, error, rest = result
     if np.all(np.isfinite(value)):
         return result
     of_finite = reduce(np.logical_and, (np.isfinite(each.value) for each in operands))
@@ -68,7 +85,20 @@ def _told(primitive: str, result: Bounded, operands: list[Bounded]) -> Bounded:
     error = np.where(np.isnan(value) & ~of_finite, np.where(is_exact | of_nan, 0.0, np.inf), error)
     poles = {"divide": operands[-1].value == 0, "power": operands[0].value == 0}
     is_pole = poles.get(primitive, np.bool_(primitive in _POLES))
-    return Bounded(value, np.where(np.isinf(value) & of_finite & ~is_pole, np.maximum(error, _BEYOND), error))
+    return Bounded(value, np.where(np.isinf(value) & of_finite & ~is_pole, np.maximum(error, _BEYOND), error), rest)
+
+
+def _with_rest(primitive: str, result: Bounded, operands: list[Bounded]) -> Bounded:
+    """The result of a function where what its operand lacks is known."""
+    first, *others = operands
+    if not np.any(first.rest) or not all(np.all(_is_exact(each)) for each in others):
+        return result
+    found = of_sum(primitive, first.value, first.rest, *(each.value for each in others))
+    if found is None:
+        return result
+    value, error, serves = found
+    serves = serves & (np.asarray(first.rest) != 0)
+    return Bounded(np.where(serves, value, result.value), np.where(serves, error, result.error))
 
 
 def _is_exact(a: Bounded) -> Any:
@@ -112,7 +142,8 @@ def _sum(primitive: str, a: Bounded, b: Bounded) -> Bounded:
     part = total - a.value
     rest = (a.value - (total - part)) + (y - part)
     is_sure = (_is_infinite(a) & _is_number(b)) | (_is_infinite(b) & _is_number(a))
-    return Bounded(total, np.where(is_sure, 0.0, a.error + b.error + _rounding(total, rest == 0)))
+    error = np.where(is_sure, 0.0, a.error + b.error + _rounding(total, rest == 0))
+    return Bounded(total, error, np.where(_is_exact(a) & _is_exact(b) & np.isfinite(total), rest, 0.0))
 
 
 def _product(primitive: str, a: Bounded, b: Bounded) -> Bounded:

@@ -99,13 +99,7 @@ class Certified:
             self._long(taken, target, places, stop)
             return
         wide = {name: array.astype(np.float64) for name, array in taken.items()}
-        value, error = careful.evaluate(self.expression, wide)
-        value, error = np.broadcast_arrays(value, error)
-        size = places[0].size
-        value, error = np.broadcast_to(value, size), np.broadcast_to(error, size)
-        low, high = self._rounded(value - 2 * error), self._rounded(value + 2 * error)  # at least one unit away
-        is_open = ((_bits(low) != _bits(high)) & (error != 0)) | ~np.isfinite(error)
-        target[places] = self._rounded(value)
+        target[places], is_open = careful.settle(self.expression, wide, self._rounded)
         self._exactly(taken, target, places, np.flatnonzero(is_open), stop)
 
     def _long(self, taken: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:

@@ -80,24 +80,23 @@ class ExactFormula:
         return found[which]
 
     def _fill(self, found: Array, elements: Mapping[str, Array], stop: Stop) -> None:
-        is_known = self._exact_in_float64(found, elements)
+        is_known = self._settled_in_float64(found, elements)
         for number, index in enumerate(np.flatnonzero(~is_known).tolist()):
             if number % AT_ONCE == AT_ONCE - 1 and stop():
                 raise Stopped
             found[index] = self.of({name: array[index] for name, array in elements.items()})
 
-    def _exact_in_float64(self, found: Array, elements: Mapping[str, Array]) -> Array:
-        """Fills in what is exact in float64, as infinities are; tells what that is."""
+    def _settled_in_float64(self, found: Array, elements: Mapping[str, Array]) -> Array:
+        """Fills in what float64 tells, as it does infinities; tells what that is."""
         is_real = all(each.is_float and each.bits < 64 for each in (self.output, *self.inputs.values()))
         if not (is_real and careful.covers(self.expression)):
             return np.zeros(found.size, bool)
         with np.errstate(all="ignore"):
             wide = {name: array.astype(np.float64) for name, array in elements.items()}
-            value, error = careful.evaluate(self.expression, wide)
-            found[...] = value
+            found[...], is_open = careful.settle(self.expression, wide, lambda value: value.astype(found.dtype))
         # NaN that is moved keeps its bits.
         has_nan = reduce(np.logical_or, map(np.isnan, wide.values()))
-        is_known: Array = np.broadcast_to(error == 0, found.shape) & ~has_nan
+        is_known: Array = ~is_open & ~has_nan
         return is_known
 
     def _settled(self, expression: Expression, elements: Mapping[str, Element]) -> Element:

@@ -26,6 +26,9 @@ ZERO, ONE = Fraction(0), Fraction(1)
 
 NAN = Decimal("NaN")
 
+_TINY = Decimal((0, (1,), REALS.Emin))
+"""Stands for powers that are too small: that of a positive number is never zero."""
+
 
 def real(value: Any) -> Real:
     """The real number that a float is."""
@@ -76,7 +79,7 @@ def power(a: Real, exponent: Real) -> Decimal:
     is_integer = to == to.to_integral_value()
     if base < 0 and not is_integer:
         return NAN
-    magnitude = REALS.exp(REALS.multiply(REALS.ln(base.copy_abs()), to))
+    magnitude = REALS.exp(REALS.multiply(REALS.ln(base.copy_abs()), to)) or _TINY
     odd = is_integer and to.copy_abs() < 2**53 and int(to) % 2 == 1
     return magnitude.copy_negate() if base < 0 and odd else magnitude
 

@@ -11,7 +11,6 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...exact import FORMATS
-from ...reference.local_response import KERNELS as REFERENCE
 from ...reference.local_response import Gradient, response_of
 from ...reference.reals import rounded
 from ..jit.compiler import Kernel
@@ -21,11 +20,17 @@ from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 from ..run.tiles import TILE
 
-_MOST_BETA = 64.0
-"""Powers beyond multiply errors by so much that they are left to the reference."""
+_STEEP = 2.0
+"""Powers beyond may leave the range of FLOAT64."""
+
+_MOST_GRADIENT_BETA = 64.0
+"""Powers beyond multiply errors by so much that gradients are left to the reference."""
 
 _SURE = 1e-12
 """A relative error that sums of squares of regions do not have."""
+
+_ENOUGH = 2.0**-27
+"""A relative error that is small enough of a result."""
 
 _BEYOND = 800.0
 """Logarithms of powers beyond leave zeros or infinities of FLOAT32, however small or great."""
@@ -50,9 +55,9 @@ class ResponseJob(Job):
         self._sizes = sizes
         self._along = (1,) if a.CrossChannel else (2, 3)
         self._before, self._after = (a.LocalSize - 1) // 2, a.LocalSize // 2
-        self._is_steep = not abs(a.Beta) <= _MOST_BETA
+        self._is_steep = not self._is_gradient and not abs(a.Beta) <= _STEEP
         is_usual = isfinite(a.Alpha) and isfinite(a.Bias) and a.Alpha >= 0 < a.Bias
-        self.is_plain = is_usual and not (self._is_steep and self._is_gradient)
+        self.is_plain = is_usual and not (self._is_gradient and not abs(a.Beta) <= _MOST_GRADIENT_BETA)
         self._share = a.Alpha / a.LocalSize
         # Regions run along whole dimensions of a piece: the others are cut.
         cut = (0, 2, 3) if a.CrossChannel else (0, 1)
@@ -72,10 +77,6 @@ class ResponseJob(Job):
         return (4 << 20) + 72 * 8 * TILE * threads
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        source = inputs["InputTensor"]
-        if not self._has_finite_squares(source, pool, stop):
-            REFERENCE[self._plan.operator.name](self._plan, inputs, outputs, stop)
-            return
         target = outputs["OutputGradientTensor" if self._is_gradient else "OutputTensor"]
 
         def piece(begin: int, end: int) -> None:
@@ -102,43 +103,43 @@ class ResponseJob(Job):
                 into[place] = rounded(exact(whole), self._of)
 
     def _steep_part(self, at: Parts, x: Array, source: Array, target: Array, stop: Stop) -> None:
-        """Powers so great that nearly all results are zero or infinite; the others are done exactly."""
+        """Powers by logarithms of responses; those that may be too far off are done exactly."""
         a = self._plan.attributes
-        share, rest = self._share * self._summed(np.multiply(x, x), self._before, self._after, stop), 1.0 - a.Bias
-        above_one = share - rest
-        if isinf(a.Beta):
-            # What float64 rounds to 1 has no power but 1.
-            is_one = np.abs(above_one) < 2.0**-54 * (1 - _SURE)
-            is_sure = is_one | (np.abs(above_one) > 2.0**-50)
-            zeros = np.where(np.where(above_one > 0, a.Beta, -a.Beta) > 0, 0.0, np.nan)
-        else:
-            is_one = above_one == 0
-            logarithm = np.where(above_one > -0.5, np.log1p(above_one), np.log(share + a.Bias)) * a.Beta
-            is_sure = (np.abs(logarithm) > _BEYOND) & ((x != 0) | (logarithm > 0))
-            zeros = np.zeros(x.shape)
-        is_sure &= np.abs(above_one) > _SURE * np.maximum(share, abs(rest))
-        is_sure |= (share == 0) & (rest == 0)
-        vanishes = (above_one > 0) == (a.Beta > 0)
-        signed = np.copysign(np.where(vanishes, 0.0, np.inf), x)
-        found = np.where(is_one, x + 0.0, np.where(x == 0, zeros, signed))
+        share = self._share * self._summed(np.multiply(x, x), self._before, self._after, stop)
         into = target[at]
-        into[...] = found
+        found, is_sure = self._over_infinite_power(x, share) if isinf(a.Beta) else self._over_power(x, share)
+        is_real = np.isfinite(share)
+        into[...] = np.where(is_real, found, x / (share + a.Bias) ** a.Beta)
         exact = response_of(self._plan, source, self._of, stop)
-        for place in map(tuple, np.argwhere(~is_sure).tolist()):
+        for place in map(tuple, np.argwhere(is_real & ~is_sure).tolist()):
             if stop():
                 raise Stopped
             into[place] = exact(tuple((part.start or 0) + k for part, k in zip(at, place, strict=True)))
 
-    def _has_finite_squares(self, source: Array, pool: Pool, stop: Stop) -> bool:
-        """Whether running sums of squares hold no infinity or NaN, which would spread to others."""
-        finite: list[bool] = []
+    def _above_one(self, share: Array) -> tuple[Array, Array]:
+        """Responses less 1, and by how much they may be off."""
+        rest = 1.0 - self._plan.attributes.Bias
+        return share - rest, _SURE * np.maximum(share, abs(rest))
 
-        def piece(begin: int, end: int) -> None:
-            for number in range(begin, end):
-                finite.append(bool(np.isfinite(source[self._at(number)]).all()))
+    def _over_power(self, x: Array, share: Array) -> tuple[Array, Array]:
+        """Elements over a power of their responses, and which are sure."""
+        a = self._plan.attributes
+        above_one, error = self._above_one(share)
+        is_near = above_one > -0.5
+        logarithm = np.where(is_near, np.log1p(above_one), np.log(share + a.Bias))
+        exponent = -a.Beta * logarithm
+        off = abs(a.Beta) * np.where(is_near, 2 * error / (1 + above_one), _SURE) + np.abs(exponent) * 2.0**-50
+        is_sure = (off < _ENOUGH) | (np.abs(exponent) - off > _BEYOND)
+        return np.where(x == 0, 0.0, x * np.exp(exponent)), is_sure
 
-        pool.run(piece, self._blocks.number, 1, stop)
-        return all(finite)
+    def _over_infinite_power(self, x: Array, share: Array) -> tuple[Array, Array]:
+        """The same where Beta is infinite: what float64 rounds to 1 has no power but 1."""
+        above_one, error = self._above_one(share)
+        is_one = np.abs(above_one) < 2.0**-54 * (1 - _SURE)
+        is_sure = (is_one | (np.abs(above_one) > 2.0**-50)) & (np.abs(above_one) > error) | (error == 0)
+        vanishes = (above_one > 0) == (self._plan.attributes.Beta > 0)
+        found = np.where(vanishes, np.copysign(0.0, x), np.where(x == 0, np.nan, np.copysign(np.inf, x)))
+        return np.where(is_one, x + 0.0, np.where(vanishes & (x == 0), 0.0, found)), is_sure
 
     def _at(self, number: int) -> Parts:
         found = [slice(None)] * 4
@@ -171,16 +172,19 @@ class ResponseJob(Job):
         return terms
 
     def _gradient(self, x: Array, gradient: Array, target: Array, stop: Stop) -> Array:
-        """Writes gradients; returns which are differences of which too little is left."""
+        """Writes gradients; returns which are differences of which too little is left, or of powers out of range."""
         a = self._plan.attributes
         response = self._response(x, stop)
-        own = gradient * response ** (-a.Beta)
-        passed = gradient * x * response ** (-a.Beta - 1)
+        power, lower = response ** (-a.Beta), response ** (-a.Beta - 1)
+        own, passed = gradient * power, gradient * x * lower
         factor = 2 * self._share * a.Beta * x
         sizes = np.abs(own) + np.abs(factor) * self._summed(np.abs(passed), self._after, self._before, stop)
         own -= factor * self._summed(passed, self._after, self._before, stop)
         target[...] = own
         near: Array = np.abs(own) < sizes * self._limit
+        lost = np.isfinite(response) & ~(np.isfinite(power) & np.isfinite(lower) & (power > 0) & (lower > 0))
+        if lost.any():
+            near |= self._summed(lost.astype(np.float64), self._after, self._before, stop) > 0
         return near
 
 

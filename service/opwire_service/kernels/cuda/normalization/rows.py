@@ -102,7 +102,7 @@ class RowKernels:
     epsilon: float = 0.0
 
 
-class Named(NamedTuple):
+class SideTensor(NamedTuple):
     """A tensor beside input and output: its name in the plan, its desc, and whether it is an output."""
 
     name: str
@@ -110,7 +110,7 @@ class Named(NamedTuple):
     is_output: bool = False
 
 
-class Rows:
+class NormalizationJob:
     """The job.
 
     Args:
@@ -127,7 +127,7 @@ class Rows:
         self,
         source: BufferTensorDesc,
         target: BufferTensorDesc,
-        beside: Mapping[str, Named],
+        beside: Mapping[str, SideTensor],
         axes: Sequence[int],
         kernels: RowKernels,
         processors: int,

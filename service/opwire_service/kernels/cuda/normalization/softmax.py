@@ -11,7 +11,7 @@ from opwire.tensor import Array, DataType
 from ....execution import Stop
 from ...cpu.softmax.exactly import Row
 from ...reference.softmax import LOG_SOFTMAX, SOFTMAX, axes_of
-from .rows import RowKernels, Rows
+from .rows import NormalizationJob, RowKernels
 
 
 def _exact(row: Array, values: Array, beside: Mapping[str, Array], stop: Stop, *, logarithm: bool) -> Array:
@@ -46,16 +46,16 @@ HALVES = RowKernels(
 HARDMAX = RowKernels(("normalization/hardmax",), 8, 4, ordered=True)
 
 
-def job(plan: Plan, processors: int, *, kernels: RowKernels) -> Rows:
+def job(plan: Plan, processors: int, *, kernels: RowKernels) -> NormalizationJob:
     """The job of a plan of one of them."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     if kernels is SINGLES and source.data_type is DataType.FLOAT16:
         kernels = HALVES
-    return Rows(source, target, {}, axes_of(plan), kernels, processors)
+    return NormalizationJob(source, target, {}, axes_of(plan), kernels, processors)
 
 
 _FORMS = {"SOFTMAX": SINGLES, "LOG_SOFTMAX": _kernels(logarithm=True), "HARDMAX": HARDMAX}
 
-JOBS: dict[str, Callable[[Plan, int], Rows]] = {
+JOBS: dict[str, Callable[[Plan, int], NormalizationJob]] = {
     f"ACTIVATION_{name}{form}": partial(job, kernels=kernels) for name, kernels in _FORMS.items() for form in ("", "1")
 }

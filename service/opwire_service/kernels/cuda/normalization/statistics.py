@@ -17,7 +17,7 @@ from ...reference.moments import moments
 from ...reference.normalization import axes_of, finished, normalized, statistics_of, uses
 from ...reference.reals import add, real, root, rounded
 from ..fused import activated_source
-from .rows import Named, RowKernels, Rows
+from .rows import NormalizationJob, RowKernels, SideTensor
 
 _STATE_BYTES, _ROW_BYTES, _STATISTICS_BYTES = 40, 32, 24
 
@@ -36,7 +36,7 @@ def _kernels(plan: Plan, *, mean: bool, variance: bool) -> RowKernels:
     )
 
 
-def _by_own_statistics(plan: Plan, processors: int) -> Rows:
+def _by_own_statistics(plan: Plan, processors: int) -> NormalizationJob:
     """Normalization by the statistics of the rows."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     mean, variance = uses(plan)
@@ -60,21 +60,21 @@ def _by_own_statistics(plan: Plan, processors: int) -> Rows:
         found = moments(Elements(row, stop), to)
         return rounded(found.mean, to), rounded(found.spread(found.mean), to)
 
-    beside = {key: Named(name, plan.inputs[name]) for key, name in _BESIDE.items() if name in plan.inputs}
+    beside = {key: SideTensor(name, plan.inputs[name]) for key, name in _BESIDE.items() if name in plan.inputs}
     kernels = replace(_kernels(plan, mean=mean, variance=variance), exact=exact)
     if "OutputMeanTensor" in plan.outputs:
         for key in ("mean", "variance"):
             name = f"Output{key.capitalize()}Tensor"
-            beside[key] = Named(name, plan.outputs[name], is_output=True)
+            beside[key] = SideTensor(name, plan.outputs[name], is_output=True)
         kernels = replace(kernels, statistics=statistics, row_bytes=_ROW_BYTES + _STATISTICS_BYTES)
-    return Rows(source, target, beside, axes_of(plan), kernels, processors)
+    return NormalizationJob(source, target, beside, axes_of(plan), kernels, processors)
 
 
-def _by_given_statistics(plan: Plan, processors: int) -> Rows:
+def _by_given_statistics(plan: Plan, processors: int) -> NormalizationJob:
     """BATCH_NORMALIZATION: rows lie along the dimensions in which mean and variance repeat."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     names = {"mean": "MeanTensor", "variance": "VarianceTensor", "scale": "ScaleTensor", "bias": "BiasTensor"}
-    beside = {key: Named(name, plan.inputs[name]) for key, name in names.items()}
+    beside = {key: SideTensor(name, plan.inputs[name]) for key, name in names.items()}
     to, attributes = FORMATS[source.data_type], plan.attributes
 
     def exact(row: Array, values: Array, beside: Mapping[str, Array], stop: Stop) -> Array:
@@ -89,18 +89,18 @@ def _by_given_statistics(plan: Plan, processors: int) -> Rows:
     statistics = beside["mean"].desc, beside["variance"].desc
     axes = [i for i in range(source.rank) if all(desc.sizes[i] == 1 for desc in statistics)]
     kernels = replace(_kernels(plan, mean=True, variance=True), exact=exact, given=True)
-    return Rows(source, target, beside, axes, kernels, processors)
+    return NormalizationJob(source, target, beside, axes, kernels, processors)
 
 
-def _by_lengths(plan: Plan, processors: int) -> Rows:
+def _by_lengths(plan: Plan, processors: int) -> NormalizationJob:
     attributes = plan.attributes
     squared = ("SQUARED", int(attributes.P == 2))
     kernels = RowKernels(("normalization/lengths",), 8, 8, (squared,), epsilon=attributes.Epsilon)
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
-    return Rows(source, target, {}, (attributes.Axis,), kernels, processors)
+    return NormalizationJob(source, target, {}, (attributes.Axis,), kernels, processors)
 
 
-JOBS: dict[str, Callable[[Plan, int], Rows]] = {
+JOBS: dict[str, Callable[[Plan, int], NormalizationJob]] = {
     "BATCH_NORMALIZATION": _by_given_statistics,
     "LP_NORMALIZATION": _by_lengths,
     **dict.fromkeys(

@@ -22,15 +22,15 @@ Headers = Mapping[str, str]
 """The headers of an answer; their names are in lower case."""
 
 MOST_PROBLEM_BYTES = 2**20
-"""The largest answer that is read if it is not a good one."""
+"""The largest answer that is read if its status is that of an error."""
 
 
 _GOOD = (200, 201)
-"""The statuses of answers that are no problems: what was asked for, and what was made."""
+"""The statuses of success: OK and Created."""
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange(Generic[T]):
+class OutgoingRequest(Generic[T]):
     """A request to be sent, and what reads the body of its answer.
 
     Attributes:

@@ -61,6 +61,7 @@ def test_fields_are_those_of_the_attributes(operator):
 
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
 def test_examples_have_names_of_their_own(operator):
+    assert operator.examples
     for examples in (operator.examples, operator.bad_examples):
         names = [example.name for example in examples]
         assert len(set(names)) == len(names)

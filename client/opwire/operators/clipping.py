@@ -5,7 +5,11 @@ Source: the pages of the ``DML_ELEMENT_WISE_CLIP...`` structs and of ``DML_ELEME
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..formulas import INPUT, Bound, InputElement, maximum, minimum, scaled, select
+from ..operator import Example
 from ..rules import type_named
 from .elementwise import gradient, unary, vectors
 
@@ -18,6 +22,12 @@ _CLIP = maximum(_MIN, minimum(scaled(INPUT), _MAX))
 # NaN passes: it is neither below nor above.
 _CLIP_GRAD = select(INPUT <= _MIN, 0, select(INPUT >= _MAX, 0, InputElement("InputGradientTensor")))
 
+
+def _within(attributes: Mapping[str, Any]) -> Example:
+    inputs = {**_SOURCE, "InputGradientTensor": [5, 6, 7]}
+    return vectors("within_the_ends", attributes, inputs, [0, 6, 0], into="OutputGradientTensor")
+
+
 FAMILY = (
     unary("ELEMENT_WISE_CLIP", formula=_CLIP, examples=(vectors("both_ends", _BOUNDS, _SOURCE, [-2.5, -1, 2.5]),)),
     unary(
@@ -26,8 +36,13 @@ FAMILY = (
         formula=_CLIP,
         examples=(vectors("both_ends", _TYPED, _SOURCE, [-2.5, -1, 2.5]),),
     ),
-    gradient("ELEMENT_WISE_CLIP_GRAD", formula=_CLIP_GRAD),
-    gradient("ELEMENT_WISE_CLIP_GRAD1", type_named("MinMaxDataType", "InputTensor"), formula=_CLIP_GRAD),
+    gradient("ELEMENT_WISE_CLIP_GRAD", formula=_CLIP_GRAD, examples=(_within(_BOUNDS),)),
+    gradient(
+        "ELEMENT_WISE_CLIP_GRAD1",
+        type_named("MinMaxDataType", "InputTensor"),
+        formula=_CLIP_GRAD,
+        examples=(_within(_TYPED),),
+    ),
     unary(
         "ELEMENT_WISE_THRESHOLD",
         formula=maximum(scaled(INPUT), _MIN),

@@ -56,7 +56,9 @@ def binary(
     )
 
 
-def gradient(name: str, *rules: Rule | tuple[Rule, ...], formula: Expression) -> Operator[Attributes]:
+def gradient(
+    name: str, *rules: Rule | tuple[Rule, ...], formula: Expression, examples: tuple[Example, ...] = ()
+) -> Operator[Attributes]:
     """An operator that passes the gradient of its input on."""
     return declare(
         name,
@@ -64,6 +66,7 @@ def gradient(name: str, *rules: Rule | tuple[Rule, ...], formula: Expression) ->
         outputs={"OutputGradientTensor": like("InputTensor")},
         work=lambda _, tensors: int(tensors["OutputGradientTensor"].element_count),
         formula=formula,
+        examples=examples,
     )
 
 
@@ -73,13 +76,16 @@ def alike(*tensors: str) -> tuple[Rule, Rule, Rule]:
 
 
 def vectors(
-    name: str, attributes: Mapping[str, Any], inputs: Mapping[str, list[Any]], output: list[Any], source: str = ""
+    name: str,
+    attributes: Mapping[str, Any],
+    inputs: Mapping[str, list[Any]],
+    output: list[Any],
+    source: str = "",
+    into: str = "OutputTensor",
 ) -> Example:
     """An example whose tensors are FLOAT32 vectors of one length."""
     tensors = {tensor: {"DataType": "FLOAT32", "Sizes": [len(output)]} for tensor in inputs}
-    return Example(
-        name=name, desc={**tensors, **attributes}, inputs=inputs, outputs={"OutputTensor": output}, source=source
-    )
+    return Example(name=name, desc={**tensors, **attributes}, inputs=inputs, outputs={into: output}, source=source)
 
 
 def typed_vectors(

@@ -49,7 +49,7 @@ def parse_json(text: Buffer) -> object:
         return from_json(bytes(text) if isinstance(text, memoryview) else text)
     except ValueError as error:
         marked = bytes(text[:3]).startswith(_MARKS)
-        why = "it begins with a byte order mark; JSON is UTF-8 without one" if marked else error
+        why = "it begins with a byte order mark; JSON is UTF-8 without one" if marked else str(error)
         raise RequestError(ProblemCode.INVALID_JSON, f"not JSON: {why}") from None
 
 

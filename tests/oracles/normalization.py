@@ -145,7 +145,7 @@ def _gradients(plan: Plan, inputs: Inputs) -> Mapping[str, Answer]:
         xs = [at(inputs, "InputTensor", place) for place in members]
         gs = [at(inputs, "InputGradientTensor", place) for place in members]
         m, v, scale = (at(inputs, f"{name}Tensor", first) for name in ("Mean", "Variance", "Scale"))
-        v = add(v, number(plan.attributes.Epsilon))
+        v = add(0.0, add(v, number(plan.attributes.Epsilon)))  # here, too, a zero has no sign
         scales[first] = over(total(times(g, minus(x, m)) for g, x in zip(gs, xs, strict=True)), root(v))
         biases[first] = total(gs)
         by_batch = "TRAINING" in plan.operator.name

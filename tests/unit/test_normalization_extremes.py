@@ -69,6 +69,12 @@ def test_an_infinite_gradient_comes_back_to_the_first_element(device):
     assert np.array_equal(found["OutputGradientTensor"].ravel(), right, equal_nan=True)
 
 
+def test_nothing_comes_back_from_an_infinite_element_as_a_number(device):
+    # The mean is infinite, and the deviation of the infinite element from it no number.
+    found = gradients(device, "BATCH_NORMALIZATION_TRAINING_GRAD", [1, -INF], [3, -1])
+    assert np.isnan(found["OutputGradientTensor"]).all()
+
+
 def test_a_variance_and_an_epsilon_of_negative_zero_are_zero(device):
     """Zeros of real numbers have no sign, so what is over their sum has its own."""
     inputs: dict[str, list[float]] = {"InputTensor": [1, -1, 0, 2], "MeanTensor": [0], "VarianceTensor": [-0.0]}

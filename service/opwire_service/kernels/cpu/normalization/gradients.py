@@ -134,6 +134,7 @@ class GradientsJob(Job):
         count = self._layout.tiles.length
         shift, mean = sums.deviations / count, sums.gradients / count
         slope = (sums.products / count - shift * mean) / variance
+        slope[~np.isfinite(shift)] = np.nan  # an infinite element has no distance from an infinite mean
         size = np.abs(g) + sums.gradient_sizes / count
         size += (np.abs(x) + sums.deviation_sizes / count) * np.abs(slope)
         x -= shift

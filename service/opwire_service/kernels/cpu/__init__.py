@@ -1,1 +1,2 @@
-"""The CPU kernels: numba functions on addresses, one module a family, and what prepares and calls them."""
+"""CPU kernels: numba functions that work on raw addresses, one package per family, and the code that prepares and calls
+them."""

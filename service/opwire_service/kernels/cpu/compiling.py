@@ -1,4 +1,5 @@
-"""Run as a module: compiles kernels of the CPU device by their names, for the process that started it."""
+"""Entry point of the compiler process: run as a module, it compiles CPU kernels by name for the process that started
+it."""
 
 from __future__ import annotations
 

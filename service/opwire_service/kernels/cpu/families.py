@@ -1,4 +1,4 @@
-"""The kernels of the CPU device by operator."""
+"""Registry of the CPU kernels: which family prepares which operator, and every kernel there is."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _FAMILIES = (
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()
 }
-"""What makes a plan ready, by operator; an operator that is not here runs on the reference kernels."""
+"""Builds the job for a plan, by operator name. Operators not listed here run on the reference kernels."""
 
 ALWAYS = sharing.KERNELS
-"""What every plan may need."""
+"""Kernels that any plan may need."""
 
 KERNELS: tuple[Kernel, ...] = (*ALWAYS, *(kernel for family in _FAMILIES for kernel in family.KERNELS))
-"""All that are compiled."""
+"""Every kernel that can be compiled."""
 
 COMPILING = "opwire_service.kernels.cpu.compiling"
-"""The module that compiles them in a process of its own."""
+"""Module that compiles ``KERNELS`` in a separate process."""

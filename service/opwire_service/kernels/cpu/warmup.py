@@ -1,6 +1,6 @@
-"""Compiles the kernels of the CPU device into the cache on disk, ahead of any request.
+"""Compiles the CPU kernels into the on-disk cache, ahead of any request.
 
-The cache lies next to the package, or where ``NUMBA_CACHE_DIR`` says. It holds code for the processor at hand; with
+The cache is stored next to the package or in ``NUMBA_CACHE_DIR``. It holds code for the host processor, or, with
 ``NUMBA_CPU_NAME=x86-64-v3`` and an empty ``NUMBA_CPU_FEATURES``, for any server processor of the last decade.
 """
 
@@ -20,10 +20,11 @@ from .jit.compiling import only_compile
 
 
 def warm_up(kernels: Sequence[Kernel] = KERNELS, processes: int | None = None) -> Iterator[tuple[str, float]]:
-    """Compiles kernels, or finds them in the cache; yields the name of each with the seconds that it took.
+    """Compiles kernels or loads them from the cache; yields each kernel's name and the seconds it took.
 
     Args:
-        processes: that compile; by default as many as there are cores.
+        kernels: the kernels to compile.
+        processes: number of compiler processes; by default the number of cores.
     """
     missing = []
     for kernel in kernels:
@@ -49,7 +50,7 @@ def _begin() -> None:
 
 
 def _end_with_parent() -> None:
-    """A pool that lost its parent would wait for work for ever."""
+    """Exits when the parent process dies; an orphaned pool would wait for work forever."""
     parent = parent_process()
     assert parent is not None
     parent.join()
@@ -57,7 +58,8 @@ def _end_with_parent() -> None:
 
 
 def _sharing(kernels: Iterable[Kernel]) -> list[list[Kernel]]:
-    """Kernels by family and type of element: those call much the same functions, which a process compiles once."""
+    """Groups kernels by family and element type. Such kernels share most of their functions, which a process then
+    compiles only once."""
     groups: dict[tuple[str, object], list[Kernel]] = {}
     for kernel in kernels:
         family, _, _ = kernel.function.py_func.__module__.rpartition(".")
@@ -66,7 +68,7 @@ def _sharing(kernels: Iterable[Kernel]) -> list[list[Kernel]]:
 
 
 def compile_all(names: Sequence[str]) -> list[tuple[str, float]]:
-    """Compiles the kernels of the given names, one by one; returns the seconds that each took."""
+    """Compiles the named kernels one by one; returns the seconds each took."""
     taken = []
     for kernel in (kernel for kernel in KERNELS if kernel.name in names):
         started = perf_counter()
@@ -76,7 +78,7 @@ def compile_all(names: Sequence[str]) -> list[tuple[str, float]]:
 
 
 def main(names: Sequence[str]) -> None:
-    """Compiles the kernels of the given names, in this process; of none, all, on all cores."""
+    """Compiles the named kernels in this process, or, without names, all kernels on all cores."""
     if names:
         compile_all(names)
     else:

@@ -1,1 +1,1 @@
-"""Minima and maxima, their indices, and the order of values behind them."""
+"""Minima and maxima, their indices, and the ordering of values behind them."""

@@ -1,4 +1,4 @@
-"""How extremes of columns are cut: into tiles as wide as the nearest cache allows, as memory is read in its order."""
+"""Cuts extremes of columns into tiles as wide as the L1 cache allows, because memory is read in order."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from ..run import geometry as g
 from ..run.tiling import ReductionTiling
 
 LEAST_ROWS = 16
-"""Rows of a segment."""
+"""Minimum number of rows in a segment."""
 
 MOST_ELEMENTS = 1 << 21
-"""Elements of a unit."""
+"""Maximum number of elements in a unit."""
 
 
 def by_tiles(
@@ -20,9 +20,9 @@ def by_tiles(
 
     Args:
         layout: its loops.
-        most_columns: of a tile.
-        least_units: columns are cut into segments until there are so many; 0 leaves all of them whole.
-        parameters: go into the geometries.
+        most_columns: maximum number of columns in a tile.
+        least_units: number of units below which columns are cut into segments; 0 leaves all columns whole.
+        parameters: slots to set in the geometries.
     """
     column = layout.kept[-1]
     outer = layout._replace(kept=layout.kept[:-1])
@@ -45,7 +45,7 @@ def _segment(count: int, tile: int, tiles: int, least_units: int) -> int:
 
 
 def of_segments(work: ReductionTiling) -> ReductionLayout:
-    """The loops of the second step, over what the segments of columns left: a row of columns each."""
+    """Returns the loops of the second step, over the rows of columns that segments have left."""
     *outer, column = work.layout.kept
     step = work.segments * column.size
     kept = [Loop(column.size, 1, column.target)]

@@ -1,7 +1,7 @@
-"""Least and greatest elements and where they are, for MIN, MAX, ARGMIN and ARGMAX of every data type.
+"""Least and greatest elements and their positions, for MIN, MAX, ARGMIN and ARGMAX of every data type.
 
-Elements are compared by their ranks, so that the greatest is looked for whatever was asked for. A run of neighbours is
-reduced in vectors, a block at a time; where the winner is, is looked for in one block in the end.
+Elements are compared by rank, so the search is always for the greatest rank. A contiguous run is reduced in vectors,
+one block at a time; the winner's position is searched for in only one block, at the end.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from .ranks import NOTHING, element_of, greater, is_float, is_half, key_of, lowe
 from .short_runs import first_winner, is_short
 
 _BLOCK = 1 << 12
-"""Bytes among which a winner is noted, to be looked for in the end: they are still in the nearest cache then."""
+"""Size of the block, in bytes, that a winner is attributed to; it is still in the L1 cache when it is searched."""
 
 
 @inlined
 def _greatest_neighbour(zero: int, address: int, count: int, invert: int) -> int:
-    """The greatest rank of a run without gaps."""
+    """Returns the greatest rank of a contiguous run."""
     best = lowest_rank(zero)
     if count >= wide_lanes(zero):
         if is_half(zero):
@@ -53,7 +53,7 @@ def _greatest_neighbour(zero: int, address: int, count: int, invert: int) -> int
         while i + lanes <= count:
             a = greater(wide_ranks(address, i, invert, zero), a)
             i += lanes
-        # Ranks that are taken twice change nothing.
+        # Ranks visited twice change nothing.
         b = greater(wide_ranks(address, count - lanes, invert, zero), b)
         return greatest_lane(greater(greater(a, b), greater(c, d)))
     if count >= narrow_lanes(zero):
@@ -70,7 +70,7 @@ def _greatest_neighbour(zero: int, address: int, count: int, invert: int) -> int
 
 @inlined
 def _greatest(zero: int, address: int, count: int, step: int, invert: int) -> int:
-    """The greatest rank of a run."""
+    """Returns the greatest rank of a run."""
     if step == 1:
         return _greatest_neighbour(zero, address, count, invert)
     a = b = c = d = lowest_rank(zero)
@@ -89,7 +89,7 @@ def _greatest(zero: int, address: int, count: int, step: int, invert: int) -> in
 
 @inner
 def first_of(zero: int, address: int, count: int, step: int, invert: int, rank: int) -> int:
-    """Where the first element with a rank is in a run, or -1."""
+    """Returns the position of the first element in a run with a given rank, or -1."""
     lanes = wide_lanes(zero)
     if step != 1 or count < lanes:
         for i in range(count):
@@ -99,7 +99,7 @@ def first_of(zero: int, address: int, count: int, step: int, invert: int, rank: 
     this = wide(rank, zero)
     i = 0
     while i < count:
-        # The last vector has lanes of the one before, which are known not to be equal.
+        # The last vector overlaps the one before, whose lanes are known not to be equal.
         start = min(i, count - lanes)
         equal = equal_lanes(wide_ranks(address, start, invert, zero), this)
         if equal != 0:
@@ -110,7 +110,7 @@ def first_of(zero: int, address: int, count: int, step: int, invert: int, rank: 
 
 @inner
 def _last_of(zero: int, address: int, count: int, step: int, invert: int, rank: int) -> int:
-    """Where the last element with a rank is in a run, or -1."""
+    """Returns the position of the last element in a run with a given rank, or -1."""
     lanes = wide_lanes(zero)
     if step != 1 or count < lanes:
         for i in range(count - 1, -1, -1):
@@ -130,10 +130,10 @@ def _last_of(zero: int, address: int, count: int, step: int, invert: int, rank: 
 
 @inner
 def _locate(zero: int, address: int, count: int, step: int, geometry: int, rank: int) -> int:
-    """Where the first (last) element with a rank is in a run, or -1."""
+    """Returns the position of the first (or last) element in a run with a given rank, or -1."""
     invert = at(geometry, p.INVERT)
     if is_half(zero) and rank != rank_of(of_bits(0, zero), 0):
-        # Only zeros are equal to what has other bits, and bits take fewer steps than ranks.
+        # Except for zeros, equal ranks mean equal bits, and comparing bits takes fewer steps.
         bits = integer_zero(zero)
         same = of_bits(bits_of(element_of(rank, 0, zero)), bits)
         if at(geometry, p.LAST):
@@ -146,7 +146,7 @@ def _locate(zero: int, address: int, count: int, step: int, geometry: int, rank:
 
 @inner
 def _scan(zero: int, base: int, geometry: int, begin: int, end: int) -> tuple[int, int]:
-    """The key of the greatest of reduced elements ``begin`` to ``end``, and the index of the one that wins."""
+    """Returns the key of the greatest of reduced elements ``begin`` to ``end``, and the index of the winner."""
     run_size, step, last = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, p.LAST)
     invert, block = at(geometry, p.INVERT), _BLOCK // size_of(zero)
     best, lowest = lowest_rank(zero), lowest_rank(zero)
@@ -161,7 +161,7 @@ def _scan(zero: int, base: int, geometry: int, begin: int, end: int) -> tuple[in
             rank = _greatest(zero, address, size, step, invert)
             better = rank > best or (rank == best and (last != 0 or found_size == 0))
             if better and is_float(zero) and rank == lowest:
-                # It is that of NaN too.
+                # NaN has the lowest rank too.
                 better = _locate(zero, address, size, step, geometry, rank) >= 0
             if better:
                 best = rank
@@ -184,12 +184,12 @@ def put_index(address: int, offset: int, index: int, size: int) -> None:
 
 @inlined
 def _greatest_between(zero: int, base: int, geometry: int, begin: int, end: int) -> int:
-    """The greatest rank of reduced elements ``begin`` to ``end``."""
+    """Returns the greatest rank of reduced elements ``begin`` to ``end``."""
     run_size, step, invert = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, p.INVERT)
     best = lowest_rank(zero)
     i = begin
     while i < end:
-        # Dividing takes as long as some hundred bytes do.
+        # A division takes as long as some hundred bytes.
         run = i // run_size if i >= run_size else 0
         address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
         size = min((run + 1) * run_size, end) - i
@@ -200,7 +200,8 @@ def _greatest_between(zero: int, base: int, geometry: int, begin: int, end: int)
 
 @kernel
 def rows(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """One output element and one segment a unit; several segments leave (key, index or element) each in ``states``."""
+    """Row kernel: a unit is one output element or one segment of it. With several segments, stores (key, index or
+    element) in ``states``."""
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
     size, invert = at(geometry, p.INDEX_SIZE), at(geometry, p.INVERT)
     short = is_short(zero, count) and count == at(geometry, g.RUN) and at(geometry, g.STEP) == 1
@@ -216,7 +217,7 @@ def rows(zero: int, source: int, target: int, states: int, geometry: int, begin:
         elif short:
             best, won = first_winner(zero, base, count, invert)
         key = key_of(best)
-        # Which of equal zeros is to be named, and whether any element is -inf, the rank does not say.
+        # The rank does not tell which of equal zeros wins, nor whether there is any element besides NaN.
         unsure = best == rank_of(of_bits(0, zero), 0) or best == lowest_rank(zero)
         if (size and won < 0) or (is_float(zero) and not size and unsure):
             key, won = _scan(zero, base, geometry, first, last)

@@ -31,19 +31,21 @@ ELEMENTS = {
     DataType.INT64: INT64,
     DataType.UINT64: INT64,
 }
-"""What an element is to kernels that compare; whether it has a sign is a matter of its rank."""
+"""Element types of the comparison kernels; signedness is handled by the rank."""
 
 TILE_BYTES = 1 << 14
-"""Ranks of a tile of columns: half of the nearest cache. Names need as much again."""
+"""Size of the ranks in a tile of columns, in bytes: half of the L1 cache. Labels need as much again."""
 
 INDEXED_BYTES = 1 << 12
-"""Columns of bytes. Rows of narrower tiles lie pages apart; of wider ones the indices of eight bytes fill the cache."""
+"""Columns in a tile of one-byte elements. Narrower tiles have rows a page apart; in wider ones the 8-byte indices would
+fill the cache."""
 
 LEAST_GROUPED, LEAST_GROUPED_FAR = 1 << 11, 1 << 12
-"""Bytes of a column from which on its winner is looked for once more, in its group: in one unit or in segments."""
+"""Sizes of a column, in bytes, from which the winner is searched for in its group of rows at the end: for one segment
+and for several."""
 
 LEAST_TILE = 256
-"""Columns that are worth a unit where there are few rows."""
+"""Columns worth a unit of their own where there are few rows."""
 
 KERNELS = tuple(
     Kernel(function, element)
@@ -64,7 +66,7 @@ def prepare(plan: Plan) -> Job:
 
 
 def extreme_job(plan: Plan, *, least: bool, last: bool, index: bool) -> Job:
-    """What finds the least or greatest elements, or the first or last positions of them."""
+    """Returns the job that finds the least or greatest elements, or their first or last positions."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     layout = reduction_layout(source, target, plan.attributes.Axes)
     if not layout.reduced:
@@ -87,13 +89,13 @@ def extreme_job(plan: Plan, *, least: bool, last: bool, index: bool) -> Job:
 
 
 def _step(function: Any, work: ReductionTiling, data_type: DataType, *, reads_states: bool = False) -> KernelStep:
-    # Time goes by bytes here, and pieces by elements of 32 bits.
+    # Time is proportional to bytes, while pieces are sized by 32-bit elements.
     visited = max(1, work.elements * data_type.bits // 32)
     return KernelStep(Kernel(function, ELEMENTS[data_type]), work.geometry, work.units, visited, reads_states)
 
 
 def _rows_job(work: ReductionTiling, data_type: DataType) -> Job:
-    """What leaves (key, index or element) of each segment."""
+    """Returns the row job; each of several segments leaves (key, index or element)."""
     first = _step(extreme_rows.rows, work, data_type)
     if work.segments == 1:
         return StepsJob((first,), 0)
@@ -102,13 +104,13 @@ def _rows_job(work: ReductionTiling, data_type: DataType) -> Job:
 
 
 def _group(work: ReductionTiling, data_type: DataType) -> int:
-    """Rows of which only one is looked for in the end; none may reach from one run into the next."""
+    """Returns the number of rows per label: ``GROUP`` or 1. Groups must not extend across runs."""
     pays = LEAST_GROUPED if work.segments == 1 else LEAST_GROUPED_FAR
     return GROUP if len(work.layout.reduced) == 1 and work.layout.reduced_count * data_type.bits // 8 >= pays else 1
 
 
 def _positions_job(work: ReductionTiling, data_type: DataType) -> Job:
-    """What finds the winners of columns, and then takes the best of all segments."""
+    """Returns the job that finds the winners of columns, then the best of all segments."""
     work.geometry[p.GROUP_ROWS] = _group(work, data_type)
     first = _step(index_columns.columns, work, data_type)
     if work.segments == 1:
@@ -119,7 +121,7 @@ def _positions_job(work: ReductionTiling, data_type: DataType) -> Job:
 
 
 def _values_job(work: ReductionTiling, data_type: DataType, parameters: dict[int, int]) -> Job:
-    """What reduces columns, and then once more the elements that segments leave of each."""
+    """Returns the job that reduces columns, then the elements left by their segments."""
     first = _step(value_columns.columns, work, data_type)
     if work.segments == 1:
         return StepsJob((first,), 0)

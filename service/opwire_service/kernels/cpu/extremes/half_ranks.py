@@ -1,10 +1,10 @@
 # What numba compares must have no annotations.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
-"""The greatest ranks of FLOAT16 from the extremes of their bits, which takes fewer steps than the rank of each.
+"""Greatest ranks of FLOAT16 from the extremes of their bits, which takes fewer steps than computing every rank.
 
-As signed integers, the greatest bits are those of the greatest element without a sign, and the least bits those of the
-greatest element with one. So the greater of the ranks of both is the greatest rank, unless bits are above those of
-infinity: then there is NaN, and ranks have to be compared one by one.
+As signed integers, the greatest bits belong to the greatest element with a clear sign bit, and the least bits to the
+greatest element with the sign bit set. The greater of the two ranks is therefore the greatest rank, unless there are
+bits above those of infinity: then there is a NaN, and ranks must be compared one by one.
 """
 
 from typing import Any
@@ -32,7 +32,8 @@ def _has_nan(greatest: RankVector, bits: int) -> bool:
 
 
 def greatest_of_run(zero: Any, address: Any, count: Any, invert: Any) -> Any:
-    """The greatest rank of a run of at least a vector, and whether this is sure; of other types it never is."""
+    """Returns the greatest rank of a run of at least one vector, and whether it is certain; for other element types it
+    never is."""
 
 
 @overload(greatest_of_run, inline="always")
@@ -61,7 +62,8 @@ def _run(zero: int, address: int, count: int, invert: int) -> tuple[int, bool]:
 
 
 def raise_two(zero: Any, address: Any, row: Any, rows: Any, column: Any, invert: Any, best: Any) -> Any:
-    """Takes rows of two vectors of columns into their best ranks; whether it could: of other types it never can."""
+    """Updates the best ranks of two vectors of columns with rows; returns whether it could: for other element types it
+    never can."""
 
 
 @overload(raise_two, inline="always")

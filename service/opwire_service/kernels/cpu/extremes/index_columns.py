@@ -1,4 +1,4 @@
-"""Where extremes are along an axis that is not the innermost: a tile of columns at a time, row after row."""
+"""Positions of extremes along an axis that is not the innermost: row by row in one tile of columns after the other."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .rank_vectors import wide_lanes
 from .ranks import NOTHING, element_of, greater, is_float, is_number, key_of, lowest_rank, rank_of, rank_of_key
 
 _ASIDE = 40
-"""Numbers between parts of a kernel's memory that would else be in each other's way in the cache."""
+"""Padding, in int64, between parts of the scratch buffer that would otherwise compete for the same cache sets."""
 
 _MERGED = 256
-"""Columns whose segments are merged at a time: what segments leave of a single one would share a place in the cache."""
+"""Columns whose segments are merged together: the states of a single column would all compete for one cache set."""
 
 
 @inlined
 def _label_rows(zero: int, rows: Rows, winners: Winners, label: int) -> None:
-    """Takes rows with one label into the winners."""
+    """Updates the winners with rows that share a label."""
     best, labels, invert = winners
     rank_zero = lowest_rank(zero)
     label_zero = integer_zero(rank_zero)
@@ -37,7 +37,7 @@ def _label_rows(zero: int, rows: Rows, winners: Winners, label: int) -> None:
 
 @inlined
 def _label_group(zero: int, rows: Rows, winners: Winners, label: int) -> None:
-    """Takes one group of rows, or part of one."""
+    """Updates the winners with one group of rows, or part of one."""
     address, pitch, height, width, stride, step = rows
     if height == GROUP:
         _label_rows(zero, Rows(address, pitch, GROUP, width, stride, step), winners, label)
@@ -48,7 +48,7 @@ def _label_group(zero: int, rows: Rows, winners: Winners, label: int) -> None:
 
 @inner
 def _label(zero: int, geometry: int, tile: Tile, first: int, rows: int, winners: Winners) -> None:
-    """Labels the best of ``rows`` rows in the order asked for: rows count from the end where the last wins."""
+    """Labels the best of ``rows`` rows in search order: rows count from the end where the last one wins."""
     run_size, count, width = at(geometry, g.RUN), at(geometry, g.COUNT), tile.width
     last, stride, group = at(geometry, p.LAST), at(geometry, g.COLUMN_STEP), at(geometry, p.GROUP_ROWS)
     pitch = (-1 if last else 1) * at(geometry, g.STEP) * size_of(zero)
@@ -59,7 +59,7 @@ def _label(zero: int, geometry: int, tile: Tile, first: int, rows: int, winners:
         index = count - 1 - first - i if last else first + i
         place = index % run_size
         here = min(place + 1 if last else run_size - place, rows - i, most)
-        # Part of a group is the last of its run.
+        # The last group of a run may be partial.
         here = here // group * group if here > group else here
         address = advance(tile.base, g.reduced_source(geometry, index), zero)
         if together:
@@ -81,11 +81,11 @@ def _begin(zero: int, width: int, best: int, labels: int) -> None:
 
 @inner
 def _find(zero: int, geometry: int, tile: Tile, best: int, labels: int, found: int) -> None:
-    """Leaves the greatest rank of each column of a tile in ``best``, and the row that has it in ``found``, or the first
-    row of its group.
+    """Stores the greatest rank of each column of a tile in ``best``, and its row, or the first row of its group, in
+    ``found``.
 
-    Labels have the width of a rank, so that one vector holds as many labels as ranks; of narrow elements a block
-    of rows has as many as there are labels.
+    Labels are as wide as ranks, so that a vector holds as many labels as ranks; for narrow elements, blocks have no
+    more rows (or groups) than there are labels.
     """
     rank_zero = lowest_rank(zero)
     label_zero = integer_zero(rank_zero)
@@ -118,7 +118,7 @@ def _find(zero: int, geometry: int, tile: Tile, best: int, labels: int, found: i
 
 @inner
 def _first_number(zero: int, column: int, geometry: int, begin: int, end: int) -> int:
-    """The first (last) row that is not NaN, or -1."""
+    """Returns the first (or last) row that is not NaN, or -1."""
     run_size, step, last = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, p.LAST)
     found, i = -1, begin
     while i < end and (last or found < 0):
@@ -134,12 +134,13 @@ def _first_number(zero: int, column: int, geometry: int, begin: int, end: int) -
 
 @inlined
 def _place(zero: int, column: int, index: int, geometry: int, rank: int) -> int:
-    """Which row has a rank, of the group whose first one, in the order asked for, is given. All rows are one run."""
+    """Returns the row that has a given rank in the group that starts, in search order, at ``index``. All rows must be
+    one run."""
     invert, last, step = at(geometry, p.INVERT), at(geometry, p.LAST), at(geometry, g.STEP)
     row = (-1 if last else 1) * step * size_of(zero)
     address = advance(column, index * step, zero)
     rows = min(GROUP, index + 1 if last else at(geometry, g.COUNT) - index)
-    # Of other elements than zeros bits are the same where ranks are, and take fewer steps.
+    # Except for zeros, equal ranks mean equal bits, and comparing bits takes fewer steps.
     wanted = bits_of(element_of(rank, invert, zero))
     mask = -1
     if is_float(zero):
@@ -157,7 +158,7 @@ def _place(zero: int, column: int, index: int, geometry: int, rank: int) -> int:
 
 @inner
 def _settle(zero: int, geometry: int, tile: Tile, best: int, found: int) -> None:
-    """Tells best ranks of -inf from those of NaN alone, which become NaN, and finds their rows."""
+    """Distinguishes best ranks of -inf from columns of NaN alone, whose rank becomes NaN, and finds their rows."""
     step, lowest, width = at(geometry, g.COLUMN_STEP), lowest_rank(zero), tile.width
     unsure = False
     for i in range(width):
@@ -186,7 +187,8 @@ def _put_indices(target: int, offset: int, apart: int, found: int, width: int, s
 
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """One tile of columns and one segment a unit; several segments leave rows of keys and of winners in ``states``."""
+    """Column kernel: a unit is one segment of a tile of columns. With several segments, stores rows of keys and of
+    winners in ``states``."""
     segments, step = at(geometry, g.SEGMENTS), at(geometry, g.COLUMN_STEP)
     all_columns, apart = at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
     size = at(geometry, p.INDEX_SIZE)
@@ -221,7 +223,7 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
 
 @inlined
 def _merge(rows: int, columns: int, segments: int, start: int, width: int, last: bool, best: int, found: int) -> None:
-    """Takes the keys and indices that segments left of some columns, row by row, into the best ones."""
+    """Merges the keys and indices that segments have left for some columns, row by row."""
     for i in range(width):
         store(best, i, load(rows, start + i, 0))
         store(found, i, load(rows, columns + start + i, 0))
@@ -229,7 +231,7 @@ def _merge(rows: int, columns: int, segments: int, start: int, width: int, last:
         keys = 2 * segment * columns + start
         for i in range(width):
             key, so_far = load(rows, keys + i, 0), load(best, i, 0)
-            # Which segment wins is a matter of chance, so there is no branch on it.
+            # The winning segment is unpredictable, so this is branch-free.
             better = (key > so_far) | (last & (key == so_far))
             store(best, i, choose(better, key, so_far))
             store(found, i, choose(better, load(rows, keys + columns + i, 0), load(found, i, 0)))
@@ -237,7 +239,7 @@ def _merge(rows: int, columns: int, segments: int, start: int, width: int, last:
 
 @kernel
 def finish(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Merges the segments of columns: one output element a unit."""
+    """Merges the segments of columns: a unit is one output element."""
     segments, columns, group = at(geometry, g.SEGMENTS), at(geometry, g.COLUMNS), at(geometry, p.GROUP_ROWS)
     step, apart, last = at(geometry, g.COLUMN_STEP), at(geometry, g.COLUMN_TARGET), at(geometry, p.LAST) != 0
     size, lowest = at(geometry, p.INDEX_SIZE), lowest_rank(zero)

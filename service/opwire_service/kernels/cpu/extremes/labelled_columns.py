@@ -1,7 +1,7 @@
-"""Vectors of columns: the best rank of each, and a label that says which rows it comes from.
+"""Vectors of columns with the best rank of each, and a label for the rows it comes from.
 
-A label stands for one row, or for ``GROUP`` rows: then there is but one step for each element, and which of the rows it
-is has to be looked for in the end.
+A label stands for one row or for ``GROUP`` rows. The latter takes a single step per element, but the row within the
+group must be searched for at the end.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from .rank_vectors import RankVector, above_lanes, store_ranks, wide, wide_high_
 from .ranks import greater, is_half, lowest_rank, rank_of
 
 GROUP = 4
-"""Rows of a label."""
+"""Rows per label."""
 
 _LEAST, _MANY = 8, 256
-"""The least and the most rows that a column's best rank stays in a register for."""
+"""Minimum and maximum number of rows for which a column's best rank stays in a register."""
 
 _NEAR = 1 << 14
-"""Rows of more bytes would be in each other's way in the nearest cache."""
+"""Maximum size of such rows, in bytes: more would compete for the same sets of the L1 cache."""
 
 
 @inner
 def labelled_rows_at_once(row: int) -> int:
-    """For how many rows, so many bytes apart, a column's best rank stays in a register: some groups."""
+    """Returns for how many rows of a given pitch a column's best rank stays in a register: a multiple of ``GROUP``."""
     return min(_MANY, max(_LEAST, _NEAR // max(abs(row), 1)) // GROUP * GROUP)
 
 
@@ -35,9 +35,9 @@ class Winners(NamedTuple):
     """Where a kernel keeps the winners of columns.
 
     Attributes:
-        best: the address of the best ranks.
-        labels: the address of the labels of their rows.
-        invert: the bits of elements to invert.
+        best: address of the best ranks.
+        labels: address of the labels of their rows.
+        invert: bits of elements to invert.
     """
 
     best: int
@@ -47,14 +47,14 @@ class Winners(NamedTuple):
 
 @inner
 def label_neighbours(zero: int, rows: Rows, winners: Winners, label: int, group: int) -> None:
-    """Takes rows of columns side by side, a vector of them at least, into the winners; labels begin with ``label``.
+    """Updates the winners with rows of at least a vector of contiguous columns; labels start at ``label``.
 
-    Rows are some groups, of 1 or ``GROUP``, or else part of one.
+    The rows are whole groups, of 1 or ``GROUP`` rows, or part of one group.
     """
     lanes, width = wide_lanes(zero), rows.width
     i = 0
     while i < width:
-        # Columns that are taken twice do not win against themselves.
+        # Columns visited twice do not win against themselves.
         j = min(i + lanes, width - lanes)
         i = min(i, width - lanes)
         if group == 1:
@@ -68,7 +68,7 @@ def label_neighbours(zero: int, rows: Rows, winners: Winners, label: int, group:
 
 @inlined
 def _label_two(zero: int, rows: Rows, winners: Winners, label: int, i: int, j: int, groups: int, group: int) -> None:
-    """Takes groups of rows of the vectors of columns from ``i`` and from ``j`` on."""
+    """Processes groups of rows for the vectors of columns starting at ``i`` and ``j``."""
     if is_half(zero):
         best, rank_zero = winners.best, lowest_rank(zero)
         a, b = wide_ranks(best, i, 0, rank_zero), wide_ranks(best, j, 0, rank_zero)
@@ -87,7 +87,7 @@ def _above_zero(ranks: RankVector, zero: int) -> bool:
 def _groups_of_two(
     zero: int, rows: Rows, winners: Winners, label: int, i: int, j: int, groups: int, group: int, high: bool
 ) -> None:
-    """Like ``_label_two``; ``high`` says that all best ranks are above that of zero."""
+    """Like ``_label_two``; ``high`` means that all best ranks are above that of zero."""
     address, (best, labels, invert) = rows.address, winners
     rank_zero = lowest_rank(zero)
     label_zero = integer_zero(rank_zero)

@@ -1,4 +1,4 @@
-"""Vectors of labels: of each lane of a vector of ranks a small number that says where the rank comes from.
+"""Vectors of labels: for each lane of a vector of ranks, a small number that says where the rank comes from.
 
 Labels are integers as wide as a rank.
 """
@@ -18,7 +18,7 @@ from .ranks import above
 
 @intrinsic
 def label_all(typing: Any, number: Any, ranks: Any) -> tuple[Any, Callable[..., Any]]:
-    """One label for all lanes of a vector."""
+    """Broadcasts a label to all lanes of a vector."""
     labels = RankVector(types.Integer.from_bitwidth(ranks.lane.bitwidth, signed=True), ranks.lanes)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -34,7 +34,7 @@ def label_all(typing: Any, number: Any, ranks: Any) -> tuple[Any, Callable[..., 
 
 @intrinsic
 def next_label(typing: Any, labels: Any) -> tuple[Any, Callable[..., Any]]:
-    """Each label plus one."""
+    """Returns each label plus one."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.add(args[0], ir.Constant(args[0].type, [1] * labels.lanes))
@@ -46,7 +46,8 @@ def next_label(typing: Any, labels: Any) -> tuple[Any, Callable[..., Any]]:
 def label_of_greater(
     typing: Any, ranks: Any, so_far: Any, labels: Any, labelled: Any
 ) -> tuple[Any, Callable[..., Any]]:
-    """Of each lane the label of what ``greater`` takes: ``labelled`` where ranks are equal or the first one is NaN."""
+    """Returns, for each lane, the label of what ``greater`` returns: ``labelled`` where ranks are equal or the first
+    one is NaN."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.select(above(builder, ranks.lane, *args[:2]), *args[2:])
@@ -56,7 +57,7 @@ def label_of_greater(
 
 @intrinsic
 def label_of_equal(typing: Any, ranks: Any, others: Any, labels: Any, otherwise: Any) -> tuple[Any, Callable[..., Any]]:
-    """Of each lane the label where two ranks are equal."""
+    """Returns, for each lane, ``labels`` where two ranks are equal, else ``otherwise``."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         floats = isinstance(ranks.lane, types.Float)
@@ -68,7 +69,7 @@ def label_of_equal(typing: Any, ranks: Any, others: Any, labels: Any, otherwise:
 
 @intrinsic
 def least_label(typing: Any, labels: Any) -> tuple[Any, Callable[..., Any]]:
-    """The least of the labels of all lanes."""
+    """Returns the least label of all lanes."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         label = fold_lanes(builder, args[0], lambda builder, *halves: builder.icmp_signed("<", *halves))

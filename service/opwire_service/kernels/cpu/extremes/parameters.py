@@ -1,4 +1,4 @@
-"""What the kernels of extremes find in the geometry beside the loops: what is looked for."""
+"""Geometry slots of the kernels of extremes: what is searched for."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from ..run import geometry as g
 INVERT, LAST, GROUP_ROWS, INDEX_SIZE = range(g.PARAMETERS, g.PARAMETERS + 4)
 """Slots of the geometry.
 
-``INVERT``: the bits of an element to invert for its rank; see ``ranks.inversion``.
-``LAST``: whether the last of equals wins, not the first.
-``GROUP_ROWS``: rows with one label; see ``labelled_columns``.
-``INDEX_SIZE``: bytes of an index, or 0 if elements are asked for.
+``INVERT``: bits of an element to invert for its rank; see ``ranks.inversion``.
+``LAST``: whether the last of equal elements wins instead of the first.
+``GROUP_ROWS``: rows per label; see ``labelled_columns``.
+``INDEX_SIZE``: size of an index in bytes, or 0 if elements are returned.
 """

@@ -1,6 +1,6 @@
-"""Vectors of ranks, for the loops that LLVM makes no good vectors of: extremes of floats, and searches.
+"""Vectors of ranks, for loops that LLVM does not vectorize well: extremes of floats, and searches.
 
-A vector has 64 or 16 bytes of ranks whatever the processor; LLVM splits it into registers.
+A vector holds 64 or 16 bytes of ranks on every processor; LLVM splits it into registers.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ..jit.element import ADDRESS, INT64, intrinsic, metadata_of_written, pointe
 from .ranks import above, high_ranked, rank_type, ranked
 
 WIDE, NARROW = 64, 16
-"""Bytes of a vector."""
+"""Sizes of a vector in bytes."""
 
 
 class RankVector(types.Type):
-    """Some ranks."""
+    """numba's type of a vector of ranks."""
 
     def __init__(self, lane: Any, lanes: int) -> None:
         self.lane, self.lanes = lane, lanes
@@ -32,7 +32,7 @@ class RankVector(types.Type):
 class _RankVectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, vector: RankVector) -> None:
         lane = manager.lookup(vector.lane).get_value_type()
-        super().__init__(manager, vector, ir.VectorType(lane, vector.lanes))  # type: ignore[no-untyped-call] # of numba
+        super().__init__(manager, vector, ir.VectorType(lane, vector.lanes))  # type: ignore[no-untyped-call] # numba is untyped
 
 
 def _vector(zero: Any, size: int) -> RankVector:
@@ -66,15 +66,16 @@ def _ranks(size: int, rank: Callable[..., Any] = ranked) -> Any:
 
 
 wide_ranks, narrow_ranks = _ranks(WIDE), _ranks(NARROW)
-"""The ranks of the elements from an index on."""
+"""Load the ranks of contiguous elements from an index on."""
 
 wide_high_ranks = _ranks(WIDE, high_ranked)
-"""The same of those that are above zero. The others have one that is not: whom zero does not beat needs no more."""
+"""Like ``wide_ranks``, but correct only above zero. Any other element gets a rank at most that of zero, which suffices
+when such ranks cannot win."""
 
 
 @intrinsic
 def store_ranks(typing: Any, address: Any, index: Any, vector: Any) -> tuple[Any, Callable[..., Any]]:
-    """Puts ranks, as many as a vector has, from ``index`` ranks after an address on."""
+    """Stores a vector of ranks from ``index`` on."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = args[2].type
@@ -88,7 +89,7 @@ def store_ranks(typing: Any, address: Any, index: Any, vector: Any) -> tuple[Any
 
 @intrinsic
 def every_other(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Of the ranks from an index on the first, the third and so on, of which a wide vector holds so many."""
+    """Loads every other rank from an index on, enough to fill a wide vector."""
     vector = _vector(zero, WIDE)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -117,7 +118,7 @@ def _lanes(size: int) -> Any:
 
 
 wide_lanes, narrow_lanes = _lanes(WIDE), _lanes(NARROW)
-"""How many ranks a vector has."""
+"""Return the number of ranks in a vector."""
 
 
 def _filled(size: int) -> Any:
@@ -134,11 +135,11 @@ def _filled(size: int) -> Any:
 
 
 wide, narrow = _filled(WIDE), _filled(NARROW)
-"""A vector of one rank."""
+"""Broadcast a rank to a vector."""
 
 
 def fold_lanes(builder: Any, value: Any, is_above: Callable[[Any, Any, Any], Any]) -> Any:
-    """The LLVM code of the lane of a vector that is above all others."""
+    """Emits the LLVM code that reduces a vector to the lane above all others."""
     lanes = value.type.count
     while lanes > 1:
         lanes //= 2
@@ -153,7 +154,7 @@ def fold_lanes(builder: Any, value: Any, is_above: Callable[[Any, Any, Any], Any
 
 @intrinsic
 def greatest_lane(typing: Any, vector: Any) -> tuple[Any, Callable[..., Any]]:
-    """The greatest rank of a vector."""
+    """Returns the greatest rank of a vector."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return fold_lanes(builder, args[0], lambda builder, *halves: above(builder, vector.lane, *halves))
@@ -163,7 +164,7 @@ def greatest_lane(typing: Any, vector: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def equal_lanes(typing: Any, vector: Any, other: Any) -> tuple[Any, Callable[..., Any]]:
-    """An integer with a bit for each lane, the lowest for the first: whether it is equal in both vectors."""
+    """Returns a bit mask of the lanes that are equal in both vectors, lane 0 in the lowest bit."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         floats = isinstance(vector.lane, types.Float)
@@ -176,7 +177,7 @@ def equal_lanes(typing: Any, vector: Any, other: Any) -> tuple[Any, Callable[...
 
 @intrinsic
 def above_lanes(typing: Any, vector: Any, other: Any) -> tuple[Any, Callable[..., Any]]:
-    """Like ``equal_lanes``: whether a rank is above that of the other vector."""
+    """Like ``equal_lanes``, for lanes in which a rank is above that of the other vector."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         bits = builder.bitcast(above(builder, vector.lane, *args), ir.IntType(vector.lanes))
@@ -187,7 +188,7 @@ def above_lanes(typing: Any, vector: Any, other: Any) -> tuple[Any, Callable[...
 
 @intrinsic
 def ranks_of_bits(typing: Any, bits: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """The ranks of elements from their bits, of which some are inverted already."""
+    """Returns ranks of elements from their bits, to which the inversion has already been applied."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return ranked(builder, zero, args[0], ir.Constant(args[0].type, [0] * bits.lanes))
@@ -197,7 +198,7 @@ def ranks_of_bits(typing: Any, bits: Any, zero: Any) -> tuple[Any, Callable[...,
 
 @intrinsic
 def first_bit(typing: Any, bits: Any) -> tuple[Any, Callable[..., Any]]:
-    """The place of the lowest bit of an integer that is not 0."""
+    """Returns the index of the lowest set bit of a nonzero integer."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
@@ -207,7 +208,7 @@ def first_bit(typing: Any, bits: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def last_bit(typing: Any, bits: Any) -> tuple[Any, Callable[..., Any]]:
-    """The place of the highest bit of an integer that is not 0."""
+    """Returns the index of the highest set bit of a nonzero integer."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         zeros = builder.ctlz(args[0], ir.Constant(ir.IntType(1), 1))

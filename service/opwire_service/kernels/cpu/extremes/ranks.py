@@ -1,8 +1,8 @@
-"""Ranks: numbers whose order is the one that MIN, MAX, ARGMIN, ARGMAX or max pooling asks for.
+"""Ranks: numbers ordered as MIN, MAX, ARGMIN, ARGMAX or max pooling require.
 
-Of an integer the rank is a signed integer of its width, of a FLOAT32 itself: NaN is then above nothing, and -0 equals
-+0. Of a FLOAT16, of which processors compare few at a time, it is an integer of 16 bits: NaN has one below that of
--inf, and both zeros have the same.
+The rank of an integer is a signed integer of its width, that of a FLOAT32 a FLOAT32: NaN is above nothing, and -0
+equals +0. The rank of a FLOAT16 is a 16-bit integer, because processors compare few half floats at once: NaN ranks
+below -inf, and both zeros have the same rank.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from opwire.tensor import DataType
 from ..jit.element import FLOAT32, HALF, INT16, INT64, intrinsic
 
 NOTHING = -(2**63)
-"""The key of no winner: all elements are NaN."""
+"""Key that means no winner: all elements are NaN."""
 
 HALF_INFINITY = 0x7C00
-"""The bits of the greatest FLOAT16. Those of positive NaN come after it."""
+"""Bits of infinity, the greatest FLOAT16. Bits of positive NaNs are above it."""
 
 _OFFSET = 0x7FFF - HALF_INFINITY
-"""The rank of FLOAT16 zeros: that of infinity is the last one, so that ranks of positive NaN start over below -inf."""
+"""Rank of the FLOAT16 zeros. Infinity gets the greatest int16, so that ranks of positive NaNs wrap to below -inf."""
 
 
 def inversion(data_type: DataType, *, least: bool) -> int:
-    """The bits of an element to invert so that its rank is the greater the better it is."""
+    """Returns the bits of an element to invert so that better elements have greater ranks."""
     sign = -(2 ** (data_type.bits - 1))
     if data_type.is_float:
         return sign if least else 0
@@ -41,12 +41,12 @@ def rank_type(element: Any) -> Any:
 
 
 def rank_size(element: Any) -> int:
-    """Bytes of a rank."""
+    """Returns the size of a rank in bytes."""
     return int(rank_type(element).bitwidth) // 8
 
 
 def ranked(builder: Any, element: Any, value: Any, invert: Any) -> Any:
-    """The LLVM code of the rank of a value, or of a vector of them; ``invert`` is a like value of bits."""
+    """Emits the LLVM code of the rank of a value or of a vector of values; ``invert`` has the same shape."""
     value = builder.xor(builder.bitcast(value, invert.type), invert)
     if element == FLOAT32:
         return builder.bitcast(value, like(value, ir.FloatType()))
@@ -58,26 +58,27 @@ def ranked(builder: Any, element: Any, value: Any, invert: Any) -> Any:
 
 
 def high_ranked(builder: Any, element: Any, value: Any, invert: Any) -> Any:
-    """The LLVM code of the rank of a value above zero, in fewer steps; of any other one it is at most that of zero."""
+    """Emits the LLVM code of the rank of a value above zero, in fewer steps; any other value gets a rank at most that
+    of zero."""
     if element != HALF:
         return ranked(builder, element, value, invert)
-    # That of a positive NaN wraps.
+    # The rank of a positive NaN wraps.
     value = builder.xor(builder.bitcast(value, invert.type), invert)
     return builder.add(value, _constant(value, _OFFSET))
 
 
 def _constant(value: Any, number: int) -> Any:
-    """A number, as often as a value has one."""
+    """Returns a constant with a value's shape."""
     return ir.Constant(value.type, [number] * value.type.count if isinstance(value.type, ir.VectorType) else number)
 
 
 def like(value: Any, scalar: Any) -> Any:
-    """The type of as many scalars as a value has."""
+    """Returns the type with a scalar type as its element and a value's shape."""
     return ir.VectorType(scalar, value.type.count) if isinstance(value.type, ir.VectorType) else scalar
 
 
 def above(builder: Any, rank: Any, one: Any, other: Any) -> Any:
-    """The LLVM code of whether a rank of a type is above another one."""
+    """Emits the LLVM code of whether a rank is above another one."""
     return builder.fcmp_ordered(">", one, other) if rank == FLOAT32 else builder.icmp_signed(">", one, other)
 
 
@@ -87,7 +88,7 @@ def bits_type(element: Any) -> Any:
 
 @intrinsic
 def rank_of(typing: Any, element: Any, invert: Any) -> tuple[Any, Callable[..., Any]]:
-    """The rank of an element, of whose bits some are inverted."""
+    """Returns the rank of an element, after inverting some of its bits."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         bits = bits_type(element)
@@ -98,7 +99,8 @@ def rank_of(typing: Any, element: Any, invert: Any) -> tuple[Any, Callable[..., 
 
 @intrinsic
 def element_of(typing: Any, rank: Any, invert: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """The element that has a rank; of infinities too, of NaN never. Of the zeros of FLOAT16 it is the positive one."""
+    """Returns the element that has a rank, infinities included; there is none for NaN. For FLOAT16 zeros it is the
+    positive one."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         bits = bits_type(zero)
@@ -117,7 +119,8 @@ def element_of(typing: Any, rank: Any, invert: Any, zero: Any) -> tuple[Any, Cal
 
 @intrinsic
 def lowest_rank(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """The rank that none is below. NaN has none: a greatest rank of -inf leaves open whether there is an element."""
+    """Returns the lowest rank of any number. NaN has no rank above it, so a greatest rank of -inf does not tell whether
+    there is a number."""
     rank = rank_type(zero)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -134,7 +137,7 @@ def _lowest(element: Any) -> float:
 
 @intrinsic
 def is_number(typing: Any, rank: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Whether a rank is not that of NaN."""
+    """Whether a rank is not that of a NaN."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         if zero == FLOAT32:
@@ -146,7 +149,7 @@ def is_number(typing: Any, rank: Any, zero: Any) -> tuple[Any, Callable[..., Any
 
 @intrinsic
 def is_float(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Whether elements are floats, which is known when a kernel is compiled."""
+    """Whether elements are floats; known at compile time."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return ir.Constant(ir.IntType(1), int(zero in (FLOAT32, HALF)))
@@ -166,7 +169,8 @@ def is_half(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def greater(typing: Any, rank: Any, so_far: Any) -> tuple[Any, Callable[..., Any]]:
-    """The greater of two ranks, or in each lane of two vectors; ``so_far`` where they are equal or ``rank`` is NaN."""
+    """Returns the greater of two ranks, or of two vectors lane by lane; ``so_far`` where they are equal or ``rank`` is
+    NaN."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.select(above(builder, getattr(rank, "lane", rank), *args), *args)
@@ -176,7 +180,7 @@ def greater(typing: Any, rank: Any, so_far: Any) -> tuple[Any, Callable[..., Any
 
 @intrinsic
 def lesser(typing: Any, rank: Any, so_far: Any) -> tuple[Any, Callable[..., Any]]:
-    """The lesser of two ranks that are integers, or in each lane of two vectors."""
+    """Returns the lesser of two integer ranks, or of two vectors lane by lane."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.select(builder.icmp_signed("<", *args), *args)
@@ -186,7 +190,7 @@ def lesser(typing: Any, rank: Any, so_far: Any) -> tuple[Any, Callable[..., Any]
 
 @intrinsic
 def key_of(typing: Any, rank: Any) -> tuple[Any, Callable[..., Any]]:
-    """An integer in the order of ranks; it is the same for both zeros."""
+    """Returns an integer ordered like the rank, the same for both zeros."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         if rank != FLOAT32:
@@ -202,7 +206,7 @@ def key_of(typing: Any, rank: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def rank_of_key(typing: Any, key: Any, rank: Any) -> tuple[Any, Callable[..., Any]]:
-    """The rank, of the type of another one, that has a key; of zeros the positive one."""
+    """Returns the rank with a given key, in the type of ``rank``; for zeros the positive one."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         if rank != FLOAT32:

@@ -1,6 +1,6 @@
-"""The first winner of a short run: each lane of a vector keeps its best rank and where that is.
+"""The first winner of a short run: each lane of a vector keeps its best rank and that rank's position.
 
-There is no branch on what elements are, so the processor reads the next run while it ends this one.
+There is no branch on element values, so the processor can start reading the next run while it finishes this one.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from .rank_vectors import equal_lanes, first_bit, greatest_lane, wide, wide_lane
 from .ranks import greater, is_half, lowest_rank
 
 _LABELS = 120
-"""Labels that a byte holds, and one that stands for none."""
+"""Labels that fit into a byte, and the one that means none."""
 
 _NOBODY = -1
+"""Label of a lane without a winner."""
 
 
 @inner
 def is_short(zero: int, count: int) -> bool:
-    """Whether ``first_winner`` knows what to do with so many elements, and is the best for it.
+    """Whether ``first_winner`` supports a number of elements, and is the fastest method for it.
 
     The greatest rank of FLOAT16 is found much sooner without labels.
     """
@@ -30,7 +31,7 @@ def is_short(zero: int, count: int) -> bool:
 
 @inner
 def first_winner(zero: int, address: int, count: int, invert: int) -> tuple[int, int]:
-    """The greatest rank of a run without gaps and where it is first; -1 if no rank is above the lowest one."""
+    """Returns the greatest rank of a contiguous run and its first position; -1 if no rank is above the lowest one."""
     lanes = wide_lanes(zero)
     a = b = wide(lowest_rank(zero), zero)
     labels_a = labels_b = label_all(_NOBODY, a)
@@ -42,7 +43,7 @@ def first_winner(zero: int, address: int, count: int, invert: int) -> tuple[int,
         a, b = greater(here, a), greater(there, b)
         label = next_label(label)
         i += 2 * lanes
-    # Of the last vectors, lanes that are taken twice do not win against themselves.
+    # The last vectors overlap others; lanes visited twice do not win against themselves.
     end = count - 2 * lanes
     here, there = wide_ranks(address, end, invert, zero), wide_ranks(address, end + lanes, invert, zero)
     labels_a, labels_b = label_of_greater(here, a, label, labels_a), label_of_greater(there, b, label, labels_b)

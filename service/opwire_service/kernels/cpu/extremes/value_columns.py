@@ -1,7 +1,7 @@
 """MIN and MAX along an axis that is not the innermost: rows of a wide tile, one group after the other.
 
-Whole rows are read in the order of memory, while the best ranks of their columns stay in the nearest cache. A segment
-of rows leaves one element for each column; of those the same kernel makes the result.
+Whole rows are read in memory order, while the best ranks of their columns stay in the L1 cache. Each segment of rows
+leaves one element per column, which the same kernel then reduces to the result.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from .rank_vectors import store_ranks, wide_lanes, wide_ranks
 from .ranks import element_of, greater, is_float, is_half, lowest_rank, rank_of
 
 FEW, MANY = 4, 256
-"""The least and the most rows that a column's best rank stays in a register for."""
+"""Minimum and maximum number of rows for which a column's best rank stays in a register."""
 
 GROUP_BYTES = 1 << 14
-"""Rows of more bytes would be in each other's way in the nearest cache."""
+"""Maximum size of such rows, in bytes: more would compete for the same sets of the L1 cache."""
 
 
 @inner
 def _rows_at_once(row: int) -> int:
-    """For how many rows, so many bytes apart, a column's best rank stays in a register."""
+    """Returns for how many rows of a given pitch a column's best rank stays in a register."""
     return min(MANY, max(FEW, GROUP_BYTES // max(abs(row), 1)))
 
 
 @inner
 def _raise_neighbours(zero: int, rows: Rows, best: int, invert: int) -> None:
-    """Takes rows of columns side by side into the best ranks."""
+    """Updates the best ranks with rows of contiguous columns."""
     rank_zero, lanes = lowest_rank(zero), wide_lanes(zero)
     address, row, height, width = rows.address, rows.pitch, rows.height, rows.width
     i = 0
@@ -78,7 +78,7 @@ def _raise_neighbours(zero: int, rows: Rows, best: int, invert: int) -> None:
 
 @inner
 def _raise_columns(zero: int, rows: Rows, first: int, best: int, invert: int) -> None:
-    """Takes rows of columns from ``first`` on into the best ranks."""
+    """Updates the best ranks with rows of the columns from ``first`` on."""
     rank_zero = lowest_rank(zero)
     for i in range(first, rows.width):
         rank = load(best, i, rank_zero)
@@ -105,7 +105,7 @@ def _take(zero: int, rows: Rows, memory: _Memory, state: int) -> int:
 
 @inner
 def _raise(zero: int, geometry: int, tile: Tile, best: int) -> None:
-    """Leaves the greatest rank of each column of a tile in ``best``."""
+    """Stores the greatest rank of each column of a tile in ``best``."""
     group = _rows_at_once(at(geometry, g.STEP) * size_of(zero))
     for i in range(tile.width):
         store(best, i, lowest_rank(zero))
@@ -113,7 +113,8 @@ def _raise(zero: int, geometry: int, tile: Tile, best: int) -> None:
 
 
 class _Output(NamedTuple):
-    """Where elements of columns go: an address, elements from there to the first, and from each to the next."""
+    """Where the columns' elements are written: an address, the offset of the first one, and their stride, in
+    elements."""
 
     address: int
     offset: int
@@ -134,7 +135,7 @@ def _write(zero: int, best: int, width: int, invert: int, output: _Output) -> No
 
 @inner
 def _first_with(zero: int, column: int, geometry: int, begin: int, end: int, rank: int) -> int:
-    """The first element of a column that has a rank, else its first one."""
+    """Returns the first element of a column that has a given rank, else the column's first element."""
     run_size, step, invert = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, p.INVERT)
     i = begin
     while i < end:
@@ -150,7 +151,7 @@ def _first_with(zero: int, column: int, geometry: int, begin: int, end: int, ran
 
 @inner
 def _has_negative_zero(zero: int, geometry: int, tile: Tile) -> bool:
-    """Whether any row of a tile has one."""
+    """Whether any row of a tile contains a negative zero."""
     step, bits = at(geometry, g.COLUMN_STEP), integer_zero(zero)
     negative = lowest_rank(bits)
     for i in range(tile.first, tile.last):
@@ -162,7 +163,8 @@ def _has_negative_zero(zero: int, geometry: int, tile: Tile) -> bool:
 
 @inner
 def _settle(zero: int, geometry: int, tile: Tile, best: int, output: _Output) -> None:
-    """Writes the elements that ranks do not tell: NaN has none above that of -inf, a FLOAT16 that is zero no sign."""
+    """Writes the elements that ranks do not determine: NaN ranks no higher than -inf, and FLOAT16 zeros have no
+    sign."""
     lowest, nought = lowest_rank(zero), rank_of(of_bits(0, zero), 0)
     zeros = False
     for i in range(tile.width):
@@ -178,7 +180,7 @@ def _settle(zero: int, geometry: int, tile: Tile, best: int, output: _Output) ->
 
 @inner
 def _write_first_with(zero: int, geometry: int, tile: Tile, column: int, rank: int, output: _Output) -> None:
-    """Writes the first element of a column that has a rank."""
+    """Writes the first element of a column that has a given rank."""
     address = advance(tile.base, column * at(geometry, g.COLUMN_STEP), zero)
     element = _first_with(zero, address, geometry, tile.first, tile.last, rank)
     store(output.address, output.offset + column * output.apart, element)
@@ -186,7 +188,8 @@ def _write_first_with(zero: int, geometry: int, tile: Tile, column: int, rank: i
 
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """One tile of columns and one segment a unit; several segments leave their elements, row by row, in ``states``."""
+    """Column kernel: a unit is one segment of a tile of columns. With several segments, stores their elements, row by
+    row, in ``states``."""
     segments, invert = at(geometry, g.SEGMENTS), at(geometry, p.INVERT)
     memory = np.empty(at(geometry, g.TILE), np.int64)
     best = address_of(memory)

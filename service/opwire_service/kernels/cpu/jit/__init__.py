@@ -1,1 +1,1 @@
-"""Compiled kernels: how they are made, kept on disk and found."""
+"""Compilation of kernels with numba, their on-disk cache, and their lookup."""

@@ -1,4 +1,5 @@
-"""Numbers that several threads change at once, and calls by address: what sharing out work needs of the machine."""
+"""Atomic operations on shared int64 slots and calls by address: the machine primitives for sharing work between
+threads."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _PAUSES = {
     **dict.fromkeys(("x86_64", "AMD64"), ("llvm.x86.sse2.pause", ())),
     **dict.fromkeys(("aarch64", "arm64"), ("llvm.aarch64.isb", (15,))),
 }
-"""By machine: LLVM's own function and what it takes."""
+"""Spin-wait hint by machine: the LLVM intrinsic and its arguments."""
 
 _NUMBER = ir.IntType(64)
 
@@ -26,7 +27,7 @@ def _place(builder: Any, address: Any, index: Any) -> Any:
 
 @intrinsic
 def fetch_add(typing: Any, address: Any, index: Any, number: Any) -> tuple[Any, Callable[..., Any]]:
-    """Adds to the int64 ``index`` places after an address; what was there before."""
+    """Atomically adds to the int64 at ``index`` slots past an address; returns the previous value."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.atomic_rmw("add", _place(builder, *args[:2]), args[2], "seq_cst")
@@ -36,7 +37,7 @@ def fetch_add(typing: Any, address: Any, index: Any, number: Any) -> tuple[Any, 
 
 @intrinsic
 def exchange(typing: Any, address: Any, index: Any, number: Any) -> tuple[Any, Callable[..., Any]]:
-    """Puts a number in the place of another one, which it returns."""
+    """Atomically stores a number and returns the previous value."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.atomic_rmw("xchg", _place(builder, *args[:2]), args[2], "seq_cst")
@@ -46,7 +47,7 @@ def exchange(typing: Any, address: Any, index: Any, number: Any) -> tuple[Any, C
 
 @intrinsic
 def replace(typing: Any, address: Any, index: Any, old: Any, new: Any) -> tuple[Any, Callable[..., Any]]:
-    """Puts a number in the place of an old one if that is there; whether it was."""
+    """Compare-and-swap: stores ``new`` if the slot holds ``old``; returns whether it did."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         place = _place(builder, *args[:2])
@@ -57,7 +58,7 @@ def replace(typing: Any, address: Any, index: Any, old: Any, new: Any) -> tuple[
 
 @intrinsic
 def peek(typing: Any, address: Any, index: Any) -> tuple[Any, Callable[..., Any]]:
-    """The number that is there now, with all that was written before it."""
+    """Atomically loads a slot; the sequentially consistent load makes everything written before it visible."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.load_atomic(_place(builder, *args), "seq_cst", 8)
@@ -67,7 +68,7 @@ def peek(typing: Any, address: Any, index: Any) -> tuple[Any, Callable[..., Any]
 
 @intrinsic
 def pause(typing: Any) -> tuple[Any, Callable[..., Any]]:
-    """Tells the processor that this thread waits for another one: some ten nanoseconds."""
+    """Spin-wait hint to the processor; takes some ten nanoseconds."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         if platform.machine() in _PAUSES:
@@ -83,13 +84,13 @@ def pause(typing: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def call(typing: Any, function: Any, zero: Any, *arguments: Any) -> tuple[Any, Callable[..., Any]]:
-    """Calls a kernel by the address of its machine code; whether it failed.
+    """Calls a kernel by the address of its machine code; returns whether it failed.
 
-    Its ``zero`` must be a FLOAT32 where the kernel's is. Any other is an integer, which has a register of its own
-    whatever its width, and which no kernel looks at.
+    ``zero`` must be a FLOAT32 where the kernel's is. Any integer serves for all other kernels: integers of every width
+    are passed in the same register, and no kernel reads the value.
     """
     if not isinstance(zero, types.Integer) and zero != FLOAT32:
-        return None  # type: ignore[return-value] # so says numba that there is no such function
+        return None  # type: ignore[return-value] # tells numba that no such overload exists
     kinds = (zero, *(ADDRESS,) * len(arguments))
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -100,4 +101,4 @@ def call(typing: Any, function: Any, zero: Any, *arguments: Any) -> tuple[Any, C
         status, _ = convention.call_function(builder, pointer, types.none, kinds, given)
         return status.is_error
 
-    return types.boolean(ADDRESS, zero, types.StarArgTuple(kinds[1:])), code  # type: ignore[no-untyped-call] # of numba
+    return types.boolean(ADDRESS, zero, types.StarArgTuple(kinds[1:])), code  # type: ignore[no-untyped-call] # numba is untyped

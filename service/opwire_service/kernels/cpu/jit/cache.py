@@ -1,12 +1,11 @@
-"""The cache of machine code on disk: numba's, but for three things that a service needs.
+"""On-disk cache of machine code: numba's, changed in three ways that a service needs.
 
-What a kernel calls becomes part of it, so its code is stale when any of the modules has changed that it is made from,
-not its own alone. A cache that was filled ahead is read where it cannot be written, as in a container with a read-only
-file system. And several processes fill it at once, any of which may be killed: each kernel has one file of its own,
-which is there as a whole or not at all.
+Staleness covers every module that a kernel's machine code is made from, not only its own, because callees become part
+of the kernel. A prefilled cache is readable where it cannot be written, as in a container with a read-only file system.
+And several processes may fill it concurrently and be killed at any point: each kernel has its own file, which is
+replaced atomically.
 
-The folder is ``NUMBA_CACHE_DIR`` where that is set, else ``__pycache__`` next to the kernels, else one in the
-home folder.
+The folder is ``NUMBA_CACHE_DIR`` if set, else ``__pycache__`` next to the kernels, else one in the home folder.
 """
 
 from __future__ import annotations
@@ -34,7 +33,8 @@ from .sources import stamp
 
 
 class _Stamped:
-    """Part of a locator: what its files are stamped with, and when its folder will do."""
+    """Locator mixin: stamps files with all sources of a kernel and accepts a read-only folder that already holds
+    code."""
 
     get_cache_path: Any
     _py_file: str
@@ -44,22 +44,22 @@ class _Stamped:
 
     def ensure_cache_path(self) -> None:
         try:
-            super().ensure_cache_path()  # type: ignore[misc] # numba's locator has it
+            super().ensure_cache_path()  # type: ignore[misc] # defined by numba's locator
         except OSError:
             if not any(Path(self.get_cache_path()).glob("*.nbc")):
                 raise
 
 
 class _Chosen(_Stamped, UserProvidedCacheLocator):
-    """``NUMBA_CACHE_DIR``."""
+    """Locates the cache in ``NUMBA_CACHE_DIR``."""
 
 
 class _NextToKernels(_Stamped, InTreeCacheLocator):
-    """``__pycache__``."""
+    """Locates the cache in ``__pycache__`` next to the kernels."""
 
 
 class _InHome(_Stamped, UserWideCacheLocator):
-    """The user's cache folder."""
+    """Locates the cache in the user's cache folder."""
 
 
 class _Files(CompileResultCacheImpl):
@@ -67,7 +67,7 @@ class _Files(CompileResultCacheImpl):
 
 
 class _KernelFiles:
-    """The files of the kernels that one function makes, one for each type of element and each kind of processor."""
+    """The cache files of one kernel function, one for each element type and processor."""
 
     def __init__(self, folder: Path, name: str, stamp: bytes) -> None:
         self._folder = folder
@@ -79,8 +79,8 @@ class _KernelFiles:
         return self._folder / f"{self._name}.{sha256(repr((signature, processor)).encode()).hexdigest()[:16]}.nbc"
 
     def load(self, key: Any) -> Any:
-        """What was saved for a key, or None if there is nothing, or nothing but what is stale."""
-        # What cannot be read, for whatever reason, is not there.
+        """Returns the data saved for a key, or None if there is none or it is stale."""
+        # Anything unreadable, for whatever reason, is a cache miss.
         with suppress(Exception), self.path(key).open("rb") as file:
             if pickle.load(file) == (numba.__version__, self._stamp) and pickle.load(file) == key:
                 return pickle.load(file)
@@ -90,7 +90,7 @@ class _KernelFiles:
         path = self.path(key)
         written = path.with_name(f"{path.name}.{os.getpid()}")
         try:
-            parts = (pickle.dumps((numba.__version__, self._stamp)), dumps(key), dumps(data))  # type: ignore[no-untyped-call] # of numba
+            parts = (pickle.dumps((numba.__version__, self._stamp)), dumps(key), dumps(data))  # type: ignore[no-untyped-call] # numba is untyped
             written.write_bytes(b"".join(parts))
             written.replace(path)
         finally:
@@ -98,16 +98,16 @@ class _KernelFiles:
 
 
 class KernelCache(FunctionCache):
-    """The cache of one function.
+    """The on-disk cache of one function.
 
     Raises:
-        RuntimeError: there is no folder for it.
+        RuntimeError: no folder is available for it.
     """
 
     _impl_class = _Files
 
     def __init__(self, function: Any) -> None:
-        super().__init__(function)  # type: ignore[no-untyped-call] # of numba
+        super().__init__(function)  # type: ignore[no-untyped-call] # numba is untyped
         self._files = _KernelFiles(
             Path(self.cache_path), self._impl.filename_base, self._impl.locator.get_source_stamp()
         )
@@ -118,19 +118,20 @@ class KernelCache(FunctionCache):
         return os.access(self.cache_path, os.W_OK)
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        # Without a place on disk the code serves from memory.
+        # If it cannot be saved, the code still runs from memory.
         with suppress(OSError):
-            super().save_overload(sig, data)  # type: ignore[no-untyped-call] # of numba
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call] # numba is untyped
 
     def lock(self, signature: Any, target: Any) -> Any:
-        """A context that one process at a time enters, for each kernel: the others find its code in the cache then."""
-        key = self._index_key(signature, target.codegen())  # type: ignore[no-untyped-call] # of numba
+        """Returns a context that one process at a time can enter for a kernel; the next ones then find its code in the
+        cache."""
+        key = self._index_key(signature, target.codegen())  # type: ignore[no-untyped-call] # numba is untyped
         return _lock(self._files.path(key).with_suffix(".lock")) if self.is_writable else nullcontext()
 
 
 @contextmanager
 def _lock(path: Path) -> Generator[None]:
-    if sys.platform == "win32":  # there kernels may be compiled twice
+    if sys.platform == "win32":  # without fcntl, a kernel may be compiled twice
         yield
         return
     import fcntl
@@ -141,17 +142,18 @@ def _lock(path: Path) -> Generator[None]:
 
 
 def keep(dispatcher: Any) -> None:
-    """Makes a compiled function keep its code on disk, if there is a folder for it."""
+    """Gives a compiled function an on-disk cache, if a folder is available."""
     with suppress(RuntimeError):
         dispatcher._cache = KernelCache(dispatcher.py_func)
 
 
 def is_kept(dispatcher: Any) -> bool:
-    """Whether code that is compiled now will be on disk."""
+    """Whether newly compiled code will be written to disk."""
     return isinstance(dispatcher._cache, KernelCache) and dispatcher._cache.is_writable
 
 
 def lock(dispatcher: Any, signature: Any) -> Any:
-    """A context that at most one process is in while it compiles a function for a signature, if it is kept on disk."""
+    """Returns a context held by at most one process while it compiles a function for a signature, if the function is
+    cached on disk."""
     kept = dispatcher._cache
     return kept.lock(signature, dispatcher.targetctx) if isinstance(kept, KernelCache) else nullcontext()

@@ -1,4 +1,4 @@
-"""How kernels are compiled: options, signatures, the cache on disk, and never within a request."""
+"""Compilation of kernels: numba options, signatures and the on-disk cache."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from .lowering import ForKernels
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LOADING = threading.Lock()
-"""Numba's own lock does not cover all that it does, and a process may have several devices."""
+"""Serializes compiling and loading: numba's own lock does not cover everything, and a process may have several
+devices."""
 
 OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
+"""numba options of all kernels: they release the GIL, and float division by zero follows IEEE 754."""
 
 ARGUMENTS = 6
-"""Integers that follow a kernel's ``zero``: three addresses, the address of its geometry, first unit, last unit + 1."""
+"""Number of integers after a kernel's ``zero``: three buffer addresses, the address of its geometry, the first unit and
+the last unit + 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +32,8 @@ class Entry:
     """A compiled kernel.
 
     Attributes:
-        call: takes ``zero``, source, target, states or indices, geometry, begin, end.
-        address: of the machine code, for callers that are machine code.
+        call: takes ``zero``, source, target, states or indices, geometry, begin and end.
+        address: address of the machine code, for callers that are machine code themselves.
     """
 
     call: Callable[[int, int, int, int, int, int, int], None]
@@ -38,45 +41,45 @@ class Entry:
 
 
 def inner(function: F) -> F:
-    """Compiles a function that kernels call; it becomes part of each of them."""
+    """Compiles a function called by kernels; it becomes part of each of them."""
     return cast(F, njit(**OPTIONS, pipeline_class=ForKernels)(function))
 
 
 def inlined(function: F) -> F:
-    """Like ``inner``, of what is called so often that the call itself takes time."""
+    """Like ``inner``, with forced inlining, for functions called so often that the call itself costs time."""
     return cast(F, njit(**OPTIONS, pipeline_class=ForKernels, forceinline=True)(function))
 
 
 def kernel(function: F) -> F:
-    """Compiles a kernel, once for each type of element, and keeps the machine code on disk."""
+    """Compiles a kernel, once for each element type, and caches the machine code on disk."""
     dispatcher = uncached_kernel(function)
     cache.keep(dispatcher)
     return dispatcher
 
 
 def uncached_kernel(function: F) -> F:
-    """Compiles a kernel, once for each type of element in each process."""
+    """Compiles a kernel, once for each element type and process."""
     return cast(F, njit(**OPTIONS)(function))
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel for one type of element.
+    """A kernel for one element type.
 
     Attributes:
-        function: what ``kernel`` made.
-        element: its numba type.
+        function: the dispatcher returned by ``kernel``.
+        element: numba type of an element.
     """
 
     function: Any
     element: Any
 
-    def __hash__(self) -> int:  # that of a numba type is a function of Python
+    def __hash__(self) -> int:  # a numba type's own hash is computed in Python and slow
         return hash((id(self.function), id(self.element)))
 
     @property
     def name(self) -> str:
-        """Where it stands below the room of the CPU; processes that compile know it by that."""
+        """Qualified name below the CPU package, with the element type; compiler processes look kernels up by it."""
         made_of = self.function.py_func
         return f"{made_of.__module__.partition('.cpu.')[2]}.{made_of.__name__}[{self.element}]"
 
@@ -90,11 +93,11 @@ class Kernel:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether this process has its machine code."""
+        """Whether this process has loaded its machine code."""
         return self.signature in self.function.overloads
 
     def is_cached(self) -> bool:
-        """Whether the cache on disk holds it; it is loaded then, which takes milliseconds."""
+        """Whether the on-disk cache holds it. If so, loads it, which takes milliseconds."""
         dispatcher = self.function
         if self.is_loaded:
             return True
@@ -106,16 +109,16 @@ class Kernel:
 
     @property
     def is_kept(self) -> bool:
-        """Whether compiling it puts it into the cache."""
+        """Whether compiling it writes it to the cache."""
         return cache.is_kept(self.function)
 
     def compile_into_cache(self) -> None:
-        """Compiles it, unless another process does so now or has done so."""
+        """Compiles it, unless another process is doing so or has done so."""
         with cache.lock(self.function, self.signature):
             self.compile()
 
     def compile(self) -> Entry:
-        """The machine code, from memory, from the cache on disk or by compiling."""
+        """Returns the machine code: from memory, from the on-disk cache, or by compiling."""
         with _LOADING:
             self.function.compile(self.signature)
             compiled = self.function.overloads[self.signature]

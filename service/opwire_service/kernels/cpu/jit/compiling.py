@@ -1,6 +1,7 @@
-"""A process that compiles kernels into the cache on disk, one by one as they are asked for, and ends with its parent.
+"""A process that compiles kernels into the on-disk cache, one at a time on request, and ends with its parent.
 
-Compiling is a matter of seconds, in which Python code holds the GIL: not in a process that answers requests.
+Compiling takes seconds, during which Python code holds the GIL, so it does not happen in a process that serves
+requests.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from numba.core import event
 from .compiler import Kernel
 
 DONE = "done"
+"""The process's answer after compiling a kernel; any other answer is an error message."""
 
 
 class CompilingFailed(Exception):
@@ -27,10 +29,10 @@ class CompilingFailed(Exception):
 
 
 class CompilingProcess:
-    """The parent's side; used by one thread, but for ``close``.
+    """The parent's handle on a compiler process. For use by one thread, except for ``close``.
 
     Args:
-        module: that calls ``serve`` when it is run.
+        module: module that calls ``serve`` when run.
     """
 
     def __init__(self, module: str) -> None:
@@ -44,7 +46,7 @@ class CompilingProcess:
         return self._process is not None
 
     def compile(self, name: str) -> None:
-        """Compiles the kernel of a name, in a process that is started if there is none.
+        """Compiles a kernel by name, starting the process if necessary.
 
         Raises:
             CompilingFailed: the kernel cannot be compiled, or the process died or was closed.
@@ -64,12 +66,12 @@ class CompilingProcess:
             raise CompilingFailed(answer)
 
     def start(self) -> None:
-        """Starts the process, if there is none: it is ready sooner then when it has something to compile."""
+        """Starts the process if it is not running, so that it is ready sooner when a kernel has to be compiled."""
         with suppress(CompilingFailed, OSError):
             self._started()
 
     def end(self) -> None:
-        """Ends the process, if there is one; the next kernel starts another."""
+        """Ends the process if it is running; the next kernel starts a new one."""
         with self._lock:
             process, self._process = self._process, None
         if process is not None:
@@ -78,7 +80,7 @@ class CompilingProcess:
                 process.communicate()
 
     def close(self) -> None:
-        """Ends the process, and lets none start again; for any thread."""
+        """Ends the process for good. Thread-safe."""
         with self._lock:
             self._closed = True
             if self._process is not None:
@@ -89,7 +91,7 @@ class CompilingProcess:
             if self._closed:
                 raise CompilingFailed("nothing is compiled any more")
             if self._process is None:
-                # In a session of its own it is not told of Ctrl+C, of which its parent tells it by going away.
+                # In its own session it does not receive Ctrl+C; it ends when its parent closes the pipe.
                 self._process = subprocess.Popen(
                     self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
                 )
@@ -97,10 +99,10 @@ class CompilingProcess:
 
 
 def only_compile() -> None:
-    """Makes numba faster in a process that does nothing but compile, which takes a quarter less time then.
+    """Tunes numba for a process that only compiles, which saves a quarter of the time.
 
-    Numba runs clocks for every function that is compiled within another one, and most of what it makes it keeps, so
-    that there is little garbage to collect.
+    Numba times every function compiled within another one, and it keeps most of what it allocates, so garbage
+    collection finds little.
     """
     gc.set_threshold(100_000, 20, 20)
     events: Any = event
@@ -108,10 +110,10 @@ def only_compile() -> None:
 
 
 def serve(kernels: Mapping[str, Kernel]) -> None:
-    """The process itself: compiles the kernels whose names come, one a line, until the other end is closed."""
+    """Main loop of the process: compiles the kernels named on standard input, one per line, until it is closed."""
     only_compile()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever else is printed is no answer
+    os.dup2(2, 1)  # anything else printed must not be taken for an answer
     names: SimpleQueue[str] = SimpleQueue()
     threading.Thread(target=_listen, args=(names,), daemon=True).start()
     while True:
@@ -121,7 +123,7 @@ def serve(kernels: Mapping[str, Kernel]) -> None:
 def _listen(names: SimpleQueue[str]) -> None:
     for line in sys.stdin:
         names.put(line.strip())
-    os._exit(0)  # whatever is being compiled: nobody waits for it any more
+    os._exit(0)  # exit even in the middle of a compilation: nobody waits for it anymore
 
 
 def _compiled(kernels: Mapping[str, Kernel], name: str) -> str:

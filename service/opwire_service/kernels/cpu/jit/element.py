@@ -1,8 +1,8 @@
-"""Elements in memory, as numba sees them: typed loads and stores at addresses, and what to do with their bits.
+"""Typed loads and stores at raw addresses, and bit manipulation of elements, as numba intrinsics.
 
-A kernel takes a ``zero`` whose numba type says what an element is: int8 to int64 and float32 are themselves, uint16 is
-the bits of a FLOAT16, because numba has no half floats on CPUs, and LLVM converts them. Sums of integers depend on the
-width of an element alone, extremes also on a pattern of bits to invert. Addresses are in bytes, strides in elements.
+A kernel takes a ``zero`` whose numba type is the element type: int8 to int64 and float32 stand for themselves; uint16
+holds the bits of a FLOAT16, because numba has no half floats on CPUs and LLVM does the conversion. Sums of integers
+depend only on the element width, extremes also on a bit pattern to invert. Addresses are in bytes, strides in elements.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from numba.extending import intrinsic as numba_intrinsic
 INT8, INT16, INT32, INT64 = types.int8, types.int16, types.int32, types.int64
 FLOAT32, FLOAT64, HALF = types.float32, types.float64, types.uint16
 ADDRESS = types.intp
+"""numba type of an address or an offset."""
 
-# Kernels convert numbers with these; to mypy NumPy's scalars are no Python numbers, and inside kernels all of them are.
+# Kernels convert numbers with these. Typed as Any: to mypy, NumPy scalars are not Python numbers, but inside kernels
+# they are.
 int8: Any = np.int8
 int16: Any = np.int16
 int32: Any = np.int32
@@ -31,7 +33,7 @@ float64: Any = np.float64
 
 
 def intrinsic(function: Callable[..., tuple[Any, Callable[..., Any]]]) -> Any:
-    """Makes a function for kernels from its typing and its LLVM code; to kernels its type is what numba infers."""
+    """Declares an intrinsic for kernels from its typing and its LLVM code; numba infers its result type."""
     return numba_intrinsic(function)
 
 
@@ -40,7 +42,8 @@ def pointer_to(builder: Any, address: Any, element: Any) -> Any:
 
 
 def metadata_of_written(builder: Any) -> Any:
-    """The alias scope of everything that kernels write. With it LLVM knows that inputs do not change in a loop."""
+    """Returns the alias scope of everything kernels write, from which LLVM knows that inputs do not change in a
+    loop."""
     module = builder.module
     domain = module.add_metadata(["opwire"])
     return module.add_metadata([module.add_metadata(["opwire written", domain])])
@@ -48,7 +51,7 @@ def metadata_of_written(builder: Any) -> Any:
 
 @intrinsic
 def load(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """The element ``index`` elements after an address."""
+    """Loads the element ``index`` elements past an address."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = pointer_to(builder, args[0], context.get_value_type(zero))
@@ -59,7 +62,7 @@ def load(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callabl
 
 @intrinsic
 def read(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Like ``load``, of an input: of memory that no kernel writes."""
+    """Like ``load``, for inputs: memory that no kernel writes."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = pointer_to(builder, args[0], context.get_value_type(zero))
@@ -72,7 +75,7 @@ def read(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callabl
 
 @intrinsic
 def store(typing: Any, address: Any, index: Any, value: Any) -> tuple[Any, Callable[..., Any]]:
-    """Puts a value ``index`` elements of its type after an address."""
+    """Stores a value ``index`` elements of its type past an address."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = pointer_to(builder, args[0], context.get_value_type(value))
@@ -84,18 +87,18 @@ def store(typing: Any, address: Any, index: Any, value: Any) -> tuple[Any, Calla
 
 
 def ask_for_line(builder: Any, address: Any) -> None:
-    """Asks for the cache line of an address while code is built, see ``prefetch``."""
+    """Emits a prefetch of the cache line at an address, see ``prefetch``."""
     pointer, integer = ir.IntType(8).as_pointer(), ir.IntType(32)
     asking = ir.FunctionType(ir.VoidType(), [pointer, integer, integer, integer])
     name = "llvm.prefetch.p0i8"
     function = builder.module.globals.get(name) or ir.Function(builder.module, asking, name)
-    # To read, as near as can be, data.
+    # Arguments: read access, highest locality, data cache.
     builder.call(function, [builder.inttoptr(address, pointer), *(ir.Constant(integer, how) for how in (0, 3, 1))])
 
 
 @intrinsic
 def prefetch(typing: Any, address: Any) -> tuple[Any, Callable[..., Any]]:
-    """Asks for the cache line of an address, which may lie outside of all memory."""
+    """Prefetches the cache line at an address, which may be outside of any allocation."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         ask_for_line(builder, args[0])
@@ -106,7 +109,8 @@ def prefetch(typing: Any, address: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def address_of(typing: Any, array: Any) -> tuple[Any, Callable[..., Any]]:
-    """Where the elements of an array of NumPy lie: an ``ADDRESS``, for which no function is compiled once more."""
+    """Returns the data address of a NumPy array as an ``ADDRESS``, so that callees need no specialization by array
+    type."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(array)(context, builder, args[0]).data
@@ -117,7 +121,7 @@ def address_of(typing: Any, array: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def size_of(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Bytes of an element."""
+    """Returns the size of an element in bytes."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return context.get_constant(ADDRESS, zero.bitwidth // 8)
@@ -127,7 +131,7 @@ def size_of(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def integer_zero(typing: Any, number: Any) -> tuple[Any, Callable[..., Any]]:
-    """A zero of the signed integers that are as wide as a number."""
+    """Returns a zero of the signed integer type as wide as a number."""
     integer = types.Integer.from_bitwidth(number.bitwidth, signed=True)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -138,7 +142,7 @@ def integer_zero(typing: Any, number: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def cast_to(typing: Any, value: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """An integer cut or sign-extended to the width of ``zero``."""
+    """Truncates or sign-extends an integer to the width of ``zero``."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         target = context.get_value_type(zero)
@@ -151,7 +155,7 @@ def cast_to(typing: Any, value: Any, zero: Any) -> tuple[Any, Callable[..., Any]
 
 @intrinsic
 def bits_of(typing: Any, element: Any) -> tuple[Any, Callable[..., Any]]:
-    """The bits of an element, and any above them."""
+    """Returns the bits of an element, zero-extended to 64 bits."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         bits = builder.bitcast(args[0], ir.IntType(element.bitwidth))
@@ -162,7 +166,7 @@ def bits_of(typing: Any, element: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def of_bits(typing: Any, bits: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """The element that has the lowest bits of an integer."""
+    """Returns the element whose bits are the lowest bits of an integer."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         cut = builder.trunc(args[0], ir.IntType(zero.bitwidth)) if zero.bitwidth < 64 else args[0]
@@ -190,7 +194,7 @@ bits_double = _reinterpret(INT64, FLOAT64)
 
 @intrinsic
 def half_to_float(typing: Any, bits: Any) -> tuple[Any, Callable[..., Any]]:
-    """The value of a FLOAT16."""
+    """Converts a FLOAT16, given as bits, to FLOAT32."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
@@ -200,7 +204,7 @@ def half_to_float(typing: Any, bits: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def fused(typing: Any, a: Any, b: Any, c: Any) -> tuple[Any, Callable[..., Any]]:
-    """``a*b + c``, rounded once."""
+    """Fused multiply-add: ``a*b + c``, rounded once."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.fma(*args)
@@ -210,7 +214,7 @@ def fused(typing: Any, a: Any, b: Any, c: Any) -> tuple[Any, Callable[..., Any]]
 
 @intrinsic
 def larger(typing: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
-    """The larger of two signed integers of one width."""
+    """Returns the larger of two signed integers of the same width."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.select(builder.icmp_signed(">", args[0], args[1]), args[0], args[1])
@@ -230,7 +234,7 @@ def choose(typing: Any, condition: Any, yes: Any, no: Any) -> tuple[Any, Callabl
 
 @intrinsic
 def wrap_add(typing: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
-    """The sum modulo two to the power of the width; numba's own would widen."""
+    """Returns the sum modulo 2**width; numba's own addition would widen."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.add(*args)
@@ -240,7 +244,7 @@ def wrap_add(typing: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def wrap_multiply(typing: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
-    """The product modulo two to the power of the width."""
+    """Returns the product modulo 2**width."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.mul(*args)
@@ -250,7 +254,7 @@ def wrap_multiply(typing: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]
 
 @intrinsic
 def wrap_absolute(typing: Any, a: Any) -> tuple[Any, Callable[..., Any]]:
-    """The magnitude; that of the lowest integer wraps to itself."""
+    """Returns the magnitude; that of the lowest integer wraps to itself."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         sign = builder.ashr(args[0], ir.Constant(args[0].type, a.bitwidth - 1))
@@ -261,7 +265,7 @@ def wrap_absolute(typing: Any, a: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def without_sign(typing: Any, a: Any) -> tuple[Any, Callable[..., Any]]:
-    """An integer with its highest bit cleared."""
+    """Returns an integer with its highest bit cleared."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.and_(args[0], ir.Constant(args[0].type, (1 << (a.bitwidth - 1)) - 1))
@@ -271,7 +275,7 @@ def without_sign(typing: Any, a: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def differing(typing: Any, so_far: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
-    """The bits of ``so_far`` and those in which two integers of its width differ."""
+    """Returns ``so_far`` with the bits set in which two integers of its width differ."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.or_(args[0], builder.xor(args[1], args[2]))

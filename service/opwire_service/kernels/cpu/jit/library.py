@@ -1,4 +1,4 @@
-"""The machine code of the kernels as far as it is ready: loaded from disk, or compiled in processes beside this one."""
+"""The kernels' machine code as far as it is ready: loaded from disk, or compiled in separate processes."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from .compiling import CompilingFailed, CompilingProcess
 log = logging.getLogger("opwire")
 
 COMPILERS = 2
-"""Processes that compile at the same time, each with some 200 MB."""
+"""Number of compiler processes, which take some 200 MB each."""
 
 IDLE = 60.0
-"""Seconds after which a process that has nothing to compile ends."""
+"""Seconds without work after which a compiler process ends."""
 
 ATTEMPTS = 2
-"""How often a kernel is tried."""
+"""Attempts at compiling a kernel."""
 
 _ASKS_EVERY = 0.02
-"""Seconds between two questions of those who wait whether to stop."""
+"""Seconds between two polls of ``stop`` while waiting for kernels."""
 
 CLOSE, START, WANTED, AHEAD = range(4)
-"""Why something is in the queue, most urgent first: it is the end; a process is to start, as there will be kernels for
-it; a request waits for the kernels; somebody wants them ready ahead."""
+"""Priorities in the queue, most urgent first: the library closes; a process should start because kernels will follow; a
+request waits for the kernels; they should be ready ahead of requests."""
 
 
 class Library:
-    """Loads what is asked for if the cache holds it, and else compiles it: first what requests wait for.
+    """Loads requested kernels from the cache and compiles those that are missing, the ones that requests wait for
+    first.
 
-    Nothing is loaded or compiled that nobody asks for: all kernels take seconds to load, and one some 20 ms. Where the
-    cache cannot be written, kernels are compiled in this process, on a thread that then competes with requests for the
-    GIL.
+    Only requested kernels are loaded or compiled: loading all of them takes seconds, one some 20 ms. Where the cache
+    cannot be written, kernels are compiled in this process, on a thread that competes with requests for the GIL.
 
     Args:
-        kernels: that there are.
-        module: compiles them by their names, see ``CompilingProcess``.
-        first: those that every request needs. One process compiles them while another only starts, so that this one
-            is free for what the first request waits for.
+        kernels: every kernel there is.
+        module: module that compiles them by name, see ``CompilingProcess``.
+        first: kernels that every request needs. One process compiles them while another merely starts, so that the
+            latter is free for what the first request waits for.
     """
 
     def __init__(self, kernels: tuple[Kernel, ...], module: str, first: tuple[Kernel, ...] = ()) -> None:
@@ -66,15 +66,15 @@ class Library:
             thread.start()
 
     def __len__(self) -> int:
-        """Kernels that are ready."""
+        """Returns the number of kernels that are ready."""
         return len(self._entries)
 
     def ready(self, kernels: Iterable[Kernel]) -> bool:
-        """Whether all of some kernels are ready."""
+        """Whether all the given kernels are ready."""
         return all(map(self._entries.__contains__, kernels))
 
     def find(self, kernel: Kernel, stop: Stop = lambda: False) -> Entry:
-        """The machine code of a kernel, which is compiled before all others if it is not ready.
+        """Returns the machine code of a kernel, compiling it before all others if it is not ready.
 
         Raises:
             CompilingFailed: it cannot be compiled.
@@ -88,7 +88,7 @@ class Library:
         return self._entries[kernel]
 
     def ask(self, kernels: Iterable[Kernel], urgency: int = WANTED) -> None:
-        """Sees to it that some kernels become ready."""
+        """Queues kernels that are not ready yet, or raises their priority."""
         with self._changed:
             for kernel in kernels:
                 if kernel not in self._entries and (kernel not in self._asked or self._asked[kernel] > urgency):
@@ -96,7 +96,7 @@ class Library:
                     self._put(urgency, (kernel,))
 
     def obtain(self, kernels: Iterable[Kernel], stop: Stop) -> bool:
-        """Waits until some kernels are ready; whether they are, or cannot be compiled.
+        """Waits until kernels are ready or one of them has failed; returns whether they are ready.
 
         Raises:
             Stopped: ``stop()`` returned True.
@@ -113,7 +113,7 @@ class Library:
         return True
 
     def wait(self) -> None:
-        """Asks for every kernel and waits until there is none left to compile: a minute or two where none is cached."""
+        """Requests every kernel and waits until all are compiled: a minute or two if none is cached."""
         self.ask(self._kernels, AHEAD)
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._entries) + len(self._failed) >= len(self._kernels))
@@ -151,7 +151,7 @@ class Library:
         process.end()
 
     def _compile(self, kernel: Kernel, process: CompilingProcess) -> None:
-        """Makes a kernel ready, unless the other thread is about it."""
+        """Makes a kernel ready, unless the other thread is already compiling it."""
         with self._changed:
             if kernel in self._compiling:
                 return
@@ -168,7 +168,8 @@ class Library:
                 log.warning("%s cannot be compiled, so the reference stands in for it: %s", kernel.name, error)
 
     def _compile_beside(self, kernel: Kernel, process: CompilingProcess) -> None:
-        """Compiles a kernel into the cache, if it is not there, in the other process; once more if that dies."""
+        """Compiles a kernel into the cache in the compiler process, unless it is cached; retries if that process
+        dies."""
         for attempts_left in reversed(range(ATTEMPTS)):
             if kernel.is_cached():
                 return

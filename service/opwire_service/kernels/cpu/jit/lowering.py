@@ -1,8 +1,8 @@
-"""How functions that kernels call are compiled: as far as kernels need them, and no further.
+"""Compilation of functions that only kernels call.
 
-Numba makes machine code of every function, with wrappers for callers in Python and C. A function that only kernels call
-is needed as LLVM's code alone: it becomes part of each kernel and is optimised there. That saves half of the time that
-kernels take to compile, and nothing changes in them.
+Numba generates machine code for every function, with wrappers for callers in Python and C. A function called only by
+kernels is needed as LLVM IR alone: it becomes part of each kernel and is optimized there. This halves the kernels'
+compile time and does not change the kernels.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ Lower: Any = lowering.Lower
 
 
 class PartOfKernels(codegen.JITCodeLibrary):
-    """Code that is linked into kernels, and never called by itself."""
+    """Code that is linked into kernels and never called by itself."""
 
     def _optimize_final_module(self) -> None:
-        """Kernels are optimised with all that they call in them."""
+        """Does nothing: kernels are optimized together with their callees."""
 
     def _finalize_final_module(self) -> None:
         self._finalized = True
 
 
 class Lowered(NamedTuple):
-    """What numba's next pass takes."""
+    """Result of the lowering pass, with the fields that numba's next pass reads."""
 
     fndesc: Any
     call_helper: Any
@@ -40,12 +40,12 @@ class Lowered(NamedTuple):
 
 @register_pass(mutates_CFG=True, analysis_only=False)  # type: ignore[no-untyped-call]
 class LoweringForKernels(LoweringPass):
-    """Makes LLVM's code of a function, and lets other functions call it."""
+    """Generates LLVM IR for a function and makes it callable from other functions."""
 
     _name = "lowering_for_kernels"
 
     def __init__(self) -> None:
-        """Numba's is abstract."""
+        """Replaces numba's abstract initializer."""
 
     def run_pass(self, state: Any) -> Any:
         target = state.targetctx
@@ -65,7 +65,7 @@ class LoweringForKernels(LoweringPass):
             lower = Lower(target, library, described, state.func_ir, metadata=state.metadata)
             lower.lower()
         library.finalize()
-        # Numba tells functions apart by what Python would call; here nothing would come of it.
+        # Numba identifies functions by the object that Python would call; here there is none, so the address is 0.
         uncalled = functions.make_function(described.lookup_module(), state.func_id.func_name, "", 0, lower.env, ())
         target.insert_user_function(uncalled, described, [library])
         state["cr"] = Lowered(described, lower.call_helper, uncalled, lower.env)
@@ -73,7 +73,7 @@ class LoweringForKernels(LoweringPass):
 
 
 class ForKernels(compiler.CompilerBase):
-    """Numba's compiler, ending with ``LoweringForKernels``."""
+    """Numba's compiler pipeline, with ``LoweringForKernels`` in place of the native lowering."""
 
     def define_pipelines(self) -> list[Any]:
         usual = numba.DefaultPassBuilder.define_nopython_pipeline(self.state)

@@ -1,26 +1,29 @@
-"""How far ahead of their use elements are asked for, where the processor does not foresee them by itself."""
+"""Prefetch distances, for access patterns that the hardware prefetcher does not foresee."""
 
 from __future__ import annotations
 
 from .compiler import inner
 
 AHEAD = 4096
-"""Bytes, within a run of neighbours."""
+"""Prefetch distance within a run of contiguous elements, in bytes."""
 
 NEAR = 1024
-"""Bytes between rows of columns up to which the next rows are asked for.
+"""Largest row pitch, in bytes, at which the next rows of columns are prefetched.
 
-Wider rows are long enough to be foreseen, and where they lie a power of two apart the nearest cache holds no more.
+Wider rows are long enough for the hardware prefetcher, and rows a power of two apart compete for the same sets of the
+L1 cache.
 """
 
 
 @inner
 def rows_at_once(row: int, group: int) -> int:
-    """Rows whose part in a vector of columns is taken before the next vector's: a group, or two if they are near."""
+    """Returns how many rows are processed for one vector of columns before the next vector: a group, or two if rows are
+    near."""
     return 2 * group if 0 < row <= NEAR else group
 
 
 @inner
 def rows_ahead(row: int, rows: int) -> int:
-    """Bytes from a group of ``rows`` rows, ``row`` bytes apart, to what is asked for meanwhile; 0 for nothing new."""
+    """Returns the prefetch distance, in bytes, from a group of ``rows`` rows with pitch ``row``; 0 prefetches nothing
+    new."""
     return rows * row if 0 < row <= NEAR else 0

@@ -1,6 +1,7 @@
-"""Which sources a kernel's machine code is made from: its module, and all that this imports of the CPU kernels.
+"""Finds the sources that a kernel's machine code is made from: its module and, transitively, the CPU kernel modules
+that it imports.
 
-What they import from elsewhere is for Python alone, and no part of any machine code.
+Imports from elsewhere are for Python only and do not become machine code.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from hashlib import sha256
 from pathlib import Path
 
 KERNELS = Path(__file__).parents[1]
-"""The folder of the CPU kernels."""
+"""Root folder of the CPU kernels."""
 
 
 def stamp(module: Path, folder: Path = KERNELS) -> bytes:
-    """A digest of the sources that the kernels of a module are made from.
+    """Returns a digest of the sources that a module's kernels are made from.
 
     Args:
-        module: the file that holds the kernels.
-        folder: what it imports from there counts, by relative names as all kernels import each other.
+        module: file that defines the kernels.
+        folder: only modules below this folder count; they must be imported by relative names.
     """
     sources = sha256()
     for path in sorted(_reached(module, folder)):
@@ -29,7 +30,7 @@ def stamp(module: Path, folder: Path = KERNELS) -> bytes:
 
 
 def _reached(module: Path, folder: Path) -> set[Path]:
-    """A module, the modules that it imports, and so on."""
+    """Returns a module and all modules it imports, directly or indirectly."""
     reached: set[Path] = set()
     waiting = [module]
     while waiting:
@@ -46,20 +47,20 @@ def _read(path: Path) -> bytes:
 
 
 _IMPORT = re.compile(rb"^\s*from\s+(\.+)([\w.]*)\s+import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
-"""A relative import. To parse the sources would take longer than all else that is done before a server is ready."""
+"""Matches a relative import. Parsing the sources instead would dominate the server's startup time."""
 
 _NAME = re.compile(rb"\w+")
 
 
 @cache
 def imported(path: Path, folder: Path) -> frozenset[Path]:
-    """The modules in a folder that a module imports by relative names."""
+    """Returns the modules below a folder that a module imports by relative names."""
     statements = _IMPORT.findall(_read(path))
     return frozenset(each for found in statements for each in _modules(path, *found) if folder in each.parents)
 
 
 def _modules(path: Path, dots: bytes, module: bytes, names: bytes) -> Iterator[Path]:
-    """The files of the modules among what a statement names."""
+    """Yields the files of those names in an import statement that are modules."""
     parent = path.parents[len(dots) - 1].joinpath(*module.decode().split("."))
     for named in (parent, *(parent / name.decode() for name in _NAME.findall(names))):
         if (file := named.with_suffix(".py")).is_file():

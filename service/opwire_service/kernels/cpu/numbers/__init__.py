@@ -1,1 +1,1 @@
-"""Formats of numbers in compiled code: vectors, exact arithmetic and rounding."""
+"""Number formats in compiled code: vectors, exact arithmetic and rounding."""

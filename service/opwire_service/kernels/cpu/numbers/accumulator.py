@@ -1,7 +1,8 @@
-"""Exact float sums: a number as wide as the range of the terms, in limbs of 32 bits (Kulisch).
+"""Exact float sums in a Kulisch accumulator: a fixed-point number as wide as the range of the terms, in limbs of 32
+bits.
 
-A limb is an int64, so 2**31 terms go in before carries must be propagated. It serves the sums that nothing cheaper
-decides.
+A limb is an int64, so 2**31 terms can be added before carries must be propagated. Used only for sums that nothing
+cheaper decides.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from ..jit.element import bits_double, double_bits, float64, int64, load, store,
 from .rounding import two_sum
 
 LIMBS = 24
-"""From 2**-384, below the last bit of the least square of a FLOAT32, to 2**384, above 2**32 times the greatest."""
+"""Covers 2**-384, below the last bit of the smallest FLOAT32 squared, to 2**384, above 2**32 times the largest one
+squared."""
 
 _LOWEST = -384
+"""Exponent of the lowest bit of the lowest limb."""
+
 _LOW_32 = 0xFFFFFFFF
 
 
@@ -25,11 +29,11 @@ def clear_limbs(limbs: int) -> None:
 
 @inner
 def add_value(limbs: int, value: float) -> None:
-    """Adds a finite number to limbs, of which no more than 2**31 may follow before carries are propagated."""
+    """Adds a finite number; carries must be propagated at least every 2**31 additions."""
     bits = double_bits(value)
     exponent = (bits >> 52) & 0x7FF
     if exponent == 0:
-        return  # a zero: the terms are far above the subnormals of float64
+        return  # zero: the terms are far above the subnormals of float64
     significand = (bits & 0xFFFFFFFFFFFFF) | 0x10000000000000
     shift = exponent - 1075 - _LOWEST
     place, within = shift >> 5, shift & 31
@@ -45,7 +49,7 @@ def add_value(limbs: int, value: float) -> None:
 
 @inner
 def propagate_carries(limbs: int) -> None:
-    """Moves carries up: every limb but the last becomes 0 to 2**32 - 1, and the last has the sign."""
+    """Propagates carries: every limb but the last is in [0, 2**32) afterwards, and the last one carries the sign."""
     carry = 0
     for i in range(LIMBS - 1):
         value = load(limbs, i, 0) + carry
@@ -56,7 +60,8 @@ def propagate_carries(limbs: int) -> None:
 
 @inner
 def high_and_low(limbs: int) -> tuple[float, float]:
-    """Limbs without carries as high and low part; the last bit of the low one is set if more was cut off."""
+    """Returns normalized limbs as a high and a low part; if bits were cut off, the low part's last bit is set
+    (sticky)."""
     negative = load(limbs, LIMBS - 1, 0) < 0
     if negative:
         for i in range(LIMBS):
@@ -67,7 +72,7 @@ def high_and_low(limbs: int) -> tuple[float, float]:
         top -= 1
     if top < 0:
         return 0.0, 0.0
-    # The 128 bits from the top limb down, as two words; what is below them leaves its mark in the last bit.
+    # The 128 bits from the top limb down, as two words. Bits below them set the last bit.
     upper = uint64(load(limbs, top, 0)) << uint64(32) | uint64(_limb(limbs, top - 1))
     lower = uint64(_limb(limbs, top - 2)) << uint64(32) | uint64(_limb(limbs, top - 3))
     for i in range(top - 3):
@@ -87,7 +92,7 @@ def high_and_low(limbs: int) -> tuple[float, float]:
 
 @inner
 def _scaled(integer: int, exponent: int) -> float:
-    """``integer * 2**exponent``, for an integer of at most 53 bits."""
+    """Returns ``integer * 2**exponent`` for an integer of at most 53 bits."""
     return float64(int64(integer)) * bits_double((exponent + 1023) << 52)
 
 

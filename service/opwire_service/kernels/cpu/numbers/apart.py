@@ -1,4 +1,4 @@
-"""Vectors of numbers that lie apart in the memory of kernels."""
+"""Vector loads of strided numbers from scratch buffers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .vectors import DOUBLES, WIDTH
 
 @intrinsic
 def load_seconds(typing: Any, address: Any, index: Any) -> tuple[Any, Callable[..., Any]]:
-    """Every second float64 from the one ``index`` numbers after an address on; the one after the last is read too."""
+    """Loads every other float64 from index ``index`` on; also reads the one after the last."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         first = builder.gep(builder.inttoptr(args[0], ir.DoubleType().as_pointer()), [args[1]])

@@ -1,4 +1,4 @@
-"""Rounding of float64 to a narrower type where a bound on the error decides it, and the elements where it does not."""
+"""Rounding from float64 to a narrower type: finds the elements for which an error bound does not decide the result."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import numpy as np
 from opwire.tensor import Array
 
 _FRACTION = 52
+"""Fraction bits of a float64."""
 
 
 def undecided(values: Array, bound: float, dtype: np.dtype[Any]) -> Array:
-    """The flat positions of elements that lie so near to the middle of two floats that their errors may matter.
+    """Returns the flat positions of elements so close to the midpoint between two floats that their error may change
+    the rounding.
 
     Args:
-        values: float64, contiguous in some order.
-        bound: the relative error that each may have; an element that is 0 or not finite has none.
-        dtype: of the result.
+        values: float64 array, contiguous in some order.
+        bound: relative error bound of each element; zeros and non-finite elements are exact.
+        dtype: type of the result.
     """
     flat = values.ravel("K")
     info = np.finfo(dtype)

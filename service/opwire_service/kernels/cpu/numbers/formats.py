@@ -1,9 +1,9 @@
 # What numba compares must have no annotations.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
-"""What depends on the format of a float element: how it becomes a float64, and how a float64 becomes one.
+"""Conversions and constants that depend on the float format of an element, and those between it and float64.
 
-numba picks the implementation by the type of an argument; what it picks from has no annotations, because numba compares
-them.
+numba picks the implementation by argument type. The implementations have no annotations, because numba compares
+signatures.
 """
 
 from typing import Any
@@ -44,7 +44,7 @@ from .vectors import (
 
 
 def masked(element: Any, mask: Any) -> Any:
-    """An element whose bits outside a mask are cleared, as a float64."""
+    """Returns an element as a float64, with the bits outside a mask cleared."""
 
 
 @overload(masked, inline="always")
@@ -55,7 +55,7 @@ def _masked(element, mask):
 
 
 def number_of(element: Any) -> Any:
-    """An element as a float64."""
+    """Returns an element as a float64."""
 
 
 @overload(number_of, inline="always")
@@ -67,12 +67,12 @@ def _number_of(element):
 
 @inner
 def values(bits: Vector) -> Vector:
-    """A vector of elements as float64."""
+    """Converts a vector of element bits to float64."""
     return widened(singles(bits))
 
 
 def more_squares(squares: Any, bits: Any) -> Any:
-    """Sums of the squares of FLOAT32, with those of a vector. Sums of FLOAT16 need none."""
+    """Adds a vector's squares to running sums of squares, for FLOAT32. For FLOAT16 they are not needed."""
 
 
 @overload(more_squares, inline="always")
@@ -83,7 +83,7 @@ def _more_squares(squares, bits):
 
 
 def narrow(value: Any, zero: Any) -> Any:
-    """The bits of the element nearest to a float64, ties to even; there is one NaN."""
+    """Returns the bits of the element nearest to a float64, ties to even; every NaN becomes the same one."""
 
 
 @overload(narrow, inline="always")
@@ -108,14 +108,14 @@ def _half_bits(value: float) -> int:
     if magnitude > 0x7FF0000000000000:
         return 0x7E00
     if magnitude < 0x3F10000000000000:
-        # Below 2**-14 units are 2**-24, the unit in the last place of 2**28 as a float64.
+        # Below 2**-14 an ULP is 2**-24, which is the ULP of 2**28 in float64.
         return sign | (double_bits(bits_double(magnitude) + 268435456.0) - 0x41B0000000000000)
     rounded = (magnitude + 0x1FFFFFFFFFF + ((magnitude >> 42) & 1)) >> 42
     return sign | min(rounded - (1008 << 10), 0x7C00)
 
 
 def narrow_vector(values: Any, zero: Any) -> Any:
-    """Like ``narrow``, of a vector, as integers of 32 bits; NaN may have any bits that say so."""
+    """Like ``narrow``, for a vector, as 32-bit integers; a NaN may have any NaN's bits."""
 
 
 @overload(narrow_vector, inline="always")
@@ -149,7 +149,8 @@ def _put(address, index, bits, zero):
 
 
 def value_of(bits: Any, zero: Any) -> Any:
-    """The element of some bits as a float64; of an infinity the power of two that would come after the largest."""
+    """Returns the element with the given bits as a float64; infinity becomes the power of two above the largest finite
+    value."""
 
 
 @overload(value_of, inline="always")
@@ -165,7 +166,7 @@ def _bounded(value: float, limit: float) -> float:
 
 
 def magnitude_bits(element: Any) -> Any:
-    """The bits of an element's magnitude, which order as the magnitudes do."""
+    """Returns the bits of an element's magnitude, which order as magnitudes do."""
 
 
 @overload(magnitude_bits, inline="always")
@@ -176,7 +177,7 @@ def _magnitude_bits(element):
 
 
 def product_of_pairs(a: Any, b: Any) -> Any:
-    """The products of two vectors of elements as float64, which holds them exactly."""
+    """Returns the products of two vectors of elements as float64, which represents them exactly."""
 
 
 @overload(product_of_pairs, inline="always")
@@ -187,7 +188,8 @@ def _product_of_pairs(a, b):
 
 
 def factors_in_range(zero: Any) -> Any:
-    """An even number of elements whose product with a number from 1 to 2 is in float64's range whatever they are."""
+    """Returns an even number of factors such that their product with a number in [1, 2] stays in float64's range for
+    any elements."""
 
 
 @overload(factors_in_range, inline="always")
@@ -198,7 +200,7 @@ def _factors_in_range(zero):
 
 
 def enough_for_single_exponentials(zero: Any) -> Any:
-    """A sum of exponentials from which on a relative error of 2**-22.3 of it is below half an ULP of its logarithm."""
+    """Returns the sum of exponentials from which a relative error of 2**-22.3 is below half an ULP of its logarithm."""
 
 
 @overload(enough_for_single_exponentials, inline="always")
@@ -209,7 +211,8 @@ def _enough_for_single_exponentials(zero):
 
 
 def log_tolerance(zero: Any) -> Any:
-    """An error of a sum, relative to its logarithm, that is half an ULP of the logarithm; and some are left."""
+    """Returns an error bound of a sum, relative to its logarithm, that stays slightly below half an ULP of the
+    logarithm."""
 
 
 @overload(log_tolerance, inline="always")
@@ -220,7 +223,7 @@ def _log_tolerance(zero):
 
 
 def enough_for_single_sums(zero: Any) -> Any:
-    """A sum from which on an error of 2**-22.9 of it is within ``log_tolerance``."""
+    """Returns the sum from which a relative error of 2**-22.9 is within ``log_tolerance``."""
 
 
 @overload(enough_for_single_sums, inline="always")
@@ -231,7 +234,7 @@ def _enough_for_single_sums(zero):
 
 
 def infinity_bits(zero: Any) -> Any:
-    """The bits of infinity."""
+    """Returns the bits of infinity."""
 
 
 @overload(infinity_bits, inline="always")
@@ -242,7 +245,7 @@ def _infinity_bits(zero):
 
 
 def element_bits(value: Any, zero: Any) -> Any:
-    """The bits of a float64 that is an element's value, infinities included."""
+    """Returns the bits of a float64 that is exactly representable as an element, infinities included."""
 
 
 @overload(element_bits, inline="always")

@@ -1,4 +1,4 @@
-"""FLOAT16 among the numbers that the processor computes with, and how a FLOAT64 is rounded to it once."""
+"""FLOAT16 conversions for element-wise code, and correct rounding from FLOAT64 to FLOAT16."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..jit.element import FLOAT32, HALF, bits_float, float32, float64, float_bit
 
 @intrinsic
 def number_of(typing: Any, element: Any) -> tuple[Any, Callable[..., Any]]:
-    """A float as one that the processor computes with."""
+    """Returns a float in a type the processor computes with: FLOAT16 becomes FLOAT32, all others stay."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         if element != HALF:
@@ -25,7 +25,7 @@ def number_of(typing: Any, element: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def half_bits(typing: Any, number: Any) -> tuple[Any, Callable[..., Any]]:
-    """The FLOAT16 that is nearest to a FLOAT32."""
+    """Returns the bits of the FLOAT16 nearest to a FLOAT32."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(builder.fptrunc(args[0], ir.HalfType()), ir.IntType(16))
@@ -35,7 +35,8 @@ def half_bits(typing: Any, number: Any) -> tuple[Any, Callable[..., Any]]:
 
 @inner
 def odd(number: float) -> float:
-    """A FLOAT32 that rounds to any narrower type as the number does: where it differs, its last bit is set."""
+    """Rounds a float64 to odd in FLOAT32: inexact results have their last bit set, so rounding them once more is
+    correct."""
     near = float32(number)
     bits = float_bits(near)
     if float64(near) != number and number == number and not bits & 1:

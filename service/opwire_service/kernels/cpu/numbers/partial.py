@@ -1,4 +1,4 @@
-"""Vectors of which only the first places are filled, at the ends of rows."""
+"""Partially filled vectors, for the ends of rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _BITS = {32: INT32, 16: HALF}
 
 @intrinsic
 def first_elements(typing: Any, address: Any, count: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """The bits of ``count`` neighbours among the elements of an input, and zeros; what comes after is not touched."""
+    """Loads the bits of ``count`` contiguous input elements and fills up with zeros; memory past them is not
+    touched."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         integer, vector = ir.IntType(32), ir.VectorType(ir.IntType(zero.bitwidth), WIDTH)
@@ -32,7 +33,7 @@ def first_elements(typing: Any, address: Any, count: Any, zero: Any) -> tuple[An
 
 @intrinsic
 def first_elements_apart(typing: Any, address: Any, step: Any, count: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Like ``first_elements``, of at least one element, ``step`` elements from one to the next."""
+    """Like ``first_elements``, with a stride of ``step`` elements; ``count`` must be at least 1."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         address, step, count, _ = args
@@ -51,7 +52,7 @@ def first_elements_apart(typing: Any, address: Any, step: Any, count: Any, zero:
 
 
 def _before(builder: Any, count: Any) -> Any:
-    """Which places are the first ``count`` ones."""
+    """Returns a mask of the first ``count`` lanes."""
     integer = ir.IntType(32)
     counts = ir.VectorType(integer, WIDTH)
     first = builder.insert_element(ir.Constant(counts, ir.Undefined), builder.trunc(count, integer), integer(0))

@@ -1,8 +1,8 @@
-"""The last step of float sums: from a sum and a bound on its error to the one rounded result, or to the answer that the
+"""The last step of float sums: given a sum and an error bound, returns the correctly rounded result or reports that the
 bound does not decide it.
 
-A sum is ``high + low``, two float64 whose exact sum counts, with |low| at most half a unit in the last place of
-``high``, and it is off by at most ``error``; 0 says that it is exact. ``UNIT`` is the relative error of one operation.
+A sum is ``high + low``, two float64 whose exact sum counts, with |low| at most half an ULP of ``high``. Its absolute
+error is at most ``error``; 0 means that it is exact. ``UNIT`` is the relative error of one operation.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from . import error_free
 from .formats import log_tolerance, narrow, value_of
 
 SUM, AVERAGE, L2, LOG_SUM = 0, 1, 2, 3
-"""What becomes of a sum: it is rounded itself, or over the count, or its root, or its logarithm."""
+"""Function applied to the sum before rounding: none, division by the count, square root, or logarithm."""
 
 UNIT = 2.0**-53
+"""Unit roundoff of float64."""
 
 LOG_ZERO_TOLERANCE = 4e-16
-"""The absolute error of a logarithm next to zero."""
+"""Absolute error of a logarithm close to zero."""
 
 
 two_sum = inner(error_free.two_sum)
@@ -28,9 +29,9 @@ two_sum = inner(error_free.two_sum)
 
 @inner
 def to_odd(high: float, low: float) -> float:
-    """``high + low`` cut to a float64 whose last bit is set if anything was cut off.
+    """Truncates ``high + low`` to a float64 whose last bit is set if anything was cut off.
 
-    Rounded once more, to at most 51 bits, it gives what ``high + low`` would give (Boldo and Melquiond).
+    Rounding the result to at most 51 bits gives the same as rounding ``high + low`` (Boldo and Melquiond).
     """
     bits = double_bits(high)
     if low != 0.0 and not bits & 1:
@@ -47,7 +48,7 @@ def _apply(value: float, count: int, function: int) -> float:
 
 @inner
 def _special(value: float, function: int, zero: float) -> int:
-    """The result of a sum that is infinite or NaN."""
+    """Returns the result of a sum that is infinite or NaN."""
     if function == LOG_SUM and value < 0.0:
         value = math.nan
     return narrow(value, zero)
@@ -70,13 +71,13 @@ def _logarithm(high: float, low: float, error: float, zero: float) -> tuple[bool
 
 @inner
 def _exact(high: float, low: float, count: int, function: int, zero: float) -> int:
-    """The result of an exact sum."""
+    """Returns the result of an exact sum."""
     if high == 0.0:
         return narrow(_apply(high, count, function), zero)
     if function == SUM:
         return narrow(to_odd(high, low), zero)
     quotient = _apply(high, count, function)
-    # Both roundings and |low| leave less than four units.
+    # Both roundings and |low| add up to less than four units.
     below = narrow(quotient - abs(quotient) * (4 * UNIT), zero)
     above = narrow(quotient + abs(quotient) * (4 * UNIT), zero)
     if below == above:
@@ -95,14 +96,14 @@ def _exact(high: float, low: float, count: int, function: int, zero: float) -> i
 
 @inner
 def interval(high: float, low: float, error: float) -> tuple[float, float]:
-    """Bounds of the true sum, which hold after the roundings here too."""
+    """Returns bounds of the true sum that allow for the roundings done here."""
     margin = error * (1 + 2.0**-20) + abs(high) * (4 * UNIT)
     return high + (low - margin), high + (low + margin)
 
 
 @inner
 def rounded(high: float, low: float, error: float, count: int, function: int, zero: float) -> tuple[bool, int]:
-    """Whether a sum decides the result, and the bits of the result."""
+    """Returns whether a sum decides the result, and the result's bits."""
     if high - high != 0.0:
         return True, _special(high, function, zero)
     if function == LOG_SUM:

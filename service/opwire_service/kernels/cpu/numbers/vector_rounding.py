@@ -1,6 +1,6 @@
-"""The last step of float sums for many elements of the output at once, without branches; see ``rounding``.
+"""The last step of float sums for vectors of outputs, without branches; see ``rounding``.
 
-It leaves open what is not ordinary: infinities and NaN, and results that the error bound does not decide.
+It reports as open whatever is out of the ordinary: infinities, NaN, and results that the error bound does not decide.
 """
 
 from __future__ import annotations
@@ -28,12 +28,16 @@ from .vectors import (
 )
 
 _ROOT_HALF = 0x3FE6A09E667F3BCD
+"""Bits of sqrt(1/2), the lower end of the reduced range of the logarithm."""
+
 _LN2, _LN2_LOW = 0.6931471805599453, 2.3190468138462996e-17
+"""ln 2, split into a high and a low part."""
 
 
 @inner
 def logarithms(x: Vector) -> Vector:
-    """Of positive normal numbers, within 1e-12 of themselves: 2 * artanh((m - 1) / (m + 1)) and a multiple of ln 2."""
+    """Returns logarithms of positive normal numbers with a relative error below 1e-12: 2 * artanh((m - 1) / (m + 1))
+    plus a multiple of ln 2."""
     bits = longs_bits(x) - _ROOT_HALF
     exponents = to_doubles(bits >> 52)
     m = bits_doubles((bits & 0xFFFFFFFFFFFFF) + _ROOT_HALF)
@@ -54,10 +58,10 @@ def logarithms(x: Vector) -> Vector:
 def _bounds(
     zero: float, high: Vector, low: Vector, error: Vector, divisor: float, function: int
 ) -> tuple[Vector, Vector]:
-    """Bounds of the results, which hold after the roundings here too."""
+    """Returns bounds of the results that allow for the roundings done here."""
     if function == LOG_SUM:
         result = logarithms(high)
-        # Of what is not positive and normal the logarithm is wrong; NaN in its place leaves the element open.
+        # Outside the positive normal range the logarithm is wrong; a NaN in its place leaves the element open.
         normal = (high > 1e-300) & (high < 1e300)
         doubtful = absolutes(result) * log_tolerance(zero) * high < error
         result = pick(normal, pick(doubtful, spread(math.nan), result), spread(math.nan))
@@ -73,7 +77,8 @@ def _bounds(
 
 @inlined
 def rounding_places(sums: int, distance: int) -> tuple[int, int, int]:
-    """Where results, and whether they are open, lie after the sums that they are made of; and what is after them."""
+    """Returns the offsets of the results, of the flags of open results, and of the end, in a scratch buffer that starts
+    with the sums."""
     results = sums + 24 * distance
     return results, results + 4 * distance, results + 8 * distance
 
@@ -82,15 +87,15 @@ def rounding_places(sums: int, distance: int) -> tuple[int, int, int]:
 def round_all(
     zero: float, sums: int, distance: int, width: int, count: int, function: int, results: int, opens: int
 ) -> int:
-    """Rounds sums, of which high parts, low parts and error bounds lie ``distance`` apart.
+    """Rounds sums whose high parts, low parts and error bounds are ``distance`` elements apart.
 
-    Leaves the bits of each result, and whether it is open as an integer that is not 0. Returns how many vectors of
-    them have an open one.
+    Stores each result's bits, and an integer that is nonzero if the result is open. Returns the number of vectors with
+    an open result.
     """
     divisor, infinity, any_open = float64(count), infinity_bits(zero), 0
     for i in range(0, width, WIDTH):
         high, low = load_vector(sums, i, 0.0), load_vector(sums, distance + i, 0.0)
-        # +0 would change the sum of negative zeros.
+        # Adding +0 would change a sum of negative zeros.
         low = pick((low < 0.0) | (low > 0.0), low, spread(-0.0))
         least, most = _bounds(zero, high, low, load_vector(sums, 2 * distance + i, 0.0), divisor, function)
         below, above = narrow_vector(least, zero), narrow_vector(most, zero)

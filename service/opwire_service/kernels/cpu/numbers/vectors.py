@@ -1,8 +1,8 @@
-"""Vectors of sixteen numbers, as numba sees them: with them a kernel says what stays in registers.
+"""Vectors of sixteen numbers as a numba type, with which kernels control what stays in registers.
 
-LLVM maps them to the registers that the processor has. Arithmetic is written with Python's operators; the other operand
-is a vector of the same type or a number, which then stands for sixteen of them. Elements of tensors lie at multiples of
-their own size only, and numbers in the memory of kernels at multiples of 8 bytes.
+LLVM maps them to the processor's registers. Arithmetic uses Python's operators; the other operand is a vector of the
+same type or a scalar, which is broadcast. Tensor elements are aligned to their own size only, numbers in scratch
+buffers to 8 bytes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from numba.extending import lower_builtin, models, register_model
 from ..jit.element import ADDRESS, FLOAT32, FLOAT64, HALF, INT32, INT64, intrinsic, metadata_of_written
 
 WIDTH = 16
-"""Numbers in a vector: as many FLOAT32 as a cache line holds."""
+"""Lanes in a vector: the number of FLOAT32 in a cache line."""
 
 Vector: TypeAlias = Any
-"""To mypy; numba infers the types."""
+"""Type of a vector for mypy; numba infers the actual type."""
 
 Code = Callable[..., Any]
 
@@ -39,7 +39,7 @@ class VectorType(types.Type):
 class _Model(models.PrimitiveModel):
     def __init__(self, manager: Any, vector: VectorType) -> None:
         numbers = ir.VectorType(manager.lookup(vector.element).get_value_type(), WIDTH)
-        super().__init__(manager, vector, numbers)  # type: ignore[no-untyped-call] # of numba
+        super().__init__(manager, vector, numbers)  # type: ignore[no-untyped-call] # numba is untyped
 
 
 BOOLEANS, INTS, LONGS, HALVES, SINGLES, DOUBLES = (
@@ -54,7 +54,7 @@ def _spread(builder: Any, number: Any) -> Any:
 
 
 def _operator(function: Any, of_floats: str | None, of_integers: str | None, comparison: str = "") -> None:
-    """Gives an operator to vectors, by the names of the methods of llvmlite's builder."""
+    """Defines an operator on vectors, by the names of llvmlite's builder methods."""
 
     def build(builder: Any, left: Any, right: Any) -> Any:
         of = ir.VectorType
@@ -71,14 +71,14 @@ def _operator(function: Any, of_floats: str | None, of_integers: str | None, com
             if vector is None or len(args) != 2:
                 return None
             taken = [x if isinstance(x, VectorType) else vector.element for x in args]
-            return signature(BOOLEANS if comparison else vector, *taken)  # type: ignore[no-untyped-call] # of numba
+            return signature(BOOLEANS if comparison else vector, *taken)  # type: ignore[no-untyped-call] # numba is untyped
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return build(builder, *args)
 
-    infer_global(function)(Template)  # type: ignore[no-untyped-call] # of numba
+    infer_global(function)(Template)  # type: ignore[no-untyped-call] # numba is untyped
     for operands in ((VectorType, VectorType), (VectorType, types.Number), (types.Number, VectorType)):
-        lower_builtin(function, *operands)(lower)  # type: ignore[no-untyped-call] # of numba
+        lower_builtin(function, *operands)(lower)  # type: ignore[no-untyped-call] # numba is untyped
 
 
 _operator(operator.add, "fadd", "add")
@@ -96,13 +96,13 @@ _operator(operator.gt, "fcmp_ordered", "icmp_signed", ">")
 
 @intrinsic
 def spread(typing: Any, number: Any) -> tuple[Any, Code]:
-    """Sixteen times a number."""
+    """Broadcasts a number to a vector."""
     return VectorType(number)(number), lambda context, builder, signature, args: _spread(builder, args[0])
 
 
 @intrinsic
 def places(typing: Any) -> tuple[Any, Code]:
-    """The numbers of the places of a vector, from 0 on."""
+    """Returns a vector of the lane numbers, from 0 on."""
     return LONGS(), lambda context, builder, signature, args: ir.Constant(
         ir.VectorType(ir.IntType(64), WIDTH), list(range(WIDTH))
     )
@@ -110,7 +110,7 @@ def places(typing: Any) -> tuple[Any, Code]:
 
 @intrinsic
 def elements(typing: Any, address: Any, step: Any, zero: Any) -> tuple[Any, Code]:
-    """The bits of sixteen elements of an input, so many elements apart; None says that they are neighbours."""
+    """Loads the bits of sixteen input elements with a stride of ``step`` elements; None means contiguous."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         bits = ir.IntType(zero.bitwidth)
@@ -136,7 +136,8 @@ def elements(typing: Any, address: Any, step: Any, zero: Any) -> tuple[Any, Code
 
 @intrinsic
 def signed_ints(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Code]:
-    """Sixteen neighbours among the elements of an input, as signed numbers, by the lowest 32 bits of longer ones."""
+    """Loads sixteen contiguous input elements as signed 32-bit integers; wider ones are truncated to their lowest 32
+    bits."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         element = ir.IntType(zero.bitwidth)
@@ -153,7 +154,7 @@ def signed_ints(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, 
 
 @intrinsic
 def load_vector(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Code]:
-    """The sixteen numbers from the one ``index`` numbers after an address of a kernel's own memory."""
+    """Loads sixteen numbers from a scratch buffer, from index ``index`` on."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         element = context.get_value_type(zero)
@@ -167,9 +168,10 @@ def load_vector(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, 
 
 @intrinsic
 def load_neighbours(typing: Any, address: Any, places: Any, index: Any, origin: Any) -> tuple[Any, Code]:
-    """Sixteen float64 from a kernel's own memory, and the one after each of them.
+    """Gathers sixteen float64 from a scratch buffer, and the one after each of them.
 
-    Their places are int64 from the one ``index`` numbers after an address on; ``origin`` is that of the first float64.
+    Their positions are int64 read from index ``index`` of ``places`` on; ``origin`` is the position of the buffer's
+    first float64.
     """
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -191,19 +193,19 @@ def load_neighbours(typing: Any, address: Any, places: Any, index: Any, origin: 
 
     index_type, pair = ir.IntType(64), ir.VectorType(ir.DoubleType(), 2)
     chosen = ir.VectorType(ir.IntType(32), WIDTH)
-    both = types.UniTuple(DOUBLES, 2)  # type: ignore[no-untyped-call] # of numba
+    both = types.UniTuple(DOUBLES, 2)  # type: ignore[no-untyped-call] # numba is untyped
     return both(ADDRESS, ADDRESS, ADDRESS, ADDRESS), code
 
 
 def _joined(builder: Any, a: Any, b: Any) -> Any:
-    """One vector of the numbers of two."""
+    """Concatenates two vectors."""
     places = ir.VectorType(ir.IntType(32), 2 * a.type.count)
     return builder.shuffle_vector(a, b, ir.Constant(places, list(range(places.count))))
 
 
 @intrinsic
 def store_vector(typing: Any, address: Any, index: Any, vector: Any) -> tuple[Any, Code]:
-    """Puts sixteen numbers where ``load_vector`` finds them."""
+    """Stores sixteen numbers to a scratch buffer, the counterpart of ``load_vector``."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = args[2].type
@@ -217,7 +219,7 @@ def store_vector(typing: Any, address: Any, index: Any, vector: Any) -> tuple[An
 
 @intrinsic
 def put_vector(typing: Any, address: Any, index: Any, bits: Any, zero: Any) -> tuple[Any, Code]:
-    """Stores the lowest bits of sixteen integers as elements of an output, which are neighbours."""
+    """Stores the lowest bits of sixteen integers as contiguous output elements."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         element = ir.IntType(zero.bitwidth)
@@ -233,7 +235,7 @@ def put_vector(typing: Any, address: Any, index: Any, bits: Any, zero: Any) -> t
 
 @intrinsic
 def singles(typing: Any, bits: Any) -> tuple[Any, Code]:
-    """The elements that have some bits, as FLOAT32."""
+    """Converts the bits of elements to FLOAT32."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         single = ir.VectorType(ir.FloatType(), WIDTH)
@@ -246,7 +248,7 @@ def singles(typing: Any, bits: Any) -> tuple[Any, Code]:
 
 @intrinsic
 def magnitudes(typing: Any, bits: Any) -> tuple[Any, Code]:
-    """The bits of the magnitudes of elements, as integers of 32 bits, which order as the magnitudes do."""
+    """Returns the bits of the elements' magnitudes as 32-bit integers, which order as the magnitudes do."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         cleared = builder.and_(args[0], ir.Constant(args[0].type, [(1 << (bits.element.bitwidth - 1)) - 1] * WIDTH))
@@ -279,7 +281,7 @@ truncated = _conversion(SINGLES, INTS, "fptosi")
 
 
 def _function(name: str, operands: int) -> Any:
-    """One of LLVM's own functions of floats."""
+    """Returns a function that calls an LLVM float intrinsic."""
 
     def call(builder: Any, args: Any) -> Any:
         kind = args[0].type
@@ -298,7 +300,8 @@ _FUSED, _ROOT = _function("llvm.fma", 3), _function("llvm.sqrt", 1)
 
 @intrinsic
 def fused_vectors(typing: Any, a: Any, b: Any, c: Any) -> tuple[Any, Code]:
-    """``a*b + c``, rounded once; ``a`` is a vector, and so are the others or they stand for one."""
+    """Fused multiply-add: ``a*b + c``, rounded once. ``a`` is a vector; ``b`` and ``c`` are vectors or scalars to
+    broadcast."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _FUSED(builder, [x if isinstance(x.type, ir.VectorType) else _spread(builder, x) for x in args])
@@ -308,19 +311,19 @@ def fused_vectors(typing: Any, a: Any, b: Any, c: Any) -> tuple[Any, Code]:
 
 @intrinsic
 def roots(typing: Any, vector: Any) -> tuple[Any, Code]:
-    """Square roots, correctly rounded."""
+    """Returns square roots, correctly rounded."""
     return vector(vector), lambda context, builder, signature, args: _ROOT(builder, args)
 
 
 @intrinsic
 def pick(typing: Any, condition: Any, yes: Any, no: Any) -> tuple[Any, Code]:
-    """Of each place the number from ``yes`` where the condition holds, else that from ``no``."""
+    """Selects per lane: ``yes`` where the condition holds, else ``no``."""
     return yes(BOOLEANS, yes, yes), lambda context, builder, signature, args: builder.select(*args)
 
 
 @intrinsic
 def any_of(typing: Any, condition: Any) -> tuple[Any, Code]:
-    """Whether a condition holds in some place."""
+    """Whether a condition holds in any lane."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         bits = builder.bitcast(args[0], ir.IntType(WIDTH))
@@ -331,7 +334,7 @@ def any_of(typing: Any, condition: Any) -> tuple[Any, Code]:
 
 @intrinsic
 def mask_of(typing: Any, condition: Any) -> tuple[Any, Code]:
-    """Where a condition holds, as the lowest bits of an integer."""
+    """Returns the lanes where a condition holds as an integer bit mask, lane 0 in the lowest bit."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.zext(builder.bitcast(args[0], ir.IntType(WIDTH)), ir.IntType(64))
@@ -341,12 +344,12 @@ def mask_of(typing: Any, condition: Any) -> tuple[Any, Code]:
 
 @intrinsic
 def lowest_of(typing: Any, mask: Any) -> tuple[Any, Code]:
-    """The number of the lowest bit of an integer that is not 0."""
+    """Returns the index of the lowest set bit of a nonzero integer."""
     return INT64(INT64), lambda context, builder, signature, args: builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
 
 def _folding(combine: Callable[[Any, Any, Any], Any]) -> Any:
-    """What becomes of a vector when its halves are combined until one number is left."""
+    """Returns an intrinsic that reduces a vector to one number by repeatedly combining its halves."""
 
     @intrinsic
     def fold(typing: Any, vector: Any) -> tuple[Any, Code]:
@@ -375,13 +378,13 @@ greatest_of = _folding(lambda builder, a, b: builder.select(builder.icmp_signed(
 
 @intrinsic
 def number(typing: Any, vector: Any, place: Any) -> tuple[Any, Code]:
-    """One of the numbers."""
+    """Extracts a lane."""
     return vector.element(vector, ADDRESS), lambda context, builder, signature, args: builder.extract_element(*args)
 
 
 @intrinsic
 def absolutes(typing: Any, vector: Any) -> tuple[Any, Code]:
-    """The magnitudes of float64."""
+    """Returns the magnitudes of float64."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         longs = ir.VectorType(ir.IntType(64), WIDTH)

@@ -1,4 +1,4 @@
-"""Sums of columns that add up a group of rows in registers before it goes to the totals of the columns."""
+"""Sums of columns that add up a group of rows in registers before adding it to the columns' totals."""
 
 from __future__ import annotations
 
@@ -11,22 +11,26 @@ from ..numbers.vectors import WIDTH
 from ..run.column_rows import Rows
 
 GROUP = 8
-"""Rows of a group."""
+"""Rows in a group."""
 
 
 @inlined
 def in_vectors(rows: Rows) -> int:
-    """How many columns fill whole vectors."""
+    """Returns the number of columns that fill whole vectors."""
     return rows.width // WIDTH * WIDTH
 
 
 @inlined
 def add_group(zero: float, address: int, rows: Rows, terms: Any, add: Any, sums: Any) -> Any:
-    """Adds a group of rows to the sums of a vector of columns; a whole group is one straight line of code.
+    """Adds a group of rows to the sums of a vector of columns; a whole group is unrolled into straight-line code.
 
     Args:
-        address: of the vector in the first row.
-        add: takes a ``zero``, an address, a step, the terms and sums; returns the next sums.
+        zero: its type is the element type.
+        address: address of the vector in the first row.
+        rows: the group.
+        terms: what is added up.
+        add: called with ``zero``, an address, a step, the terms and the sums; returns the new sums.
+        sums: the sums so far.
     """
     pitch, ahead = rows.pitch, rows_ahead(rows.pitch, GROUP)
     if rows.height == GROUP and ahead:

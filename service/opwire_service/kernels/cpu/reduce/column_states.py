@@ -1,6 +1,7 @@
-"""The states that segments leave of columns: each part of them is a row of columns, so that they merge side by side.
+"""Layout of the states that segments of columns leave: each part of a state is a row of columns, so that vectors of
+columns merge side by side.
 
-After the rows of one segment come those of the next one, and after all segments those of the next point of the loops
+The rows of one segment are followed by those of the next, and all segments by those of the next point of the loops
 outside the columns.
 """
 
@@ -18,18 +19,18 @@ from ..run import geometry as g
 from ..run.geometry import Tile, at
 
 SLACK_PLACES = WIDTH
-"""Places after the last state that a vector may reach into."""
+"""Padding after the last state, in int64, because vector loads may reach past it."""
 
 
 @inner
 def rows_of(states: int, geometry: int, parts: int, outer: int, segment: int) -> int:
-    """The address of the rows of a segment."""
+    """Returns the address of a segment's rows."""
     return states + 8 * parts * at(geometry, g.COLUMNS) * (outer * at(geometry, g.SEGMENTS) + segment)
 
 
 @inner
 def put_states(own: int, distance: int, parts: int, states: int, geometry: int, tile: Tile) -> None:
-    """Puts the states of a tile, whose parts lie ``distance`` apart, into the rows of its segment."""
+    """Stores the states of a tile, whose parts are ``distance`` apart, to the rows of its segment."""
     rows, columns = rows_of(states, geometry, parts, tile.outer, tile.segment), at(geometry, g.COLUMNS)
     for j in range(parts):
         for i in range(tile.width):
@@ -38,7 +39,8 @@ def put_states(own: int, distance: int, parts: int, states: int, geometry: int, 
 
 @inner
 def group_of(geometry: int, output: int, end: int) -> tuple[int, int, int]:
-    """Of an output element the place outside the columns, its column, and how many follow up to ``end`` in a vector."""
+    """Splits an output number into the point of the outer loops and the column; also returns how many columns up to
+    ``end`` fit into a vector."""
     columns = at(geometry, g.COLUMNS)
     outer = output // columns
     column = output - outer * columns
@@ -58,15 +60,20 @@ def finish_columns(
     round_vector: Any,
     round_one: Any,
 ) -> None:
-    """Merges the segments of output elements, a vector of columns at a time; see ``sums.finish``.
+    """Merges the segments of output elements, one vector of columns at a time; see ``sums.finish``.
 
     Args:
-        parts: places of a state.
-        merge: takes the geometry, the address of the first segment's states and that of a merged one, which it leaves
-            there with its parts ``WIDTH`` places apart.
-        round_vector: takes a ``zero``, the geometry, merged states, and where to leave the bits of the results and
-            whether they are open.
-        round_one: takes a ``zero``, the geometry and the merged state of one column; whether it decides the result,
+        zero: its type is the element type.
+        target: address of the output.
+        states: address of the states.
+        geometry: address of the geometry.
+        begin, end: range of output elements.
+        parts: int64 slots in a state.
+        merge: takes the geometry, the address of the first segment's states and that of the merged state, which it
+            stores with its parts ``WIDTH`` apart.
+        round_vector: takes ``zero``, the geometry, merged states, and the addresses for the bits of the results and for
+            the flags of open ones.
+        round_one: takes ``zero``, the geometry and one column's merged state; returns whether it decides the result,
             and the bits.
     """
     apart = at(geometry, g.COLUMN_TARGET)

@@ -1,8 +1,8 @@
-"""Float sums with the error of every addition kept, for the sums that the plain bound does not decide.
+"""Compensated float sums, for those that the error bound of a plain sum does not decide.
 
-What the additions cut off is added up apart (Ogita, Rump and Oishi, Sum2). If nothing was cut off the sum is exact;
-that settles the ties between integers. Otherwise the error is at most UNIT times the number of additions times the sum
-of the magnitudes cut off.
+The rounding errors of the additions are added up separately (Sum2 of Ogita, Rump and Oishi). If no addition rounded,
+the sum is exact, which settles ties between integers. Otherwise the error is at most UNIT times the number of additions
+times the sum of the errors' magnitudes.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .plain_sums import SLACK, merged
 from .sum_terms import Terms, term, terms_of
 
 Sum = tuple[Vector, Vector, Vector]
-"""Eight sums: what they are, what was cut off, and its magnitude."""
+"""A vector of sums: totals, accumulated rounding errors, and the accumulated magnitudes of those errors."""
 
 ROWS = 64
-"""Rows of columns that are added up in registers."""
+"""Rows of columns added up in registers."""
 
 
 @inner
@@ -37,7 +37,7 @@ def _add(sums: Sum, terms: Vector) -> Sum:
 
 @inner
 def _vectors(zero: float, address: int, row: int, rows: int, step: int | None, terms: Terms, sums: Sum) -> Sum:
-    """Adds ``rows`` vectors that lie ``row`` bytes apart."""
+    """Adds ``rows`` vectors that are ``row`` bytes apart."""
     for i in range(rows):
         x = values(elements(address + i * row, step, zero) & terms.mask)
         sums = _add(sums, x * x if terms.kind == SQUARES else x)
@@ -46,7 +46,8 @@ def _vectors(zero: float, address: int, row: int, rows: int, step: int | None, t
 
 @inner
 def compensated_sum(zero: float, base: int, geometry: int, begin: int, end: int) -> tuple[float, float, float]:
-    """High and low part of the sum of terms ``begin`` to ``end``, and a bound on its error, 0 if it is exact."""
+    """Returns the high and low part of the sum of terms ``begin`` to ``end``, and an error bound, which is 0 if the sum
+    is exact."""
     step, terms = at(geometry, g.STEP), terms_of(geometry)
     sums = spread(-0.0), spread(0.0), spread(0.0)
     high, low, cut_off = -0.0, 0.0, 0.0
@@ -74,7 +75,7 @@ def compensated_sum(zero: float, base: int, geometry: int, begin: int, end: int)
 
 
 class _Memory(NamedTuple):
-    """What is added up, and the address of the columns' sums, whose three parts lie ``distance`` apart."""
+    """The terms to add, and the address of the columns' sums, whose three parts are ``distance`` apart."""
 
     terms: Terms
     states: int
@@ -112,7 +113,7 @@ def _add_column(zero: float, rows: Rows, column: int, memory: _Memory) -> None:
 
 @inner
 def _take(zero: float, rows: Rows, memory: _Memory, state: int) -> int:
-    """Adds rows to columns. Those that lie apart are not worth a vector."""
+    """Adds rows to columns. Strided columns are added one by one; gathering vectors would not pay off."""
     vectors = in_vectors(rows) if rows.step is None else 0
     if vectors:
         _add_vectors(zero, rows, memory)
@@ -123,7 +124,7 @@ def _take(zero: float, rows: Rows, memory: _Memory, state: int) -> int:
 
 @inner
 def compensated_columns(zero: float, geometry: int, tile: Tile, states: int, distance: int) -> None:
-    """Like ``compensated_sum``, of columns; their high and low parts and bounds lie ``distance`` apart."""
+    """Like ``compensated_sum``, for columns; stores high parts, low parts and error bounds ``distance`` apart."""
     for i in range(tile.width):
         store(states, i, -0.0)
         store(states, distance + i, 0.0)

@@ -1,10 +1,10 @@
-"""LOG_SUM_EXP of floats, at most 1 ULP from the exact value (next to a zero result: 1e-15 absolute).
+"""LOG_SUM_EXP of floats, at most 1 ULP from the exact value (1e-15 absolute for results close to zero).
 
-Most sums are great enough for exponentials in FLOAT32; see ``single_exponentials``. The others are taken in float64,
-with the rest of every addition, so that only the errors of the exponentials remain: at most 2.3e-16 of the sum, which
-is the absolute error of its logarithm. Where every magnitude is at most ``NARROW`` the exponentials are added up as
-they are: float64 holds them, and 2**32 of them. Otherwise the sum is shifted by the greatest element. Several sums are
-taken side by side: those of columns, or parts of a row.
+Most sums are large enough for exponentials in FLOAT32; see ``single_exponentials``. The others are computed in float64
+with compensated additions, so that only the errors of the exponentials remain: at most 2.3e-16 of the sum, which is the
+absolute error of its logarithm. If all magnitudes are at most ``NARROW``, the exponentials are added up unshifted,
+since even 2**32 of them are in float64's range; otherwise elements are shifted by the largest one. Several sums run
+side by side: those of adjacent columns, or partial sums of a row.
 """
 
 from __future__ import annotations
@@ -24,30 +24,34 @@ from ..run.geometry import advance, at, run_from, tile_of
 from .single_exponentials import LEAST_TERMS, single_exponential_columns, single_exponential_sum, suffices
 
 NARROW = 600.0
+"""Largest magnitude at which exponentials are not shifted."""
 
 STATE = 3
-"""Places of a state: shift, high and low part of the sum of the shifted exponentials."""
+"""Slots of a state: shift, and the high and low part of the sum of shifted exponentials."""
 
 LANES = 32
-"""Parts of a row."""
+"""Partial sums of a row."""
 
 PLACES = 4
-"""Numbers of a sum among others: high and low part, shift, and the greatest magnitude's bits."""
+"""Slots of a running sum: high part, low part, shift, and the bits of the largest magnitude."""
 
 MOST_ROWS = 1024
-"""Of a tile of columns, which takes several times as long if its sums must be shifted."""
+"""Maximum number of rows in a tile of columns; a tile takes several times as long if its sums must be shifted."""
 
 _LOG2_E = 1.4426950408889634
 _LN2, _LN2_LOW = 0.6931471805599453, 2.3190468138462996e-17
+"""ln 2, split into a high and a low part."""
+
 _MAGIC = 6755399441055744.0
-"""1.5 * 2**52: adding it rounds to an integer, which then stands in the low bits."""
+"""1.5 * 2**52: adding it rounds to an integer, which is then in the low bits."""
 
 _LEAST = -700.0
+"""Lower bound of exponents: smaller ones are clamped, and their exponentials are negligible."""
 
 
 @inner
 def exponential(x: float) -> float:
-    """e**x for |x| <= 700, within one unit in the last place: 2**k times the Taylor polynomial of what is left."""
+    """Returns e**x for |x| <= 700, within 1 ULP: 2**k times the Taylor polynomial of the remainder."""
     shifted = fused(x, _LOG2_E, _MAGIC)
     k = shifted - _MAGIC
     r = fused(-k, _LN2_LOW, fused(-k, _LN2, x))
@@ -62,7 +66,7 @@ def exponential(x: float) -> float:
 
 @inner
 def _add(zero: float, address: int, width: int, step: int, sums: int, distance: int) -> None:
-    """Adds the shifted exponentials of elements to as many sums, whose numbers lie ``distance`` apart."""
+    """Adds the shifted exponentials of elements to as many running sums, whose slots are ``distance`` apart."""
     for i in range(width):
         element = read(address, i * step, zero)
         x = min(max(masked(element, -1) - load(sums, 2 * distance + i, 0.0), _LEAST), -_LEAST)
@@ -75,7 +79,7 @@ def _add(zero: float, address: int, width: int, step: int, sums: int, distance: 
 
 @inner
 def _raise(zero: float, address: int, width: int, step: int, sums: int, distance: int) -> None:
-    """Raises shifts to elements that are greater; NaN is greater than all."""
+    """Raises shifts to larger elements; NaN counts as larger than everything."""
     for i in range(width):
         shift, x = load(sums, 2 * distance + i, 0.0), masked(read(address, i * step, zero), -1)
         store(sums, 2 * distance + i, choose((x > shift) | (x != x), x, shift))
@@ -102,7 +106,7 @@ def _rows(
 def _take(
     zero: float, base: int, geometry: int, begin: int, end: int, columns: int, sums: int, distance: int, shifts: bool
 ) -> None:
-    """Takes elements ``begin`` to ``end`` of neighbouring columns, or of one row if there are none."""
+    """Processes elements ``begin`` to ``end`` of adjacent columns, or of one row if ``columns`` is 0."""
     step, item = at(geometry, g.STEP), size_of(zero)
     i = begin
     while i < end:
@@ -125,7 +129,7 @@ def _clear(sums: int, width: int, distance: int) -> None:
 
 @inner
 def _one_shift(sums: int) -> None:
-    """Gives all parts of a row the greatest shift."""
+    """Sets the shifts of all partial sums of a row to the largest one."""
     shift = load(sums, 2 * LANES, 0.0)
     for i in range(1, LANES):
         other = load(sums, 2 * LANES + i, 0.0)
@@ -136,7 +140,7 @@ def _one_shift(sums: int) -> None:
 
 @inner
 def _sum(zero: float, base: int, geometry: int, begin: int, end: int, columns: int, sums: int, distance: int) -> None:
-    """Leaves sums with their shifts: of columns, or of the parts of a row, which have one shift."""
+    """Computes running sums and their shifts: of columns, or partial sums of a row, which share one shift."""
     width = columns if columns else LANES
     _clear(sums, width, distance)
     for i in range(width):
@@ -159,7 +163,7 @@ def _sum(zero: float, base: int, geometry: int, begin: int, end: int, columns: i
 
 @inner
 def _put_state(state: int, shift: float, high: float, low: float) -> None:
-    """Next to a shift that is infinite or NaN the sum means nothing, but must do no harm to others."""
+    """Stores a state. If the shift is infinite or NaN the sum is meaningless and replaced by a harmless one."""
     is_finite = shift - shift == 0.0
     store(state, 0, shift)
     store(state, 1, high if is_finite else 1.0)
@@ -168,7 +172,7 @@ def _put_state(state: int, shift: float, high: float, low: float) -> None:
 
 @inner
 def _plain(zero: float, base: int, geometry: int, begin: int, end: int, sums: int, state: int) -> None:
-    """Leaves the state of a segment of a row."""
+    """Computes and stores the state of a segment of a row."""
     if end - begin >= LEAST_TERMS:
         total, most = single_exponential_sum(zero, base, geometry, begin, end)
         if suffices(zero, total, most):
@@ -184,13 +188,13 @@ def _plain(zero: float, base: int, geometry: int, begin: int, end: int, sums: in
 
 @inner
 def _result(shift: float, high: float, low: float) -> float:
-    """The logarithm; a shift that is infinite or NaN is the result itself."""
+    """Returns the logarithm; an infinite or NaN shift is itself the result."""
     return shift + (math.log(high) + low / high) if shift - shift == 0.0 else shift
 
 
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """One output element and one segment a unit; several segments leave states."""
+    """Row kernel: a unit is one output element or one segment of it. With several segments, stores states."""
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
     memory = np.empty(PLACES * LANES + STATE, np.int64)
     sums = address_of(memory)
@@ -209,7 +213,7 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
 
 @inner
 def _put_singles(zero: float, sums: int, width: int, target: int, offset: int, step: int) -> None:
-    """Puts the logarithms of sums that suffice, which are far from zero."""
+    """Stores the logarithms of sums large enough for FLOAT32 exponentials."""
     for i in range(0, width, WIDTH):
         store_vector(sums, i, narrow_vector(logarithms(load_vector(sums, i, 0.0)), zero))
         for j in range(min(WIDTH, width - i)):
@@ -218,7 +222,7 @@ def _put_singles(zero: float, sums: int, width: int, target: int, offset: int, s
 
 @kernel
 def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """One tile of columns and one segment a unit; several segments leave states."""
+    """Column kernel: a unit is one segment of a tile of columns. With several segments, stores states."""
     segments, apart = at(geometry, g.SEGMENTS), at(geometry, g.COLUMN_TARGET)
     padded = -(-at(geometry, g.TILE) // WIDTH) * WIDTH
     memory = np.empty(PLACES * padded, np.int64)
@@ -245,11 +249,11 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
 
 @inner
 def _merged(states: int, segments: int) -> float:
-    """The result of all segments."""
+    """Returns the result of all segments."""
     shift = load(states, 0, 0.0)
     for i in range(1, segments):
         other = load(states, STATE * i, 0.0)
-        # NaN stays; of infinities the positive one does.
+        # NaN wins; of two infinities, the positive one.
         shift = shift if shift != shift or shift > other else other
     high, low = 0.0, 0.0
     if shift - shift == 0.0:

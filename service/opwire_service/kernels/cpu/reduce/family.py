@@ -1,4 +1,4 @@
-"""REDUCE: which kernels compute a function of a data type."""
+"""REDUCE: chooses the kernels for a function and a data type."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF}
 INTEGERS = {32: INT32, 64: INT64}
 
 EXTREMES = {F.MIN: (True, False), F.MAX: (False, False), F.ARGMIN: (True, True), F.ARGMAX: (False, True)}
-"""Whether the least is looked for, and whether its index."""
+"""For each function, whether it looks for the minimum, and whether it returns the index."""
 
 WRAPPING = {
     F.SUM: wrapping.SUM,
@@ -43,7 +43,7 @@ WRAPPING = {
 
 @dataclass(frozen=True, slots=True)
 class FloatSum:
-    """What becomes of a sum, and what is added up."""
+    """A float sum: the function applied to it, and the kind of its terms."""
 
     function: int
     kind: int = p.SIGNED
@@ -59,7 +59,7 @@ SUMS = {
 }
 
 ROUNDING = 16
-"""Elements that could be visited in the time that rounding or a logarithm takes."""
+"""Cost of rounding or a logarithm, in visited elements."""
 
 SUM_KERNELS = FamilyKernels(
     sums.rows, sums.columns, sums.finish, sums.STATE, open_rows=open_sums.rows, open_columns=open_sums.columns
@@ -122,7 +122,8 @@ def prepare(plan: Plan) -> Job:
 
 
 def _float_reduction(function: ReduceFunction, data_type: DataType) -> tuple[FamilyKernels, dict[int, int], int]:
-    """The kernels of a function, what they find in their geometry, and the most rows of a tile of columns."""
+    """Returns the kernels of a function, the parameters for their geometry, and the maximum number of rows in a tile of
+    columns."""
     if function is F.MULTIPLY:
         return PRODUCT_KERNELS, {}, COLUMN_UNIT
     if function is F.LOG_SUM_EXP:
@@ -146,7 +147,7 @@ def _absolute(source: Array, target: Array) -> None:
 
 
 def _square(source: Array, target: Array) -> None:
-    # A square is exact in twice the width, so it is rounded once whichever width NumPy computes in.
+    # Squares are exact at twice the width, so they are rounded only once, whatever width NumPy computes in.
     with np.errstate(over="ignore", under="ignore"):
         np.square(source, out=target)
 
@@ -160,20 +161,20 @@ EACH_FLOAT: dict[ReduceFunction, Callable[[Array, Array], None]] = {
     F.MULTIPLY: _copy,
     F.LOG_SUM_EXP: _copy,
 }
-"""The functions of a single element that NumPy rounds as asked."""
+"""Reductions of a single element that NumPy rounds correctly."""
 
 EACH_INTEGER = {F.SUM: _copy, F.L1: _absolute, F.SUM_SQUARE: _square, F.MULTIPLY: _copy}
 
 
 def _wrapping_job(work: ReductionTiling, data_type: DataType) -> Job:
-    # The magnitude of an unsigned integer is itself.
+    # Unsigned integers are their own magnitudes.
     if not data_type.is_signed and work.geometry[p.OPERATION] == wrapping.L1:
         work.geometry[p.OPERATION] = work.whole[p.OPERATION] = wrapping.SUM
     return _plain_job(WRAPPING_KERNELS, work, INTEGERS[data_type.bits])
 
 
 def _plain_job(family: FamilyKernels, work: ReductionTiling, element: Any) -> Job:
-    """A reduction whose first tier leaves nothing open."""
+    """Returns the job of a reduction whose first tier leaves nothing open."""
     first = KernelStep(
         Kernel(family.columns if work.by_columns else family.rows, element), work.geometry, work.units, work.elements
     )

@@ -1,11 +1,11 @@
 # What numba compares must have no annotations.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
-"""Sums of FLOAT16 without error in numbers of 32 bits: what they leave modulo 2**32, and about how much they are.
+"""Exact sums of FLOAT16 in 32-bit arithmetic: the sum modulo 2**32 in fixed point, and an approximate sum in FLOAT32.
 
-In units of 2**-24 a term is an integer, below 2**31 if it is below ``LIMIT``. Sums of such integers modulo 2**32 have
-no error. Of the numbers that leave the same remainder, 256 apart, the sum is the one next to a sum in FLOAT32 if that
-errs by less than 128. For terms that take part in ``depth`` additions it errs by at most ``depth * 2**-24 * terms *
-LIMIT`` to first order, so ``MOST`` bounds ``depth * terms``.
+In units of 2**-24 a term is an integer, below 2**31 if the term is below 128 (``LIMIT``). Sums of these integers modulo
+2**32 are exact. The candidates for the true sum have the same remainder and are 2**32 units (256.0) apart, so the
+FLOAT32 sum picks the right one if its error is below 128. If each term takes part in ``depth`` additions, that error is
+at most ``depth * 2**-24 * terms * 128`` to first order; hence the bound ``MOST`` on ``depth * terms``.
 """
 
 from __future__ import annotations
@@ -42,33 +42,36 @@ from .parameters import MAGNITUDE, SIGNED, SQUARES
 from .sum_terms import Terms, term, terms_of
 
 LIMIT = 0x43000000
-"""The bits of 128 as a FLOAT32."""
+"""Bits of 128 as a FLOAT32, the exclusive bound of the terms' magnitudes."""
 
 MOST = 15 << 20
+"""Maximum of ``depth * terms``, slightly below 2**24 to cover the higher-order error."""
 
 _UNITS = float32(2.0**24)
+"""Fixed-point units in 1."""
+
 _TO_INTEGER = 1.5 * 2.0**52
-"""What is added to it, and taken away again, is rounded to an integer."""
+"""Adding and subtracting it rounds a float64 to an integer."""
 
 Sums = tuple[Vector, Vector, Vector]
-"""Sixteen sums: remainders, FLOAT32, and the greatest magnitude among the terms."""
+"""A vector of sums: remainders modulo 2**32, FLOAT32 sums, and the largest magnitudes of the terms."""
 
 
 @inner
 def fits_fixed_point(zero: float, terms: Terms) -> bool:
-    """Whether terms are FLOAT16, which is known when a kernel is compiled, or their magnitudes."""
+    """Whether terms are FLOAT16 elements (known at compile time) or their magnitudes."""
     return size_of(zero) == 2 and terms.kind != SQUARES
 
 
 @inner
 def _add(zero: float, address: int, step: int | None, terms: Terms, sums: Sums) -> Sums:
-    """Adds sixteen terms, which lie side by side.
+    """Adds a vector of contiguous terms.
 
-    The mask comes after the conversion, which takes half as long if elements go from memory right into it.
+    The mask is applied after the conversion, which takes half as long when elements go to it straight from memory.
     """
     bits = single_bits(singles(elements(address, step, zero)))
     if terms.kind == MAGNITUDE:
-        # The mask for the bits of what was a FLOAT16.
+        # The mask for the bits of a FLOAT16 converted to FLOAT32.
         bits = bits & int32(terms.mask << 16 | 0xFFFF)
     value, magnitude = bits_singles(bits), bits & 0x7FFFFFFF
     greatest = pick(magnitude > sums[2], magnitude, sums[2])
@@ -77,7 +80,8 @@ def _add(zero: float, address: int, step: int | None, terms: Terms, sums: Sums) 
 
 @inner
 def exact_sums(remainders: Vector, about: Vector) -> Vector:
-    """The sums as float64. A sum in FLOAT32 is -0 if all terms are."""
+    """Combines remainders and approximate sums into exact float64 sums. A FLOAT32 sum of -0 means that all terms are
+    -0."""
     near, remainder = widened(about), ints_to_doubles(remainders)
     times = ((near - remainder) * 2.0**-32 + _TO_INTEGER) - _TO_INTEGER
     exact = (remainder + times * 2.0**32) * 2.0**-24
@@ -96,19 +100,19 @@ def _add_run(zero: float, address: int, vectors: int, row: int, terms: Terms, gr
 
 @inner
 def add_fixed_point_run(zero: float, address: int, vectors: int, row: int, terms: Terms, greatest: Vector) -> Sums:
-    """The sums of whole vectors of neighbours; ``greatest`` is what other terms have left."""
+    """Returns the sums of whole contiguous vectors; ``greatest`` holds the largest magnitudes so far."""
     if terms.kind == MAGNITUDE:
         return _add_run(zero, address, vectors, row, Terms(terms.mask, MAGNITUDE), greatest)
     return _add_run(zero, address, vectors, row, Terms(terms.mask, SIGNED), greatest)
 
 
 def fixed_point_total(zero: Any, address: Any, vectors: Any, row: Any, terms: Any) -> Any:
-    """Whether the sum of whole vectors of neighbours is right, and that sum."""
+    """Returns whether the sum of whole contiguous vectors is exact, and the sum."""
 
 
 @overload(fixed_point_total, inline="always")
 def _fixed_point_total(zero, address, vectors, row, terms):
-    if zero == FLOAT32:  # nothing is compiled in vain
+    if zero == FLOAT32:  # avoids compiling unused code
         return lambda zero, address, vectors, row, terms: (False, 0.0)
     return lambda zero, address, vectors, row, terms: _total(zero, address, vectors, row, terms)
 
@@ -120,7 +124,8 @@ def _total(zero: float, address: int, vectors: int, row: int, terms: Terms) -> t
 
 
 class _Memory(NamedTuple):
-    """What is added up, and where: the columns' remainders and FLOAT32 sums, and those of columns in no vector."""
+    """What is added up and where: the columns' remainders, their FLOAT32 sums, and the float64 sums of columns outside
+    of whole vectors."""
 
     terms: Terms
     remainders: int
@@ -129,7 +134,7 @@ class _Memory(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The greatest magnitude so far, and how many additions a term has taken part in."""
+    """The largest magnitudes so far, and the number of additions a term has taken part in."""
 
     greatest: Vector
     depth: int
@@ -163,10 +168,14 @@ def _take(zero: float, rows: Rows, memory: _Memory, state: _State) -> _State:
 
 
 def fixed_point_columns(zero: Any, geometry: Any, tile: Any, sums: Any, about: Any, left: Any) -> Any:
-    """Leaves the sums of the terms of columns that lie side by side, and tells whether they are right.
+    """Computes the sums of contiguous columns and returns whether they are exact.
 
     Args:
-        about, left: memory for as many numbers of 32 bits as there are columns.
+        zero: its type is the element type.
+        geometry: address of the geometry.
+        tile: the columns and their segment.
+        sums: address for the sums in float64.
+        about, left: scratch buffers of one 32-bit number per column.
     """
 
 

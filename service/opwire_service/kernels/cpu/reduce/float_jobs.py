@@ -1,4 +1,4 @@
-"""Float reductions as jobs: those output elements that a cheap way leaves open are computed again by a dearer one."""
+"""Jobs of float reductions: output elements that a cheap tier leaves open are recomputed by a more expensive one."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from .open_sums import FEW_OPEN, OF_MANY
 from .parameters import COMPENSATED, OPEN, PLAIN, TIER
 
 Exact = Callable[[Elements], Any]
-"""The result of some elements, however long it takes."""
+"""Computes the exact result of some elements, however long it takes."""
 
 _EXACT_CHUNK = 4096
-"""Elements that exact arithmetic takes between two questions whether to stop."""
+"""Elements that exact arithmetic processes between two polls of ``stop``."""
 
 _EXACT_BYTES = 1 << 20
-"""What exact arithmetic on so many elements takes at most."""
+"""Maximum memory of exact arithmetic on one such chunk, in bytes."""
 
 _FLAGS = 1 << 16
-"""Flags of output elements that are looked through at a time."""
+"""Flags of output elements scanned at once."""
 
 _HEAD = 8
-"""Places before the states of segments: a cache line, of which the last tells whether some element is open."""
+"""Slots before the states of segments: a cache line, whose last slot tells whether any element is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class FamilyKernels:
 
     Attributes:
         rows, columns, finish: as in ``sums``.
-        places: int64 in a segment's state, by tier; cheapest tier first.
-        open_rows, open_columns: of dearer tiers, as in ``open_sums``; None where there are none.
-        exact: what settles the elements that all tiers leave open; None if the last tier leaves none.
+        places: int64 slots of a segment's state for each tier, cheapest tier first.
+        open_rows, open_columns: kernels of the more expensive tiers, as in ``open_sums``; None if there are none.
+        exact: settles elements that all tiers leave open; None if the last tier leaves none.
     """
 
     rows: Any
@@ -60,13 +60,13 @@ class FamilyKernels:
 
     @property
     def functions(self) -> tuple[Any, ...]:
-        """Each of them once."""
+        """The family's distinct kernels."""
         every = (self.rows, self.columns, self.finish, self.open_rows, self.open_columns)
         return tuple(dict.fromkeys(function for function in every if function is not None))
 
 
 def float_job(functions: FamilyKernels, work: ReductionTiling, element: Any) -> Job:
-    """The job of a reduction that is cut into units."""
+    """Returns the job of a reduction that has been cut into units."""
     function = functions.columns if work.by_columns else functions.rows
     first = KernelStep(Kernel(function, element), work.geometry, work.units, work.elements)
     if work.segments > 1:
@@ -78,7 +78,7 @@ def float_job(functions: FamilyKernels, work: ReductionTiling, element: Any) -> 
 
 
 class FlaggedJob(Job):
-    """A reduction in one segment, which flags each output element that exact arithmetic must settle."""
+    """A reduction in one segment that flags the output elements left to exact arithmetic."""
 
     def __init__(self, exact: Callable[[np.dtype[Any]], Exact], first: KernelStep, work: ReductionTiling) -> None:
         self._exact = exact
@@ -109,7 +109,7 @@ class FlaggedJob(Job):
 
 
 def _flagged(flags: Array, stop: Stop) -> Iterator[int]:
-    """Where some flags are not 0. There may be billions of them.
+    """Yields the positions of nonzero flags, of which there may be billions.
 
     Raises:
         Stopped: ``stop()`` returned True.
@@ -122,7 +122,7 @@ def _flagged(flags: Array, stop: Stop) -> Iterator[int]:
 
 
 class SegmentedJob(Job):
-    """A reduction in several segments: tier after tier, all output elements first and then those left open."""
+    """A reduction in several segments, computed tier by tier: first all output elements, then those left open."""
 
     def __init__(self, functions: FamilyKernels, first: KernelStep, work: ReductionTiling, element: Any) -> None:
         self._functions = functions
@@ -135,7 +135,7 @@ class SegmentedJob(Job):
         self._again = tuple(self._one_element(tier, element) for tier in functions.places if tier != PLAIN)
 
     def _make_all_again(self, element: Any) -> tuple[KernelStep, ...]:
-        """The steps that compute every output element by the second tier; none where nothing does that."""
+        """Returns the steps that recompute every output element with the second tier; none if no kernels do that."""
         if not self._work.by_columns or self._functions.open_columns is None:
             return ()
         steps = self._first._replace(kernel=Kernel(self._functions.open_columns, element)), self._finish
@@ -145,7 +145,7 @@ class SegmentedJob(Job):
         return tuple(step._replace(geometry=geometry) for step, geometry in zip(steps, geometries, strict=True))
 
     def _one_element(self, tier: int, element: Any) -> tuple[KernelStep, KernelStep]:
-        """The steps for a single output element; addresses say which."""
+        """Returns the steps for a single output element, which is selected by the addresses passed to them."""
         geometry = self._work.whole[:]
         geometry[g.KEPT_LOOPS] = geometry[g.COLUMNS] = 0
         geometry[TIER] = tier
@@ -203,7 +203,8 @@ class SegmentedJob(Job):
 
 
 class _States:
-    """The states of segments. Of those of an output element the last step makes the first place whether it is open."""
+    """The states of segments. The last step overwrites the first slot of an output element's states with whether it is
+    open."""
 
     def __init__(self, places: int) -> None:
         self._memory = np.empty(_HEAD + places + SLACK_PLACES, np.int64)
@@ -211,11 +212,11 @@ class _States:
         self.address = self._states.ctypes.data
 
     def of(self, outputs: int, columns: int) -> Array:
-        """The first place of the states of each output element; see ``column_states``."""
+        """Returns the first slot of each output element's states; see ``column_states``."""
         return self._states.reshape(outputs // columns, -1, columns)[:, 0].ravel()
 
     def leave_open(self, steps: Sequence[Bound], stop: Stop) -> bool:
-        """Runs steps; whether they leave any element open."""
+        """Runs steps; returns whether they leave any element open."""
         self._memory[_HEAD - 1] = 0
         for step in steps:
             step(stop)
@@ -223,7 +224,7 @@ class _States:
 
 
 def offsets(kept: tuple[Loop, ...], output: int) -> tuple[int, int]:
-    """Elements from the start of the input to the first one of an output element, and to itself in the output."""
+    """Returns the offsets, in elements, of an output element's first input element and of itself in the output."""
     place = np.unravel_index(output, tuple(loop.size for loop in kept)) if kept else ()
     source = sum(int(i) * loop.source for i, loop in zip(place, kept, strict=True))
     target = sum(int(i) * loop.target for i, loop in zip(place, kept, strict=True))
@@ -238,7 +239,7 @@ def compute_exactly(
     target: Array,
     stop: Stop,
 ) -> None:
-    """Computes one output element by exact arithmetic."""
+    """Computes one output element with exact arithmetic."""
     from_source, to_target = offsets(work.layout.kept, output)
     elements = Elements(_view(source, from_source, work.layout.reduced), stop, _EXACT_CHUNK)
     _view(target, to_target, ())[...] = exact(source.dtype)(elements)
@@ -246,14 +247,14 @@ def compute_exactly(
 
 @dataclass(frozen=True, slots=True)
 class _ElementsAt:
-    """Elements at an address, by NumPy's array interface; ``owner`` keeps them alive."""
+    """Elements at an address, exposed through NumPy's array interface; ``owner`` keeps the memory alive."""
 
     __array_interface__: dict[str, object]
     owner: Array
 
 
 def _view(array: Array, offset: int, loops: tuple[Loop, ...]) -> Array:
-    """The elements that loops visit from ``offset`` elements after the start of an array's memory."""
+    """Returns the elements that loops visit, starting ``offset`` elements into an array's memory."""
     item = array.itemsize
     interface: dict[str, object] = {
         "version": 3,

@@ -1,6 +1,6 @@
-"""The sums that plain ones leave open: compensated ones, and where those do not decide the rounding, exact ones.
+"""Sums that plain ones leave open: compensated sums, and exact ones where those do not decide the rounding.
 
-They are kernels of their own, because few plans ever need them. Those of ``sums`` call them by address.
+They are separate kernels because few plans ever need them. The kernels of ``sums`` call them by address.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from .parameters import BATCH, EXACT
 from .sum_terms import add_terms
 
 FEW_OPEN, OF_MANY = 4, 64
-"""So many open columns, or one of so many, are added up again one by one; if there are more, all are, side by side."""
+"""Up to ``FEW_OPEN`` open columns, or one column in ``OF_MANY``, are recomputed one by one; more are recomputed
+together."""
 
 
 @inner
 def _decide(zero: float, base: int, geometry: int, sums: int, distance: int, scratch: int) -> int:
-    """The bits of an element of the output that is not ordinary, or that its plain sum leaves open."""
+    """Returns the bits of an output element that is special or whose plain sum does not decide it."""
     count, function = at(geometry, g.COUNT), at(geometry, p.RESULT)
     high, low, error = load(sums, 0, 0.0), load(sums, distance, 0.0), load(sums, 2 * distance, 0.0)
     decided, bits = rounded(high, low, error, count, function, zero)
@@ -50,7 +51,7 @@ def _exact(zero: float, base: int, geometry: int, scratch: int) -> int:
 
 @inner
 def _segment(zero: float, base: int, geometry: int, first: int, end: int, state: int) -> None:
-    """Leaves the state of one segment: limbs, or three numbers."""
+    """Stores the state of one segment: limbs, or three numbers."""
     if at(geometry, p.TIER) == EXACT:
         add_terms(zero, base, geometry, first, end, state)
         return
@@ -71,7 +72,8 @@ def _segments(zero: float, source: int, geometry: int, begin: int, end: int, sta
 
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Decides what is open of a batch of plain sums, which are the states; of several segments leaves states."""
+    """Decides the open elements of a batch of plain sums, passed as ``states``. With several segments, stores
+    states."""
     if at(geometry, g.SEGMENTS) > 1:
         _segments(zero, source, geometry, begin, end, states)
         return
@@ -94,10 +96,10 @@ def _count_open(opens: int, width: int) -> int:
 
 @inner
 def _decide_columns(zero: float, geometry: int, tile: Tile, sums: int, distance: int, target: int) -> None:
-    """Many that are open are added up again side by side, few one by one."""
+    """Recomputes open columns: together if there are many, one by one if there are few."""
     count, function, width = at(geometry, g.COUNT), at(geometry, p.RESULT), tile.width
     _, opens, scratch = rounding_places(sums, distance)
-    # Of an exact sum nothing is open but which result is nearer.
+    # An exact sum can only leave open which of two results is nearer.
     many = not at(geometry, p.IS_EXACT) and _count_open(opens, width) > max(FEW_OPEN, width // OF_MANY)
     if many:
         compensated_columns(zero, geometry, tile, sums, distance)
@@ -115,7 +117,7 @@ def _decide_columns(zero: float, geometry: int, tile: Tile, sums: int, distance:
 
 @kernel
 def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Decides what is open of a tile's plain sums, which are the states; of several segments leaves states."""
+    """Decides the open elements of a tile's plain sums, passed as ``states``. With several segments, stores states."""
     padded = -(-at(geometry, g.TILE) // WIDTH) * WIDTH
     if at(geometry, g.SEGMENTS) == 1:
         _decide_columns(zero, geometry, tile_of(source, geometry, begin, zero), states, padded, target)

@@ -1,4 +1,4 @@
-"""Plain sums of neighbouring columns, side by side: a sum of each stays in the cache, and one of its squares."""
+"""Plain sums of adjacent columns: each column's sum, and the sum of its squares, stays in the cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .sum_terms import Terms, term, terms_of
 
 
 class _Memory(NamedTuple):
-    """What is added up, and the addresses of the columns' sums and of the sums of their squares."""
+    """The terms to add, and the addresses of the columns' sums and of the sums of their squares."""
 
     terms: Terms
     sums: int
@@ -25,7 +25,7 @@ class _Memory(NamedTuple):
 
 @inner
 def clear(sums: int, squares: int, width: int) -> None:
-    """Sums begin at -0, which alone changes no sum of zeros."""
+    """Initializes sums; a sum starts at -0, the only identity that preserves sums of negative zeros."""
     for i in range(0, width, WIDTH):
         store_vector(sums, i, spread(-0.0))
         store_vector(squares, i, spread(float32(0.0)))
@@ -43,7 +43,7 @@ def _add_vectors(zero: float, rows: Rows, terms: Terms, sums: int, squares: int)
 
 @inner
 def _add_rest(zero: float, rows: Rows, memory: _Memory) -> None:
-    """Adds a group of rows to the columns that fill no vector."""
+    """Adds a group of rows to the columns that do not fill a vector."""
     for i in range(in_vectors(rows), rows.width):
         total, square = -0.0, 0.0
         for j in range(rows.height):
@@ -71,7 +71,7 @@ def _take(zero: float, rows: Rows, memory: _Memory, groups: int) -> int:
 
 @inner
 def add_columns(zero: float, geometry: int, tile: Tile, sums: int, squares: int) -> int:
-    """Leaves the sums of the terms of each column, and those of their squares; returns the depth of that."""
+    """Computes each column's sum and sum of squares; returns the number of additions that a term takes part in."""
     clear(sums, squares, tile.width)
     memory = _Memory(terms_of(geometry), sums, squares)
     return walk(zero, geometry, tile, GROUP, _take, memory, GROUP)

@@ -1,7 +1,6 @@
-"""Plain sums of whole rows, a group at a time: all rows are read first, and then folded.
+"""Plain sums of whole rows, in groups: all rows of a group are read before any is folded.
 
-Folding a vector takes as long as reading a kilobyte does, but each step of it waits for the one before. Those of
-sixteen rows do not wait for each other.
+Folding a vector takes as long as reading a kilobyte, but it is latency-bound; the folds of sixteen rows overlap.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from .single_sums import ERROR, add_single_run, are_positive, is_accurate
 from .sum_terms import Terms, term, terms_of
 
 MEMORY = 2 * WIDTH * WIDTH
-"""Places of int64 that a group needs: for each row a vector of float64 and two of 32 bits."""
+"""Scratch space for a group, in int64: for each row one vector of float64 and two of 32-bit numbers."""
 
 _SECOND, _THIRD = 8 * WIDTH * WIDTH, 12 * WIDTH * WIDTH
-"""Bytes to those of 32 bits."""
+"""Byte offsets of the 32-bit vectors."""
 
 
 @inner
 def are_whole(geometry: int) -> bool:
-    """Whether rows are short runs of neighbours, each in one segment."""
+    """Whether rows are short contiguous runs, each in one segment."""
     count = at(geometry, g.COUNT)
     return (
         at(geometry, g.SEGMENTS) == 1
@@ -44,7 +43,7 @@ def _row(zero: float, source: int, geometry: int, unit: int) -> int:
 
 @inner
 def _read_rows(zero: float, source: int, geometry: int, begin: int, end: int, terms: Terms, memory: int) -> None:
-    """Leaves the vectors of sums of some rows, and of those of squares."""
+    """Stores the vectors of sums of some rows, and those of the sums of squares."""
     vectors = at(geometry, g.COUNT) // WIDTH
     across, squares = advance(0, WIDTH, zero), memory + _SECOND
     for unit in range(begin, end):
@@ -56,7 +55,7 @@ def _read_rows(zero: float, source: int, geometry: int, begin: int, end: int, te
 
 @inner
 def _read_fixed_point(zero: float, source: int, geometry: int, begin: int, end: int, memory: int) -> bool:
-    """Like ``_read_rows`` but for squares; whether the terms allow it."""
+    """Like ``_read_rows``, without squares, in fixed point; returns whether the terms allow it."""
     vectors, across, terms = at(geometry, g.COUNT) // WIDTH, advance(0, WIDTH, zero), terms_of(geometry)
     remainders, about, greatest = memory + _SECOND, memory + _THIRD, spread(int32(0))
     for unit in range(begin, end):
@@ -73,7 +72,7 @@ def _read_fixed_point(zero: float, source: int, geometry: int, begin: int, end: 
 
 @inner
 def _read_singles(zero: float, source: int, geometry: int, begin: int, end: int, memory: int) -> bool:
-    """Like ``_read_fixed_point``, of what FLOAT32 may add up."""
+    """Like ``_read_fixed_point``, in FLOAT32 where that is accurate enough."""
     count, signs, enough = at(geometry, g.COUNT), spread(int32(0)), True
     if at(geometry, p.KIND) != SINGLES or count % WIDTH:
         return False
@@ -104,10 +103,16 @@ def _read(zero: float, source: int, geometry: int, begin: int, end: int, memory:
 def add_rows(
     zero: float, source: int, geometry: int, begin: int, end: int, sums: int, distance: int, memory: int
 ) -> None:
-    """Leaves the sum of each row, as high part, low part and error bound that lie ``distance`` apart.
+    """Stores the sum of each row, as high part, low part and error bound ``distance`` apart.
 
     Args:
-        memory: ``MEMORY`` places and sixteen.
+        zero: its type is the element type.
+        source: address of the input.
+        geometry: address of the geometry.
+        begin, end: range of rows.
+        sums: address for the results.
+        distance: int64 slots between the parts of a result.
+        memory: scratch buffer of ``MEMORY`` + 16 slots.
     """
     count, terms = at(geometry, g.COUNT), terms_of(geometry)
     exact, depth = at(geometry, p.IS_EXACT) != 0, count // WIDTH + DEPTH

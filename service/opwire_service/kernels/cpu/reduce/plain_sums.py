@@ -1,11 +1,12 @@
-"""Float sums in float64 at the speed of memory, with a bound on their error.
+"""Float sums in float64 at memory speed, with an error bound.
 
-Adding n terms so that no term takes part in more than ``depth`` additions errs by at most ``depth * UNIT`` times the
-sum of their magnitudes, to first order (Higham, Accuracy and Stability, 4.2). The second order is below the first times
-``depth * UNIT`` < 2**-20. For terms that are not negative that sum is the sum itself. Otherwise it is at most the root
-of n times the sum of squares, which one fused operation in FLOAT32 adds up for twice as many elements as float64 would.
-Its roundings, up to 2**14 for a term, take less than 0.1 % of it away, and underflow at most ``UNDERFLOW`` a term;
-``SLACK`` allows for the rest. Squares that overflow, and terms so small that ``UNDERFLOW`` counts, leave it open.
+Adding n terms such that each takes part in at most ``depth`` additions has an error of at most ``depth * UNIT`` times
+the sum of their magnitudes, to first order (Higham, Accuracy and Stability, 4.2). The second-order error is below
+``depth * UNIT`` < 2**-20 times that. For nonnegative terms the sum of magnitudes is the sum itself. Otherwise it is at
+most the square root of n times the sum of squares, which one fused operation in FLOAT32 accumulates for twice as many
+elements as float64 would. Rounding, up to 2**14 times per term, lowers that sum by less than 0.1 %, and underflow by at
+most ``UNDERFLOW`` per term; ``SLACK`` covers the rest. Squares that overflow, and terms so small that ``UNDERFLOW``
+matters, leave the sum open.
 """
 
 from __future__ import annotations
@@ -27,27 +28,28 @@ from .single_sums import ERROR, single_total
 from .sum_terms import Terms, term, terms_of
 
 SLACK = 1.002
+"""Safety factor for the error terms that the bound neglects."""
 
 UNDERFLOW = 2.0**-149
+"""Maximum loss of a FLOAT32 square by underflow."""
 
 RUN_TERMS = 1 << 13
-"""The most terms that are added up before their sum goes, without error, to the total of the unit.
-
-So many FLOAT16 are added up without error; see ``EXACT_TERMS``."""
+"""Maximum number of terms added up before their sum is added, without error, to the unit's total. That many FLOAT16 add
+up exactly; see ``EXACT_TERMS``."""
 
 
 @inner
 def add_vector(
     zero: float, address: int, step: int | None, terms: Terms, sums: tuple[Vector, Vector]
 ) -> tuple[Vector, Vector]:
-    """Adds a vector of terms to sums, and to sums of squares if the error bound needs them."""
+    """Adds a vector of terms to the sums, and to the sums of squares if the error bound needs them."""
     total, squares = sums
     bits = elements(address, step, zero)
     if terms.kind == SQUARES:
         x = values(bits)
         return fused_vectors(x, x, total), squares
     if terms.kind == MAGNITUDE:
-        # Elements that go from memory right into a conversion take two thirds of the time.
+        # Converting elements straight from memory takes two thirds of the time.
         narrow = 64 - 8 * size_of(zero)
         return total + bits_doubles(longs_bits(values(bits)) & (terms.mask << narrow | (1 << narrow) - 1)), squares
     return total + values(bits), more_squares(squares, bits)
@@ -55,7 +57,7 @@ def add_vector(
 
 @inner
 def add_run(zero: float, address: int, vectors: int, row: int, step: int | None, terms: Terms) -> tuple[Vector, Vector]:
-    """The sums of vectors of terms that lie ``row`` bytes apart, and of their squares."""
+    """Returns the sums of vectors of terms that are ``row`` bytes apart, and of their squares."""
     sums = spread(-0.0), spread(float32(0.0))
     for _ in range(vectors):
         prefetch(address + AHEAD)
@@ -73,12 +75,12 @@ def _add_vectors(
 
 
 DEPTH = 2 * WIDTH
-"""Additions of a term besides those of whole vectors: of the numbers of a vector, and those that fill none."""
+"""Additions a term takes part in besides those of whole vectors: folding a vector, and the terms that fill none."""
 
 
 @inner
 def error_bound(total: float, squares: float, count: int, depth: int, exact: bool, kind: int) -> float:
-    """See the module's text."""
+    """Returns the error bound derived in the module docstring."""
     if exact:
         return 0.0
     factor, n = (SLACK * UNIT) * depth, float64(count)
@@ -89,7 +91,7 @@ def error_bound(total: float, squares: float, count: int, depth: int, exact: boo
 
 @inner
 def error_bounds(totals: Vector, squares: Vector, count: float, depth: int, exact: bool, kind: int) -> Vector:
-    """Like ``error_bound``, of a vector of sums."""
+    """Like ``error_bound``, for a vector of sums."""
     if exact:
         return spread(0.0)
     factor = (SLACK * UNIT) * depth
@@ -102,12 +104,12 @@ def error_bounds(totals: Vector, squares: Vector, count: float, depth: int, exac
 def _run(
     zero: float, address: int, count: int, stride: int, step: int | None, terms: Terms, exact: bool
 ) -> tuple[float, float]:
-    """The sum of a run of terms ``stride`` elements apart, and a bound on its error."""
+    """Returns the sum of a run of terms ``stride`` elements apart, and its error bound."""
     kind = terms.kind
     vectors = count // WIDTH
     row = advance(0, WIDTH * stride, zero)
     if step is not None:
-        # Bringing the terms together is what takes the time.
+        # Gathering the terms dominates, so specializing by kind would not pay off.
         total, squares = _add_vectors(zero, address, vectors, row, step, terms)
     elif kind == SQUARES:
         total, squares = _add_vectors(zero, address, vectors, row, step, Terms(terms.mask, SQUARES))
@@ -134,7 +136,7 @@ def _run(
 
 @inner
 def plain_sum(zero: float, base: int, geometry: int, begin: int, end: int) -> tuple[float, float, float]:
-    """High and low part of the sum of terms ``begin`` to ``end``, and a bound on its error."""
+    """Returns the high and low part of the sum of terms ``begin`` to ``end``, and its error bound."""
     step = at(geometry, g.STEP)
     terms, exact = terms_of(geometry), at(geometry, p.IS_EXACT) != 0
     high, low, error, cut_off = -0.0, 0.0, 0.0, 0.0
@@ -160,11 +162,11 @@ def plain_sum(zero: float, base: int, geometry: int, begin: int, end: int) -> tu
 def merged(
     high: float, low: float, error: float, cut_off: float, pieces: int, exact: bool
 ) -> tuple[float, float, float]:
-    """A sum of pieces: ``low`` added up what rounding cut off, ``cut_off`` the magnitudes of that."""
+    """Finishes a sum of pieces, given the accumulated rounding errors (``low``) and their magnitudes (``cut_off``)."""
     if high - high != 0.0:
-        return high, 0.0, 0.0  # infinite or NaN: there is nothing to correct
+        return high, 0.0, 0.0  # infinite or NaN: nothing to correct
     if not exact:
-        # Adding up low parts, and bounds, rounds as well.
+        # adding up low parts and bounds rounds as well
         error = error * (1.0 + pieces * 2 * UNIT) + 2 * pieces * UNIT * cut_off
     if low != 0.0:
         high, low = two_sum(high, low)

@@ -1,8 +1,8 @@
-"""MULTIPLY of floats: a product as significand and exponent; see ``scaled_products``.
+"""MULTIPLY of floats: products as significand and exponent; see ``scaled_products``.
 
-n multiplications in float64 err by at most n * UNIT, relatively and to first order. Where that does not decide the
-rounding the product is taken again with the error of every multiplication kept. What that does not decide either is
-left to the caller.
+n multiplications in float64 have a relative error of at most n * UNIT, to first order. Where that does not decide the
+rounding, the product is recomputed with compensation for the error of each multiplication. What that does not decide
+either is left to the caller.
 """
 
 from __future__ import annotations
@@ -39,17 +39,18 @@ from .plain_rows import are_whole
 from .scaled_products import factor, split, split_scaled, times_group, times_rest, times_run
 
 STATE = 4
-"""Places of a state: significand's high and low part, exponent, relative error."""
+"""Slots of a state: the significand's high and low part, exponent, relative error."""
 
 BATCH = 64
-"""Rows that are rounded at once."""
+"""Rows rounded together."""
 
 SLACK = 1.001
+"""Safety factor for the higher-order terms of error bounds."""
 
 
 @inner
 def _put_state(state: int, distance: int, high: float, low: float, exponent: int, error: float) -> None:
-    """The parts of a state lie ``distance`` places apart."""
+    """Stores a state whose parts are ``distance`` slots apart."""
     store(state, 0, high)
     store(state, distance, low)
     store(state, 2 * distance, exponent)
@@ -58,13 +59,13 @@ def _put_state(state: int, distance: int, high: float, low: float, exponent: int
 
 @inner
 def _plain_error(count: int) -> float:
-    """Of no more roundings than factors, and those of folding."""
+    """Returns the relative error bound of a plain product: one rounding per factor, plus those of folding vectors."""
     return SLACK * UNIT * (count + 2 * WIDTH)
 
 
 @inner
 def _plain(zero: float, base: int, geometry: int, begin: int, end: int, state: int, distance: int) -> None:
-    """Leaves the product of factors ``begin`` to ``end``."""
+    """Stores the product of factors ``begin`` to ``end``."""
     step = at(geometry, g.STEP)
     row = advance(0, WIDTH * step, zero)
     product = spread(1.0), spread(0)
@@ -87,10 +88,15 @@ def _plain(zero: float, base: int, geometry: int, begin: int, end: int, state: i
 
 @inner
 def _plain_rows(zero: float, source: int, geometry: int, begin: int, end: int, states: int, memory: int) -> None:
-    """Like ``_plain``, of whole rows, whose parts of states lie ``BATCH`` apart; see ``plain_rows``.
+    """Like ``_plain``, for whole rows, with the parts of states ``BATCH`` apart; see ``plain_rows``.
 
     Args:
-        memory: ``2 * WIDTH * WIDTH`` places.
+        zero: its type is the element type.
+        source: address of the input.
+        geometry: address of the geometry.
+        begin, end: range of rows.
+        states: address for the states.
+        memory: scratch buffer of ``2 * WIDTH * WIDTH`` slots.
     """
     count, row, exponents = at(geometry, g.COUNT), advance(0, WIDTH, zero), memory + 8 * WIDTH * WIDTH
     for first in range(begin, end, WIDTH):
@@ -113,9 +119,10 @@ def _plain_rows(zero: float, source: int, geometry: int, begin: int, end: int, s
 
 @inner
 def _compensated(zero: float, base: int, geometry: int, begin: int, end: int, state: int, distance: int) -> None:
-    """Leaves the product of factors ``begin`` to ``end``, which are ordinary, in two parts.
+    """Stores the product of factors ``begin`` to ``end``, none of them special, in two parts.
 
-    The low part grows by at most UNIT a factor, relative to the product, and its own roundings err by twice UNIT of it.
+    The low part grows by at most UNIT per factor, relative to the product; its own roundings add at most twice UNIT of
+    it.
     """
     step = at(geometry, g.STEP)
     high, low, exponent = 1.0, 0.0, 0
@@ -138,12 +145,12 @@ def _compensated(zero: float, base: int, geometry: int, begin: int, end: int, st
 
 @inner
 def _rounded(state: int, distance: int, zero: float) -> tuple[bool, int]:
-    """Whether a state decides the result, and its bits."""
+    """Returns whether a state decides the result, and the result's bits."""
     high, low = load(state, 0, 0.0), load(state, distance, 0.0)
     exponent, error = load(state, 2 * distance, 0), load(state, 3 * distance, 0.0)
     if high == 0.0 or high - high != 0.0:
         return True, narrow(high, zero)
-    # So far out any significand overflows, or rounds to zero.
+    # Beyond these exponents any significand overflows, or rounds to zero.
     scale = bits_double((min(max(exponent, -400), 400) + 1023) << 52)
     high, low = high * scale, low * scale
     margin = abs(high) * error
@@ -156,7 +163,7 @@ def _rounded(state: int, distance: int, zero: float) -> tuple[bool, int]:
 
 @inner
 def _round_all(zero: float, states: int, width: int, results: int, opens: int) -> None:
-    """Rounds products whose parts lie ``width`` apart; leaves the bits, and whether they are open as not 0."""
+    """Rounds products whose parts are ``width`` apart; stores the bits, and a nonzero flag for each open result."""
     infinity = infinity_bits(zero)
     for i in range(0, width, WIDTH):
         high, exponent = load_vector(states, i, 0.0), load_vector(states, 2 * width + i, 0)
@@ -171,7 +178,7 @@ def _round_all(zero: float, states: int, width: int, results: int, opens: int) -
 
 @inner
 def _decide(zero: float, base: int, geometry: int, state: int, distance: int, flag: int) -> int:
-    """The bits of a result that is not ordinary; ``flag`` tells whether they are still open."""
+    """Returns the bits of a result that is special or open; sets ``flag`` if it is still open."""
     decided, bits = _rounded(state, distance, zero)
     if not decided:
         _compensated(zero, base, geometry, 0, at(geometry, g.COUNT), state, distance)
@@ -185,7 +192,7 @@ def _decide(zero: float, base: int, geometry: int, state: int, distance: int, fl
 def _take_units(
     zero: float, source: int, geometry: int, begin: int, end: int, own: int, states: int, memory: int
 ) -> None:
-    """Leaves the states of some units: ``BATCH`` apart in ``own`` if they are whole elements, else in ``states``."""
+    """Computes the states of units: ``BATCH`` apart in ``own`` if units are whole elements, else in ``states``."""
     segments, tier = at(geometry, g.SEGMENTS), at(geometry, p.TIER)
     if tier != COMPENSATED and are_whole(geometry):
         _plain_rows(zero, source, geometry, begin, end, own, memory)
@@ -204,7 +211,8 @@ def _take_units(
 
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """One output element and one segment a unit; several segments leave states, one alone flags what is open."""
+    """Row kernel: a unit is one output element or one segment of it. With several segments, stores states; otherwise
+    flags open elements."""
     segments = at(geometry, g.SEGMENTS)
     memory = np.empty((STATE + 1) * BATCH + 2 * WIDTH * WIDTH, np.int64)
     own = address_of(memory)
@@ -243,7 +251,7 @@ def _column(
 
 @inner
 def _rest(zero: float, address: int, row: int, rows: int, state: int, width: int) -> None:
-    """A column that is in no whole vector."""
+    """Multiplies the product of a column outside of whole vectors by rows."""
     high, exponent = load(state, 0, 0.0), load(state, 2 * width, 0)
     for j in range(rows):
         high, _, shift = split(high * factor(zero, address + j * row, 0))
@@ -253,7 +261,7 @@ def _rest(zero: float, address: int, row: int, rows: int, state: int, width: int
 
 
 class _Memory(NamedTuple):
-    """The address of the columns' states, how far apart their parts lie, and bytes from rows to those to prefetch."""
+    """The address of the columns' states, the distance of their parts, and the prefetch distance in bytes."""
 
     states: int
     distance: int
@@ -262,7 +270,7 @@ class _Memory(NamedTuple):
 
 @inner
 def _take(zero: float, rows: Rows, memory: _Memory, state: int) -> int:
-    """Multiplies the products of columns by a group of rows."""
+    """Multiplies the columns' products by a group of rows."""
     states, distance, ahead = memory
     for i in range(0, in_vectors(rows), WIDTH):
         here = column_address(zero, rows, i)
@@ -274,7 +282,7 @@ def _take(zero: float, rows: Rows, memory: _Memory, state: int) -> int:
 
 @inner
 def _take_columns(zero: float, geometry: int, tile: Tile, states: int, distance: int) -> None:
-    """Leaves the states of columns, whose parts lie ``distance`` apart."""
+    """Computes the states of columns, whose parts are ``distance`` apart."""
     pitch = at(geometry, g.STEP) * size_of(zero)
     for i in range(0, distance, WIDTH):
         store_vector(states, i, spread(1.0))
@@ -288,7 +296,8 @@ def _take_columns(zero: float, geometry: int, tile: Tile, states: int, distance:
 
 @kernel
 def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """One tile of columns and one segment a unit; several segments leave states, one alone flags what is open."""
+    """Column kernel: a unit is one segment of a tile of columns. With several segments, stores states; otherwise flags
+    open elements."""
     step, apart = at(geometry, g.COLUMN_STEP), at(geometry, g.COLUMN_TARGET)
     padded = -(-at(geometry, g.TILE) // WIDTH) * WIDTH
     memory = np.empty((STATE + 1) * padded, np.int64)
@@ -314,7 +323,7 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
 
 @inner
 def _merge_columns(geometry: int, rows: int, states: int) -> None:
-    """Merges the segments of a vector of columns; the parts of ``states`` lie ``WIDTH`` apart."""
+    """Merges the segments of a vector of columns; the parts of ``states`` are ``WIDTH`` apart."""
     columns, segments = at(geometry, g.COLUMNS), at(geometry, g.SEGMENTS)
     high, low = load_vector(rows, 0, 0.0), load_vector(rows, columns, 0.0)
     exponent, error = load_vector(rows, 2 * columns, 0), load_vector(rows, 3 * columns, 0.0)
@@ -351,7 +360,7 @@ def _round_one(zero: float, geometry: int, state: int) -> tuple[bool, int]:
 
 @kernel
 def finish(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Multiplies the segments of output elements; for the first place of their states see ``sums.finish``."""
+    """Multiplies the segments of output elements; sets the flags of open elements as ``sums.finish`` does."""
     if at(geometry, g.COLUMNS):
         finish_columns(zero, target, states, geometry, begin, end, STATE, _merge_columns, _round_vector, _round_one)
         return
@@ -367,7 +376,7 @@ def finish(zero: float, source: int, target: int, states: int, geometry: int, be
             rest = fused(high, by, -product)
             exact = exact and rest == 0.0 and load(other, 3, 0.0) == 0.0
             error += load(other, 3, 0.0)
-            # Both low parts are below 2**-20 of their high ones, so what their product adds is below the bound.
+            # Both low parts are below 2**-20 of their high parts, so their product is covered by the bound.
             error += abs(low * by_low) + 4 * UNIT * (abs(low) + abs(by_low) + UNIT)
             low = low * by + (high * by_low + rest)
             high, scale, shift = split(product)

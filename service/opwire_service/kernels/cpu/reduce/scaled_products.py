@@ -1,8 +1,8 @@
 """Products as significand and exponent, so that no partial product leaves float64's range.
 
-A significand lies between 1 and 2, or is a zero, an infinity or NaN: those survive every step, by the rules of IEEE
-arithmetic, and no ordinary factors lead to them. A group of factors is multiplied before the exponent is taken off;
-``factors_in_range`` says how many that may be.
+A significand is in [1, 2), or is zero, infinity or NaN; these propagate by the rules of IEEE arithmetic, and ordinary
+factors never produce them. A group of factors is multiplied before the exponent is split off; ``factors_in_range``
+bounds its size.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..numbers.formats import factors_in_range, masked, product_of_pairs, values
 from ..numbers.vectors import Vector, bits_doubles, elements, longs_bits
 
 Product = tuple[Vector, Vector]
-"""Sixteen products: significands and exponents."""
+"""A vector of products: significands and exponents."""
 
 _EXPONENT = 0x7FF0000000000000
 _TWICE_BIAS = 0x7FE0000000000000
@@ -28,16 +28,16 @@ def factor(zero: float, address: int, index: int) -> float:
 
 @inner
 def split(value: float) -> tuple[float, float, int]:
-    """Significand of a value that is not subnormal, what scaled it to that, and exponent."""
+    """Splits a value that is not subnormal into its significand, the scale applied to it, and its exponent."""
     exponent = double_bits(value) & _EXPONENT
-    # Without its sign the scale of infinities is infinite, and that of zeros is finite.
+    # With the sign bit cleared, the scale of an infinity is infinite and that of a zero finite.
     scale = bits_double((_TWICE_BIAS - exponent) & _MAGNITUDE)
     return value * scale, scale, (exponent >> 52) - 1023
 
 
 @inner
 def split_scaled(values: Vector, exponents: Vector) -> tuple[Vector, Vector, Vector]:
-    """Like ``split``, of a vector; adds to exponents."""
+    """Like ``split``, for a vector; adds to ``exponents``."""
     bits = longs_bits(values) & _EXPONENT
     scale = bits_doubles((_TWICE_BIAS - bits) & _MAGNITUDE)
     return values * scale, scale, exponents + ((bits >> 52) - 1023)
@@ -52,7 +52,8 @@ def split_all(values: Vector, exponents: Vector) -> Product:
 
 @inlined
 def times_group(zero: float, address: int, row: int, ahead: int, step: int | None, product: Product) -> Product:
-    """Multiplies by ``factors_in_range`` vectors that lie ``row`` bytes apart, and asks for those ``ahead`` of them."""
+    """Multiplies by ``factors_in_range`` vectors that are ``row`` bytes apart, and prefetches ``ahead`` bytes past
+    them."""
     significands = product[0]
     for i in range(0, factors_in_range(zero), 2):
         here = address + i * row
@@ -65,7 +66,7 @@ def times_group(zero: float, address: int, row: int, ahead: int, step: int | Non
 
 @inlined
 def times_rest(zero: float, address: int, row: int, rows: int, step: int | None, product: Product) -> Product:
-    """Multiplies by fewer vectors."""
+    """Multiplies by fewer vectors than a group."""
     significands = product[0]
     for i in range(rows):
         significands = significands * values(elements(address + i * row, step, zero))

@@ -1,8 +1,8 @@
-"""Sums of exponentials of FLOAT32 precision, for logarithms that are far enough from zero not to show it.
+"""Sums of exponentials with FLOAT32 accuracy, for logarithms far enough from zero that it suffices.
 
-The exponentials err by at most 2**-22.9 of themselves. Two of them are added up in FLOAT32 and all in float64, so the
-sum errs by at most 2**-22.3 of itself, and its logarithm by that absolutely. That is invisible from a sum of
-``enough_for_single_exponentials`` on.
+The exponentials have a relative error of at most 2**-22.9. They are added up in FLOAT32 in pairs, then in float64, so
+the sum has a relative error of at most 2**-22.3, which is the absolute error of its logarithm. From
+``enough_for_single_exponentials`` on that is below half an ULP.
 """
 
 from __future__ import annotations
@@ -36,18 +36,20 @@ from ..run.geometry import Tile, advance, at, run_from
 from .column_groups import in_vectors
 
 LIMIT = 80.0
-"""The greatest magnitude whose exponential is a normal FLOAT32, and so is that of its negative."""
+"""Largest magnitude for which the exponentials of the number and of its negative are both normal in FLOAT32."""
 
 LEAST_TERMS = 64
-"""With fewer the sum is seldom great enough."""
+"""With fewer terms the sum is rarely large enough."""
 
 GROUP = 16
-"""Rows that are added up in registers, or twice as many, before their sum goes to the column's total."""
+"""Rows added up in registers before their sum is added to the column's total; twice as many if rows are near."""
 
 _LOG2_E = 1.4426950408889634
 _LN2, _LN2_LOW = 0.6931471824645996, -1.904654323148236e-09
+"""ln 2, split into a high and a low part."""
+
 _MAGIC = 12582912.0
-"""1.5 * 2**23: adding it rounds to an integer, which then stands in the low bits."""
+"""1.5 * 2**23: adding it rounds to an integer, which is then in the low bits."""
 
 _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH = (
     0.4999999403953552,
@@ -56,12 +58,13 @@ _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH = (
     0.00836871936917305,
     0.0013814594130963087,
 )
-"""Coefficients by the power of what is left: within 2**-28 of e**r where |r| <= 0.3466."""
+"""Polynomial coefficients by power of the remainder r: within 2**-28 of e**r for |r| <= 0.3466."""
 
 
 @inner
 def exponentials(x: Vector) -> Vector:
-    """e**x of magnitudes up to ``LIMIT``: 2**k times a polynomial of what is left, in a short chain of operations."""
+    """Returns e**x for magnitudes up to ``LIMIT``: 2**k times a polynomial in the remainder, with a short dependency
+    chain."""
     shifted = fused_vectors(x, _LOG2_E, _MAGIC)
     k = shifted - _MAGIC
     r = fused_vectors(k, -_LN2_LOW, fused_vectors(k, -_LN2, x))
@@ -74,7 +77,7 @@ def exponentials(x: Vector) -> Vector:
 
 @inner
 def suffices(zero: float, total: float, peak: int) -> bool:
-    """Whether such a sum will do; ``peak`` is the greatest magnitude's bits."""
+    """Whether a sum is accurate enough; ``peak`` holds the bits of the largest magnitude."""
     return peak <= element_bits(LIMIT, zero) and total >= enough_for_single_exponentials(zero)
 
 
@@ -88,7 +91,7 @@ def _add(zero: float, address: int, step: int | None, total: Vector, peak: Vecto
 def _add_four(
     zero: float, address: int, row: int, ahead: int, step: int | None, total: Vector, peak: Vector
 ) -> tuple[Vector, Vector]:
-    """Four vectors at once keep a processor busy while each waits for its own last operation."""
+    """Adds four vectors at once, which hides the latency of their operations."""
     for i in range(4):
         prefetch(address + i * row + ahead)
     a, b = elements(address, step, zero), elements(address + row, step, zero)
@@ -118,7 +121,7 @@ def _number(zero: float, address: int, index: int) -> float:
 
 @inner
 def single_exponential_sum(zero: float, base: int, geometry: int, begin: int, end: int) -> tuple[float, int]:
-    """The sum of the exponentials of elements ``begin`` to ``end``, and the bits of the greatest magnitude."""
+    """Returns the sum of the exponentials of elements ``begin`` to ``end``, and the bits of the largest magnitude."""
     step = at(geometry, g.STEP)
     total, peak = spread(0.0), spread(int32(0))
     rest, most = 0.0, int32(0)
@@ -139,7 +142,7 @@ def single_exponential_sum(zero: float, base: int, geometry: int, begin: int, en
 
 
 class _Memory(NamedTuple):
-    """The addresses of the columns' sums and of the bits of their greatest magnitudes."""
+    """The addresses of the columns' sums and of the bits of their largest magnitudes."""
 
     sums: int
     peaks: int
@@ -166,7 +169,7 @@ def _take(zero: float, rows: Rows, memory: _Memory, state: int) -> int:
 
 @inner
 def single_exponential_columns(zero: float, geometry: int, tile: Tile, sums: int, distance: int) -> bool:
-    """Leaves the sum of each column, two zeros and its peak; returns whether they will do for all of them."""
+    """Stores each column's sum, two zeros and its largest magnitude; returns whether all sums are accurate enough."""
     columns, peaks = tile.width, sums + 24 * distance
     for i in range(columns):
         store(sums, i, 0.0)

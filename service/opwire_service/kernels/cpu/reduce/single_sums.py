@@ -1,8 +1,8 @@
-"""Sums for LOG_SUM of terms that are not negative: four terms are added up in FLOAT32 before float64 takes over.
+"""Sums of nonnegative terms for LOG_SUM: four terms are added up in FLOAT32 before they are added in float64.
 
-Each term takes part in two additions that err by 2**-24, so the sum errs by at most ``ERROR`` times itself; what
-float64 adds to that is far less than what is left. From ``enough_for_single_sums`` on the logarithm is within an ULP
-for all that. Smaller sums, negative terms and sums that leave FLOAT32's range are for others.
+Each term takes part in two additions with an error of 2**-24, so the relative error of the sum is at most ``ERROR``;
+float64's own errors are well within the remaining margin. From ``enough_for_single_sums`` on, the logarithm is still
+within an ULP. Smaller sums, negative terms and sums outside FLOAT32's range are left to other methods.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ from ..run.geometry import Tile, advance, at
 from .column_groups import GROUP
 
 ERROR = 2.0**-22.9
+"""Relative error bound of a sum."""
 
 _MOST = 2.0**127
-"""A sum of FLOAT32 that is no more has not overflowed on the way."""
+"""A sum not above this has not overflowed in FLOAT32 on the way."""
 
 _AHEAD = 1024
-"""Bytes from a run's terms to those that are asked for. Asking further ahead costs a tenth where memory is slow."""
+"""Prefetch distance within a run, in bytes. A larger one costs a tenth where memory is slow."""
 
 Sums = tuple[Vector, Vector]
-"""Sixteen sums, and bits of which the highest one is set if any term is negative."""
+"""A vector of sums, and bits whose sign bit is set if any term is negative."""
 
 
 @inner
 def _four(zero: float, address: int, row: int, sums: Sums) -> Sums:
-    """Adds four vectors of terms that lie ``row`` bytes apart."""
+    """Adds four vectors of terms that are ``row`` bytes apart."""
     a, b = singles(elements(address, None, zero)), singles(elements(address + row, None, zero))
     c, d = singles(elements(address + 2 * row, None, zero)), singles(elements(address + 3 * row, None, zero))
     signs = (single_bits(a) | single_bits(b)) | (single_bits(c) | single_bits(d))
@@ -58,7 +59,7 @@ def _one(zero: float, address: int, sums: Sums) -> Sums:
 
 @inner
 def add_single_run(zero: float, address: int, vectors: int, signs: Vector) -> Sums:
-    """The sums of whole vectors of neighbours; ``signs`` is what other terms have left."""
+    """Returns the sums of whole contiguous vectors; ``signs`` holds the sign bits so far."""
     row = advance(0, WIDTH, zero)
     sums = spread(-0.0), signs
     for _ in range(vectors // 4):
@@ -83,7 +84,7 @@ def are_positive(signs: Vector) -> bool:
 
 @inner
 def single_total(zero: float, address: int, vectors: int) -> tuple[bool, float]:
-    """Whether the sum of whole vectors of neighbours is good enough, and that sum."""
+    """Returns whether the sum of whole contiguous vectors is accurate enough, and the sum."""
     sums = add_single_run(zero, address, vectors, spread(int32(0)))
     total = total_of(sums[0])
     return are_positive(sums[1]) and is_accurate(zero, total), total
@@ -111,7 +112,7 @@ def _take(zero: float, rows: Rows, totals: int, signs: Vector) -> Vector:
 
 @inner
 def single_sum_columns(zero: float, geometry: int, tile: Tile, totals: int) -> bool:
-    """Leaves the sums of the terms of columns; whether all of them are good enough."""
+    """Computes the sums of columns; returns whether all of them are accurate enough."""
     width = tile.width
     if width % WIDTH or at(geometry, g.COLUMN_STEP) != 1:
         return False

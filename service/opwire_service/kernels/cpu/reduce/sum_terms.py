@@ -1,4 +1,4 @@
-"""The terms of float sums: elements, magnitudes or squares as float64, which holds each of them exactly."""
+"""Terms of float sums: elements, magnitudes or squares, each exactly representable in float64."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from . import parameters as p
 from .parameters import SQUARES
 
 EXACT_TERMS = 8192
-"""FLOAT16 values are multiples of 2**-24 up to 2**16: so many of them sum up to less than 2**53 multiples."""
+"""FLOAT16 values are multiples of 2**-24 below 2**16, so the sum of this many stays below 2**53 units and is exact."""
 
 MAGNITUDES = {DataType.FLOAT32: 0x7FFFFFFF, DataType.FLOAT16: 0x7FFF}
-"""The mask for sums of magnitudes: all bits but the sign. For other sums it is -1."""
+"""Masks for sums of magnitudes: all bits but the sign. Other sums use -1."""
 
 
 class Terms(NamedTuple):
-    """What is added up.
+    """The terms of a sum.
 
     Attributes:
-        mask: the bits of an element that count.
-        kind: as in ``parameters``. A loop over terms is compiled once for each kind that it is told as a constant.
+        mask: bits of an element that count.
+        kind: as in ``parameters``. Loops over terms are compiled once for each kind passed as a constant.
     """
 
     mask: int
@@ -47,7 +47,7 @@ def term(zero: float, address: int, index: int, terms: Terms) -> float:
 
 @inner
 def add_terms(zero: float, base: int, geometry: int, begin: int, end: int, limbs: int) -> None:
-    """Leaves the exact sum of terms ``begin`` to ``end`` in limbs whose carries are propagated."""
+    """Stores the exact sum of terms ``begin`` to ``end`` in limbs with carries propagated."""
     step, terms = at(geometry, g.STEP), terms_of(geometry)
     clear_limbs(limbs)
     i = begin

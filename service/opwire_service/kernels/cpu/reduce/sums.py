@@ -1,6 +1,6 @@
 """SUM, AVERAGE, L1, L2, SUM_SQUARE and LOG_SUM of floats: plain sums, whose error bounds decide most roundings.
 
-What they leave open is for the kernels of ``open_sums``, whose addresses the geometry holds.
+What they leave open goes to the kernels of ``open_sums``, whose addresses are in the geometry.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from .single_sums import ERROR, single_sum_columns
 from .sum_terms import terms_of
 
 STATE = {PLAIN: 3, COMPENSATED: 3, EXACT: LIMBS}
-"""Places of a segment's state by tier: high part, low part and error bound, or limbs."""
+"""Slots of a segment's state, by tier: high part, low part and error bound, or limbs."""
 
 SCRATCH = max(LIMBS, MEMORY + WIDTH)
-"""Places that adding up rows needs, and exact sums."""
+"""Scratch space for adding up rows and for exact sums, in int64."""
 
 
 @inner
 def _add_units(
     zero: float, source: int, geometry: int, begin: int, end: int, sums: int, states: int, scratch: int
 ) -> None:
-    """Leaves the states of some units: ``BATCH`` apart in ``sums`` if they are whole elements, else in ``states``."""
+    """Computes the states of units: ``BATCH`` apart in ``sums`` if units are whole elements, else in ``states``."""
     if are_whole(geometry):
         add_rows(zero, source, geometry, begin, end, sums, BATCH, scratch)
         return
@@ -56,7 +56,7 @@ def _add_units(
 
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """One output element and one segment a unit; several segments leave their states."""
+    """Row kernel: a unit is one output element or one segment of it. With several segments, stores states."""
     memory = np.empty(4 * BATCH + SCRATCH, np.int64)
     sums = address_of(memory)
     results, opens, scratch = rounding_places(sums, BATCH)
@@ -76,7 +76,7 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
 
 @inner
 def _plain_columns(zero: float, geometry: int, tile: Tile, sums: int, squares: int, distance: int) -> None:
-    """Leaves the sums of columns and the bounds on their errors; the parts of a state lie ``distance`` apart."""
+    """Computes the sums of columns and their error bounds; the parts of a state are ``distance`` apart."""
     width, terms, exact = tile.width, terms_of(geometry), at(geometry, p.IS_EXACT) != 0
     depth, done = 0, False
     if terms.kind == SINGLES and single_sum_columns(zero, geometry, tile, sums):
@@ -98,7 +98,8 @@ def _plain_columns(zero: float, geometry: int, tile: Tile, sums: int, squares: i
 
 @kernel
 def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """One tile of columns and one segment a unit; several segments leave states; see ``column_states``."""
+    """Column kernel: a unit is one segment of a tile of columns. With several segments, stores states; see
+    ``column_states``."""
     padded = -(-at(geometry, g.TILE) // WIDTH) * WIDTH
     memory = np.empty(4 * padded + LIMBS, np.int64)
     sums = address_of(memory)
@@ -141,7 +142,7 @@ def _merge_limbs(states: int, segments: int) -> tuple[float, float]:
 
 @inner
 def _merge_columns(geometry: int, rows: int, sums: int) -> None:
-    """Like ``_merge``, of a vector of columns; leaves high part, low part and error in ``sums``."""
+    """Like ``_merge``, for a vector of columns; stores high parts, low parts and errors in ``sums``."""
     columns, segments = at(geometry, g.COLUMNS), at(geometry, g.SEGMENTS)
     high, low, error, cut_off = spread(-0.0), spread(0.0), spread(0.0), spread(0.0)
     for i in range(segments):
@@ -153,7 +154,7 @@ def _merge_columns(geometry: int, rows: int, sums: int) -> None:
         error = error + load_vector(rows, here + 2 * columns, 0.0)
     if at(geometry, p.IS_EXACT) == 0:
         error = error * (1.0 + segments * 4 * UNIT) + cut_off * (4 * segments * UNIT)
-    # Of infinities the low part is NaN.
+    # For infinities the low part is NaN.
     ordinary = (low < 0.0) | (low > 0.0)
     total, rest = two_sum(high, low)
     store_vector(sums, 0, pick(ordinary, total, high))
@@ -176,7 +177,8 @@ def _round_one(zero: float, geometry: int, sums: int) -> tuple[bool, int]:
 def finish(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """Merges the segments of output elements.
 
-    The first place of an element's states becomes whether it is open, and the place before all states 1 if any is.
+    Overwrites the first slot of an element's states with whether it is open, and sets the slot before all states to 1
+    if any is.
     """
     if at(geometry, g.COLUMNS):
         finish_columns(zero, target, states, geometry, begin, end, 3, _merge_columns, _round_vector, _round_one)

@@ -1,4 +1,4 @@
-"""Sums and products of 32- and 64-bit integers, modulo two to the power of their width; signs do not matter to that."""
+"""Sums and products of 32- and 64-bit integers modulo 2**width, which are the same for signed and unsigned integers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..run.geometry import advance, at, run_from, tile_of
 from . import parameters as p
 
 SUM, L1, SUM_SQUARE, MULTIPLY = 0, 1, 2, 3
-"""Operations: what is done to the elements."""
+"""Operations: sum of elements, of magnitudes or of squares, and product."""
 
 
 @inner
@@ -46,7 +46,7 @@ def _run(zero: int, address: int, count: int, step: int, operation: int, total: 
 
 @inlined
 def _total(zero: int, base: int, geometry: int, begin: int, end: int, operation: int) -> int:
-    """The result of reduced elements ``begin`` to ``end``."""
+    """Returns the result of reduced elements ``begin`` to ``end``."""
     step = at(geometry, g.STEP)
     total = cast_to(1 if operation == MULTIPLY else 0, zero)
     i = begin
@@ -66,7 +66,8 @@ def _total(zero: int, base: int, geometry: int, begin: int, end: int, operation:
 
 @kernel
 def rows(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """One output element and one segment a unit; several segments leave an element each in ``states``."""
+    """Row kernel: a unit is one output element or one segment of it. With several segments, stores one element each in
+    ``states``."""
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
     operation = at(geometry, p.OPERATION)
     for unit in range(begin, end):
@@ -82,7 +83,7 @@ def rows(zero: int, source: int, target: int, states: int, geometry: int, begin:
 
 @inner
 def _take_rows(zero: int, rows: Rows, step: int, totals: int, operation: int) -> None:
-    """Takes rows into the totals of their columns, four at a time."""
+    """Combines rows into the columns' totals, four rows at a time."""
     address, row, i = rows.address, rows.pitch, 0
     while i + 4 <= rows.height:
         for j in range(rows.width):
@@ -108,7 +109,7 @@ def _take_rows(zero: int, rows: Rows, step: int, totals: int, operation: int) ->
 
 
 class _Memory(NamedTuple):
-    """The address of the columns' totals, and what is done to elements."""
+    """The address of the columns' totals, and the operation."""
 
     totals: int
     operation: int
@@ -116,7 +117,7 @@ class _Memory(NamedTuple):
 
 @inner
 def _take(zero: int, rows: Rows, memory: _Memory, state: int) -> int:
-    """Takes a run of rows into the totals of their columns."""
+    """Combines a run of rows into the columns' totals."""
     totals, operation = memory
     if operation == SUM:
         _take_rows(zero, rows, stride_of(rows), totals, SUM)
@@ -131,7 +132,8 @@ def _take(zero: int, rows: Rows, memory: _Memory, state: int) -> int:
 
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """One tile of columns and one segment a unit; several segments leave an element for each column in ``states``."""
+    """Column kernel: a unit is one segment of a tile of columns. With several segments, stores an element per column in
+    ``states``."""
     segments, operation = at(geometry, g.SEGMENTS), at(geometry, p.OPERATION)
     all_columns, apart = at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
     memory = np.empty(at(geometry, g.TILE), np.int64)

@@ -1,1 +1,1 @@
-"""How a plan is cut into units of work and spread over threads."""
+"""Cutting plans into units of work and running them on threads."""

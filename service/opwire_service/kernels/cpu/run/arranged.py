@@ -1,4 +1,5 @@
-"""Tensors in the order of the input's memory, which is the order in which tiles are copied and walked fastest."""
+"""Tensors with dimensions reordered by the input's strides, the order in which tiles are copied and traversed
+fastest."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from .tiles import Slices, Tiles
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """The dimensions of an operator whose tensors have one shape, or broadcast to it.
+    """Dimension order for an operator whose tensors have the same shape or broadcast to it.
 
     Attributes:
-        order: the dimension of the tensors that each is.
-        axes: those along which a row lies.
-        tiles: of them.
+        order: the tensor dimension at each arranged position, by descending stride.
+        axes: arranged positions of the axes that make up a row.
+        tiles: tiles of the arranged shape.
     """
 
     order: tuple[int, ...]
@@ -26,7 +27,7 @@ class Arrangement:
 
     @classmethod
     def of(cls, desc: BufferTensorDesc, axes: Iterable[int] = ()) -> Arrangement:
-        """The arrangement of an input with rows along axes."""
+        """Returns the arrangement of an input whose rows extend along ``axes``."""
         strides = desc.element_strides
         order = tuple(sorted(range(desc.rank), key=lambda i: -strides[i]))
         along = tuple(sorted(order.index(axis) for axis in axes))
@@ -35,11 +36,12 @@ class Arrangement:
 
     @property
     def neighbours(self) -> bool:
-        """Whether the elements of a row that a tile has follow each other in it, so that they are added up in pairs."""
+        """Whether a row's elements are contiguous in a tile, so that NumPy sums them pairwise."""
         return self.axes == tuple(range(len(self.order) - len(self.axes), len(self.order)))
 
     def sums(self, x: Array) -> Array:
-        """The sum of each row of a tile that has whole rows, C-contiguous, in an array that broadcasts to it."""
+        """Returns the sum of each row of a C-contiguous tile with whole rows, in an array that broadcasts to the
+        tile."""
         if not self.neighbours:
             total: Array = x.sum(self.axes, keepdims=True)
             return total
@@ -47,16 +49,16 @@ class Arrangement:
         return x.reshape(*kept, -1).sum(-1).reshape(*kept, *(1 for _ in self.axes))
 
     def arranged(self, array: Array) -> Array:
-        """A view in this order, in which dimensions that repeat have one element."""
+        """Returns a view in this order, in which broadcast dimensions (stride 0) have one element."""
         view = array.transpose(self.order)
         return view[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in view.strides)]
 
     def row(self, number: int) -> Slices:
-        """The slices of the row of a tile that has a part of one."""
+        """Returns the slices of a row, where a tile holds only part of one."""
         at = self.tiles.at(number * self.tiles.tiles_of_row)
         return tuple(slice(None) if i in self.axes else part for i, part in enumerate(at))
 
 
 def part_of(array: Array, at: Slices) -> Array:
-    """The part of an arranged tensor at the slices of a tile: of what repeats its one element."""
+    """Returns the part of an arranged tensor at a tile's slices; broadcast dimensions keep their one element."""
     return array[tuple(slice(None) if size == 1 else part for size, part in zip(array.shape, at, strict=True))]

@@ -1,4 +1,4 @@
-"""Whole arrays cut into blocks of neighbours, for functions of NumPy."""
+"""Cuts whole arrays into contiguous blocks, for NumPy functions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 
 
 class Blocks(NamedTuple):
-    """Slices of one dimension that hold all of the dimensions inside it.
+    """Partition of an array into slices of one dimension, each spanning all dimensions inside it.
 
     Attributes:
-        counts: how many there are along each dimension that is cut or lies outside.
-        grain: of the dimension that is cut, how much is in a block.
+        counts: number of blocks along the cut dimension, last, and sizes of the dimensions outside it.
+        grain: size of a block along the cut dimension.
     """
 
     counts: tuple[int, ...]
@@ -22,7 +22,7 @@ class Blocks(NamedTuple):
 
     @classmethod
     def of(cls, shape: Sequence[int], most: int, *, kept: int = 0) -> Blocks:
-        """Blocks of about ``most`` elements, or as many as the innermost ``kept`` dimensions have if those are more."""
+        """Returns blocks of about ``most`` elements, or of the innermost ``kept`` dimensions if those hold more."""
         last = len(shape) - kept - 1
         cut = next((i for i in range(last) if prod(shape[i + 1 :]) <= most), last)
         grain = min(shape[cut], max(1, most // prod(shape[cut + 1 :])))
@@ -33,6 +33,6 @@ class Blocks(NamedTuple):
         return prod(self.counts)
 
     def part(self, number: int) -> tuple[Any, ...]:
-        """The index of a block."""
+        """Returns the index expression of a block."""
         *place, slices = map(int, np.unravel_index(number, self.counts))
         return (*place, slice(slices * self.grain, (slices + 1) * self.grain))

@@ -1,6 +1,6 @@
-"""How the kernels of reductions walk over neighbouring columns: run by run of rows, and within a run group by group.
+"""Traversal of adjacent columns in the kernels of reductions: run by run of rows, and within a run group by group.
 
-What they do with a group is a function that they pass. It becomes part of the walk when a kernel is compiled.
+The work on a group is a function that the caller passes; it is inlined when the kernel is compiled.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from . import geometry as g
 from .geometry import Tile, advance, at, run_from
 
 WHOLE_RUN = 1 << 62
-"""As the most rows of a group: it ends with its run."""
+"""Group size that lets each group extend to the end of its run."""
 
 
 class Rows(NamedTuple):
-    """Rows of neighbouring columns.
+    """Rows of a block of columns.
 
     Attributes:
-        address: of the first column's element in the first row.
+        address: address of the first column's element in the first row.
         pitch: bytes from row to row.
-        height: how many rows.
-        width: how many columns.
+        height: number of rows.
+        width: number of columns.
         stride: elements from column to column; see ``stride_of``.
-        step: the same; None if columns lie side by side.
+        step: the same, or None for contiguous columns.
     """
 
     address: int
@@ -38,13 +38,13 @@ class Rows(NamedTuple):
 
 @inlined
 def stride_of(rows: Rows) -> int:
-    """Elements from column to column; 1, known when a kernel is compiled, if columns lie side by side."""
+    """Returns the elements from column to column: for contiguous columns the compile-time constant 1."""
     return 1 if rows.step is None else rows.stride
 
 
 @inlined
 def column_address(zero: float, rows: Rows, column: int) -> int:
-    """The address of a column's element in the first row."""
+    """Returns the address of a column's element in the first row."""
     return advance(rows.address, column * stride_of(rows), zero)
 
 
@@ -58,7 +58,7 @@ def _groups(zero: float, run: Rows, most: int, take: Any, memory: Any, state: An
 
 @inlined
 def walk_neighbours(zero: float, geometry: int, tile: Tile, most: int, take: Any, memory: Any, state: Any) -> Any:
-    """Like ``walk``, of columns that lie side by side."""
+    """Like ``walk``, for contiguous columns."""
     pitch, i = at(geometry, g.STEP) * size_of(zero), tile.first
     while i < tile.last:
         address, count = run_from(geometry, tile.base, i, tile.last, zero)
@@ -69,19 +69,19 @@ def walk_neighbours(zero: float, geometry: int, tile: Tile, most: int, take: Any
 
 @inlined
 def walk(zero: float, geometry: int, tile: Tile, most: int, take: Any, memory: Any, state: Any) -> Any:
-    """Takes the rows of a tile's segment, in their order.
+    """Visits the rows of a tile's segment in order.
 
     Args:
-        zero: its type says what an element is.
-        geometry: the loops.
+        zero: its type is the element type.
+        geometry: address of the loop geometry.
         tile: the columns and their segment.
-        most: rows of a group.
-        take: takes a ``zero``, the ``Rows`` of a group, ``memory`` and the state so far; returns the next state.
-        memory: where ``take`` finds what it keeps of each column.
-        state: the first one.
+        most: maximum number of rows in a group.
+        take: called with ``zero``, the ``Rows`` of a group, ``memory`` and the current state; returns the next state.
+        memory: where ``take`` keeps its per-column data.
+        state: initial state.
 
     Returns:
-        The last state.
+        The final state.
     """
     pitch, stride, i = at(geometry, g.STEP) * size_of(zero), at(geometry, g.COLUMN_STEP), tile.first
     while i < tile.last:

@@ -1,7 +1,7 @@
-"""The loops of a kernel as a row of int64, and the functions by which kernels read them.
+"""Loop geometry of a kernel as an array of int64 slots, and the functions by which kernels read it.
 
-Kernels work on units: one element of the output, or a tile of neighbouring ones, times one segment of the elements that
-are reduced. Where things lie follows from the number of a unit, so any range of units can run on any thread.
+A unit of work is one output element, or a tile of adjacent ones, times one segment of the reduced elements. All
+addresses follow from the unit's number, so any range of units can run on any thread.
 """
 
 from __future__ import annotations
@@ -16,32 +16,33 @@ from ...layout import Loop, ReductionLayout
 from ..jit.compiler import inlined, inner
 from ..jit.element import ADDRESS, INT64, int64, intrinsic, pointer_to
 
-# Slots of the row. What a family adds for its own kernels is declared in its ``parameters``, from PARAMETERS on.
-COUNT, SEGMENT, SEGMENTS = 0, 1, 2  # reduced elements in all, in a segment, and how many segments
-RUN, STEP, RUN_LOOPS = 3, 4, 5  # the innermost reduced loop: its size and step, and how many loops are outside it
-KEPT_LOOPS = 6  # outside the columns
-COLUMNS, COLUMN_STEP, COLUMN_TARGET, TILE, TILES = 7, 8, 9, 10, 11  # the innermost kept loop, and its tiles
+# Slots of the array. Families declare slots for their own kernels in ``parameters``, from PARAMETERS on.
+COUNT, SEGMENT, SEGMENTS = 0, 1, 2  # number of reduced elements in all and per segment, and the number of segments
+RUN, STEP, RUN_LOOPS = 3, 4, 5  # innermost reduced loop: its size and step, and the number of loops outside it
+KEPT_LOOPS = 6  # number of kept (non-reduced) loops outside the columns
+# The innermost kept loop (size, source step and target step), and the size and number of its tiles.
+COLUMNS, COLUMN_STEP, COLUMN_TARGET, TILE, TILES = 7, 8, 9, 10, 11
 PARAMETERS = 12
 KEPT, KEPT_SLOTS = 24, 3  # size, source step and target step of each kept loop, outermost first
-RUNS, RUN_SLOTS = 48, 2  # size and source step of each reduced loop but the innermost, outermost first
+RUNS, RUN_SLOTS = 48, 2  # size and source step of each reduced loop except the innermost, outermost first
 SLOTS = 64
 
 _EMPTY = array("q", bytes(8 * SLOTS))
 
 MOST_LOOPS = 8
-"""As many as a tensor has dimensions."""
+"""Maximum number of loops: the maximum rank of a tensor."""
 
 
 class Tile(NamedTuple):
-    """A unit of columns: a tile of them, and one segment of their reduced elements.
+    """A unit of work on columns: a tile of them and one segment of their reduced elements.
 
     Attributes:
-        base: the address of the first column's element at the start of all reduced loops.
-        offset: elements from the start of the output to that of the first column.
-        outer: the point of the loops outside the columns.
-        start: the first column.
-        width: how many columns.
-        segment: its number.
+        base: address of the first column's element at the start of all reduced loops.
+        offset: elements from the start of the output to the first column's element.
+        outer: linear index into the loops outside the columns.
+        start: first column.
+        width: number of columns.
+        segment: index of the segment.
         first, last: its first reduced element, and the last + 1.
     """
 
@@ -56,13 +57,13 @@ class Tile(NamedTuple):
 
 
 def encode(layout: ReductionLayout, column: Loop | None, segment: int, tile: int) -> array[int]:
-    """The row of a reduction.
+    """Encodes a reduction.
 
     Args:
-        layout: its loops; ``column`` is not among the kept ones.
+        layout: its loops, without ``column``.
         column: the innermost kept loop, if units are tiles of it.
-        segment: reduced elements of a unit.
-        tile: columns of a unit.
+        segment: reduced elements per unit.
+        tile: columns per unit.
     """
     row = _EMPTY[:]
     *runs, run = layout.reduced or (Loop(1, 0),)
@@ -84,7 +85,7 @@ def encode(layout: ReductionLayout, column: Loop | None, segment: int, tile: int
 
 @intrinsic
 def at(typing: Any, geometry: Any, slot: Any) -> tuple[Any, Callable[..., Any]]:
-    """What a slot holds."""
+    """Returns the value of a slot."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.load(builder.gep(pointer_to(builder, args[0], ir.IntType(64)), [args[1]]))
@@ -107,31 +108,32 @@ def _walk_loops(geometry: int, unit: int, loops: int, first: int, width: int, wh
 def _walk(geometry: int, unit: int, loops: int, first: int, width: int, which: int) -> int:
     if loops == 1:
         return unit * at(geometry, first + which)
-    # As numbers that are known only at run time: it is compiled once for all loops.
+    # Passed as run-time numbers, so that it is compiled once for all loops.
     return _walk_loops(geometry, unit, loops, int64(first), int64(width), int64(which))
 
 
 @inlined
 def kept_source(geometry: int, unit: int) -> int:
-    """Elements from the start of the input to a point of the kept loops."""
+    """Returns the input offset, in elements, of a point of the kept loops."""
     return _walk(geometry, unit, at(geometry, KEPT_LOOPS), KEPT, KEPT_SLOTS, 1)
 
 
 @inlined
 def kept_target(geometry: int, unit: int) -> int:
-    """Elements from the start of the output to a point of the kept loops."""
+    """Returns the output offset, in elements, of a point of the kept loops."""
     return _walk(geometry, unit, at(geometry, KEPT_LOOPS), KEPT, KEPT_SLOTS, 2)
 
 
 @inlined
 def run_source(geometry: int, run: int) -> int:
-    """Elements from a point of the kept loops to the start of one of its runs."""
+    """Returns the offset, in elements, from a point of the kept loops to the start of one of its runs."""
     return _walk(geometry, run, at(geometry, RUN_LOOPS), RUNS, RUN_SLOTS, 1)
 
 
 @inlined
 def segment_of(geometry: int, unit: int) -> tuple[int, int, int, int]:
-    """What a unit is a segment of, which one, and its first reduced element and the last + 1."""
+    """Splits a unit into its output (or tile) number and segment number; also returns the segment's first reduced
+    element and the last + 1."""
     segments, segment = at(geometry, SEGMENTS), at(geometry, SEGMENT)
     whole = unit // segments
     number = unit - whole * segments
@@ -141,7 +143,7 @@ def segment_of(geometry: int, unit: int) -> tuple[int, int, int, int]:
 
 @inlined
 def tile_of(source: int, geometry: int, unit: int, zero: float) -> Tile:
-    """The columns and the segment of a unit, of an input at an address."""
+    """Returns the columns and the segment of a unit, for an input at ``source``."""
     number, segment, first, last = segment_of(geometry, unit)
     tiles, tile = at(geometry, TILES), at(geometry, TILE)
     outer = number // tiles
@@ -154,14 +156,15 @@ def tile_of(source: int, geometry: int, unit: int, zero: float) -> Tile:
 
 @inner
 def reduced_source(geometry: int, index: int) -> int:
-    """Elements from a point of the kept loops to the reduced element of an index."""
+    """Returns the offset, in elements, from a point of the kept loops to a reduced element."""
     run = index // at(geometry, RUN)
     return run_source(geometry, run) + (index - run * at(geometry, RUN)) * at(geometry, STEP)
 
 
 @inner
 def run_from(geometry: int, base: int, index: int, end: int, zero: float) -> tuple[int, int]:
-    """The address of a reduced element, and how many up to ``end`` follow it, itself included, in the same run."""
+    """Returns the address of a reduced element and the number of elements from it to the end of its run, or to ``end``
+    if that comes first."""
     size = at(geometry, RUN)
     run = index // size
     place = index - run * size
@@ -171,7 +174,7 @@ def run_from(geometry: int, base: int, index: int, end: int, zero: float) -> tup
 
 @intrinsic
 def advance(typing: Any, address: Any, elements: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """The address of the element so many elements further."""
+    """Returns an address advanced by a number of elements."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.add(args[0], builder.mul(args[1], ir.Constant(args[1].type, zero.bitwidth // 8)))

@@ -1,4 +1,4 @@
-"""A graph on the threads of the CPU device: its parts, one after the other."""
+"""Runs the steps of a graph on the CPU device's threads, one after the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .pool import Find, Pool
 
 
 class GraphPart(Protocol):
-    """What runs one step of a graph, or several.
+    """Runs one or more steps of a graph.
 
     Attributes:
         kernels, later: see ``Job``.
@@ -28,16 +28,16 @@ class GraphPart(Protocol):
     def later(self) -> tuple[Kernel, ...]: ...
 
     def run(self, tensors: GraphTensors, find: Find, pool: Pool, stop: Stop) -> None:
-        """Runs its steps on the tensors of the graph."""
+        """Runs the steps on the graph's tensors."""
 
     def scratch_bytes(self, threads: int) -> int:
-        """The most memory that a run on so many threads takes besides those tensors."""
+        """Returns the maximum scratch memory, in bytes, of a run on this many threads, besides those tensors."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SinglePart(GraphPart):
-    """A step by itself."""
+    """A single step."""
 
     step: Step
     job: Job
@@ -61,11 +61,11 @@ class SinglePart(GraphPart):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphJob(Job):
-    """The parts of a graph.
+    """The parts of a graph, run in order.
 
     Attributes:
-        memory: of the graph.
-        parts: in their order.
+        memory: the graph's intermediate tensors.
+        parts: the parts in execution order.
     """
 
     memory: GraphMemory

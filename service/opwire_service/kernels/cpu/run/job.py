@@ -1,4 +1,4 @@
-"""A plan made ready for the kernels: which, on which geometry, in how many units. It serves any number of runs."""
+"""Jobs: plans prepared for the kernels, with kernel, geometry and number of units. A job serves any number of runs."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ..jit.compiler import Kernel
 from .pool import Find, Pool, Task
 
 PIECE = 1 << 17
-"""Elements that a thread visits before it looks what else there is to do, if a unit has no more."""
+"""Elements a thread visits per piece of work, unless a single unit has more."""
 
 ASKED = 1 << 20
-"""Elements that the thread that calls visits between two questions whether to stop."""
+"""Elements the calling thread visits between two polls of ``stop``."""
 
 THREAD_BYTES = 1 << 19
-"""The most that a kernel takes on each thread for tiles of columns, whatever the plan."""
+"""Maximum scratch memory of a kernel per thread for tiles of columns, in bytes, whatever the plan."""
 
 
 class Job(Protocol):
-    """What computes a plan.
+    """Computes a plan.
 
     Attributes:
-        kernels: those that it calls.
+        kernels: the kernels it calls.
         later: those among them that most runs do without.
     """
 
@@ -44,39 +44,42 @@ class Job(Protocol):
 
     @property
     def visits(self) -> int:
-        """The element visits that a run costs; 0 where those of the plan tell."""
+        """Cost of a run in element visits; 0 to use the plan's own estimate."""
         return 0
 
     @property
     def method(self) -> str:
-        """How it computes, where plans of an operator and a layout may be computed in ways that differ in speed."""
+        """Name of the algorithm, where plans with the same operator and layout may use algorithms of different
+        speed."""
         return ""
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None: ...
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
-        """Does what can be done once for several runs on the same arrays, one at a time; it keeps the arrays alive."""
+        """Does the work that several runs on the same arrays share. The result keeps the arrays alive; its runs must
+        not overlap."""
         return partial(self.run, inputs, outputs, find, pool)
 
     def scratch_bytes(self, threads: int) -> int:
-        """The most memory that a run on so many threads takes besides its inputs and outputs."""
+        """Returns the maximum scratch memory, in bytes, of a run on this many threads, besides its inputs and
+        outputs."""
         return threads * THREAD_BYTES
 
 
 Kept = Sequence[object]
-"""What owns memory whose addresses machine code works on."""
+"""Owners of the memory whose addresses machine code uses."""
 
 
 class KernelStep(NamedTuple):
-    """A kernel and its units.
+    """One kernel launch over a number of units.
 
     Attributes:
-        kernel: what runs.
+        kernel: the kernel to run.
         geometry: its loops.
-        units: how many there are.
-        elements: of the input that a unit visits.
-        reads_states: whether its input is what an earlier step left.
-        called: a kernel that this one calls, and the slot of the geometry where it finds its address.
+        units: number of units.
+        elements: input elements that a unit visits.
+        reads_states: whether its input is the states written by an earlier step.
+        called: a kernel that this one calls, with the geometry slot that receives its address.
     """
 
     kernel: Kernel
@@ -94,7 +97,7 @@ class KernelStep(NamedTuple):
         self.bind(source, target, states, find, pool)(stop)
 
     def bind(self, source: int, target: int, states: int, find: Find, pool: Pool, kept: Kept = ()) -> Bound:
-        """What runs the step on memory at these addresses, which ``kept`` owns."""
+        """Returns a function that runs the step on memory at these addresses; ``kept`` owns that memory."""
         if self.called is not None:
             slot, kernel = self.called
             self.geometry[slot] = find(kernel).address
@@ -110,12 +113,12 @@ class KernelStep(NamedTuple):
 
 
 def _run_kept(bound: Bound, kept: Kept, stop: Stop) -> None:
-    """Runs what was bound to memory that must not go away before."""
+    """Runs a bound step while keeping its memory alive."""
     bound(stop)
 
 
 def _at_once(units: Callable[[], object], kept: Kept, stop: Stop) -> None:
-    """Runs so few units that no other thread is worth a word, on memory that must not go away before."""
+    """Runs a step too small to be shared with other threads, while keeping its memory alive."""
     if stop():
         raise Stopped
     units()
@@ -123,11 +126,11 @@ def _at_once(units: Callable[[], object], kept: Kept, stop: Stop) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StepsJob(Job):
-    """Steps one after the other, on states that the first ones leave for the later ones.
+    """Steps that run one after the other and pass on states.
 
     Attributes:
-        steps: in their order.
-        states: int64 that they share.
+        steps: the steps in execution order.
+        states: size of the shared states, in int64.
     """
 
     steps: tuple[KernelStep, ...]
@@ -161,10 +164,10 @@ def _each(steps: Sequence[Bound], stop: Stop) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ArrayJob(Job):
-    """A function of whole arrays, done in slices; it needs no kernel of ours.
+    """Applies a NumPy function of whole arrays in slices; it needs no compiled kernel.
 
     Attributes:
-        apply: takes a slice of the input and the same one of the output.
+        apply: takes a slice of the input and the matching slice of the output.
     """
 
     apply: Callable[[Array, Array], object]
@@ -182,7 +185,7 @@ class ArrayJob(Job):
             return partial(_at_once, partial(self.apply, source, target), (source, target))
         order = np.argsort(target.shape)[::-1]
         source, target = source.transpose(order), target.transpose(order)
-        # Slices of one dimension, the longest ones, or of the next one where those are too large still.
+        # Slice the longest dimension, or the next ones too where its slices would still be too large.
         outer = next(i for i in range(target.ndim) if prod(target.shape[i + 1 :]) <= PIECE)
         grain = max(1, PIECE // prod(target.shape[outer + 1 :]))
         slices = *target.shape[:outer], -(-target.shape[outer] // grain)

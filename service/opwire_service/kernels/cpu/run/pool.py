@@ -1,4 +1,4 @@
-"""The threads of the CPU device: they share out the units of a kernel, and the one that calls asks whether to stop."""
+"""Thread pool of the CPU device: threads share the units of a kernel, and the calling thread polls ``stop``."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from ..jit.compiler import Entry, Kernel
 from . import sharing
 
 Piece = Callable[[int, int], object]
-"""Does units ``begin`` to ``end``; it releases the GIL."""
+"""Computes units ``begin`` to ``end``; releases the GIL."""
 
 Find = Callable[[Kernel], Entry]
-"""Gives the machine code of a kernel that is known to be ready."""
+"""Returns the machine code of a kernel that is known to be ready."""
 
 LISTENING = 4000
-"""Times that a helper looks for more work before it sleeps: some 50 microseconds."""
+"""Polls of a helper for more work before it sleeps: some 50 microseconds."""
 
 WAITING = 10 * LISTENING
-"""Times that a leader looks whether its helpers are done before it looks but now and then."""
+"""Polls of the leader for its helpers to finish before it falls back to polling every ``NOW_AND_THEN`` seconds."""
 
 NOW_AND_THEN = 1e-4
-"""Seconds."""
+"""Interval of the leader's slow polls, in seconds."""
 
 
 class Task(NamedTuple):
     """A kernel and its units.
 
     Attributes:
-        function: the address of its machine code.
+        function: address of its machine code.
         is_float: whether its ``zero`` is a FLOAT32.
-        geometry: its loops; they stay alive as long as what they are bound to.
-        units: how many there are.
-        grain: units of a piece.
-        asked: pieces between two questions whether to stop, some 10 ms of work at most.
+        geometry: its loops; kept alive by whatever is bound to them.
+        units: number of units.
+        grain: units in a piece.
+        asked: pieces between two polls of ``stop``, at most some 10 ms of work.
     """
 
     function: int
@@ -56,10 +56,10 @@ class Task(NamedTuple):
 
 
 class _Work(Protocol):
-    """What helpers can take part in.
+    """Work that helpers can take part in.
 
     Attributes:
-        find: gives the kernels by which they listen afterwards, if they do not so already.
+        find: returns the kernels with which helpers poll for more work afterwards, unless they already do.
     """
 
     find: Find | None
@@ -68,7 +68,7 @@ class _Work(Protocol):
 
 
 class Pool:
-    """A fixed number of threads, of which the one that calls is always one."""
+    """A fixed number of threads, including the calling one."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -84,15 +84,15 @@ class Pool:
             helper.start()
 
     def run(self, piece: Piece, units: int, grain: int, stop: Stop, find: Find | None = None) -> None:
-        """Does units by a function of Python.
+        """Runs a Python function over units of work.
 
         Args:
-            piece: does a range of units.
-            units: how many there are.
-            grain: units of a piece, some 10 ms of work at most.
-            stop: asked before each piece.
-            find: gives the kernels, where helpers shall listen for more work after that: to sleep and be woken takes
-                them as long as a tenth of a millisecond, and they may wake on the core of who wakes them.
+            piece: computes a range of units.
+            units: number of units.
+            grain: units in a piece, at most some 10 ms of work.
+            stop: polled before each piece.
+            find: returns the kernels, if helpers should poll for more work afterwards: sleeping and waking up costs
+                them up to a tenth of a millisecond, and they may wake up on the core of the thread that wakes them.
 
         Raises:
             Stopped: ``stop()`` returned True.
@@ -107,18 +107,18 @@ class Pool:
         work.run()
 
     def bind(self, task: Task, source: int, target: int, states: int, find: Find) -> Bound:
-        """Makes ready what does units by a kernel, any number of times, but one at a time.
+        """Prepares a kernel launch that can be repeated any number of times, but not concurrently.
 
         Args:
-            task: which ones.
-            source: the address of the input.
-            target: that of the output.
-            states: that of what units leave for later steps.
-            find: gives the kernels by which threads share out work.
+            task: the kernel and its units.
+            source: address of the input.
+            target: address of the output.
+            states: address of what units leave for later steps.
+            find: returns the kernels with which threads share work.
 
         Returns:
-            A function that asks ``stop`` now and then, and raises Stopped if the answer was True, and MemoryError if
-            the kernel found no memory.
+            A function that polls ``stop``, and raises Stopped if it returns True and MemoryError if the kernel could
+            not allocate memory.
         """
         make = partial(_Units, task, (source, target, states), self._wanted(task.units, task.grain), find)
         units = make()
@@ -130,7 +130,7 @@ class Pool:
             shared = units
             missing = shared.start(self._address, len(self._helpers))
             if missing:
-                # Who is woken may come when all is done, and must not find other work in this record then.
+                # A helper woken late must not find the next run's work in this record.
                 units = make()
                 self._wake(shared, missing)
             shared.end(stop)
@@ -145,11 +145,11 @@ class Pool:
             helper.join()
 
     def _wanted(self, units: int, grain: int) -> int:
-        """How many helpers find something to do."""
+        """Returns how many helpers have something to do."""
         return min(len(self._helpers), -(-units // grain) - 1)
 
     def _wake(self, work: _Work, helpers: int) -> None:
-        """Gets helpers out of their sleep, or those that are first to end what they do."""
+        """Wakes sleeping helpers; busy ones pick up the work when they finish first."""
         if helpers > 0:
             self._memory[sharing.TICKETS] = 1
             self._keep_off()
@@ -157,7 +157,8 @@ class Pool:
             self._tickets.put(work)
 
     def _keep_off(self) -> None:
-        """Keeps helpers off the core of who wakes them, where the system may put them to wait for milliseconds."""
+        """Pins helpers to the cores other than the caller's, where the scheduler might make them wait for
+        milliseconds."""
         if self._core is None:
             return
         core = self._core()
@@ -173,18 +174,18 @@ class Pool:
             self._memory[sharing.TICKETS] = not self._tickets.empty()
             work.help(self._address, helper)
             find = work.find
-            del work  # and with it the tensors: the next may be long in coming
+            del work  # release the tensors: the next work may be long in coming
             if find is not None:
                 find(sharing.SERVE).call(0, 0, self._address, helper, WAITING, 0, 0)
 
 
 def _find_core() -> Callable[[], int] | None:
-    """What tells the number of the core that this thread runs on, where cores can be chosen."""
+    """Returns a function that gives the current core's number, or None where affinity cannot be set."""
     return ctypes.PyDLL(None).sched_getcpu if sys.platform == "linux" else None
 
 
 class _Units:
-    """Units of a kernel. In their record threads take them without Python."""
+    """Units of a kernel, in a record from which threads take them without Python."""
 
     find: Find | None = None
 
@@ -201,7 +202,7 @@ class _Units:
         self._address = ctypes.addressof(self._record)
 
     def start(self, memory: int, helpers: int) -> int:
-        """Begins, if enough of a pool's helpers listen; returns how many more it could use."""
+        """Starts the work if enough of the pool's helpers are polling; returns how many more it could use."""
         self._start(0, self._address, memory, helpers, self._task.asked, WAITING, 0)
         return self._helpers - self._record[sharing.OFFERED]
 
@@ -209,7 +210,7 @@ class _Units:
         self._serve(0, self._address, memory, helper, LISTENING, 0, 0)
 
     def end(self, stop: Stop) -> None:
-        """Takes part until all is taken or to be stopped, and waits for the helpers."""
+        """Takes part until all units are taken or ``stop`` returns True, then waits for the helpers."""
         record, stopped = self._record, False
         try:
             while not stopped and not record[sharing.TAKEN]:
@@ -220,7 +221,7 @@ class _Units:
             if not record[sharing.TAKEN]:
                 for party in range(self._helpers + 1):
                     record[sharing.NEXT + sharing.APART * party] = self._task.units
-                # By its atomic steps whoever is not counted yet as a helper finds nothing left.
+                # Its atomic operations ensure that a helper not counted yet finds no units left.
                 self._lead(0, self._address, 1, WAITING, 0, 0, 0)
             while record[sharing.HELPERS]:
                 time.sleep(NOW_AND_THEN)
@@ -231,7 +232,7 @@ class _Units:
 
 
 class _Pieces:
-    """Pieces done by a function of Python, taken one by one by whoever is free."""
+    """Pieces of work done by a Python function; free threads take them one by one."""
 
     def __init__(self, piece: Piece, units: int, grain: int, stop: Stop, find: Find | None) -> None:
         self.find = find
@@ -247,7 +248,7 @@ class _Pieces:
         self._over = False
 
     def take_part(self) -> None:
-        """Does pieces until there are none left, or until one fails or the work is stopped."""
+        """Runs pieces until none are left, one fails, or the work is stopped."""
         try:
             for begin in self._next:
                 if begin >= self._units or self._over:
@@ -260,7 +261,7 @@ class _Pieces:
             self._over = True
 
     def help(self, memory: int, helper: int) -> None:
-        """Takes part on another thread than the caller's, unless the work has ended already."""
+        """Takes part on a thread other than the caller's, unless the work is already over."""
         with self._lock:
             if self._over:
                 return
@@ -271,13 +272,13 @@ class _Pieces:
             self._idle.notify()
 
     def run(self) -> None:
-        """Takes part, waits for the helpers, and raises what failed."""
+        """Takes part, waits for the helpers, and raises the first failure, if any."""
         self.take_part()
         with self._idle:
             self._over = True
             while self._helping:
                 self._idle.wait()
-        failure, self._failure = self._failure, None  # else its frames, which hold the tensors, would hold themselves
+        failure, self._failure = self._failure, None  # breaks the cycle: a failure's frames hold self and the tensors
         try:
             if failure is not None:
                 raise failure

@@ -1,4 +1,4 @@
-"""Plans that the CPU device runs on the kernels of the reference."""
+"""Plans that the CPU device runs on the reference kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .pool import Find, Pool
 
 @dataclass(frozen=True, slots=True)
 class ReferenceJob(Job):
-    """A plan for which there are no kernels here, or none that pay."""
+    """A plan for which no compiled kernel exists or pays off."""
 
     plan: Plan
 
@@ -32,5 +32,5 @@ class ReferenceJob(Job):
         KERNELS[self.plan.operator.name](self.plan, inputs, outputs, stop)
 
     def scratch_bytes(self, threads: int) -> int:
-        """Besides what exact arithmetic takes, which the device counts for every plan."""
+        """Returns 0: the device accounts for the memory of exact arithmetic in every plan."""
         return 0

@@ -1,8 +1,8 @@
-"""How threads share out the units of a kernel in machine code, so that none of them waits for Python in between.
+"""Sharing of a kernel's units between threads in machine code, so that no thread waits for Python in between.
 
-The thread that calls leads: it offers its work to those helpers that still listen, takes units, and waits for the
-helpers in the end. A helper takes units of what it was given, then listens for a while before it goes to sleep: to wake
-it takes longer than many a reduction does.
+The calling thread leads: it offers its work to the helpers that are polling, takes units itself, and finally waits for
+the helpers. A helper takes units, then polls for a while before it sleeps, because waking up takes longer than many
+reductions.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from ..jit.compiler import Kernel, inner, kernel
 from ..jit.element import INT64, float32, int64, store
 from .geometry import at
 
-# Places in the record of some work, in int64. What threads write has cache lines of its own.
+# Slots of a work record, in int64. Slots that threads write have cache lines of their own.
 FUNCTION, IS_FLOAT, SOURCE, TARGET, STATES, GEOMETRY, UNITS, GRAIN, PARTIES, PART = range(10)
-FAILED, TAKEN, OFFERED = 16, 17, 18  # whether a kernel failed, whether all is taken, how many helpers listened
-HELPERS = 32  # who take part, but for the leader
-NEXT, APART = 48, 16  # of each part the units that are taken
+FAILED, TAKEN, OFFERED = 16, 17, 18  # whether a kernel failed, all units are taken; number of helpers that accepted
+HELPERS = 32  # number of threads taking part, except the leader
+NEXT, APART = 48, 16  # units taken from each party's part
 
-# Places in the memory of a pool: whether helpers shall rather sleep, and of each helper what it listens to.
+# Slots of a pool's memory: whether helpers should stop polling and fetch a ticket, and each helper's mailbox ("ear").
 TICKETS, EARS = 0, 16
 EAR = 16
 LISTENING = 1
@@ -26,9 +26,9 @@ LISTENING = 1
 
 @inner
 def _take(record: int, own: int, pieces: int) -> bool:
-    """Does so many pieces, or fewer if there are no more, which it returns.
+    """Runs up to ``pieces`` pieces of work; returns whether none are left.
 
-    Each party begins with a part of its own, so that it reads on where it was, and then takes what others leave.
+    Each party starts with its own contiguous part, for sequential reads, then takes what the others have left.
     """
     units, grain, parties, part = at(record, UNITS), at(record, GRAIN), at(record, PARTIES), at(record, PART)
     done = 0
@@ -49,7 +49,7 @@ def _take(record: int, own: int, pieces: int) -> bool:
 
 @inner
 def _fails(record: int, begin: int, end: int) -> bool:
-    """Does some units."""
+    """Runs a range of units; returns whether the kernel failed."""
     function, geometry = at(record, FUNCTION), at(record, GEOMETRY)
     source, target, states = at(record, SOURCE), at(record, TARGET), at(record, STATES)
     if at(record, IS_FLOAT):
@@ -59,7 +59,7 @@ def _fails(record: int, begin: int, end: int) -> bool:
 
 @inner
 def _offer(record: int, memory: int, helpers: int) -> bool:
-    """Gives work to helpers that listen; whether it needs no more of them than that."""
+    """Offers work to the helpers that are polling; returns whether they are enough."""
     wanted, offered = at(record, PARTIES) - 1, 0
     for i in range(helpers):
         if offered < wanted:
@@ -84,7 +84,7 @@ def _lead(record: int, pieces: int, pauses: int) -> None:
 
 @kernel
 def start(zero: int, record: int, memory: int, helpers: int, pieces: int, pauses: int, _e: int) -> None:
-    """Gives work to the helpers that listen, and leads it if those are enough."""
+    """Resets a work record, offers it to polling helpers, and leads it if they are enough."""
     for party in range(at(record, PARTIES)):
         store(record, NEXT + APART * party, 0)
     store(record, TAKEN, 0)
@@ -95,13 +95,13 @@ def start(zero: int, record: int, memory: int, helpers: int, pieces: int, pauses
 
 @kernel
 def lead(zero: int, record: int, pieces: int, pauses: int, _s: int, _b: int, _e: int) -> None:
-    """Takes part, and when all is taken waits for the helpers, but not for long."""
+    """Takes part; once all units are taken, waits briefly for the helpers."""
     _lead(record, pieces, pauses)
 
 
 @kernel
 def serve(zero: int, record: int, memory: int, helper: int, pauses: int, _b: int, _e: int) -> None:
-    """Takes part in work, if there is any yet, and in all that is offered soon after."""
+    """Takes part in the given work, if any, and in all work offered soon after."""
     if record:
         fetch_add(record, HELPERS, 1)
     else:
@@ -114,7 +114,7 @@ def serve(zero: int, record: int, memory: int, helper: int, pauses: int, _b: int
 
 @inner
 def _listen(memory: int, ear: int, pauses: int) -> int:
-    """The work that is offered soon, or 0."""
+    """Polls for work; returns its record, or 0 if none is offered in time."""
     exchange(memory, ear, LISTENING)
     for _ in range(pauses):
         if peek(memory, ear) != LISTENING or peek(memory, TICKETS):
@@ -127,4 +127,4 @@ def _listen(memory: int, ear: int, pauses: int) -> int:
 START, LEAD, SERVE = (Kernel(function, INT64) for function in (start, lead, serve))
 
 KERNELS = (START, LEAD, SERVE)
-"""They must be ready before any other."""
+"""Kernels that must be ready before any other."""

@@ -1,6 +1,6 @@
-"""Tiles of tensors for work that numpy does: views of a few ten thousand elements that fit into a core's cache.
+"""Tiles of tensors for NumPy operations: views of a few ten thousand elements that fit into a core's cache.
 
-A tile spans the dimensions that belong together, such as those that are reduced, as long as they fit.
+A tile spans the dimensions that belong together, such as the reduced ones, as long as they fit.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 TILE = 1 << 15
-"""Elements of a tile: a quarter of a MiB of float64."""
+"""Elements in a tile: 256 KiB of float64."""
 
 Slices = tuple[slice, ...]
 
@@ -18,16 +18,16 @@ class Tiles:
     """The tiles of a shape.
 
     Args:
-        sizes: of the dimensions.
-        strides: by which the dimensions are put in the order of memory.
-        together: dimensions that a tile should have whole; rows are what they hold.
+        sizes: sizes of the dimensions.
+        strides: strides by which dimensions are ordered, outermost first.
+        together: dimensions that a tile should span completely; together they make up a row.
 
     Attributes:
-        count: of tiles.
-        whole: whether each tile has whole rows; if not, it has a part of one row.
-        tiles_of_row: tiles that a row is cut into.
-        rows: how many there are.
-        length: elements of a row.
+        count: number of tiles.
+        whole: whether each tile holds whole rows; if not, it holds part of one row.
+        tiles_of_row: number of tiles that a row is cut into.
+        rows: number of rows.
+        length: elements in a row.
     """
 
     def __init__(self, sizes: Sequence[int], strides: Sequence[int], together: Iterable[int] = ()) -> None:
@@ -48,7 +48,7 @@ class Tiles:
         self.length = prod(ordered[len(kept) :])
 
     def at(self, number: int) -> Slices:
-        """The slices of a tile, one for each dimension."""
+        """Returns a tile's slices, one for each dimension."""
         found = [slice(None)] * self._rank
         last = len(self._counts) - 1
         for i in range(last, -1, -1):

@@ -1,4 +1,5 @@
-"""How a reduction is cut into units: rows or columns, tiles and segments. It depends on the shape alone."""
+"""Cuts reductions into units of work: rows or columns, tiles and segments. The cut depends only on the shape, not on
+the number of threads."""
 
 from __future__ import annotations
 
@@ -9,39 +10,39 @@ from ...layout import Loop, ReductionLayout
 from . import geometry as g
 
 WHOLE_ROW = 1 << 17
-"""The most reduced elements that are not cut into segments."""
+"""Maximum number of reduced elements in a row that is not cut into segments."""
 
 ROW_SEGMENT = 1 << 16
 
 COLUMN_UNIT = 1 << 21
-"""The most elements of a tile of columns and its segment of rows."""
+"""Maximum number of elements in a unit of columns: a tile times its segment of rows."""
 
 LEAST_UNITS = 16
-"""Columns are cut further until there are so many units, but to no less than ``LEAST_ROWS`` rows."""
+"""Number of units below which columns are cut further, into segments of no less than ``LEAST_ROWS`` rows."""
 
 LEAST_ROWS = 64
 
 LEAST_COLUMNS = 8
-"""With fewer neighbouring columns a reduction goes row by row."""
+"""Number of adjacent columns below which a reduction goes row by row."""
 
 TILE_BYTES, LEAST_TILE_BYTES = 2048, 512
 
 WIDE_TILE_BYTES = 4096
-"""Of rows of a wide tile, which the processor reads as fast as a whole row."""
+"""Row size of a wide tile, in bytes; the processor reads it as fast as a whole row."""
 
 
 class ReductionTiling(NamedTuple):
-    """A reduction cut into units.
+    """A reduction cut into units of work.
 
     Attributes:
-        by_columns: whether units are tiles of columns; otherwise single rows.
-        units: how many there are.
-        segments: units that an output element is spread over.
+        by_columns: whether units are tiles of columns; otherwise they are single rows.
+        units: number of units.
+        segments: number of units that share an output element.
         outputs: elements of the output.
-        elements: of the input in a unit, with what an output element takes besides.
-        geometry: of the units.
+        elements: cost of a unit, in input elements, including the fixed cost of its outputs.
         layout: the loops.
-        whole: the geometry in which units are single output elements, whole or in segments; it tells the columns too.
+        geometry: geometry of the units.
+        whole: geometry in which units are single output elements, whole or in segments; it describes the columns too.
     """
 
     by_columns: bool
@@ -63,11 +64,15 @@ def cut(
     wide: bool = False,
     besides: int = 0,
 ) -> ReductionTiling:
-    """Cuts a reduction whose elements have ``item_size`` bytes.
+    """Cuts a reduction.
 
-    ``parameters`` go into both geometries; a segment of a tile of columns has at most ``most_rows`` rows. With ``wide``
-    tiles an output element is sooner cut into segments than a row into tiles. ``besides`` is how many elements could be
-    visited in the time that an output element takes whatever goes into it.
+    Args:
+        layout: the loops.
+        item_size: size of an element in bytes.
+        parameters: slots to set in both geometries.
+        most_rows: maximum number of rows in a segment of a tile of columns.
+        wide: whether to cut outputs into segments rather than rows into narrow tiles.
+        besides: fixed cost of an output element, in visited elements.
     """
     column = _column(layout)
     tile = 0
@@ -105,14 +110,14 @@ def _column(layout: ReductionLayout) -> Loop | None:
 
 
 def _tile(columns: int, outer: int, item_size: int) -> int:
-    """Narrow tiles where they give units enough; else segments will, and rows of a tile may be long."""
+    """Returns a narrow tile width if that yields enough units; otherwise a wide one, since segments will yield them."""
     tile = min(columns, max(64, TILE_BYTES // item_size))
     enough = columns // -(-LEAST_UNITS // outer)
     return min(tile, enough // 16 * 16) if enough * item_size >= LEAST_TILE_BYTES else tile
 
 
 def _wide_tile(columns: int, item_size: int) -> int:
-    """Tiles of about the same width."""
+    """Returns a width that splits the columns into wide tiles of about equal size."""
     most = WIDE_TILE_BYTES // max(item_size, 4)
     even = -(-columns // -(-columns // most))
     return min(columns, -(-even // 16) * 16)

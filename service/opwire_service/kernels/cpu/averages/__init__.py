@@ -1,1 +1,1 @@
-"""Sums of windows: averages and norms, and the gradient of averages."""
+"""Sums over windows: averages and norms, and the gradient of averages."""

@@ -1,8 +1,7 @@
-"""The kernel of averages of windows that lie densely in a plane. Each unit is a band of its rows.
+"""The kernel of averages of windows that are dense in a plane. A unit is a band of output rows.
 
-A row of the input is summed up along its windows once, for all outputs that have it. What follows goes through the rows
-of a band as if they were one, in whole vectors: the sums of input rows that are the same rows of their windows follow
-each other.
+Each input row is summed along its windows once, for all outputs that need it. The second pass treats the rows of a band
+as one long row, in whole vectors: sums of input rows with the same position in their windows are contiguous.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from .lines import MOST_BITS, extent, fill
 from .rounded_sums import error_bound, settle
 
 SLACK = 4 * WIDTH
-"""Places after lines and sums that vectors may reach into."""
+"""Padding after lines and sums, in float64, because vectors may reach past them."""
 
 
 @kernel
@@ -63,7 +62,8 @@ def bands(zero: float, source: int, target: int, states: int, geometry: int, beg
 
 @inner
 def _apart(geometry: int) -> int:
-    """Places from the sums of the first row of each window to those of the second, where windows begin rows apart."""
+    """Returns the distance between sums of rows with consecutive phases, where the vertical stride is greater than
+    1."""
     window, stride = at(geometry, p.HEIGHT + p.WINDOW), at(geometry, p.HEIGHT + p.STRIDE)
     rows = at(geometry, p.TILE) + (window + stride - 1) // stride
     return rows * at(geometry, p.ACROSS + p.OUT) + WIDTH  # for the vector at the end of the last row
@@ -71,7 +71,7 @@ def _apart(geometry: int) -> int:
 
 @inner
 def _sum_rows(zero: float, channel: int, geometry: int, first: int, count: int, line: int, sums: int) -> float:
-    """Leaves the sums along the windows of so many outputs' rows; returns a bound on the errors of totals."""
+    """Stores the sums along the windows of ``count`` output rows; returns an error bound of the totals."""
     stride, apart = at(geometry, p.HEIGHT + p.STRIDE), _apart(geometry)
     width, size = at(geometry, p.ACROSS + p.OUT), at(geometry, p.ACROSS + p.SIZE)
     window, infinity = at(geometry, p.ACROSS + p.WINDOW), infinity_bits(zero)
@@ -112,7 +112,7 @@ def _total(numbers: int, i: int, step: int, count: int) -> Vector:
 
 @inlined
 def _total_of_seconds(numbers: int, i: int, count: int) -> Vector:
-    """Like ``_total`` of neighbours, for windows two places apart."""
+    """Like ``_total`` of contiguous numbers, for windows with a stride of 2."""
     total = load_seconds(numbers, i)
     for k in range(1, count):
         total = total + load_seconds(numbers, i + k)
@@ -131,7 +131,7 @@ def _round(
     error: float,
     limbs: int,
 ) -> None:
-    """Adds up the sums of the rows of windows, and writes their averages."""
+    """Adds up the row sums of windows and writes their averages."""
     width, window = at(geometry, p.ACROSS + p.OUT), at(geometry, p.HEIGHT + p.WINDOW)
     divisor, infinity = float(at(geometry, g.DIVISOR)), infinity_bits(zero)
     rest, slack = limbs + 8 * LIMBS, error / divisor * (1 + 2.0**-50)
@@ -144,7 +144,7 @@ def _round(
         margin = fused_vectors(absolutes(value), 4 * UNIT, spread(slack))
         differing = narrow_vector(value - margin, zero) ^ narrow_vector(value + margin, zero)
         if error == 0.0:
-            # A quotient that is exact itself is rounded once.
+            # An exact quotient is rounded only once.
             left = fused_vectors(value, divisor, spread(-0.0) - total)
             differing = pick(absolutes(left) < 5e-324, spread(int32(0)), differing)
         bits = narrow_vector(value, zero)

@@ -32,44 +32,45 @@ KERNELS = tuple(
 )
 
 USUAL = 1 << 15
-"""What a tile visits, where windows are small: its lines stay in the nearest caches."""
+"""Elements that a tile visits for small windows, so that its lines stay in the inner caches."""
 
 MOST = 1 << 22
-"""The most that a tile visits: some milliseconds."""
+"""Maximum number of elements that a tile visits: some milliseconds."""
 
 LONGEST = 1 << 16
-"""Places of a line."""
+"""Maximum length of a line."""
 
 SETTLED = 1 << 23
-"""Elements of all windows of a tile at most: each may have to be summed up exactly, which takes some nanoseconds."""
+"""Maximum number of elements of all windows of a tile: each may have to be summed exactly, which takes some
+nanoseconds."""
 
 SPARSE = 16
-"""Windows are summed up one by one if lines visit so many times what the windows have."""
+"""Windows are summed one by one if lines would visit this many times the elements of the windows."""
 
 BAND, WIDEST = 1 << 13, 1 << 11
-"""Outputs of a band of rows, and of each of its rows at most."""
+"""Outputs in a band of rows, and the maximum number of outputs in each row."""
 
 LANES, LINE_VISITS, TILE_VISITS, EXACT_VISITS = 4, 32, 128, 16
-"""Elements of lines that cost a visit; what a line costs besides, a tile, and an element that is summed up exactly."""
+"""Elements of lines per visit; and the costs of a line, a tile, and an element that is summed exactly, in visits."""
 
 MOST_TAPS = 16
-"""Elements each way of windows that are summed up in bands."""
+"""Maximum window size along each dimension for summation in bands."""
 
 LARGEST_WEIGHT = 1 << 28
-"""Products of an element with such a weight are exact in float64."""
+"""Weights up to this have exact products with elements in float64."""
 
 
 class _Sums(NamedTuple):
-    """What is summed up for each element of an output.
+    """What is summed for each element of an output.
 
     Attributes:
         source, target: the tensors.
-        dimensions: of the windows.
-        backward: whether outputs gather windows.
+        dimensions: the dimensions that windows slide along.
+        backward: whether outputs gather windows (gradient) instead of elements.
         whole: see ``geometry``.
-        common: a multiple of the sizes of all windows, by dimension, or 0.
+        common: for each dimension a common multiple of all window sizes, or 0.
         divisor: see ``geometry``.
-        kind, function: what is summed up, and what becomes of it.
+        kind, function: what is summed, and the function applied to the sum.
     """
 
     source: BufferTensorDesc
@@ -84,7 +85,7 @@ class _Sums(NamedTuple):
 
     @property
     def taps(self) -> list[int]:
-        """The most that an output gathers along each dimension."""
+        """Maximum number of terms that an output gathers along each dimension."""
         if self.backward:
             return [-(-each.window // each.stride) for each in self.dimensions]
         return [min(each.window, -(-each.size // each.dilation)) for each in self.dimensions]
@@ -96,14 +97,14 @@ class _Sums(NamedTuple):
         return (width - 1) * across.stride + across.dilated_window
 
     def visits(self, width: int) -> int:
-        """What a tile of so many outputs visits."""
+        """Returns the number of elements that a tile of ``width`` outputs visits."""
         line = self.line(width)
         taps = -(-self.dimensions[-1].window // (self.dimensions[-1].stride if self.backward else 1))
         return self.lines * min(line, self.source.sizes[-1]) + 2 * line + width * taps
 
     @property
     def lines(self) -> int:
-        """The lines that a tile gathers at most."""
+        """Maximum number of lines that a tile gathers."""
         return prod(self.taps[:-1])
 
 
@@ -136,12 +137,13 @@ def _gradient(plan: Plan) -> _Sums:
         multiples = [_common(each, count) for each, count in zip(dimensions, source.sizes[2:], strict=True)]
         common = tuple(0 if only else multiple for multiple, only in multiples)
         divisor = prod(multiple for multiple, _ in multiples)
-    # What nothing reads is +0, and so is every zero.
+    # Outputs in no window are +0, and so is every zero.
     return _Sums(source, target, dimensions, True, 1 << 62, common, divisor, g.SIGNED, AVERAGE)
 
 
 def _common(dimension: Dimension, count: int) -> tuple[int, bool]:
-    """A multiple of how many elements each of ``count`` windows has, if it has any, and whether all have as many."""
+    """Returns a common multiple of the numbers of elements in ``count`` windows, empty ones excepted, and whether these
+    numbers are all equal."""
     first_whole = -(-dimension.start // dimension.stride)
     last_whole = (dimension.size + dimension.start - dimension.window) // dimension.stride
     edges = [*range(count)[:first_whole][:MOST_EDGE], *range(count)[max(0, last_whole + 1) :][:MOST_EDGE]]
@@ -154,11 +156,11 @@ def _common(dimension: Dimension, count: int) -> tuple[int, bool]:
 
 
 MOST_EDGE = 1 << 12
-"""Windows at the edges of a dimension whose sizes are looked at."""
+"""Maximum number of windows at each edge of a dimension whose sizes are examined."""
 
 
 def _in_bands(sums: _Sums) -> Job | None:
-    """The job of averages of windows that lie densely, padding included, if outputs of a plane are packed."""
+    """Returns the job of averages of dense windows, padding included, if the outputs of a plane are contiguous."""
     if len(sums.dimensions) != 2 or not sums.whole or sums.backward:
         return None
     height, across = sums.dimensions
@@ -207,7 +209,7 @@ def _prepare(plan: Plan, sums: _Sums) -> Job:
 
 
 def _width(sums: _Sums, most: int) -> int:
-    """Outputs of a tile that is summed up along a line; 0 if even one visits too much."""
+    """Returns the width of tiles that are summed along a line; 0 if even one output visits too much."""
     width = most
     while width and (sums.line(width) > LONGEST or sums.visits(width) > MOST):
         width //= 2
@@ -219,15 +221,15 @@ def _width(sums: _Sums, most: int) -> int:
 def _job(
     sums: _Sums, function: object, parameters: dict[int, int], units: int, visits: int, costs: int, room: int
 ) -> PoolingJob:
-    """Tiles of outputs, summed up by a kernel.
+    """Returns the job of tiles of outputs that a kernel sums.
 
     Args:
-        sums: of windows.
+        sums: the sums to compute.
         function: the kernel.
-        parameters: of its geometry.
-        units, visits: how many tiles, and what one visits.
-        costs: what all of them take, in visits.
-        room: numbers that a thread keeps.
+        parameters: geometry slots to set.
+        units, visits: the number of tiles, and the elements that one visits.
+        costs: cost of all tiles, in visits.
+        room: scratch space of a thread, in float64.
     """
     step = KernelStep(Kernel(function, FLOATS[sums.source.data_type]), _encode(sums, parameters), units, visits)
     names = ("InputGradientTensor", "OutputGradientTensor") if sums.backward else ("InputTensor", "OutputTensor")
@@ -256,7 +258,7 @@ def _encode(sums: _Sums, parameters: dict[int, int]) -> array[int]:
 
 
 def _as_reduction(plan: Plan, function: ReduceFunction) -> Job | None:
-    """The job of windows that are all of the input, each in one piece: there is a quicker way to reduce those."""
+    """Returns the job of unpadded windows that span the whole input, as a plain reduction, which is faster."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     dimensions = dimensions_of(plan.attributes, source.sizes)
     if any(each.window != each.size or each.start or each.end or each.dilation > 1 for each in dimensions):

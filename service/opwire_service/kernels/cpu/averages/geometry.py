@@ -1,7 +1,7 @@
-"""The loops of sums of windows: those of pooling, and what becomes of the sums.
+"""Loop geometry of sums over windows: that of pooling, and the function applied to the sums.
 
-Windows of a pooling gather elements of the input. In the gradient the roles change: each element of the output gathers
-the windows that have it, which are neighbours along each dimension.
+The windows of a pooling gather elements of the input. In the gradient the roles are reversed: each output element
+gathers the windows that contain it, which are adjacent along each dimension.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from ..pooling import geometry as p
 from ..run.geometry import at
 
 # Slots between those of pooling.
-KIND = 13  # what is added up
-FUNCTION = 14  # what becomes of a sum
+KIND = 13  # kind of the terms
+FUNCTION = 14  # function applied to a sum
 BACKWARD = 15  # whether outputs gather windows
 WHOLE = 16  # elements of a window, if padding counts as well; otherwise 0
-WEIGHT = 17  # the most that the weights of a sum add up to
-DIVISOR = 18  # of every sum, or 0 if it is the number of elements
-LEAST_COMMON = 9  # of a dimension: a multiple of the sizes of all windows, of which each has a part; 0 for weights of 1
+WEIGHT = 17  # maximum sum of the weights of a sum
+DIVISOR = 18  # divisor of every sum, or 0 if it is the number of elements
+LEAST_COMMON = 9  # per dimension: common multiple of all window sizes, of which each gets a share; 0 for weights of 1
 
 SIGNED, MAGNITUDE, SQUARES = 0, 1, 2
-"""Elements, their magnitudes or their squares."""
+"""Kinds of terms: elements, magnitudes or squares."""
 
 
 @inner
 def windows_of(geometry: int, dimension: int, out: int) -> tuple[int, int, int]:
-    """What an output gathers along a dimension: the first position of the input, how many, and how far apart."""
+    """Returns what an output gathers along a dimension: the first input position, how many, and their distance."""
     if at(geometry, BACKWARD):
         reach, stride = out + at(geometry, dimension + p.START), at(geometry, dimension + p.STRIDE)
         first = max(0, -((at(geometry, dimension + p.WINDOW) - 1 - reach) // stride))
@@ -38,7 +38,7 @@ def windows_of(geometry: int, dimension: int, out: int) -> tuple[int, int, int]:
 
 @inner
 def weight_of(geometry: int, dimension: int, window: int) -> float:
-    """The weight of a window in the gradient: an integer."""
+    """Returns the weight of a window in the gradient: an integer."""
     whole = at(geometry, dimension + LEAST_COMMON)
     if whole == 0:
         return 1.0

@@ -1,7 +1,8 @@
-"""The line of a tile: the rows that its outputs gather, added up to one, and the sums along it.
+"""The line of a tile: the input rows that its outputs gather are added up to a single row, then windows are summed
+along it.
 
-The line holds float64, with padding at its ends that adds nothing. Where the outputs of a tile, or what they gather,
-lie several places apart, every phase gets a line of its own, so that all is done in whole vectors.
+The line holds float64, with neutral padding at its ends. With strides greater than 1, each phase gets a line of its
+own, so that everything is done in whole vectors.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from ..run.geometry import advance, at
 from . import geometry as g
 
 MOST_BITS = 0x7FFFFFFF
-"""More than those of any magnitude."""
+"""Greater than the bits of any magnitude."""
 
 MOST_PHASES = 8
-"""Windows that begin farther apart are summed up one by one."""
+"""Maximum stride for summation by phases; with larger strides windows are summed one by one."""
 
 
 @inner
@@ -54,7 +55,8 @@ def _add_vector(bits: Vector, line: int, i: int, weight: float, kind: int) -> No
 
 @inlined
 def extent(bits: Vector, greatest: Vector, least: Vector, infinity: int) -> tuple[Vector, Vector]:
-    """Magnitudes of finite elements that are not 0: the greatest, and what the least leaves of all bits."""
+    """Updates the extent of the magnitudes of finite nonzero elements: the greatest, and ``MOST_BITS`` minus the
+    least."""
     found = magnitudes(bits)
     found = pick(found > infinity - 1, spread(int32(0)), found)
     greatest = pick(found > greatest, found, greatest)
@@ -89,9 +91,10 @@ def _add_row(
 def add_row(
     zero: float, row: int, step: int, count: int, line: int, weight: float, kind: int, rest: int
 ) -> tuple[int, int]:
-    """Adds a row of the input to a line, times a weight; returns the greatest and the least magnitude in it.
+    """Adds an input row, times a weight, to a line; returns the greatest and the least magnitude in it.
 
-    ``rest`` is room for a vector of elements: negative zeros, which change no sum, fill up the last one of the row.
+    ``rest`` is a scratch buffer for one vector of elements: the last vector of the row is padded with negative zeros,
+    which change no sum.
     """
     if step == 1:
         if kind == g.SIGNED:
@@ -102,7 +105,7 @@ def add_row(
 
 @inner
 def split_phases(line: int, count: int, phases: int, apart: int, result: int) -> None:
-    """Puts every so manieth number of a line together: phase by phase, ``apart`` places from one to the next."""
+    """Splits a line into its phases (every ``phases``-th number), stored ``apart`` numbers from each other."""
     for phase in range(phases):
         here = result + 8 * phase * apart
         for i in range((count - phase + phases - 1) // phases):
@@ -120,7 +123,7 @@ def _sum_vectors(line: int, offset: int, step: int, taps: int, count: int, resul
 
 @inner
 def sum_windows(line: int, length: int, geometry: int, count: int, phases: int, result: int) -> None:
-    """The sums of the windows along a padded line, whose first one begins at its start."""
+    """Computes the sums of the windows along a padded line, the first of which begins at its start."""
     taps, dilation = at(geometry, p.ACROSS + p.WINDOW), at(geometry, p.ACROSS + p.DILATION)
     stride = at(geometry, p.ACROSS + p.STRIDE)
     if stride == 1:
@@ -146,16 +149,16 @@ def sum_windows(line: int, length: int, geometry: int, count: int, phases: int, 
 
 @inner
 def sum_having(line: int, before: int, geometry: int, first: int, count: int, phases: int, result: int) -> None:
-    """The sums over the windows that have each of ``count`` places from ``first`` on.
+    """Computes, for each of ``count`` positions from ``first`` on, the sum over the windows that contain it.
 
-    ``before`` is where in the line the last window lies that has the first place, or would if it existed.
+    ``before`` is the position in the line of the last window that contains the first position, or would if it existed.
     """
     window, stride = at(geometry, p.ACROSS + p.WINDOW), at(geometry, p.ACROSS + p.STRIDE)
     begin = (first + at(geometry, p.ACROSS + p.START)) % stride
     if stride == 1:
         _sum_vectors(line, before, -1, window, count, result)
         return
-    # Places of one phase have neighbouring windows.
+    # Positions of the same phase have adjacent windows.
     for phase in range(min(stride, count)):
         reach = begin + phase
         here = before

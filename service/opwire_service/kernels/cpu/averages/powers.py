@@ -1,6 +1,7 @@
-"""LP_POOLING of P above 2: powers of elements over the greatest of their window, in float64 with NumPy.
+"""LP_POOLING with P above 2, in float64 with NumPy: elements are divided by the greatest of their window before they
+are raised to the power P.
 
-A quotient errs by one rounding, its power by P of them, and the root divides that by P again.
+A quotient has one rounding error, its power P of them, and the root divides the error by P again.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 
 _PLANE = 1 << 18
-"""Outputs of a plane at most, which are computed at once."""
+"""Maximum number of outputs in a plane, which is computed at once."""
 
 _AT_ONCE = 1 << 13
-"""Outputs of small planes that are computed at once: NumPy's calls are worth it then."""
+"""Outputs of small planes computed at once, to amortize the overhead of NumPy calls."""
 
 _WINDOW = 1 << 12
-"""Elements of a window at most."""
+"""Maximum number of elements in a window."""
 
 POWER_VISITS, CALL_VISITS = 64, 1 << 14
-"""Element visits that take as long as a power, and as what NumPy is called for with each element of the windows."""
+"""Costs of a power, and of the NumPy calls for each window tap, in element visits."""
 
 
 class PowersJob(Job):
-    """Planes of outputs, window element by window element."""
+    """Computes planes of outputs, one window tap at a time."""
 
     def __init__(self, plan: Plan) -> None:
         self._power = float(plan.attributes.P)
@@ -85,7 +86,7 @@ class PowersJob(Job):
         return norms
 
     def _taps(self, planes: Array, stop: Stop) -> Iterator[tuple[Any, Array]]:
-        """For each element of a window the outputs that have it, and its magnitudes."""
+        """Yields, for each window tap, the outputs that have it and the magnitudes of its elements."""
         axes = [
             list(_slices(dimension, size)) for dimension, size in zip(self._dimensions, self._sizes[2:], strict=True)
         ]
@@ -100,7 +101,8 @@ class PowersJob(Job):
 
 
 def _slices(dimension: Dimension, outputs: int) -> Iterator[tuple[slice, slice]]:
-    """For each element of a window the outputs that have it along one dimension, and where it is."""
+    """Yields, for each window tap along one dimension, the slice of outputs that have it and the slice of input
+    positions."""
     for tap in range(dimension.window):
         offset = tap * dimension.dilation - dimension.start
         first = max(0, -(offset // dimension.stride))
@@ -113,6 +115,6 @@ def _slices(dimension: Dimension, outputs: int) -> Iterator[tuple[slice, slice]]
 
 
 def prepare(plan: Plan) -> Job:
-    """Small windows of small planes; the reference takes the others."""
+    """Computes small windows of small planes; the reference computes all others."""
     window, plane = prod(plan.attributes.WindowSize), prod(plan.outputs["OutputTensor"].sizes[2:])
     return PowersJob(plan) if window <= _WINDOW and plane <= _PLANE else ReferenceJob(plan)

@@ -1,7 +1,7 @@
-"""QUANTIZED_LINEAR_AVERAGE_POOLING: integer sums of windows, and the one rounding of their quotients.
+"""QUANTIZED_LINEAR_AVERAGE_POOLING: integer sums of windows, and a single rounding of their quotients.
 
-Sums, their products with a scale, and those of counts with the other scale are exact in float64; so is the test on
-which side of the middle of two integers a quotient lies.
+Sums, their products with a scale, and products of counts with the other scale are exact in float64; so is the test on
+which side of the midpoint between two integers a quotient is.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 
 _TILE = 1 << 15
-"""Elements of the input that are summed up at once, if an output needs no more."""
+"""Input elements summed at once, unless a single output needs more."""
 
 _LARGEST = 1 << 18
-"""Elements of a window: products of counts and scales are exact."""
+"""Maximum number of elements in a window for which products of counts and scales are exact."""
 
 _WIDEST = 1 << 21
-"""Elements that a tile of outputs may need."""
+"""Maximum number of input elements that a tile of outputs may need."""
 
 _FEW = 8
-"""Taps that are added up one by one; more are the difference of two running sums."""
+"""Maximum number of taps that are added one by one; longer windows are differences of running sums."""
 
 _RUNNING, _FINISHED, _CALLS = 4, 64, 1 << 17
-"""Visits of an element for running sums, of one for its output, and those in the time of all calls for a tile."""
+"""Costs in visits: of running sums per element, of finishing an output, and of the NumPy calls for a tile."""
 
 
 class QuantizedJob(Job):
-    """Tiles of outputs, summed up dimension by dimension with NumPy."""
+    """Sums tiles of outputs with NumPy, one dimension after the other."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -49,7 +49,7 @@ class QuantizedJob(Job):
         self._images, self._channels, *sizes = plan.outputs["OutputTensor"].sizes
         self._sizes = tuple(sizes)
         tile = list(sizes)
-        # The outermost dimensions are cut first.
+        # Outer dimensions are cut first.
         for axis in range(len(tile)):
             while tile[axis] > 1 and self._needed(tile) > _TILE:
                 tile[axis] = -(-tile[axis] // 2)
@@ -59,7 +59,7 @@ class QuantizedJob(Job):
         self._counts = (self._images, -(-self._channels // self._planes), *pieces)
 
     def _needed(self, tile: list[int]) -> int:
-        """Elements of the input that a tile needs at most."""
+        """Returns the maximum number of input elements that a tile needs."""
         return prod(self._needed_sizes(tile))
 
     def _needed_sizes(self, tile: list[int]) -> Iterator[int]:
@@ -68,7 +68,7 @@ class QuantizedJob(Job):
 
     @property
     def is_small(self) -> bool:
-        """Whether tiles and windows are of sizes that are summed up at once."""
+        """Whether tiles and windows are small enough to be summed at once."""
         window = prod(each.window for each in self._dimensions)
         return window <= _LARGEST and self._needed(list(self._tile)) <= _WIDEST
 
@@ -114,7 +114,7 @@ class QuantizedJob(Job):
         pool.run(piece, prod(self._counts), 1, stop)
 
     def _sums(self, images: Array, begins: list[int], shape: tuple[int, ...], stop: Stop) -> tuple[Array, Array, Array]:
-        """The sums of the windows of some outputs as float64, how many elements each has, and what divides it."""
+        """Returns the window sums of some outputs as float64, the number of elements in each, and the divisor."""
         total, counts = images, []
         for axis in range(len(shape), 0, -1):
             dimension, begin, size = self._dimensions[axis - 1], begins[axis - 1], shape[axis - 1]
@@ -131,7 +131,7 @@ class QuantizedJob(Job):
 
 
 def _by_channel(given: Array | None, channels: int, rank: int) -> Array:
-    """A parameter for each channel, as float64."""
+    """Returns a parameter as float64, broadcast to the channels."""
     if given is None:
         values = np.zeros(1)
     else:
@@ -140,7 +140,7 @@ def _by_channel(given: Array | None, channels: int, rank: int) -> Array:
 
 
 def _along(values: Array, axis: int, dimension: Dimension, begin: int, size: int, stop: Stop) -> Array:
-    """The sums, int32, of windows ``begin`` to ``begin + size`` along one axis of an array."""
+    """Returns the sums, in int32, of windows ``begin`` to ``begin + size`` along one axis of an array."""
     first = np.arange(begin, begin + size) * dimension.stride - dimension.start
     low, high = max(0, int(first[0])), min(dimension.size, int(first[-1]) + dimension.dilated_window)
     if dimension.dilation == 1 and dimension.window > _FEW and low < high:
@@ -166,7 +166,8 @@ def _at(axis: int, part: slice) -> tuple[Any, ...]:
 
 
 def _rounded(numerator: Array, denominator: Array) -> Array:
-    """Quotients as whole numbers, halves to even; 0 where the denominator is 0. Those beyond 1000 may be any beyond."""
+    """Rounds quotients to integers, ties to even; 0 where the denominator is 0. Quotients beyond ±1000 may become any
+    others beyond."""
     with np.errstate(all="ignore"):
         below = np.floor(np.clip(np.nan_to_num(numerator / denominator), -1000, 1000))
     middle = (below + 0.5) * denominator

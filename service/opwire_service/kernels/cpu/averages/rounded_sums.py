@@ -1,4 +1,4 @@
-"""Sums of windows to results: vectors that an error bound decides, and one by one exactly what it leaves open."""
+"""Rounds sums of windows: vectors by an error bound, and what it leaves open one by one with exact arithmetic."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ from ..run.geometry import advance, at
 from . import geometry as g
 
 DEPTH = 4
-"""Roundings of a sum besides its additions."""
+"""Rounding errors of a sum besides its additions."""
 
 
 @inner
 def error_bound(geometry: int, greatest: int, least: int, terms: int, zero: float) -> float:
-    """A bound on the error of sums in float64 of elements between two magnitudes; 0 if they are exact.
+    """Returns an error bound of float64 sums of elements whose magnitudes are between ``least`` and ``greatest``; 0 if
+    they are exact.
 
-    All elements are multiples of the last bit of the least. So are sums, which are exact as long as the greatest
-    possible one has no more than 53 bits above that.
+    All elements are multiples of the last bit of the least one, and so are the sums. They are exact if the greatest
+    possible sum has at most 53 bits above that.
     """
     if greatest == 0:
         return 0.0
@@ -58,7 +59,8 @@ def error_bound(geometry: int, greatest: int, least: int, terms: int, zero: floa
 def round_vectors(
     zero: float, sums: int, divisors: int, factor: float, count: int, error: float, function: int, results: int
 ) -> int:
-    """Leaves the bits of the results, and after them which are open, as integers that are not 0; returns how many."""
+    """Stores the bits of the results, followed by a nonzero integer for each open one; returns the number of vectors
+    with open results."""
     infinity, some_open = infinity_bits(zero), 0
     opens = results + 4 * (count + WIDTH)
     for i in range(0, count, WIDTH):
@@ -77,7 +79,7 @@ def round_vectors(
         middle = narrow_vector(value, zero)
         differing = below ^ above
         if error == 0.0 or function == L2:
-            # A quotient or root that is exact itself is rounded once.
+            # An exact quotient or root is rounded only once.
             exact = (absolutes(rest) < 5e-324) if error == 0.0 else (absolutes(total) < 5e-324)
             differing = pick(exact, spread(int32(0)), differing)
         special = (middle & infinity) > infinity - 1
@@ -90,7 +92,7 @@ def round_vectors(
 
 @inner
 def settle(zero: float, channel: int, geometry: int, place: tuple[int, int, int], function: int, limbs: int) -> int:
-    """The bits of one result by exact arithmetic."""
+    """Returns the bits of one result, computed with exact arithmetic."""
     depth, height, across = place
     kind = at(geometry, g.KIND)
     plain = -0.0 if kind == g.SIGNED else 0.0

@@ -1,4 +1,4 @@
-"""The kernels of sums of windows. Each unit is a tile: neighbouring outputs along the innermost dimension."""
+"""The kernels of sums over windows. A unit is a tile: adjacent outputs along the innermost dimension."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from .lines import MOST_BITS, MOST_PHASES, add_row, fill, sum_having, sum_window
 from .rounded_sums import error_bound, round_vectors, settle
 
 SLACK = 4 * WIDTH
-"""Places of each line that vectors may reach into."""
+"""Padding of each line, in float64, because vectors may reach past its end."""
 
 
 @inner
 def _lay_out(geometry: int, first: int, count: int) -> tuple[int, int, int, int]:
-    """The line of a tile: how long with its padding, where the input lies in it, how much, and where that begins."""
+    """Returns the layout of a tile's line: its padded length, where the input begins in it, how much input it holds,
+    and the input position of that."""
     stride, start = at(geometry, p.ACROSS + p.STRIDE), at(geometry, p.ACROSS + p.START)
     size, window = at(geometry, p.ACROSS + p.SIZE), at(geometry, p.ACROSS + p.WINDOW)
     if at(geometry, g.BACKWARD):
@@ -36,7 +37,8 @@ def _lay_out(geometry: int, first: int, count: int) -> tuple[int, int, int, int]
 
 @inner
 def _fill_tile(geometry: int, first: int, count: int, elements: int, divisors: int, weights: int, room: int) -> None:
-    """What depends on the place of a tile in its row alone: elements of windows, parts of divisors, and weights."""
+    """Computes what depends only on a tile's position in its row: elements of windows, parts of divisors, and
+    weights."""
     counted = at(geometry, g.DIVISOR) == 0
     for i in range(count + WIDTH):
         store(divisors, i, 1.0)
@@ -60,7 +62,7 @@ def _weigh(line: int, weights: int, count: int) -> None:
 
 @inner
 def _add_zeros(sums: int, elements: int, count: int, outer: float, whole: float) -> None:
-    """Padding that counts adds +0: it makes the sums of negative zeros positive."""
+    """Adds +0 for padding that counts: it makes sums of negative zeros positive."""
     for i in range(count):
         padded = load(elements, i, 0.0) * outer < whole
         store(sums, i, load(sums, i, 0.0) + choose(padded, 0.0, -0.0))
@@ -70,7 +72,8 @@ def _add_zeros(sums: int, elements: int, count: int, outer: float, whole: float)
 def _add_rows(
     zero: float, source: int, geometry: int, depth: int, height: int, count: int, line: int, rest: int
 ) -> tuple[int, int, int]:
-    """Adds what a row of outputs gathers to a line; returns how many rows, and the greatest and least magnitude."""
+    """Adds the input rows that a row of outputs gathers to a line; returns their number, and the greatest and least
+    magnitude."""
     step, kind = at(geometry, p.ACROSS + p.SOURCE), at(geometry, g.KIND)
     d, of_depth, apart_d = g.windows_of(geometry, p.DEPTH, depth)
     h_first, of_height, apart_h = g.windows_of(geometry, p.HEIGHT, height)
@@ -89,7 +92,7 @@ def _add_rows(
 
 @kernel
 def windows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Outputs one by one, of windows that leave most of the input out."""
+    """Computes outputs one by one, for windows that skip most of the input."""
     memory = np.empty(LIMBS, np.float64)
     limbs = address_of(memory)
     heights, depths, tiles = at(geometry, p.HEIGHT + p.OUT), at(geometry, p.DEPTH + p.OUT), at(geometry, p.TILES)

@@ -1,1 +1,1 @@
-"""Max pooling."""
+"""Max pooling, its gradient, and max unpooling."""

@@ -25,7 +25,7 @@ from .tiles import TILE_VISITS
 FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF}
 
 MOVED = {8: INT8, 16: INT16, 32: INT32, 64: INT64}
-"""By bits."""
+"""Element types of unpooling, by bits."""
 
 KERNELS = (
     *(Kernel(gradient.blocks, element) for element in FLOATS.values()),
@@ -33,17 +33,18 @@ KERNELS = (
 )
 
 BLOCK = 1 << 12
-"""Elements of a block of gradients."""
+"""Elements in a block of gradients."""
 
 WINNER_VISITS, WINDOW_VISITS, ELEMENT_VISITS = 2, 2, 8
-"""What winners cost that are named, how often they cost what others do; and visits of a window, and of a gradient."""
+"""Costs: of finding winners with indices, relative to max pooling; and of a window and of a gradient, in element
+visits."""
 
 LARGEST_PLANE = 1 << 20
-"""Elements of a plane that is unpooled at once."""
+"""Maximum cost of a plane that is unpooled in a single unit, in element visits."""
 
 
 class GradientJob(Job):
-    """The winners of all windows, then the gradients that each has."""
+    """Finds the winners of all windows, then adds up the gradients at each winner."""
 
     def __init__(self, plan: Plan) -> None:
         source, pooled = plan.inputs["InputTensor"], plan.inputs["InputGradientTensor"]
@@ -94,12 +95,12 @@ class GradientJob(Job):
 
 
 def _windows(dimension: Dimension, extent: int, count: int) -> int:
-    """The windows that may have one of some neighbours along a dimension."""
+    """Returns the maximum number of windows that contain any of some adjacent positions along a dimension."""
     return min(count, (extent - 1 + dimension.dilated_window - 1) // dimension.stride + 1)
 
 
 def _max_pooling(plan: Plan) -> Plan:
-    """The max pooling whose gradient a plan computes, with indices."""
+    """Returns the plan of the max pooling, with indices, whose gradient a plan computes."""
     source, pooled, attributes = plan.inputs["InputTensor"], plan.inputs["InputGradientTensor"], plan.attributes
     names = ("Strides", "WindowSize", "StartPadding", "EndPadding", "Dilations")
     desc: dict[str, object] = {name: list(getattr(attributes, name)) for name in names}
@@ -111,7 +112,7 @@ def _max_pooling(plan: Plan) -> Plan:
 
 
 class UnpoolingJob(Job):
-    """Planes side by side, as long as no index lies in the plane of another element."""
+    """Unpools planes in parallel, unless an index points into another element's plane."""
 
     def __init__(self, plan: Plan) -> None:
         source, indices = plan.inputs["InputTensor"], plan.inputs["IndicesTensor"]
@@ -158,7 +159,7 @@ class UnpoolingJob(Job):
 
 
 def _unpool_in_order(source: Array, indices: Array, target: Array, pool: Pool, stop: Stop) -> None:
-    """One element after the other; of those with one index the last is left."""
+    """Unpools element by element; of elements with the same index, the last one wins."""
     rows = target.shape[:-1]
     grain = max(1, PIECE // target.shape[-1])
 
@@ -173,7 +174,7 @@ def _unpool_in_order(source: Array, indices: Array, target: Array, pool: Pool, s
         piece = slice(begin, begin + PIECE // 4)
         chosen = indices.flat[piece]
         inside = np.flatnonzero(chosen < np.uint64(target.size))
-        # Of elements with one index NumPy leaves the last.
+        # For duplicate indices NumPy keeps the last element.
         target[np.unravel_index(chosen[inside].astype(np.int64), target.shape)] = source.flat[piece][inside]
 
 

@@ -35,7 +35,7 @@ KERNELS = (
 )
 
 REDUCTION = 1 << 16
-"""Visits that take as long as to make a reduction of a window."""
+"""Cost of setting up a reduction of one window, in element visits."""
 
 
 def prepare(plan: Plan) -> Job:
@@ -51,19 +51,19 @@ def prepare(plan: Plan) -> Job:
     geometry = p.encode(plan, {p.INVERT: invert, p.TILE: tiles.width, p.TILES: tiles.number, p.LINE: tiles.line})
     units = prod(plan.outputs["OutputTensor"].sizes[:-1]) * tiles.number
     step = KernelStep(Kernel(function, ELEMENTS[source.data_type]), geometry, units, tiles.elements)
-    # Floats have codes in the place of ranks where NaN or zeros leave the winner open.
+    # For floats, codes replace ranks where NaN or zeros leave the winner open.
     place = 8 if indices or source.data_type.is_float else rank_size(step.kernel.element)
     return PoolingJob(step, place * (tiles.line + tiles.width) if tiles.by_line else 0, tiles.visits)
 
 
 class PoolingJob(Job):
-    """One step whose units are tiles of outputs.
+    """A single step whose units are tiles of outputs.
 
     Args:
-        step: of the kernel.
-        memory: bytes that each thread uses.
-        visits: of elements that a run costs.
-        source, target: names of the tensors; indices go to ``OutputIndicesTensor``, where the plan has it.
+        step: the kernel launch.
+        memory: scratch memory of a thread, in bytes.
+        visits: cost of a run, in element visits.
+        source, target: names of the tensors; indices go to ``OutputIndicesTensor``, if the plan has it.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class WindowsJob(Job):
         return 16 * -(-elements // ROW_SEGMENT)
 
     def _winner(self, ranges: list[range], source: int, find: Find, pool: Pool, stop: Stop) -> int:
-        """The row-major position among the elements of a window."""
+        """Returns the row-major position of the winner among the elements of a window."""
         strides = self._source.element_strides
         loops = [
             Loop(len(part), part.step * stride) for part, stride in zip(ranges, strides, strict=True) if len(part) > 1

@@ -1,4 +1,4 @@
-"""The loops of a pooling as a row of int64: three spatial dimensions, of which the first has size 1 in images."""
+"""Loop geometry of poolings as an array of int64 slots: three spatial dimensions; missing outer ones have size 1."""
 
 from __future__ import annotations
 
@@ -13,26 +13,29 @@ from ...windows import dimensions_of
 from ..jit.compiler import inner
 from ..run.geometry import at
 
-# Slots of the row.
+# Slots of the array.
 CHANNELS = 0
-IMAGE_SOURCE, IMAGE_VALUE, IMAGE_INDEX = 1, 2, 3  # steps from image to image
+"""Number of channels."""
+
+IMAGE_SOURCE, IMAGE_VALUE, IMAGE_INDEX = 1, 2, 3  # source, output and index steps from image to image
 CHANNEL_SOURCE, CHANNEL_VALUE, CHANNEL_INDEX = 4, 5, 6
 INDEX_SIZE = 7  # bytes of an index, 0 for none
 LINE = 8  # padded positions that the windows of a tile cover along the innermost dimension
 PACKED = 9  # whether an element's position in its channel is also its offset
-INVERT = 12  # as that of extremes
-TILE, TILES = 10, 11  # outputs of a tile, and how many tiles a row of outputs has
-SPATIAL, WIDTH = 24, 10  # the first of the places of a dimension, and how many each has
+INVERT = 12  # inversion bits, as in extremes
+TILE, TILES = 10, 11  # outputs in a tile, and tiles in a row of outputs
+SPATIAL, WIDTH = 24, 10  # first slot of the spatial dimensions, and slots of each
 SIZE, STRIDE, WINDOW, START, DILATION, OUT, SOURCE, VALUE, INDEX = range(9)
 PLACES = SPATIAL + 3 * WIDTH
 
 DEPTH, HEIGHT, ACROSS = (SPATIAL + i * WIDTH for i in range(3))
 
 _FLAT = Dimension(size=1, stride=1, window=1, start=0, end=0, dilation=1)
+"""A dimension of size 1, in place of missing ones."""
 
 
 def encode(plan: Plan, parameters: dict[int, int]) -> array[int]:
-    """The row of a checked max pooling; ``parameters`` go into it."""
+    """Encodes a checked max pooling; ``parameters`` are additional slots to set."""
     source, values = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     indices = plan.outputs.get("OutputIndicesTensor")
     own = {
@@ -49,13 +52,13 @@ def encode_tensors(
     outputs: Sequence[int],
     parameters: dict[int, int],
 ) -> array[int]:
-    """The row of a pooling.
+    """Encodes a pooling.
 
     Args:
-        tensors: what is read, what is written, and a second output.
-        dimensions: of what windows slide over.
-        outputs: the sizes of what is written.
-        parameters: what goes into other places of the row.
+        tensors: the input, the output, and a second output.
+        dimensions: the dimensions that windows slide along.
+        outputs: sizes of the output.
+        parameters: additional slots to set.
     """
     row = [0] * PLACES
     row[CHANNELS] = outputs[1]
@@ -81,7 +84,7 @@ def encode_tensors(
 
 
 def _is_packed(desc: BufferTensorDesc) -> bool:
-    """Whether positions in a channel and addresses are the same but for a factor."""
+    """Whether channels are contiguous in row-major order, so that positions in a channel are offsets."""
     moving = [(size, step) for size, step in zip(desc.sizes[2:], desc.element_strides[2:], strict=True) if size > 1]
     expected = 1
     for size, step in reversed(moving):
@@ -93,7 +96,7 @@ def _is_packed(desc: BufferTensorDesc) -> bool:
 
 @inner
 def first_tap(geometry: int, dimension: int, out: int) -> int:
-    """The first element of a window's dimension that does not lie in the padding before the input."""
+    """Returns the first tap of a window along a dimension that is not in the padding before the input."""
     begin = out * at(geometry, dimension + STRIDE) - at(geometry, dimension + START)
     dilation = at(geometry, dimension + DILATION)
     return 0 if begin >= 0 else (dilation - 1 - begin) // dilation
@@ -101,7 +104,7 @@ def first_tap(geometry: int, dimension: int, out: int) -> int:
 
 @inner
 def taps_end(geometry: int, dimension: int, out: int) -> int:
-    """The element after the last one that does not lie in the padding after the input."""
+    """Returns the end of the taps of a window along a dimension that are not in the padding after the input."""
     begin = out * at(geometry, dimension + STRIDE) - at(geometry, dimension + START)
     dilation = at(geometry, dimension + DILATION)
     return min(at(geometry, dimension + WINDOW), (at(geometry, dimension + SIZE) - 1 - begin) // dilation + 1)
@@ -109,14 +112,14 @@ def taps_end(geometry: int, dimension: int, out: int) -> int:
 
 @inner
 def position(geometry: int, dimension: int, out: int, tap: int) -> int:
-    """Where in the input an element of a window lies, along a dimension."""
+    """Returns the input position of a window's tap along a dimension."""
     begin = out * at(geometry, dimension + STRIDE) - at(geometry, dimension + START)
     return begin + tap * at(geometry, dimension + DILATION)
 
 
 @inner
 def place_of(geometry: int, plane: int, out: int, which: int, channel_step: int, image_step: int, row: int) -> int:
-    """Elements from the start of a tensor to the start of a row of outputs (or to a channel, if ``row`` is -1)."""
+    """Returns the offset, in elements, of a row of outputs in a tensor (or of a channel, if ``row`` is -1)."""
     channels = at(geometry, CHANNELS)
     image = plane // channels
     offset = image * at(geometry, image_step) + (plane - image * channels) * at(geometry, channel_step)

@@ -1,7 +1,7 @@
-"""The kernel of MAX_POOLING_GRAD: gradients go to the winners of their windows, and add up there.
+"""The kernel of MAX_POOLING_GRAD: adds each window's gradient to its winner.
 
-Each unit is a block of the gradient of one plane, neighbours in row-major order. Sums are kept in two float64, whose
-own sum is exact unless the second one was rounded, too; then the sum is made anew by exact arithmetic.
+A unit is a block of the gradient of one plane. Sums are kept in pairs of float64, which are exact unless the second one
+was rounded, too; in that case the sum is recomputed with exact arithmetic.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ..run.geometry import advance, at
 from . import geometry as p
 
 ROWS, COLUMNS = p.TILE, p.TILES
-"""Slots: rows and columns of a block."""
+"""Slots: maximum rows and columns of a block."""
 
 
 @inner
 def _windows(geometry: int, dimension: int, first: int, end: int) -> tuple[int, int]:
-    """The windows that may have one of some positions along a dimension: the first, and the last + 1."""
+    """Returns the windows that may contain some positions along a dimension: the first, and the last + 1."""
     start, stride = at(geometry, dimension + p.START), at(geometry, dimension + p.STRIDE)
     reach = (at(geometry, dimension + p.WINDOW) - 1) * at(geometry, dimension + p.DILATION)
     return max(0, -((reach - first - start) // stride)), min(
@@ -40,7 +40,7 @@ def _add_exactly(
     which: int,
     limbs: int,
 ) -> float:
-    """What adds up at one position, as a float64 that rounds as the sum does."""
+    """Returns the sum at one position, rounded to odd in float64, so that rounding it to the result type is correct."""
     clear_limbs(limbs)
     for d in range(ranges[0], ranges[1]):
         for h in range(ranges[2], ranges[3]):
@@ -68,7 +68,8 @@ def _add_up(
     lows: int,
     lost: int,
 ) -> None:
-    """Adds the gradients of windows to the ``count`` positions from ``base`` on: whole rows, or part of one."""
+    """Adds the gradients of windows to the ``count`` positions from ``base`` on, which are whole rows or part of
+    one."""
     for d in range(ranges[0], ranges[1]):
         for h in range(ranges[2], ranges[3]):
             index = d * at(geometry, p.DEPTH + p.INDEX) + h * at(geometry, p.HEIGHT + p.INDEX)
@@ -88,7 +89,7 @@ def _add_up(
 
 @kernel
 def blocks(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """``source`` is the gradient of the windows, ``states`` the indices of the winners, packed."""
+    """``source`` is the gradient of the windows, ``states`` the contiguous indices of the winners."""
     heights, widths = at(geometry, p.HEIGHT + p.SIZE), at(geometry, p.ACROSS + p.SIZE)
     most_rows, most_columns = at(geometry, ROWS), at(geometry, COLUMNS)
     down, across = (heights + most_rows - 1) // most_rows, (widths + most_columns - 1) // most_columns

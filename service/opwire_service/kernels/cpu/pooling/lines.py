@@ -1,7 +1,8 @@
-"""The line of a tile: the rows of the input that its windows cover, reduced to one, and the windows along it.
+"""The line of a tile: the input rows covered by its windows are reduced to a single row, then windows are reduced along
+it.
 
-The line holds ranks where values alone are asked for, else codes: a rank's key, and below it the position, inverted so
-that the first of equals is the greatest. At its ends is what never wins, in place of the padding.
+The line holds ranks if only values are needed, else codes: a rank's key in the high bits, and below it the position,
+inverted so that the first of equal elements has the greatest code. Padding at both ends holds a value that never wins.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ from ..run.geometry import advance, at
 from . import geometry as p
 
 ALL_ONES = 0xFFFFFFFF
+"""The low 32 bits of a code, which hold the inverted position."""
 
 _FEW = 8
-"""Windows of which each is reduced by itself, if it is long; more go side by side."""
+"""With fewer windows than this, long windows are reduced one by one instead of side by side."""
 
 _NOT_A_NUMBER = -(1 << 31)
-"""The key of NaN: below that of -inf, and still above padding."""
+"""Key of NaN: below that of -inf, but above padding."""
 
 
 @inner
 def covered_positions(geometry: int, first: int, count: int) -> tuple[int, int, int, int]:
-    """What the windows of a tile cover along the innermost dimension.
+    """Returns what the windows of a tile cover along the innermost dimension.
 
-    The first position of the input and how many, the padding before, and how many positions with all padding.
+    Returns the first input position, the number of input positions, the padding before them, and the number of
+    positions including all padding.
     """
     stride, start = at(geometry, p.ACROSS + p.STRIDE), at(geometry, p.ACROSS + p.START)
     length = at(geometry, p.LINE) - (at(geometry, p.TILE) - count) * stride
@@ -49,7 +52,7 @@ def _code(zero: int, rank: int, position: int) -> int:
 
 @inlined
 def _raise_rows(zero: int, row: int, apart: int, rows: int, count: int, step: int, line: int, invert: int) -> None:
-    """Takes rows of the input, ``apart`` bytes from each other, into the line."""
+    """Reduces input rows, ``apart`` bytes from each other, into the line."""
     lowest = lowest_rank(zero)
     for i in range(count):
         rank = load(line, i, lowest)
@@ -71,7 +74,8 @@ def _raise_named(
     name: int,
     next_name: int,
 ) -> None:
-    """The same with codes; ``name`` is the position of the first row, ``next_name`` what it grows by with each row."""
+    """Like ``_raise_rows``, with codes; ``name`` is the position of the first row's first element, ``next_name`` its
+    increment per row."""
     for i in range(count):
         best = load(line, i, 0)
         for j in range(rows):
@@ -82,7 +86,7 @@ def _raise_named(
 
 @inner
 def covered_rows(geometry: int, height: int) -> tuple[int, int, int]:
-    """Of the rows that a window covers at one depth: how many, the first one, and how far they lie apart."""
+    """Returns the rows that a window covers at one depth: how many, the first one, and their distance."""
     begin = p.first_tap(geometry, p.HEIGHT, height)
     count = p.taps_end(geometry, p.HEIGHT, height) - begin
     return count, p.position(geometry, p.HEIGHT, height, begin), at(geometry, p.HEIGHT + p.DILATION)
@@ -92,7 +96,8 @@ def covered_rows(geometry: int, height: int) -> tuple[int, int, int]:
 def raise_lines(
     zero: int, channel: int, geometry: int, depth: int, height: int, place: int, count: int, line: int, named: bool
 ) -> None:
-    """Reduces all rows that the windows of a tile cover, ``count`` elements of each from ``place`` on, to the line."""
+    """Reduces all rows that the windows of a tile cover, ``count`` elements of each from ``place`` on, into the
+    line."""
     step, down, invert = at(geometry, p.ACROSS + p.SOURCE), at(geometry, p.HEIGHT + p.SOURCE), at(geometry, p.INVERT)
     rows, top, dilation = covered_rows(geometry, height)
     apart, across = advance(0, dilation * down, zero), at(geometry, p.ACROSS + p.SIZE)
@@ -125,7 +130,7 @@ def raise_lines(
 
 @inlined
 def _taps(lowest: int, line: int, stride: int, dilation: int, taps: int, count: int, best: int) -> None:
-    """Takes some elements of each of ``count`` windows."""
+    """Reduces some taps of each of ``count`` windows into ``best``."""
     for i in range(count):
         rank = load(best, i, lowest)
         for j in range(taps):
@@ -135,7 +140,7 @@ def _taps(lowest: int, line: int, stride: int, dilation: int, taps: int, count: 
 
 @inner
 def _every_other(lowest: int, line: int, dilation: int, window: int, count: int, best: int) -> None:
-    """Windows whose starts are two elements apart, whole vectors of them."""
+    """Reduces windows with a stride of 2, in whole vectors."""
     for i in range(0, count, wide_lanes(lowest)):
         rank = every_other(line, 2 * i, lowest)
         for j in range(1, window):

@@ -1,6 +1,6 @@
-"""The kernels of max pooling. Each unit is a tile: neighbouring outputs along the innermost dimension.
+"""The kernels of max pooling. A unit is a tile: adjacent outputs along the innermost dimension.
 
-The rows of the input that the windows of a tile cover are first reduced to one line, element by element and so in whole
+The input rows that the windows of a tile cover are first reduced to one line, element by element and so in whole
 vectors; the windows are then reduced along that line.
 """
 
@@ -18,15 +18,15 @@ from . import geometry as p
 from .lines import ALL_ONES, along_line, covered_positions, covered_rows, fill, raise_lines
 
 SLACK = 4 * WIDE // 8
-"""Places after a line and what it is reduced to that vectors may reach into."""
+"""Padding after a line and its results, in int64, because vectors may reach past them."""
 
 _ONE_BY_ONE = 4
-"""Windows are visited one by one as long as that is at most so many times the work of the whole tile's line."""
+"""Windows are revisited one by one if that costs at most this many times as much as the whole tile's line."""
 
 
 @inner
 def _winner(zero: int, channel: int, geometry: int, depth: int, height: int, across: int) -> int:
-    """The position in its channel of the first of the greatest elements of one window."""
+    """Returns the channel position of the first of the greatest elements of one window."""
     best, found = lowest_rank(zero), -1
     for i in range(p.first_tap(geometry, p.DEPTH, depth), p.taps_end(geometry, p.DEPTH, depth)):
         d = p.position(geometry, p.DEPTH, depth, i)
@@ -46,7 +46,7 @@ def _winner(zero: int, channel: int, geometry: int, depth: int, height: int, acr
 
 @inner
 def _element_at(zero: int, channel: int, geometry: int, found: int) -> int:
-    """The element at a position in its channel."""
+    """Returns the element at a channel position."""
     across, height = at(geometry, p.ACROSS + p.SIZE), at(geometry, p.HEIGHT + p.SIZE)
     row = found // across
     depth = row // height
@@ -57,7 +57,7 @@ def _element_at(zero: int, channel: int, geometry: int, found: int) -> int:
 
 @inner
 def _split(geometry: int, row: int) -> tuple[int, int, int]:
-    """The channel, counted over all images, and the depth and height of a row of outputs."""
+    """Splits a row of outputs into its channel, counted over all images, its depth and its height."""
     heights, depths = at(geometry, p.HEIGHT + p.OUT), at(geometry, p.DEPTH + p.OUT)
     rest = row // heights
     plane = rest // depths
@@ -66,7 +66,7 @@ def _split(geometry: int, row: int) -> tuple[int, int, int]:
 
 @inlined
 def _tile(geometry: int, unit: int) -> tuple[int, int]:
-    """The row of outputs of a tile, and the first of them."""
+    """Returns a tile's row of outputs, and the tile's first output in it."""
     tiles = at(geometry, p.TILES)
     if tiles == 1:
         return unit, 0
@@ -76,7 +76,7 @@ def _tile(geometry: int, unit: int) -> tuple[int, int]:
 
 @inner
 def _width(geometry: int, first: int) -> int:
-    """How many outputs a tile has."""
+    """Returns the number of outputs in a tile."""
     return min(at(geometry, p.TILE), at(geometry, p.ACROSS + p.OUT) - first)
 
 
@@ -93,7 +93,7 @@ def _channel(zero: int, source: int, geometry: int, plane: int) -> int:
 
 @kernel
 def windows(zero: int, source: int, values: int, indices: int, geometry: int, begin: int, end: int) -> None:
-    """Window by window, for what the other kernels do not take; with or without indices."""
+    """Reduces window by window, with or without indices, where the other kernels do not apply."""
     size, step = at(geometry, p.INDEX_SIZE), at(geometry, p.ACROSS + p.VALUE)
     for unit in range(begin, end):
         row, first = _tile(geometry, unit)
@@ -111,7 +111,7 @@ def windows(zero: int, source: int, values: int, indices: int, geometry: int, be
 
 @inner
 def _has_negative_zero(zero: int, channel: int, geometry: int, depth: int, height: int, place: int, count: int) -> bool:
-    """Whether any row that the windows of a tile cover has one."""
+    """Whether any row that the windows of a tile cover contains a negative zero."""
     step, down = at(geometry, p.ACROSS + p.SOURCE), at(geometry, p.HEIGHT + p.SOURCE)
     rows, top, dilation = covered_rows(geometry, height)
     bits = integer_zero(zero)
@@ -127,7 +127,7 @@ def _has_negative_zero(zero: int, channel: int, geometry: int, depth: int, heigh
 
 @inner
 def _has_zero_or_lowest(best: int, count: int, nought: int, lowest: int) -> tuple[bool, bool]:
-    """Whether any of some ranks of floats is that of zeros, and whether any is that of -inf."""
+    """Whether any rank of a float is that of zero, and whether any is that of -inf."""
     lanes, zero_rank, lowest_ranks = wide_lanes(lowest), wide(nought, lowest), wide(lowest, lowest)
     zeros = lowests = 0
     for i in range(0, count, lanes):
@@ -139,7 +139,7 @@ def _has_zero_or_lowest(best: int, count: int, nought: int, lowest: int) -> tupl
 
 @inner
 def _put_ranks(zero: int, best: int, count: int, values: int, step: int, invert: int) -> None:
-    """Turns ranks into elements, of which only NaN and zeros may be others than those that won."""
+    """Converts ranks to elements. Only NaN and zeros may differ from the elements that won."""
     lowest = lowest_rank(zero)
     if step == 1:
         for i in range(count):
@@ -151,18 +151,19 @@ def _put_ranks(zero: int, best: int, count: int, values: int, step: int, invert:
 
 @inner
 def _count_open(best: int, count: int, nought: int, lowest: int) -> int:
-    """How many of some ranks are those of zeros (if ``nought`` is their rank) or of -inf and NaN."""
+    """Counts the ranks that are those of zeros (if ``nought`` is their rank), or of -inf and NaN."""
     found = 0
     for i in range(count):
         rank = load(best, i, lowest)
-        if rank == lowest or rank == nought:  # noqa: SIM109 # numba has no such test
+        if rank == lowest or rank == nought:  # noqa: SIM109 # numba does not support the set test
             found += 1
     return found
 
 
 @inner
 def _window_taps(geometry: int, depth: int, height: int) -> tuple[int, int]:
-    """Rows that the windows of a tile cover, and the elements of each in a window, if not cut off by padding."""
+    """Returns the number of rows that the windows of a tile cover, and the taps of a window in each, ignoring
+    padding."""
     rows, _, _ = covered_rows(geometry, height)
     planes = p.taps_end(geometry, p.DEPTH, depth) - p.first_tap(geometry, p.DEPTH, depth)
     return planes * rows, at(geometry, p.ACROSS + p.WINDOW)
@@ -182,7 +183,8 @@ def _put_winners(
     covered: int,
     zeros: bool,
 ) -> bool:
-    """Puts right what NaN, -inf and zeros leave open, window by window; or does not, where a line is less work."""
+    """Decides the windows that NaN, -inf and zeros leave open, one by one; returns False if a line of codes is
+    cheaper."""
     step, lowest = at(geometry, p.ACROSS + p.VALUE), lowest_rank(zero)
     nought = rank_of(of_bits(0, zero), 0) if zeros else lowest
     rows, taps = _window_taps(geometry, depth, height)
@@ -191,7 +193,7 @@ def _put_winners(
         return False
     for i in range(count):
         rank = load(best, i, lowest)
-        if rank == lowest or rank == nought:  # noqa: SIM109 # numba has no such test
+        if rank == lowest or rank == nought:  # noqa: SIM109 # numba does not support the set test
             found = _winner(zero, channel, geometry, depth, height, first + i)
             store(values, i * step, _element_at(zero, channel, geometry, found))
     return True
@@ -199,7 +201,7 @@ def _put_winners(
 
 @inner
 def _put_elements(zero: int, best: int, count: int, values: int, geometry: int, channel: int) -> None:
-    """Turns codes into elements."""
+    """Converts codes to elements."""
     step = at(geometry, p.ACROSS + p.VALUE)
     for i in range(count):
         found = ALL_ONES - (load(best, i, 0) & ALL_ONES)
@@ -210,7 +212,7 @@ def _put_elements(zero: int, best: int, count: int, values: int, geometry: int, 
 def _put_named(
     zero: int, best: int, count: int, values: int, indices: int, geometry: int, channel: int, base: int
 ) -> None:
-    """Turns codes into elements and indices."""
+    """Converts codes to elements and indices."""
     value_step, index_step = at(geometry, p.ACROSS + p.VALUE), at(geometry, p.ACROSS + p.INDEX)
     size, packed = at(geometry, p.INDEX_SIZE), at(geometry, p.PACKED)
     for i in range(count):
@@ -222,7 +224,7 @@ def _put_named(
 
 @kernel
 def rows(zero: int, source: int, values: int, indices: int, geometry: int, begin: int, end: int) -> None:
-    """Values alone."""
+    """Computes values only."""
     lowest = lowest_rank(zero)
     memory = np.empty(at(geometry, p.LINE) + at(geometry, p.TILE) + SLACK, np.int64)
     line = address_of(memory)
@@ -241,7 +243,7 @@ def rows(zero: int, source: int, values: int, indices: int, geometry: int, begin
             fill(lowest, line, length)
             filled = first
         inside = advance(line, before, lowest)
-        # Padding stays what it is.
+        # Padding remains valid.
         fill(lowest, inside, covered)
         raise_lines(zero, channel, geometry, depth, height, place, covered, inside, False)
         along_line(lowest, line, geometry, count, best)
@@ -264,7 +266,7 @@ def rows(zero: int, source: int, values: int, indices: int, geometry: int, begin
 
 @kernel
 def named_rows(zero: int, source: int, values: int, indices: int, geometry: int, begin: int, end: int) -> None:
-    """Values and indices, of elements of at most 32 bits."""
+    """Computes values and indices of elements of at most 32 bits."""
     memory = np.empty(at(geometry, p.LINE) + at(geometry, p.TILE) + SLACK, np.int64)
     line = address_of(memory)
     best = line + 8 * at(geometry, p.LINE)

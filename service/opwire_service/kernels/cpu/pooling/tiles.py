@@ -1,4 +1,4 @@
-"""How a row of outputs is cut into tiles, and which kernel takes them. It depends on the plan alone."""
+"""Cuts rows of outputs into tiles and chooses their kernel, based on the plan alone."""
 
 from __future__ import annotations
 
@@ -9,46 +9,47 @@ from opwire.check import Plan
 from opwire.rules.dimension import Dimension
 
 USUAL_BYTES = 1 << 17
-"""What a tile visits, where windows are small: what it reads and leaves stays in the nearest caches."""
+"""Size of a tile's working set for small windows, in bytes, so that it stays in the inner caches."""
 
 MOST = 1 << 22
-"""The most that it visits: some milliseconds."""
+"""Maximum number of elements that a tile visits: some milliseconds."""
 
 LONGEST_LINE = 1 << 21
-"""Positions of the innermost dimension, padding included, that a tile covers at most."""
+"""Maximum number of positions of the innermost dimension, padding included, that a tile covers."""
 
 OVERLAP = 16
-"""The windows of a tile visit at least so many times what neighbouring tiles visit as well."""
+"""The windows of a tile visit at least this many times the elements that they share with adjacent tiles."""
 
 LEAST_WIDTH = 1 << 10
-"""Outputs of a tile, however large their windows are: enough for whole vectors of any element."""
+"""Minimum number of outputs in a tile however large the windows are: enough for whole vectors of any element type."""
 
 LARGEST_WINDOW = 1 << 16
-"""Elements of a window that is not worth a reduction of its own."""
+"""Maximum number of elements in a window that is not a reduction of its own."""
 
 LINE_BYTES, FAR_ELEMENTS = 512, 16
-"""What a line takes in the time of one element of a window that is visited by itself: if neighbours, or far apart."""
+"""Bytes of a contiguous line, or elements of a strided one, processed in the time of visiting one element of a single
+window."""
 
 LANES, LINE_VISITS, TILE_VISITS = 8, 8, 64
-"""Elements of dense lines that cost a visit, and the visits that a line costs besides, and a tile."""
+"""Elements of contiguous lines per visit, and the overhead of a line and of a tile, in visits."""
 
 WINDOW_VISITS = 16
-"""Visits that a window by itself costs besides."""
+"""Overhead of a single window, in visits."""
 
 UNIT = 16
-"""Elements that could be visited in the time that a tile takes besides."""
+"""Overhead of a tile, in visited elements."""
 
 
 class RowTiling(NamedTuple):
     """A row of outputs cut into tiles.
 
     Attributes:
-        by_line: whether their windows are reduced along a line; otherwise one by one.
-        width: outputs of a tile.
-        number: tiles of a row.
+        by_line: whether windows are reduced along a line; otherwise one by one.
+        width: outputs in a tile.
+        number: tiles in a row.
         line: padded positions that a tile covers along the innermost dimension.
-        elements: that a tile visits.
-        visits: that all tiles cost.
+        elements: elements that a tile visits.
+        visits: cost of all tiles, in element visits.
     """
 
     by_line: bool
@@ -60,11 +61,11 @@ class RowTiling(NamedTuple):
 
 
 def cut_rows(plan: Plan, *, lines: bool) -> RowTiling | None:
-    """The tiles of a plan, or None if its windows are so large that each is better a reduction of its own.
+    """Returns the tiles of a plan, or None if its windows are so large that each should be a reduction of its own.
 
     Args:
         plan: a max pooling.
-        lines: whether some kernel reduces its windows along lines.
+        lines: whether a kernel exists that reduces windows along lines.
     """
     source, sizes = plan.inputs["InputTensor"], plan.outputs["OutputTensor"].sizes
     *outer, across = plan.attributes.dimensions(source.sizes)
@@ -88,12 +89,13 @@ def cut_rows(plan: Plan, *, lines: bool) -> RowTiling | None:
 
 
 def _taps(dimension: Dimension) -> int:
-    """The most elements of the input that a window has along a dimension."""
+    """Returns the maximum number of input elements in a window along a dimension."""
     return min(dimension.window, -(-dimension.size // dimension.dilation))
 
 
 class _Row(NamedTuple):
-    """A row of outputs: rows of the input that a window covers, the innermost dimension, and outputs."""
+    """A row of outputs: the number of input rows that a window covers, the innermost dimension, and the number of
+    outputs."""
 
     rows: int
     across: Dimension
@@ -103,7 +105,7 @@ class _Row(NamedTuple):
         return (width - 1) * self.across.stride + self.across.dilated_window
 
     def elements(self, width: int) -> int:
-        """What a tile visits, padding included."""
+        """Returns the number of elements that a tile visits, padding included."""
         return self.rows * self._covered(width) + self._besides(width)
 
     def _covered(self, width: int) -> int:
@@ -113,7 +115,8 @@ class _Row(NamedTuple):
         return self.line(width) - self._covered(width) + width * self.across.window
 
     def width(self, usual: int) -> int:
-        """The width of tiles that are reduced along lines: 0 if even narrow ones visit far more than ``usual``."""
+        """Returns the width of tiles that are reduced along lines: 0 if even narrow ones visit far more than
+        ``usual``."""
         each = self.rows * self.across.stride + self.across.window
         again = self.rows * self.across.dilated_window
         width = min(self.outputs, max((usual - again) // each, OVERLAP * again // each, LEAST_WIDTH))
@@ -122,12 +125,13 @@ class _Row(NamedTuple):
         return max(0, width)
 
     def tiles(self, width: int, count: int, lines: int, lanes: int) -> RowTiling:
-        """Tiles of at most this width, all but the last alike.
+        """Returns tiles of at most this width, all but the last of equal size.
 
         Args:
+            width: maximum width.
             count: rows of outputs.
-            lines: that their windows cover together.
-            lanes: elements of them that cost a visit.
+            lines: input rows that all windows cover together.
+            lanes: elements of input rows per visit.
         """
         number = -(-self.outputs // width)
         width = -(-self.outputs // number)

@@ -1,4 +1,5 @@
-"""The kernel of MAX_UNPOOLING: each unit is a plane, filled with zeros and with those elements that belong there."""
+"""The kernel of MAX_UNPOOLING. A unit is a plane, which is filled with zeros and then with the elements that belong
+there."""
 
 from __future__ import annotations
 
@@ -6,13 +7,13 @@ from ..jit.compiler import inner, kernel
 from ..jit.element import int32, load, of_bits, read, store
 from ..run.geometry import advance, at
 
-# Slots of the row.
+# Slots of the geometry.
 CHANNELS, ROWS, COLUMNS = 0, 1, 2  # of the input
 HEIGHT, WIDTH = 3, 4  # of the output
-ELEMENTS = 5  # of the whole output
-INDICES, INDEX_BYTES = 6, 7  # the address of the indices, and the bytes of one
-FOREIGN = 8  # the address of what is set to 1 where an index lies in another plane
-STEPS = 9  # of input, indices and output, for each of four dimensions
+ELEMENTS = 5  # number of elements of the whole output
+INDICES, INDEX_BYTES = 6, 7  # address of the indices, and bytes of one
+FOREIGN = 8  # address of a flag that is set to 1 if an index points into another plane
+STEPS = 9  # steps of input, indices and output, for each of four dimensions
 PLACES = STEPS + 12
 
 

@@ -1,1 +1,1 @@
-"""Matrix products, convolutions, recurrent networks and attention on the BLAS that NumPy brings."""
+"""Matrix products, convolutions, recurrent networks and attention, on compiled kernels and NumPy's BLAS."""

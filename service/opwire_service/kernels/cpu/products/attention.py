@@ -1,4 +1,4 @@
-"""Attention in float64: some queries of one head against some keys at a time, with a softmax that goes along."""
+"""Attention in float64, with an online softmax over tiles of the queries and keys of one head."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ..run.pool import Find, Pool
 from . import blas
 
 QUERIES = 128
-"""Queries of a tile, at most."""
+"""Maximum number of queries in a tile."""
 
 KEYS = 1024
-"""Keys of a tile, at most."""
+"""Maximum number of keys in a tile."""
 
 PIECE = 1 << 17
-"""Numbers of keys, values or scores that are read at a time."""
+"""Numbers of keys, values or scores that are read at once."""
 
 HEAD = 1 << 13
-"""Numbers of a head that are read at a time."""
+"""Numbers of a head that are read at once."""
 
 
 class AttentionJob(Job):
-    """All heads of all entries of the batch, by tiles of queries."""
+    """Computes all heads of all batch entries, by tiles of queries."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -52,7 +52,7 @@ class AttentionJob(Job):
         blas.single_threaded()
         whole = Attention(self._plan, inputs, stop)
         target = lowest_rank(outputs, "OutputTensor", 3)
-        assert target is not None  # it is required
+        assert target is not None  # required by the operator
         batches, length, heads, _ = whole.new.query.shape
         work = _Work(whole, self._plan, self._rows, target, stop)
         units = batches * heads * -(-length // self._rows)
@@ -67,9 +67,11 @@ class _Work:
     """The tiles of a run.
 
     Args:
-        whole: what they have in common.
-        rows: queries of a tile.
+        whole: the run's inputs and attributes.
+        plan: the plan.
+        rows: queries in a tile.
         target: the output, ``[batch, length, heads * head size]``.
+        stop: polled while computing.
     """
 
     def __init__(self, whole: Attention, plan: Plan, rows: int, target: Array, stop: Stop) -> None:
@@ -96,7 +98,7 @@ class _Work:
             part = slice(first, min(first + keys, seen))
             scores = self._scores(batch, head, rows, part)
             higher = np.maximum(greatest, scores.max(1, keepdims=True))
-            # A shift by -infinity would turn weights of 0 into NaN.
+            # Shifting by -infinity would turn weights of 0 into NaN.
             shift = np.where(higher == -np.inf, 0, higher)
             weights = np.exp(np.subtract(scores, shift, out=scores), out=scores)
             fading = np.exp(greatest - shift)
@@ -121,7 +123,7 @@ class _Work:
         return scores
 
     def _products(self, batch: int, head: int, rows: slice, keys: slice, columns: slice) -> Array:
-        """The products of some columns of queries and keys."""
+        """Returns the products of some columns of queries and keys."""
         if self._stop():
             raise Stopped
         whole = self._whole
@@ -141,7 +143,7 @@ class _Work:
         return np.where((begin <= at) & (at < end), scores, value)
 
     def _add_values(self, found: Array, weights: Array, batch: int, head: int, rows: slice, keys: slice) -> None:
-        """Adds weighted values; what a query must not see adds nothing, be it infinite."""
+        """Adds weighted values; values that a query must not see add nothing, even if they are infinite."""
         whole = self._whole
         for first in range(0, found.shape[1], HEAD):
             if self._stop():

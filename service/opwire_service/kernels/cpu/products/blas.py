@@ -1,4 +1,5 @@
-"""Products of float64 matrices in pieces; BLAS runs on the thread that calls it, for the pool shares out the work."""
+"""NumPy's BLAS for products of float64 matrices; it runs on the calling thread only, because the pool distributes the
+work."""
 
 from __future__ import annotations
 
@@ -7,10 +8,10 @@ from functools import cache
 from threadpoolctl import threadpool_limits
 
 DEPTH = 512
-"""Products of integers that are summed at a time: no call takes longer than some ms."""
+"""Products of integers summed at once, so that no call takes longer than some milliseconds."""
 
 
 @cache
 def single_threaded() -> None:
-    """Bounds BLAS to the calling thread, for the rest of the process."""
+    """Limits BLAS to the calling thread, for the lifetime of the process."""
     threadpool_limits(1, "blas")

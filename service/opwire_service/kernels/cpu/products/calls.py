@@ -1,7 +1,7 @@
-"""Kernels one after the other, by one call from Python.
+"""Runs several kernels in sequence with a single call from Python.
 
-Each of them fills the cache with numbers, so that Python in between would wait for its own memory, and threads for each
-other's Python: a third of the time that a small tile takes.
+Each kernel fills the cache with its data, so Python code in between would miss the cache, and threads would contend for
+the GIL: a third of the time of a small tile.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from ..run.geometry import at
 from ..run.pool import Find
 
 FUNCTION, IS_FLOAT, SOURCE, TARGET, STATES, GEOMETRY, BEGIN, END = range(8)
-"""Places of a call in the geometry: the address of the machine code, whether its ``zero`` is a FLOAT32, and what it
-takes."""
+"""Slots of a call in the geometry: address of the machine code, whether its ``zero`` is a FLOAT32, and its
+arguments."""
 
 SLOTS = 8
 
 
 class KernelCall(NamedTuple):
-    """What a kernel takes on one thread.
+    """Arguments of a kernel on one thread.
 
     Attributes:
         source, target, states, begin, end: see ``Entry``.
-        geometry: likewise; it keeps its size.
-        kept: what owns memory at these addresses.
+        geometry: the geometry; it must not be resized.
+        kept: owners of the memory at these addresses.
     """
 
     source: int
@@ -45,11 +45,11 @@ class KernelCall(NamedTuple):
 
 
 class Calls:
-    """Some calls.
+    """A sequence of kernel calls.
 
     Args:
-        calls: each of which needs no memory of its own, so that none fails.
-        find: gives the kernels.
+        calls: the calls; none of the kernels allocates memory, so none can fail.
+        find: returns the kernels.
     """
 
     def __init__(self, calls: Sequence[tuple[Kernel, KernelCall]], find: Find) -> None:
@@ -61,7 +61,7 @@ class Calls:
         self._place, _ = self._rows.buffer_info()
 
     def move(self, number: int, source: int) -> None:
-        """Gives one of them another source."""
+        """Changes the source of a call."""
         self._rows[SLOTS * number + SOURCE] = source
 
     def run(self) -> None:
@@ -70,7 +70,7 @@ class Calls:
 
 @kernel
 def call_all(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are calls."""
+    """Runs a range of calls; a unit is one call."""
     for unit in range(begin, end):
         here = geometry + 8 * SLOTS * unit
         function, row = at(here, FUNCTION), at(here, GEOMETRY)

@@ -1,4 +1,4 @@
-"""Float64 results with a bound on their error, rounded where the bound decides it, and summed exactly elsewhere."""
+"""Float64 results with an error bound: rounded where the bound decides the result, and summed exactly elsewhere."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from ...activation import activated
 from .exact_sums import ExactSums, times
 
 STRIP = 1 << 14
-"""Elements that are rounded at a time: they stay in the cache."""
+"""Elements rounded at once, few enough to stay in the cache."""
 
 TERMS = 1 << 16
-"""Terms that are summed exactly at a time, a few ms of work."""
+"""Terms summed exactly at once, a few ms of work."""
 
 EXACT_BYTES = 16 * 8 * TERMS
-"""What exact sums take on each thread, and what is rounded at a time besides."""
+"""Memory of exact sums and of a strip on each thread, in bytes."""
 
 CLOSE = 2.0**-36
-"""Relative error of what an activation is applied to, at most."""
+"""Maximum relative error of an activation's argument."""
 
 ABSOLUTE = 2.0**-40
-"""Error of what a softmax is applied to, at most."""
+"""Maximum absolute error of a softmax's argument."""
 
 Terms = Callable[[Array, Array, slice], tuple[Array, Array]]
-"""Gives for rows and columns of a tile the factors of products, each ``[elements, count]``, of a range of them."""
+"""For some rows and columns of a tile, returns the factors of a range of products, each ``[elements, count]``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What becomes of sums of products before they are rounded: ``alpha * sum + beta * addend``, then an activation.
+    """What is applied to sums of products before they are rounded: ``alpha * sum + beta * addend``, then an activation.
 
     Attributes:
-        alpha, beta: FLOAT32 numbers; infinities and NaN too.
-        activation: of single elements, or None.
-        is_open: whether the target is float64, and something else follows.
+        alpha, beta: FLOAT32 numbers, possibly infinite or NaN.
+        activation: an element-wise activation, or None.
+        is_open: whether the target is float64 and more operations follow.
     """
 
     alpha: float = 1.0
@@ -55,9 +55,9 @@ class Epilogue:
         return self.activation is None and not self.is_open
 
     def error(self, summation_error: float) -> float:
-        """The error but for that of the addend, or of the sum alone where alpha is not finite.
+        """Returns the error without that of the addend, or that of the sum alone where alpha is not finite.
 
-        Like ``summation_error`` it is in parts of the sum of the magnitudes of the products.
+        Like ``summation_error``, it is relative to the sum of the products' magnitudes.
         """
         return abs(self.alpha) * summation_error if isfinite(self.alpha) else summation_error
 
@@ -71,13 +71,13 @@ class SumsTile:
     """A tile of sums.
 
     Attributes:
-        sums: float64, used up.
-        row_bounds, column_bounds: ``[rows]`` and ``[matrices, columns]``; their products bound the error of
-            the epilogue but for that of its addend. The rows of each matrix follow one another.
-        addend: of the shape of the tile or one that broadcasts to it, any strides; or None.
+        sums: float64; overwritten.
+        row_bounds, column_bounds: ``[rows]`` and ``[matrices, columns]``; their products bound the error of the
+            epilogue without that of its addend. The rows of each matrix are consecutive.
+        addend: broadcasts to the shape of the tile, any strides; or None.
         target: the output, any strides.
-        terms: gives the factors of elements again.
-        depth: how many products a sum has.
+        terms: returns the factors of elements again.
+        depth: number of products in a sum.
     """
 
     sums: Array
@@ -89,7 +89,7 @@ class SumsTile:
     depth: int
 
     def bounds(self, rows: slice) -> Array:
-        """Those of some rows."""
+        """Returns the error bounds of some rows."""
         across = self.column_bounds
         if len(across) > 1:
             across = across[np.arange(*rows.indices(len(self.sums))) // (len(self.sums) // len(across))]
@@ -112,7 +112,7 @@ def finish(tile: SumsTile, epilogue: Epilogue, stop: Stop) -> None:
 
 
 def _write_open(tile: SumsTile, rows: Array, columns: Array, values: Array, epilogue: Epilogue, stop: Stop) -> None:
-    """Writes elements that bounds leave open: infinities and NaN as they are, others by their exact sums."""
+    """Writes elements that bounds leave open: infinities and NaN as they are, others from their exact sums."""
     special = ~np.isfinite(values)
     tile.target[rows[special], columns[special]] = values[special]
     rows, columns = rows[~special], columns[~special]
@@ -140,7 +140,7 @@ def _finish_rows(tile: SumsTile, rows: slice, epilogue: Epilogue, stop: Stop) ->
 
 
 def _round(tile: SumsTile, rows: slice, bounds: Array, epilogue: Epilogue, stop: Stop) -> None:
-    """Rounds both ends of what the sum may be; where they differ the exact sum decides."""
+    """Rounds both ends of each sum's error interval; where they differ, the exact sum decides."""
     values, target = tile.sums[rows], tile.target[rows]
     other = np.empty(values.shape, target.dtype)
     np.subtract(values, bounds, out=other, casting="same_kind")
@@ -151,13 +151,13 @@ def _round(tile: SumsTile, rows: slice, bounds: Array, epilogue: Epilogue, stop:
 
 
 def _places(mask: Array) -> tuple[Array, Array]:
-    """The rows and columns where a mask is set, several times as fast as ``numpy.nonzero``."""
+    """Returns the rows and columns where a mask is set, several times as fast as ``numpy.nonzero``."""
     rows, columns = np.divmod(np.flatnonzero(mask), mask.shape[1])
     return rows, columns
 
 
 def _settle(tile: SumsTile, rows: slice, is_vague: Array, epilogue: Epilogue, stop: Stop) -> None:
-    """Puts the rounded exact value in the place of those that are too vague."""
+    """Replaces values that are too inaccurate with the rounded exact ones."""
     values = tile.sums[rows]
     vague_rows, columns = _places(is_vague & np.isfinite(values))
     for part, sums in _exact(tile, vague_rows + rows.start, columns, epilogue, stop):
@@ -167,7 +167,7 @@ def _settle(tile: SumsTile, rows: slice, is_vague: Array, epilogue: Epilogue, st
 def _exact(
     tile: SumsTile, rows: Array, columns: Array, epilogue: Epilogue, stop: Stop
 ) -> Iterator[tuple[slice, ExactSums]]:
-    """The exact results of an epilogue at some elements of a tile, but for its activation, some at a time."""
+    """Yields the exact results of an epilogue, without its activation, for parts of some elements of a tile."""
     several = max(1, TERMS // tile.depth)
     for first in range(0, len(rows), several):
         part = slice(first, first + several)

@@ -1,4 +1,4 @@
-"""Unfolds columns of a convolution's input in float64, with the sums of their squares."""
+"""Unfolds columns of a convolution's input into float64 (im2col), and sums their squares."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _copy(source: int, step: int, target: int, squares: int, begin: int, end: in
 
 @inner
 def _line(geometry: int, source: int, tap: int, target: int, squares: int, is_inside: bool, zero: float) -> None:
-    """The last dimension of positions: what lies in the padding is zero."""
+    """Copies the last dimension of positions; padding becomes zero."""
     length, move = at(geometry, PLACES + 2), at(geometry, MOVE + 2)
     base = at(geometry, BASE + 2) + tap * at(geometry, TURN + 2)
     begin = min(max(0, -(base // move)), length)
@@ -53,7 +53,7 @@ def _line(geometry: int, source: int, tap: int, target: int, squares: int, is_in
 
 @inner
 def _row(geometry: int, source: int, row: int, target: int, squares: int, zero: float) -> None:
-    """A row of the matrix: all images and positions for one channel and tap."""
+    """Copies a row of the matrix: all images and positions for one channel and tap."""
     channel, first, middle, last = taps_of(geometry, row)
     offset, length = channel * at(geometry, CHANNEL), at(geometry, PLACES + 2)
     for image in range(at(geometry, IMAGES)):
@@ -72,7 +72,7 @@ def _row(geometry: int, source: int, row: int, target: int, squares: int, zero: 
 
 @kernel
 def unfold(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are rows of matrices, which the target has one after the other; the states are the squares so far."""
+    """A unit is a matrix row. Rows are contiguous in the target; the states are the running sums of squares."""
     count = at(geometry, COUNT)
     places = at(geometry, IMAGES) * at(geometry, PLACES) * at(geometry, PLACES + 1) * at(geometry, PLACES + 2)
     for unit in range(begin, end):

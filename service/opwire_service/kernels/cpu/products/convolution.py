@@ -1,4 +1,4 @@
-"""CONVOLUTION: tiles of filters times what they meet, or the lines of each filter where a group has but a few."""
+"""CONVOLUTION: tiles of filters times unfolded input, or output lines one by one where a group has few filters."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ from .window import PLACES, SPATIAL
 from .workspace import Workspace, Workspaces
 
 FEW = 8
-"""Filters of a group, at most, whose lines are summed without BLAS."""
+"""Maximum number of filters in a group whose lines are summed without matrix products."""
 
 SHALLOW = 1 << 12
-"""Products of a sum in such lines, at most: a line takes a ms."""
+"""Maximum number of products in a sum of such lines, so that a line takes about a millisecond."""
 
 FEW_PHASES = 64
-"""Phases of which each is looked at ahead."""
+"""Maximum number of phases for which each one's memory is computed in advance."""
 
 
 class ConvolutionTensors(NamedTuple):
-    """Those of a run.
+    """The tensors of a run.
 
     Attributes:
         source, target: ``[groups, channels, images, *spatial]``.
-        kernel: as given.
+        kernel: filters, as given.
         bias: ``[groups, filters]``, or None.
     """
 
@@ -72,7 +72,7 @@ class ConvolutionTensors(NamedTuple):
 
 
 class ConvolutionJob(Job):
-    """All phases, one after the other, by tiles or by lines."""
+    """Computes all phases, one after the other, by tiles or by lines."""
 
     def __init__(self, plan: Plan) -> None:
         self._geometry = geometry = ConvolutionGeometry(plan)
@@ -96,7 +96,7 @@ class ConvolutionJob(Job):
         return self._visits
 
     def _count_tiles(self) -> int:
-        """The tiles of all phases, which are about as many in each."""
+        """Returns the number of tiles of all phases, assuming that phases are of similar size."""
         geometry, lines = self._geometry, self._geometry.phase(0)
         if self._by_lines or lines is None:
             return geometry.phases
@@ -115,7 +115,8 @@ class ConvolutionJob(Job):
         return 4 * self._filter_elements + threads * self._tile_bytes(threads)
 
     def _tile_bytes(self, threads: int) -> int:
-        """The most that a tile takes: that of the phases, or where they are many, of any."""
+        """Returns the maximum memory of a tile in any phase, in bytes, or, with many phases, the maximum for any
+        convolution."""
         if self._geometry.phases > FEW_PHASES:
             return TILE_BYTES
         phases = (self._geometry.phase(number) for number in range(self._geometry.phases))
@@ -153,7 +154,7 @@ class ConvolutionJob(Job):
         )
 
     def _filters(self, tensors: ConvolutionTensors, lines: tuple[PhaseDimension, ...]) -> Array:
-        """A view of the filters of a phase, ``[groups, filters, channels, *taps]``."""
+        """Returns a view of the filters of a phase, ``[groups, filters, channels, *taps]``."""
         filters = self._geometry.filters_of(tensors.kernel, lines)
         return filters.transpose(0, 1, filters.ndim - 1, *range(2, filters.ndim - 1))
 
@@ -161,7 +162,7 @@ class ConvolutionJob(Job):
         return Finish(self._epilogue, summation_error(depth), depth, self._dtype)
 
     def _fill(self, target: Array, bias: Array | None, stop: Stop) -> None:
-        """Writes what no element of the input reaches."""
+        """Writes the outputs that no input element reaches."""
         pieces = Boxes(target.shape[2:], halved(target.shape[2:], MOST_SUMS))
         with np.errstate(all="ignore"):
             for group, channel in coordinates(target.shape[:2]):
@@ -189,7 +190,7 @@ class ConvolutionJob(Job):
         return Phase(lines, source, filters, shape, bias, target, spots, tiling, self._finish_of(depth), find)
 
     def _bound(self, phase: Phase, pool: Pool) -> Bound:
-        """What computes a phase."""
+        """Returns a function that computes a phase."""
         if self._by_lines:
             return self._bound_lines(phase, pool)
         return partial(self._run_tiles, phase, Workspaces(partial(PhaseTiles, phase)), pool)
@@ -234,7 +235,7 @@ class ConvolutionJob(Job):
                     self._evaluate(phase, unit, tiles.sum(unit, stop), tiles.workspace, stop)
 
     def _evaluate(self, phase: Phase, unit: Unit, sums: Array, workspace: Workspace, stop: Stop) -> None:
-        """Finishes what the kernels do not: what something else than rounding becomes of."""
+        """Finishes sums whose epilogue the kernels do not support."""
         groups, rows, columns = sums.shape
         bias = None if phase.bias is None else phase.bias[unit.groups, unit.filters].reshape(-1, 1)
         row_bounds = np.sqrt(workspace.row_squares[: groups * rows]) * summation_error(prod(phase.shape))
@@ -250,7 +251,7 @@ class ConvolutionJob(Job):
 
 
 def _terms(phase: Phase, unit: Unit, rows: Array, columns: Array, part: slice) -> tuple[Array, Array]:
-    """The weights and the elements of the input that are multiplied for elements of a tile."""
+    """Returns the weights and the input elements that are multiplied for some elements of a tile."""
     count = unit.filters.stop - unit.filters.start
     group = (unit.groups.start + rows // count)[:, None]
     steps = np.arange(part.start, part.stop)
@@ -261,7 +262,7 @@ def _terms(phase: Phase, unit: Unit, rows: Array, columns: Array, part: slice) -
     left = phase.filters[group, (unit.filters.start + rows % count)[:, None], steps]
     reader = Columns(phase.source, phase.lines, np.float64)
     right = reader.gather(group, channel, image, list(taps), list(positions))
-    # An infinity or NaN of the filter adds nothing in the padding; where it meets the input nobody asks.
+    # A non-finite weight adds nothing in padding. Elements where it meets the input are not asked for here.
     return np.where(np.isfinite(left), left, 0).astype(np.float64), right
 
 
@@ -271,4 +272,4 @@ def _bytes_of_tile(tiling: PhaseTiling) -> int:
 
 
 TILE_BYTES = 8 * (5 * MOST_UNFOLDED + 5 * MOST_SUMS) + EXACT_BYTES
-"""The most that a tile takes on each thread: operands, sums and their rounding."""
+"""Maximum memory of a tile on each thread, in bytes: operands, sums and their rounding."""

@@ -1,4 +1,4 @@
-"""The tiles of a convolution on one thread: filters times the elements of the input that they meet."""
+"""Tiles of a convolution on one thread: filters times unfolded or laid-out input."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ from .workspace import Workspace
 
 
 class _Shape:
-    """What is made for tiles of a shape, of which ``unit`` is one.
+    """What tiles of the same shape have in common, prepared for ``unit``.
 
     Attributes:
-        groups, rows, columns: of the sums.
-        window: what kernels read the columns by; all others that ``move`` moves begin like it.
-        geometry: of the kernels that round.
-        rounded: where they round to if places of the output are no neighbours.
+        groups, rows, columns: sizes of the sums.
+        window: window through which kernels read the columns; every other window that ``move`` moves starts with the
+            same slots.
+        geometry: geometry of the rounding kernels.
+        rounded: buffer for rounded results if positions of the output are not contiguous.
     """
 
     def __init__(self, phase: Phase, unit: Unit, workspace: Workspace) -> None:
@@ -54,7 +55,7 @@ class _Shape:
         self._parts: dict[int, tuple[Calls, array[int]]] = {}
 
     def _fit(self, planes: InputPlanes) -> bool:
-        """Whether the memory is enough for planes."""
+        """Whether the workspace is large enough for planes."""
         workspace, groups = self._workspace, self.groups
         channels = min(self._phase.tiling.depth // self._taps + 2, self._phase.shape[0])
         needed = groups * channels * planes.channel + planes.reach
@@ -76,7 +77,7 @@ class _Shape:
         )
 
     def move(self, unit: Unit) -> None:
-        """Tells the kernels that round where a tile is."""
+        """Points the rounding kernels to a tile."""
         phase, geometry = self._phase, self.geometry
         phase.move_window(self.window, unit)
         phase.move_window(geometry, unit)
@@ -91,7 +92,8 @@ class _Shape:
             geometry[ADDEND] = phase.spots.bias.at(groups, filters)
 
     def part(self, unit: Unit, depth: slice) -> Calls:
-        """What sums some products of each sum of a tile; after the last ones it rounds, if kernels can do that."""
+        """Returns the calls that add some products to the sums of a tile; after the last products they round, if
+        kernels can."""
         phase = self._phase
         if depth.start not in self._parts:
             self._parts[depth.start] = self._calls(depth)
@@ -102,7 +104,7 @@ class _Shape:
         return calls
 
     def _calls(self, depth: slice) -> tuple[Calls, array[int]]:
-        """Those and the window of the second one."""
+        """Returns those calls and the window of the second one."""
         workspace, lines = self._workspace, self.groups * self.rows
         pitch = padded(self.columns) if self._planes is None else self._planes.pitch
         widen, left = widening(self._filters[:, :, depth], workspace.left, workspace.row_squares)
@@ -117,20 +119,20 @@ class _Shape:
         return Calls(calls, self._phase.find), copy.geometry
 
     def window_of(self, depth: slice) -> array[int]:
-        """The window of some rows of the columns."""
+        """Returns the window of some rows of the columns."""
         window = array("q", self.window)
         window[FIRST], window[COUNT] = depth.start, depth.stop - depth.start
         return window
 
     def _unfolding(self, depth: slice, pitch: int) -> tuple[KernelCall, Right]:
-        """What unfolds the columns of a part."""
+        """Returns the call that unfolds some rows of the columns, and the resulting operand."""
         memory, squares = self._workspace.right, self._workspace.places.column_squares
         count = depth.stop - depth.start
         right = Right(memory, count * self.columns, steps(self.columns, count), steps(WIDTH, pitch // WIDTH))
         return KernelCall(0, memory.ctypes.data, squares, self.window_of(depth), 0, self.groups * count), right
 
     def _laying(self, depth: slice, planes: InputPlanes) -> tuple[KernelCall, Right]:
-        """What lays out the planes of the channels of a part."""
+        """Returns the call that lays out the planes of the channels of a part, and the resulting operand."""
         workspace, first = self._workspace, depth.start // self._taps
         channels = (depth.stop - 1) // self._taps + 1 - first
         starts, passed = planes.panels
@@ -141,7 +143,7 @@ class _Shape:
         return KernelCall(0, *places, window, 0, self.groups * channels), right
 
     def _gathering(self, pitch: int) -> list[tuple[Kernel, KernelCall]]:
-        """What takes out that which has no meaning between the sums, and between the squares that go with them."""
+        """Returns the calls that remove padding between the sums, and between the corresponding squares."""
         workspace, planes = self._workspace, self._planes
         lines, calls = self.groups * self.rows, []
         if pitch == self.columns:
@@ -154,7 +156,7 @@ class _Shape:
 
 
 class PhaseTiles:
-    """Computes tiles of a phase in memory of its own, one at a time."""
+    """Computes tiles of a phase one by one, in its own workspace."""
 
     def __init__(self, phase: Phase) -> None:
         self.workspace = Workspace(phase.tiling.sizes)
@@ -177,7 +179,7 @@ class PhaseTiles:
             view[...] = shape.rounded.reshape(view.shape)
 
     def sum(self, unit: Unit, stop: Stop) -> Array:
-        """The sums of a tile, ``[groups, filters, places]``; the workspace then has the squares of the operands.
+        """Returns the sums of a tile, ``[groups, filters, places]``, and leaves the operands' squares in the workspace.
 
         Raises:
             Stopped: ``stop()`` returned True.
@@ -198,7 +200,7 @@ class PhaseTiles:
         )
 
     def _sum(self, unit: Unit, shape: _Shape, stop: Stop) -> Array | None:
-        """Which filters hold an infinity or NaN, ``[groups, filters]``; None if none does."""
+        """Computes sums; returns which filters hold an infinity or NaN, ``[groups, filters]``, or None if none does."""
         workspace = self.workspace
         workspace.row_squares.fill(0)
         workspace.column_squares.fill(0)
@@ -213,7 +215,7 @@ class PhaseTiles:
         return special
 
     def _parts(self, stop: Stop) -> Iterator[slice]:
-        """Parts of the depth."""
+        """Yields parts of the depth."""
         whole = prod(self._phase.shape)
         for first in range(0, whole, self._phase.tiling.depth):
             if stop():
@@ -221,7 +223,7 @@ class PhaseTiles:
             yield slice(first, min(first + self._phase.tiling.depth, whole))
 
     def _open(self, special: Array, columns: int) -> None:
-        """Lists all elements of some filters as open, unless those are still listed."""
+        """Lists all elements of some filters as open, unless they are still listed."""
         opens, rows = self.workspace.opens, special.shape[1]
         if opens[0] == 0:
             groups, filters = (index[:, None] for index in np.nonzero(special))
@@ -229,7 +231,7 @@ class PhaseTiles:
             opens[0], opens[1 : 1 + codes.size] = codes.size, codes
 
     def _sum_special(self, special: Array, unit: Unit, shape: _Shape, stop: Stop) -> None:
-        """Sums again for filters that hold an infinity or NaN, which in the padding adds nothing."""
+        """Recomputes the sums of filters that hold an infinity or NaN, which adds nothing in padding."""
         phase, into = self._phase, self._sums(shape)
         one, unfold = np.ones(1, phase.source.dtype), phase.find(of_type(UNFOLD, phase.source.dtype))
         filters = phase.filters[unit.groups, unit.filters]
@@ -254,7 +256,7 @@ class PhaseTiles:
 
 
 def _columns_in(view: Array) -> Array | None:
-    """``[groups, filters, places]`` of a part of an output whose places are neighbours, or None."""
+    """Returns ``[groups, filters, places]`` of a part of an output whose positions are contiguous, or None."""
     try:
         flat = view.reshape(*view.shape[:2], -1, copy=False)
     except ValueError:

@@ -1,6 +1,6 @@
-"""Convolutions with few filters in each group: each line of the output is summed by itself.
+"""Convolutions with few filters in each group: each output line is summed by itself.
 
-The magnitudes of the products are summed beside them, which gives the bound on the error.
+The products' magnitudes are summed as well, which gives the error bound.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ from .window import (
 )
 
 OUT_IMAGE, OUT_SPACE = TILE, TILE + 1
-"""Steps in elements of the output."""
+"""Output strides of images and positions, in elements."""
 
 LINE = 256
-"""Positions of a unit, at most."""
+"""Maximum number of positions in a unit."""
 
 STAGE_ELEMENTS = 5 * LINE + LIMBS + 2 * WIDTH
-"""Of the memory of a thread: sums, magnitudes, limbs, a line of the input and the places of open elements."""
+"""Scratch space of a thread, in float64: sums, magnitudes, limbs, an input line, and the positions of open elements."""
 
 
 @inlined
@@ -81,7 +81,7 @@ def _multiply(source: int, step: int, weight: float, sums: int, begin: int, end:
 def _add_tap(
     zero: float, geometry: int, source: int, tap: int, first: int, length: int, weight: float, sums: int
 ) -> None:
-    """Adds the products of a weight and part of a line of the input."""
+    """Adds the products of a weight and part of an input line."""
     move = at(geometry, MOVE + 2)
     base = at(geometry, BASE + 2) + tap * at(geometry, TURN + 2) + first * move
     begin = min(max(0, -(base // move)), length)
@@ -96,7 +96,7 @@ def _add_tap(
 
 @inner
 def _copy(geometry: int, source: int, first: int, count: int, copy: int, zero: float) -> None:
-    """Part of a line of the input from an element on, with zeros for padding, and some more of them."""
+    """Copies part of an input line from an element on, with zeros for padding and one vector of zeros at the end."""
     step = at(geometry, SPACE + 2)
     begin, end = min(max(0, -first), count), min(max(0, at(geometry, SIZE + 2) - first), count)
     for i in range(begin):
@@ -111,7 +111,7 @@ def _copy(geometry: int, source: int, first: int, count: int, copy: int, zero: f
 def _add_line(
     zero: float, geometry: int, copy: int, turn: int, weights: int, taps: int, length: int, sums: int
 ) -> None:
-    """Adds the products of some weights and a copied line, which begins where the lowest tap meets position 0."""
+    """Adds the products of some weights and a copied line that starts at the input of position 0 and the lowest tap."""
     for j in range(0, length, WIDTH):
         total, magnitude = load_vector(sums, j, 0.0), load_vector(sums, LINE + j, 0.0)
         for t in range(taps):
@@ -136,7 +136,7 @@ def are_finite(weights: int, count: int, zero: float) -> bool:
 def _sum(
     zero: float, geometry: int, source: int, weights: int, place: tuple[int, int, int, int], length: int, sums: int
 ) -> None:
-    """The sums of part of a line, and those of the magnitudes."""
+    """Computes the sums of part of a line, and those of the magnitudes."""
     for j in range(0, length, WIDTH):
         store_vector(sums, j, spread(0.0))
         store_vector(sums, LINE + j, spread(0.0))
@@ -165,7 +165,7 @@ def _sum(
 def _settle(
     zero: float, geometry: int, source: int, weights: int, place: tuple[int, int, int, int], addend: float, limbs: int
 ) -> float:
-    """The exact sum of an element, rounded to odd."""
+    """Returns the exact sum of an element, rounded to odd."""
     clear_limbs(limbs)
     for k in range(at(geometry, DEPTH)):
         product = number_of(read(weights, k, zero)) * element_at(source, geometry, 0, taps_of(geometry, k), place, zero)
@@ -176,7 +176,7 @@ def _settle(
 
 @inner
 def _round(zero: float, sums: int, length: int, addend: float, error: float, target: int, step: int, opens: int) -> int:
-    """Rounds a line; leaves the places of open elements, and returns how many there are."""
+    """Rounds a line; stores the positions of open elements, and returns their number."""
     found, infinity, slack = 0, infinity_bits(zero), abs(addend) * SLACK
     for j in range(0, length, WIDTH):
         value = load_vector(sums, j, 0.0) + addend
@@ -200,7 +200,7 @@ def _round(zero: float, sums: int, length: int, addend: float, error: float, tar
 def convolve_line(
     zero: float, geometry: int, group: int, row: int, place: tuple[int, int, int, int], length: int, stage: int
 ) -> None:
-    """Part of a line of the output from a place on."""
+    """Computes part of an output line, starting at ``place``."""
     limbs, opens = stage + 16 * LINE, stage + 8 * (4 * LINE + LIMBS + WIDTH)
     image, first, middle, start = place
     error, step = double_at(geometry, ERROR), at(geometry, OUT_SPACE + 2)
@@ -219,7 +219,7 @@ def convolve_line(
 
 @inner
 def addend_of(zero: float, geometry: int, group: int, row: int) -> float:
-    """The bias of a filter, or 0."""
+    """Returns the bias of a filter, or 0."""
     addends = at(geometry, ADDEND)
     if addends == 0:
         return 0.0
@@ -228,7 +228,7 @@ def addend_of(zero: float, geometry: int, group: int, row: int) -> float:
 
 @inner
 def output_line(zero: float, geometry: int, group: int, row: int, image: int, first: int, middle: int) -> int:
-    """The address of a line of the output."""
+    """Returns the address of an output line."""
     place = group * at(geometry, TARGET_MATRIX) + row * at(geometry, TARGET_ROW) + image * at(geometry, OUT_IMAGE)
     place += first * at(geometry, OUT_SPACE) + middle * at(geometry, OUT_SPACE + 1)
     return advance(at(geometry, TARGET), place, zero)
@@ -236,7 +236,7 @@ def output_line(zero: float, geometry: int, group: int, row: int, image: int, fi
 
 @kernel
 def convolve(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are parts of lines: of all groups, filters, images and positions."""
+    """A unit is part of an output line; units run over groups, filters, images and positions."""
     memory = np.empty(STAGE_ELEMENTS)
     stage = address_of(memory)
     for unit in range(begin, end):

@@ -1,7 +1,7 @@
-"""Sums of float64 terms without error, many at a time: what decides where a bound on the error could not.
+"""Exact sums of float64 terms, many at once, for elements that an error bound does not decide.
 
-Each round takes off the leading bits of all terms on a common grid, so wide that their sum is exact; what is left of
-the terms goes into the next round, until nothing is left.
+Each round extracts the leading bits of all terms on a common grid, coarse enough that their sum is exact; the
+remainders go into the next round, until nothing remains.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from opwire.tensor import Array
 from ..numbers.error_free import two_sum
 
 MOST_PARTS = 24
-"""Partial sums that are kept before they are distilled."""
+"""Partial sums kept before they are distilled."""
 
 
 class ExactSums:
-    """The exact sums of rows of terms, each below ``2**900`` in magnitude and finite.
+    """Exact sums of rows of finite terms, each below ``2**900`` in magnitude.
 
     Args:
-        rows: how many sums there are.
+        rows: number of sums.
     """
 
     def __init__(self, rows: int) -> None:
@@ -28,7 +28,7 @@ class ExactSums:
         self._parts: list[Array] = []
 
     def add(self, terms: Array) -> None:
-        """Adds the terms of each row, ``[rows, count]``; they are used up."""
+        """Adds the terms of each row, ``[rows, count]``; overwrites them."""
         headroom = terms.shape[1].bit_length() + 1
         while True:
             greatest = np.abs(terms).max(1)
@@ -42,19 +42,19 @@ class ExactSums:
             self._parts = [part for part in self._distilled() if part.any()]
 
     def nearest(self) -> Array:
-        """The sums, rounded."""
+        """Returns the sums, correctly rounded."""
         nearest: Array = self._distilled()[0]
         return nearest
 
     def odd(self) -> Array:
-        """The sums rounded to odd: what is not exact ends in a one, so that another rounding is as good as one."""
+        """Returns the sums rounded to odd: inexact ones have their last bit set, so that rounding again is correct."""
         parts = self._distilled()
         sums, rest = parts[0], parts[1]
         is_even = sums.view(np.int64) % 2 == 0
         return np.where((rest != 0) & is_even, np.nextafter(sums, np.copysign(np.inf, rest)), sums)
 
     def _distilled(self) -> Array:
-        """The parts so that each is the rounded sum of itself and those that follow."""
+        """Distills the parts, so that each is the rounded sum of itself and those that follow."""
         parts = np.array([*self._parts, *np.zeros((1 if self._parts else 2, self._rows))])
         while True:
             before = parts.copy()
@@ -65,12 +65,12 @@ class ExactSums:
 
 
 def split(numbers: Array) -> tuple[Array, Array]:
-    """Each number as the sum of two that have at most 26 bits."""
+    """Splits each number into two of at most 26 bits (Veltkamp)."""
     scaled = numbers * 134217729.0  # 2**27 + 1
     high = scaled - (scaled - numbers)
     return high, numbers - high
 
 
 def times(terms: Array, factors: Array) -> Array:
-    """Terms ``[rows, count]`` times a factor of at most 26 bits a row, as twice as many exact terms."""
+    """Returns terms ``[rows, count]`` times a factor of at most 26 bits per row, as twice as many exact terms."""
     return np.concatenate([part * factors[:, None] for part in split(terms)], axis=1)

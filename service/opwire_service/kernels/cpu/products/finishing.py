@@ -1,4 +1,4 @@
-"""Rounds the sums of a tile by machine code: bounds decide most elements, exact sums the others."""
+"""Rounds the sums of a tile in machine code: bounds decide most elements, exact sums the others."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ from .settling import GREATEST_POWER, SETTLE, SETTLE_FEW, TOGETHER
 from .workspace import Workspace
 
 AT_ONCE = 1 << 21
-"""Terms that are summed exactly at a time, some ms of work."""
+"""Terms summed exactly at once, some ms of work."""
 
 MOST_DEPTH = AT_ONCE // TOGETHER
+"""Maximum number of products in a sum that kernels can settle."""
 
 FEW = 1 << 12
-"""Elements that are settled by the calls of a tile, at most."""
+"""Maximum number of open elements that are settled within the calls of a tile."""
 
 
 def of_type(pair: tuple[Kernel, Kernel], dtype: np.dtype[Any]) -> Kernel:
-    """That for a type of float."""
+    """Returns the kernel for a float type."""
     single, half = pair
     return single if dtype == np.float32 else half
 
 
 class StridedOperand(NamedTuple):
-    """Where the elements of an operand or the output of a tile lie: an address, and steps in elements."""
+    """An operand or output of a tile: its address, and strides in elements."""
 
     address: int
     matrix: int
@@ -46,7 +47,7 @@ class StridedOperand(NamedTuple):
 
     @classmethod
     def of(cls, view: Array) -> StridedOperand:
-        """Those of ``[matrices, rows, columns]``."""
+        """Returns the operand of a view ``[matrices, rows, columns]``."""
         matrix, row, column = (step // view.itemsize for step in view.strides)
         return cls(view.ctypes.data, matrix, row, column)
 
@@ -55,7 +56,7 @@ NOTHING = StridedOperand(0, 0, 0, 0)
 
 
 def matrix_window(right: StridedOperand, columns: int) -> tuple[int, ...]:
-    """The window of a matrix: a channel for each row, and the columns are positions."""
+    """Returns the window of a matrix: each row is a channel, and columns are positions."""
     steps = right.matrix, right.row, 0
     space, taps, size, base = (0, 0, right.column), (1, 1, 1), (1, 1, columns), (0, 0, 0)
     move, turn, places = (0, 0, 1), (0, 0, 0), (1, 1, columns)
@@ -63,13 +64,13 @@ def matrix_window(right: StridedOperand, columns: int) -> tuple[int, ...]:
 
 
 class Finish:
-    """What tiles of an operator have in common when they are finished.
+    """What the tiles of an operator have in common when they are finished.
 
     Args:
-        epilogue: of sums.
-        error: of a sum, in parts of the product of the norms.
-        depth: products of a sum.
-        dtype: of the tensors.
+        epilogue: epilogue of the sums.
+        error: error of a sum, relative to the product of the norms.
+        depth: number of products in a sum.
+        dtype: type of the tensors.
     """
 
     def __init__(self, epilogue: Epilogue, error: float, depth: int, dtype: np.dtype[Any]) -> None:
@@ -96,7 +97,7 @@ class Finish:
         addend: StridedOperand,
         workspace: Workspace,
     ) -> array[int]:
-        """The row for the kernels; columns of the target must be neighbours."""
+        """Returns the geometry for the kernels; columns of the target must be contiguous."""
         places = workspace.places
         sizes = rows, columns, self._depth
         values = (
@@ -122,12 +123,14 @@ class Finish:
         addend: StridedOperand,
         steps: Sequence[int],
     ) -> array[int]:
-        """The row for the kernel that sums lines; ``steps`` are those of images and positions of the output."""
+        """Returns the geometry for the kernel that sums lines; ``steps`` are the output strides of images and
+        positions."""
         values = *window, rows, 0, self._depth, *left, right, 0, 0, *target[:3], *addend
         return array("q", (*values, _bits(1.0), _bits(1.0), _bits((self._depth + 16) * 2.0**-53), 1, 0, 0, *steps))
 
     def calls(self, geometry: array[int], rows: int, workspace: Workspace) -> list[tuple[Kernel, KernelCall]]:
-        """What rounds so many rows, those of all matrices, whose sums are in the workspace, and settles a few."""
+        """Returns the calls that round the sums of all rows in the workspace and settle the open elements if there are
+        few."""
         sums, opens = workspace.places.sums, workspace.places.opens
         rounding, few, _ = self._kernels
         return [
@@ -136,7 +139,7 @@ class Finish:
         ]
 
     def settle(self, geometry: array[int], workspace: Workspace, find: Find, stop: Stop) -> None:
-        """Settles the elements that are open still, after the calls.
+        """Settles the elements that are still open after the calls.
 
         Raises:
             Stopped: ``stop()`` returned True.
@@ -146,7 +149,7 @@ class Finish:
         if count == 0:
             return
         *_, settling = self._kernels
-        # In the order of their columns, so that neighbours are read together.
+        # In column order, so that adjacent columns are read together.
         opens[1 : 1 + count].sort()
         groups, several = -(-count // TOGETHER), max(1, MOST_DEPTH // self._depth)
         for first in range(0, groups, several):
@@ -159,7 +162,7 @@ class Finish:
 
 
 def _alpha(alpha: float) -> tuple[int, int] | None:
-    """A FLOAT32 as an integer times a power of two, or None where kernels cannot take it."""
+    """Returns a FLOAT32 as an integer times a power of two, or None where kernels do not support it."""
     if not isfinite(alpha):
         return None
     fraction, power = frexp(alpha)

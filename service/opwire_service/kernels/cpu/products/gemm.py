@@ -1,4 +1,4 @@
-"""GEMM: tiles of float64 sums, each rounded where its bound decides it and summed exactly elsewhere."""
+"""GEMM: tiles of float64 sums, each rounded where its error bound decides it and summed exactly elsewhere."""
 
 from __future__ import annotations
 
@@ -31,25 +31,26 @@ from .widening import WIDEN
 from .workspace import Sizes, Workspace, Workspaces
 
 TILE = 512
-"""Rows and columns of a tile, at most."""
+"""Maximum number of rows and columns in a tile."""
 
 HEIGHT = 256
-"""Rows of a tile of floats: those of the left operand that are multiplied at a time stay in the cache."""
+"""Maximum number of rows in a float tile, so that the left operand of a partial product stays in the cache."""
 
 MOST_COPIED = 1 << 18
-"""Elements of an operand that are copied at a time, unless ``DEPTH`` of each row or column are more."""
+"""Elements of an operand copied at once, unless ``DEPTH`` elements of each row or column are more."""
 
 LEAST_TILE = 64
+"""Tiles are not cut below this number of rows and columns."""
 
 SMALL = 1 << 15
-"""Elements of small matrices of a batch that are computed at a time by one thread."""
+"""Elements of a batch's small matrices that one thread computes at once."""
 
 SMALL_FLOATS = 1 << 17
-"""The same of floats."""
+"""The same for float matrices."""
 
 
 def paired(batch: list[int]) -> tuple[int, int]:
-    """The sizes of the batch as two."""
+    """Returns the batch sizes as exactly two dimensions."""
     first, second = [1] * (2 - len(batch)) + batch
     return first, second
 
@@ -58,11 +59,11 @@ class GemmTiling(NamedTuple):
     """A product cut into tiles.
 
     Attributes:
-        rows, columns: of a tile.
-        down, across: tiles of a matrix.
-        several: matrices of a tile, more than one only if they are small.
-        groups: groups of so many matrices along the second dimension of the batch.
-        units: tiles in all.
+        rows, columns: sizes of a tile.
+        down, across: tiles of a matrix in each direction.
+        several: matrices in a tile, more than one only if they are small.
+        groups: groups of that many matrices along the second batch dimension.
+        units: total number of tiles.
     """
 
     rows: int
@@ -99,7 +100,7 @@ class GemmTiling(NamedTuple):
         return cls(height, width, down, across, 1, batch[1], prod(batch) * down * across)
 
     def place(self, unit: int) -> tuple[int, slice, slice, slice]:
-        """The first index of the batch, the second ones, rows and columns."""
+        """Returns a tile's first batch index, its second batch indices, rows and columns."""
         unit, across = divmod(unit, self.across)
         unit, down = divmod(unit, self.down)
         first, group = divmod(unit, self.groups)
@@ -111,7 +112,7 @@ class GemmTiling(NamedTuple):
         )
 
     def sizes(self, depth: int) -> Sizes:
-        """Those of the memory for a tile of floats."""
+        """Returns the workspace sizes for a float tile."""
         columns = padded(self.columns)
         lines = self.several * max(self.rows, columns)
         at_once = min(depth, max(1, MOST_COPIED // lines // DEPTH) * DEPTH)
@@ -119,14 +120,14 @@ class GemmTiling(NamedTuple):
 
 
 class GemmJob(Job):
-    """The products of all batches, by tiles."""
+    """Computes the products of all batches, by tiles."""
 
     def __init__(self, plan: Plan) -> None:
         attributes, target = plan.attributes, plan.outputs["OutputTensor"]
         self._transforms = attributes.TransA, attributes.TransB
         *batch, rows, columns = target.sizes
         pair = paired(batch)
-        # Small matrices are taken together along the longer dimension of the batch.
+        # Small matrices are grouped along the longer batch dimension.
         self._swapped = pair[0] > pair[1]
         self._batch = (pair[1], pair[0]) if self._swapped else pair
         self._depth = plan.inputs["ATensor"].sizes[-1 if attributes.TransA is MatrixTransform.NONE else -2]
@@ -135,7 +136,7 @@ class GemmJob(Job):
         if fused is not None and fused.name in SOFTMAX:
             self._softmax, fused = Softmax(target.sizes, fused.values.get("Axes", (target.rank - 1,))), None
         self._epilogue = Epilogue(attributes.Alpha, attributes.Beta, fused, self._softmax is not None)
-        # A panel of the columns of few is mostly empty, so they are taken for rows.
+        # With few columns a panel would be mostly empty, so the product is transposed.
         self._is_turned = columns < min(WIDTH, rows)
         if self._is_turned:
             rows, columns = columns, rows
@@ -152,7 +153,7 @@ class GemmJob(Job):
 
     def scratch_bytes(self, threads: int) -> int:
         tiling = self._tiling(threads)
-        # Of the elements of a tile in the type of the output, and what exact sums and activations take.
+        # The elements of a tile in the output type, and the memory of exact sums and activations.
         tile = 4 * tiling.several * tiling.rows * tiling.columns + EXACT_BYTES
         softmax = 0 if self._softmax is None else self._softmax.scratch_bytes(threads)
         return min(threads, tiling.units) * (tiling.sizes(self._depth).bytes + tile) + softmax
@@ -226,7 +227,7 @@ class GemmJob(Job):
             self._evaluate(product, place, tiles.sum(place, stop), tiles.workspace, stop)
 
     def _evaluate(self, product: GemmRun, place: MatrixTile, sums: Array, workspace: Workspace, stop: Stop) -> None:
-        """Finishes what the kernels do not: what something else than rounding becomes of."""
+        """Finishes sums whose epilogue the kernels do not support."""
         count, height, width = sums.shape
         first, several, rows, columns = place
 

@@ -23,11 +23,11 @@ from .requantizing import FINISH_BYTES, Finishing, Quantized, WrappedFinish, str
 from .unfolding import CHANNELS, WASTE, Box, Boxes, Columns, UnfoldingTiling
 
 GATHERED = 12 * 4
-"""Bytes that an element of the columns takes where they are read one by one, their places among them."""
+"""Bytes per element of columns that are gathered one by one, including their positions."""
 
 
 def tile_bytes(tiling: UnfoldingTiling, geometry: ConvolutionGeometry, lines: tuple[PhaseDimension, ...]) -> int:
-    """What a tile takes: columns and what they are read from, weights, products and sums, and what finishes those."""
+    """Returns the memory of a tile in bytes: columns and their source, weights, products and sums, and finishing."""
     places, depth, filters = prod(tiling.places), prod(tiling.depths), min(geometry.filters, CHANNELS)
     *taps, channels = tiling.depths
     elements, images = places * depth, tiling.places[0]
@@ -36,7 +36,7 @@ def tile_bytes(tiling: UnfoldingTiling, geometry: ConvolutionGeometry, lines: tu
         for line, extent, count in zip(lines, tiling.places[1:], taps, strict=True)
     )
     copied = channels * images * prod(spans)
-    # A smaller tile at the end is read one by one only if its columns have less than 1 / WASTE of the elements copied.
+    # A smaller tile at the end is gathered only if its columns have less than 1 / WASTE of the elements copied.
     read = GATHERED * elements if copied > WASTE * elements else GATHERED // WASTE * copied
     total = geometry.channels * prod(line.taps for line in lines)
     columns = read + (4 if depth == total else 8) * elements
@@ -44,13 +44,13 @@ def tile_bytes(tiling: UnfoldingTiling, geometry: ConvolutionGeometry, lines: tu
 
 
 class IntegerConvolutionJob(Job):
-    """All tiles of filters, images and positions."""
+    """Computes all tiles of filters, images and positions."""
 
     def __init__(self, plan: Plan) -> None:
         self._dtype = plan.outputs["OutputTensor"].data_type.dtype
         self._geometry = geometry = ConvolutionGeometry(plan)
         lines = geometry.phase(0)
-        assert lines is not None  # a convolution that is not transposed is one phase
+        assert lines is not None  # a convolution that is not transposed has one phase
         self._lines, self._tiling = lines, partial(UnfoldingTiling.of, geometry, lines)
         self._visits = visits_of_tiles(plan, geometry.filters, len(self._units(self._tiling(1))))
 
@@ -96,7 +96,7 @@ class IntegerConvolutionJob(Job):
     def _unit(
         self, columns: Columns, inputs: Arrays, target: Array, sizes: list[int], groups: slice, places: Box, stop: Stop
     ) -> None:
-        """A tile; ``sizes`` are those of a box of taps and channels of the input."""
+        """Computes a tile; ``sizes`` are those of a box of taps and input channels."""
         geometry = self._geometry
         kernel = geometry.filters_of(inputs["FilterTensor"], self._lines)
         depths = Boxes(kernel.shape[2:], sizes)
@@ -122,7 +122,7 @@ class IntegerConvolutionJob(Job):
         return weights
 
     def _of_filters(self, parameter: Array, groups: slice, filters: slice) -> Array:
-        """The parameters of some filters, ``[groups, filters]``: one for all, or one for each."""
+        """Returns the parameters of some filters, ``[groups, filters]``: one for all, or one for each."""
         flat = parameter.reshape(-1)
         if flat.size == 1:
             return flat.reshape(1, 1)
@@ -150,7 +150,8 @@ def _single(inputs: Arrays, name: str) -> Array:
 
 
 def _add_product(total: Array | None, weights: Array, columns: Array, stop: Stop) -> Array:
-    """The sums so far and the product of filters and columns, as many products at a time as FLOAT32 sums exactly."""
+    """Adds the product of filters and columns to the sums, with only as many products at once as FLOAT32 sums
+    exactly."""
     for first in range(0, weights.shape[-1], BYTES_DEPTH):
         if stop():
             raise Stopped

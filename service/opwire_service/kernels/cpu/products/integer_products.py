@@ -1,4 +1,4 @@
-"""Products of matrices of integers, exact in floats: as many products are summed at a time as a float holds."""
+"""Products of integer matrices, exact in floats: only as many products are summed at once as a float can hold."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from .gemm import TILE, GemmTiling, paired
 from .requantizing import FINISH_BYTES, RADIX, Finishing, Quantized, ScaledFinish, WrappedFinish, carried, strips
 
 BYTES_DEPTH = 256
-"""Products of two numbers below 256 in magnitude that a FLOAT32 sums without error."""
+"""Products of two numbers below 256 in magnitude that FLOAT32 sums exactly."""
 
 DIGITS = 4
-"""Digits of ``RADIX`` of a sum of products of 34 bits each, however many there are."""
+"""Digits in base ``RADIX`` of a sum of 34-bit products, however many there are."""
 
 WIDE_ROWS = 128
-"""Rows of a tile of wider numbers, at most: the digits of so many take some ms."""
+"""Maximum number of rows in a tile of wider numbers, whose digits then take some ms."""
 
 NARROW_SUM, NARROW_OPERAND = 4 + 8, 2 * 4
-"""Bytes that an element of a tile takes while bytes are multiplied, the product and the sums so far; and an element of
-the operands, which are made anew before the last ones are given up."""
+"""Bytes per element of a tile of byte products (product and running sums), and per element of the operands, whose next
+copies are made before the last ones are freed."""
 
 WIDE_SUM, WIDE_OPERAND = 14 * 8, 7 * 8
-"""The same of wider numbers: three products, the digits of a part and of the sums so far, and what carries take; and
-the operands, their halves, and both of the last part."""
+"""The same for wider numbers: three products, the digits of a part and of the running sums, and temporaries of carries;
+and the operands, their halves, and both of the previous part."""
 
 Tile = tuple[int, slice, slice, slice]
-"""The first index of the batch, the second ones, rows and columns."""
+"""First batch index, second batch indices, rows and columns."""
 
 
 class IntegerProductJob(Job):
-    """The products of all batches, by tiles."""
+    """Computes the products of all batches, by tiles."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -89,7 +89,7 @@ class IntegerProductJob(Job):
             target[strip] = self._finishing(inputs, strip).finish(sums[..., part, :])
 
     def _narrow(self, inputs: Arrays, place: Tile, stop: Stop) -> Array:
-        """Sums of products of bytes."""
+        """Returns sums of products of bytes."""
         total: Array | None = None
         for begin in range(0, self._depth, BYTES_DEPTH):
             if stop():
@@ -101,7 +101,7 @@ class IntegerProductJob(Job):
         return total
 
     def _wide(self, inputs: Arrays, place: Tile, stop: Stop) -> Array:
-        """Sums of products of wider numbers as digits, ``[digits, matrices, rows, columns]``."""
+        """Returns sums of products of wider numbers as digits, ``[digits, matrices, rows, columns]``."""
         total: Array | None = None
         for begin in range(0, self._depth, blas.DEPTH):
             if stop():
@@ -116,7 +116,7 @@ class IntegerProductJob(Job):
         return total
 
     def _operands(self, inputs: Arrays, place: Tile, depth: slice, dtype: type) -> tuple[Array, Array]:
-        """Parts of both matrices less their zero points."""
+        """Returns parts of both matrices minus their zero points."""
         first, several, rows, columns = place
         left: Array = _batched(inputs["ATensor"])[first, several, rows, depth].astype(dtype)
         right: Array = _batched(inputs["BTensor"])[first, several, depth, columns].astype(dtype)
@@ -144,7 +144,7 @@ class IntegerProductJob(Job):
 
 
 def _halves(numbers: Array) -> tuple[Array, Array]:
-    """Integers as ``high * RADIX + low``."""
+    """Splits integers into ``high * RADIX + low``."""
     high = np.floor(numbers / RADIX)
     return high, numbers - high * RADIX
 
@@ -154,6 +154,6 @@ def _batched(array: Array) -> Array:
 
 
 def _of(parameter: Array, part: slice) -> Array:
-    """The parameters of some rows or columns: one for all, or one for each."""
+    """Returns the parameters of some rows or columns: one for all, or one for each."""
     flat = parameter.reshape(-1)
     return flat if flat.size == 1 else flat[part]

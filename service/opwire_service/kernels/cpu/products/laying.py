@@ -1,4 +1,4 @@
-"""Where a tile of a convolution finds the columns that its filters are multiplied by: unfolded, or in planes."""
+"""Chooses how a convolution tile's right operand is stored: as unfolded columns or as planes of the input."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .operands import padded, steps
 from .window import IMAGES, MOVE, PLACES, SPATIAL, TAPS, TURN
 
 UNFOLDED, LAID, COLLECTED = 4, 3, 0.25
-"""What it takes to copy an element, in parts of what it takes to multiply it by ``TALL`` filters: to columns, to
-planes, and of a run in these to a panel."""
+"""Costs of copying an element, relative to multiplying it by ``TALL`` filters: to columns, to planes, and of a run in
+planes to a panel."""
 
 LEAST_LINES = 4
-"""Lines of the output below which too much of what is laid out is laid out again for the next ones."""
+"""Minimum number of output lines in a unit; with fewer, too much input would be laid out again for the next unit."""
 
 
 MOST_PRODUCTS = 1 << 23
-"""Of some lines, between two questions whether to stop."""
+"""Maximum number of products of a unit's lines between two polls of ``stop``."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class InputPlanes:
     """The input of a tile as ``LAY`` lays it out.
 
     Attributes:
-        kinds, extents: of each spatial dimension the planes, and the elements of one.
-        blocks: images and positions of the first dimension, each of whose sums begin with a panel of their own.
+        kinds, extents: number of planes, and elements of one, along each spatial dimension.
+        blocks: images, and positions of the first dimension; the sums of each begin with a panel of their own.
         height, length: positions of the other dimensions.
     """
 
@@ -52,7 +52,7 @@ class InputPlanes:
 
     @cached_property
     def channel(self) -> int:
-        """Numbers of all images of a channel."""
+        """Numbers in all images of a channel."""
         return self.blocks[0] * self._image
 
     @property
@@ -61,12 +61,12 @@ class InputPlanes:
 
     @property
     def block(self) -> int:
-        """Sums of a block; those at its end have no meaning."""
+        """Sums in a block, including meaningless ones at its end."""
         return padded(self.height * self.length)
 
     @cached_property
     def pitch(self) -> int:
-        """Sums of a row."""
+        """Sums in a row."""
         return prod(self.blocks) * self.block
 
     @property
@@ -76,22 +76,22 @@ class InputPlanes:
 
     @property
     def run(self) -> int:
-        """Positions of a block whose numbers follow one another."""
+        """Positions of a block whose numbers are contiguous."""
         return self.length if self.gap else self.height * self.length
 
     @cached_property
     def reach(self) -> int:
-        """Numbers from the first of a panel to the last that is read for it."""
+        """Numbers from the first of a panel to the last one read for it."""
         return WIDTH + self._breaks * self.gap
 
     @cached_property
     def _breaks(self) -> int:
-        """Runs that end within a panel, at most."""
+        """Maximum number of runs that end within a panel."""
         return -(-(WIDTH - 1) // self.run)
 
     @cached_property
     def panels(self) -> tuple[Array, Array]:
-        """Where the panels begin, and how many positions of its first run precede each."""
+        """Where the panels begin, and how many positions of its first run precede each panel."""
         images, firsts = self.blocks
         blocks = steps(self._image, images)[:, None] + steps(self.extents[1] * self.extents[2], firsts)
         runs, passed = np.divmod(steps(WIDTH, self.block // WIDTH), self.run)
@@ -99,7 +99,7 @@ class InputPlanes:
         return starts.reshape(-1), np.tile(passed, prod(self.blocks))
 
     def is_better(self, columns: int, rows: int, taps: int) -> bool:
-        """Whether it takes less time to multiply what lies in planes than to unfold so many columns before."""
+        """Whether multiplying planes in place is faster than unfolding this many columns first."""
         several = -(-rows // TALL)
         unfolding = padded(columns) * several + UNFOLDED * columns
         collecting = COLLECTED * self.pitch * (1 + self._breaks)
@@ -119,7 +119,8 @@ def _planes(
 
 
 def lines_at_once(window: array[int], channels: int, filters: int) -> int:
-    """Lines of the output that ``LINES`` takes at a time, in shares as equal as can be; 0 if it should not."""
+    """Returns the number of output lines that ``LINES`` computes at once, in equal shares if possible; 0 if it should
+    not be used."""
     whole = InputPlanes.of(_of_lines(window, window[PLACES + 1]))
     depth, height = channels * prod(window[TAPS : TAPS + SPATIAL]), window[PLACES + 1]
     line = channels * prod(whole.kinds) * whole.extents[0] * whole.extents[2]
@@ -131,7 +132,7 @@ def lines_at_once(window: array[int], channels: int, filters: int) -> int:
 
 
 def planes_of_lines(window: array[int], lines: int) -> InputPlanes:
-    """Those of a unit of ``LINES``."""
+    """Returns the planes of a unit of ``LINES``."""
     return InputPlanes.of(_of_lines(window, lines))
 
 

@@ -1,7 +1,7 @@
-"""Convolutions with few filters in each group, of windows that overlap: some lines of the output at a time.
+"""Convolutions with few filters in each group and overlapping windows: several output lines at once.
 
-The lines of the input that they meet are laid out in planes, so that each tap is a vector of neighbours for as many
-sums. One bound for all of them decides nearly all roundings; a line where it does not is summed again by itself.
+The input lines that they need are laid out in planes, so that each tap reads contiguous vectors for as many sums. One
+bound for the whole unit decides nearly all roundings; lines for which it does not are recomputed by themselves.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from .tiles import DEPTH, ERROR, LEFT, LEFT_MATRIX, LEFT_ROW, RIGHT, ROWS, doubl
 from .window import BASE, COUNT, FIRST, GROUP, IMAGE, IMAGES, MOVE, PLACES, SPATIAL, TAPS
 
 HEIGHT = OUT_SPACE + SPATIAL
-"""Lines of a unit."""
+"""Slot: lines in a unit."""
 
 OWN_KINDS = HEIGHT + 1
-"""Of each spatial dimension: the planes that the input is taken apart into."""
+"""Slots: number of planes that the input is split into along each spatial dimension."""
 
 OWN_EXTENT = OWN_KINDS + SPATIAL
-"""Of each spatial dimension: the elements of a plane, for a unit that is not cut short."""
+"""Slots: elements of a plane along each spatial dimension, for a full-size unit."""
 
 MOST_LAID = 1 << 13
-"""Numbers of the planes of a unit, and of its sums."""
+"""Maximum size of a unit's planes, and of its sums, in numbers."""
 
 MOST_DEPTH = 1 << 9
-"""Products of a sum."""
+"""Maximum number of products in a sum."""
 
 MOST_LINES = MOST_LAID // WIDTH
-"""Lines of a unit, at most."""
+"""Maximum number of lines in a unit."""
 
 _OFFSETS = CHANNELS + 1
 _WEIGHTS = _OFFSETS + MOST_DEPTH
@@ -57,13 +57,14 @@ _STAGE = _VAGUE + MOST_LINES
 _PLANES = _STAGE + MOST_LAID // 2 + WIDTH
 _LINE = _PLANES + MOST_LAID + 2 * WIDTH
 STAGE_ELEMENTS = _LINE + direct.STAGE_ELEMENTS
-"""Of the memory of a thread: the geometry of the planes, offsets in them, weights, which lines are vague, rounded
-elements, the planes, and what a line by itself needs."""
+"""Scratch space of a thread, in float64: the geometry of the planes, offsets in them, weights, flags of undecided
+lines, rounded elements, the planes, and the space for computing a line by itself."""
 
 
 @inner
 def _shape(geometry: int, own: int, lines: int) -> int:
-    """The geometry of the planes of so many lines, and the offsets in them; how many numbers these have."""
+    """Prepares the planes' geometry for a number of lines, and the offsets in them; returns the planes' size in
+    numbers."""
     for i in range(FIRST):
         store(own, i, at(geometry, i))
     store(own, FIRST, 0)
@@ -86,7 +87,7 @@ def _shape(geometry: int, own: int, lines: int) -> int:
 
 @inner
 def _greatest(planes: int, numbers: int) -> float:
-    """The greatest magnitude; behind the planes are zeros, which it puts there."""
+    """Returns the greatest magnitude in the planes, after padding them with zeros."""
     for i in range(2):
         store_vector(planes, numbers + i * WIDTH, spread(0.0))
     greatest = spread(0.0)
@@ -101,7 +102,7 @@ def _greatest(planes: int, numbers: int) -> float:
 
 @inner
 def _weigh(zero: float, source: int, weights: int, depth: int) -> float:
-    """Copies the weights; the sum of their magnitudes."""
+    """Copies the weights; returns the sum of their magnitudes."""
     total = 0.0
     for k in range(depth):
         weight = number_of(read(source, k, zero))
@@ -112,7 +113,7 @@ def _weigh(zero: float, source: int, weights: int, depth: int) -> float:
 
 @inner
 def _round(zero: float, total: Vector, margin: float, stage: int, j: int) -> bool:
-    """Rounds sums into the stage; whether a margin decides all of them."""
+    """Rounds sums into the stage; returns whether the margin decides all of them."""
     infinity = infinity_bits(zero)
     high, low = narrow_vector(total + margin, zero), narrow_vector(total - margin, zero)
     put_vector(stage, j, high, zero)
@@ -122,7 +123,7 @@ def _round(zero: float, total: Vector, margin: float, stage: int, j: int) -> boo
 
 @inner
 def _sum(zero: float, memory: int, depth: int, sums: int, pitch: int, addend: float, margin: float) -> None:
-    """Sums and rounds the elements of some lines, and what lies between them; marks the lines that stay vague."""
+    """Sums and rounds the elements of some lines, including those between lines; marks the lines left undecided."""
     offsets, weights, vague = memory + 8 * _OFFSETS, memory + 8 * _WEIGHTS, memory + 8 * _VAGUE
     for j in range(0, sums, 2 * WIDTH):
         a, b = spread(0.0), spread(0.0)
@@ -151,7 +152,7 @@ def _copy(zero: float, stage: int, target: int, step: int, length: int) -> None:
 def _filter(
     zero: float, geometry: int, memory: int, group: int, row: int, place: tuple[int, int, int], lines: int, bound: float
 ) -> None:
-    """Some lines of a filter, whose planes are laid out."""
+    """Computes some lines of a filter from planes that are laid out."""
     depth, length, pitch = at(geometry, DEPTH), at(geometry, PLACES + 2), at(geometry, OWN_EXTENT + 2)
     vague, addend = memory + 8 * _VAGUE, addend_of(zero, geometry, group, row)
     source = advance(at(geometry, LEFT), group * at(geometry, LEFT_MATRIX) + row * at(geometry, LEFT_ROW), zero)
@@ -175,7 +176,7 @@ def _filter(
 
 @kernel
 def convolve_lines(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are some lines of all filters of a group: of all groups, images and positions."""
+    """A unit is some lines of all filters of a group; units run over groups, images and positions."""
     memory = np.empty(STAGE_ELEMENTS)
     own, height, shaped, numbers = address_of(memory), at(geometry, HEIGHT), 0, 0
     for unit in range(begin, end):

@@ -1,4 +1,5 @@
-"""The tiles of products on one thread: what kernels are told is made once for all tiles of a shape, and then moved."""
+"""Tiles of matrix products on one thread: kernel calls are prepared once for all tiles of a shape, then moved from tile
+to tile."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from .workspace import Sizes, Workspace
 
 
 class Operand(NamedTuple):
-    """A tensor with two dimensions of batch, and its address."""
+    """A tensor with two batch dimensions, and its address."""
 
     array: Array
     address: int
@@ -31,13 +32,13 @@ class Operand(NamedTuple):
         return cls(array, array.ctypes.data)
 
     def spot(self, first: int, second: int, row: int, column: int) -> int:
-        """The address of an element."""
+        """Returns the address of an element."""
         a, b, c, d = self.array.strides
         return self.address + first * a + second * b + row * c + column * d
 
 
 class MatrixTile(NamedTuple):
-    """A tile: the first index of the batch, the second ones, rows and columns."""
+    """A tile: first batch index, second batch indices, rows and columns."""
 
     first: int
     several: slice
@@ -50,10 +51,10 @@ class GemmRun(NamedTuple):
 
     Attributes:
         a, b, addend, target: its tensors.
-        sizes: of the memory of a tile.
-        widen, pack: copy the operands.
-        finish: of the sums.
-        find: gives the kernels.
+        sizes: workspace sizes of a tile.
+        widen, pack: kernels that copy the operands.
+        finish: how sums are finished.
+        find: returns the kernels.
     """
 
     a: Operand
@@ -68,12 +69,12 @@ class GemmRun(NamedTuple):
 
     @property
     def depth(self) -> int:
-        """Products of a sum."""
+        """Number of products in a sum."""
         return self.a.array.shape[3]
 
 
 class _Shape:
-    """What is made for tiles of a shape, of which ``place`` is one."""
+    """What tiles of the same shape have in common, prepared for ``place``."""
 
     def __init__(self, product: GemmRun, place: MatrixTile, workspace: Workspace) -> None:
         self._product, self._workspace = product, workspace
@@ -94,7 +95,8 @@ class _Shape:
         return product.finish.geometry(window, self.rows, self.columns, a, b.address, rounded, addend, self._workspace)
 
     def part(self, place: MatrixTile, depth: slice) -> Calls:
-        """What sums some products of each sum of a tile; after the last ones it rounds, if kernels can do that."""
+        """Returns the calls that add some products to the sums of a tile; after the last products they round, if
+        kernels can."""
         key = depth.stop - depth.start, depth.start > 0, depth.stop == self._product.depth
         if key not in self._parts:
             self._parts[key] = self._calls(place, depth)
@@ -121,7 +123,7 @@ class _Shape:
         return Calls(calls, product.find)
 
     def move(self, place: MatrixTile) -> None:
-        """Tells the kernels that round where a tile is."""
+        """Points the rounding kernels to a tile."""
         product, second, row, column = self._product, place.several.start, place.rows.start, place.columns.start
         self.geometry[LEFT] = product.a.spot(place.first, second, row, 0)
         self.geometry[RIGHT] = product.b.spot(place.first, second, 0, column)
@@ -132,7 +134,7 @@ class _Shape:
 
 
 class MatrixTiles:
-    """Computes tiles of a run in memory of its own, one at a time."""
+    """Computes tiles of a run one by one, in its own workspace."""
 
     def __init__(self, product: GemmRun) -> None:
         self.workspace = Workspace(product.sizes)
@@ -153,7 +155,7 @@ class MatrixTiles:
             product.target.array[place][...] = shape.rounded
 
     def sum(self, place: MatrixTile, stop: Stop) -> Array:
-        """The sums of a tile, ``[matrices, rows, columns]``; the workspace then has the squares of the operands.
+        """Returns the sums of a tile, ``[matrices, rows, columns]``, and leaves the operands' squares in the workspace.
 
         Raises:
             Stopped: ``stop()`` returned True.

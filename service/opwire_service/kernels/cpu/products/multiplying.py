@@ -1,7 +1,7 @@
-"""Products of float64 matrices: the sums of some rows and sixteen columns at a time stay in registers.
+"""Products of float64 matrices: the sums of some rows and sixteen columns stay in registers.
 
-The right operand need not be a matrix in memory: a table says where each of its rows is, and another one where each
-panel of sixteen columns begins. So a convolution multiplies its filters by the input as it lies there.
+The right operand need not be a matrix in memory: one table holds the offset of each of its rows, and another one the
+start of each panel of sixteen columns. A convolution can thus multiply its filters by the input in place.
 """
 
 from __future__ import annotations
@@ -19,42 +19,44 @@ from ..numbers.vectors import DOUBLES, WIDTH, Vector, fused_vectors, load_vector
 from ..run.geometry import at
 
 DEPTH = 128
-"""Products that are summed in registers at a time: the error of a sum grows with it, and a panel of so many rows leaves
-room in the first cache for what it is multiplied by."""
+"""Products summed in registers at once: the error of a sum grows with it, and a panel of this many rows leaves room in
+the L1 cache for the left operand."""
 
 ROWS, PANELS, LENGTH, LEFT_MATRIX, LEFT_ROW, LEFT_STEP, RIGHT_MATRIX, OFFSETS, STARTS, PITCH, ADDS = range(11)
-"""Places in the geometry: rows of a matrix, panels of sixteen columns, and products of a sum; the steps in numbers from
-a matrix, a row and an element of the left operand to the next, and from a matrix of the right one; the addresses of the
-offsets of its rows and of the beginnings of its panels; numbers from a row of the sums to the next; whether sums are
-added to those that are there."""
+"""Geometry slots: rows of a matrix, panels of sixteen columns, and products in a sum; strides, in numbers, of matrices,
+rows and elements of the left operand, and of matrices of the right one; addresses of the offsets of its rows and of the
+starts of its panels; pitch of the sums; whether to add to the existing sums."""
 
 PANEL, SQUARES, RUN, GAP, PASSED = range(11, 16)
-"""The address of memory to copy a panel to, or 0 if those of the right operand are in one piece each. With such memory:
-the address of the sums of squares of columns, to add to; how many columns have neighbouring numbers, which are a run,
-and how many numbers lie between two runs; and the address of how many columns of its first run precede each panel."""
+"""Geometry slots: address of the buffer that panels are copied to, or 0 if each panel of the right operand is
+contiguous. With a buffer: address of the columns' sums of squares, to add to; columns in a run of contiguous numbers,
+and numbers between two runs; and address of the number of columns of its first run that precede each panel."""
 
 PANEL_ELEMENTS = DEPTH * (WIDTH + 1)
-"""Of the memory for a panel, and for the offsets in it."""
+"""Size of the panel buffer and of the offsets in it, in numbers."""
 
 _host: Any = get_host_cpu_features
 _given: Any = config
 
 IS_WIDE = "+avx512f" in (_host() if _given.CPU_FEATURES is None else _given.CPU_FEATURES).split(",")
-"""Whether a vector takes but two of 32 registers: eight sums fit then beside a row of the right operand, else two."""
+"""Whether a vector takes only two of 32 registers (AVX-512): eight sums then fit beside a row of the right operand,
+otherwise two."""
 
 TALL, SHORT = (8, 3) if IS_WIDE else (2, 2)
+"""Rows multiplied at once, and the maximum number of remaining rows for the narrower kernel."""
 
 
 def summation_error(depth: int) -> float:
-    """The error of a sum of so many exact products, ``DEPTH`` at a time, in parts of the sum of their magnitudes."""
+    """Returns the error of a sum of ``depth`` exact products, ``DEPTH`` at once, relative to the sum of their
+    magnitudes."""
     steps = min(depth, DEPTH) + -(-depth // DEPTH)
-    # Some steps more than there are stand for the rounding of the bound itself.
+    # The additional steps cover the rounding of the bound itself.
     return (steps + 16) * 2.0**-53
 
 
 @intrinsic
 def _numbers(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Sixteen numbers of the right operand, which are FLOAT32 if ``zero`` is, else float64."""
+    """Loads sixteen numbers of the right operand: FLOAT32 if ``zero`` is, else float64."""
     is_single = zero == FLOAT32
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -69,7 +71,7 @@ def _numbers(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Cal
 
 @inlined
 def _leave(sums: int, row: int, total: Vector, geometry: int, adds: int) -> None:
-    """Puts a row of sums where it belongs."""
+    """Stores a row of sums, or adds it to the existing ones."""
     place = row * at(geometry, PITCH)
     if adds:
         store_vector(sums, place, total + load_vector(sums, place, 0.0))
@@ -81,7 +83,7 @@ def _leave(sums: int, row: int, total: Vector, geometry: int, adds: int) -> None
 def _eight(
     zero: float, geometry: int, left: int, right: int, offsets: int, length: int, sums: int, rows: int, adds: int
 ) -> None:
-    """At most eight rows: those that are missing are the last one again, and not kept."""
+    """Multiplies up to eight rows; missing rows repeat the last one and are not stored."""
     down, step = 8 * at(geometry, LEFT_ROW), 8 * at(geometry, LEFT_STEP)
     b, c, d = left + min(1, rows - 1) * down, left + min(2, rows - 1) * down, left + min(3, rows - 1) * down
     e, f, g = left + min(4, rows - 1) * down, left + min(5, rows - 1) * down, left + min(6, rows - 1) * down
@@ -120,7 +122,7 @@ def _eight(
 def _few(
     zero: float, geometry: int, left: int, right: int, offsets: int, length: int, sums: int, rows: int, adds: int
 ) -> None:
-    """The same for at most ``SHORT`` rows."""
+    """Multiplies up to ``SHORT`` rows."""
     down, step, place = 8 * at(geometry, LEFT_ROW), 8 * at(geometry, LEFT_STEP), 0
     b, c = left + min(1, rows - 1) * down, left + min(2, rows - 1) * down
     s, t, u = spread(0.0), spread(0.0), spread(0.0)
@@ -142,7 +144,7 @@ def _few(
 def _collect(
     zero: float, right: int, offsets: int, length: int, panel: int, squares: int, run: int, gap: int, passed: int
 ) -> None:
-    """Copies a panel into one piece, and adds the squares to those of its columns."""
+    """Copies a panel into contiguous memory, and adds its squares to those of its columns."""
     total, breaks = load_vector(squares, 0, 0.0), (passed + WIDTH - 1) // run
     for k in range(length):
         place = load(offsets, k, 0)
@@ -157,7 +159,7 @@ def _collect(
 
 @inner
 def _panel(zero: float, geometry: int, left: int, right: int, offsets: int, length: int, sums: int, adds: int) -> None:
-    """The sums of all rows of a matrix in a panel."""
+    """Computes the sums of all rows of a matrix in one panel."""
     rows, pitch, across = at(geometry, ROWS), at(geometry, PITCH), at(geometry, LEFT_ROW)
     for row in range(0, rows, TALL):
         here, there = left + 8 * row * across, sums + 8 * row * pitch
@@ -169,7 +171,7 @@ def _panel(zero: float, geometry: int, left: int, right: int, offsets: int, leng
 
 @kernel
 def multiply(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are panels of all matrices; the source is the left operand, the states are the right one."""
+    """A unit is a panel of a matrix; the source is the left operand, the states are the right one."""
     panels, length, size = at(geometry, PANELS), at(geometry, LENGTH), size_of(zero)
     matrix_sums = at(geometry, ROWS) * at(geometry, PITCH)
     for first in range(0, length, DEPTH):
@@ -191,16 +193,16 @@ def multiply(zero: float, source: int, target: int, states: int, geometry: int, 
 
 
 MULTIPLY, MULTIPLY_SINGLES = Kernel(multiply, INT64), Kernel(multiply, FLOAT32)
-"""The second one has a right operand of FLOAT32."""
+"""The second kernel takes a FLOAT32 right operand."""
 
 BLOCKS, BLOCK_LENGTH, ROW, BLOCK = range(4)
-"""Places in the geometry of ``gather``: in each row the blocks, and how long these are; then the steps from a row and a
-block to the next."""
+"""Geometry slots of ``gather``: blocks in a row, and their length; then the strides of rows and blocks."""
 
 
 @kernel
 def gather(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Moves blocks of numbers down in their memory, so that nothing is between them. Units are rows, in their order."""
+    """Moves blocks of numbers together, so that they become contiguous. A unit is a row; rows must be processed in
+    order."""
     length = at(geometry, BLOCK_LENGTH)
     there = target + 8 * begin * at(geometry, BLOCKS) * length
     for row in range(begin, end):

@@ -1,4 +1,5 @@
-"""What kernels take to copy the operands of tiles into float64, with squares of rows and columns, and to multiply."""
+"""Arguments of the kernels that copy operands of tiles to float64, with squares of rows and columns, and that multiply
+them."""
 
 from __future__ import annotations
 
@@ -14,30 +15,30 @@ from ..numbers.vectors import WIDTH
 from .calls import KernelCall
 
 LINE = 8
-"""Numbers of a line of the cache."""
+"""Float64 numbers in a cache line."""
 
 LONG = 64
-"""Numbers of a line from which on it matters where the next one begins."""
+"""Length of a line, in numbers, from which on the start of the next line matters."""
 
 
 def apart(length: int) -> int:
-    """Numbers from a line of a copy to the next: long lines are an odd number of lines of the cache apart.
+    """Returns the pitch of a copy in numbers: long lines are an odd number of cache lines apart.
 
-    What is read together, the same place of several lines, then does not compete for the same few places of the cache.
+    Numbers that are read together, at the same place of several lines, then do not compete for the same cache sets.
     """
     return length if length < LONG else LINE * (-(-length // LINE) | 1)
 
 
 def widening(view: Array, memory: Array, squares: Array) -> tuple[KernelCall, Array]:
-    """What ``WIDEN`` takes to copy ``[matrices, rows, columns]``.
+    """Returns the call of ``WIDEN`` that copies ``[matrices, rows, columns]``.
 
     Args:
         view: what to copy.
-        memory: flat, where to.
-        squares: of the rows, ``[matrices, rows]``, to add to.
+        memory: flat buffer for the copy.
+        squares: sums of squares of the rows, ``[matrices, rows]``, to add to.
 
     Returns:
-        The call and the copy, in the order of memory of the view, so that nothing goes against it.
+        The call and the copy, in the memory order of the view, so that reads are sequential.
     """
     count, rows, columns = view.shape
     item = view.itemsize
@@ -54,12 +55,12 @@ def widening(view: Array, memory: Array, squares: Array) -> tuple[KernelCall, Ar
 
 
 class Broken(NamedTuple):
-    """How panels lie in pieces, and where they are put together.
+    """Panels that are not contiguous, and the buffer they are copied to.
 
     Attributes:
-        panel: the address of memory for one.
-        squares: the address of the sums of squares of columns to add to, ``[matrices, pitch]``.
-        run: columns whose numbers follow one another.
+        panel: address of a buffer for one panel.
+        squares: address of the columns' sums of squares, ``[matrices, pitch]``, to add to.
+        run: columns whose numbers are contiguous.
         gap: numbers between two such runs.
         passed: columns of its first run that precede each panel.
     """
@@ -75,10 +76,10 @@ class Right(NamedTuple):
     """A right operand as ``MULTIPLY`` reads it.
 
     Attributes:
-        memory: what it lies in.
-        matrix: numbers from a matrix to the next.
-        offsets, starts: where its rows and panels begin, in numbers.
-        broken: what is to be known of panels that are not in one piece, or None.
+        memory: the array that holds it.
+        matrix: stride of matrices in numbers.
+        offsets, starts: offsets of its rows and starts of its panels, in numbers.
+        broken: describes panels that are not contiguous, or None.
     """
 
     memory: Array
@@ -89,25 +90,25 @@ class Right(NamedTuple):
 
 
 def padded(columns: int) -> int:
-    """The columns of so many panels as hold some columns."""
+    """Returns a number of columns rounded up to whole panels."""
     return -(-columns // WIDTH) * WIDTH
 
 
 @lru_cache(64)
 def steps(step: int, count: int) -> Array:
-    """The multiples of a step."""
+    """Returns the first ``count`` multiples of a step."""
     found = np.arange(count) * step
     found.flags.writeable = False
     return found
 
 
 def packing(view: Array, memory: Array, squares: Array) -> tuple[KernelCall, Right]:
-    """What ``PACK`` takes to copy ``[matrices, rows, columns]`` into panels.
+    """Returns the call of ``PACK`` that copies ``[matrices, rows, columns]`` into panels.
 
     Args:
         view: what to copy.
-        memory: flat, where to.
-        squares: of the columns, ``[matrices, columns]``, to add to.
+        memory: flat buffer for the copy.
+        squares: sums of squares of the columns, ``[matrices, columns]``, to add to.
 
     Returns:
         The call and the copy.
@@ -122,14 +123,14 @@ def packing(view: Array, memory: Array, squares: Array) -> tuple[KernelCall, Rig
 
 
 def multiplying(left: Array, right: Right, sums: Array, pitch: int, *, adds: bool = False) -> KernelCall:
-    """What ``MULTIPLY`` takes to multiply matrices.
+    """Returns the call of ``MULTIPLY`` that multiplies matrices.
 
     Args:
         left: ``[matrices, rows, depth]``.
         right: as many matrices.
-        sums: flat, ``[matrices, rows, pitch]``, of which a row ends with what has no meaning.
-        pitch: numbers of a row of the sums, those of all panels.
-        adds: whether to add to the sums that are there.
+        sums: flat, ``[matrices, rows, pitch]``; rows end with meaningless numbers.
+        pitch: numbers in a row of the sums, covering all panels.
+        adds: whether to add to the existing sums.
     """
     count, rows, depth = left.shape
     matrix, row, step = (stride // 8 for stride in left.strides)
@@ -142,6 +143,6 @@ def multiplying(left: Array, right: Right, sums: Array, pitch: int, *, adds: boo
 
 
 def gathering(memory: Array, rows: int, blocks: tuple[int, int, int, int]) -> KernelCall:
-    """What ``GATHER`` takes to move blocks together: how many of a row, their length, then steps of rows and blocks."""
+    """Returns the call of ``GATHER`` for blocks per row, their length, and the strides of rows and blocks."""
     place = memory.ctypes.data
     return KernelCall(place, place, 0, array("q", blocks), 0, rows, memory)

@@ -1,4 +1,4 @@
-"""Copies of matrices in float64 as panels of sixteen columns, one after the other, with sums of squares of columns."""
+"""Copies matrices to float64 in panels of sixteen columns, one after the other, and sums the squares of columns."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..numbers.vectors import DOUBLES, WIDTH, elements, fused_vectors, load_vect
 from ..run.geometry import advance, at
 
 DEPTH, COLUMNS, MATRIX, DOWN, ACROSS = range(5)
-"""Places in the geometry: rows and columns of a matrix, and the steps in elements from a matrix, a row and a column to
-the next."""
+"""Geometry slots: rows and columns of a matrix, and strides, in elements, of matrices, rows and columns."""
 
 
 ROWS = 16
-"""Rows of a panel that are copied at a time: lines of the cache are not given up half full."""
+"""Rows of a panel copied at once, so that cache lines are not evicted half used."""
 
 
 @intrinsic
 def _turned(
     typing: Any, source: Any, step: Any, target: Any, squares: Any, zero: Any
 ) -> tuple[Any, Callable[..., Any]]:
-    """Copies sixteen columns of sixteen neighbours each, ``step`` bytes apart, as rows; the squares with theirs."""
+    """Transposes and copies sixteen contiguous elements from each of sixteen columns, ``step`` bytes apart; returns
+    updated sums of squares."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         bits, number = ir.IntType(zero.bitwidth), ir.FloatType() if zero == FLOAT32 else ir.HalfType()
@@ -41,7 +41,7 @@ def _turned(
             place = builder.add(place, args[1])
         half, order = WIDTH // 2, ir.VectorType(ir.IntType(32), WIDTH)
         shuffles = [ir.Constant(order, [first + j // 2 + WIDTH * (j % 2) for j in range(WIDTH)]) for first in (0, half)]
-        # Each time the bits of a line's number and of a place in it move round by one; after four they are exchanged.
+        # Each pass rotates the bits of (line, lane) by one; after four passes lines and lanes are exchanged.
         for _ in range(WIDTH.bit_length() - 1):
             lines = [
                 builder.shuffle_vector(lines[i], lines[i + half], shuffle) for i in range(half) for shuffle in shuffles
@@ -77,7 +77,7 @@ def _rows(source: int, down: int, step: int, target: int, squares: int, rows: in
 def _last_rows(
     source: int, down: int, step: int, target: int, squares: int, rows: int, columns: int, zero: float
 ) -> None:
-    """Copies fewer columns, and fills the panel with zeros."""
+    """Copies fewer columns, and pads the panel with zeros."""
     for k in range(rows):
         store_vector(target, k * WIDTH, spread(0.0))
         for j in range(columns):
@@ -88,7 +88,7 @@ def _last_rows(
 
 @inner
 def _panel(source: int, step: int, target: int, squares: int, depth: int, zero: float) -> None:
-    """Copies sixteen columns, whose numbers are neighbours."""
+    """Copies sixteen columns, each of contiguous numbers."""
     total, last = load_vector(squares, 0, 0.0), depth - depth % WIDTH
     bytes_between = advance(source, step, zero) - source
     for k in range(0, last, WIDTH):
@@ -102,7 +102,7 @@ def _panel(source: int, step: int, target: int, squares: int, depth: int, zero: 
 
 @kernel
 def pack(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are matrices; the states are the squares so far."""
+    """A unit is a matrix; the states are the running sums of squares."""
     depth, columns = at(geometry, DEPTH), at(geometry, COLUMNS)
     down, across = at(geometry, DOWN), at(geometry, ACROSS)
     whole, panels = columns - columns % WIDTH, -(-columns // WIDTH)

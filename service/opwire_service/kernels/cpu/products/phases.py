@@ -1,4 +1,4 @@
-"""How convolutions are cut: phases, and of each the tiles of groups, filters and places."""
+"""Cuts convolutions into phases, and phases into tiles of groups, filters and places."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from .window import BASE, IMAGES, PLACES, SPATIAL
 from .workspace import Sizes
 
 COPIED = 1 << 20
-"""Elements of filters that are copied at a time."""
+"""Elements of filters copied at once."""
 
 MOST_UNFOLDED = 1 << 18
-"""Elements of the columns of a tile."""
+"""Maximum number of elements in the columns of a tile."""
 
 WASTE = 3, 2
-"""How many times as many sums as a tile has positions there may be, those that have no meaning among them: 3 / 2."""
+"""Maximum ratio of computed sums, including meaningless ones, to positions of a tile: 3 / 2."""
 
 FILTERS = 256
-"""Filters of a tile, at most: those that are multiplied at a time stay in the cache."""
+"""Maximum number of filters in a tile, so that the left operand stays in the cache."""
 
 LEAST_POSITIONS, LEAST_FILTERS = 128, 32
-"""Of a tile that is cut for that."""
+"""Minimum sizes of tiles that are cut to occupy all threads."""
 
 
 class PhaseTiling(NamedTuple):
     """A phase cut into tiles.
 
     Attributes:
-        groups, filters: of a tile.
+        groups, filters: sizes of a tile.
         places: sizes of a box of images and positions.
-        depth: products that are summed at a time.
+        depth: products summed at once.
     """
 
     groups: int
@@ -83,7 +83,7 @@ class PhaseTiling(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """Where an array lies: its address and strides in bytes."""
+    """Location of an array: its address, and strides in bytes."""
 
     address: int
     strides: tuple[int, ...]
@@ -93,12 +93,12 @@ class Spot(NamedTuple):
         return cls(array.ctypes.data, array.strides)
 
     def at(self, *place: int) -> int:
-        """The address of an element; places that are not given are 0."""
+        """Returns the address of an element; omitted indices are 0."""
         return self.address + sum(map(mul, place, self.strides))
 
 
 class Spots(NamedTuple):
-    """Those of the tensors of a phase."""
+    """Locations of the tensors of a phase."""
 
     source: Spot
     filters: Spot
@@ -110,16 +110,16 @@ class Phase(NamedTuple):
     """What the tiles of a phase have in common.
 
     Attributes:
-        lines: of its spatial dimensions.
+        lines: its spatial dimensions.
         source: the input, ``[groups, channels, images, *spatial]``.
         filters: ``[groups, filters, channels * taps]``.
         shape: channels, and taps of each dimension.
         bias: ``[groups, filters]``, or None.
-        target: the part of the output, ``[groups, filters, images, *positions]``.
-        spots: where those tensors lie.
-        tiling: of its tiles.
-        finish: of their sums.
-        find: gives the kernels.
+        target: part of the output, ``[groups, filters, images, *positions]``.
+        spots: locations of those tensors.
+        tiling: its tiles.
+        finish: how sums are finished.
+        find: returns the kernels.
     """
 
     lines: tuple[PhaseDimension, ...]
@@ -134,7 +134,7 @@ class Phase(NamedTuple):
     find: Find
 
     def window(self, groups: slice, places: Box) -> array[int]:
-        """What kernels read the columns of some groups and places by."""
+        """Returns the window through which kernels read the columns of some groups and places."""
         steps = [step // self.source.itemsize for step in self.source.strides]
         missing = SPATIAL - len(self.lines)
         images, *positions = places
@@ -147,23 +147,29 @@ class Phase(NamedTuple):
         return array("q", values)
 
     def move_window(self, window: array[int], unit: Unit) -> None:
-        """Makes the window of a tile that of another one of the same shape."""
+        """Moves a window to another tile of the same shape."""
         first = BASE + SPATIAL - len(self.lines)
         for i in range(len(self.lines)):
             line = self.lines[i]
             window[first + i] = line.base + unit.places[1 + i].start * line.step
 
     def source_of(self, unit: Unit) -> int:
-        """The address of the first image of a tile."""
+        """Returns the address of the first image of a tile."""
         return self.spots.source.at(unit.groups.start, 0, unit.places[0].start)
 
 
 PRODUCTS, COLUMN_VISITS, OUTPUT_VISITS, TILE_VISITS = 16, 2, 2, 1 << 17
-"""Products that cost a visit; what it costs to unfold an element and to finish an output; and what a tile costs."""
+"""Products per visit; costs of unfolding an element, of finishing an output, and of a tile, in visits."""
 
 
 def visits_of_tiles(plan: Plan, filters: int, tiles: int) -> int:
-    """The visits that a convolution costs, of so many filters in a group, in so many tiles."""
+    """Returns the cost of a convolution, in visits.
+
+    Args:
+        plan: the convolution.
+        filters: filters in a group.
+        tiles: number of tiles.
+    """
     read = plan.inputs["InputTensor"].element_count + COLUMN_VISITS * plan.work // filters
     return (
         plan.work // PRODUCTS + read + OUTPUT_VISITS * plan.outputs["OutputTensor"].element_count + TILE_VISITS * tiles
@@ -171,7 +177,7 @@ def visits_of_tiles(plan: Plan, filters: int, tiles: int) -> int:
 
 
 class Unit(NamedTuple):
-    """A tile: some groups and filters, images and positions."""
+    """A tile: groups and filters, images and positions."""
 
     groups: slice
     filters: slice
@@ -179,7 +185,7 @@ class Unit(NamedTuple):
 
 
 def addend_of(bias: Array | None) -> StridedOperand:
-    """Where the bias of some filters lies, ``[groups, filters]``."""
+    """Returns the location of the bias of some filters, ``[groups, filters]``."""
     if bias is None:
         return NOTHING
     group, filter_ = (step // bias.itemsize for step in bias.strides)
@@ -187,18 +193,19 @@ def addend_of(bias: Array | None) -> StridedOperand:
 
 
 def grouped(tensor: Array, groups: int) -> Array:
-    """``[groups, channels, images, *spatial]`` of ``[images, channels, *spatial]``, without a copy."""
+    """Returns a view ``[groups, channels, images, *spatial]`` of ``[images, channels, *spatial]``."""
     images, _, *spatial = tensor.shape
     return tensor.reshape(images, groups, -1, *spatial).transpose(1, 2, 0, *range(3, len(spatial) + 3))
 
 
 def columns_of(window: array[int]) -> int:
-    """The columns of a window."""
+    """Returns the number of columns in a window."""
     return window[IMAGES] * prod(window[PLACES : PLACES + SPATIAL])
 
 
 def flat_view(filters: Array) -> Array | None:
-    """``[groups, filters, depth]`` of filters, whose depth is dense, or None where their memory asks for a copy."""
+    """Returns a view ``[groups, filters, depth]`` of filters with contiguous depth, or None where that requires a
+    copy."""
     groups, count, *shape = filters.shape
     with suppress(ValueError):
         flat = filters.reshape(groups, count, prod(shape), copy=False)
@@ -208,7 +215,7 @@ def flat_view(filters: Array) -> Array | None:
 
 
 def flat_filters(filters: Array, stop: Stop) -> Array:
-    """``[groups, filters, depth]`` of filters, whose depth is dense; a copy only where there is no such view."""
+    """Returns filters as ``[groups, filters, depth]`` with contiguous depth, copying only if there is no such view."""
     flat = flat_view(filters)
     if flat is not None:
         return flat

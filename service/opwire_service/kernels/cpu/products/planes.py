@@ -1,7 +1,7 @@
-"""Lays the input of a convolution out in float64, with its padding, so that neighbouring positions meet neighbours.
+"""Lays out the input of a convolution in float64, with its padding, so that adjacent positions read contiguous numbers.
 
-Each dimension is taken apart into planes by what is left of the elements divided by the stride. So all positions of a
-line meet by a tap a run of one plane, and those of the next line a run that lies as far behind it for every tap.
+Each dimension is split into planes by the element index modulo the stride. For a given tap, all positions of a line
+then read a contiguous run of one plane, and the distance to the run of the next line is the same for every tap.
 """
 
 from __future__ import annotations
@@ -33,36 +33,36 @@ from .window import (
 )
 
 KINDS, EXTENT = range(WINDOW, WINDOW + 6, 3)
-"""Of each spatial dimension: its planes, and how many elements each of them has."""
+"""Geometry slots: number of planes, and elements of each, along each spatial dimension."""
 
 FIRST_CHANNEL, CHANNELS = range(WINDOW + 6, WINDOW + 8)
 
 
 @inlined
 def _low(geometry: int, dimension: int) -> int:
-    """The lowest element that position 0 meets."""
+    """Returns the lowest element that position 0 meets."""
     reach = (at(geometry, TAPS + dimension) - 1) * at(geometry, TURN + dimension)
     return at(geometry, BASE + dimension) + min(0, reach)
 
 
 @inlined
 def _begin(geometry: int, dimension: int, kind: int) -> int:
-    """The first element of a plane."""
+    """Returns the first element of a plane."""
     return _low(geometry, dimension) + kind * abs(at(geometry, TURN + dimension)) % at(geometry, MOVE + dimension)
 
 
 @inlined
 def _shift(geometry: int, dimension: int, tap: int) -> tuple[int, int]:
-    """The plane where position 0 meets a tap, and the place in it."""
+    """Returns the plane where position 0 meets a tap, and the index in it."""
     turn = at(geometry, TURN + dimension)
     steps = tap if turn >= 0 else at(geometry, TAPS + dimension) - 1 - tap
-    # As many taps on the planes come round again, of which there are no more than taps.
+    # The planes repeat after KINDS taps.
     return steps % at(geometry, KINDS + dimension), steps * abs(turn) // at(geometry, MOVE + dimension)
 
 
 @inner
 def lay_offsets(geometry: int, offsets: int) -> None:
-    """Where the rows of the matrix begin."""
+    """Stores the offsets of the matrix rows."""
     last, middle, first = at(geometry, EXTENT + 2), at(geometry, EXTENT + 1), at(geometry, EXTENT)
     plane = first * middle * last
     planes = at(geometry, KINDS) * at(geometry, KINDS + 1) * at(geometry, KINDS + 2)
@@ -84,7 +84,7 @@ def lay_offsets(geometry: int, offsets: int) -> None:
 
 @intrinsic
 def _first_elements(typing: Any, address: Any, count: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """The bits of fewer than sixteen neighbouring elements, and zeros: nothing behind them is read."""
+    """Loads the bits of fewer than sixteen contiguous elements and fills up with zeros; nothing past them is read."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         bits, places = ir.VectorType(ir.IntType(zero.bitwidth), WIDTH), ir.VectorType(ir.IntType(64), WIDTH)
@@ -103,7 +103,7 @@ def _first_elements(typing: Any, address: Any, count: Any, zero: Any) -> tuple[A
 
 @inner
 def _neighbours(source: int, target: int, count: int, zero: float) -> None:
-    """Copies neighbours, and zeros up to the end of a vector; the next line will stand where those are."""
+    """Copies contiguous elements, and zeros up to the end of a vector; the next line overwrites those."""
     last = count - count % WIDTH
     for j in range(0, last, WIDTH):
         store_vector(target, j, values(elements(advance(source, j, zero), None, zero)))
@@ -122,7 +122,7 @@ def _copy(source: int, step: int, target: int, count: int, zero: float) -> None:
 
 @inner
 def _plane(geometry: int, source: int, kinds: tuple[int, int, int], target: int, zero: float) -> None:
-    """A plane of a channel of an image; what lies outside of the input is zero."""
+    """Copies a plane of a channel of an image; zero outside of the input."""
     length, move, base = at(geometry, EXTENT + 2), at(geometry, MOVE + 2), _begin(geometry, 2, kinds[2])
     begin = min(max(0, -(base // move)), length)
     end = max(begin, min(length, -((base - at(geometry, SIZE + 2)) // move)))
@@ -150,7 +150,7 @@ def _plane(geometry: int, source: int, kinds: tuple[int, int, int], target: int,
 
 @inner
 def lay_channels(zero: float, source: int, target: int, geometry: int, begin: int, end: int) -> None:
-    """The planes of some channels of all groups."""
+    """Lays out the planes of some channels of all groups."""
     plane = 8 * at(geometry, EXTENT) * at(geometry, EXTENT + 1) * at(geometry, EXTENT + 2)
     channels, images = at(geometry, CHANNELS), at(geometry, IMAGES)
     first, second, third = at(geometry, KINDS), at(geometry, KINDS + 1), at(geometry, KINDS + 2)
@@ -170,7 +170,7 @@ def lay_channels(zero: float, source: int, target: int, geometry: int, begin: in
 
 @kernel
 def lay(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are channels of all groups; the states are where the rows of the matrix begin in those of one group."""
+    """A unit is a channel of a group; the states are the offsets of the matrix rows within a group."""
     lay_offsets(geometry, states)
     lay_channels(zero, source, target, geometry, begin, end)
 

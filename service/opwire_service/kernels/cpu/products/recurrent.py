@@ -1,4 +1,5 @@
-"""Recurrent networks in float64: a step of some entries of the batch at a time, input products some steps ahead."""
+"""Recurrent networks in float64: a step of some batch entries at a time, with input products computed some steps
+ahead."""
 
 from __future__ import annotations
 
@@ -24,19 +25,20 @@ from .multiplying import MULTIPLY_SINGLES
 from .operands import Right, multiplying, padded, steps
 
 MOST_PACKED = 64 << 20
-"""Bytes of packed weights that all threads share; of larger ones parts are converted at each step."""
+"""Maximum size of packed weights, in bytes, which all threads share; parts of larger ones are converted in each
+step."""
 
 ENTRIES = 16
-"""Entries of the batch that a thread takes at a time."""
+"""Batch entries that a thread processes at once."""
 
 AHEAD = 1 << 17
-"""Numbers of products of inputs, or of inputs, that are computed ahead."""
+"""Maximum size of inputs, or of their products, that are computed ahead, in numbers."""
 
 AT_ONCE = 1 << 26
-"""Products of a call of BLAS, at most."""
+"""Maximum number of products per call of a matrix multiplication."""
 
 PART = 1 << 18
-"""Weights that are converted at a time."""
+"""Weights converted at once."""
 
 
 class Weights:
@@ -44,8 +46,8 @@ class Weights:
 
     Args:
         view: ``[rows, columns]``, as given.
-        multiply: of ``MULTIPLY_SINGLES``.
-        is_packed: whether to keep a copy that is quick to multiply.
+        multiply: entry of ``MULTIPLY_SINGLES``.
+        is_packed: whether to keep a copy that is fast to multiply.
     """
 
     def __init__(self, view: Array, multiply: Entry, *, is_packed: bool) -> None:
@@ -53,7 +55,7 @@ class Weights:
         self._panels = _packed(view) if is_packed else None
 
     def product(self, vectors: Array, stop: Stop) -> Array:
-        """The products of vectors ``[count, columns]`` with the rows, ``[count, rows]``."""
+        """Returns the products of vectors ``[count, columns]`` with the rows, ``[count, rows]``."""
         rows, columns = self._view.shape
         if self._panels is None:
             return self._product_in_parts(vectors, stop)
@@ -70,7 +72,7 @@ class Weights:
         return result[:, :rows]
 
     def _product_in_parts(self, vectors: Array, stop: Stop) -> Array:
-        """The same by BLAS, which is given some weights in float64 at a time."""
+        """Like ``product``, with BLAS, converting some weights to float64 at a time."""
         rows, columns = self._view.shape
         result = np.zeros((len(vectors), rows))
         width = min(columns, PART)
@@ -85,7 +87,7 @@ class Weights:
 
 
 def _packed(view: Array) -> Array:
-    """FLOAT32 weights as panels of sixteen rows, the last one filled up with zeros."""
+    """Returns FLOAT32 weights as panels of sixteen rows, the last one padded with zeros."""
     rows, columns = view.shape
     panels = np.zeros((padded(rows) // WIDTH, columns, WIDTH), np.float32)
     whole = rows // WIDTH
@@ -97,16 +99,16 @@ def _packed(view: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """One direction.
+    """One direction of a network.
 
     Attributes:
-        weights: of all gates.
-        recurrence: of gates that follow each other; what comes after a step of its own has a part of its own.
-        biases: those of the weights and those of the recurrence, zeros where there are none.
+        weights: weights of all gates.
+        recurrence: recurrence weights of consecutive gates; split where one product depends on another gate.
+        biases: biases of the weights and of the recurrence; zeros if there are none.
         peepholes: ``[3, hidden]`` of LSTM, or None.
-        activations: of the gates.
-        attributes: of the plan.
-        hidden: the size of the state.
+        activations: activations of the gates.
+        attributes: attributes of the plan.
+        hidden: size of the state.
     """
 
     weights: Weights
@@ -122,7 +124,7 @@ class Network:
 
 
 class RecurrentStep(Protocol):
-    """The next state from the products of the inputs, the hidden state and the cell, each ``[entries, ...]``."""
+    """Computes the next state from the input products, the hidden state and the cell, each ``[entries, ...]``."""
 
     def __call__(self, net: Network, ahead: Array, hidden: Array, cell: Array, stop: Stop) -> tuple[Array, Array]: ...
 
@@ -165,13 +167,13 @@ def lstm_step(net: Network, ahead: Array, hidden: Array, cell: Array, stop: Stop
 
 
 class RecurrentJob(Job):
-    """Units are some entries of the batch in one direction.
+    """A recurrent network; a unit is some batch entries in one direction.
 
     Args:
-        step: of the network.
-        activations: of each direction.
-        gates: in each part of the recurrence.
-        plan: what to compute.
+        step: the network's step.
+        activations: number of activations per direction.
+        gates: number of gates in each part of the recurrence.
+        plan: the plan to compute.
     """
 
     def __init__(self, step: RecurrentStep, activations: int, gates: tuple[int, ...], plan: Plan) -> None:
@@ -191,7 +193,7 @@ class RecurrentJob(Job):
         entries = min(ENTRIES, self._batch)
         state = entries * (4 * self._rows + 24 * self._hidden + 2 * self._width)
         biases = self._directions * 2 * self._rows
-        # Each part of the rows ends with a panel of its own.
+        # Each part of the rows is padded to a whole panel.
         filled = self._directions * (len(self._gates) + 1) * WIDTH * max(self._width, self._hidden)
         packed = 4 * (self._elements + filled) if self._is_packed else 0
         return packed + 8 * (biases + threads * (state + 4 * AHEAD + 2 * PART))
@@ -227,7 +229,7 @@ class RecurrentJob(Job):
                 self._walk(networks[number], number, entries, inputs, outputs, stop)
 
     def _walk(self, net: Network, number: int, entries: slice, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Goes through the sequences of some entries; each begins and ends with its length."""
+        """Runs the sequences of some entries, each over its own length."""
         lengths = np.full((entries.stop - entries.start, 1), self._length)
         if "SequenceLengthsTensor" in inputs:
             given = inputs["SequenceLengthsTensor"][0, 0, 0, entries].astype(np.int64)
@@ -249,7 +251,7 @@ class RecurrentJob(Job):
                 outputs[name][0, number, entries] = state
 
     def _ahead(self, net: Network, source: Array, is_backward: bool, stop: Stop) -> Iterator[tuple[int, Array]]:
-        """The steps in their order, each with the products of its inputs and the weights."""
+        """Yields the steps in order, each with the products of its inputs and the weights."""
         entries = source.shape[1]
         several = max(1, AHEAD // (entries * max(self._rows, self._width)))
         firsts = range(0, self._length, several)

@@ -1,4 +1,4 @@
-"""What becomes of exact sums of integers: wrapped to INT32, quantized again, or scaled to a float and rounded once."""
+"""Finishes exact integer sums: wraps them to INT32, requantizes them, or scales them to floats, with one rounding."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from opwire.tensor import Array
 from .exact_sums import ExactSums, split, times
 
 NEAR = 2.0**-30
-"""How near to the middle of two integers a quotient is for its exact value to be asked."""
+"""Distance of a quotient from the midpoint between two integers below which its exact value decides."""
 
 RADIX = 2.0**17
-"""Of sums that are too wide for float64."""
+"""Base of the digits of sums that are too wide for float64."""
 
 OPEN = 1 << 12
-"""Elements that are summed exactly at a time."""
+"""Elements summed exactly at once."""
 
 STRIP = 1 << 15
-"""Elements that are finished at a time, some rows of a tile."""
+"""Elements finished at once: some rows of a tile."""
 
 FINISH_BYTES = 10 * 8 * STRIP
-"""What it takes to finish so many, even if all quotients are near to the middle of two integers."""
+"""Memory for finishing a strip, in bytes, even if all quotients are close to midpoints."""
 
 
 def strips(rows: int, columns: int) -> Iterator[slice]:
-    """Rows that are finished at a time, of so many of so many elements."""
+    """Yields the rows to finish at once, for a tile of ``rows`` rows and ``columns`` columns."""
     height = max(1, STRIP // columns)
     return (slice(first, min(first + height, rows)) for first in range(0, rows, height))
 
 
 class Finishing(Protocol):
-    """Makes elements of the output of sums ``[..., rows, columns]``, for the parameters of those rows and columns."""
+    """Converts sums ``[..., rows, columns]`` to output elements, given the parameters of those rows and columns."""
 
     def finish(self, sums: Array) -> Array: ...
 
 
 class WrappedFinish(NamedTuple):
-    """INT32, modulo 2**32."""
+    """Wraps to INT32, modulo 2**32."""
 
     def finish(self, sums: Array) -> Array:
         wrapped: Array = sums.astype(np.int64).astype(np.int32)
@@ -49,12 +49,12 @@ class WrappedFinish(NamedTuple):
 
 
 class Quantized(NamedTuple):
-    """Integers of 8 bits: the sum times two scales over a third, halves to even, plus a zero point, saturated.
+    """Requantizes to 8-bit integers: the sum times two scales over a third, ties to even, plus a zero point, saturated.
 
     Attributes:
-        left, right: the scales of the operands, float64, of one element or one for each row or column.
-        scale, zero: of the output, likewise.
-        dtype: of the output.
+        left, right: scales of the operands, float64: one for all, or one per row or column.
+        scale, zero: scale and zero point of the output, likewise.
+        dtype: type of the output.
     """
 
     left: Array
@@ -81,20 +81,20 @@ class Quantized(NamedTuple):
 
 
 def _picked(numbers: Array, shape: tuple[int, ...], places: Array) -> Array:
-    """Some of the numbers, as if they were repeated to a shape."""
+    """Returns some of the numbers, broadcast to a shape."""
     found: Array = np.broadcast_to(numbers, shape)[np.unravel_index(places, shape)]
     return found
 
 
 def _decide(middles: Array, sums: Array, factors: Array, scales: Array) -> Array:
-    """Rounds ``sums * factors / scales``, which are near to the middles of two integers."""
+    """Rounds ``sums * factors / scales``, which are close to midpoints between two integers."""
     product, rest = _two_product(sums, factors)
     beyond = np.sign((product - middles * scales) + rest) * np.sign(scales)
     return np.where(beyond == 0, np.rint(middles), middles + 0.5 * beyond)
 
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded products and their errors."""
+    """Returns the rounded products and their errors (Dekker)."""
     product = a * b
     (high, low), (other_high, other_low) = split(a), split(b)
     rest = low * other_low - (((product - high * other_high) - low * other_high) - high * other_low)
@@ -102,12 +102,12 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 class ScaledFinish(NamedTuple):
-    """Floats: the sum times two scales, plus a bias.
+    """Converts to floats: the sum times two scales, plus a bias.
 
     Attributes:
-        left, right: the scales, float64, of one element or one for each row or column.
-        bias: of the shape of the sums, or None.
-        dtype: of the output.
+        left, right: scales, float64: one for all, or one per row or column.
+        bias: array of the sums' shape, or None.
+        dtype: type of the output.
     """
 
     left: Array
@@ -116,7 +116,7 @@ class ScaledFinish(NamedTuple):
     dtype: Any
 
     def finish(self, sums: Array) -> Array:
-        """Rounds sums of some matrices; a dimension before those is that of digits of ``RADIX``, the lowest first."""
+        """Rounds sums of some matrices; an optional leading dimension holds digits in base ``RADIX``, lowest first."""
         digits = sums[None] if sums.ndim == 3 else sums
         values = digits[-1]
         for digit in digits[-2::-1]:
@@ -149,7 +149,7 @@ class ScaledFinish(NamedTuple):
 
 
 def carried(digits: Array) -> Array:
-    """The same numbers with all digits but the highest from 0 to ``RADIX - 1``."""
+    """Normalizes digits: all but the highest become 0 to ``RADIX - 1``."""
     for lower, higher in pairwise(digits):
         carry = np.floor(lower / RADIX)
         lower -= carry * RADIX

@@ -1,4 +1,4 @@
-"""Rounds float64 sums with the bounds on their errors, and lists where those leave it open."""
+"""Rounds float64 sums with error bounds, and lists the elements that the bounds leave open."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .tiles import (
 )
 
 SLACK = 2.0**-51
-"""What an addend adds to the error, in parts of it."""
+"""Error contribution of an addend, relative to it."""
 
 
 @inner
@@ -44,7 +44,7 @@ def _vectors(
     found: int,
     code: int,
 ) -> int:
-    """Rounds the vectors of a row; how many elements are open so far."""
+    """Rounds the whole vectors of a row; returns the number of open elements so far."""
     alpha, beta, rows = double_at(geometry, ALPHA), double_at(geometry, BETA), at(geometry, ROWS)
     columns, step, infinity = at(geometry, COLUMNS), at(geometry, ADDEND_STEP), infinity_bits(zero)
     for j in range(0, columns - columns % WIDTH, WIDTH):
@@ -76,7 +76,7 @@ def _rest(
     found: int,
     code: int,
 ) -> int:
-    """Rounds what is left of a row."""
+    """Rounds the rest of a row."""
     alpha, beta, rows = double_at(geometry, ALPHA), double_at(geometry, BETA), at(geometry, ROWS)
     columns, step, infinity = at(geometry, COLUMNS), at(geometry, ADDEND_STEP), infinity_bits(zero)
     for j in range(columns - columns % WIDTH, columns):
@@ -93,10 +93,11 @@ def _rest(
 
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are rows of all matrices. Of the sums of squares it makes bounds, so it must see each row once.
+    """Rounds rows of all matrices; a unit is a row. Converts sums of squares to bounds in place, so it must visit each
+    row exactly once.
 
-    The states are how many elements are open, and after that for each ``column * rows + row``, where columns of all
-    matrices are counted.
+    The states hold the number of open elements, followed by ``column * rows + row`` of each, with columns counted over
+    all matrices.
     """
     height, columns, error = at(geometry, ROWS), at(geometry, COLUMNS), double_at(geometry, ERROR)
     found, opens = 0, states + 8

@@ -1,7 +1,7 @@
-"""The exact sums of the elements of a tile that bounds leave open.
+"""Exact sums of the tile elements that error bounds leave open.
 
-The factors of some elements are copied together first, so that neighbouring columns are read together. Each round takes
-off the leading bits of all products on a common grid, so wide that their sum is exact, until nothing is left.
+The factors of several elements are copied together, so that adjacent columns are read together. Each round extracts the
+leading bits of all products on a common grid, coarse enough that their sum is exact, until nothing remains.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ TOGETHER = 8
 """Elements whose factors are copied together."""
 
 CHUNK = 512
-"""Products that are summed at a time."""
+"""Products summed at once."""
 
 _HEADROOM = 11
-"""Bits that a sum of so many numbers is longer than they are, and its sign."""
+"""Additional bits of a sum of ``CHUNK`` numbers, including the sign."""
 
 STAGE_BYTES = 8 * ((TOGETHER + 1) * CHUNK + TOGETHER * (LIMBS + 4))
-"""Of the memory of a thread: factors of each element, products of one, limbs of each and where it lies."""
+"""Scratch space of a thread, in bytes: factors of each element, products of one, and limbs and position of each."""
 
 GREATEST_POWER = 32
-"""Of the power of two in alpha, in magnitude: limbs hold whatever is multiplied by so much."""
+"""Maximum magnitude of the power of two in alpha; the limbs can hold any sum scaled by it."""
 
 
 @inner
 def _place(geometry: int, code: int) -> tuple[int, int, int]:
-    """The matrix, the row and the column of an element."""
+    """Returns the matrix, the row and the column of an element."""
     rows, columns = at(geometry, ROWS), at(geometry, COLUMNS)
     column, row = divmod(code, rows)
     matrix = column // columns
@@ -65,7 +65,8 @@ def _place(geometry: int, code: int) -> tuple[int, int, int]:
 
 @inner
 def _corners(geometry: int, codes: int, count: int, corners: int) -> None:
-    """Where elements meet the first tap of the first channel: the offset of group and image, and the spots."""
+    """Stores where elements meet the first tap of the first channel: the offset of group and image, and the spatial
+    positions."""
     for i in range(count):
         matrix, _, column = _place(geometry, load(codes, i, 0))
         place = place_of(geometry, column)
@@ -76,7 +77,7 @@ def _corners(geometry: int, codes: int, count: int, corners: int) -> None:
 
 @inner
 def _stage(zero: float, geometry: int, corners: int, count: int, first: int, length: int) -> None:
-    """Copies the factors on the right of some elements."""
+    """Copies the right-hand factors of some elements."""
     channel, high, middle, low = taps_of(geometry, first)
     source, stage = at(geometry, RIGHT), at(geometry, STAGE)
     for k in range(length):
@@ -100,7 +101,7 @@ def _stage(zero: float, geometry: int, corners: int, count: int, first: int, len
 
 @inner
 def _stage_plainly(zero: float, geometry: int, corners: int, count: int, first: int, length: int) -> None:
-    """The same for one tap and no padding: columns of a matrix."""
+    """Like ``_stage``, for a single tap without padding: columns of a matrix."""
     step, stage = at(geometry, CHANNEL), at(geometry, STAGE)
     for i in range(count):
         here = corners + 32 * i
@@ -115,7 +116,7 @@ def _stage_plainly(zero: float, geometry: int, corners: int, count: int, first: 
 
 @inner
 def _multiply(zero: float, geometry: int, code: int, factors: int, products: int, first: int, length: int) -> None:
-    """The products of an element; those that are no numbers only met padding, which adds nothing."""
+    """Computes the products of an element. NaN products only occur in padding, and count as 0."""
     matrix, row, _ = _place(geometry, code)
     step = at(geometry, LEFT_STEP)
     offset = matrix * at(geometry, LEFT_MATRIX) + row * at(geometry, LEFT_ROW) + first * step
@@ -137,7 +138,7 @@ def _multiply_line(zero: float, left: int, step: int, factors: int, products: in
 
 @inner
 def _greatest(products: int, length: int) -> int:
-    """The bits of the greatest magnitude."""
+    """Returns the bits of the greatest magnitude."""
     greatest = 0
     for k in range(length):
         greatest = max(greatest, load(products, k, 0) & 0x7FFFFFFFFFFFFFFF)
@@ -171,7 +172,7 @@ def _addend(zero: float, geometry: int, matrix: int, row: int, column: int) -> f
 
 @inner
 def exactly(limbs: int, factor: int, power: int, addend: float) -> float:
-    """``limbs * factor * 2**power + addend``, rounded to odd."""
+    """Returns ``limbs * factor * 2**power + addend``, rounded to odd."""
     propagate_carries(limbs)
     for i in range(LIMBS):
         store(limbs, i, load(limbs, i, 0) * factor)
@@ -227,7 +228,7 @@ def _settle(zero: float, source: int, states: int, geometry: int, begin: int, en
 
 @inner
 def _sort(codes: int, count: int) -> None:
-    """Sorts codes, by Shell's method."""
+    """Sorts codes (Shellsort)."""
     gap = 1
     while gap < count // 3:
         gap = 3 * gap + 1
@@ -243,18 +244,18 @@ def _sort(codes: int, count: int) -> None:
 
 @kernel
 def settle(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are groups of elements whose codes follow the first of the states, which says how many there are.
+    """Settles open elements. A unit is a group of elements; the states hold their number, then their codes.
 
-    The source are the sums: those that are infinite or no numbers stay so.
+    The source holds the sums: infinite and NaN ones are kept.
     """
     _settle(zero, source, states, geometry, begin, end)
 
 
 @kernel
 def settle_few(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Settles all elements if they are at most ``end``; then none is left.
+    """Settles all open elements if there are at most ``end``, and then clears the list.
 
-    They are taken in the order of their columns, so that neighbours are read together.
+    They are processed in column order, so that adjacent columns are read together.
     """
     count = load(states, 0, 0)
     if count <= end:

@@ -1,11 +1,12 @@
-"""How many tiles work is cut into at least, so that all threads have something to do."""
+"""Minimum number of tiles to cut work into, so that all threads have something to do."""
 
 from __future__ import annotations
 
 LEAST_WORK = 1 << 22
-"""Products for which it takes longer to wake another thread than to compute them."""
+"""Number of products below which waking another thread takes longer than computing them."""
 
 
 def shares(work: int, threads: int) -> int:
-    """The least number of tiles of so many products, if they do not get too small: one for each thread."""
+    """Returns the minimum number of tiles for a number of products: one per thread, or 1 if tiles would be too
+    small."""
     return 1 if work < LEAST_WORK else threads

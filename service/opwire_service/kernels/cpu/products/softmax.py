@@ -1,4 +1,4 @@
-"""A softmax that follows a product: of blocks along some axes, from sums in float64."""
+"""A softmax after a product: over blocks along some axes, computed from float64 sums."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ..run.pool import Pool
 SOFTMAX = ("ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1")
 
 PIECE = 1 << 16
-"""Elements that are visited at a time."""
+"""Elements visited at once."""
 
 
 class Softmax:
-    """Where the sums of one run go, and what becomes of them.
+    """Holds the sums of a run and turns them into the softmax.
 
     Args:
-        sizes: of the output.
-        axes: of it, along which a block lies.
+        sizes: sizes of the output.
+        axes: axes that make up a block.
     """
 
     def __init__(self, sizes: tuple[int, ...], axes: tuple[int, ...]) -> None:
@@ -36,11 +36,11 @@ class Softmax:
         return 8 * (self._elements + threads * 2 * max(PIECE, self._elements // self._block))
 
     def sums(self) -> Array:
-        """A new array for the sums, of the shape of the output, with each block in one run of memory."""
+        """Returns a new array for the sums in the output's shape, with each block contiguous."""
         return np.empty(self._sizes).transpose(np.argsort(self._order))
 
     def finish(self, sums: Array, target: Array, pool: Pool, stop: Stop) -> None:
-        """Turns the sums into the softmax, and rounds that into the output."""
+        """Turns the sums into the softmax, and rounds it into the output."""
         inside = sums.transpose(self._order)
         blocks = inside.reshape(-1, self._block)
         grain = max(1, PIECE // self._block)

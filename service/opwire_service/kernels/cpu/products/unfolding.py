@@ -1,4 +1,5 @@
-"""Convolutions as products of matrices: filters times columns, of which only a tile is unfolded at a time."""
+"""Convolutions as matrix products: filters times unfolded columns (im2col), of which only a tile is unfolded at a
+time."""
 
 from __future__ import annotations
 
@@ -15,26 +16,26 @@ from ...convolutions import ConvolutionGeometry, PhaseDimension
 from .shares import shares
 
 MOST_UNFOLDED = 1 << 19
-"""Elements of the columns of a tile."""
+"""Maximum number of elements in the columns of a tile."""
 
 MOST_SUMS = 1 << 18
-"""Elements of the output of a tile."""
+"""Maximum number of elements in the output of a tile."""
 
 CHANNELS = 512
-"""Channels of the output that are computed at a time."""
+"""Output channels computed at once."""
 
 POSITIONS = 64
-"""Positions below which a tile is not cut further for its own sake."""
+"""Minimum number of positions in a tile that is cut further."""
 
 WASTE = 4
-"""How many times as large as the columns a copy of the input may be that they are read from."""
+"""Maximum ratio of a copy of the input to the columns that are read from it."""
 
 
 Box = tuple[slice, ...]
 
 
 def halved(extents: Sequence[int], most: int) -> list[int]:
-    """The sizes of boxes of at most so many elements: the first dimension that can be cut is cut first."""
+    """Returns sizes of boxes of at most ``most`` elements; the first dimension that can be cut is cut first."""
     sizes = list(extents)
     while prod(sizes) > most and max(sizes) > 1:
         i = next(i for i, size in enumerate(sizes) if size > 1)
@@ -43,11 +44,11 @@ def halved(extents: Sequence[int], most: int) -> list[int]:
 
 
 class Boxes(Sequence[Box]):
-    """The boxes that make up some extents; they are made when they are asked for, as there may be many.
+    """The boxes that make up some extents, created on access because there may be many.
 
     Args:
-        extents: of the whole.
-        sizes: of a box; those at the ends may be smaller.
+        extents: sizes of the whole.
+        sizes: sizes of a box; those at the ends may be smaller.
     """
 
     def __init__(self, extents: Sequence[int], sizes: Sequence[int]) -> None:
@@ -79,9 +80,9 @@ class UnfoldingTiling(NamedTuple):
     """A phase cut into tiles.
 
     Attributes:
-        groups: of a tile.
+        groups: groups in a tile.
         places: sizes of a box of images and positions.
-        depths: sizes of a box of taps and channels of the input.
+        depths: sizes of a box of taps and input channels.
     """
 
     groups: int
@@ -112,13 +113,13 @@ class UnfoldingTiling(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Where the columns of a phase are read.
+    """Reads the columns of a phase.
 
     Attributes:
-        source: the input, ``[groups, channels, images, *spatial]``, a view.
+        source: view of the input, ``[groups, channels, images, *spatial]``.
         phase: its lines.
-        dtype: of the columns.
-        zero: that of what is read; padding stands for it.
+        dtype: type of the columns.
+        zero: zero point of the input, which padding stands for.
     """
 
     source: Array
@@ -127,7 +128,7 @@ class Columns(NamedTuple):
     zero: int = 0
 
     def unfold(self, groups: slice, places: Box, depths: Box) -> Array:
-        """The columns of a tile, ``[groups, depth, places]``."""
+        """Returns the columns of a tile, ``[groups, depth, places]``."""
         images, *positions = places
         *taps, channels = depths
         inner = [_length(part) for part in taps], [_length(part) for part in places]
@@ -145,7 +146,7 @@ class Columns(NamedTuple):
         return windows.reshape(count, depth, -1)
 
     def _windows(self, begin: Array, taps: list[int], places: list[int], channels: int) -> Array:
-        """``[groups, *taps, channels, *places]`` of ``[groups, channels, images, *spatial]``, without a copy."""
+        """Returns a view ``[groups, *taps, channels, *places]`` of ``[groups, channels, images, *spatial]``."""
         group, channel, image, *steps = begin.strides
         turns = [line.turn * step for line, step in zip(self.phase, steps, strict=True)]
         moves = [line.step * step for line, step in zip(self.phase, steps, strict=True)]
@@ -153,7 +154,7 @@ class Columns(NamedTuple):
         return as_strided(begin, shape, (group, *turns, channel, image, *moves), writeable=False)
 
     def _copy(self, groups: slice, channels: slice, images: slice, spans: list[range]) -> Array:
-        """A part of the input with zeros for padding."""
+        """Returns a copy of part of the input, with zeros for padding."""
         shape = (_length(groups), _length(channels), _length(images), *map(len, spans))
         inside = [
             (max(span[0], 0), max(min(span[-1] + 1, line.size), 0, span[0]))
@@ -175,7 +176,7 @@ class Columns(NamedTuple):
         return copy
 
     def _gather_box(self, groups: slice, places: Box, depths: Box) -> Array:
-        """The same columns one by one, where they lie far apart."""
+        """Gathers the same columns element by element, where they are far apart."""
         axes = [np.arange(part.start, part.stop) for part in (groups, *depths, *places)]
         rank = len(axes)
         grid = [axis.reshape([-1 if i == j else 1 for j in range(rank)]) for i, axis in enumerate(axes)]
@@ -185,7 +186,7 @@ class Columns(NamedTuple):
         return self.gather(group, channel, image, taps, positions)
 
     def gather(self, group: Array, channel: Array, image: Array, taps: list[Array], positions: list[Array]) -> Array:
-        """Single elements of columns, for indices that broadcast."""
+        """Gathers single elements of columns, for indices that broadcast."""
         valid: Any = True
         indices = []
         for line, tap, position in zip(self.phase, taps, positions, strict=True):
@@ -200,7 +201,7 @@ class Columns(NamedTuple):
 
 
 def _from(array: Array, origin: tuple[int, ...]) -> Array:
-    """The part of an array from a place in its last dimensions on."""
+    """Returns the part of an array from an origin in its last dimensions on."""
     place: tuple[Any, ...] = (..., *(slice(at, None) for at in origin))
     part: Array = array[place]
     return part
@@ -212,7 +213,7 @@ def _length(part: slice) -> int:
 
 
 def _span(line: PhaseDimension, at: slice, taps: slice) -> range:
-    """The elements of the input from the first to the last that outputs meet by taps."""
+    """Returns the input elements from the first to the last that a range of outputs and taps reads."""
     ends = [
         line.base + j * line.step + t * line.turn for j in (at.start, at.stop - 1) for t in (taps.start, taps.stop - 1)
     ]

@@ -1,4 +1,4 @@
-"""Copies of parts of matrices in float64, so that the products of their elements are exact, with squares of rows."""
+"""Copies parts of matrices to float64, in which products of elements are exact, and sums the squares of rows."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from ..numbers.vectors import WIDTH, elements, fused_vectors, load_vector, sprea
 from ..run.geometry import advance, at
 
 LINES, LENGTH, MATRIX, LINE, STEP, ACROSS, PITCH = range(7)
-"""Places in the geometry: lines of a matrix and elements of a line, the steps in elements from a matrix, a line and an
-element to the next, whether squares are summed across the lines, not along them, and numbers from a line of the copy
-to the next."""
+"""Geometry slots: lines of a matrix and elements of a line; strides, in elements, of matrices, lines and elements;
+whether squares are summed across lines instead of along them; and the pitch of the copy in numbers."""
 
 
 @inner
 def _along(source: int, step: int, target: int, length: int, zero: float) -> float:
-    """Copies a line; the sum of its squares."""
+    """Copies a line; returns the sum of its squares."""
     squares, last = spread(0.0), length - length % WIDTH
     for j in range(0, last, WIDTH):
         here = advance(source, j * step, zero)
@@ -48,7 +47,8 @@ def _across(source: int, step: int, target: int, squares: int, length: int, zero
 
 @kernel
 def widen(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are lines of matrices, which the target has ``PITCH`` apart; the states are the squares so far."""
+    """A unit is a line of a matrix; lines are ``PITCH`` apart in the target; the states are the running sums of
+    squares."""
     lines, length, step = at(geometry, LINES), at(geometry, LENGTH), at(geometry, STEP)
     for unit in range(begin, end):
         matrix = unit // lines

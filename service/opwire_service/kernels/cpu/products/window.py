@@ -1,7 +1,7 @@
-"""The right-hand operand of a product as kernels read it: columns of an input that a window moves over.
+"""The right operand of a product as kernels read it: columns of an input that a window moves over.
 
-A row of such a matrix belongs to a channel and a tap of the filter, a column to an image and a position. An ordinary
-matrix has a channel for each of its rows and one tap; its columns are the positions.
+A row of the matrix corresponds to a channel and a filter tap, a column to an image and a position. An ordinary matrix
+has one channel per row and a single tap; its columns are the positions.
 """
 
 from __future__ import annotations
@@ -12,31 +12,32 @@ from ..numbers.formats import number_of
 from ..run.geometry import at
 
 SPATIAL = 3
+"""Number of spatial dimensions; missing ones have size 1."""
 
 GROUP, CHANNEL, IMAGE = range(3)
-"""Steps in elements to the next one."""
+"""Strides in elements."""
 
 SPACE, TAPS, SIZE, BASE, MOVE, TURN, PLACES = range(3, 3 + 7 * SPATIAL, SPATIAL)
-"""Of each spatial dimension: its step in elements, taps, size of the input, and the element that position 0 meets by
-tap 0; then how much further the next position is, and the next tap; and how many positions there are."""
+"""For each spatial dimension: stride in elements, number of taps, input size, the element where position 0 meets tap 0,
+the increments per position and per tap, and the number of positions."""
 
 FIRST, COUNT, IMAGES = range(24, 27)
-"""The first row of the matrix that is wanted, how many, and how many images."""
+"""First row of the matrix to read, number of rows, and number of images."""
 
 WINDOW = 27
-"""Slots in all."""
+"""Total number of slots."""
 
 
 @inlined
 def spot(geometry: int, dimension: int, position: int, tap: int) -> int:
-    """The element of a dimension that a position meets by a tap; outside of the input there is padding."""
+    """Returns the element where a position meets a tap along a dimension; it is padding if outside of the input."""
     turned = tap * at(geometry, TURN + dimension)
     return at(geometry, BASE + dimension) + position * at(geometry, MOVE + dimension) + turned
 
 
 @inner
 def taps_of(geometry: int, row: int) -> tuple[int, int, int, int]:
-    """The channel and the taps of a row of the matrix."""
+    """Splits a row of the matrix into its channel and taps."""
     row, last = divmod(row, at(geometry, TAPS + 2))
     row, middle = divmod(row, at(geometry, TAPS + 1))
     channel, first = divmod(row, at(geometry, TAPS))
@@ -45,7 +46,7 @@ def taps_of(geometry: int, row: int) -> tuple[int, int, int, int]:
 
 @inner
 def place_of(geometry: int, column: int) -> tuple[int, int, int, int]:
-    """The image and the positions of a column."""
+    """Splits a column into its image and positions."""
     column, last = divmod(column, at(geometry, PLACES + 2))
     column, middle = divmod(column, at(geometry, PLACES + 1))
     image, first = divmod(column, at(geometry, PLACES))
@@ -61,7 +62,7 @@ def element_at(
     place: tuple[int, int, int, int],
     zero: float,
 ) -> float:
-    """The element where a row and a column meet, in a group at an offset."""
+    """Returns the element where a row and a column meet, in a group at an offset."""
     offset += taps[0] * at(geometry, CHANNEL) + place[0] * at(geometry, IMAGE)
     inside = True
     for i in range(SPATIAL):

@@ -1,4 +1,4 @@
-"""The memory that a thread works in while it computes tiles of products."""
+"""Scratch memory of a thread that computes tiles of products."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from .settling import STAGE_BYTES
 
 
 def lined(count: int) -> Array:
-    """Memory for so many numbers that begins with a line of the cache: no vector lies in more of them than it must."""
+    """Returns a buffer of float64 aligned to a cache line, so that vectors span as few lines as possible."""
     memory = np.empty(count + LINE)
     first = -(memory.ctypes.data // 8) % LINE
     return memory[first : first + count]
 
 
 class Sizes(NamedTuple):
-    """Of what a tile needs.
+    """Workspace sizes of a tile.
 
     Attributes:
-        matrices, rows: of the tile.
-        columns: numbers of a row of its sums, those of whole panels.
-        depth: products that are summed at a time.
+        matrices, rows: sizes of the tile.
+        columns: numbers in a row of its sums, rounded up to whole panels.
+        depth: products summed at once.
     """
 
     matrices: int
@@ -39,7 +39,7 @@ class Sizes(NamedTuple):
 
     @property
     def left(self) -> int:
-        """Numbers of the copy of the left operand, whose lines are rows or columns."""
+        """Numbers in the copy of the left operand, whose lines are rows or columns."""
         return self.matrices * max(self.rows * apart(self.depth), self.depth * apart(self.rows))
 
     @property
@@ -51,7 +51,7 @@ class Sizes(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Addresses of memory of a thread, which take NumPy long to tell."""
+    """Addresses of a workspace's buffers, cached because NumPy is slow to return them."""
 
     sums: int
     row_squares: int
@@ -61,23 +61,23 @@ class Places(NamedTuple):
 
 
 class Workspace:
-    """Memory of one thread.
+    """Scratch memory of one thread.
 
     Attributes:
         left, right: operands in float64, flat.
-        sums: of products, flat.
-        row_squares, column_squares: of the operands.
-        offsets: of the rows of the right operand.
-        panel: of the right operand.
-        opens: how many elements are open, then which.
-        stage: memory of the kernel that settles those.
-        places: addresses.
+        sums: sums of products, flat.
+        row_squares, column_squares: sums of squares of the operands.
+        offsets: offsets of the rows of the right operand.
+        panel: buffer for a panel of the right operand.
+        opens: number of open elements, followed by their codes.
+        stage: buffer of the kernel that settles them.
+        places: the buffers' addresses.
     """
 
     def __init__(self, sizes: Sizes) -> None:
         elements = sizes.matrices * sizes.rows * sizes.columns
         self.left = lined(sizes.left)
-        # Panels that are not full reach beyond the last row.
+        # Loads of a partial panel reach past the last row.
         self.right = lined(sizes.matrices * sizes.depth * sizes.columns + WIDTH)
         self.sums = lined(elements)
         self.row_squares = np.empty(sizes.matrices * sizes.rows)
@@ -94,7 +94,7 @@ Space = TypeVar("Space")
 
 
 class Workspaces(Generic[Space]):
-    """The memory of the threads of a run: each is made when no other is free."""
+    """Reusable workspaces of a run's threads; a new one is created when none is free."""
 
     def __init__(self, make: Callable[[], Space]) -> None:
         self._make = make

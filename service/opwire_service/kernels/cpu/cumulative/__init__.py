@@ -1,1 +1,1 @@
-"""Running sums and products."""
+"""Cumulative sums and products."""

@@ -1,4 +1,4 @@
-"""CUMULATIVE_SUMMATION and CUMULATIVE_PRODUCT: lines side by side, each from its beginning to its end."""
+"""CUMULATIVE_SUMMATION and CUMULATIVE_PRODUCT: adjacent lines in parallel, each from its start to its end."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ from .running import FACTORS, Carried, RunningProducts, RunningSums, WrappedTota
 KERNELS: tuple[Kernel, ...] = lines.SUMS
 
 COST = 4
-"""How many times as long as an element of a maximum one of these takes."""
+"""Cost per element, relative to one element of MAX."""
 
 _SIDE_BY_SIDE = 16
-"""Lines that a tile has at least, if there are as many."""
+"""Minimum number of lines in a tile, if there are as many."""
 
 WIDEST = 32
-"""Slices of a strip at most, whose sums stay in the nearest cache."""
+"""Maximum number of slices in a strip, so that their sums stay in the L1 cache."""
 
 LEAST_STRIPS = 4
-"""Narrower strips are made until there are so many, for as many threads."""
+"""Strips are made narrower until there are this many, enough for as many threads."""
 
 TURN, ALONE = 8, 64
-"""Places that a slice is carried on at a time, one of several or by itself, where no tile has to be transposed."""
+"""Positions by which a slice advances per turn, if it is one of several or alone and no tile has to be transposed."""
 
 LONGEST = 1 << 20
-"""Elements of a line that a kernel walks without being asked whether to stop: some ms."""
+"""Maximum number of elements of a line that a kernel processes without polling ``stop``: some ms."""
 
 
 class RunningJob(Job):
-    """Lines along the axis, many of them at a time; where they are longer than a tile, one part after the other.
+    """Computes many lines along the axis at once with NumPy; lines longer than a tile part by part.
 
     Args:
-        plan: of it.
-        sums: whether of sums, or of products.
+        plan: the plan.
+        sums: whether to compute sums; otherwise products.
     """
 
     def __init__(self, plan: Plan, *, sums: bool) -> None:
@@ -65,7 +65,7 @@ class RunningJob(Job):
         self._exclusive = bool(attributes.HasExclusiveSum if sums else attributes.HasExclusiveProduct)
         self._sums = sums
         self._is_float = desc.data_type.is_float
-        # What is carried is always of the kind that carries it on.
+        # The carried state always has the kind that continues it.
         kind: Any = RunningSums if sums else RunningProducts
         self._kind: Callable[..., Carried] = kind if self._is_float else partial(WrappedTotals, sums=sums)
         self._format = FORMATS.get(desc.data_type)
@@ -108,11 +108,11 @@ class RunningJob(Job):
                 self._mend(carried, source, target, first, stop)
 
     def _along(self, begin: int, end: int) -> tuple[slice, ...]:
-        """What selects a part of the lines."""
+        """Returns the index of part of the lines."""
         return (*(slice(None),) * self._axis, slice(begin, end))
 
     def _put(self, results: Array, target: Array, first: int) -> None:
-        """Writes results, of exclusive ones each to the next place."""
+        """Writes results; exclusive ones are shifted by one position."""
         if not self._exclusive:
             target[self._along(first, first + results.shape[self._axis])] = results
             return
@@ -125,7 +125,7 @@ class RunningJob(Job):
         )
 
     def _mend(self, carried: Carried, source: Array, target: Array, first: int, stop: Stop) -> None:
-        """Elements that are open by exact arithmetic on all that come before them."""
+        """Recomputes open elements with exact arithmetic on all preceding elements."""
         assert self._format is not None
         axis = self._axis
         of = exact_sum if self._sums else multiply
@@ -139,10 +139,10 @@ class RunningJob(Job):
 
 
 class LinesJob(Job):
-    """Running sums of floats by a kernel.
+    """Computes cumulative float sums in a kernel.
 
     Args:
-        plan: of them, with lines of at most ``LONGEST`` elements.
+        plan: plan with lines of at most ``LONGEST`` elements.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -191,15 +191,15 @@ class LinesJob(Job):
 
 
 def _beside(others: Sequence[Loop], step: int, move: int) -> Loop | None:
-    """The loop from line to line whose lines are walked side by side: neighbours if there are any.
+    """Returns the loop over lines that run in parallel: adjacent ones if there are any.
 
     Args:
         others: all loops but the one along a line.
-        step, move: along a line, of the input and of the output.
+        step, move: steps along a line, of the input and of the output.
     """
 
     def is_quick(loop: Loop) -> bool:
-        """Whether both tensors have lines whose elements are neighbours, or neighbouring lines."""
+        """Whether both tensors have contiguous lines or adjacent lines."""
         return loop.size >= WIDTH and 1 in (loop.source, step) and 1 in (loop.target, move)
 
     quick = [loop for loop in others if is_quick(loop)]
@@ -207,12 +207,12 @@ def _beside(others: Sequence[Loop], step: int, move: int) -> Loop | None:
 
 
 def _slices(across: int, others: int, length: int) -> int:
-    """Slices of a strip.
+    """Returns the number of slices in a strip.
 
     Args:
-        across: how many lie beside each other.
-        others: as many of those there are.
-        length: of a line.
+        across: number of adjacent vectors of lines.
+        others: number of such groups.
+        length: length of a line.
     """
     return max(1, min(WIDEST, across * others // LEAST_STRIPS, LONGEST // length))
 

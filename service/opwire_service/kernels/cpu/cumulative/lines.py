@@ -1,8 +1,8 @@
-"""Running sums of floats, line by line or sixteen lines side by side, rounded once for each element.
+"""Cumulative float sums, line by line or sixteen lines in parallel, rounded once per element.
 
-As long as float64 holds every sum exactly, which elements of like magnitude see to, nothing else is needed. From there
-on two float64 hold the sums of lines side by side, and what they do not hold either, or a single line, is carried on in
-limbs, which decide what a bound on the rests does not.
+As long as float64 represents every sum exactly, which holds for elements of similar magnitude, nothing else is needed.
+From there on, sums of parallel lines are kept in pairs of float64. What these cannot represent either, or a single
+line, continues in limbs, which decide what an error bound does not.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ from ..views.moves import LINE, move_small_square, move_square, small_square_of,
 from ..views.moves import put as put_element
 
 LENGTH, SOURCE_STEP, TARGET_STEP, EXCLUSIVE, ACROSS = range(PARAMETERS, PARAMETERS + 5)
-"""Elements of a line and their steps; whether an element is left out of its own sum; lines side by side, 0 for those
-that are walked one by one."""
+"""Slots: length of a line and steps along it; whether a sum excludes its own element; and the number of parallel lines,
+0 if lines run one by one."""
 
 STRIPS, SLICES, PLACES, BESIDE, BESIDE_TARGET = range(PARAMETERS + 5, PARAMETERS + 10)
-"""The strips that lines side by side are cut into; slices of sixteen lines in a strip, and places that each is carried
-on before it is the next one's turn; the steps from line to line."""
+"""Slots: number of strips that parallel lines are cut into; slices of sixteen lines in a strip, and positions by which
+each advances per turn; steps from line to line."""
 
 TILES = WIDTH * WIDTH
-"""Numbers of 64 bits that hold two tiles, of as many places of as many lines."""
+"""Size of two tiles of sixteen positions of sixteen lines, in 64-bit numbers."""
 
 TOTALS, LOWS, BEGUN, BEGIN, OPEN, STATE = 0, WIDTH, 2 * WIDTH, 3 * WIDTH, 3 * WIDTH + 1, 7 * WIDTH // 2
-"""Numbers of a slice: its sums in two float64, those from where one did not hold them any more, where that is or -1,
-the lines that are open, and how many numbers there are, a multiple of a line of the cache."""
+"""State of a slice, in 64-bit numbers: its sums as pairs of float64, the sums where the first float64 stopped being
+exact, the position of that or -1, the mask of open lines, and the size of a state, a multiple of a cache line."""
 
 AHEAD = 16
-"""Places from where a strip is to where its elements are asked for meanwhile: rows that lie apart are not foreseen."""
+"""Prefetch distance of a strip, in positions, because the hardware prefetcher does not foresee distant rows."""
 
 MAGNITUDE = (1 << 63) - 1
-"""The bits of a float64 without its sign."""
+"""Mask of a float64's magnitude."""
 
 
 @inner
 def _exactly(limbs: int) -> float:
-    """What limbs hold, rounded to odd; they stay as they are."""
+    """Returns the value of limbs rounded to odd, without changing them."""
     copy = limbs + 8 * LIMBS
     for i in range(LIMBS):
         store(copy, i, load(limbs, i, 0))
@@ -69,7 +69,7 @@ def _exactly(limbs: int) -> float:
 def _rest_of_line(
     zero: float, geometry: int, source: int, target: int, limbs: int, first: int, total: float, exclusive: int
 ) -> None:
-    """From element ``first`` on, before which ``total`` is exact."""
+    """Computes a line from element ``first`` on in limbs; ``total`` is the exact sum before it."""
     clear_limbs(limbs)
     add_value(limbs, total)
     low, lost = 0.0, 0.0
@@ -92,7 +92,7 @@ def _rest_of_line(
 
 @inner
 def _line(zero: float, geometry: int, source: int, target: int, limbs: int, first: int, total: float) -> None:
-    """From element ``first`` on, before which ``total`` is exact."""
+    """Computes a line from element ``first`` on; ``total`` is the exact sum before it."""
     exclusive = at(geometry, EXCLUSIVE)
     step, apart = at(geometry, SOURCE_STEP), at(geometry, TARGET_STEP)
     for i in range(first, at(geometry, LENGTH)):
@@ -109,10 +109,10 @@ def _line(zero: float, geometry: int, source: int, target: int, limbs: int, firs
 
 @inner
 def _turn(zero: float, line: int, step: int, beside: int, tile: int, count: int, into: bool) -> None:
-    """Moves places of sixteen lines, which lie ``beside`` elements apart, into the rows of a tile, or from there."""
+    """Transposes positions of sixteen lines, ``beside`` elements apart, into the rows of a tile, or back."""
     size, square, row = size_of(zero), small_square_of(zero), WIDTH * size_of(zero)
     pitch, first = beside * size, 0
-    # Lines that go backwards are turned with the rows in the other order.
+    # Lines that run backward are transposed with their rows reversed.
     way, back = step * row, WIDTH - 1 if step < 0 else 0
     if count == WIDTH and (step == 1 or step == -1):
         if into:
@@ -141,7 +141,8 @@ def _turn(zero: float, line: int, step: int, beside: int, tile: int, count: int,
 
 @inlined
 def _undecided(high: Any, low: Any, bits: Any, cut: int) -> int:
-    """Which of some sums in two float64, that have these bits rounded to one, are 0 or between two results."""
+    """Returns the mask of sums (pairs of float64, with the given bits of the rounded sum) that are 0 or halfway between
+    two results."""
     halfway, nothing = ((bits & cut) ^ ((cut + 1) >> 1)) < int64(1), (bits & MAGNITUDE) < int64(1)
     if any_of(halfway | nothing):
         beside = longs_bits(two_sum(high, low)[1])
@@ -153,11 +154,11 @@ def _undecided(high: Any, low: Any, bits: Any, cut: int) -> int:
 def _rows(
     zero: float, source: int, pitch: int, target: int, distance: int, count: int, exclusive: int, total: Any, low: Any
 ) -> tuple[Any, int, int]:
-    """Adds rows of sixteen lines to sums in two float64, the second of which stays as it is.
+    """Adds rows of sixteen lines to sums in two float64, leaving the second unchanged.
 
-    Returns the first ones, which lines are open, and of which lines the first one does not hold some sum, so that all
-    that was found is worth nothing. Open are lines that lie between two results, and zeros, which may have the wrong
-    sign, unless a sum is exact: its second float64 is -0.
+    Returns the first float64 of the sums, the mask of open lines, and the mask of lines where the first float64 was not
+    exact, in which case all results are invalid. Open are sums halfway between two results, and zeros, whose sign may
+    be wrong, unless a sum is exact, that is, its second float64 is -0.
     """
     cut = (int64(1) << (29 if size_of(zero) == 4 else 42)) - 1
     lost, found_open, rounded = spread(int64(0)), int64(0), mask_of(longs_bits(low) > -MAGNITUDE - 1)
@@ -179,9 +180,10 @@ def _rows(
 def _rows_in_two(
     zero: float, source: int, pitch: int, target: int, distance: int, count: int, exclusive: int, total: Any, low: Any
 ) -> tuple[Any, Any, int]:
-    """Likewise in two float64, and which lines are open: those that need more, or lie between two results.
+    """Like ``_rows``, with sums in two float64; returns the mask of lines that need more, or are halfway between two
+    results.
 
-    A rounded sum tells its result unless it is halfway between two of them; zeros may have the wrong sign.
+    The rounded sum determines the result unless it is halfway between two; zeros may have the wrong sign.
     """
     cut = (int64(1) << (29 if size_of(zero) == 4 else 42)) - 1
     lost, found_open = spread(int64(0)), int64(0)
@@ -199,13 +201,13 @@ def _rows_in_two(
 
 @inlined
 def _nothing(exclusive: int) -> float:
-    """The sum of no elements; one that starts at 0 is never -0."""
+    """Returns the sum of no elements; a sum that starts at 0 is never -0."""
     return 0.0 if exclusive else -0.0
 
 
 @inlined
 def _block(zero: float, geometry: int, source: int, target: int, first: int, state: int, tiles: int) -> None:
-    """Carries sixteen lines on from a place, so many places further as there are lines."""
+    """Advances sixteen lines from position ``first`` by up to ``PLACES`` positions."""
     exclusive, count = at(geometry, EXCLUSIVE), min(at(geometry, PLACES), at(geometry, LENGTH) - first)
     step, apart = at(geometry, SOURCE_STEP), at(geometry, TARGET_STEP)
     beside, beside_target = at(geometry, BESIDE), at(geometry, BESIDE_TARGET)
@@ -239,9 +241,10 @@ def _block(zero: float, geometry: int, source: int, target: int, first: int, sta
 
 @inner
 def _strip(zero: float, geometry: int, source: int, target: int, slices: int, limbs: int) -> None:
-    """Neighbouring slices of sixteen lines; lines that two float64 do not hold are walked once more from where one did.
+    """Processes adjacent slices of sixteen lines; lines that two float64 cannot represent are recomputed from where one
+    stopped being exact.
 
-    The slices take turns, so that whole rows of them are read and written one after the other.
+    The slices take turns, so that whole rows are read and written in order.
     """
     tiles = (limbs + 8 * 2 * LIMBS + LINE - 1) // LINE * LINE
     states, exclusive = tiles + 8 * TILES, at(geometry, EXCLUSIVE)
@@ -269,7 +272,7 @@ def _strip(zero: float, geometry: int, source: int, target: int, slices: int, li
 
 @kernel
 def sums(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are lines, or strips of neighbouring ones."""
+    """A unit is a line, or a strip of adjacent lines."""
     memory = np.empty(2 * LIMBS + LINE // 8 + TILES + STATE * at(geometry, SLICES))
     limbs, across, lines = address_of(memory), at(geometry, ACROSS), at(geometry, SLICES) * WIDTH
     for unit in range(begin, end):

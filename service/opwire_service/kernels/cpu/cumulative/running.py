@@ -1,4 +1,4 @@
-"""Running values of the lines of a tile, which carry on those of the tile before it, and which of them are open."""
+"""Cumulative values along the lines of a tile, continuing those of the previous tile, and which of them are open."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ..numbers.error_free import two_sum
 _UNIT = 2.0**-53
 
 FACTORS = 512
-"""So many mantissas are multiplied before their product is taken apart again."""
+"""Factors whose mantissas are multiplied before the product is split again."""
 
 _FAR = 4000
-"""Powers of two beyond float64, and as good as any beyond them."""
+"""Clamp for exponents: beyond float64's range, all are equivalent."""
 
 
 class Carried(Protocol):
-    """The running values of a tile.
+    """The cumulative values of a tile.
 
     Attributes:
-        results: rounded to the type of the output.
-        open: which of them the arithmetic here leaves open.
+        results: rounded to the output type.
+        open: which of them this arithmetic leaves open.
     """
 
     results: Array
@@ -46,7 +46,7 @@ def _without_first(values: Array, first: Array | None, axis: int) -> Array:
 
 
 class WrappedTotals:
-    """Of integers, modulo two to the power of their width."""
+    """Integer values, modulo 2**width."""
 
     def __init__(self, values: Array, axis: int, carried: WrappedTotals | None, *, sums: bool) -> None:
         self._last: Array
@@ -59,7 +59,8 @@ class WrappedTotals:
 
 
 class RunningSums:
-    """In float64 with the rests of all additions, so that only what the rests lose themselves is missing."""
+    """Sums in float64 with accumulated rounding errors of all additions; only the errors of accumulating those are
+    missing."""
 
     def __init__(self, values: Array, axis: int, carried: RunningSums | None) -> None:
         self._last: Array
@@ -88,7 +89,7 @@ class RunningSums:
     def _correct(
         self, high: Array, rests: Array, lost: Array, first: Array | None, axis: int, dtype: np.dtype[Any]
     ) -> None:
-        """Adds the rests; what is open lies nearer to a middle of floats than the bound of what they lose."""
+        """Adds the rounding errors; open are sums closer to a midpoint of floats than the remaining error bound."""
         finite = np.isfinite(rests)
         rests = np.where(finite, rests, 0.0)
         low = np.add.accumulate(rests, axis)
@@ -97,7 +98,7 @@ class RunningSums:
         self._rest, self._lost = _last(low, axis), _last(bound, axis)
         low, bound = (_without_first(each, first, axis) for each in (low, bound))
         total, rest = two_sum(high, low)
-        # What nothing is added to stays what it is: -0, too.
+        # Unchanged where nothing is added, to preserve -0.
         total = np.where(np.isfinite(total) & (low != 0), total, high)
         rest = np.where(np.isfinite(rest), rest, 0.0)
         lower, upper = (_to_odd(total, rest + way * bound).astype(dtype) for way in (-1, 1))
@@ -106,7 +107,7 @@ class RunningSums:
 
 
 def _to_odd(high: Array, low: Array) -> Array:
-    """Cut so that rounding again gives what ``high + low`` gives: the last bit says whether something is cut off."""
+    """Rounds ``high + low`` to odd, so that rounding again is correct: the last bit is set if anything is cut off."""
     total, rest = two_sum(high, low)
     total = np.where(np.isfinite(total) & (low != 0), total, high)
     rest = np.where(np.isfinite(rest), rest, 0.0)
@@ -117,7 +118,8 @@ def _to_odd(high: Array, low: Array) -> Array:
 
 
 class RunningProducts:
-    """In float64, as mantissas and exponents, so that nothing overflows; what is rounded grows with the factors."""
+    """Products in float64 as mantissas and exponents, which cannot overflow; the error grows with the number of
+    factors."""
 
     def __init__(self, values: Array, axis: int, carried: RunningProducts | None) -> None:
         self._last: Array

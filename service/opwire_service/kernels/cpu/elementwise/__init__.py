@@ -1,1 +1,1 @@
-"""Operators that work on each element alone: small tensors by NumPy, larger ones by kernels made for the formula."""
+"""Element-wise operators: small tensors by NumPy, larger ones by kernels compiled for each formula."""

@@ -1,8 +1,8 @@
-"""Functions of FLOAT64 in vectors, each with a proven bound on its relative error.
+"""Vectorized FLOAT64 functions, each with a proven bound on its relative error.
 
-With u = 2**-53, the relative error of one operation. The error of a polynomial is the most that it differs from its
-function, found with 160 bits at thousands of points between which both are smooth; it is well below the roundings, of
-which those of the last steps of a polynomial count and those before are made smaller by the argument.
+u = 2**-53 is the relative error of one operation. The error of a polynomial is its maximum deviation from the function,
+found with 160 bits at thousands of points between which both are smooth; it is well below the rounding errors. Of
+those, only the ones in the last steps of a polynomial matter; earlier ones are scaled down by the argument.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EXP = (
     0.16666666666666669,
     0.5000000000000001,
 )
-"""(exp(r) - 1 - r) / r**2 for r up to 0.34661 away from 0: exp within 2**-55.8, expm1 within 2**-54.4."""
+"""(exp(r) - 1 - r) / r**2 for |r| up to 0.34661: exp within 2**-55.8, expm1 within 2**-54.4."""
 
 _LOG = (
     0.1308771474739754,
@@ -37,7 +37,7 @@ _LOG = (
     0.4000000000000088,
     0.6666666666666666,
 )
-"""(2*atanh(s) - 2*s) / s**3 as a polynomial of s*s up to 0.02946: the logarithm within 2**-60.7."""
+"""(2*atanh(s) - 2*s) / s**3 as a polynomial in s*s up to 0.02946: the logarithm within 2**-60.7."""
 
 _SIN = (
     1.591810123027412e-10,
@@ -47,7 +47,7 @@ _SIN = (
     0.008333333333330946,
     -0.16666666666666666,
 )
-"""(sin(r)/r - 1) / r**2 as a polynomial of r*r up to (pi/4)**2: within 2**-55.5."""
+"""(sin(r)/r - 1) / r**2 as a polynomial in r*r up to (pi/4)**2: within 2**-55.5."""
 
 _COS = (
     -1.1382614868556325e-11,
@@ -57,7 +57,7 @@ _COS = (
     -0.0013888888888887395,
     0.041666666666666664,
 )
-"""(cos(r) - 1 + r**2/2) / r**4, likewise: within 2**-59.5."""
+"""(cos(r) - 1 + r**2/2) / r**4 as a polynomial in r*r up to (pi/4)**2: within 2**-59.5."""
 
 _ERF = (
     -3.56312543380446e-16,
@@ -86,7 +86,7 @@ _ERF = (
     -0.8678450868430502,
     -2.682470632308319,
 )
-"""log(erfc(x)) / x as a polynomial of x - 2, for x from 0 to 4: erf within 2**-51.6."""
+"""log(erfc(x)) / x as a polynomial in x - 2, for x from 0 to 4: erf within 2**-51.6."""
 
 _ERFC = (
     -2.8871269944306786e-09,
@@ -111,22 +111,23 @@ _ERFC = (
     -0.25906804876017164,
     0.13699945762506138,
 )
-"""exp(t*t) * erfc(t) as a polynomial of (t - 4)/(t + 4), for t from 0 to 10.5: within 2**-52.9."""
+"""exp(t*t) * erfc(t) as a polynomial in (t - 4)/(t + 4), for t from 0 to 10.5: within 2**-52.9."""
 
 _LN2 = math.log(2)
 _LN2_HIGH, _LN2_LOW = 0.6931471805582987, 1.6465949582897082e-12
-"""The first part has 38 bits, so that its products with exponents are exact."""
+"""ln 2 in two parts, the first with 38 bits, so that its products with exponents are exact."""
 
 _HALF_PI = 1.5707963267948966, 6.123233995736766e-17, -1.4973849048591691e-33
+"""pi/2 in three parts."""
 
 TURNS = 2.0**20
-"""Up to which an angle is told from multiples of pi/2 by three parts of that."""
+"""Largest angle for which three parts of pi/2 suffice to reduce it near multiples of pi/2."""
 
 STEEP = 2.0**10
-"""By how much the error of an operand may count in ``GUARDED`` functions; where it counts more, they are left open."""
+"""Maximum amplification of an operand's error in ``GUARDED`` functions; elements with a larger one are left open."""
 
 GUARDED = ("log", "sin", "cos", "tan", "power")
-"""Functions in which an error may count by any factor: next to their zeros, or with a large exponent."""
+"""Functions that can amplify an operand's error without bound: close to their zeros, or with a large exponent."""
 
 PRECISION = Precision(
     53,
@@ -134,18 +135,18 @@ PRECISION = Precision(
     {"power": 2.0**-46, "erfc": 2.0**-47},
     {**BINARY64.condition, "erfc": 215.0, **dict.fromkeys(GUARDED, STEEP)},
 )
-"""What the functions keep: see each of them.
+"""Error bounds and condition numbers of the functions here.
 
-The condition of erfc is that at 10.3: beyond, the one formula that has it gives less than 2**-151, which is rounded to
-zero whatever it is exactly.
+The condition number of erfc is the one at 10.3: beyond, the only formula that uses erfc yields less than 2**-151, which
+is rounded to zero whatever its exact value.
 """
 
 _LEAST, _GREATEST = -707.5, 709.78
-"""Between them exponentials are neither subnormal nor infinite; below they become 0."""
+"""Between these, exponentials are neither subnormal nor infinite; below, they become 0."""
 
 
 def _reduced(v: Lanes, x: Vector) -> tuple[Vector, Vector]:
-    """``x - k*log(2)`` within 2**-53.5, at most 0.3466 away from 0, and k in the lowest bits."""
+    """Returns ``x - k*log(2)`` within 2**-53.5, with a magnitude of at most 0.3466, and k in the low bits."""
     k, bits = v.nearest(v.multiply(x, v.number(1 / _LN2)))
     r = v.multiply_add(k, v.number(-_LN2_HIGH), x)
     return v.multiply_add(k, v.number(-_LN2_LOW), r), bits
@@ -158,18 +159,19 @@ def _exponential(v: Lanes, r: Vector, bits: Vector) -> Vector:
 
 
 def _between(v: Lanes, x: Vector, result: Vector) -> Vector:
-    """Exponentials of what lies beyond the range of FLOAT64."""
+    """Handles exponentials outside the range of FLOAT64."""
     result = v.choose(v.compare("<", x, v.number(_LEAST)), v.number(0), result)
     return v.choose(v.compare(">", x, v.number(_GREATEST)), v.infinity, result)
 
 
 def exp(v: Lanes, x: Vector) -> Vector:
-    """Within 2**-51: r adds 2**-53.5 to the result, the two last sums of the polynomial 2**-54 and 2**-52.5."""
+    """Within 2**-51: r contributes 2**-53.5, the last two sums of the polynomial 2**-54 and 2**-52.5."""
     return _between(v, x, _exponential(v, *_reduced(v, x)))
 
 
 def expm1(v: Lanes, x: Vector) -> Vector:
-    """Within 2**-50: that of exp is divided by the result, at least 0.29 where k is not 0; there r is x."""
+    """Within 2**-50: the error of exp is divided by the result, which is at least 0.29 for nonzero k; for k = 0, r is
+    x."""
     r, bits = _reduced(v, x)
     power = v.multiply_add(v.multiply(r, r), v.polynomial(_EXP, r), r)
     scale = v.exponent_added(v.number(1), bits)
@@ -180,13 +182,13 @@ def expm1(v: Lanes, x: Vector) -> Vector:
 
 
 def _atanh_series(v: Lanes, s: Vector) -> Vector:
-    """``(2*atanh(s) - 2*s) / s``."""
+    """Returns ``(2*atanh(s) - 2*s) / s``."""
     z = v.multiply(s, s)
     return v.multiply(z, v.polynomial(_LOG, z))
 
 
 def log(v: Lanes, x: Vector) -> Vector:
-    """Within 2**-50: s adds 2u, the last sum of the series u, and those with a multiple of log(2) 2u."""
+    """Within 2**-50: s contributes 2u, the last sum of the series u, and those with a multiple of log(2) 2u."""
     f, e = v.split(x)
     s = v.divide(f, v.add(f, v.number(2)))
     near = v.multiply_add(s, _atanh_series(v, s), v.add(s, s))
@@ -198,7 +200,7 @@ def log(v: Lanes, x: Vector) -> Vector:
 
 
 def log1p(v: Lanes, x: Vector) -> Vector:
-    """Of numbers from 0 to 1, which is what formulas take it of; within 2**-50, as the logarithm."""
+    """For numbers from 0 to 1, the only ones that formulas use; within 2**-50, like the logarithm."""
     upper = v.compare(">", x, v.number(math.sqrt(2) - 1))
     f = v.choose(upper, v.multiply(v.subtract(x, v.number(1)), v.number(0.5)), x)
     s = v.divide(f, v.add(f, v.number(2)))
@@ -207,7 +209,7 @@ def log1p(v: Lanes, x: Vector) -> Vector:
 
 
 def tanh(v: Lanes, x: Vector) -> Vector:
-    """Within 2**-49: the error of expm1 counts up to twice, and three roundings."""
+    """Within 2**-49: up to twice the error of expm1, and three roundings."""
     power = expm1(v, v.multiply(v.absolute(x), v.number(-2)))
     return v.sign_of(v.divide(power, v.add(power, v.number(2))), x)
 
@@ -227,10 +229,10 @@ def cosh(v: Lanes, x: Vector) -> Vector:
 
 
 def _sine_and_cosine(v: Lanes, x: Vector) -> tuple[Vector, Vector, Vector]:
-    """Those of an angle less quarters of a circle, and how many quarters.
+    """Returns sine and cosine of an angle reduced by quarter turns, and the number of quarter turns.
 
-    Within 2**-50: the first difference is exact, as both numbers are multiples of 2**-53 and it is below 1; so r is
-    within 2u, and the polynomials add 2u.
+    Within 2**-50: the first difference is exact, because both numbers are multiples of 2**-53 and it is below 1; so r
+    is within 2u, and the polynomials add 2u.
     """
     k, quarters = v.nearest(v.multiply(x, v.number(2 / math.pi)))
     r = x
@@ -244,29 +246,29 @@ def _sine_and_cosine(v: Lanes, x: Vector) -> tuple[Vector, Vector, Vector]:
 
 
 def sin(v: Lanes, x: Vector) -> Vector:
-    """Up to ``TURNS``: see ``_sine_and_cosine``."""
+    """For angles up to ``TURNS``; see ``_sine_and_cosine``."""
     sine, cosine, quarters = _sine_and_cosine(v, x)
     return v.choose(v.compare("==", x, v.number(0)), x, v.turned(quarters, sine, cosine))
 
 
 def cos(v: Lanes, x: Vector) -> Vector:
-    """Up to ``TURNS``: see ``_sine_and_cosine``."""
+    """For angles up to ``TURNS``; see ``_sine_and_cosine``."""
     sine, cosine, quarters = _sine_and_cosine(v, x)
     return v.turned(v.further(quarters), sine, cosine)
 
 
 def tan(v: Lanes, x: Vector) -> Vector:
-    """Up to ``TURNS``; within 2**-48.9: two errors of ``_sine_and_cosine`` and a rounding."""
+    """For angles up to ``TURNS``; within 2**-48.9: two errors of ``_sine_and_cosine`` and a rounding."""
     sine, cosine, quarters = _sine_and_cosine(v, x)
     tangent = v.divide(v.turned(quarters, sine, cosine), v.turned(v.further(quarters), sine, cosine))
     return v.choose(v.compare("==", x, v.number(0)), x, tangent)
 
 
 def erf(v: Lanes, x: Vector) -> Vector:
-    """Up to 4 within 2**-49; beyond it is 1, to which FLOAT32 and FLOAT16 round it.
+    """Within 2**-49 up to 4; beyond, 1, which is what FLOAT32 and FLOAT16 round it to.
 
-    The polynomial is within 5u: it is at least 1.1, of terms of 5.6 in all. What it is an exponent of has a condition
-    of at most 1, and expm1 its own error.
+    The polynomial is within 5u: its value is at least 1.1, and its terms add up to 5.6. The condition number of the
+    exponential is at most 1; expm1 adds its own error.
     """
     size = v.absolute(x)
     exponent = v.multiply(size, v.polynomial(_ERF, v.subtract(size, v.number(2))))
@@ -275,10 +277,11 @@ def erf(v: Lanes, x: Vector) -> Vector:
 
 
 def erfc(v: Lanes, x: Vector) -> Vector:
-    """Within 2**-48 up to 10.5, and 0 beyond, as is what FLOAT32 and FLOAT16 round it to times numbers near 10.
+    """Within 2**-48 up to 10.5; beyond, 0, which is what FLOAT32 and FLOAT16 round its products with numbers near 10
+    to.
 
-    The terms of the polynomial are at most 6 times its sum, whose error so is 12u; the square is a sum of two numbers
-    and adds none, and exp has its own.
+    The terms of the polynomial are at most 6 times its sum, so its error is 12u; the square is an exact sum of two
+    numbers, and exp adds its own error.
     """
     size = v.absolute(x)
     squared = v.multiply(size, size)
@@ -291,9 +294,10 @@ def erfc(v: Lanes, x: Vector) -> Vector:
 
 
 def power(v: Lanes, x: Vector, y: Vector) -> Vector:
-    """Within 2**-46: the logarithm is a sum of two numbers within 2**-57 and becomes up to 710; exp has its own error.
+    """Within 2**-46: the logarithm is a sum of two numbers within 2**-57 that is scaled up to 710; exp adds its own
+    error.
 
-    Of finite numbers, as C's pow.
+    For finite numbers only, with the special cases of C's pow.
     """
     size = v.absolute(x)
     high, low = _long_log(v, size)
@@ -315,9 +319,10 @@ def _is_whole(v: Lanes, x: Vector) -> Vector:
 
 
 def _long_log(v: Lanes, x: Vector) -> tuple[Vector, Vector]:
-    """The logarithm as a sum: s with its rest is exact to 2**-105, the series to 2**-60, its roundings are 2**-59.
+    """Returns the logarithm as a sum: s with its remainder is accurate to 2**-105, the series to 2**-60, its roundings
+    add 2**-59.
 
-    What 2 + f loses is exact, and counts in the rest of s.
+    The rounding error of 2 + f is exact and goes into the remainder of s.
     """
     f, e = v.split(x)
     divisor = v.add(f, v.number(2))
@@ -331,15 +336,15 @@ def _long_log(v: Lanes, x: Vector) -> tuple[Vector, Vector]:
     high = v.add(whole, twice)
     lost = v.subtract(twice, v.subtract(high, whole))
     low = v.add(lost, v.multiply_add(e, v.number(_LN2_LOW), series))
-    total = v.add(high, low)  # what is left is small: an exponential is reduced by the first part alone
+    total = v.add(high, low)  # the remainder is small: exp is reduced by the first part alone
     return total, v.subtract(low, v.subtract(total, high))
 
 
 def is_steep(v: Lanes, name: str, operands: Sequence[Vector], value: Vector) -> Vector:
-    """Where the relative error of the first operand counts more than ``STEEP`` times in a guarded function.
+    """Returns where a guarded function amplifies the relative error of its first operand more than ``STEEP`` times.
 
-    The condition of the logarithm is 1/log(x); of sine and cosine at most x over their value, of the tangent
-    ``x * (t + 1/t)``, and of a power its exponent.
+    The condition number of the logarithm is 1/log(x); that of sine and cosine at most x over their value, that of the
+    tangent ``x * (t + 1/t)``, and that of a power its exponent.
     """
     x, steep = v.absolute(operands[0]), v.number(STEEP)
     size = v.absolute(value)

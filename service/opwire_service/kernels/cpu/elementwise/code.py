@@ -1,4 +1,4 @@
-"""Formulas as code for vectors: in the tensors' own type, and in FLOAT64 with elements that are to be decided apart."""
+"""Vector code for formulas: in the tensors' own type, or in FLOAT64 with a list of the elements left undecided."""
 
 from __future__ import annotations
 
@@ -19,28 +19,30 @@ from .quotients import NEAREST_QUOTIENT, nearest_quotient
 
 @dataclass(frozen=True, slots=True)
 class KernelParameter(Expression):
-    """A number that a kernel is given when it is called.
+    """A number that a kernel receives when it is called.
 
     Attributes:
-        index: which one.
+        index: position among the parameters.
     """
 
     index: int
 
 
 ADD_TO_ODD = "add_to_odd"
-"""A sum in FLOAT64 whose last bit is set where it is not exact; besides the primitives of formulas."""
+"""Additional primitive: a FLOAT64 sum rounded to odd, so that its last bit is set where it is inexact."""
 
 GUARD = "guarded "
-"""Before the name of a function whose operand is not exact, or of one that gives integers, of an operand to odd."""
+"""Prefix for the name of a function with an inexact operand, or of a rounding function whose operand is rounded to
+odd."""
 
 AS_STORED = "as_stored"
-"""A value rounded to the type in which tensors have it: FLOAT16, which is computed with as FLOAT32."""
+"""Additional primitive: rounds a value to the type that tensors store it in; FLOAT16 is computed as FLOAT32."""
 
 _WHOLE_BELOW = 2.0**51
-"""Below it, numbers that are rounded to odd are on the same side of each integer as they were."""
+"""Below this, rounding a number to odd does not move it across an integer."""
 
 COMPARISONS = {"equal": "==", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
+"""Comparison primitives and their LLVM predicates."""
 
 _LLVM = {
     "sqrt": "sqrt",
@@ -51,20 +53,20 @@ _LLVM = {
     "round_away": "round",
     "absolute": "fabs",
 }
-"""Functions that LLVM has, with the bits of NumPy's."""
+"""Functions that LLVM provides, with the same bits as NumPy's."""
 
 _ARITHMETIC = ("add", "subtract", "multiply", "divide", "negate")
 _EXTREMES = ("minimum", "maximum")
 _LOGIC = ("not_", "and_", "or_", "xor")
 
 NATIVE_FLOATS = frozenset((*COMPARISONS, *_LLVM, *_ARITHMETIC, *_EXTREMES, "not_", "sign", "select", "mean", AS_STORED))
-"""Primitives that are rounded once, of floats."""
+"""Float primitives that are rounded once."""
 
 CERTIFIED = frozenset((*COMPARISONS, *_LLVM, *_ARITHMETIC, *_EXTREMES, "not_", "sign", "select", *FUNCTIONS))
-"""Primitives of real numbers."""
+"""Primitives of real numbers, computed in FLOAT64."""
 
 CONVERTED = CERTIFIED | {NEAREST_QUOTIENT}
-"""Primitives of what is converted."""
+"""Primitives of formulas whose result is converted."""
 
 NATIVE_INTEGERS = frozenset(
     (
@@ -75,11 +77,11 @@ NATIVE_INTEGERS = frozenset(
         *("bit_and", "bit_or", "bit_xor", "bit_not", "bit_count", "shift_left", "shift_right"),
     )
 )
-"""Primitives modulo two to the power of the width."""
+"""Integer primitives, modulo 2**width."""
 
 
 def stored_type(data_type: DataType) -> Any:
-    """The type of LLVM of an element in memory; a half float is its bits."""
+    """Returns the LLVM type of an element in memory; a half float is stored as its bits."""
     names = {DataType.FLOAT64: DOUBLE, DataType.FLOAT32: FLOAT}
     return names[data_type] if data_type in names else ir.IntType(data_type.bits)
 
@@ -89,11 +91,11 @@ def is_truth(value: Vector) -> bool:
 
 
 class FloatCode:
-    """Code of formulas of floats.
+    """Emits code for float formulas.
 
     Args:
-        v: writes it.
-        leaves: the tensors and parameters.
+        v: code writer.
+        leaves: values of the tensors and parameters.
     """
 
     def __init__(self, v: Lanes, leaves: Mapping[Expression, Vector]) -> None:
@@ -105,18 +107,18 @@ class FloatCode:
         self._known.update(leaves)
 
     def of(self, expression: Expression) -> Vector:
-        """The value of an expression; parts that are alike are computed once."""
+        """Returns the value of an expression; common subexpressions are computed once."""
         if expression not in self._known:
             assert isinstance(expression, Operation)
             self._known[expression] = self._call(expression.primitive, [self.of(each) for each in expression.operands])
         return self._known[expression]
 
     def number(self, value: Vector) -> Vector:
-        """A value as what is computed with."""
+        """Converts a value to the type used for computing."""
         return value
 
     def constant(self, value: Vector, number: float) -> Vector:
-        """A number of the type of a value."""
+        """Returns a constant in the type of a value."""
         return self.v.constant(value.type.element, number)
 
     def _call(self, primitive: str, operands: list[Vector]) -> Vector:
@@ -149,7 +151,7 @@ class FloatCode:
         return getattr(v, primitive)(*numbers)
 
     def truth(self, value: Vector) -> Vector:
-        """Whether a value is not zero."""
+        """Returns whether a value is nonzero."""
         if is_truth(value):
             return value
         if isinstance(value.type.element, ir.IntType) and value.type.element != SHORT:
@@ -158,18 +160,18 @@ class FloatCode:
         return self.v.builder.fcmp_unordered("!=", number, self.constant(number, 0))
 
     def _extreme(self, primitive: str, a: Vector, b: Vector) -> Vector:
-        """The first of equals, and whatever is no NaN."""
+        """Returns the minimum or maximum: the first of equal values, and never a NaN if the other is a number."""
         v = self.v
         order = v.compare("<=" if primitive == "minimum" else ">=", self.number(a), self.number(b))
         return v.choose(v.builder.or_(order, v.is_nan(self.number(b))), *self._alike(a, b))
 
     def _alike(self, a: Vector, b: Vector) -> tuple[Vector, Vector]:
-        """Two values in one type: as they are stored, so that they keep their bits, if both are."""
+        """Brings two values to one type: as stored if both are, so that they keep their bits."""
         return (a, b) if a.type == b.type else (self.number(a), self.number(b))
 
 
 class NativeFloats(FloatCode):
-    """Code in the tensors' own type; half floats are computed with as FLOAT32, which rounds them right."""
+    """Emits code in the tensors' own type; half floats are computed as FLOAT32, which rounds them correctly."""
 
     def number(self, value: Vector) -> Vector:
         if value.type.element != SHORT:
@@ -187,11 +189,11 @@ class NativeFloats(FloatCode):
         if primitive != "mean":
             return super()._computed(primitive, numbers)
         v, (a, b) = self.v, numbers
-        wide = [v.builder.fpext(each, v.of(DOUBLE)) for each in (a, b)]  # their sum does not overflow
+        wide = [v.builder.fpext(each, v.of(DOUBLE)) for each in (a, b)]  # the sum does not overflow
         return v.builder.fptrunc(v.multiply(v.add(*wide), v.number(0.5)), v.of(FLOAT))
 
     def stored(self, value: Vector, output: DataType) -> Vector:
-        """A value as it is stored."""
+        """Converts a value to its stored type."""
         v, builder, element = self.v, self.v.builder, stored_type(output)
         if is_truth(value):
             if not output.is_float:
@@ -203,10 +205,10 @@ class NativeFloats(FloatCode):
 
 
 class CertifiedCode(FloatCode):
-    """Code in FLOAT64, of results that are within a bound.
+    """Emits code in FLOAT64 for results within an error bound.
 
     Attributes:
-        unsure: where the bound does not hold.
+        unsure: masks of the lanes where the bound does not hold.
     """
 
     def __init__(self, v: Lanes, leaves: Mapping[Expression, Vector]) -> None:
@@ -214,7 +216,7 @@ class CertifiedCode(FloatCode):
         self.unsure: list[Vector] = []
 
     def last(self, expression: Expression) -> Vector:
-        """The value of an expression of which nothing else is computed."""
+        """Returns the value of an expression that no other expression uses."""
         return self.of(expression)
 
     def _computed(self, primitive: str, numbers: list[Vector]) -> Vector:
@@ -234,7 +236,7 @@ class CertifiedCode(FloatCode):
         return super()._computed(primitive, numbers)
 
     def _guarded(self, primitive: str, numbers: list[Vector]) -> Vector:
-        """A function, but for where an error of its operand counts too much."""
+        """Computes a function and marks where it amplifies its operand's error too much."""
         v = self.v
         if primitive in _LLVM:
             self.unsure.append(v.compare(">=", v.absolute(numbers[0]), v.number(_WHOLE_BELOW)))
@@ -244,7 +246,7 @@ class CertifiedCode(FloatCode):
         return value
 
     def widened(self, value: Vector, data_type: DataType) -> Vector:
-        """An element as a number."""
+        """Converts an element to FLOAT64."""
         v, builder = self.v, self.v.builder
         if data_type is DataType.FLOAT16:
             value = builder.fpext(builder.bitcast(value, v.of(HALF)), v.of(FLOAT))
@@ -254,7 +256,7 @@ class CertifiedCode(FloatCode):
         return convert(value, v.of(DOUBLE))
 
     def rounded(self, value: Vector, output: DataType) -> Vector:
-        """A number as an element."""
+        """Rounds a FLOAT64 to an element."""
         v, builder = self.v, self.v.builder
         near = builder.fptrunc(value, v.of(FLOAT))
         if output is DataType.FLOAT32:
@@ -275,7 +277,8 @@ def _added_to_odd(v: Lanes, a: Vector, b: Vector) -> Vector:
 
 
 def odd(v: Lanes, near: Vector, value: Vector) -> Vector:
-    """A FLOAT32 that rounds to FLOAT16 as the number does: where it differs, its last bit is set."""
+    """Returns a FLOAT32 rounded to odd, so that rounding it to FLOAT16 is correct: where inexact, its last bit is
+    set."""
     builder, back = v.builder, v.builder.fpext(near, v.of(DOUBLE))
     bits = v.bits(near)
     one = v.constant(bits.type.element, 1)
@@ -287,12 +290,12 @@ def odd(v: Lanes, near: Vector, value: Vector) -> Vector:
 
 
 class NativeIntegers:
-    """Code of integers, modulo two to the power of the width.
+    """Emits code for integers, modulo 2**width.
 
     Args:
-        v: writes it.
-        leaves: the tensors and parameters.
-        is_signed: whether the tensors have signs.
+        v: code writer.
+        leaves: values of the tensors and parameters.
+        is_signed: whether the tensors are signed.
     """
 
     def __init__(self, v: Lanes, leaves: Mapping[Expression, Vector], *, is_signed: bool) -> None:
@@ -326,7 +329,7 @@ class NativeIntegers:
         }
 
     def of(self, expression: Expression) -> Vector:
-        """The value of an expression."""
+        """Returns the value of an expression."""
         if isinstance(expression, InputElement | KernelParameter):
             return self._leaves[expression]
         assert isinstance(expression, Operation)
@@ -336,7 +339,7 @@ class NativeIntegers:
         return self._methods[expression.primitive](*operands)
 
     def stored(self, value: Vector, output: DataType) -> Vector:
-        """A value as it is stored."""
+        """Converts a value to its stored type."""
         builder, kind = self.v.builder, self.v.of(stored_type(output))
         if value.type.element.width < kind.element.width:
             return builder.zext(value, kind)

@@ -1,4 +1,4 @@
-"""Formulas by kernels of machine code: tiles of planes on all threads, and then the few elements that are open."""
+"""Runs formulas by compiled kernels: tiles of planes on all threads, then the few elements left open."""
 
 from __future__ import annotations
 
@@ -23,41 +23,42 @@ from .recipe import CERTIFIED_WIDTH
 from .tiles import FormulaTiles, staged_bytes, table_bytes
 
 WORTH = 1 << 15
-"""More elements than these are worth compiling a kernel; no more are computed where answers are waited for."""
+"""Number of elements above which a kernel is compiled while the caller waits."""
 
 FEW = 1 << 8
-"""Elements from which on a kernel that is compiled is faster than NumPy, which wants fewer words."""
+"""Number of elements from which an already compiled kernel is faster than NumPy's per-call overhead."""
 
 OFTEN = 8
-"""Runs on a few elements after which a kernel is compiled for those that may follow, beside them."""
+"""Runs on few elements after which a kernel is compiled in the background for those that may follow."""
 
 STREAMED = 24 << 20
-"""Bytes of tensors that push each other out of the caches: what is written then need not be read into them before."""
+"""Size of tensors, in bytes, that evict each other from the caches: results are then written with streaming stores."""
 
 LONG = 1 << 12
-"""Bytes of a row in which its ends take little of the time."""
+"""Length of a row, in bytes, from which its unaligned ends take little of the time."""
 
 WAITING = 1 << 11
-"""Vectors with open elements that are decided in the end; NumPy computes tiles with more of them."""
+"""Maximum number of vectors with open elements that are decided at the end; NumPy recomputes tiles beyond that."""
 
 PART = 1 << 13
-"""Elements that NumPy computes at a time."""
+"""Elements that NumPy computes at once."""
 
 PART_BYTES = 3 << 7
-"""That it takes for each."""
+"""Memory that NumPy needs per element, in bytes."""
 
 _BESIDE = ThreadPoolExecutor(1, "opwire-formulas")
+"""Compiles kernels in the background."""
 
 Places = tuple[Any, ...]
 """Indices along each collapsed dimension."""
 
 
 class CompiledFormula:
-    """A formula on tensors of known layout.
+    """A formula on tensors of a known layout.
 
     Args:
         form: the formula.
-        planes: of the tensors.
+        planes: the tensors' layout.
     """
 
     def __init__(self, form: Form, planes: Planes) -> None:
@@ -71,13 +72,15 @@ class CompiledFormula:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether no element is read any more once one is written where it lies: no vector overlaps another one."""
+        """Whether it can run in place: no element is read after it has been overwritten, because vectors do not
+        overlap."""
         widths = (self.planes.columns, self.planes.tile[1])
         is_staged = any(plane.is_staged for plane in self.planes.tensors)
         return self.certified is None and not is_staged and not any(each % self.recipe.width for each in widths)
 
     def serves(self, count: int) -> bool:
-        """Whether so many elements are worth a kernel, or there is one; it is made if that is asked often."""
+        """Whether a kernel should be used for ``count`` elements. After repeated calls for few elements, compiles one
+        in the background."""
         if count > WORTH or count < FEW:
             return count > WORTH
         if self._kernel is not None or is_ready(self.recipe):
@@ -90,7 +93,7 @@ class CompiledFormula:
     def bind_if_it_serves(
         self, given: Mapping[str, Array], target: Array, pool: Pool, find: Find, otherwise: Bound
     ) -> Bound:
-        """Like ``bind``; ``otherwise`` runs as long as the kernel does not serve."""
+        """Like ``bind``, but runs ``otherwise`` until the kernel should be used."""
         count = prod(self.planes.shape)
         if self.serves(count):
             return self.bind(given, target, pool, find)
@@ -110,17 +113,17 @@ class CompiledFormula:
     def bind(
         self, given: Mapping[str, Array], target: Array, pool: Pool, find: Find, table: Array | None = None
     ) -> Bound:
-        """What computes the output, any number of times, but one at a time.
+        """Returns a function that computes the output, any number of times but not concurrently.
 
         Args:
             given: the tensors by name.
             target: the output.
-            pool: shares out the tiles.
-            find: gives the kernels by which it does.
-            table: in place of the numbers of the formula.
+            pool: distributes the tiles.
+            find: returns the kernels that distribute them.
+            table: lookup table in place of the formula's numbers.
         """
         sources = (given[source.name] for source in self.recipe.sources)
-        # Most have the sizes of the output; the channels are to be broadcast.
+        # Most have the output's sizes already; channels must be broadcast.
         arrays = [
             source if source.shape == target.shape else np.broadcast_to(source, target.shape) for source in sources
         ]
@@ -135,7 +138,7 @@ class CompiledFormula:
         return bound if found is None else _Certified(self, bound, tiles.table, arrays, found, pool)
 
     def _kernel_for(self, arrays: list[Array], target: Array) -> MachineCode:
-        # Where an input lies in the output's place, the caches have that place, and no vector may overlap another one.
+        # Inputs that share memory with the output are already in the caches, and their vectors must not overlap.
         if self._is_streamed and not any(np.may_share_memory(array, target) for array in arrays):
             return kernel_of(replace(self.recipe, is_streamed=True))
         if self._kernel is None:
@@ -143,7 +146,7 @@ class CompiledFormula:
         return self._kernel
 
     def scratch_bytes(self, threads: int) -> int:
-        """The most memory that a run takes besides its tensors."""
+        """Returns the maximum memory of a run besides its tensors, in bytes."""
         working = min(threads, self.planes.units)
         fixed, decided = table_bytes(self.planes), 0
         if self.certified is not None:
@@ -153,13 +156,13 @@ class CompiledFormula:
 
 
 def _is_streamed(planes: Planes) -> bool:
-    """Whether results had better pass the caches by; the ends of rows do not, which so must be long."""
+    """Whether to write results with streaming stores; the ends of rows are not streamed, so rows must be long."""
     row = planes.tile[1] * planes.tensors[-1].size
     return planes.bytes > STREAMED and row >= LONG and not any(plane.is_staged for plane in planes.tensors)
 
 
 def _room(planes: Planes) -> int:
-    """Vectors for which there is room in the list of what is open."""
+    """Returns the capacity of the list of open elements, in vectors."""
     rows, columns = planes.tile
     return min(WAITING, planes.units * rows * -(-columns // CERTIFIED_WIDTH))
 
@@ -171,15 +174,16 @@ def _list_of_open(planes: Planes) -> Array:
 
 
 class _Certified:
-    """Computes the output of a formula that leaves elements open, and decides these.
+    """Computes the output of a formula that leaves elements open, and decides those.
 
     Args:
-        formula: what it computes.
-        tiles: does so.
-        table: has a row for each tile, which begins with whether it has open elements that are in no list.
+        formula: the formula.
+        tiles: computes all tiles.
+        table: has a row for each tile; the first number is nonzero if the tile has open elements that did not fit into
+            the list.
         arrays: the tensors.
-        found: the list of what is open.
-        pool: shares out tiles that NumPy computes.
+        found: the list of open elements.
+        pool: distributes the tiles that NumPy recomputes.
     """
 
     def __init__(
@@ -211,7 +215,7 @@ class _Certified:
         self._pool.run(self._by_numpy, len(self._missed), 1, stop)
 
     def _decide_listed(self, missed: Array) -> None:
-        """Decides what is in the list, but for tiles that are computed once more."""
+        """Decides the elements in the list, except those of tiles that are recomputed."""
         count = min(self._found[COUNT], self._found[ROOM])
         records = self._found[RECORDS:][: RECORD * count].reshape(-1, RECORD)
         units = (records[:, WHOSE] - self._table.ctypes.data) // self._table.strides[0]
@@ -229,7 +233,7 @@ class _Certified:
             )
 
     def _collapsed(self, plane: tuple[Any, ...], rows: Any, columns: Any) -> Places:
-        """An index for each collapsed dimension."""
+        """Returns an index for each collapsed dimension."""
         row, column = self._planes.axes
         outer = iter(plane)
         axes = range(len(self._planes.shape))
@@ -249,7 +253,7 @@ class _Certified:
         ]
 
     def _by_numpy(self, begin: int, end: int) -> None:
-        """Computes tiles that have too many open elements."""
+        """Recomputes tiles that have too many open elements."""
         for unit in self._missed[begin:end]:
             plane, row, column = self._planes.place(unit)
             rows, columns = self._planes.tile

@@ -1,4 +1,4 @@
-"""How a formula is computed: the cheapest way that is exact."""
+"""Chooses how to compute a formula: the cheapest exact way."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from .recipe import Way
 from .tables import LookupTable
 
 WIDE_TILE = 1 << 13
-"""Elements of a tile in float64: with some intermediate results it fits the second cache."""
+"""Elements in a float64 tile, which with some intermediate results fits into the L2 cache."""
 
 TILE = 1 << 15
-"""Elements of a tile in the tensors' own type."""
+"""Elements in a tile in the tensors' own type."""
 
 LONG_TILE = 1 << 18
-"""Where nothing is kept between, a call of NumPy may be as long as a thread can do without being asked to stop."""
+"""Elements in a tile without intermediate results: as many as a thread may process between two polls of ``stop``."""
 
 WIDE_BYTES = 3 << 7
-"""Bytes of all intermediate results of an element, where some at a time take the way with a bound for each."""
+"""Memory for the intermediate results of an element, in bytes, where some elements are computed with error bounds."""
 
 BYTES, ONE_PASS_BYTES = 1 << 6, 1 << 4
-"""Those in the tensors' own type, and those of a single function."""
+"""The same in the tensors' own type, and for a single function."""
 
 TABLE_BYTES = WIDE_TILE * WIDE_BYTES
-"""That making a table takes."""
+"""Memory for making a lookup table, in bytes."""
 
 Compute = Callable[[Mapping[str, Array], Array, Stop], None]
-"""Fills an array from the tensors by name, of any shape to which they broadcast."""
+"""Fills an array from tensors, by name, that broadcast to its shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class Computation:
     """How a formula is computed.
 
     Attributes:
-        compute: on a tile.
-        tile: its elements.
-        tensors: the names of those that it reads.
-        bytes: that it takes for each element of a tile.
-        table: in place of all that where there are many elements, if there is one.
-        form: makes what a kernel needs that takes the place of all that where there are many, if there is code for it.
+        compute: computes a tile.
+        tile: elements in a tile.
+        tensors: names of the tensors it reads.
+        bytes: memory per element of a tile.
+        table: lookup table to use instead for many elements, if any.
+        form: returns the form of a compiled kernel to use instead for many elements, or None.
     """
 
     compute: Compute
@@ -65,7 +65,7 @@ class Computation:
 
 
 def computation(formula: PlanFormula) -> Computation:
-    """The cheapest way to compute a formula that is exact."""
+    """Returns the cheapest exact way to compute a formula."""
     expression, inputs, output = formula.expression, formula.inputs, formula.output
     names = tuple(sorted(tensors(expression)))
     types = {name: inputs[name] for name in names}
@@ -93,7 +93,7 @@ def computation(formula: PlanFormula) -> Computation:
 
 
 def in_own_type(formula: PlanFormula) -> Computation:
-    """How a formula of integers, or of one type of floats, is computed in that type."""
+    """Returns the computation of a formula of integers, or of one float type, in that type."""
     expression, output = formula.expression, formula.output
     names = tuple(sorted(tensors(expression)))
     types = {name: formula.inputs[name] for name in names}
@@ -109,7 +109,7 @@ def in_own_type(formula: PlanFormula) -> Computation:
 
 
 def _as_bits(types: Mapping[str, DataType]) -> dict[str, DataType]:
-    """The unsigned integers that hold the bits of elements."""
+    """Returns the unsigned integer types that hold the elements' bits."""
     return {name: _bits(data_type) for name, data_type in types.items()}
 
 
@@ -120,18 +120,18 @@ def _bits(data_type: DataType) -> DataType:
 def _tile(
     expression: Expression, functions: Mapping[str, native.Function], names: tuple[str, ...]
 ) -> tuple[int, tuple[str, ...], int]:
-    """The elements of a tile, the tensors, and what it takes for each element."""
+    """Returns the elements in a tile, the tensors, and the bytes per element."""
     is_one_pass = native.is_one_pass(expression, functions)
     return (LONG_TILE, names, ONE_PASS_BYTES) if is_one_pass else (TILE, names, BYTES)
 
 
 def is_on_bits(expression: Expression) -> bool:
-    """Whether an expression only looks at, or changes, the bits of elements."""
+    """Whether an expression only reads or changes bits of elements."""
     return isinstance(expression, Operation) and expression.primitive in native.ON_BITS
 
 
 def _conditions(expression: Expression) -> set[str]:
-    """The tensors that are truth values."""
+    """Returns the tensors that are truth values."""
     match expression:
         case Operation("select", (InputElement(name), _, _)):
             return {name}
@@ -139,7 +139,7 @@ def _conditions(expression: Expression) -> set[str]:
 
 
 def scale_of(expression: Expression) -> Operation | None:
-    """The part of a formula that is ScaleBias of integers."""
+    """Returns the part of a formula that applies ScaleBias to integers, if any."""
     match expression:
         case Operation(primitive, operands):
             if primitive == SCALED:
@@ -171,12 +171,12 @@ def _on_bits(expression: Expression, given: Mapping[str, Array], target: Array, 
 
 def _integer_constant(data_type: DataType, value: int) -> object:
     least, greatest = integer_range(data_type)
-    # What lies outside is only compared with, which NumPy does for integers of Python.
+    # NumPy compares integers with Python integers outside their range.
     return data_type.dtype.type(value) if least <= value <= greatest else value
 
 
 def _scaled_first(formula: PlanFormula) -> Compute:
-    """ScaleBias of integers into an array of theirs, and then what is computed from it."""
+    """Applies ScaleBias to integers into a temporary array, then computes the rest from it."""
     scale = scale_of(formula.expression)
     assert scale is not None
     (operand, factor, bias) = scale.operands

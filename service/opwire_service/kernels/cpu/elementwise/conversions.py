@@ -1,4 +1,4 @@
-"""Elements of one type as elements of another one, in vectors of LLVM's code."""
+"""Conversion of elements between types, as vector code."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .lanes import DOUBLE, FLOAT, HALF, INT, SHORT, Lanes, Vector
 
 
 def converted(v: Lanes, value: Vector, source: DataType, output: DataType) -> Vector:
-    """Elements as they are stored.
+    """Returns elements converted to another type, as they are stored.
 
-    Floats are rounded once to narrower ones. As integers they are truncated and saturated, and NaN is 0. Integers are
-    taken modulo two to the power of the width.
+    Floats are rounded once to narrower floats, truncated and saturated to integers (NaN becomes 0). Integers wrap
+    modulo 2**width.
     """
     if not source.is_float:
         return _of_integers(v, value, source, output)
@@ -26,7 +26,7 @@ def converted(v: Lanes, value: Vector, source: DataType, output: DataType) -> Ve
 
 
 def _number(v: Lanes, value: Vector, source: DataType) -> Vector:
-    """Stored floats as numbers."""
+    """Converts stored floats to numbers."""
     if source is not DataType.FLOAT16:
         return value
     return v.builder.fpext(v.builder.bitcast(value, v.of(HALF)), v.of(FLOAT))
@@ -41,12 +41,12 @@ def _of_integers(v: Lanes, value: Vector, source: DataType, output: DataType) ->
     convert = builder.sitofp if source.is_signed else builder.uitofp
     if output is not DataType.FLOAT16:
         return convert(value, v.of(stored_type(output)))
-    # Whatever FLOAT32 does not hold is infinite as FLOAT16.
+    # Whatever overflows FLOAT32 is infinite in FLOAT16.
     return of_floats(v, convert(value, v.of(FLOAT)), output)
 
 
 def of_floats(v: Lanes, number: Vector, output: DataType) -> Vector:
-    """FLOAT32 or FLOAT64 as elements; no NaN as integers."""
+    """Converts FLOAT32 or FLOAT64 to elements; for integers there must be no NaN."""
     if not output.is_float:
         return _as_integers(v, number, output)
     builder, is_wide = v.builder, number.type.element == DOUBLE
@@ -68,7 +68,7 @@ def _as_integers(v: Lanes, number: Vector, output: DataType) -> Vector:
         high = v.constant(element, float(greatest))
         number = v.choose(v.compare("<", number, high), number, high)
         return builder.trunc(builder.fptosi(number, v.of(INT)), v.of(stored_type(output)))
-    # The greatest integer may be no float, but the one after it is.
+    # The greatest integer may not be a float, but its successor is.
     kind = v.of(stored_type(output))
     whole = (builder.fptosi if output.is_signed else builder.fptoui)(number, kind)
     is_beyond = v.compare(">=", number, v.constant(element, float(greatest + 1)))

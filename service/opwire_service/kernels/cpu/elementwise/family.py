@@ -1,4 +1,4 @@
-"""All operators that have a formula, each by the cheapest way that is exact: see ``computation``."""
+"""All operators that have a formula, each computed in the cheapest exact way: see ``computation``."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ KERNELS: tuple[Kernel, ...] = ()
 
 
 class ElementsJob(Job):
-    """A formula on the elements of a plan.
+    """Computes a formula on the elements of a plan.
 
     Attributes:
-        formula: resolved.
-        computation: of the formula.
-        output: the name of its output.
-        target: the desc of that.
+        formula: the resolved formula.
+        computation: how it is computed.
+        output: name of the output.
+        target: desc of the output.
         channels: tensors that stand for attributes, by name.
 
     Args:
-        plan: with the tensors.
-        formula: in place of that of the plan's operator; it is computed in the tensors' own type.
+        plan: the plan with the tensors.
+        formula: replaces the formula of the plan's operator; it is computed in the tensors' own type.
     """
 
     def __init__(self, plan: Plan, formula: PlanFormula | None = None) -> None:
@@ -64,7 +64,7 @@ class ElementsJob(Job):
 
     @cached_property
     def _copy(self) -> CopyJob | None:
-        """What moves the elements, if they only change places."""
+        """Job that copies the elements, if the formula only changes the layout."""
         expression = self.formula.expression
         if not isinstance(expression, InputElement) or len(self._plan.inputs) > 1 or self.target.data_type.is_packed:
             return None
@@ -80,12 +80,12 @@ class ElementsJob(Job):
 
     @property
     def _is_compiled(self) -> bool:
-        """Whether a kernel serves from the first run on."""
+        """Whether a kernel is used from the first run on."""
         return self._count > WORTH and self._compiled is not None
 
     @property
     def method(self) -> str:
-        """See ``Job.method``: NumPy, where the tiles of a layout are too small for a kernel, takes far longer."""
+        """See ``Job.method``; NumPy, used where a layout's tiles are too small for a kernel, is far slower."""
         return "compiled" if self._is_compiled else ""
 
     @property
@@ -96,10 +96,10 @@ class ElementsJob(Job):
 
     @property
     def is_composable(self) -> bool:
-        """Whether it may stand in another formula, or another one in it, and each part rounds as it does alone.
+        """Whether it may be fused with other formulas such that each part rounds as it does alone.
 
-        So it is if all is computed in one type without wider steps. A formula that reads a tensor more than once would
-        repeat what stands there.
+        That requires computing everything in one type without wider intermediate steps. A formula that reads a tensor
+        more than once would duplicate the fused subexpression.
         """
         formula = self.formula
         if any(each is not formula.output for each in formula.inputs.values()) or formula.output.is_packed:
@@ -112,7 +112,7 @@ class ElementsJob(Job):
 
     @property
     def is_in_place(self) -> bool:
-        """Whether an output may lie where an input does: elements are read only before they are written."""
+        """Whether the output may share memory with an input: elements are read only before they are overwritten."""
         return self.is_composable and self._copy is None and self._compiled is not None and self._compiled.is_in_place
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
@@ -125,7 +125,7 @@ class ElementsJob(Job):
         target = outputs[self.output]
         table, compiled = self.computation.table, self._compiled
         if table is not None and not table.serves(self._count):
-            # The kernel that looks results up is that of all tables, and may be ready before this one is made.
+            # The lookup kernel serves all tables, so it may be compiled before this table is made.
             table = compiled = None
         if compiled is not None and compiled.serves(self._count):
             compiled.bind(given, target, pool, find, None if table is None else table.found(stop))(stop)
@@ -163,7 +163,7 @@ class ElementsJob(Job):
             return self._copy.scratch_bytes(threads)
         table = TABLE_BYTES if self.computation.table is not None else 0
         by_kernel = 0 if self._compiled is None else self._compiled.scratch_bytes(threads)
-        if self._compiled is not None and self._count > WORTH:  # then it serves
+        if self._compiled is not None and self._count > WORTH:  # a kernel is used
             return table + by_kernel
         elements = min(self._count, self.computation.tile)
         units = 1 if elements == self._count else min(threads, self._walk.units)
@@ -177,14 +177,14 @@ def _walk(plan: Plan, formula: PlanFormula, found: Computation) -> Walk:
 
 
 def _steps(plan: Plan, formula: PlanFormula, name: str) -> tuple[int, ...]:
-    """The strides of a tensor in bytes."""
+    """Returns the strides of a tensor in bytes."""
     if name in formula.channels:
         return np.broadcast_to(formula.channels[name], plan.outputs[formula.output_name].sizes).strides
     return byte_strides(plan.inputs[name])
 
 
 def _compiled(plan: Plan, formula: PlanFormula, found: Computation) -> CompiledFormula | None:
-    """The kernel for a layout, if it has tiles that are worth it."""
+    """Returns the kernel for a layout, if its tiles are large enough to pay off."""
     form = found.form()
     if form is None:
         return None
@@ -195,7 +195,7 @@ def _compiled(plan: Plan, formula: PlanFormula, found: Computation) -> CompiledF
 
 
 def byte_strides(desc: BufferTensorDesc) -> tuple[int, ...]:
-    """The strides of a tensor in bytes."""
+    """Returns the strides of a tensor in bytes."""
     size = desc.data_type.bits // 8
     return tuple(size * step for step in desc.element_strides)
 
@@ -205,7 +205,7 @@ def _is_truth(expression: Expression) -> bool:
 
 
 def _reads_once(expression: Expression, seen: set[str]) -> bool:
-    """Whether no tensor stands twice in an expression, nor among those that were seen."""
+    """Whether no tensor occurs twice in an expression, or is in ``seen`` already."""
     match expression:
         case InputElement(name):
             is_new = name not in seen

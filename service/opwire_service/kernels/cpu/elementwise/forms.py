@@ -1,4 +1,4 @@
-"""Formulas as kernels take them: with their numbers apart, so that one kernel serves all of them."""
+"""Formulas as kernels take them: with constants as parameters, so that one kernel serves many formulas."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from .planes import Planes
 from .recipe import Recipe, Source, Way, can_be_compiled, outlined, packed_numbers
 
 MOST_SLACK = {DataType.FLOAT32: 20, DataType.FLOAT16: 33}
-"""With it one in 256 elements is open, and computed again."""
+"""Maximum slack of quick functions: with it, one in 256 elements is open and recomputed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A formula, whatever the layout of its tensors.
+    """A formula, independent of the layout of its tensors.
 
     Attributes:
-        expression: with parameters in place of constants.
-        numbers: the parameters, as a kernel takes them.
-        parameters: how many there are.
-        types: of the tensors by name.
-        output: the data type of the result.
+        expression: the expression, with parameters in place of constants.
+        numbers: the parameters' values, in the kernel's format.
+        parameters: number of parameters.
+        types: data types of the tensors, by name.
+        output: data type of the result.
         way: how it is computed.
-        certified: decides what is left open, if anything is.
-        slack: of quick functions; see ``Recipe``.
-        quick: likewise.
+        certified: decides elements left open, if any.
+        slack: slack of quick functions; see ``Recipe``.
+        quick: expression for quick functions; see ``Recipe``.
     """
 
     expression: Expression
@@ -52,7 +52,7 @@ class Form:
     quick: Expression | None = None
 
     def recipe(self, planes: Planes) -> Recipe:
-        """What the kernel for a layout is made from."""
+        """Returns the recipe of the kernel for a layout."""
         sources = tuple(
             Source(name, data_type, is_spread=plane.column == 0 and planes.columns > 1)
             for (name, data_type), plane in zip(self.types.items(), planes.tensors[:-1], strict=True)
@@ -61,7 +61,7 @@ class Form:
 
 
 def form_of(expression: Expression, types: Mapping[str, DataType], output: DataType, way: Way) -> Form | None:
-    """A formula that is computed in the tensors' own type, if there is code for it."""
+    """Returns the form of a formula computed in the tensors' own type, or None if there is no code for it."""
     is_wide = any(data_type is DataType.FLOAT64 for data_type in types.values())
     if not _has_code(expression, types, output, way) or (is_wide and _has_mean(expression)):
         return None
@@ -70,13 +70,13 @@ def form_of(expression: Expression, types: Mapping[str, DataType], output: DataT
     recipe = Recipe(outline, len(numbers), tuple(Source(*each, False) for each in types.items()), output, way)
     try:
         packed = packed_numbers(recipe, numbers)
-    except OverflowError:  # an integer that is none of the type of the tensors
+    except OverflowError:  # an integer outside the tensors' type
         return None
     return Form(outline, packed, len(numbers), types, output, way)
 
 
 def certified_form(certified: Certified) -> Form | None:
-    """A formula of the real numbers, if there is code for it."""
+    """Returns the form of a formula of real numbers, or None if there is no code for it."""
     types, output = certified.inputs, certified.output
     expression = with_products(certified.expression)
     if output not in (DataType.FLOAT32, DataType.FLOAT16) or certified.infinite:
@@ -99,11 +99,11 @@ def certified_form(certified: Certified) -> Form | None:
 
 
 def _slack(expression: Expression, types: Mapping[str, DataType], output: DataType) -> int:
-    """That of quick functions, if a formula has any and they settle most elements."""
+    """Returns the slack of quick functions, or 0 if a formula has none or they leave too many elements open."""
     error = error_bound(expression, types, QUICK) if is_worth(expression) else None
     if error is None:
         return 0
-    narrowed = 2.0**28 if output is DataType.FLOAT16 else 0.0  # by way of FLOAT32, which is rounded to first
+    narrowed = 2.0**28 if output is DataType.FLOAT16 else 0.0  # rounded to FLOAT32 first
     slack = ceil(log2((error + 2 * QUICK.unit) * 2.0**53 + narrowed))
     return slack if slack <= MOST_SLACK[output] else 0
 
@@ -114,7 +114,8 @@ def _has_code(expression: Expression, types: Mapping[str, DataType], output: Dat
 
 
 def converted_form(expression: Expression, types: Mapping[str, DataType], output: DataType) -> Form | None:
-    """A formula that FLOAT64 holds as exactly as it matters, of whatever types, if there is code for it."""
+    """Returns the form of a formula that is exact in FLOAT64, with tensors of any types, or None if there is no code
+    for it."""
     if not _has_code(expression, types, output, Way.CONVERTED):
         return None
     numbers: list[float] = []
@@ -123,12 +124,12 @@ def converted_form(expression: Expression, types: Mapping[str, DataType], output
 
 
 def table_form(name: str, output: DataType) -> Form:
-    """The lookup of each FLOAT16; the numbers are those of the table, which is not made yet."""
+    """Returns the form of a FLOAT16 lookup; its numbers are the table, which is made later."""
     return Form(InputElement(name), np.empty(0), 0, {name: DataType.FLOAT16}, output, Way.TABLE)
 
 
 def with_products(expression: Expression) -> Expression:
-    """An expression with products and quotients in place of whole powers that are near."""
+    """Returns an expression with small integer powers replaced by products and quotients."""
     match expression:
         case Operation("power", (base, Constant(exponent))) if exponent in (-1, 1, 2, 3):
             base = with_products(base)
@@ -140,7 +141,7 @@ def with_products(expression: Expression) -> Expression:
 
 
 def guarded(expression: Expression, types: Mapping[str, DataType]) -> Expression:
-    """An expression in which functions of operands that are not exact leave open what they amplify too much."""
+    """Returns an expression in which functions with inexact operands leave open what they amplify too much."""
     if not isinstance(expression, Operation):
         return expression
     operands = tuple(guarded(operand, types) for operand in expression.operands)
@@ -149,10 +150,11 @@ def guarded(expression: Expression, types: Mapping[str, DataType]) -> Expression
 
 
 def to_odd(expression: Expression, types: Mapping[str, DataType]) -> Expression | None:
-    """An expression that is rounded right if it is rounded to odd first: an exact one, or a last sum of exact operands.
+    """Returns an expression rounded to odd that then rounds correctly: an exact one, or a final sum of exact operands;
+    else None.
 
-    A float of 53 bits whose last bit is set wherever it is not exact lies on the side of each middle of two narrower
-    floats on which the real number lies. What only moves it, or compares it with others, keeps that.
+    A 53-bit float with its last bit set wherever it is inexact is on the same side of each midpoint of narrower floats
+    as the real number. Operations that only move or compare it preserve that.
     """
     if error_bound(expression, types, PRECISION) == 0:
         return expression
@@ -173,7 +175,7 @@ def to_odd(expression: Expression, types: Mapping[str, DataType]) -> Expression 
 def _moved(
     primitive: str, before: tuple[Expression, ...], moved: Sequence[Expression], types: Mapping[str, DataType]
 ) -> Expression | None:
-    """A call whose last operands are rounded to odd, if they can be."""
+    """Returns a call whose last operands are rounded to odd, or None if they cannot be."""
     found = [odd for operand in moved if (odd := to_odd(operand, types)) is not None]
     operands = (*before, *found)
     return Operation(primitive, operands) if len(found) == len(moved) else None

@@ -1,4 +1,4 @@
-"""What runs the steps of a graph: formulas that feed each other as one, and each other step by itself."""
+"""Fuses the steps of a graph: formulas that feed each other run as one, each other step by itself."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .compiled import WORTH
 from .family import ElementsJob
 
 MOST = 16
-"""Formulas that become one."""
+"""Maximum number of formulas fused into one."""
 
 
 class FusedParts(NamedTuple):
-    """What runs the steps of a graph.
+    """The parts that run a graph.
 
     Attributes:
-        parts: in their order.
-        groups: for each part the numbers of its steps.
+        parts: the parts in order.
+        groups: for each part, the indices of its steps.
         passing, shared: see ``Grouping``.
     """
 
@@ -41,11 +41,11 @@ class FusedParts(NamedTuple):
 
 
 def fused(steps: Steps, jobs: Sequence[Job]) -> FusedParts:
-    """Puts steps together.
+    """Fuses steps of a graph.
 
     Args:
-        steps: of a graph.
-        jobs: of each step alone.
+        steps: the steps.
+        jobs: the job of each step alone.
     """
     formulas = [job if isinstance(job, ElementsJob) and not job.channels else None for job in jobs]
     found = grouped(steps, formulas, MOST, _fit, in_place=_may_be_in_place, only_last=True)
@@ -71,7 +71,7 @@ def _part(group: StepGroup[ElementsJob], steps: Steps, jobs: Sequence[Job]) -> G
 
 
 def _composed(members: Sequence[ChainMember[ElementsJob]]) -> tuple[Step, ElementsJob]:
-    """Formulas that feed each other as one step; its tensors are called by numbers."""
+    """Returns chained formulas as one step; its tensors are named by numbers."""
     numbers: dict[tuple[Bytes, tuple[int, ...]], str] = {}
     inputs: dict[str, BufferTensorDesc] = {}
     places: dict[str, Bytes] = {}
@@ -81,7 +81,7 @@ def _composed(members: Sequence[ChainMember[ElementsJob]]) -> tuple[Step, Elemen
         for name, at in member.step.inputs.items():
             desc = member.step.plan.inputs[name]
             if name in member.links:
-                assert expression is not None  # of the member before
+                assert expression is not None  # the previous member's
                 is_half = desc.data_type is DataType.FLOAT16
                 known[name] = Operation(AS_STORED, (expression,)) if is_half else expression
                 continue
@@ -107,7 +107,8 @@ def _replaced(expression: Expression, known: Mapping[str, Expression]) -> Expres
 
 @dataclass(frozen=True, slots=True)
 class InPlace(SinglePart):
-    """A formula whose output lies where an input does; if it looks there again, it is written beside and copied."""
+    """A formula whose output shares memory with an input. If it would read overwritten elements, the result is written
+    to a temporary array and copied."""
 
     job: ElementsJob
 

@@ -1,4 +1,4 @@
-"""Inverse functions of FLOAT64 in vectors, bounded like those that they go with."""
+"""Vectorized FLOAT64 inverse functions, with error bounds as in ``approximations``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ATAN = (
     0.1999999999999548,
     -0.3333333333333333,
 )
-"""(atan(t)/t - 1) / t**2 as a polynomial of t*t, for t up to tan(pi/8): within 2**-56.9."""
+"""(atan(t)/t - 1) / t**2 as a polynomial in t*t, for t up to tan(pi/8): within 2**-56.9."""
 
 _ASIN = (
     0.02877844261259304,
@@ -38,15 +38,16 @@ _ASIN = (
     0.07499999999998425,
     0.16666666666666669,
 )
-"""(asin(t)/t - 1) / t**2 as a polynomial of t*t, for t up to 1/2: within 2**-57.4."""
+"""(asin(t)/t - 1) / t**2 as a polynomial in t*t, for t up to 1/2: within 2**-57.4."""
 
 _HALF_PI = math.pi / 2
 
 
 def atan(v: Lanes, x: Vector) -> Vector:
-    """Within 2**-50: the argument is within 3u and counts at most once, as do the two last sums.
+    """Within 2**-50: the argument is within 3u and is not amplified, nor are the last two sums.
 
-    Above 1 it is that of the reciprocal, taken from pi/2; above tan(pi/8) that of (t - 1)/(t + 1), added to pi/4.
+    Above 1, the arctangent of the reciprocal is subtracted from pi/2; above tan(pi/8), that of (t - 1)/(t + 1) is added
+    to pi/4.
     """
     size = v.absolute(x)
     is_large = v.compare(">", size, v.number(1))
@@ -60,20 +61,21 @@ def atan(v: Lanes, x: Vector) -> Vector:
 
 
 def _asin_series(v: Lanes, t: Vector) -> Vector:
-    """Of numbers up to 1/2, within 2u."""
+    """For numbers up to 1/2, within 2u."""
     z = v.multiply(t, t)
     return v.multiply_add(v.multiply(t, z), v.polynomial(_ASIN, z), t)
 
 
 def _asin_of_upper(v: Lanes, size: Vector) -> Vector:
-    """``acos(size)`` of numbers from 1/2: twice the arc sine of sqrt((1 - size) / 2), within 4u; NaN above 1."""
+    """Returns ``acos(size)`` for numbers from 1/2: twice the arcsine of sqrt((1 - size) / 2), within 4u; NaN above
+    1."""
     half = v.multiply(v.subtract(v.number(1), size), v.number(0.5))
     series = _asin_series(v, v.call("sqrt", half))
     return v.add(series, series)
 
 
 def asin(v: Lanes, x: Vector) -> Vector:
-    """Within 2**-50: above 1/2 what is taken from pi/2 is at most twice the result."""
+    """Within 2**-50: above 1/2, the number subtracted from pi/2 is at most twice the result."""
     size = v.absolute(x)
     upper = v.subtract(v.number(_HALF_PI), _asin_of_upper(v, size))
     is_upper = v.compare(">", size, v.number(0.5))
@@ -81,7 +83,7 @@ def asin(v: Lanes, x: Vector) -> Vector:
 
 
 def acos(v: Lanes, x: Vector) -> Vector:
-    """Within 2**-50: differences have results of at least pi/3."""
+    """Within 2**-50: differences are at least pi/3."""
     size = v.absolute(x)
     upper = _asin_of_upper(v, size)
     outer = v.choose(v.compare("<", x, v.number(0)), v.subtract(v.number(math.pi), upper), upper)
@@ -90,7 +92,8 @@ def acos(v: Lanes, x: Vector) -> Vector:
 
 
 def _log_of_1_plus(v: Lanes, y: Vector) -> Vector:
-    """Of numbers that are not negative; within 2**-49.5: the logarithm of 1 + y rounded, and what that lacks."""
+    """For nonnegative numbers, within 2**-49.5: the logarithm of 1 + y rounded, plus a correction for the rounding
+    error."""
     total = v.add(y, v.number(1))
     rest = v.divide(v.subtract(y, v.subtract(total, v.number(1))), total)
     result = v.add(log(v, total), rest)
@@ -98,7 +101,7 @@ def _log_of_1_plus(v: Lanes, y: Vector) -> Vector:
 
 
 def asinh(v: Lanes, x: Vector) -> Vector:
-    """Of numbers whose squares are no infinities; within 2**-49: what the logarithm is taken of is within 4u."""
+    """For numbers whose squares do not overflow, within 2**-49: the logarithm's argument is within 4u."""
     size = v.absolute(x)
     squared = v.multiply(size, size)
     root = v.call("sqrt", v.add(squared, v.number(1)))
@@ -108,7 +111,7 @@ def asinh(v: Lanes, x: Vector) -> Vector:
 
 
 def acosh(v: Lanes, x: Vector) -> Vector:
-    """Likewise; what is subtracted is exact next to 1."""
+    """Like ``asinh``; the difference is exact close to 1."""
     above = v.subtract(x, v.number(1))
     root = v.call("sqrt", v.multiply(above, v.add(x, v.number(1))))
     above = v.choose(v.compare("<", x, v.number(1)), v.number(math.nan), v.add(above, root))
@@ -124,4 +127,4 @@ def atanh(v: Lanes, x: Vector) -> Vector:
 
 
 FUNCTIONS = {**OTHERS, **{function.__name__: function for function in (atan, asin, acos, asinh, acosh, atanh)}}
-"""All functions of vectors by their primitives."""
+"""All vector functions, by primitive."""

@@ -1,4 +1,4 @@
-"""Kernels of single formulas: one for each form of a formula, type and way of broadcasting, compiled when needed."""
+"""Kernels of single formulas: one for each formula structure, types and broadcast pattern, compiled on demand."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ from .quick_code import Quick
 from .recipe import CERTIFIED_WIDTH, IN_FLOAT64, Recipe, Way, constant_type
 
 KEPT = 512
-"""Kernels that are kept, those made last: some 20 KB each."""
+"""Number of most recently compiled kernels kept in memory, some 20 KB each."""
 
 ROWS, COLUMNS, TARGET, TARGET_STEP, NUMBERS, OPEN, SOURCES = range(7)
-"""Places of the arguments; of each source follow its address and the bytes between its rows."""
+"""Slots of the arguments, followed by the address and row pitch in bytes of each source."""
 
 COUNT, ROOM, RECORDS = range(3)
-"""Places in the list of what kernels leave open, in int64: how many records there should be, for how many there is
-room, and the first one."""
+"""Slots of the list of open elements, in int64: number of records wanted, capacity in records, and the first record."""
 
 WHOSE, ROW, COLUMN, BITS, RECORD = range(5)
-"""Places in a record: the address of the kernel's arguments, where a vector begins, and a bit for each element of it
-that is open. A kernel that finds no room for one returns 1."""
+"""Slots of a record: address of the kernel's arguments, position of a vector, and a bit for each of its open elements.
+A kernel that finds the list full returns 1."""
 
 _Kind = TypeVar("_Kind", bound=code.CertifiedCode)
 
@@ -42,7 +41,7 @@ _lock = Lock()
 
 
 def kernel_of(recipe: Recipe) -> MachineCode:
-    """The kernel of a recipe, which is compiled if it is new."""
+    """Returns the kernel of a recipe, compiling it if it is new."""
     found = _kernels.get(recipe)
     if found is None:
         is_narrow = recipe.way in (Way.FLOATS, Way.INTEGERS, Way.TABLE)
@@ -60,11 +59,11 @@ def is_ready(recipe: Recipe) -> bool:
 
 
 def module_of(recipe: Recipe, looks_up: bool | None = None) -> ir.Module:
-    """The code of a kernel.
+    """Returns the LLVM module of a kernel.
 
     Args:
-        recipe: what it is made from.
-        looks_up: whether it has tables in registers; by default if the processor can.
+        recipe: the recipe.
+        looks_up: whether to use lookup tables in registers; by default if the processor supports it.
     """
     module, function = begin()
     _Writer(recipe, function, has_sixteenths() if looks_up is None else looks_up).write()
@@ -74,9 +73,9 @@ def module_of(recipe: Recipe, looks_up: bool | None = None) -> ir.Module:
 class _Writer:
     """Writes the loops of a kernel: over rows, and over vectors of their elements.
 
-    The last vector of a row begins so early that it is whole, and computes some elements once more. Of a row that is
-    shorter than a vector there is a copy on the stack. Vectors that are streamed lie where addresses are multiples of
-    their size; of what lies before and after them there is a vector on the stack.
+    The last vector of a row is shifted back to be whole, so it recomputes some elements. Rows shorter than a vector are
+    copied to the stack. Streamed vectors are aligned to their size; the ends of the row are computed in a vector on the
+    stack.
     """
 
     def __init__(self, recipe: Recipe, function: ir.Function, looks_up: bool) -> None:
@@ -103,7 +102,7 @@ class _Writer:
         with self._loop(self._arguments[ROWS], 1) as row:
             self._row(row)
         if recipe.is_streamed:
-            builder.fence("seq_cst")  # before other threads are told that the results are there
+            builder.fence("seq_cst")  # complete streaming stores before other threads learn that the results are there
         builder.ret(builder.load(self._missed))
 
     def _variable(self, kind: Any) -> Any:
@@ -112,7 +111,7 @@ class _Writer:
         return place
 
     def _space(self, size: int) -> Any:
-        """Room for a vector on the stack; its address."""
+        """Allocates space for a vector on the stack; returns its address."""
         kind = ir.ArrayType(ir.IntType(8), size * self._recipe.width)
         return self._builder.ptrtoint(self._builder.alloca(kind), INTEGER)
 
@@ -159,9 +158,10 @@ class _Writer:
             self._copy(target, self._spaces[-1], builder.mul(arguments[COLUMNS], long_of(self._size)))
 
     def _streamed(self, target: Any, here: dict[int, Any], spread: Mapping[Any, Vector]) -> Any:
-        """Streams a row, but for the parts of vectors at its ends; how many elements are left to be written otherwise.
+        """Streams a row except its unaligned ends; returns how many elements are left to be written by the regular
+        loop.
 
-        None are left, or all where no address is a multiple of the size of a vector.
+        That is none, or all if no element is aligned to the vector size.
         """
         builder, columns, size = self._builder, self._arguments[COLUMNS], long_of(self._size)
         width, whole = long_of(self._recipe.width), self._recipe.width * self._size
@@ -220,7 +220,7 @@ class _Writer:
         return self._builder.icmp_unsigned("!=", word, ir.Constant(word.type, 0))
 
     def _certified(self, leaves: Mapping[Expression, Vector], kind: type[_Kind]) -> tuple[Vector, _Kind]:
-        """The value in FLOAT64, and what knows where it is open."""
+        """Returns the value in FLOAT64, and the code object that knows which lanes are open."""
         parameters: dict[Expression, Vector] = {KernelParameter(i): each for i, each in enumerate(self._parameters)}
         certified = kind(self._v, parameters)
         sources = self._recipe.sources
@@ -271,7 +271,7 @@ class _Writer:
         return of_floats(self._v, value, recipe.output)
 
     def _looked_up(self, patterns: Vector) -> Vector:
-        """An entry of the table for each FLOAT16."""
+        """Looks up the table entry for each FLOAT16."""
         builder, element = self._builder, stored_type(self._recipe.output)
         result = ir.Constant(self._v.of(element), ir.Undefined)
         for place in range(self._recipe.width):
@@ -282,7 +282,7 @@ class _Writer:
         return result
 
     def _note(self, undecided: Vector, column: Any, start: Any) -> None:
-        """Records a vector of truth values if any is true, but for the elements before its column and after the row."""
+        """Records a vector of truth values if any is true, ignoring elements before its column and past the row."""
         builder = self._builder
         bits = builder.zext(builder.bitcast(undecided, ir.IntType(CERTIFIED_WIDTH)), INTEGER)
         left = builder.sub(self._arguments[COLUMNS], start)
@@ -312,7 +312,7 @@ class _Writer:
             stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(INT, 1)]))
 
     def _copy(self, target: Any, source: Any, count: Any) -> None:
-        """Copies so many bytes."""
+        """Copies ``count`` bytes."""
         builder, byte = self._builder, ir.IntType(8).as_pointer()
         name = "llvm.memcpy.p0.p0.i64"
         kind = ir.FunctionType(ir.VoidType(), [byte, byte, INTEGER, ir.IntType(1)])

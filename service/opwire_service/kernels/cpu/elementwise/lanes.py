@@ -1,4 +1,4 @@
-"""Vectors in LLVM's code: what formulas are written with, without branches."""
+"""Writer of branch-free LLVM vector code, used for formulas."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 from llvmlite import ir
 
 Vector = Any
-"""A value of LLVM: so many numbers, or as many truth values."""
+"""An LLVM value: a vector of numbers or truth values."""
 
 DOUBLE, FLOAT, HALF = ir.DoubleType(), ir.FloatType(), ir.HalfType()
 LONG, INT, SHORT, BIT = ir.IntType(64), ir.IntType(32), ir.IntType(16), ir.IntType(1)
 
 REGISTER = 8
-"""FLOAT64 in a register of those that look up."""
+"""FLOAT64 lanes in a register for in-register lookups."""
 
 _LOOK_UP = "llvm.x86.avx512.vpermi2var.pd.512"
 
 ROUNDER = 1.5 * 2.0**52
-"""Added to a number below 2**51 it leaves the nearest integer in the lowest bits."""
+"""Adding it to a number below 2**51 leaves the nearest integer in the low bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Lanes:
     """Writes code for vectors.
 
     Attributes:
-        builder: of the block that it is written to.
-        width: numbers in a vector.
-        has_sixteenths: whether the processor has instructions that look up one of 16 FLOAT64.
+        builder: LLVM builder of the block to write to.
+        width: lanes in a vector.
+        has_sixteenths: whether the processor can look up one of 16 FLOAT64 in registers.
     """
 
     builder: Any
@@ -40,20 +40,20 @@ class Lanes:
     has_sixteenths: bool = False
 
     def of(self, element: Any) -> Any:
-        """The type of vectors of an element."""
+        """Returns the vector type of an element type."""
         return ir.VectorType(element, self.width)
 
     def constant(self, element: Any, number: float) -> Vector:
-        """The same number in all places."""
+        """Broadcasts a constant."""
         one = ir.Constant(element, number)
         return ir.Constant(self.of(element), [one] * self.width)
 
     def number(self, number: float) -> Vector:
-        """The same FLOAT64 in all places."""
+        """Broadcasts a FLOAT64 constant."""
         return self.constant(DOUBLE, number)
 
     def spread(self, value: Any) -> Vector:
-        """A scalar in all places."""
+        """Broadcasts a scalar."""
         vector = ir.Constant(self.of(value.type), ir.Undefined)
         first = self.builder.insert_element(vector, value, ir.Constant(INT, 0))
         return self.builder.shuffle_vector(first, vector, ir.Constant(self.of(INT), [0] * self.width))
@@ -76,7 +76,7 @@ class Lanes:
         return self._before_widening(a, self.builder.fneg)
 
     def compare(self, how: str, a: Vector, b: Vector) -> Vector:
-        """Truth values; none holds of NaN."""
+        """Returns truth values of an ordered comparison, which is false for NaN."""
         if _is_widened(a) and isinstance(b, ir.Constant) and isinstance(b.constant, list):
             (number,) = {each.constant for each in b.constant}
             if abs(number) == math.inf or struct.unpack("<f", struct.pack("<f", number)) == (number,):
@@ -87,11 +87,11 @@ class Lanes:
         return self.builder.not_(a)
 
     def is_usual(self, a: Vector) -> Vector:
-        """Whether a number is above 0, and finite."""
+        """Whether a number is positive and finite."""
         return self.builder.and_(self.compare(">", a, self.number(0)), self.compare("<", a, self.infinity))
 
     def of_positive(self, x: Vector, value: Vector) -> Vector:
-        """A value of a number; there are no usual ones below 0."""
+        """Returns ``value`` unchanged; a hook for subclasses that treat nonpositive numbers differently."""
         return value
 
     def is_nan(self, a: Vector) -> Vector:
@@ -108,7 +108,7 @@ class Lanes:
         return self.builder.bitcast(a, self.of(element))
 
     def call(self, name: str, *operands: Vector) -> Vector:
-        """A function that LLVM has of vectors like the operands."""
+        """Calls an LLVM intrinsic on vectors of the operands' type."""
         kind = operands[0].type
         names = {DOUBLE: "f64", FLOAT: "f32"}
         suffix = names.get(kind.element) or f"i{kind.element.width}"
@@ -120,26 +120,26 @@ class Lanes:
         return self.builder.call(function, operands)
 
     def fused(self, a: Vector, b: Vector, c: Vector) -> Vector:
-        """``a*b + c``, rounded once."""
+        """Fused multiply-add: ``a*b + c``, rounded once."""
         return self.call("fma", a, b, c)
 
     def multiply_add(self, a: Vector, b: Vector, c: Vector) -> Vector:
-        """``a*b + c``, rounded once where the processor can do so, else twice."""
+        """``a*b + c``, rounded once if the processor supports that, else twice."""
         return self.call("fmuladd", a, b, c)
 
     def root(self, x: Vector) -> Vector:
-        """The square root."""
+        """Returns the square root."""
         return self.call("sqrt", x)
 
     def absolute(self, a: Vector) -> Vector:
         return self._before_widening(a, lambda x: self.call("fabs", x))
 
     def limited(self, x: Vector, most: float) -> Vector:
-        """The nearest number within those to this one and its negative; NaN stays."""
+        """Clamps to [-most, most]; NaN stays."""
         return self._before_widening(x, lambda y: self._limited(y, most))
 
     def at_most(self, x: Vector, most: float) -> Vector:
-        """The lesser of two numbers; NaN stays."""
+        """Returns the minimum of a number and a constant; NaN stays."""
         limit = self.number(most)
         return self.choose(self.compare(">", x, limit), limit, x)
 
@@ -147,7 +147,7 @@ class Lanes:
         return self.choose(self.compare("<", a, self.number(0)), self.multiply(a, self.number(0)), a)
 
     def sign_changed(self, a: Vector, turns: Vector) -> Vector:
-        """A number, or if the integer is odd its negative."""
+        """Negates a number if the integer is odd."""
         return self.from_bits(self.builder.xor(self.bits(a), self.builder.shl(turns, self.constant(LONG, 63))))
 
     def _limited(self, x: Vector, most: float) -> Vector:
@@ -157,42 +157,45 @@ class Lanes:
         return x
 
     def _before_widening(self, a: Vector, operation: Callable[[Vector], Vector]) -> Vector:
-        """An operation that is exact in FLOAT32, too, in which twice as many elements fit a register."""
+        """Applies an operation that is exact in FLOAT32 before widening, where a register holds twice as many
+        elements."""
         if not _is_widened(a):
             return operation(a)
         return self.builder.fpext(operation(a.operands[0]), a.type)
 
     def sign_of(self, size: Vector, sign: Vector) -> Vector:
-        """A size with the sign of another number."""
+        """Returns a magnitude with the sign of another number."""
         return self.call("copysign", size, sign)
 
     def polynomial(self, coefficients: Sequence[float], x: Vector) -> Vector:
-        """The highest power first; the even and the odd ones apart, so that none waits long for another."""
+        """Evaluates a polynomial, highest power first, with even and odd powers separate to shorten the dependency
+        chain."""
         squared = self.multiply(x, x)
         odd, even = (self.horner(coefficients[::-1][first::2][::-1], squared) for first in (1, 0))
         return self.multiply_add(odd, x, even)
 
     def horner(self, coefficients: Sequence[float], x: Vector) -> Vector:
-        """A polynomial in as few operations as there are; the highest power first."""
+        """Evaluates a polynomial, highest power first, with the fewest operations (Horner)."""
         result = self.number(coefficients[0])
         for coefficient in coefficients[1:]:
             result = self.multiply_add(result, x, self.number(coefficient))
         return result
 
     def nearest(self, a: Vector) -> tuple[Vector, Vector]:
-        """The nearest integer, of numbers below 2**51, as a number and in the lowest bits of an integer."""
+        """Rounds numbers below 2**51 to the nearest integer; returns it as a number and in the low bits of an
+        integer."""
         rounder = self.number(ROUNDER)
         moved = self.add(a, rounder)
         return self.subtract(moved, rounder), self.bits(moved)
 
     def nearest_product(self, a: Vector, b: Vector) -> tuple[Vector, Vector]:
-        """The same of a product, or the next integer where it is halfway."""
+        """Like ``nearest``, for a product; halfway cases may round either way."""
         rounder = self.number(ROUNDER)
         moved = self.multiply_add(a, b, rounder)
         return self.subtract(moved, rounder), self.bits(moved)
 
     def exponent_added(self, a: Vector, exponent: Vector) -> Vector:
-        """A number times two to the power in the lowest bits of an integer, where neither is subnormal."""
+        """Multiplies by 2**exponent, taken from the low bits of an integer, without handling subnormals."""
         shifted = self.builder.shl(exponent, self.constant(LONG, 52))
         return self.from_bits(self.builder.add(self.bits(a), shifted))
 
@@ -201,7 +204,7 @@ class Lanes:
         return self.from_bits(self.builder.sub(self.bits(a), shifted))
 
     def two_to_sixteenths(self, sixteenths: Vector) -> Vector:
-        """Two to the power of an integer over 16, where the processor looks it up."""
+        """Returns two to the power of an integer over 16, by an in-register lookup."""
         builder = self.builder
         parts = [
             self._looked_up(builder.shuffle_vector(sixteenths, sixteenths, _places(start, REGISTER)))
@@ -214,7 +217,8 @@ class Lanes:
         return self.from_bits(builder.add(self.bits(parts[0]), whole))
 
     def _looked_up(self, places: Vector) -> Vector:
-        """Powers by the lowest 4 bits of integers, as many as fit a register; less these bits below the exponent."""
+        """Looks up powers by the low 4 bits of integers, for one register; minus these bits, shifted below the
+        exponent."""
         numbers, module = ir.VectorType(DOUBLE, REGISTER), self.builder.module
         kind = ir.FunctionType(numbers, [numbers, places.type, numbers])
         function = module.globals.get(_LOOK_UP) or ir.Function(module, kind, _LOOK_UP)
@@ -223,7 +227,7 @@ class Lanes:
         return self.builder.call(function, [low, places, high])
 
     def split(self, x: Vector) -> tuple[Vector, Vector]:
-        """How much a number divided by a power of two lies above 1, from -0.3 to 0.42, and the exponent of that."""
+        """Splits x into m * 2**e; returns m - 1, from -0.3 to 0.42, and e."""
         bits = self.bits(x)
         least = self.constant(LONG, 0x3FE6A09E667F3BCD)  # sqrt(1/2)
         exponent = self.builder.ashr(self.builder.sub(bits, least), self.constant(LONG, 52))
@@ -234,17 +238,17 @@ class Lanes:
         return self.subtract(m, self.number(1)), e
 
     def of_odd(self, number: Vector, odd: Vector, even: Vector) -> Vector:
-        """One of two numbers, by the lowest bit of an integer."""
+        """Selects one of two numbers by the lowest bit of an integer."""
         lowest = self.builder.shl(number, self.constant(LONG, 63))
         return self.choose(self.builder.icmp_signed("<", lowest, self.constant(LONG, 0)), odd, even)
 
     def turned(self, quarters: Vector, sine: Vector, cosine: Vector) -> Vector:
-        """The sine of an angle, so many quarters of a circle further than that of which both are given."""
+        """Returns the sine of an angle advanced by quarter turns, given the angle's sine and cosine."""
         half = self.builder.lshr(quarters, self.constant(LONG, 1))
         return self.sign_changed(self.of_odd(quarters, cosine, sine), half)
 
     def further(self, quarters: Vector) -> Vector:
-        """One more."""
+        """Returns the number of quarter turns plus one."""
         return self.builder.add(quarters, self.constant(LONG, 1))
 
     @property
@@ -253,17 +257,17 @@ class Lanes:
 
 
 def _places(start: int, count: int) -> Vector:
-    """For shuffles."""
+    """Returns shuffle indices from ``start`` on."""
     return ir.Constant(ir.VectorType(INT, count), list(range(start, start + count)))
 
 
 def _less_bits(number: float, bits: int) -> float:
-    """A FLOAT64 by its bits as an integer less some."""
+    """Returns the FLOAT64 whose bits, as an integer, are reduced by ``bits``."""
     (whole,) = struct.unpack("<q", struct.pack("<d", number))
     (less,) = struct.unpack("<d", struct.pack("<q", whole - bits))
     return float(less)
 
 
 def _is_widened(a: Vector) -> bool:
-    """Whether numbers come from FLOAT32."""
+    """Whether numbers have just been widened from FLOAT32."""
     return getattr(a, "opname", "") == "fpext" and a.operands[0].type.element == FLOAT

@@ -1,4 +1,4 @@
-"""Loops in LLVM's code."""
+"""Loops in LLVM code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .machine_code import INTEGER
 
 
 class CountedLoop:
-    """A loop over 0, step, ... below a count."""
+    """A loop over 0, step, 2 * step, ... below a count."""
 
     def __init__(self, builder: Any, function: ir.Function, count: Any, step: int) -> None:
         self._builder = builder

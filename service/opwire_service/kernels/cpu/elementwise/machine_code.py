@@ -1,4 +1,4 @@
-"""Machine code of a kernel for one formula, by LLVM alone: some 50 ms, most of them without the GIL."""
+"""Compiles single-formula kernels with LLVM directly: some 50 ms, most of it without the GIL."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _NAME = "elements"
 INTEGER = ir.IntType(64)
 
 SIGNATURE = ir.FunctionType(INTEGER, [INTEGER])
-"""Of each kernel: it takes the address of its arguments."""
+"""Signature of every kernel: it takes the address of its arguments."""
 
 
 class MachineCode(Protocol):
-    """A function that can be called, without the GIL. It owns its code.
+    """A callable machine-code function that releases the GIL. It owns its code.
 
     Attributes:
-        address: of the code, for callers that are machine code.
+        address: address of the code, for callers that are machine code themselves.
     """
 
     address: int
@@ -29,7 +29,7 @@ class MachineCode(Protocol):
 
 
 def begin(signature: ir.FunctionType = SIGNATURE) -> tuple[ir.Module, ir.Function]:
-    """A module with a function, to be filled."""
+    """Returns a new module and an empty function in it."""
     module = ir.Module(_NAME)
     module.triple = binding.get_process_triple()
     function = ir.Function(module, signature, _NAME)
@@ -37,19 +37,20 @@ def begin(signature: ir.FunctionType = SIGNATURE) -> tuple[ir.Module, ir.Functio
 
 
 _NARROW = '"min-legal-vector-width"="0" "prefer-vector-width"="256"'
+"""LLVM attributes that limit vector registers to 256 bits."""
 
 
 def optimized(module: ir.Module, *, is_narrow: bool) -> tuple[Any, Any]:
-    """What ``begin`` gave as LLVM compiles it, and for which machine.
+    """Returns a module optimized by LLVM, and its target machine.
 
     Args:
-        module: the kernel.
-        is_narrow: whether registers have 256 bits, which copy faster than wider ones.
+        module: the kernel, from ``begin``.
+        is_narrow: whether to use 256-bit registers, which copy faster than wider ones.
     """
     text = str(module)
     if is_narrow:
         head = next(line for line in text.splitlines() if line.startswith("define"))
-        text = text.replace(head, f"{head} {_NARROW}")  # llvmlite has no such attributes
+        text = text.replace(head, f"{head} {_NARROW}")  # llvmlite does not support these attributes
     parsed = binding.parse_assembly(text)
     target = _target().create_target_machine(
         cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(), opt=2, jit=True
@@ -62,7 +63,7 @@ def optimized(module: ir.Module, *, is_narrow: bool) -> tuple[Any, Any]:
 
 
 def compiled(module: ir.Module, *, is_narrow: bool = False) -> MachineCode:
-    """The machine code of a module, whose function takes integers and addresses and returns an integer."""
+    """Compiles a module whose function takes integers and addresses and returns an integer."""
     engine = binding.create_mcjit_compiler(*optimized(module, is_narrow=is_narrow))
     engine.finalize_object()
     address = engine.get_function_address(_NAME)
@@ -73,21 +74,21 @@ def compiled(module: ir.Module, *, is_narrow: bool = False) -> MachineCode:
     )
     call: Any = ctypes.CFUNCTYPE(result, *arguments)(address)
     call.address = address
-    call.engine = engine  # whose end would be that of the machine code
+    call.engine = engine  # keeps the machine code alive
     kernel: MachineCode = call
     return kernel
 
 
 @cache
 def converts_halves() -> bool:
-    """Whether the processor converts FLOAT16: else LLVM calls functions that this process may not have."""
+    """Whether the processor converts FLOAT16; otherwise LLVM calls library functions that this process may not have."""
     is_x86 = binding.get_process_triple().startswith(("x86_64", "i686"))
     return not is_x86 or bool(binding.get_host_cpu_features().get("f16c"))
 
 
 @cache
 def has_sixteenths() -> bool:
-    """Whether the processor looks up one of 16 FLOAT64 in registers."""
+    """Whether the processor can look up one of 16 FLOAT64 in registers."""
     is_x86 = binding.get_process_triple().startswith("x86_64")
     return is_x86 and bool(binding.get_host_cpu_features().get("avx512f"))
 

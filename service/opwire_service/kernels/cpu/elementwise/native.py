@@ -1,4 +1,4 @@
-"""Formulas that NumPy computes in the tensors' own type: of integers and bits, and of floats that are rounded once."""
+"""Formulas that NumPy computes in the tensors' own type: integers and bits, and floats that are rounded once."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def _is_nonzero(a: Any) -> bool:
 
 
 def _least(a: Any, b: Any, out: Array | None = None) -> Any:
-    """Of floats: the first of equals, and whatever is no NaN."""
+    """Float minimum: the first of equal values, and never a NaN if the other is a number."""
     found = np.fmin(a, b, out=out)
     if _is_nonzero(a) or _is_nonzero(b) or np.all(found):
         return found
-    return _into(np.where((a <= b) | (b != b), a, b), out)  # equal zeros may have unlike signs
+    return _into(np.where((a <= b) | (b != b), a, b), out)  # equal zeros may differ in sign
 
 
 def _greatest(a: Any, b: Any, out: Array | None = None) -> Any:
@@ -48,7 +48,7 @@ def _into(found: Any, out: Array | None) -> Any:
 
 def _mean(a: Array, b: Array) -> Any:
     half = a.dtype.type(0.5)
-    total = (a + b) * half  # halving a sum is exact but where it is subnormal, and the sum then is
+    total = (a + b) * half  # exact unless it is subnormal, and then the sum is exact
     return np.where(np.isinf(total), a * half + b * half, total)
 
 
@@ -65,7 +65,7 @@ def _sign(a: Array) -> Any:
 
 
 TRUTHS = frozenset(["equal", "less", "less_equal", "greater", "greater_equal", "not_", "and_", "or_", "xor"])
-"""The primitives that give truth values."""
+"""Primitives that return truth values."""
 
 _AS_IN_FLOAT64 = """
     add subtract multiply divide negate absolute ceil floor truncate round_even round_away sqrt
@@ -81,17 +81,17 @@ FLOATS: Mapping[str, Function] = {
     "mean": _mean,
     "remainder": _remainder,
     "floor_remainder": _floor_remainder,
-    AS_STORED: lambda a: a,  # NumPy rounds each result to the type of its operands
+    AS_STORED: lambda a: a,  # NumPy rounds each result to its operands' type
 }
 
 
 def _quotient(a: Array, b: Array) -> Any:
-    """Toward zero; by zero all bits are set."""
+    """Quotient truncated toward zero; division by zero sets all bits."""
     if a.dtype.itemsize < 8:
-        # A quotient of 32 bits that is no integer lies further from the next one than float64 rounds.
+        # A non-integer quotient of 32-bit integers is farther from any integer than float64's rounding error.
         found = a.astype(np.float64)
         found /= b.astype(np.float64)
-        if a.dtype == np.int32 and found.max(initial=0) >= 2.0**31:  # the lowest by -1, which wraps, or by zero
+        if a.dtype == np.int32 and found.max(initial=0) >= 2.0**31:  # INT_MIN / -1, which wraps, or division by zero
             found[found == 2.0**31] = -(2.0**31)
         return _all_set(b, found.astype(np.uint32 if a.dtype == np.uint32 else np.int32).astype(a.dtype, copy=False))
     whole = np.floor_divide(a, b)
@@ -110,7 +110,7 @@ def _integer_mean(a: Array, b: Array) -> Any:
 
 
 def _power(base: Array, exponent: Array) -> Any:
-    """Modulo two to the power of the width; of negative exponents truncated, and of zero then all bits set."""
+    """Power modulo 2**width; with negative exponents truncated, and for a zero base with all bits set."""
     base, exponent = np.broadcast_arrays(base, exponent)
     result, factor, rest = np.ones_like(base), base.copy(), np.maximum(exponent, 0).astype(np.uint64)
     while rest.any():
@@ -167,19 +167,19 @@ INTEGERS: Mapping[str, Function] = {
 }
 
 ON_BITS = frozenset(("bit_and", "bit_or", "bit_xor", "bit_not", "bit_count", "shift_left", "shift_right"))
-"""Primitives that take the stored bits of any type."""
+"""Primitives that operate on the stored bits of any type."""
 
 
 def evaluate(
     expression: Expression, tensors: Mapping[str, Array], functions: Mapping[str, Function], constant: Function
 ) -> Any:
-    """A resolved expression.
+    """Evaluates a resolved expression.
 
     Args:
-        expression: of ``functions``.
-        tensors: its arrays by name.
+        expression: expression over ``functions``.
+        tensors: arrays by name.
         functions: the primitives.
-        constant: makes a constant from a number.
+        constant: converts a number to a constant.
     """
     match expression:
         case InputElement(name):
@@ -198,7 +198,7 @@ def evaluate_into(
     constant: Function,
     target: Array,
 ) -> None:
-    """Like ``evaluate``, into an array."""
+    """Like ``evaluate``, writing to an array."""
     if isinstance(expression, Operation) and _writes(functions[expression.primitive]):
         operands = [evaluate(operand, tensors, functions, constant) for operand in expression.operands]
         function = functions[expression.primitive]
@@ -211,12 +211,12 @@ def evaluate_into(
 
 
 def _writes(function: Function) -> bool:
-    """Whether a function writes where it is told."""
+    """Whether a function supports ``out``."""
     return isinstance(function, np.ufunc) or function in (_least, _greatest)
 
 
 def is_one_pass(expression: Expression, functions: Mapping[str, Function]) -> bool:
-    """Whether no intermediate result is kept: then tiles need fit no cache."""
+    """Whether there are no intermediate results, so that tiles need not fit into a cache."""
     return isinstance(expression, InputElement) or (
         isinstance(expression, Operation)
         and isinstance(functions[expression.primitive], np.ufunc)

@@ -1,7 +1,7 @@
-"""Tensors of one shape as planes: rows of neighbours, which kernels walk, in tiles of two dimensions.
+"""Lays tensors of one shape out as planes: rows of contiguous elements, processed in two-dimensional tiles.
 
-A tensor whose neighbours in a row lie apart is staged: a tile of it is copied to where they are neighbours, or from
-there. Where a row is short, the longest dimension makes the rows, and all is staged.
+A tensor with strided rows is staged: its tiles are copied to, or from, a contiguous buffer. Where the innermost
+dimension is short, the longest dimension becomes the rows, and everything is staged.
 """
 
 from __future__ import annotations
@@ -13,37 +13,38 @@ from typing import Any, NamedTuple
 from .walk import collapsed
 
 MOST = 1 << 21
-"""Elements of a tile."""
+"""Maximum number of elements in a tile."""
 
 TILES = 32
-"""As many there are at least, unless they would have fewer elements than ``FEWEST``."""
+"""Minimum number of tiles, unless they would have fewer elements than ``FEWEST``."""
 
 FEWEST = 1 << 16
+"""Number of elements below which tiles are not cut to get more of them."""
 
 STAGED_ROWS, STAGED_COLUMNS, STAGED_BYTES = 256, 256, 1024
-"""Of a tile where something is staged: it fits the second cache. Of narrow elements there are as many as have so many
-bytes together, as each tile takes some time of its own."""
+"""Maximum rows and columns of a tile with staged tensors, so that it fits into the L2 cache. Rows of narrow elements
+have more columns, up to ``STAGED_BYTES``, because each tile has a fixed overhead."""
 
 PADDING = 64
-"""Bytes between staged rows, which would lie a power of two apart without."""
+"""Bytes between staged rows, which avoid a pitch of a power of two."""
 
 SHORT = 16
-"""Elements of a row that is too short."""
+"""Number of elements below which a row is too short."""
 
 LEAST = 1 << 11
-"""Elements of a tile below which it is not worth a call."""
+"""Number of elements below which a tile is not worth a kernel call."""
 
 
 class Plane(NamedTuple):
-    """How one tensor lies in the planes.
+    """Layout of one tensor in the planes.
 
     Attributes:
         size: bytes of an element.
-        row: bytes from one row to the next.
-        column: bytes between neighbours in a row.
-        outer: the bytes between planes, for each dimension of these.
+        row: row pitch in bytes.
+        column: stride within a row in bytes.
+        outer: strides of the dimensions that count planes, in bytes.
         is_staged: whether tiles are copied.
-        staged_row: bytes between rows that are.
+        staged_row: row pitch of staged tiles in bytes.
     """
 
     size: int
@@ -58,14 +59,14 @@ class Planes(NamedTuple):
     """The planes of some tensors.
 
     Attributes:
-        outer: how many planes there are in each dimension.
-        rows: of a plane.
+        outer: number of planes in each dimension.
+        rows: rows of a plane.
         columns: elements of a row.
         tile: rows and columns of a tile.
-        tensors: the output last.
-        axes: which of the collapsed dimensions are the rows and the columns.
-        shape: the collapsed dimensions.
-        strides: in bytes, of each tensor.
+        tensors: layouts of the tensors, the output last.
+        axes: which collapsed dimensions are the rows and the columns.
+        shape: collapsed dimensions.
+        strides: strides of each tensor in bytes.
     """
 
     outer: tuple[int, ...]
@@ -79,13 +80,13 @@ class Planes(NamedTuple):
 
     @property
     def units(self) -> int:
-        """Tiles."""
+        """Number of tiles."""
         rows, columns = self.tile
         return prod(self.outer) * -(-self.rows // rows) * -(-self.columns // columns)
 
     @property
     def bytes(self) -> int:
-        """Of all tensors together."""
+        """Size of all tensors together in bytes."""
         return sum(
             plane.size * prod(count for count, step in zip(self.shape, steps, strict=True) if step)
             for plane, steps in zip(self.tensors, self.strides, strict=True)
@@ -93,11 +94,11 @@ class Planes(NamedTuple):
 
     @property
     def is_worth(self) -> bool:
-        """Whether tiles are large enough, or there is but one."""
+        """Whether tiles are large enough for a kernel, or there is only one."""
         return self.units == 1 or prod(self.tile) >= LEAST
 
     def place(self, unit: Any) -> tuple[tuple[Any, ...], Any, Any]:
-        """The plane of a tile, and its first row and column; of an array of tiles, arrays of these."""
+        """Returns a tile's plane, first row and first column; for an array of tiles, arrays of them."""
         rows, columns = self.tile
         unit, column = divmod(unit, -(-self.columns // columns))
         unit, row = divmod(unit, -(-self.rows // rows))
@@ -109,11 +110,11 @@ class Planes(NamedTuple):
 
 
 def planes_of(sizes: Sequence[int], tensors: Mapping[str, tuple[tuple[int, ...], int]]) -> Planes:
-    """The planes of tensors.
+    """Returns the planes of tensors.
 
     Args:
-        sizes: of all tensors.
-        tensors: strides in bytes, and bytes of an element, the output's last.
+        sizes: sizes of all tensors.
+        tensors: strides and element size of each tensor in bytes, the output last.
     """
     shape, strides = collapsed(sizes, [steps for steps, _ in tensors.values()])
     if len(shape) == 1:
@@ -129,7 +130,7 @@ def planes_of(sizes: Sequence[int], tensors: Mapping[str, tuple[tuple[int, ...],
     for steps, is_staged in zip(strides, staged, strict=True):
         walked = [axis for axis in others if steps[axis] and shape[axis] > 1]
         if is_staged and walked:
-            row = min(walked, key=lambda axis: steps[axis])  # used at once
+            row = min(walked, key=lambda axis: steps[axis])  # used in this iteration
             break
     outer = [axis for axis in others if axis != row]
     staged_columns = max(STAGED_COLUMNS, STAGED_BYTES // max(widths))

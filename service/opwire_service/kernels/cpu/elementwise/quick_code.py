@@ -1,4 +1,4 @@
-"""Formulas as code for vectors with quick functions, and where these leave elements open."""
+"""Vector code for formulas with quick, less accurate functions, and tests for the elements these leave open."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .code import CertifiedCode
 from .lanes import FLOAT, HALF, INT, Vector
 
 _LOST = {32: 29, 16: 42}
-"""Bits of FLOAT64 that elements so wide do not have."""
+"""FLOAT64 bits that are lost in elements, by element width."""
 
 _NORMAL = {32: (0x0100_0000, 0x7F00_0000), 16: (0x0800, 0x7800)}
-"""The bits of the least and of the greatest elements that are surely normal, whatever they are rounded from."""
+"""Bits of the least and greatest elements that are certainly normal, whatever they are rounded from."""
 
 _FAR = 2.0**200
 
 
 class Quick(CertifiedCode):
-    """Code in FLOAT64 with quick functions; see ``opens``."""
+    """Emits code in FLOAT64 with quick functions; see ``opens``."""
 
     def last(self, expression: Expression) -> Vector:
-        """The value of an expression that is then rounded."""
+        """Returns the value of an expression that is rounded next."""
         match expression:
             case Operation(primitive, (operand,)) if primitive in quick.LAST:
                 self.unsure += quick.unsure(self.v, primitive, [self.of(operand)])
@@ -38,7 +38,7 @@ class Quick(CertifiedCode):
         return quick.FUNCTIONS[primitive](self.v, *numbers)
 
     def rounded(self, value: Vector, output: DataType) -> Vector:
-        """A number as an element, where it is not open."""
+        """Rounds a number to an element, for elements that are not open."""
         v, builder = self.v, self.v.builder
         near = builder.fptrunc(value, v.of(FLOAT))
         if output is DataType.FLOAT16:
@@ -46,12 +46,13 @@ class Quick(CertifiedCode):
         return v.bits(near)
 
     def opens(self, value: Vector, element: Vector, slack: int) -> Vector:
-        """Where two to the power of ``slack`` units of the last place may change the element, or none may be normal."""
+        """Returns where an error of 2**slack units in the last place may change the element, or the element may not be
+        normal."""
         v, builder = self.v, self.v.builder
         bits, kind = self._lost_bits(value, element), element.type.element
         lost, part = _LOST[kind.width], bits.type.element
         moved = builder.add(bits, v.constant(part, (1 << slack) - (1 << lost - 1)))
-        # 0 where it is the slack at most from the middle, and then the greatest of all integers
+        # 0 if it is at most the slack away from a midpoint; subtracting 1 turns that into the greatest integer.
         above = builder.and_(moved, v.constant(part, (1 << lost) - (2 << slack)))
         above = builder.sub(above, v.constant(part, 1))
         if part != kind:
@@ -64,7 +65,7 @@ class Quick(CertifiedCode):
         return found
 
     def _lost_bits(self, value: Vector, element: Vector) -> Vector:
-        """Bits of a number, among them those that its element does not have."""
+        """Returns bits of a number that include those its element loses."""
         v, builder = self.v, self.v.builder
         if element.type.element != INT:
             return v.bits(value)
@@ -73,7 +74,7 @@ class Quick(CertifiedCode):
         return builder.shuffle_vector(words, ir.Constant(words.type, ir.Undefined), low)
 
     def unless_far(self, opened: Vector, value: Vector) -> Vector:
-        """What is open but for numbers so far from normal elements that they stand for zero or an infinity."""
+        """Returns ``opened`` without numbers so far from normal elements that they become zero or infinity anyway."""
         v, builder = self.v, self.v.builder
         size = v.absolute(value)
         far = v.builder.or_(

@@ -1,4 +1,4 @@
-"""Quotients rounded to integers for quantization to 8 bits: in FLOAT32 where it tells, else in FLOAT64."""
+"""Quotients rounded to integers, for quantization to 8 bits: in FLOAT32 where that decides, else in FLOAT64."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from llvmlite import ir
 from .lanes import FLOAT, Lanes, Vector
 
 NEAREST_QUOTIENT = "nearest_quotient"
-"""The name of what this writes, besides the primitives of formulas: of a number, a scale and a zero point."""
+"""Name of the primitive that this module implements, with a number, a scale and a zero point as operands."""
 
 MOST = 1024.0
-"""To which quotients are limited: what lies beyond saturates, whatever the zero point."""
+"""Quotients are clamped to this magnitude: larger ones saturate with any zero point."""
 
 _SURE = 0.5 - 2.0**-12
-"""From an integer. FLOAT32 is off by 2**-23 of a quotient and less than 2**-13 of the most; what is nearer to a half is
-done again."""
+"""Maximum distance from an integer. FLOAT32 is off by 2**-23 of a quotient and less than 2**-13 of the largest one;
+quotients closer to a half are recomputed."""
 
 _TO_GRID = 1.5 * 2.0**25
-"""Added to a FLOAT64 and taken away again it leaves the nearest multiple of 2**-27.
+"""Adding and subtracting it rounds a FLOAT64 to a multiple of 2**-27.
 
-A quotient of two numbers of 24 bits that is no odd multiple of a half is further than 2**-26 from each above 1/4; the
-product with the reciprocal is off by 2**-42. So it is on the right side of each half, or becomes that half.
+A quotient of two 24-bit numbers above 1/4 that is not an odd multiple of a half is more than 2**-26 away from each; the
+product with the reciprocal is off by 2**-42. So it is on the correct side of each half, or becomes that half.
 """
 
 
 def nearest_quotient(v: Lanes, x: Vector, scale: Vector, zero_point: Vector) -> Vector:
-    """The integers nearest to quotients, of two the even ones, plus zero points, as FLOAT32; NaN counts as 0.
+    """Returns quotients rounded to the nearest integers, ties to even, plus zero points, as FLOAT32; NaN counts as 0.
 
     Args:
-        v: writes the code.
-        x, scale: FLOAT64 that hold FLOAT32.
-        zero_point: FLOAT64 that hold integers of 8 bits.
+        v: code writer.
+        x, scale: FLOAT64 that hold FLOAT32 values.
+        zero_point: FLOAT64 that hold 8-bit integers.
     """
     builder = v.builder
     moved = builder.fptrunc(zero_point, v.of(FLOAT))

@@ -1,4 +1,4 @@
-"""What kernels of formulas are made from, and their numbers."""
+"""Recipes of formula kernels, and the format of their parameters."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from . import code
 from .code import KernelParameter
 
 CERTIFIED_WIDTH = 32
-"""Elements of a vector, and bits of a record of those that are open."""
+"""Lanes of a vector in FLOAT64 code, and bits in a record of open elements."""
 
 _NATIVE_BYTES = 128
-"""Of a vector of the widest elements."""
+"""Size of a vector of the widest elements, in bytes."""
 
 
 class Way(Enum):
@@ -41,9 +41,9 @@ class Source:
     """A tensor that a kernel reads.
 
     Attributes:
-        name: in the formula.
-        data_type: of its elements.
-        is_spread: whether there is one element a row.
+        name: name in the formula.
+        data_type: type of its elements.
+        is_spread: whether it has one element per row, which is broadcast.
     """
 
     name: str
@@ -53,18 +53,18 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a kernel is made from.
+    """Everything a kernel is made from.
 
     Attributes:
-        expression: with parameters in place of its constants.
-        parameters: how many there are; those of a certified formula are followed by 1 less and 1 plus its error.
+        expression: the expression, with parameters in place of constants.
+        parameters: number of parameters; those of a certified formula are followed by 1 minus and 1 plus its error.
         sources: the tensors.
-        output: the data type of the result.
+        output: data type of the result.
         way: how it is computed.
-        slack: two to the power of it are the units of the last place that a result of quick functions, which are tried
-            first, may be off by; 0 if they are not.
-        quick: what they compute, if it is not the expression.
-        is_streamed: whether results pass the caches by, which nothing that is left open does.
+        slack: binary logarithm of the error of quick functions in units of the last place; they are tried first. 0 if
+            they are not used.
+        quick: expression for the quick functions, if it differs.
+        is_streamed: whether to use streaming stores; not for formulas that leave elements open.
     """
 
     expression: Expression
@@ -78,7 +78,7 @@ class Recipe:
 
     @property
     def width(self) -> int:
-        """Elements of a vector."""
+        """Lanes of a vector."""
         if self.way in IN_FLOAT64:
             return CERTIFIED_WIDTH
         types = (*(source.data_type for source in self.sources), self.output)
@@ -88,7 +88,8 @@ class Recipe:
 def outlined(
     expression: Expression, numbers: list[float], known: dict[Operation, Expression] | None = None
 ) -> Expression:
-    """An expression with parameters in place of its constants, whose numbers it adds; equal parts stay equal."""
+    """Returns an expression with parameters in place of its constants, appending their values to ``numbers``; equal
+    parts stay equal."""
     known = {} if known is None else known
     match expression:
         case Constant(value):
@@ -113,23 +114,23 @@ _PRIMITIVES = {
 
 
 def can_be_compiled(expression: Expression, way: Way) -> bool:
-    """Whether there is code for each primitive."""
+    """Whether there is code for every primitive."""
     if not isinstance(expression, Operation):
         return True
     return expression.primitive in _PRIMITIVES[way] and all(can_be_compiled(each, way) for each in expression.operands)
 
 
 def constant_type(recipe: Recipe) -> DataType:
-    """The type of the numbers of a formula that is computed in the tensors' own type."""
+    """Returns the type of constants in a formula computed in the tensors' own type."""
     types = [source.data_type for source in recipe.sources]
     return next((each for each in types if each.is_float), types[0])
 
 
 def packed_numbers(recipe: Recipe, numbers: list[float]) -> Any:
-    """The parameters of a kernel that computes in the tensors' own type as it takes them, eight bytes each.
+    """Returns the parameters in the format of kernels that compute in the tensors' own type, eight bytes each.
 
     Raises:
-        OverflowError: an integer is none of that type.
+        OverflowError: an integer is out of that type's range.
     """
     packed = np.zeros(len(numbers), np.uint64)
     dtype = constant_type(recipe).dtype

@@ -1,4 +1,4 @@
-"""Copies tiles between strided tensors and rows of neighbours: element by element, or squares that are transposed."""
+"""Copies tiles between strided tensors and contiguous rows: element by element, or in transposed squares."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .loops import CountedLoop
 from .machine_code import INTEGER, MachineCode, begin, compiled
 
 OUTER, INNER, SOURCE, SOURCE_OUTER, SOURCE_INNER, TARGET, TARGET_OUTER, TARGET_INNER = range(8)
-"""Places of the arguments: how many elements each way, addresses, and bytes between elements."""
+"""Slots of the arguments: number of elements in each direction, addresses, and strides in bytes."""
 
 
 SQUARE = 16
-"""Rows and columns of what is transposed in vectors."""
+"""Rows and columns of a square that is transposed in vectors."""
 
 
 @cache
 def copy_of(size: int) -> MachineCode:
-    """What copies elements of so many bytes."""
+    """Returns a function that copies elements of ``size`` bytes."""
     module, function = begin()
     builder: Any = ir.IRBuilder(function.append_basic_block("entry"))
     arguments = builder.inttoptr(function.args[0], LONG.as_pointer())
@@ -41,10 +41,10 @@ def copy_of(size: int) -> MachineCode:
 
 @cache
 def transposition_of(size: int) -> MachineCode:
-    """Like ``copy_of``, of ``SQUARE`` elements each way at least, where the inner ones are neighbours in the source and
-    the outer ones in the target.
+    """Like ``copy_of``, for at least ``SQUARE`` elements in each direction, where the inner ones are contiguous in the
+    source and the outer ones in the target.
 
-    The last squares overlap those before them.
+    The last squares overlap the ones before.
     """
     module, function = begin()
     builder: Any = ir.IRBuilder(function.append_basic_block("entry"))
@@ -70,7 +70,7 @@ def transposition_of(size: int) -> MachineCode:
 
 
 def _square(builder: Any, size: int, source: tuple[Any, Any], target: tuple[Any, Any]) -> None:
-    """Transposes a square, by addresses and the bytes between rows."""
+    """Transposes a square, given addresses and row pitches in bytes."""
     kind = ir.VectorType(ir.IntType(8 * size), SQUARE)
 
     def row(address: Any, step: Any, number: int) -> Any:
@@ -82,7 +82,7 @@ def _square(builder: Any, size: int, source: tuple[Any, Any], target: tuple[Any,
         ir.Constant(ir.VectorType(INT, SQUARE), [first + i // 2 + i % 2 * SQUARE for i in range(SQUARE)])
         for first in (0, SQUARE // 2)
     ]
-    for _ in range(SQUARE.bit_length() - 1):  # each time rows that are half of all apart are interleaved
+    for _ in range(SQUARE.bit_length() - 1):  # each pass interleaves rows half the square apart
         pairs = zip(rows[: SQUARE // 2], rows[SQUARE // 2 :], strict=True)
         rows = [builder.shuffle_vector(a, b, half) for a, b in pairs for half in halves]
     for number, vector in enumerate(rows):

@@ -1,4 +1,4 @@
-"""Formulas of one FLOAT16 tensor as tables: the result for each of its 65,536 elements."""
+"""Formulas of one FLOAT16 tensor as lookup tables: the result for each of the 65,536 elements."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from opwire.tensor import Array, DataType
 from ....execution import Stop
 
 WORTH = 1 << 15
-"""Elements from which on a table is made."""
+"""Number of elements from which a table is made."""
 
 KEPT = 64
-"""Tables that are kept, those used last."""
+"""Number of most recently made tables kept."""
 
 _PATTERNS = 1 << 16
 _PIECE = 1 << 13
+"""Table entries computed between two polls of ``stop``."""
 
 _tables: OrderedDict[tuple[str, DataType], Array] = OrderedDict()
 _lock = Lock()
@@ -30,9 +31,9 @@ class LookupTable:
     """The results of a formula.
 
     Args:
-        expression: resolved, of one tensor.
-        name: of the tensor.
-        output: the data type of the result.
+        expression: resolved expression of one tensor.
+        name: name of the tensor.
+        output: data type of the result.
         compute: computes the formula.
     """
 
@@ -49,7 +50,7 @@ class LookupTable:
         self._compute = compute
 
     def serves(self, count: int) -> bool:
-        """Whether so many elements are worth looking up."""
+        """Whether ``count`` elements are worth looking up."""
         return count >= WORTH or (self._key in _tables and count >= 256)
 
     def compute(self, given: Mapping[str, Array], target: Array, stop: Stop) -> None:
@@ -63,7 +64,7 @@ class LookupTable:
             place[...] = table[source]
 
     def found(self, stop: Stop) -> Array:
-        """The results by the bits of the elements, as bits."""
+        """Returns the results as bits, indexed by the elements' bits; makes the table if necessary."""
         table = _tables.get(self._key)
         if table is None:
             table = self._made(stop)

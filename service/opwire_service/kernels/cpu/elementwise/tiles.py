@@ -1,7 +1,7 @@
-"""Tiles of planes without Python between them: the arguments of all calls of machine code stand in one table.
+"""Runs tiles of planes without Python in between: the arguments of all machine-code calls are in one table.
 
-A tile is a row of it: staged inputs are copied, then the kernel computes, then a staged output is copied back. What is
-staged lies in a room, of which each thread takes one.
+Each tile has a row in it: staged inputs are copied, the kernel computes, and a staged output is copied back. Staged
+data is in a buffer ("room"), of which each thread takes one.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from .planes import STAGED_ROWS, Plane, Planes
 from .staging import SOURCE, SQUARE, TARGET, copy_of, transposition_of
 
 ASKED = 1 << 20
-"""Elements that the thread that calls computes between two questions whether to stop."""
+"""Elements that the calling thread computes between two polls of ``stop``."""
 
 TABLE, ROW, CALLS, MOVED, ROOMS, ROOM, ROOM_BYTES, LOCKS, LISTS = range(9)
-"""Places in the geometry: the address of the table, bytes of a row, how many calls a row has, how many of its arguments
-lie in a room; how many rooms there are, the address of the first, bytes of each, and the address of their locks. Then
-follow where in a row each call begins, and of what lies in a room, where in a row its address goes and where it is."""
+"""Slots of the geometry: address of the table, bytes in a row, number of calls in a row, and number of arguments that
+point into a room; number of rooms, address of the first, bytes in each, and address of their locks. Then follow the
+offset of each call in a row, and, for each argument in a room, its offset in the row and its offset in the room."""
 
 LOCK = 64
-"""Bytes between locks: threads do not wait for each other's cache lines."""
+"""Bytes between locks, to avoid false sharing of cache lines."""
 
 
 class FormulaTiles:
     """The tiles of some tensors.
 
     Args:
-        planes: of the tensors.
+        planes: the tensors' layout.
         kernel: computes a tile.
-        addresses: of the tensors.
-        numbers: the address of the numbers that the kernel takes.
-        found: that of the list of what it leaves open, or 0.
-        threads: that take tiles.
+        addresses: addresses of the tensors.
+        numbers: address of the kernel's parameters.
+        found: address of the list of open elements, or 0.
+        threads: number of threads that take tiles.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class FormulaTiles:
         self._leaves_open = bool(found)
         self._calls: list[int] = []
         self._moved: list[int] = []
-        self._row: list[Any] = [0]  # what the calls return
+        self._row: list[Any] = [0]  # returned by the calls
         self._write_row(addresses, numbers, found)
         self.table = np.empty((planes.units, len(self._row)), np.int64)
         for place, value in enumerate(self._row):
@@ -71,7 +71,7 @@ class FormulaTiles:
         self._geometry = array("q", (*places, *about_rooms, *self._calls, *self._moved))
 
     def _write_row(self, addresses: Sequence[int], numbers: int, found: int) -> None:
-        """What stands in the row of a tile: numbers, or if there are several tiles, arrays of them."""
+        """Writes the row of a tile: numbers, or arrays of them if there are several tiles."""
         planes = self._planes
         plane, row, column = planes.place(0 if planes.units == 1 else np.arange(planes.units))
         size = np.minimum(planes.tile[0], planes.rows - row), np.minimum(planes.tile[1], planes.columns - column)
@@ -95,7 +95,8 @@ class FormulaTiles:
             self._call(*_copy(planes.tensors[-1], size, places[-1], is_back=True), [(SOURCE, rooms[-1][1])])
 
     def _call(self, function: Any, arguments: Sequence[Any], rooms: Sequence[tuple[int, int]]) -> None:
-        """One more call; ``rooms`` are the places among its arguments of what lies in a room, and where it does."""
+        """Appends a call; ``rooms`` gives the positions of its arguments that point into a room, and their offsets
+        there."""
         self._calls.append(8 * len(self._row))
         self._row.append(function)
         for place, offset in rooms:
@@ -103,7 +104,7 @@ class FormulaTiles:
         self._row.extend(arguments)
 
     def bind(self, pool: Pool, find: Find, kept: object) -> Bound:
-        """What computes all tiles, one run at a time; ``kept`` owns what it works on."""
+        """Returns a function that computes all tiles, one run at a time; ``kept`` owns the memory it uses."""
         units, (geometry, _) = self._planes.units, self._geometry.buffer_info()
         if units == 1 and not self._moved and not self._leaves_open:
             first = self.table.ctypes.data + self._calls[0] + 8
@@ -119,7 +120,7 @@ class FormulaTiles:
             nonlocal shared
             if shared is None and all(kernel.is_loaded for kernel in sharing.KERNELS):
                 shared = pool.bind(task, 0, 0, 0, find)
-            if shared is None:  # a service that has just started
+            if shared is None:  # the sharing kernels are not loaded yet
                 pool.run(piece, units, 1, stop)
             else:
                 shared(stop)
@@ -128,12 +129,12 @@ class FormulaTiles:
 
 
 def staged_bytes(planes: Planes) -> int:
-    """Of a room."""
+    """Returns the size of a room in bytes."""
     return sum(STAGED_ROWS * tensor.staged_row for tensor in planes.tensors if tensor.is_staged)
 
 
 def table_bytes(planes: Planes) -> int:
-    """Of the arguments of all tiles."""
+    """Returns the size of the arguments of all tiles in bytes."""
     staged = sum(tensor.is_staged for tensor in planes.tensors)
     return 8 * planes.units * (2 + SOURCES + 2 * (len(planes.tensors) - 1) + 9 * staged)
 
@@ -149,7 +150,7 @@ def _at_once(call: partial[int], _kept: object, stop: Stop) -> None:
 
 
 def _copy(tensor: Plane, size: tuple[Any, Any], place: Any, *, is_back: bool) -> tuple[Any, list[Any]]:
-    """What copies tiles of a tensor to where rows are of neighbours, or back; along the tensor's nearest elements."""
+    """Returns the call that copies tiles of a tensor to contiguous rows, or back, along the tensor's smaller stride."""
     ways = [(size[0], tensor.row, tensor.staged_row), (size[1], tensor.column, tensor.size)]
     if tensor.column > tensor.row > 0:
         ways.reverse()
@@ -164,7 +165,8 @@ def _copy(tensor: Plane, size: tuple[Any, Any], place: Any, *, is_back: bool) ->
 
 @cache
 def caller() -> MachineCode:
-    """The code that makes the calls of tiles; it takes what kernels on several threads do, and tiles are its units."""
+    """Returns the code that makes the calls of tiles. It has the signature of a shared kernel, and its units are
+    tiles."""
     pointer = ir.IntType(8).as_pointer()
     module, function = begin(ir.FunctionType(INT, [pointer, pointer, *[INTEGER] * 7]))
     builder: Any = ir.IRBuilder(function.append_basic_block("entry"))
@@ -198,7 +200,7 @@ def _item(builder: Any, given: Any, place: Any) -> Any:
 
 
 def _take_room(builder: Any, function: ir.Function, numbers: Sequence[Any], room: Any, lock: Any) -> None:
-    """Finds a room that no other thread has; there are as many as threads."""
+    """Acquires a room that no other thread uses; there are as many as threads."""
     for variable in (room, lock):
         builder.store(long_of(0), variable)
     with CountedLoop(builder, function, numbers[ROOMS], 1) as number:

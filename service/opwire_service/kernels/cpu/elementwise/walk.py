@@ -1,6 +1,6 @@
-"""How tensors of one shape are walked together, in tiles: any strides, nothing copied.
+"""Traverses tensors of one shape together, in tiles, with any strides and without copies.
 
-Dimensions whose neighbours every tensor walks by one stride become one, and the order is that of the output's memory.
+Dimensions that every tensor traverses with a single stride are collapsed, and the order is that of the output's memory.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from numpy.lib.stride_tricks import as_strided
 from opwire.tensor import Array
 
 LINE = 256
-"""Elements of a tile along the innermost dimension where another one is the innermost of an input."""
+"""Elements in a tile along the innermost dimension if an input has a different innermost one."""
 
 
 class Walk(NamedTuple):
     """The tiles of a shape.
 
     Attributes:
-        shape: of the collapsed dimensions, outermost first.
-        tile: elements of a tile along each; the last one may have fewer.
-        strides: in bytes, of each tensor.
+        shape: collapsed dimensions, outermost first.
+        tile: elements in a tile along each; the last tile may have fewer.
+        strides: strides of each tensor in bytes.
     """
 
     shape: tuple[int, ...]
@@ -32,7 +32,7 @@ class Walk(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Tiles along each dimension."""
+        """Number of tiles along each dimension."""
         return tuple(-(-size // tile) for size, tile in zip(self.shape, self.tile, strict=True))
 
     @property
@@ -40,11 +40,11 @@ class Walk(NamedTuple):
         return prod(self.counts)
 
     def views(self, arrays: Sequence[Array]) -> list[Array]:
-        """The tensors with the collapsed dimensions."""
+        """Returns the tensors with collapsed dimensions."""
         return [as_strided(array, self.shape, steps) for array, steps in zip(arrays, self.strides, strict=True)]
 
     def place(self, unit: int) -> tuple[slice, ...]:
-        """Where a tile is."""
+        """Returns the slices of a tile."""
         found = []
         for count, tile in zip(reversed(self.counts), reversed(self.tile), strict=True):
             unit, number = divmod(unit, count)
@@ -53,12 +53,12 @@ class Walk(NamedTuple):
 
 
 def walk_of(sizes: Sequence[int], tensors: Mapping[str, tuple[int, ...]], most: int) -> Walk:
-    """The tiles of at most so many elements.
+    """Returns tiles of at most ``most`` elements.
 
     Args:
-        sizes: of all tensors.
-        tensors: strides in bytes, the output's last.
-        most: elements of a tile.
+        sizes: sizes of all tensors.
+        tensors: strides of each tensor in bytes, the output last.
+        most: maximum number of elements in a tile.
     """
     shape, strides = collapsed(sizes, list(tensors.values()))
     return Walk(shape, _tile(shape, strides, most), strides)
@@ -67,11 +67,11 @@ def walk_of(sizes: Sequence[int], tensors: Mapping[str, tuple[int, ...]], most: 
 def collapsed(
     sizes: Sequence[int], strides: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """The dimensions that are left, outermost first, and the strides along them.
+    """Returns the collapsed dimensions, outermost first, and the strides along them.
 
     Args:
-        sizes: of all tensors.
-        strides: in bytes, the output's last.
+        sizes: sizes of all tensors.
+        strides: strides of each tensor in bytes, the output last.
     """
     columns = [column for column in zip(sizes, *strides, strict=True) if column[0] > 1]
     columns.sort(key=lambda column: column[:0:-1], reverse=True)
@@ -88,7 +88,7 @@ def collapsed(
 
 
 def _tile(shape: Sequence[int], strides: Sequence[Sequence[int]], most: int) -> tuple[int, ...]:
-    """The innermost dimensions, and where an input has another innermost one, a part of both."""
+    """Returns the tile sizes: innermost dimensions, and a part of both where an input has a different innermost one."""
     inner = len(shape) - 1
     walked = [[axis for axis in range(len(shape)) if steps[axis]] for steps in strides]
     others = {min(axes, key=steps.__getitem__) for axes, steps in zip(walked, strides, strict=True) if axes} - {inner}

@@ -1,1 +1,1 @@
-"""Elements and slices that are picked, written or turned round by index."""
+"""Gathers, scatters and sequence reversal by index."""

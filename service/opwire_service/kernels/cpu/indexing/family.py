@@ -1,4 +1,4 @@
-"""Which points the operators move that pick, write or turn round by index."""
+"""The operators that gather, scatter or reverse by index, as points for the kernel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _tensors(inputs: Arrays, outputs: Arrays) -> Sequence[Array]:
 
 
 class _Layout:
-    """Makes points and components of a plan, in bytes, from sizes and strides in elements."""
+    """Converts points and components of a plan from elements to bytes."""
 
     def __init__(self, plan: Plan, indices: str = "IndicesTensor") -> None:
         self.item = plan.outputs["OutputTensor"].data_type.bits // 8
@@ -44,7 +44,8 @@ class _Layout:
         return Point(size, index * self._index, source * self.item, target * self.item)
 
     def indices(self, *components: tuple[int, int, int]) -> Indices:
-        """Of each component the place in its tuple, the size that it counts in, and the stride."""
+        """Returns indices for components, each given as its position in the tuple, the size it indexes, and the
+        stride."""
         scaled = (Component(place * self._index, size, step * self.item) for place, size, step in components)
         return Indices(INDEX_TYPES[self._desc.data_type], tuple(scaled))
 
@@ -89,7 +90,7 @@ def _scatter_nd(plan: Plan) -> Job:
 
 
 def _scatter(plan: Plan, step: KernelStep) -> Job:
-    """The input is copied, then the updates are written."""
+    """Copies the input, then writes the updates."""
     target = plan.outputs["OutputTensor"]
     whole = copy(View.of(0, plan.inputs["InputTensor"]), View.of(len(plan.inputs), target))
 
@@ -100,7 +101,7 @@ def _scatter(plan: Plan, step: KernelStep) -> Job:
 
 
 def _one_hot(plan: Plan) -> Job:
-    """All is off; then what the indices name is on."""
+    """Fills with the off value, then writes the on value where the indices point."""
     indices, target, axis = plan.inputs["IndicesTensor"], plan.outputs["OutputTensor"], plan.attributes.Axis
     values, layout = plan.inputs["ValuesTensor"], _Layout(plan)
     strides = zip(indices.sizes, indices.element_strides, target.element_strides, strict=True)
@@ -118,7 +119,7 @@ def _one_hot(plan: Plan) -> Job:
 
 
 def _fastest(desc: BufferTensorDesc) -> int:
-    """The last dimension that has more than one element."""
+    """Returns the last dimension with more than one element."""
     return max(i for i, size in enumerate(desc.sizes) if size > 1)
 
 

@@ -1,4 +1,5 @@
-"""The loops of what is moved by index as a row of int64: one point of them resolves one tuple of indices."""
+"""Encodes the loops of moves by index as an array of int64 slots. Each point of the loops resolves one tuple of
+indices."""
 
 from __future__ import annotations
 
@@ -8,34 +9,34 @@ from math import prod
 
 from ...picking import Component, Point
 
-# Slots of the row. Steps are in bytes.
-MODE, INDEX_TYPE, RUN = 0, 1, 2  # what is done, how an index is read, and the bytes that move for each
-FIRST, LAST, TILE, TILES = 3, 4, 5, 6  # of the points of the outer loops, which are counted through
-OUTER = 7  # how many loops are among the outer ones
-COMPONENTS = 8  # of a tuple of indices
+# Slots of the array. Steps are in bytes.
+MODE, INDEX_TYPE, RUN = 0, 1, 2  # mode, type of an index, and bytes moved per point
+FIRST, LAST, TILE, TILES = 3, 4, 5, 6  # range and tiles of the points of the outer loops
+OUTER = 7  # number of outer loops
+COMPONENTS = 8  # number of components in a tuple of indices
 MIDDLE, INNER = 9, 15  # the two innermost loops
 SIZE, INDEX_STEP, SOURCE_STEP, TARGET_STEP, LEVEL_TILE, LEVEL_TILES = range(6)
-IS_FAR = 21  # whether what indices name lies in memory that the nearest caches do not hold
-COMPONENT, COMPONENT_SLOTS = 24, 3  # of each component the step from the tuple, the size, and the step that it makes
+IS_FAR = 21  # whether the indexed memory exceeds the inner caches
+COMPONENT, COMPONENT_SLOTS = 24, 3  # for each component: offset in the tuple, size, and step
 LOOPS, LOOP_SLOTS = 48, 4  # the outer loops
 MOST_LOOPS = 16
 SLOTS = LOOPS + LOOP_SLOTS * MOST_LOOPS
 
 GATHER, SCATTER, REVERSE, REVERSE_LINES = range(4)
-"""The last two turn sequences round: each point of an outer loop of many, or each along the innermost loop."""
+"""Modes. The last two reverse sequences: over an outer loop, or along the innermost loop."""
 
 TILE_POINTS = 1 << 14
-"""Points of a unit, at most."""
+"""Maximum number of points in a unit."""
 
 TILE_BYTES = 1 << 18
-"""What a unit moves, at most, where a point moves many bytes."""
+"""Maximum number of bytes that a unit moves if points move many bytes."""
 
 FAR_BYTES = 1 << 20
-"""What the nearest caches hold; what lies farther is asked for before it is read or written."""
+"""Size of the inner caches, in bytes; memory beyond that is prefetched."""
 
 
 def collapse(loops: Iterable[Point]) -> list[Point]:
-    """The fewest loops that visit the same points in the same order."""
+    """Returns the fewest loops that visit the same points in the same order."""
     merged: list[Point] = []
     for loop in loops:
         if loop.size == 1:
@@ -56,18 +57,18 @@ def encode(
     outer: Sequence[Point],
     tiles: Sequence[Point],
 ) -> tuple[array[int], int, int]:
-    """The row of an operator.
+    """Encodes a move by index.
 
     Args:
-        mode: what it does.
-        index_type: how an index is read.
+        mode: what to do.
+        index_type: type of an index.
         run: bytes that a point moves.
-        components: of a tuple, in bytes.
-        outer: loops that are counted through, in bytes; in their order where later points overwrite earlier ones.
+        components: components of a tuple of indices, in bytes.
+        outer: outer loops, in bytes; in order if later points overwrite earlier ones.
         tiles: at most two loops inside them, which may be cut.
 
     Returns:
-        The row, how many units there are, and the visits of elements that one takes at most.
+        The slots, the number of units, and the maximum number of element visits in a unit.
     """
     levels = [Point(1, 0, 0, 0)] * (2 - len(tiles)) + list(tiles)
     left = max(1, min(TILE_POINTS, TILE_BYTES // run))

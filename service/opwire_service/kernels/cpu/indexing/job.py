@@ -1,4 +1,4 @@
-"""Points made ready to run: what is copied first, then what indices name."""
+"""Prepares moves by index to run: copies first, then the indexed step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .points import move_points
 MOVE = Kernel(move_points, INT8)
 
 MOST_POINTS = 1 << 18
-"""Points that are taken one after the other, as later ones may overwrite earlier ones, before ``stop`` is asked."""
+"""Points processed in sequence between two polls of ``stop``, because later ones may overwrite earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Indices:
     """What a point reads.
 
     Attributes:
-        type: how an index is read.
-        components: of a tuple.
+        type: type of an index.
+        components: components of a tuple.
     """
 
     type: int
@@ -40,19 +40,20 @@ class Indices:
 
 
 def gather_step(item: int, indices: Indices, points: Iterable[Point]) -> KernelStep:
-    """What reads elements of ``item`` bytes by index; the points may come in any order."""
+    """Returns the step that gathers elements of ``item`` bytes; the points may be visited in any order."""
     loops, run = _with_run(_by_target(points), item)
     return _step(g.GATHER, indices, run, loops[:-2], loops[-2:])
 
 
 def scatter_step(item: int, indices: Indices, ordered: Iterable[Point], free: Iterable[Point]) -> KernelStep:
-    """What writes by index: points of the ordered loops may write to the same place, and are taken in their order."""
+    """Returns the step that scatters elements. Points of the ordered loops may write to the same place, and keep their
+    order."""
     loops, run = _with_run(_by_target(free), item)
     return _step(g.SCATTER, indices, run, loops[:-2] + collapse(ordered), loops[-2:])
 
 
 def reverse_step(item: int, indices: Indices, along: Point, points: Iterable[Point]) -> KernelStep:
-    """What turns sequences round, which lie along a loop."""
+    """Returns the step that reverses sequences along a loop."""
     loops = _by_target(points)
     if not loops or along.target < loops[-1].target:
         return _step(g.REVERSE_LINES, indices, item, loops[:-1], [*loops[-1:], along])
@@ -64,7 +65,7 @@ def _by_target(points: Iterable[Point]) -> list[Point]:
 
 
 def _with_run(loops: list[Point], item: int) -> tuple[list[Point], int]:
-    """The loops without the one along a run of neighbours, and the bytes of that."""
+    """Splits off the loop over contiguous elements, if any; returns the other loops and the bytes of a run."""
     if loops and loops[-1][1:] == (0, item, item):
         return loops[:-1], item * loops[-1].size
     return loops, item
@@ -75,17 +76,16 @@ def _step(mode: int, indices: Indices, run: int, outer: Sequence[Point], tiles: 
 
 
 Choose = Callable[[Arrays, Arrays], Sequence[Array]]
-"""Picks the source, the target and the indices among the tensors of a plan."""
+"""Returns the source, the target and the indices among the tensors of a plan."""
 
 
 class IndexJob(Job):
-    """Copies, if there are any, then one step by index.
+    """Makes copies, if any, then one step by index.
 
     Args:
-        step: what is moved by index.
-        choose: its tensors.
-        copies: steps that come first, on the tensors in the order of the plan and the constants.
-        constants: elements that are written.
+        step: the move by index.
+        choose: returns its tensors.
+        copies: steps to run first, on the plan's tensors in order.
     """
 
     def __init__(self, step: KernelStep, choose: Choose, copies: Sequence[KernelStep] = ()) -> None:
@@ -123,7 +123,7 @@ class IndexJob(Job):
         return self._step.geometry[g.MODE] == g.SCATTER and self._step.geometry[g.LAST] > MOST_POINTS
 
     def _pieces(self) -> Iterator[KernelStep]:
-        """The step cut into several, as each point must wait for the one before it."""
+        """Splits the step into several, because its points must be visited in order."""
         for first in range(0, self._step.geometry[g.LAST], MOST_POINTS):
             geometry = array("q", self._step.geometry)
             geometry[g.FIRST] = first

@@ -1,4 +1,4 @@
-"""Gathers from an input that is packed first, so that what an index names, or what it chooses from, lies together."""
+"""Gathers from an input that is copied to contiguous memory first, so that each index selects a contiguous run."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..run.pool import Find, Pool
 from ..views.job import bind_steps, steps_of
 
 LEAST_SHARE = 2
-"""An input is packed if one in so many of its elements is gathered, or more."""
+"""The input is packed if at least one in this many of its elements is gathered."""
 
 SHORTEST = 4
-"""Neighbours that are worth to be gathered together."""
+"""Minimum number of contiguous elements worth gathering together."""
 
 
 def packed(plan: Plan) -> Plan | None:
-    """The plan for a packed input; None if that is not worth a copy."""
+    """Returns the plan for a contiguous input, or None if that is not worth a copy."""
     source, output = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     if output.element_count * LEAST_SHARE < source.element_count:
         return None
@@ -34,7 +34,7 @@ def packed(plan: Plan) -> Plan | None:
 
 
 def _has_runs(picks: Picks) -> bool:
-    """Whether neighbours of the output, of one index, are neighbours of the input."""
+    """Whether contiguous output elements with the same index are contiguous in the input."""
     return any(point.size >= SHORTEST and point[1:] == (0, 1, 1) for point in picks.points)
 
 
@@ -42,9 +42,9 @@ class PackedJob(Job):
     """Packs the input, then gathers.
 
     Args:
-        desc: of the input.
-        tight: of the packed input.
-        gather: the job of the plan for that.
+        desc: desc of the input.
+        tight: desc of the packed input.
+        gather: job of the plan on the packed input.
     """
 
     def __init__(self, desc: BufferTensorDesc, tight: BufferTensorDesc, gather: Job) -> None:

@@ -1,4 +1,4 @@
-"""The kernel that moves elements and slices by index, and the rule for indices, as that of the reference."""
+"""The kernel that moves elements and slices by index, with the same rules for indices as the reference."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from ..views.moves import LINE, move_run, put, take
 from . import geometry as g
 
 SIGNED_64, UNSIGNED_64, SIGNED_32, UNSIGNED_32 = range(4)
-"""How indices are read."""
+"""Types of indices."""
 
 PIECE = 64
-"""Single elements that are asked for while those before them are moved."""
+"""Single elements prefetched while the previous ones are moved."""
 
 RUNS_AHEAD = 16
-"""Points of a gather of runs after which one comes that is asked for."""
+"""Prefetch distance in a gather of runs, in points."""
 
 MOST_AHEAD = 512
-"""Bytes of a run that are asked for; the processor foresees the rest of a longer one."""
+"""Maximum number of bytes of a run that are prefetched; the hardware prefetcher handles the rest."""
 
 FAR = (1 << 63) - 1
+"""Stands for indices too large for int64."""
 
 
 @inlined
 def index_at(address: int, index_type: int) -> int:
-    """An index; one that int64 does not hold is as far as any."""
+    """Reads an index; one too large for int64 becomes ``FAR``."""
     if index_type == SIGNED_64:
         return take(address, 0, int64(0))
     if index_type == SIGNED_32:
@@ -54,28 +55,28 @@ def _ask_for_run(source: int, run: int) -> None:
 
 @inlined
 def _resolved(index: int, size: int) -> int:
-    """An index counted from the start; the nearest that there is in place of one that lies outside."""
+    """Resolves an index, negative ones counting from the end; clamps it to the valid range."""
     index = index + size if index < 0 else index
     return 0 if index < 0 else min(index, size - 1)
 
 
 @inlined
 def _counted(index: int, size: int) -> int:
-    """An index counted from the start; less than 0 if it lies outside."""
+    """Resolves an index, negative ones counting from the end; returns a negative number if it is out of range."""
     index = index + size if index < 0 else index
     return index if index < size else -1
 
 
 @inlined
 def _mirrored(length: int, size: int, position: int) -> int:
-    """Where the element of a position of a sequence lies that is turned round up to a length."""
+    """Returns the source position of an element in a sequence reversed up to ``length``."""
     length = min(length, size)
     return length - 1 - position if position < length else position
 
 
 @inner
 def _offset(geometry: int, indices: int, mode: int, index_type: int) -> int:
-    """Bytes to what a tuple of indices names; less than 0 if nothing is to be moved."""
+    """Returns the offset, in bytes, that a tuple of indices selects; negative if nothing should be moved."""
     offset = 0
     for i in range(at(geometry, g.COMPONENTS)):
         slot = g.COMPONENT + g.COMPONENT_SLOTS * i
@@ -89,7 +90,7 @@ def _offset(geometry: int, indices: int, mode: int, index_type: int) -> int:
 
 @inlined
 def _moved(geometry: int, level: int, count: int, indices: int, source: int, target: int) -> tuple[int, int, int]:
-    """Addresses so many steps of a loop further."""
+    """Returns addresses advanced by a number of steps of a loop."""
     indices += count * at(geometry, level + g.INDEX_STEP)
     source += count * at(geometry, level + g.SOURCE_STEP)
     target += count * at(geometry, level + g.TARGET_STEP)
@@ -98,7 +99,7 @@ def _moved(geometry: int, level: int, count: int, indices: int, source: int, tar
 
 @inlined
 def _turn(target: int, source: int, length: int, position: int, count: int, zero: int) -> None:
-    """Turns round what lies at some positions of a sequence, up to its length, and copies the rest."""
+    """Reverses some positions of a sequence up to its length, and copies the rest."""
     turned = max(0, min(length - position, count))
     last = length - 1 - position
     for i in range(turned):
@@ -111,7 +112,7 @@ def _turn(target: int, source: int, length: int, position: int, count: int, zero
 def _piece(
     geometry: int, first: int, pieces: int, number: int, width: int, places: tuple[int, int, int]
 ) -> tuple[int, int, int, int]:
-    """Addresses of a piece of a block, of those that its rows are cut into, and how many points it has."""
+    """Returns the addresses and the number of points of a piece of a block, whose rows are cut into ``pieces``."""
     row = number // pieces
     begin = (number - row * pieces) * PIECE
     indices, source, target = _moved(geometry, g.MIDDLE, first + row, places[0], places[1], places[2])
@@ -130,7 +131,7 @@ def _elements_by(
     width: int,
     places: tuple[int, int, int],
 ) -> None:
-    """Single elements, by indices of a type that is known to the compiler."""
+    """Moves single elements, by indices whose type is a compile-time constant."""
     size, step = at(geometry, g.COMPONENT + 1), at(geometry, g.COMPONENT + 2)
     next_index, here, there = (
         at(geometry, g.INNER + g.INDEX_STEP),
@@ -160,7 +161,7 @@ def _elements_by(
 def _elements_of(
     zero: int, mode: int, geometry: int, first: int, height: int, width: int, places: tuple[int, int, int]
 ) -> None:
-    """Single elements. A loop that finds out of what type each index is takes three times as long."""
+    """Moves single elements, specialized by index type: checking it in the loop would take three times as long."""
     index_type = at(geometry, g.INDEX_TYPE)
     if index_type == SIGNED_64:
         _elements_by(zero, mode, SIGNED_64, geometry, first, height, width, places)
@@ -174,7 +175,7 @@ def _elements_of(
 
 @inner
 def _elements(zero: int, geometry: int, first: int, height: int, width: int, places: tuple[int, int, int]) -> None:
-    """Single elements that are gathered or scattered."""
+    """Gathers or scatters single elements."""
     if at(geometry, g.MODE) == g.SCATTER:
         _elements_of(zero, g.SCATTER, geometry, first, height, width, places)
     else:
@@ -183,7 +184,7 @@ def _elements(zero: int, geometry: int, first: int, height: int, width: int, pla
 
 @inner
 def _line(geometry: int, indices: int, source: int, target: int, count: int, position: int) -> None:
-    """Moves what the points of the innermost loop name: tuples of several indices, or one by one."""
+    """Processes the points of the innermost loop: tuples of several indices, or one index each."""
     mode, index_type, run = at(geometry, g.MODE), at(geometry, g.INDEX_TYPE), at(geometry, g.RUN)
     next_index, here, there = (
         at(geometry, g.INNER + g.INDEX_STEP),
@@ -227,7 +228,7 @@ def _line(geometry: int, indices: int, source: int, target: int, count: int, pos
 
 @inlined
 def _block(geometry: int, first: int, height: int, width: int, places: tuple[int, int, int], position: int) -> None:
-    """Moves what points of the two innermost loops name, from a point of the middle one on."""
+    """Processes points of the two innermost loops, starting at point ``first`` of the middle one."""
     run = at(geometry, g.RUN)
     is_plain = at(geometry, g.MODE) in (g.GATHER, g.SCATTER) and at(geometry, g.COMPONENTS) == 1
     if is_plain and run == 4:
@@ -242,7 +243,7 @@ def _block(geometry: int, first: int, height: int, width: int, places: tuple[int
 
 @inlined
 def _part(geometry: int, level: int, unit: int) -> tuple[int, int, int]:
-    """Of a loop that is cut the number that is left, where a unit begins, and how much it takes."""
+    """Splits off the index along a tiled loop; returns the rest of the unit, its start and its size along the loop."""
     tiles, tile, size = (
         at(geometry, level + g.LEVEL_TILES),
         at(geometry, level + g.LEVEL_TILE),
@@ -255,7 +256,8 @@ def _part(geometry: int, level: int, unit: int) -> tuple[int, int, int]:
 
 @kernel
 def move_points(zero: int, tensors: int, _target: int, _states: int, geometry: int, begin: int, end: int) -> None:
-    """Moves what the points of some units name. Of the tensors' addresses that of the indices stands last."""
+    """Processes the points of some units; ``tensors`` is the address of the tensors' addresses, those of the indices
+    last."""
     for unit in range(begin, end):
         rest, middle_start, height = _part(geometry, g.MIDDLE, unit)
         rest, inner_start, width = _part(geometry, g.INNER, rest)

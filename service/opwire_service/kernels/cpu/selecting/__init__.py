@@ -1,1 +1,1 @@
-"""Elements that are chosen by their values."""
+"""Selection of elements by value: top-k and nonzero coordinates."""

@@ -1,4 +1,4 @@
-"""The kernels that keep the few best of each row, of keys or of elements, in their order."""
+"""Kernels that select the few best of each row, of keys or of elements, in order."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ..numbers.vectors import WIDTH, Vector, load_vector, lowest_of, mask_of, pi
 from ..run.geometry import advance, at
 
 COUNT, LENGTH, IS_WIDE = range(3)
-"""Slots: how many are kept, how long a row is, and whether keys have 64 bits, or 32."""
+"""Slots: number of elements kept, length of a row, and whether keys have 64 bits instead of 32."""
 
 FEW = 128
-"""The most that are kept: each better one is put in its place among them, one step after the other."""
+"""Maximum number of elements kept, since each better one is inserted by moving others one step at a time."""
 
 SIGN = -(1 << 63)
-"""The sign of a number of 64 bits, and the least of all."""
+"""Sign bit of an int64, which is also its minimum."""
 
 
 @inlined
 def _key(keys: int, index: int, is_wide: int) -> int:
-    """A key, so that signed numbers compare as keys do."""
+    """Returns a key as a signed number that orders like the key."""
     if is_wide:
         return load(keys, index, int64(0)) ^ SIGN
     return int64(load(keys, index, int32(0))) & 0xFFFFFFFF
@@ -31,7 +31,7 @@ def _key(keys: int, index: int, is_wide: int) -> int:
 
 @kernel
 def best(zero: int, keys: int, found: int, places: int, geometry: int, begin: int, end: int) -> None:
-    """Writes the least keys of some rows, each with its place; of equals those that come first."""
+    """Stores the least keys of some rows with their positions; of equal keys, the first ones."""
     count, length, is_wide = at(geometry, COUNT), at(geometry, LENGTH), at(geometry, IS_WIDE)
     for row in range(begin, end):
         first, kept, start = row * length, 0, row * count
@@ -47,7 +47,7 @@ def best(zero: int, keys: int, found: int, places: int, geometry: int, begin: in
 
 @inlined
 def _put(found: int, places: int, key: int, place: int, start: int, kept: int, count: int) -> None:
-    """Puts a key in its place among those that are kept."""
+    """Inserts a key among those kept."""
     hole = start + (kept if kept < count else count - 1)
     while hole > start and load(found, hole - 1, int64(0)) > key:
         store(found, hole, load(found, hole - 1, int64(0)))
@@ -58,28 +58,28 @@ def _put(found: int, places: int, key: int, place: int, start: int, kept: int, c
 
 
 MODE, TURNED, IS_FLOAT, MAGNITUDE, INFINITE, INDICES, INDEX_BYTES = range(2, 9)
-"""Slots: what is done, bits of keys to invert, whether elements are floats, of a float the bits of its magnitude and
-those of infinity, and where indices go."""
+"""Slots: mode, bits of keys to invert, whether elements are floats, for floats the magnitude mask and the bits of
+infinity, and address and size of the indices."""
 
 CHOOSE, ENTER, WRITE = range(3)
-"""Modes: the best of each row are found and written; or all elements are entered to be sorted, or written then."""
+"""Modes: find and write the best of each row; store sortable entries of all elements; or write sorted entries."""
 
 LAST = (1 << 63) - 1
-"""After every key and every entry; of elements of 64 bits the key of NaN."""
+"""Greater than every key and every entry; the key of a 64-bit NaN."""
 
 LAST_OF_SHORT = LAST >> 32
 """The key of a shorter NaN."""
 
 ALL = (1 << WIDTH) - 1
-"""The mask of a vector."""
+"""The mask of all lanes of a vector."""
 
 BLOCK = 16
-"""Elements that are looked at together; most have none that is better."""
+"""Elements tested together; most blocks contain no better one."""
 
 
 @inlined
 def _of_float(element: int, turned: int, magnitude: int, infinite: int) -> int:
-    """A key of the bits of an element, which orders as signed numbers do; equals have equal ones."""
+    """Returns a signed key that orders like the float with the given bits; equal floats have equal keys."""
     bits = int64(element)
     size = bits & magnitude
     ordered = choose(bits >= int64(0), size, -size) ^ turned
@@ -93,7 +93,7 @@ def _of_integer(element: int, turned: int, _magnitude: int, _infinite: int) -> i
 
 @inlined
 def _scan(zero: int, line: int, states: int, geometry: int, key_of: Any) -> None:
-    """Keeps the keys of the best elements of a row, and after them their places."""
+    """Stores the keys of the best elements of a row, followed by their positions."""
     count, length, turned = at(geometry, COUNT), at(geometry, LENGTH), at(geometry, TURNED)
     magnitude, infinite, places = at(geometry, MAGNITUDE), at(geometry, INFINITE), states + 8 * count
     kept, worst = 0, int64(LAST)
@@ -116,7 +116,7 @@ def _scan(zero: int, line: int, states: int, geometry: int, key_of: Any) -> None
 
 @inlined
 def _entry(geometry: int, line: int, place: int, zero: int) -> int:
-    """The key of an element of at most 32 bits, and its place."""
+    """Returns the key of an element of at most 32 bits, combined with its position."""
     element = read(line, place, zero)
     turned, magnitude, infinite = at(geometry, TURNED), at(geometry, MAGNITUDE), at(geometry, INFINITE)
     if at(geometry, IS_FLOAT):
@@ -126,7 +126,7 @@ def _entry(geometry: int, line: int, place: int, zero: int) -> int:
 
 @inlined
 def _keys(geometry: int, bits: Vector) -> Vector:
-    """The keys of sixteen elements."""
+    """Returns the keys of sixteen elements."""
     turned = spread(int32(at(geometry, TURNED)))
     if at(geometry, IS_FLOAT):
         size = bits & spread(int32(at(geometry, MAGNITUDE)))
@@ -137,7 +137,7 @@ def _keys(geometry: int, bits: Vector) -> Vector:
 
 @inner
 def _insert(entries: int, count: int, entry: int) -> None:
-    """Puts an entry in its place among sorted ones, after one that comes before all: the last one is lost."""
+    """Inserts an entry into a sorted list that starts with a sentinel; the last entry is dropped."""
     each = spread(entry)
     for i in range((count - 1) // WIDTH * WIDTH, -1, -WIDTH):
         before, here = load_vector(entries, i, int64(0)), load_vector(entries, i + 1, int64(0))
@@ -149,7 +149,7 @@ def _insert(entries: int, count: int, entry: int) -> None:
 
 @inner
 def _keep(zero: int, line: int, entries: int, geometry: int) -> None:
-    """Keeps the entries of the best elements of a row, after one that comes before all."""
+    """Stores the entries of the best elements of a row, after a sentinel that precedes all."""
     count, length = at(geometry, COUNT), at(geometry, LENGTH)
     store(entries, 0, int64(SIGN))
     for i in range((count + WIDTH - 1) // WIDTH * WIDTH):
@@ -181,7 +181,7 @@ def _write(zero: int, geometry: int, line: int, target: int, index: int, place: 
 
 @kernel
 def chosen(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are rows. The states of rows whose elements are sorted are their entries."""
+    """A unit is a row. For rows that are sorted, the states hold the entries."""
     count, length, mode = at(geometry, COUNT), at(geometry, LENGTH), at(geometry, MODE)
     memory = np.empty(2 * FEW + 1, np.int64)
     kept = address_of(memory)

@@ -1,4 +1,4 @@
-"""Elements with their places in a sequence, sorted by both: of equals the one that comes first is first."""
+"""Elements with their positions in a sequence, sorted by both: of equal elements, the first comes first."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 from opwire.tensor import Array
 
 _PLACE = 32
-"""Bits of a place: a tensor has fewer elements than they can count."""
+"""Bits of a position, enough for any tensor."""
 
 
 class Entries(NamedTuple):
-    """Keys and places along the last dimension; or both in one number each, where keys are short enough.
+    """Keys and positions along the last dimension, or both combined in one number if keys are short enough.
 
     Attributes:
-        keys: or keys and places together.
-        places: None if they are part of the keys.
+        keys: keys, or keys and positions combined.
+        places: None if positions are part of the keys.
     """
 
     keys: Array
@@ -26,7 +26,7 @@ class Entries(NamedTuple):
 
     @classmethod
     def of(cls, keys: Array, start: int) -> Entries:
-        """The entries of neighbours, of which the first stands at ``start``."""
+        """Returns the entries of consecutive elements, the first of which has position ``start``."""
         places = np.arange(start, start + keys.shape[-1], dtype=np.uint64)
         if keys.dtype.itemsize < 8:
             joined = np.left_shift(keys, np.uint64(_PLACE), dtype=np.uint64)
@@ -36,13 +36,14 @@ class Entries(NamedTuple):
 
     @classmethod
     def chosen(cls, keys: Array, places: Array, *, is_wide: bool) -> Entries:
-        """Entries that are sorted already; keys of 64 bits compare as signed numbers."""
+        """Returns entries that are already sorted; 64-bit keys compare as signed numbers."""
         if is_wide:
             return cls(keys ^ np.uint64(1 << 63), places)
         return cls((keys << np.uint64(_PLACE)) | places)
 
     def first(self, count: int) -> Entries:
-        """The first of each row, sorted. Where places stand apart, those of equals are taken to be in order."""
+        """Returns the first ``count`` of each row, sorted. Separate positions of equal keys are assumed to be in
+        order."""
         if self.places is not None:
             order = np.argsort(self.keys, axis=-1, kind="stable")[..., :count]
             return Entries(
@@ -57,7 +58,7 @@ class Entries(NamedTuple):
         return Entries(keys[..., :count])
 
     def found(self) -> Array:
-        """The places."""
+        """Returns the positions."""
         return self.keys & np.uint64((1 << _PLACE) - 1) if self.places is None else self.places
 
     def slice(self, begin: int, end: int) -> Entries:
@@ -66,7 +67,7 @@ class Entries(NamedTuple):
 
 
 def joined(parts: Sequence[Entries]) -> Entries:
-    """Parts one after the other."""
+    """Concatenates parts."""
     keys = np.concatenate([part.keys for part in parts])
     if parts[0].places is None:
         return Entries(keys)
@@ -74,14 +75,14 @@ def joined(parts: Sequence[Entries]) -> Entries:
 
 
 def cuts(parts: Sequence[Entries], number: int) -> list[list[int]]:
-    """Places in each of some sorted parts so that all between two of them comes before all between the next two.
+    """Cuts sorted parts into intervals, such that everything in one interval precedes everything in the next.
 
-    The parts hold neighbours, in the order of the sequence. Between two cuts there are about as many entries each time,
-    at most some twice as many; the first cut is the beginning and the last one the end.
+    The parts hold consecutive elements, in the order of the sequence. Each interval has about the same number of
+    entries, at most about twice the average; the first cut is the beginning and the last one the end.
 
     Args:
         parts: each sorted, with at least one entry.
-        number: of the intervals, about.
+        number: approximate number of intervals.
     """
     total = sum(part.keys.size for part in parts)
     step = max(1, total // (4 * number))
@@ -89,7 +90,7 @@ def cuts(parts: Sequence[Entries], number: int) -> list[list[int]]:
     sampled.sort(key=lambda sample: (int(sample[0]), sample[1], sample[2]))
     found = [[0] * len(parts)]
     for key, which, place in sampled[4::4]:
-        # Of equal keys those in the parts before come first.
+        # Equal keys in earlier parts come first.
         found.append(
             [
                 place if i == which else int(np.searchsorted(part.keys, key, "right" if i < which else "left"))

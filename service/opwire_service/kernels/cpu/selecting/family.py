@@ -1,4 +1,4 @@
-"""Which operators choose elements by their values."""
+"""The operators that select elements by value."""
 
 from __future__ import annotations
 

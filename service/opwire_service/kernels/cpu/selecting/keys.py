@@ -1,4 +1,4 @@
-"""Elements as unsigned integers in the order in which they are chosen: the first one has the least."""
+"""Maps elements to unsigned integers in selection order: the first element has the least key."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from opwire.tensor import Array, DataType
 
 
 class Order(NamedTuple):
-    """What is chosen first.
+    """Selection order.
 
     Attributes:
-        data_type: of the elements.
-        greatest: whether the greatest are first, or the least; NaN is last either way, and -0 equals 0.
+        data_type: type of the elements.
+        greatest: whether the greatest elements come first; NaN is last in either order, and -0 equals 0.
     """
 
     data_type: DataType
     greatest: bool
 
     def keys(self, elements: Array) -> Array:
-        """A key for each of some elements, a new array: equal for equals alone."""
+        """Returns a new array of keys, which are equal only for equal elements."""
         return self._of_floats(elements) if self.data_type.is_float else self._of_integers(elements)
 
     @property
@@ -37,9 +37,9 @@ class Order(NamedTuple):
     def _of_floats(self, elements: Array) -> Array:
         bits = self.data_type.bits
         zero = np.zeros((), elements.dtype)
-        numbers = np.add(elements, zero, order="C")  # which makes -0 a 0
+        numbers = np.add(elements, zero, order="C")  # turns -0 into 0
         keys: Array = numbers.view(self._unsigned)
-        # Of negative numbers all bits turn, of others the sign; for the greatest the bits that do not are turned.
+        # Negative numbers have all bits inverted, others the sign; for the greatest first, the complement of that.
         turned = np.right_shift(numbers.view(f"<i{bits // 8}"), bits - 1).view(keys.dtype)
         turned |= keys.dtype.type(1 << (bits - 1))
         if self.greatest:

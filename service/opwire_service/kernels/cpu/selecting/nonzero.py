@@ -1,4 +1,4 @@
-"""NONZERO_COORDINATES: counted tile by tile, then written where the tiles before it end."""
+"""NONZERO_COORDINATES: counts tile by tile, then writes each tile's coordinates after those of the tiles before it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..run.job import Job
 from ..run.pool import Find, Pool
 
 TILE = 1 << 15
-"""Elements."""
+"""Elements in a tile."""
 
 
 class NonzeroJob(Job):
-    """The coordinates of what is not zero."""
+    """Computes the coordinates of nonzero elements."""
 
     def __init__(self, plan: Plan) -> None:
         self._sizes = plan.inputs["InputTensor"].sizes
@@ -60,7 +60,7 @@ class NonzeroJob(Job):
         return 8 * (self._tiles + 1) + threads * 32 * TILE
 
     def _write(self, found: Array, start: int, rows: Array) -> None:
-        """Writes the coordinates of elements that are found in a tile."""
+        """Writes the coordinates of elements found in a tile."""
         places = found.astype(np.uint32)
         places += np.uint32(start)
         columns = rows.shape[1]

@@ -1,4 +1,4 @@
-"""TOP_K and TOP_K1 of short sequences: rows, one after the other, by a kernel."""
+"""TOP_K and TOP_K1 of short sequences, row by row in a kernel."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from . import best
 from .top import CHUNK, SORTED_VISITS, TILE, TopJob
 
 CHOSEN = {size: Kernel(best.chosen, element) for size, element in ((1, INT8), (2, INT16), (4, INT32), (8, INT64))}
-"""By the bytes of an element."""
+"""Kernels by element size in bytes."""
 
 COST = 4
-"""How many times as long as an element of a maximum one of these takes."""
+"""Cost per element, relative to one element of MAX."""
 
 SEQUENCE_VISITS, KEPT_VISITS = 8, 4
-"""Visits that a sequence costs besides its elements, and one that is kept."""
+"""Costs of a sequence besides its elements, and of an element that is kept, in visits."""
 
 
 class _Rows(NamedTuple):
-    """Tensors whose last dimension is the one that is chosen along."""
+    """Tensors whose last dimension is the selection axis."""
 
     source: Array
     values: Array
@@ -43,10 +43,10 @@ class _Rows(NamedTuple):
 
 
 class RowsJob(Job):
-    """The few best of each row; or all of them, sorted, if elements have at most 32 bits.
+    """Selects the few best of each row, or sorts all of it, if elements have at most 32 bits.
 
     Args:
-        plan: of sequences of at most ``CHUNK`` elements.
+        plan: plan with sequences of at most ``CHUNK`` elements.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -109,7 +109,7 @@ class RowsJob(Job):
         return array("q", [self._count, self._length, mode, *self._slots, indices.ctypes.data, indices.itemsize])
 
     def _bound(self, block: _Rows, find: Find) -> Callable[[], None]:
-        """What finds the best of a block; what does not lie together is copied."""
+        """Returns a function that selects the best of a block, copying what is not contiguous."""
         rows = _Rows(*map(_together, block))
         steps: list[Callable[[], object]] = []
         if rows.source is not block.source:
@@ -155,21 +155,21 @@ def _at_once(run: Callable[[], None], stop: Stop) -> None:
 
 
 def _together(array: Array) -> Array:
-    """An array, or one like it whose elements lie together."""
+    """Returns the array itself if it is contiguous, else an uninitialized contiguous one like it."""
     return array if array.flags.c_contiguous else np.empty_like(array, order="C")
 
 
 def _slots(data_type: DataType, *, greatest: bool) -> list[int]:
-    """The slots of the kernel by which elements become keys."""
+    """Returns the slots with which the kernel converts elements to keys."""
     magnitude = (1 << (data_type.bits - 1)) - 1
     infinite = int(np.array(np.inf, data_type.dtype).view(f"<i{data_type.bits // 8}")) if data_type.is_float else 0
-    # The bits of unsigned numbers order as signed ones do if the highest one is inverted, and those that extend it.
+    # Bits of unsigned numbers order like signed ones if the highest bit and its sign extension are inverted.
     turned = (-1 if greatest else 0) ^ (0 if data_type.is_signed else ~magnitude)
     return [turned, int(data_type.is_float), magnitude, infinite]
 
 
 def prepare(plan: Plan) -> Job:
-    """Rows that a kernel takes, or sequences that are longer, or wide elements that are sorted."""
+    """Returns a row job, or one for sequences that are longer or need sorting of wide elements."""
     source, count = plan.inputs["InputTensor"], plan.attributes.K
     is_taken = count <= best.FEW or source.data_type.bits <= 32
     return RowsJob(plan) if source.sizes[plan.attributes.Axis] <= CHUNK and is_taken else TopJob(plan)

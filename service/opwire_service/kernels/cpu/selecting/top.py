@@ -22,10 +22,10 @@ from .entries import Entries, cuts, joined
 from .keys import Order
 
 CHUNK = 1 << 17
-"""Elements that are sorted at a time: some milliseconds."""
+"""Elements sorted at once: some milliseconds."""
 
 TILE = 1 << 15
-"""Elements of short sequences that are taken at a time."""
+"""Elements of short sequences processed at once."""
 
 Tensors = tuple[Array, Array, Array]
 """The input, the values and the indices."""
@@ -33,14 +33,14 @@ Tensors = tuple[Array, Array, Array]
 BEST = Kernel(best, INT64)
 
 ENTRY = 64
-"""Bytes that an element takes while it is sorted, with its key, its place and their order."""
+"""Memory per element while sorting, in bytes: key, position and order."""
 
 SORTED_VISITS = 4
-"""Visits that a comparison of a sort costs."""
+"""Cost of a comparison in a sort, in visits."""
 
 
 class TopJob(Job):
-    """The best of each sequence along an axis."""
+    """Selects the best of each sequence along an axis."""
 
     def __init__(self, plan: Plan) -> None:
         direction = getattr(plan.attributes, "AxisDirection", AxisDirection.DECREASING)
@@ -88,7 +88,7 @@ class TopJob(Job):
         pool.run(piece, blocks.number, 1, stop)
 
     def _best(self, elements: Array, start: int, find: Find) -> Entries:
-        """The entries of the best of neighbours, as many as are wanted or there are."""
+        """Returns the entries of the best of consecutive elements, up to the number wanted."""
         with np.errstate(all="ignore"):
             keys = self._order.keys(elements)
         count = min(self._count, elements.shape[-1])
@@ -109,7 +109,7 @@ class TopJob(Job):
         indices[...] = places
 
     def _run_long(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
-        """Each chunk keeps its best; those of all chunks are sorted in intervals, until there are enough."""
+        """Selects the best of each chunk, then sorts those of all chunks in intervals until there are enough."""
         source, values, indices = tensors
         chunks = -(-self._length // CHUNK)
         parts: list[Entries | None] = [None] * chunks

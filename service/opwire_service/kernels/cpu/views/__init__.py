@@ -1,1 +1,1 @@
-"""Movements as copies, by compiled kernels."""
+"""Operators that move elements, as copies by compiled kernels."""

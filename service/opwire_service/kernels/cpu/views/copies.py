@@ -1,4 +1,4 @@
-"""The kernels that make copies: of runs, and of elements of one size, whatever they mean."""
+"""The copy kernels: for runs of bytes, and for elements of a given size, whatever their type."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def runs(zero: int, tensors: int, _target: int, _states: int, geometry: int, beg
 
 @kernel
 def items(zero: int, tensors: int, _target: int, _states: int, geometry: int, begin: int, end: int) -> None:
-    """Copies elements one by one, or squares of them."""
+    """Copies elements one by one, or in transposed squares."""
     for unit in range(begin, end):
         while unit >= at(geometry, g.END):
             geometry += 8 * g.RECORD
@@ -77,7 +77,7 @@ def _lines(zero: int, geometry: int, target: int, source: int, tile: CopyTile) -
 
 @inner
 def fill(target: int, step: int, value: int, count: int) -> None:
-    """Writes an element again and again, ``step`` bytes apart."""
+    """Fills with an element, with a stride of ``step`` bytes."""
     if step == size_of(value):
         for i in range(count):
             put(target, i, value)
@@ -88,7 +88,7 @@ def fill(target: int, step: int, value: int, count: int) -> None:
 
 @inner
 def _line(zero: int, target: int, there: int, source: int, here: int, count: int) -> None:
-    """Copies elements, ``here`` bytes apart in the source and ``there`` bytes in the target."""
+    """Copies elements with strides of ``here`` bytes in the source and ``there`` bytes in the target."""
     size = size_of(zero)
     if there != size:
         for i in range(count):
@@ -97,7 +97,7 @@ def _line(zero: int, target: int, there: int, source: int, here: int, count: int
         for i in range(count):
             put(target, i, take(source, i, zero))
     elif here == 2 * size:
-        # Of the last vector the element after the last one may lie outside of all memory.
+        # A whole vector at the end would read one element past the last, which may be unmapped.
         whole = (count - 1) // seconds_of(zero) * seconds_of(zero)
         for i in range(0, whole, seconds_of(zero)):
             move_seconds(target, i, source, zero)
@@ -113,7 +113,8 @@ def _line(zero: int, target: int, there: int, source: int, here: int, count: int
 
 @inner
 def _transpose(zero: int, geometry: int, tile: CopyTile) -> None:
-    """Moves a matrix whose columns lie along the source and whose rows lie along the target, square by square.
+    """Transposes a matrix whose columns are contiguous in the source and whose rows are contiguous in the target,
+    square by square.
 
     The last squares overlap others.
     """
@@ -141,7 +142,7 @@ def _squares(zero: int, geometry: int, tile: CopyTile) -> None:
     size, square = size_of(zero), square_of(zero)
     is_whole = (tile.target | there) % LINE == 0 and tile.middle % square == 0
     is_past_cache = is_whole and at(geometry, g.KIND) == g.TRANSPOSED_PAST_CACHE
-    # All but the first and the last squares begin where lines of the source do.
+    # All squares but the first and the last start at a cache line of the source.
     before = tile.source % LINE // size if here % LINE == 0 else 0
     for i in range(-before, tile.inner, square):
         i = min(max(i, 0), tile.inner - square)

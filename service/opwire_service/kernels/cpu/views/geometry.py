@@ -1,4 +1,4 @@
-"""Copies as a row of int64, cut into units: what kernels read to find what a unit moves."""
+"""Encodes copies as an array of int64 slots, cut into units of work, and decodes what a unit copies."""
 
 from __future__ import annotations
 
@@ -14,53 +14,55 @@ from ..run.geometry import at
 from .moves import LINE, MOST_ACROSS, VECTOR
 
 # Slots of the record of a copy. Steps and offsets are in bytes.
-END = 0  # units of the copies before it and its own
-FIRST = 1  # those before it
+END = 0  # units of this copy and those before it
+FIRST = 1  # units of the copies before it
 SOURCE, TARGET, SOURCE_OFFSET, TARGET_OFFSET = 2, 3, 4, 5
 KIND = 6  # how its elements are moved
-OUTER = 7  # loops outside the tiles
-BEGIN, LAST = 8, 9  # of the diagonals that are copied the first, and the one after the last
-LEVELS = 10  # of the tiles, outermost first
+OUTER = 7  # number of loops outside the tiles
+BEGIN, LAST = 8, 9  # first diagonal that is copied, and the last + 1
+LEVELS = 10  # loops of the tiles, outermost first
 SIZE, SOURCE_STEP, TARGET_STEP, TILE, TILES = range(5)
 LEVEL_SLOTS = 5
 INNER = 3
 LOOPS = LEVELS + INNER * LEVEL_SLOTS
 LOOP_SLOTS = 3
 MOST_LOOPS = 16
-"""Those of a copy that splits each dimension of a tensor in two."""
+"""Loops of a copy that splits each dimension of a tensor in two."""
 RECORD = LOOPS + LOOP_SLOTS * MOST_LOOPS
 
 TILE_BYTES = 1 << 17
-"""What a unit moves of runs, at most."""
+"""Maximum number of bytes that a unit moves in runs."""
 
 UNIT = 16
-"""Elements that could be visited in the time that a unit takes besides."""
+"""Overhead of a unit, in visited elements."""
 
 TILE_ITEMS = 1 << 14
-"""Elements that a unit moves at most one by one."""
+"""Maximum number of elements that a unit moves one by one."""
 
 SIDE = 128
-"""Elements each way of a tile that is transposed; where there are fewer one way, it has more the other way."""
+"""Rows and columns of a transposed tile; if it is shorter one way, it is longer the other way."""
 
 PAST_CACHE = 1 << 23
-"""Bytes from which on what is transposed is written past the cache, which would not hold it until it is read."""
+"""Size in bytes from which transposed data is written with streaming stores, since the cache would not hold it until it
+is read."""
 
 EVERYWHERE = -(1 << 40), 1 << 40
-"""All diagonals."""
+"""Bounds that include all diagonals."""
 
 LONG_LINE = 16
-"""Elements along a loop that is worth to be the innermost one."""
+"""Minimum number of elements of a loop that should be innermost."""
 
 RUNS, ITEMS, FILL, TRANSPOSED, TRANSPOSED_PAST_CACHE = range(5)
+"""Kinds of copies; see ``CopyForm``."""
 
 
 class CopyTile(NamedTuple):
-    """What a unit moves.
+    """What a unit copies.
 
     Attributes:
         source, target: addresses of its first element.
-        outer, middle, inner: how many elements there are along the loops of tiles.
-        diagonal: that its first element lies on.
+        outer, middle, inner: number of elements along the loops of tiles.
+        diagonal: the diagonal of its first element.
     """
 
     source: int
@@ -75,10 +77,10 @@ class CopyForm(NamedTuple):
     """How a copy is done.
 
     Attributes:
-        kind: ``RUNS`` of bytes, ``ITEMS`` one by one, ``FILL`` with one again and again, or squares ``TRANSPOSED``,
-            which may be written ``PAST_CACHE``.
-        item: bytes of what the innermost loop moves at a time; 1 of runs.
-        loops: in bytes; that of the bytes of a run is one of them.
+        kind: ``RUNS`` of bytes, ``ITEMS`` one by one, ``FILL`` with one repeated element, or squares ``TRANSPOSED``,
+            possibly written ``PAST_CACHE`` with streaming stores.
+        item: bytes that the innermost loop moves at once; 1 for runs.
+        loops: the loops, in bytes; the innermost loop of a run counts its bytes.
     """
 
     kind: int
@@ -87,7 +89,7 @@ class CopyForm(NamedTuple):
 
 
 def copy_form(copy: Copy, item: int) -> CopyForm:
-    """The best form of a copy of elements that have ``item`` bytes."""
+    """Returns the best form of a copy of elements of ``item`` bytes."""
     loops = [Loop(loop.size, loop.source * item, loop.target * item) for loop in copy.loops]
     if copy.band is not None:
         return CopyForm(ITEMS if loops[-1].source else FILL, item, tuple(loops))
@@ -101,25 +103,25 @@ def copy_form(copy: Copy, item: int) -> CopyForm:
     rows = next((i for i, loop in enumerate(loops[:-1]) if loop.source == run), None)
     if rows is None or loops[-1].target != run or min(loops[-1].size, loops[rows].size) * run < VECTOR:
         if loops[-1].size < LONG_LINE:
-            # The next one that is long goes inside the short ones, whose elements it passes by.
+            # Move a long loop inside the short ones.
             longest = next((loop for loop in reversed(loops) if loop.size >= LONG_LINE), loops[-1])
             loops.remove(longest)
             loops.append(longest)
         else:
-            # Lines that lie beside each other in the source are read together.
+            # Read lines that are adjacent in the source together.
             loops[:-1] = sorted(loops[:-1], key=lambda loop: abs(loop.source), reverse=True)
         return CopyForm(ITEMS, run, tuple(loops))
-    # One tile after the other goes on in lines of the source.
+    # Consecutive tiles then continue in the same source lines.
     loops.append(loops.pop(rows))
     is_long = run * MOST_ACROSS >= LINE and run * prod(loop.size for loop in loops) >= PAST_CACHE
     return CopyForm(TRANSPOSED_PAST_CACHE if is_long else TRANSPOSED, run, tuple(loops))
 
 
 def encode(copies: Iterable[tuple[Copy, CopyForm]], item: int) -> tuple[array[int], int, int]:
-    """The records of copies, of elements that have ``item`` bytes, that one kernel makes.
+    """Encodes copies that one kernel makes, of elements of ``item`` bytes.
 
     Returns:
-        The records, how many units there are, and the elements that one visits at most.
+        The records, the number of units, and the maximum number of elements that a unit visits.
     """
     row: list[int] = []
     units, elements = 0, 1
@@ -140,7 +142,7 @@ def encode(copies: Iterable[tuple[Copy, CopyForm]], item: int) -> tuple[array[in
 
 
 def _tiles(form: CopyForm, levels: Sequence[Loop]) -> list[int]:
-    """Of the loops of tiles how much is in one."""
+    """Returns the tile sizes of the loops of tiles."""
     if form.kind >= TRANSPOSED:
         height, width = (min(level.size, SIDE) for level in levels[1:])
         return [1, min(levels[1].size, SIDE // width * SIDE), min(levels[2].size, SIDE // height * SIDE)]
@@ -153,14 +155,14 @@ def _tiles(form: CopyForm, levels: Sequence[Loop]) -> list[int]:
 
 
 def _visits(form: CopyForm, tiles: Sequence[int]) -> int:
-    """What a unit takes, in visits of elements of four bytes; a run takes as long as some of them besides."""
+    """Returns the cost of a unit, in visits of four-byte elements; a run has a fixed overhead of some visits."""
     count = prod(tiles)
     return UNIT + (count // 4 + 2 * count // tiles[-1] if form.kind == RUNS else count)
 
 
 @inlined
 def tile_of(tensors: int, geometry: int, unit: int) -> CopyTile:
-    """What a unit moves, of tensors whose addresses stand one after the other."""
+    """Decodes what a unit copies; ``tensors`` is the address of the tensors' addresses."""
     unit -= at(geometry, FIRST)
     source = at(tensors, at(geometry, SOURCE)) + at(geometry, SOURCE_OFFSET)
     target = at(tensors, at(geometry, TARGET)) + at(geometry, TARGET_OFFSET)
@@ -182,7 +184,7 @@ def tile_of(tensors: int, geometry: int, unit: int) -> CopyTile:
 
 @inlined
 def _bytes(geometry: int, which: int, first: int, row: int, column: int) -> int:
-    """From the first element of the loops of tiles to another one."""
+    """Returns the offset, in bytes, of an element from the first one in the loops of tiles."""
     return (
         first * at(geometry, LEVELS + which)
         + row * at(geometry, LEVELS + LEVEL_SLOTS + which)
@@ -192,7 +194,8 @@ def _bytes(geometry: int, which: int, first: int, row: int, column: int) -> int:
 
 @inner
 def _part(geometry: int, level: int, unit: int) -> tuple[int, int, int]:
-    """Of a loop of tiles the number that is left, where a unit begins, and how much it moves."""
+    """Splits off the index along one loop of tiles; returns the rest of the unit, its start and its size along the
+    loop."""
     tiles, size, tile = at(geometry, level + TILES), at(geometry, level + SIZE), at(geometry, level + TILE)
     if tiles == 1:
         return unit, 0, size

@@ -1,4 +1,4 @@
-"""Copies made ready to run: in phases, each of steps that one kernel takes."""
+"""Prepares copies to run: in phases, each of steps for one kernel."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from . import copies as kernels
 from .geometry import RUNS, CopyForm, copy_form, encode
 
 ITEMS = {1: INT8, 2: INT16, 4: INT32, 8: INT64}
-"""Types that are as wide as elements."""
+"""Element types by size in bytes."""
 
 KERNELS = (Kernel(kernels.runs, INT8), *(Kernel(kernels.items, element) for element in ITEMS.values()))
 
 
 def steps_of(copies: Iterable[Copy], item: int) -> list[KernelStep]:
-    """The steps that make copies of elements of ``item`` bytes, in any order."""
+    """Returns the steps that make copies of elements of ``item`` bytes, in any order."""
     formed = sorted(((copy, copy_form(copy, item)) for copy in copies), key=lambda pair: _which(pair[1]))
     return [_step(list(group), which, item) for which, group in groupby(formed, key=lambda pair: _which(pair[1]))]
 
@@ -44,8 +44,8 @@ class CopyJob(Job):
 
     Args:
         item: bytes of an element.
-        phases: what is copied: tensors count from 0, inputs first, then outputs, and last the constants.
-        constants: elements that are written.
+        phases: the copies; tensors are numbered from 0, inputs first, then outputs, then the constants.
+        constants: elements to write.
     """
 
     def __init__(self, item: int, phases: Phases, constants: Array | None = None) -> None:
@@ -70,7 +70,7 @@ class CopyJob(Job):
 
 
 def bind_steps(steps: Sequence[KernelStep], tensors: Sequence[Array], find: Find, pool: Pool) -> Bound:
-    """What runs steps one after the other on tensors."""
+    """Returns a function that runs steps on tensors, one after the other."""
     addresses = array("q", [tensor.ctypes.data for tensor in tensors])
     table, _ = addresses.buffer_info()
     kept = addresses, *tensors
@@ -79,6 +79,6 @@ def bind_steps(steps: Sequence[KernelStep], tensors: Sequence[Array], find: Find
 
 
 def each(steps: Sequence[Bound], stop: Stop) -> None:
-    """Runs steps that were bound one after the other."""
+    """Runs bound steps one after the other."""
     for step in steps:
         step(stop)

@@ -1,4 +1,4 @@
-"""Blocks of memory that are moved: runs of bytes, single elements of any alignment, and squares that are transposed."""
+"""Block moves as intrinsics: runs of bytes, single elements of any alignment, and transposed squares."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ..jit.compiler import inlined
 from ..jit.element import ADDRESS, ask_for_line, intrinsic, pointer_to
 
 VECTOR = 16
-"""Bytes of a row of small squares."""
+"""Size of a row of a small square, in bytes."""
 
 REGISTER = 32
-"""Bytes of the rows of a square that are turned at once: those of two registers of each row would not be held."""
+"""Size of the rows transposed at once, in bytes; two registers per row would not fit into the register file."""
 
 LINE = 64
-"""Bytes of a row of squares: a line of the cache, which is read at once and written at once."""
+"""Size of a row of a square, in bytes: a cache line, which is read and written at once."""
 
 BLOCK = 32
 """Bytes of a run that are moved at once."""
 
 MOST_ACROSS = 16
-"""Elements of a row of squares: all rows of one are in registers."""
+"""Maximum number of elements in a row of a square, so that all rows are in registers."""
 
 
 @intrinsic
 def take(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """The element ``index`` elements after an address, aligned or not."""
+    """Loads the element ``index`` elements past an address, unaligned."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = pointer_to(builder, args[0], context.get_value_type(zero))
@@ -40,7 +40,7 @@ def take(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callabl
 
 @intrinsic
 def put(typing: Any, address: Any, index: Any, value: Any) -> tuple[Any, Callable[..., Any]]:
-    """Writes an element ``index`` elements after an address, aligned or not."""
+    """Stores an element ``index`` elements past an address, unaligned."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = pointer_to(builder, args[0], context.get_value_type(value))
@@ -53,7 +53,7 @@ def put(typing: Any, address: Any, index: Any, value: Any) -> tuple[Any, Callabl
 def _mover(size: int) -> Any:
     @intrinsic
     def move(typing: Any, target: Any, source: Any) -> tuple[Any, Callable[..., Any]]:
-        """Copies so many bytes at once."""
+        """Copies ``size`` bytes at once."""
 
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             block = ir.VectorType(ir.IntType(8), size) if size > 8 else ir.IntType(8 * size)
@@ -71,7 +71,7 @@ _move1, _move2, _move4, _move8, _move16, _move32 = map(_mover, (1, 2, 4, 8, 16, 
 
 @inlined
 def _move_short(target: int, source: int, size: int) -> None:
-    """Copies up to 32 bytes: two blocks that may overlap."""
+    """Copies up to 32 bytes as two blocks that may overlap."""
     if size >= 16:
         _move16(target, source)
         _move16(target + size - 16, source + size - 16)
@@ -90,12 +90,12 @@ def _move_short(target: int, source: int, size: int) -> None:
 
 @inlined
 def move_run(target: int, source: int, size: int) -> None:
-    """Copies a run of bytes, at least one, to where none of them lies."""
+    """Copies a run of at least one byte to memory that does not overlap it."""
     if size <= BLOCK:
         _move_short(target, source, size)
         return
-    # All but the first and the last block are aligned in the target, so that none is in two lines of the cache. The
-    # system's own copy takes longer where the target begins shortly after the source, both counted within their pages.
+    # All blocks but the first and the last are aligned in the target, so that none spans two cache lines. The system's
+    # memcpy is slower if the target's page offset is slightly above the source's.
     _move32(target, source)
     for i in range(BLOCK - target % BLOCK, size - BLOCK, BLOCK):
         _move32(target + i, source + i)
@@ -109,7 +109,7 @@ def _across(zero: Any, row: int) -> int:
 def _square_of(row: int) -> Any:
     @intrinsic
     def square_of(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-        """Elements of a row of a square."""
+        """Returns the number of elements in a row of a square."""
 
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return context.get_constant(ADDRESS, _across(zero, row))
@@ -120,16 +120,16 @@ def _square_of(row: int) -> Any:
 
 
 def _square_mover(row: int, *, past_cache: bool = False) -> Any:
-    """What moves squares whose rows have at most so many bytes, and at most 16 elements.
+    """Returns an intrinsic that transposes squares with rows of at most ``row`` bytes and 16 elements.
 
-    ``past_cache`` takes targets whose rows are whole lines, and does not read what it replaces.
+    With ``past_cache``, it uses streaming stores, and target rows must be whole cache lines.
     """
 
     @intrinsic
     def move_square(
         typing: Any, target: Any, pitch: Any, source: Any, source_pitch: Any, zero: Any
     ) -> tuple[Any, Callable[..., Any]]:
-        """Copies a square of elements: its rows become columns. The pitches are bytes from row to row."""
+        """Transposes a square of elements; pitches are in bytes."""
         number = _across(zero, row)
 
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -141,7 +141,7 @@ def _square_mover(row: int, *, past_cache: bool = False) -> Any:
                 return builder.add(address, builder.mul(step, ir.Constant(index, i)))
 
             if row == LINE:
-                # The processor does not foresee that the squares beside this one come soon.
+                # The hardware prefetcher does not foresee the next square.
                 for i in range(number):
                     ask_for_line(builder, builder.add(beginning(args[2], args[3], i), ir.Constant(index, LINE)))
             for first in range(0, number, at_once):
@@ -169,7 +169,7 @@ move_square_past_cache = _square_mover(LINE, past_cache=True)
 
 @intrinsic
 def fence(typing: Any) -> tuple[Any, Callable[..., Any]]:
-    """Lets nothing after it be seen before what was written past the cache."""
+    """Memory fence after streaming stores."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.fence("seq_cst")
@@ -180,7 +180,7 @@ def fence(typing: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def seconds_of(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Elements that ``move_seconds`` moves."""
+    """Returns the number of elements that ``move_seconds`` moves."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return context.get_constant(ADDRESS, 2 * VECTOR * 8 // zero.bitwidth)
@@ -190,9 +190,9 @@ def seconds_of(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def move_seconds(typing: Any, target: Any, index: Any, source: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Copies every second element of some that lie side by side; the one after the last is read too.
+    """Copies every other of some contiguous elements; also reads the one after the last.
 
-    The first comes from ``2 * index`` elements after the source and goes to ``index`` elements after the target.
+    Reads from ``2 * index`` elements past the source and writes to ``index`` elements past the target.
     """
     number = 2 * VECTOR * 8 // zero.bitwidth
 
@@ -211,9 +211,9 @@ def move_seconds(typing: Any, target: Any, index: Any, source: Any, zero: Any) -
 
 @intrinsic
 def move_twice(typing: Any, target: Any, index: Any, source: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Copies elements that lie side by side, each to two places; as many as ``seconds_of`` tells are written.
+    """Copies each of some contiguous elements twice; writes as many elements as ``seconds_of`` returns.
 
-    The first comes from ``index`` elements after the source and goes to ``2 * index`` elements after the target.
+    Reads from ``index`` elements past the source and writes to ``2 * index`` elements past the target.
     """
     number = 2 * VECTOR * 8 // zero.bitwidth
 
@@ -231,9 +231,9 @@ def move_twice(typing: Any, target: Any, index: Any, source: Any, zero: Any) -> 
 
 
 def _columns(builder: Any, rows: list[Any], lane: int) -> list[Any]:
-    """The columns of rows of the same type.
+    """Returns the columns of rows of the same type.
 
-    First within lanes of ``lane`` elements, whose shuffles every processor has, then whole lanes move.
+    Transposes within lanes of ``lane`` elements first, using shuffles that every processor has, then moves whole lanes.
     """
     lanes = rows[0].type.count // lane
     groups = [_interleaved(builder, rows[i : i + lane], lane) for i in range(0, len(rows), lane)]
@@ -249,9 +249,9 @@ def _columns(builder: Any, rows: list[Any], lane: int) -> list[Any]:
 
 
 def _interleaved(builder: Any, rows: list[Any], lane: int) -> list[Any]:
-    """As many rows as a lane has elements, whose elements change places with them within each lane.
+    """Transposes squares within each lane, for as many rows as a lane has elements.
 
-    Again and again one is taken from a row of the first half and one from a row of the second: a perfect shuffle.
+    Each pass is a perfect shuffle: it interleaves a row of the first half with one of the second half.
     """
     count, half = rows[0].type.count, lane // 2
     for _ in range(lane.bit_length() - 1):
@@ -265,6 +265,6 @@ def _interleaved(builder: Any, rows: list[Any], lane: int) -> list[Any]:
 
 
 def _chosen(builder: Any, one: Any, other: Any, places: Sequence[int]) -> Any:
-    """The elements at some places of two vectors, counted through both."""
+    """Returns the elements at some positions of two concatenated vectors."""
     mask = ir.Constant(ir.VectorType(ir.IntType(32), len(places)), list(places))
     return builder.shuffle_vector(one, other, mask)

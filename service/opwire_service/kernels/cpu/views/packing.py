@@ -1,4 +1,4 @@
-"""Blocks of a tensor copied to where their elements follow each other, on the thread that goes on with them."""
+"""Copies blocks of a tensor to contiguous memory, on the thread that processes them next."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .job import steps_of
 
 
 class Packing:
-    """Copies blocks that differ in their first size only.
+    """Copies blocks that differ only in their first size.
 
     Args:
-        heights: the first sizes that there are.
-        sizes: the others.
-        steps: of all dimensions, in elements.
+        heights: the possible first sizes.
+        sizes: the other sizes.
+        steps: strides of all dimensions, in elements.
         item: bytes of an element.
     """
 
@@ -33,7 +33,7 @@ class Packing:
         return tuple(dict.fromkeys(step.kernel for step in self._steps.values()))
 
     def bind(self, source: Array, target: Array, find: Find) -> Callable[[], object]:
-        """What copies a block, any number of times."""
+        """Returns a function that copies a block, any number of times."""
         step, tensors = self._steps[source.shape[0]], array("q", (source.ctypes.data, target.ctypes.data))
         call = partial(find(step.kernel).call, 0, tensors.buffer_info()[0], 0, 0, step.geometry.buffer_info()[0])
         kept = tensors, source, target

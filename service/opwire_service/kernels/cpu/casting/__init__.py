@@ -1,1 +1,1 @@
-"""Elements of one type as those of another."""
+"""Conversion of elements between types."""

@@ -1,4 +1,4 @@
-"""CAST: packed floats by a kernel of ours, all else by the kernels of formulas; few elements by NumPy."""
+"""CAST: contiguous floats by dedicated kernels, everything else by formula kernels; few elements by NumPy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FLOATS = {
     DataType.FLOAT32: Kernel(floats.convert, FLOAT32),
     DataType.FLOAT64: Kernel(floats.convert_doubles, INT64),
 }
-"""What converts floats of a type."""
+"""Kernels that convert floats of a type."""
 
 KERNELS = tuple(FLOATS.values())
 
@@ -44,13 +44,13 @@ TARGETS = {
 }
 
 SMALL_INTEGERS = {8: floats.INTEGERS_8, 16: floats.INTEGERS_16, 32: floats.INTEGERS_32}
-"""By their bits."""
+"""Target codes of integers, by bits."""
 
 BLOCK = 1 << 17
-"""Elements that are converted in one piece."""
+"""Elements converted at once."""
 
 CHUNK = 1 << 14
-"""Elements that are converted in two steps at a time: they stay in the nearest caches."""
+"""Elements converted in two steps at once, few enough to stay in the inner caches."""
 
 
 def prepare(plan: Plan) -> Job:
@@ -61,7 +61,7 @@ def prepare(plan: Plan) -> Job:
 
 
 def geometry_to(data_type: DataType) -> array[int]:
-    """What the kernel reads to make a type."""
+    """Returns the geometry with which the kernel converts to a type."""
     which, least, greatest = TARGETS.get(data_type, 0), 0, 0
     if not data_type.is_float and data_type.bits < 64:
         which = SMALL_INTEGERS[data_type.bits]
@@ -71,7 +71,7 @@ def geometry_to(data_type: DataType) -> array[int]:
 
 
 class CastJob(Job):
-    """The conversion of one type to another one."""
+    """Converts one type to another."""
 
     def __init__(self, source: BufferTensorDesc, target: BufferTensorDesc) -> None:
         self._descs = source, target
@@ -87,7 +87,7 @@ class CastJob(Job):
 
     @cached_property
     def _compiled(self) -> CompiledFormula | None:
-        """The kernel for the types and the layout, if there is one that has tiles that are worth it."""
+        """The formula kernel for the types and the layout, if there is one and its tiles are large enough."""
         source, target = self._descs
         name = "InputTensor"
         form = converted_form(InputElement(name), {name: source.data_type}, target.data_type)
@@ -136,9 +136,9 @@ class CastJob(Job):
         return max(threads * (packed + 4 * CHUNK), compiled)
 
     def _convert(self, find: Find, source: Array, target: Array) -> None:
-        """Converts a part of the tensors, of any strides."""
+        """Converts part of the tensors, of any strides."""
         if self._kernel is None:
-            np.copyto(target, source, casting="unsafe")  # integers into what holds them, or modulo its width
+            np.copyto(target, source, casting="unsafe")  # integers to a type that holds them, or modulo its width
             return
         elements = np.ascontiguousarray(source).reshape(-1)
         result = target.reshape(-1) if target.flags.c_contiguous else np.empty(target.size, target.dtype)
@@ -159,7 +159,7 @@ def _at_once(convert: partial[None], stop: Stop) -> None:
 
 
 def _is_packed(desc: BufferTensorDesc, order: Sequence[int]) -> bool:
-    """Whether elements follow one another in memory, with the dimensions in an order."""
+    """Whether elements are contiguous, with dimensions in the given order."""
     sizes = [desc.sizes[i] for i in order]
     pairs = zip(order, sizes, packed_strides(sizes), strict=True)
     return all(size == 1 or desc.element_strides[i] == packed for i, size, packed in pairs)

@@ -1,4 +1,4 @@
-"""The kernel that makes floats integers or half floats: vectors of them, where NumPy goes one by one."""
+"""The kernel that converts floats to integers or other floats: vectorized, where NumPy converts one by one."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from ..numbers.halves import half_bits, number_of, odd
 from ..run.geometry import at
 
 TARGET, LEAST, GREATEST = range(3)
-"""Slots: which type to make, and of integers of up to 32 bits the least and the greatest."""
+"""Slots: target code, and the range of integers of up to 32 bits."""
 
 HALVES, SINGLES, DOUBLES, INTEGERS_8, INTEGERS_16, INTEGERS_32, SIGNED_64, UNSIGNED_64 = range(8)
-"""What to make: of small integers the sign does not matter beside their bounds."""
+"""Target codes. For small integers the range replaces the signedness."""
 
 
 @intrinsic
 def _truncated(typing: Any, number: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """A FLOAT64 that an integer type holds, but for its fraction, as one of that type."""
+    """Converts a FLOAT64 within an integer type's range to that type, dropping the fraction."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         to = builder.fptosi if zero.signed else builder.fptoui
@@ -43,7 +43,7 @@ def _truncated(typing: Any, number: Any, zero: Any) -> tuple[Any, Callable[..., 
 
 @inlined
 def _bounded(number: float, least: float, greatest: float) -> float:
-    """A number within bounds; 0 for NaN. Without branches, so that LLVM makes vectors of it."""
+    """Clamps a number; NaN becomes 0. Branch-free, so that LLVM vectorizes it."""
     number = choose(number == number, number, 0.0)
     number = choose(number > least, number, least)
     return choose(number < greatest, number, greatest)
@@ -51,7 +51,7 @@ def _bounded(number: float, least: float, greatest: float) -> float:
 
 @inlined
 def _narrow(zero: float, source: int, target: int, geometry: int, begin: int, end: int, to: Any) -> None:
-    """Converts to integers whose bounds a FLOAT64 holds."""
+    """Converts to integers whose range FLOAT64 represents exactly."""
     least, greatest = float64(at(geometry, LEAST)), float64(at(geometry, GREATEST))
     for i in range(begin, end):
         number = _bounded(float64(number_of(read(source, i, zero))), least, greatest)
@@ -60,7 +60,7 @@ def _narrow(zero: float, source: int, target: int, geometry: int, begin: int, en
 
 @inlined
 def _wide(zero: float, source: int, target: int, begin: int, end: int, least: float, beyond: float, most: Any) -> None:
-    """Converts to integers of 64 bits, of which ``most`` is the greatest and ``beyond`` one more."""
+    """Converts to 64-bit integers; ``most`` is the greatest one, and ``beyond`` is one more."""
     below = beyond - beyond / 2**53
     for i in range(begin, end):
         number = float64(number_of(read(source, i, zero)))
@@ -94,11 +94,12 @@ def _convert(zero: float, source: int, target: int, geometry: int, begin: int, e
 
 @kernel
 def convert(zero: float, source: int, target: int, _states: int, geometry: int, begin: int, end: int) -> None:
-    """Converts a run of floats of 16 or 32 bits."""
+    """Converts contiguous floats of 16 or 32 bits."""
     _convert(zero, source, target, geometry, begin, end)
 
 
 @kernel
 def convert_doubles(zero: int, source: int, target: int, _states: int, geometry: int, begin: int, end: int) -> None:
-    """Converts a run of floats of 64 bits; no kernel that threads share has a ``zero`` of these."""
+    """Converts contiguous floats of 64 bits; its ``zero`` is an integer, because shared kernels do not support a
+    FLOAT64 one."""
     _convert(float64(0), source, target, geometry, begin, end)

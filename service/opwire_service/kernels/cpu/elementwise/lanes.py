@@ -91,7 +91,7 @@ class Lanes:
         return self.builder.and_(self.compare(">", a, self.number(0)), self.compare("<", a, self.infinity))
 
     def of_positive(self, x: Vector, value: Vector) -> Vector:
-        """Returns ``value`` unchanged; a hook for subclasses that treat nonpositive numbers differently."""
+        """Returns ``value``, a function of ``x``; the CUDA counterpart handles nonpositive ``x`` here."""
         return value
 
     def is_nan(self, a: Vector) -> Vector:

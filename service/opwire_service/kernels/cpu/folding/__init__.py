@@ -1,1 +1,1 @@
-"""Images as columns of blocks, and back."""
+"""Unfolds images to columns of blocks, and folds them back."""

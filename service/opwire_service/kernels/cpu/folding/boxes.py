@@ -1,6 +1,6 @@
-"""The elements of all blocks along one dimension, as boxes of which each lies in the image or in the padding.
+"""The elements of all blocks along one dimension, as boxes, each either in the image or in the padding.
 
-An element of a block is a place in a rectangle: which element of the window it is, and which block.
+An element of a block is a point in a rectangle of window elements and blocks.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from ...reference.folds import FoldedDimension
 
 
 class Box(NamedTuple):
-    """A part of the rectangle.
+    """Part of the rectangle.
 
     Attributes:
-        window, windows: the first element of the window, and how many there are.
-        block, blocks: the first block, and how many.
+        window, windows: first window element, and their number.
+        block, blocks: first block, and their number.
     """
 
     window: int
@@ -25,12 +25,12 @@ class Box(NamedTuple):
     blocks: int
 
     def position(self, axis: FoldedDimension) -> int:
-        """That of the first element in the image."""
+        """Returns the image position of the first element."""
         return self.block * axis.stride - axis.start + self.window * axis.dilation
 
 
 class Line(NamedTuple):
-    """A part whose elements lie apart in the image, with what stands before and after it in the padding."""
+    """A part whose elements are strided in the image, with the parts before and after it in the padding."""
 
     inside: Box | None
     outside: tuple[Box, ...]
@@ -41,13 +41,13 @@ def whole(axis: FoldedDimension) -> Box:
 
 
 def is_inside(axis: FoldedDimension) -> bool:
-    """Whether no block reaches into the padding."""
+    """Whether no block extends into the padding."""
     last = (axis.blocks - 1) * axis.stride - axis.start + (axis.window - 1) * axis.dilation
     return axis.start == 0 and last < axis.size
 
 
 def lines(axis: FoldedDimension) -> Iterator[Line]:
-    """One for each element of the window, or for each block, whichever are fewer."""
+    """Yields a line for each window element or for each block, whichever are fewer."""
     if axis.window <= axis.blocks:
         for window in range(axis.window):
             first = window * axis.dilation - axis.start
@@ -61,14 +61,14 @@ def lines(axis: FoldedDimension) -> Iterator[Line]:
 
 
 def _range(first: int, step: int, count: int, size: int) -> tuple[int, int]:
-    """Which of some positions lie from 0 to before a size."""
+    """Returns the range of positions in [0, size)."""
     begin = min(max(0, -(first // step)), count)
     end = min(max(begin, -((first - size) // step)), count)
     return begin, end
 
 
 def _line(box: Box, begin: int, end: int) -> Line:
-    """A line of which what lies between two places is inside."""
+    """Returns a line whose elements from ``begin`` to ``end`` are inside the image."""
     pieces = [_part(box, *ends) for ends in ((0, begin), (begin, end), (end, box.windows * box.blocks))]
     before, inside, after = pieces
     return Line(inside, tuple(piece for piece in (before, after) if piece is not None))
@@ -83,7 +83,8 @@ def _part(box: Box, begin: int, end: int) -> Box | None:
 
 
 def clipped(axis: FoldedDimension, box: Box, positions: range) -> tuple[slice, Box] | None:
-    """What of a line lies at some positions of the image: which of those, and its elements; None if nothing does."""
+    """Clips a line to a range of image positions; returns a slice of the range and the clipped box, or None if it is
+    empty."""
     first, step = box.position(axis), axis.stride if box.windows == 1 else axis.dilation
     count = box.windows * box.blocks
     begin, end = _range(first - positions.start, step, count, len(positions))

@@ -1,4 +1,4 @@
-"""Which operators turn images into columns of blocks, and back."""
+"""The operators that unfold images to columns of blocks, and fold them back."""
 
 from __future__ import annotations
 

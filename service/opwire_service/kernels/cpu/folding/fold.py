@@ -1,4 +1,4 @@
-"""FOLD: sums of the columns where their blocks overlap, in FLOAT64 with a bound on the error, or in two of them."""
+"""FOLD: sums columns where their blocks overlap, in FLOAT64 if that is exact, else in pairs of FLOAT64."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from ..run.pool import Find, Pool
 from .boxes import clipped, lines
 
 TILE = 1 << 15
-"""Elements of the image that are summed at a time."""
+"""Elements of the image summed at once."""
 
 EXACT_HALVES = 1 << 12
-"""So many FLOAT16 numbers add up in FLOAT64 without rounding."""
+"""Number of FLOAT16 that FLOAT64 sums without rounding."""
 
 EXACT_BITS = 28
-"""By so many powers of two may FLOAT32 numbers differ for two of them to add up in FLOAT64 without rounding."""
+"""Maximum difference of the exponents of two FLOAT32 whose sum is exact in FLOAT64."""
 
 _INFINITY = 0x7F800000
-"""Its bits."""
+"""Bits of infinity."""
 
 Part = tuple[Any, ...]
 
 
 class FoldJob(Job):
-    """Tiles of the image, each of which adds up what the columns have for it."""
+    """Computes tiles of the image, each by adding up its elements in the columns."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -71,7 +71,7 @@ class FoldJob(Job):
         return threads * (16 * 8 * TILE + 512 * lines_kept)
 
     def _blocks(self, columns: Array) -> Array:
-        """The columns with a dimension for each window and for each number of blocks."""
+        """Returns the columns with a dimension for each window and for each count of blocks."""
         batch, rows, _ = columns.shape
         windows, blocks = [axis.window for axis in self._axes], [axis.blocks for axis in self._axes]
         channels = rows // prod(windows)
@@ -100,7 +100,7 @@ class FoldJob(Job):
             target[tuple(place)] = element_at(flat, self._data_type, self._axes, at, stop)
 
     def _rounded(self, terms: _Terms, target: Array) -> tuple[Array, Array]:
-        """The sums, and which of them may be wrong."""
+        """Returns the sums, and which of them may be wrong."""
         if self._data_type is not DataType.FLOAT64:
             total, sizes = np.full(target.shape, -0.0), _Sizes()
             is_half = self._data_type is DataType.FLOAT16
@@ -113,7 +113,7 @@ class FoldJob(Job):
         return self._in_two(terms, target)
 
     def _in_two(self, terms: _Terms, target: Array) -> tuple[Array, Array]:
-        """The sums as those of two numbers, and which of them do not hold all of it."""
+        """Computes sums as pairs of numbers; returns them rounded, and which pairs are not exact."""
         total, rest, lost = np.full(target.shape, -0.0), np.zeros(target.shape), np.zeros(target.shape, np.bool_)
         for part, elements in terms:
             one, other = two_sum(total[part], elements.astype(np.float64))
@@ -122,14 +122,14 @@ class FoldJob(Job):
             lost[part] |= third != 0
         finite = np.isfinite(total)
         exact = total + rest if self._data_type is DataType.FLOAT64 else add_odd(total, rest)
-        # Zeros keep the sign of their sum; a sum of infinities is what it is.
+        # Zeros keep the sign of their sum; infinite sums stay.
         exact = np.where(finite & (rest != 0), exact, total)
         doubtful = lost & finite if self._data_type is not DataType.FLOAT64 else lost | ~finite
         return exact.astype(target.dtype), doubtful
 
 
 class _Sizes:
-    """How large FLOAT32 numbers are, of several arrays."""
+    """Range of the magnitudes of FLOAT32 numbers in several arrays."""
 
     def __init__(self) -> None:
         self._greatest, self._least = 0, _INFINITY
@@ -137,12 +137,12 @@ class _Sizes:
     def add(self, elements: Array) -> None:
         magnitudes = elements.view(np.uint32) & np.uint32(0x7FFFFFFF)
         self._greatest = max(self._greatest, int(magnitudes.max()))
-        magnitudes -= np.uint32(1)  # of zeros that is the greatest number
+        magnitudes -= np.uint32(1)  # turns zeros into the greatest number
         self._least = min(self._least, int(magnitudes.min()) + 1)
 
     @property
     def exact(self) -> int:
-        """So many of them add up in FLOAT64 without rounding: multiples of the last bit of the least one."""
+        """Number of such terms that FLOAT64 sums without rounding, as multiples of the last bit of the least one."""
         if self._greatest >= _INFINITY:
             return 0
         apart = (self._greatest >> 23) - (min(self._least, self._greatest) >> 23)
@@ -150,13 +150,14 @@ class _Sizes:
 
 
 class _Terms:
-    """What goes into a tile of the image: parts of the tile, with the elements that are added there.
+    """The terms of a tile of the image: parts of the tile, with the elements to add there.
 
     Args:
-        columns: with a dimension for each window and for each number of blocks, of the images and channels of the tile.
+        columns: columns of the tile's images and channels, with a dimension for each window and for each count of
+            blocks.
         axes: the folded dimensions.
-        ranges: their positions in the tile.
-        stop: asked before each part.
+        ranges: positions of the tile along them.
+        stop: polled before each part.
     """
 
     def __init__(self, columns: Array, axes: Sequence[FoldedDimension], ranges: Sequence[range], stop: Stop) -> None:
@@ -176,7 +177,7 @@ class _Terms:
             if self._stop():
                 raise Stopped
             places, boxes = zip(*chosen, strict=True)
-            # Along each dimension either the window varies or the block.
+            # Along each dimension, either the window element or the block varies.
             windows = [_index(box.window, box.windows, box.windows > 1) for box in boxes]
             blocks = [_index(box.block, box.blocks, box.windows == 1) for box in boxes]
             elements = self._columns[(*everything, *windows, *blocks)]
@@ -185,7 +186,7 @@ class _Terms:
             yield (*everything, *places), elements.transpose(0, 1, *(2 + varying.index(i) for i in range(len(boxes))))
 
     def uncovered(self) -> Part:
-        """The part of the tile where nothing is added, as an index."""
+        """Returns an index of the part of the tile to which nothing is added."""
         count = len(self._ranges)
         covered = np.ones((1,) * count, np.bool_)
         for i, (each, positions) in enumerate(zip(self._lines, self._ranges, strict=True)):
@@ -205,7 +206,7 @@ def _slice(each: range) -> slice:
 
 
 def _split(step: int, sizes: Sequence[int]) -> list[int]:
-    """The steps of a dimension that is several, row-major."""
+    """Returns the strides of a dimension that is split, row-major."""
     steps = []
     for size in reversed(sizes):
         steps.append(step)
@@ -214,7 +215,7 @@ def _split(step: int, sizes: Sequence[int]) -> list[int]:
 
 
 def _tile(sizes: Sequence[int]) -> tuple[int, ...]:
-    """How much of each dimension is summed at a time."""
+    """Returns the sizes of a tile."""
     left, found = TILE, []
     for size in reversed(sizes):
         found.append(min(size, left))

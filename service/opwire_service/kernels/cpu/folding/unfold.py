@@ -1,4 +1,4 @@
-"""UNFOLD: copies of the image into the columns, and zeros for the padding."""
+"""UNFOLD: copies the image to the columns, and fills in zeros for the padding."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ..views.job import KERNELS, bind_steps, steps_of
 from .boxes import Box, is_inside, lines, whole
 
 BATCH = 256
-"""Copies that are made ready at a time; those of no larger plan are kept."""
+"""Copies prepared at once; those of plans with no more are kept."""
 
 RECORD_BYTES = 1 << 10
-"""More than a copy takes while it is ready."""
+"""Upper bound of the memory of a prepared copy, in bytes."""
 
 
 class UnfoldJob(Job):
-    """The copies of a plan, in batches."""
+    """Makes the copies of a plan, in batches."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -68,7 +68,7 @@ def _copies(plan: Plan) -> Iterator[Copy]:
     for i, axis in enumerate(axes):
         if is_inside(axis):
             continue
-        # Before this dimension what lies inside, after it everything: no element of the padding is written twice.
+        # Boxes inside before this dimension, whole dimensions after it: no element of the padding is written twice.
         outside = [box for line in lines(axis) for box in line.outside]
         for boxes in product(*inside[:i], outside, *([whole(after)] for after in axes[i + 1 :])):
             chosen = [box for box in boxes if box is not None]
@@ -78,7 +78,7 @@ def _copies(plan: Plan) -> Iterator[Copy]:
 
 
 def _views(plan: Plan) -> tuple[View, View]:
-    """The image, and the columns with a dimension for the windows and one for the blocks of each that is folded."""
+    """Returns the image, and the columns with dimensions for the window and the blocks of each folded dimension."""
     axes = axes_of(plan, plan.inputs["InputTensor"])
     image = View.of(0, plan.inputs["InputTensor"])
     image = image.ordered(*range(len(image.sizes) - len(axes) - 2, len(image.sizes)))

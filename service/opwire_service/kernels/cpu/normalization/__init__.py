@@ -1,1 +1,1 @@
-"""Normalizations by numpy on tiles."""
+"""Normalizations: by NumPy on tiles, or by a kernel on contiguous lines."""

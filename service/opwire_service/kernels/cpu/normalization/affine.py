@@ -1,6 +1,7 @@
-"""``(x - mean - rest) * factor + bias`` of lines, by parameters that are given or found in the line itself, in one go.
+"""Computes ``(x - mean - rest) * factor + bias`` for lines, with parameters that are given or computed from the line,
+in one pass.
 
-What comes so near to 0 that too much cancelled is counted, for each line; the caller does such lines otherwise.
+Counts, for each line, the results so close to 0 that too much may have cancelled; the caller recomputes such lines.
 """
 
 from __future__ import annotations
@@ -16,20 +17,23 @@ from ..run.geometry import advance, at
 from .moments import magnitudes, moments, sums
 
 PARAMETERS = 5
-"""Mean, factor, bias, and of the limit what counts in standard deviations and what counts in itself."""
+"""Number of parameters: mean, factor, bias, and the two parts of the limit: relative to the standard deviation, and
+absolute."""
 
 RANK, LENGTH, SOURCE_STEP, TARGET_STEP, VARY, KIND, EPSILON, USES = range(8)
 ADDRESSES = 8
+"""Slots of the geometry: the addresses of the parameters, their steps along a line, and the loops outside the lines."""
+
 STEPS = ADDRESSES + PARAMETERS
 LOOPS = STEPS + PARAMETERS
 LOOP = 2 + PARAMETERS + 1
-"""Of each dimension but those of a line: its size, and the steps of input, output and parameters."""
+"""Slots of each loop outside the lines: its size, and the steps of input, output and parameters."""
 
 GIVEN, MOMENTS, SQUARES, MAGNITUDES = range(4)
-"""Kinds: by what a line is normalized."""
+"""Kinds of normalization: by given statistics, moments, Euclidean length, or sum of magnitudes."""
 
 MEAN, VARIANCE = 1, 2
-"""Uses, of moments."""
+"""Bits of ``USES``: which moments are used."""
 
 
 @inlined
@@ -39,7 +43,7 @@ def _parameter(address: int, j: int, step: int) -> float:
 
 @inner
 def _statistics(zero: float, line: int, geometry: int) -> tuple[float, float, float, float]:
-    """The mean of a line and what it lacks, the factor, and the deviation in which limits count."""
+    """Returns the mean of a line and its remainder, the factor, and the deviation that limits are relative to."""
     length, kind, uses = at(geometry, LENGTH), at(geometry, KIND), at(geometry, USES)
     epsilon = bits_double(at(geometry, EPSILON))
     if kind == MOMENTS:
@@ -59,7 +63,7 @@ def _vector(address: int, j: int, step: int, usual: Any) -> Any:
 
 @kernel
 def affine(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are lines; the states say of each how often something came too near to 0."""
+    """A unit is a line; the states count the results of each line that are too close to 0."""
     length, vary = at(geometry, LENGTH), at(geometry, VARY)
     step, apart = at(geometry, SOURCE_STEP), at(geometry, TARGET_STEP)
     a, d, e = at(geometry, STEPS), at(geometry, STEPS + 1), at(geometry, STEPS + 2)
@@ -94,7 +98,7 @@ def affine(zero: float, source: int, target: int, states: int, geometry: int, be
                     x = values(elements(advance(here, j, zero), None, zero))
                     put_vector(there, j, narrow_vector(fused_vectors(x, f, 0.0), zero), zero)
             elif vary == 0:
-                # A given mean lacks nothing; zero times an infinite factor is no number.
+                # A given mean has no remainder; zero times an infinite factor would be NaN.
                 b = spread(c if at(geometry, KIND) == GIVEN else c - r * load(factor, 0, 0.0) * scale)
                 for j in range(0, last, WIDTH):
                     x = values(elements(advance(here, j, zero), None, zero))

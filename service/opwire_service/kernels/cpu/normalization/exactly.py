@@ -1,4 +1,5 @@
-"""Elements of normalizations in which so much cancels that float64 leaves too little, by the reference's arithmetic."""
+"""Recomputes, with the reference's arithmetic, elements of normalizations for which cancellation leaves float64 too
+inaccurate."""
 
 from __future__ import annotations
 
@@ -14,17 +15,17 @@ from ...decimals import FLOAT64
 from ...reference.reals import Real, rounded
 
 Exact = Callable[..., Real]
-"""The real result for the numbers that it depends on."""
+"""Returns the real result for the numbers that it depends on."""
 
 _PIECE = 512
-"""Elements that are done at a time: some 10 ms, and numbers of half a MiB."""
+"""Elements processed at once: some 10 ms, and half a MiB of numbers."""
 
 PIECE_BYTES = 1 << 20
-"""What a piece of them takes, with the numbers that it keeps of the piece before."""
+"""Memory for a piece, in bytes, including numbers kept from the previous piece."""
 
 
 def in_pieces(count: int, stop: Stop) -> Iterator[slice]:
-    """The pieces in which as many elements are done.
+    """Yields pieces of ``count`` elements.
 
     Raises:
         Stopped: ``stop()`` returned True.
@@ -36,7 +37,8 @@ def in_pieces(count: int, stop: Stop) -> Iterator[slice]:
 
 
 def exact_results(columns: list[Array], exact: Exact) -> Array:
-    """The results of elements, each by the numbers in its row of the columns; equal rows are done once."""
+    """Returns the results of elements, computed from the numbers in their row of the columns; equal rows are computed
+    once."""
     keys = list(zip(*(column.tolist() for column in columns), strict=True))
     known: dict[tuple[Any, ...], float] = {}
     for key in keys:

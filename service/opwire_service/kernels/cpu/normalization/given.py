@@ -1,4 +1,4 @@
-"""BATCH_NORMALIZATION: by statistics that are given."""
+"""BATCH_NORMALIZATION: normalization by given statistics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .lines import Lines, anew, layout_of, lines_of
 _NAMES = ("Mean", "Variance", "Scale", "Bias")
 
 _ABOVE = 1 + 2.0**-50
-"""A limit is a little more than its share, as what equals that is near, too."""
+"""Factor slightly above 1 that raises limits, because results equal to a limit are doubtful too."""
 
 
 def _are_single(arrays: Sequence[Array]) -> bool:
@@ -35,14 +35,14 @@ def _are_single(arrays: Sequence[Array]) -> bool:
 
 
 class GivenStatisticsJob(Job):
-    """``Scale * (X - Mean) / sqrt(Variance + Epsilon) + Bias``, with parameters that repeat read once a tile."""
+    """``Scale * (X - Mean) / sqrt(Variance + Epsilon) + Bias``; broadcast parameters are read once per tile."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._layout = layout_of(plan.inputs["InputTensor"], plan.outputs["OutputTensor"])
-        self._epsilon = plan.attributes.Epsilon + 0.0  # a zero has no sign
+        self._epsilon = plan.attributes.Epsilon + 0.0  # removes the sign of zero
         self._activation = plan.attributes.FusedActivation
-        # A result so much smaller than the bias may be off by more than half a unit.
+        # Results smaller than this share of the bias may be off by more than half an ULP.
         self._share = 16 * 2.0**-53 * 2.0 ** (FORMATS[plan.inputs["InputTensor"].data_type].fraction_bits + 2)
 
     @cached_property
@@ -98,14 +98,15 @@ class GivenStatisticsJob(Job):
     def _renew_one(
         self, numbers: list[Array], parameters: list[Array], usual: Callable[[], None]
     ) -> Callable[[], None]:
-        """What writes a parameter of each kind as NumPy does, without what NumPy takes for each operation."""
+        """Returns a function that writes single parameters in plain Python, with NumPy's results but without its
+        per-call overhead."""
         mean, variance, scale, bias = (array.item for array in parameters)
         of_mean, factor, of_bias, _, limit = (array.reshape(-1).data for array in numbers)
         share = self._share * _ABOVE
 
         def renew() -> None:
             total = variance() + self._epsilon
-            if not total > 0:  # where Python has no quotient
+            if not total > 0:  # Python raises an error where NumPy returns infinity or NaN
                 usual()
                 return
             shift = bias()
@@ -115,7 +116,7 @@ class GivenStatisticsJob(Job):
         return renew
 
     def _renew(self, numbers: list[Array], parameters: list[Array]) -> None:
-        """Writes the parameters of the kernel."""
+        """Writes the kernel's parameters."""
         mean, variance, scale, bias = parameters
         of_mean, factor, of_bias, _, limit = numbers
         with np.errstate(all="ignore"):
@@ -142,7 +143,7 @@ class GivenStatisticsJob(Job):
         target[...] = activated(self._activation, x)
 
     def _mend(self, x: Array, limit: Array, source: Array, parameters: list[Array], stop: Stop) -> None:
-        """What is left of a difference is done exactly."""
+        """Recomputes differences in which too much may have cancelled."""
         doubtful = np.flatnonzero((np.abs(x) <= limit) & (limit > 0))
         columns = [source, *(np.broadcast_to(array, x.shape) for array in parameters)]
         for part in in_pieces(doubtful.size, stop):

@@ -1,4 +1,4 @@
-"""The gradients of batch normalizations: sums of groups first, then every element in one go."""
+"""Gradients of batch normalizations: sums of groups first, then all elements in one pass."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _SUMS = 8
 
 
 class _Sums(NamedTuple):
-    """Of groups, with magnitudes beside: gradients, deviations from the first element, and their products.
+    """Sums of groups, and of the magnitudes of their terms: gradients, deviations from the first element, and their
+    products.
 
-    ``scaled`` are the products of gradients and deviations from the given mean.
+    ``scaled`` is the sum of products of gradients and deviations from the given mean.
     """
 
     gradients: Array
@@ -40,17 +41,17 @@ class _Sums(NamedTuple):
 
 
 class GradientsJob(Job):
-    """Groups are rows of the arrangement; what cancels in their sums, or in an element, is done exactly."""
+    """Groups are rows of the arrangement; sums and elements in which too much cancels are recomputed exactly."""
 
     def __init__(self, plan: Plan) -> None:
         desc, statistics = plan.inputs["InputTensor"], plan.inputs["MeanTensor"]
-        self._epsilon = plan.attributes.Epsilon + 0.0  # a zero has no sign
+        self._epsilon = plan.attributes.Epsilon + 0.0  # removes the sign of zero
         self._by_batch = "TRAINING" in plan.operator.name
         self._layout = Arrangement.of(desc, [i for i, size in enumerate(statistics.sizes) if size == 1])
         self._of = FORMATS[desc.data_type]
         tiles = self._layout.tiles
         roundings = 64 if self._layout.neighbours or not tiles.whole else min(tiles.length, TILE) + 64
-        # Of results so much smaller than their terms too little is left.
+        # Results smaller than this share of their terms are too inaccurate.
         self._limit = roundings * 2.0**-53 * 2.0 ** (self._of.fraction_bits + 2)
 
     @property
@@ -85,7 +86,7 @@ class GradientsJob(Job):
         return _Sums(*(np.full(ones, value) for value in every[:, number // self._layout.tiles.tiles_of_row]))
 
     def _deviations(self, arrays: Arrays, at: Slices) -> tuple[Array, Array]:
-        """The deviations from the first element of each group and the gradients of a tile."""
+        """Returns a tile's deviations from the first element of each group, and its gradients."""
         x, g = (np.array(arrays[name][at], np.float64, order="C") for name in ("InputTensor", "InputGradientTensor"))
         x -= self._first(arrays, at)
         return x, g
@@ -96,7 +97,7 @@ class GradientsJob(Job):
         return first
 
     def _terms(self, arrays: Arrays, at: Slices, x: Array, g: Array) -> tuple[Array, ...]:
-        """What the sums are of, in their order."""
+        """Returns the terms of the sums, in the order of ``_Sums``."""
         products = x * g
         scaled = np.array(arrays["InputTensor"][at], np.float64, order="C")
         scaled -= part_of(arrays["MeanTensor"], at).astype(np.float64)
@@ -142,7 +143,8 @@ class GradientsJob(Job):
         size += np.abs(x) * (spread / np.abs(variance))
         result = (g - mean) - x * slope
         into[...] = result * factor
-        # A deviation from the first element may be 0 where that from the mean is not: not NaN with infinite gradients.
+        # The deviation from the first element may be 0 where that from the mean is not, so NaN may be wrong if
+        # gradients are infinite.
         is_unknown = np.isinf(sums.gradient_sizes) & np.isfinite(sums.deviation_sizes)
         doubtful = np.flatnonzero((np.abs(result) < size * self._limit) | (np.isnan(result) & is_unknown))
         if doubtful.size:
@@ -163,7 +165,7 @@ class GradientsJob(Job):
             biases[place] = rounded(group.gradient_total, self._of)
 
     def _mend(self, arrays: Arrays, at: Slices, into: Array, doubtful: Array, stop: Stop) -> None:
-        """Computes elements of a tile exactly, given by their numbers in it, row by row."""
+        """Recomputes elements of a tile exactly, given by their flat positions, row by row."""
         rows = np.zeros_like(doubtful)
         for i, (at_axis, size) in enumerate(zip(np.unravel_index(doubtful, into.shape), into.shape, strict=True)):
             rows = rows * size + (0 if i in self._layout.axes else at_axis)
@@ -176,7 +178,7 @@ class GradientsJob(Job):
                 into[place] = rounded(of(value, gradient), self._of)
 
     def _group(self, arrays: Arrays, at: Slices, place: tuple[int, ...], stop: Stop) -> tuple[Group, Real, Real, Real]:
-        """The group of an element of a tile, with its mean, variance and scale."""
+        """Returns the group of an element of a tile, with its mean, variance and scale."""
         parts = tuple(
             slice(None) if i in self._layout.axes else slice((part.start or 0) + k, (part.start or 0) + k + 1)
             for i, (k, part) in enumerate(zip(place, at, strict=True))
@@ -187,5 +189,5 @@ class GradientsJob(Job):
 
 
 def unraveled(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The place of an element by its number."""
+    """Returns the index of an element from its flat position."""
     return tuple(int(i) for i in np.unravel_index(number, shape))

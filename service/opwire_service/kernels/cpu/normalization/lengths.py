@@ -1,4 +1,4 @@
-"""LP_NORMALIZATION: elements over the length of their row, or over Epsilon if that is greater."""
+"""LP_NORMALIZATION: elements divided by the norm of their row, or by Epsilon if that is greater."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from . import affine
 from .lines import Lines, layout_of, lines_of
 
 _PLAIN = [np.full((), number) for number in (0.0, 1.0, 0.0, 0.0, 0.0)]
-"""The parameters: nothing is added, and nothing cancels."""
+"""Parameters of the kernel: nothing is added, and nothing cancels."""
 
 
 class LengthsJob(Job):
-    """Nothing cancels here, so float64 is always enough."""
+    """Normalizes rows; nothing cancels here, so float64 is always accurate enough."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         axes = (plan.attributes.Axis,)
         self._layout = layout_of(plan.inputs["InputTensor"], plan.outputs["OutputTensor"], axes)
         self._squared = plan.attributes.P == 2
-        self._epsilon = plan.attributes.Epsilon + 0.0  # a zero has no sign
+        self._epsilon = plan.attributes.Epsilon + 0.0  # removes the sign of zero
 
     @cached_property
     def _lines(self) -> Lines | None:

@@ -1,4 +1,4 @@
-"""Tensors as the lines that the kernel of normalizations takes: some of the last dimensions in their memory."""
+"""Cuts tensors into the lines that the normalization kernel processes: some of the innermost dimensions in memory."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ from ..views.job import bind_steps, steps_of
 from . import affine as g
 
 SHORTEST = 16
-"""Elements of a line; shorter ones are not worth the way to them."""
+"""Minimum length of a line; shorter ones are not worth the overhead."""
 
 SPARE = 8
-"""One in so many elements may be a parameter."""
+"""At most one in this many elements may be a parameter."""
 
 Sizes = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """How the kernel walks the tensors of a plan.
+    """How the kernel traverses the tensors of a plan.
 
     Attributes:
-        kernel: which.
-        row: its geometry but for addresses.
-        shape: the dimensions outside the lines; a line is a place in them.
-        length: elements of a line.
-        rank: of the tensors.
-        parameters: elements of all parameters.
-        copies: the input into the output first, where it is normalized; none if its own lines are walked.
+        kernel: the kernel.
+        row: its geometry without addresses.
+        shape: dimensions outside the lines; each index into them is a line.
+        length: elements in a line.
+        rank: rank of the tensors.
+        parameters: number of elements in all parameters.
+        copies: steps that first copy the input to the output, to be normalized there; none if the input has suitable
+            lines.
     """
 
     kernel: Kernel
@@ -63,7 +64,7 @@ class Lines:
 
     @property
     def scratch_bytes(self) -> int:
-        """Of what a run takes for all lines, and for the parameters while they are made."""
+        """Memory, in bytes, of a run's states and of the parameters while they are computed."""
         return 8 * self.units + 64 * self.parameters
 
     def bind(
@@ -75,12 +76,12 @@ class Lines:
         find: Find,
         pool: Pool,
     ) -> Bound:
-        """What normalizes all lines, any number of times, but one at a time.
+        """Returns a function that normalizes all lines, any number of times but not concurrently.
 
         Args:
-            source, target: arranged.
-            parameters: float64, C-contiguous, of the shapes that the lines were made for.
-            again: does a line in which something came too near to 0.
+            source, target: the arranged tensors.
+            parameters: float64, C-contiguous, in the shapes that the lines were made for.
+            again: recomputes a line in which a result was too close to 0.
             find, pool: see ``Job``.
         """
         geometry, states = self.row[:], np.empty(self.units, np.int64)
@@ -106,14 +107,14 @@ class Lines:
         return run
 
     def _place(self, unit: int) -> Slices:
-        """Where a line is."""
+        """Returns the slices of a line."""
         place = map(int, np.unravel_index(unit, self.shape)) if self.shape else ()
         ends = [slice(k, k + 1) for k in place]
         return (*ends, *(slice(None) for _ in range(self.rank - len(ends))))
 
 
 def anew(bound: Bound, renew: Callable[[], None], stop: Stop) -> None:
-    """Runs what is bound to parameters with those of the moment."""
+    """Renews the parameters, then runs what is bound to them."""
     renew()
     bound(stop)
 
@@ -128,12 +129,12 @@ def lines_of(
     uses: int = 0,
     epsilon: float = 0.0,
 ) -> Lines | None:
-    """The lines of a plan; None if there are none that are worth it.
+    """Returns the lines of a plan, or None if there are none that pay off.
 
     Args:
-        layout: of the input; with rows along some dimensions, lines are these, or there are none.
+        layout: arrangement of the input; if it has rows, lines must be these.
         source, target: the input and the output.
-        parameters: the sizes of the parameters, arranged, of which a dimension of one element repeats.
+        parameters: arranged sizes of the parameters; dimensions of size 1 are broadcast.
         kind, uses, epsilon: see the kernel.
     """
     order = layout.order
@@ -143,7 +144,7 @@ def lines_of(
     first, line = _line(sizes, list(zip(*steps, strict=True)), layout)
     copies: list[KernelStep] = []
     if line is None or line[0] != 1:
-        # The output may have the lines that the input lacks.
+        # The output may have suitable lines where the input has none.
         steps[0] = steps[1]
         first, line = _line(sizes, list(zip(*steps, strict=True)), layout)
         copies = steps_of([copy(View.of(0, source), View.of(1, target))], source.data_type.bits // 8)
@@ -164,7 +165,7 @@ def lines_of(
 
 
 def layout_of(source: BufferTensorDesc, target: BufferTensorDesc, axes: Iterable[int] = ()) -> Arrangement:
-    """The order of the output, if its lines have neighbours in memory; else that of the input."""
+    """Returns the arrangement by the output's strides if its lines are contiguous; else by the input's."""
     by_target = Arrangement.of(target, axes)
     return by_target if _has_lines(by_target, target) else Arrangement.of(source, axes)
 
@@ -175,14 +176,15 @@ def _has_lines(layout: Arrangement, desc: BufferTensorDesc) -> bool:
 
 
 def _packed(sizes: Sizes) -> list[int]:
-    """The steps of a packed array; none where it has one element."""
+    """Returns the strides of a C-contiguous array, with 0 for dimensions of size 1."""
     return [0 if size == 1 else prod(sizes[i + 1 :]) for i, size in enumerate(sizes)]
 
 
 def _line(
     sizes: Sequence[int], steps: Sequence[tuple[int, ...]], layout: Arrangement
 ) -> tuple[int, tuple[int, ...] | None]:
-    """The first dimension of the lines, and the steps along them: that go on from each to the next."""
+    """Returns the first dimension of the lines, and the steps along them, which must continue from each dimension to
+    the next."""
     rank = len(sizes)
     wanted = min(layout.axes) if layout.axes else 0
     if layout.axes and not layout.neighbours:

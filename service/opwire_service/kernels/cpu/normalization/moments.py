@@ -1,4 +1,4 @@
-"""The mean of a line, what it lacks, and the mean of squared deviations, for lines whose elements are neighbours."""
+"""Moments of contiguous lines: the mean, its remainder, and the mean of squared deviations."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from ..numbers.vectors import WIDTH, absolutes, elements, fused_vectors, spread,
 from ..run.geometry import advance
 
 BLOCK = 512
-"""Elements whose sum is made by itself, so that no summand goes through many additions."""
+"""Elements summed separately, so that each term takes part in few additions."""
 
 
 def roundings(length: int) -> int:
-    """On the way of a summand, at most."""
+    """Returns the maximum number of rounding errors that affect a term."""
     return BLOCK // WIDTH + length // BLOCK + 8
 
 
 @inner
 def sums(line: int, length: int, mean: float, zero: float) -> tuple[float, float]:
-    """The sum of deviations from a mean, and of their squares."""
+    """Returns the sum of deviations from a mean, and that of their squares."""
     total, squares = spread(0.0), spread(0.0)
     for first in range(0, length - length % WIDTH, BLOCK):
         part, square = spread(0.0), spread(0.0)
@@ -38,7 +38,7 @@ def sums(line: int, length: int, mean: float, zero: float) -> tuple[float, float
 
 @inner
 def magnitudes(line: int, length: int, zero: float) -> float:
-    """The sum of magnitudes."""
+    """Returns the sum of magnitudes."""
     total = spread(0.0)
     for first in range(0, length - length % WIDTH, BLOCK):
         part = spread(0.0)
@@ -53,7 +53,7 @@ def magnitudes(line: int, length: int, zero: float) -> float:
 
 @inner
 def moments(line: int, length: int, use_mean: int, zero: float) -> tuple[float, float, float]:
-    """The mean, or 0 if it is not used, what it lacks, and the spread about both."""
+    """Returns the mean (0 if it is not used), its remainder, and the mean squared deviation from both."""
     mean, rest = 0.0, 0.0
     if use_mean:
         total, _ = sums(line, length, 0.0, zero)
@@ -62,5 +62,5 @@ def moments(line: int, length: int, use_mean: int, zero: float) -> tuple[float, 
     if use_mean:
         rest = total / length
         rest = rest if rest - rest == 0.0 else 0.0
-    # About the mean that is found the deviations add up to nearly nothing.
+    # Deviations from the computed mean add up to almost nothing.
     return mean, rest, squares / length - rest * rest

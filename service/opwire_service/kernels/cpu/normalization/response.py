@@ -1,4 +1,4 @@
-"""LOCAL_RESPONSE_NORMALIZATION and its gradient: planes of squares, added up over their regions, in float64."""
+"""LOCAL_RESPONSE_NORMALIZATION and its gradient: sums of squares over regions, in float64."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from ..run.reference import ReferenceJob
 from ..run.tiles import TILE
 
 _STEEP = 2.0
-"""Powers beyond may leave the range of FLOAT64."""
+"""Larger exponents may leave the range of FLOAT64."""
 
 _MOST_GRADIENT_BETA = 64.0
-"""Powers beyond multiply errors by so much that gradients are left to the reference."""
+"""Larger exponents amplify errors so much that gradients are left to the reference."""
 
 _SURE = 1e-12
-"""A relative error that sums of squares of regions do not have."""
+"""Relative error bound of the sums of squares of regions."""
 
 _ENOUGH = 2.0**-27
-"""A relative error that is small enough of a result."""
+"""Relative error that is small enough for a result."""
 
 _BEYOND = 800.0
-"""Logarithms of powers beyond leave zeros or infinities of FLOAT32, however small or great."""
+"""Powers with larger logarithms become zero or infinity in FLOAT32, times any element."""
 
 _ASKED = 16
-"""Steps of a region, some milliseconds each at most, between two questions whether to stop."""
+"""Steps of a region between two polls of ``stop``, each some milliseconds at most."""
 
 Parts = tuple[slice, ...]
 
 
 class ResponseJob(Job):
-    """Pieces of the output, each with the neighbours that it needs.
+    """Computes pieces of the output, each with the adjacent elements that it needs.
 
     Attributes:
-        is_plain: whether it is exact enough: where Alpha or Bias is negative their terms may cancel.
+        is_plain: whether it is accurate enough; terms may cancel if Alpha or Bias is negative.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -59,14 +59,14 @@ class ResponseJob(Job):
         is_usual = isfinite(a.Alpha) and isfinite(a.Bias) and a.Alpha >= 0 < a.Bias
         self.is_plain = is_usual and not (self._is_gradient and not abs(a.Beta) <= _MOST_GRADIENT_BETA)
         self._share = a.Alpha / a.LocalSize
-        # Regions run along whole dimensions of a piece: the others are cut.
+        # Regions extend along whole dimensions of a piece; the other dimensions are cut.
         cut = (0, 2, 3) if a.CrossChannel else (0, 1)
         whole = prod(sizes[i] for i in range(4) if i not in cut)
         self.is_plain = self.is_plain and whole <= 8 * TILE
         self._blocks = Blocks.of([sizes[i] for i in cut], max(1, TILE // whole))
         self._cut = cut
         self._of = FORMATS[plan.inputs["InputTensor"].data_type]
-        # Of results so much smaller than their terms too little is left.
+        # Results smaller than this share of their terms are too inaccurate.
         self._limit = 2.0 ** (self._of.fraction_bits + 2 - 44)
 
     @property
@@ -103,7 +103,7 @@ class ResponseJob(Job):
                 into[place] = rounded(exact(whole), self._of)
 
     def _steep_part(self, at: Parts, x: Array, source: Array, target: Array, stop: Stop) -> None:
-        """Powers by logarithms of responses; those that may be too far off are done exactly."""
+        """Computes powers from logarithms of responses, and recomputes exactly those that may be too inaccurate."""
         a = self._plan.attributes
         share = self._share * self._summed(np.multiply(x, x), self._before, self._after, stop)
         into = target[at]
@@ -117,12 +117,12 @@ class ResponseJob(Job):
             into[place] = exact(tuple((part.start or 0) + k for part, k in zip(at, place, strict=True)))
 
     def _above_one(self, share: Array) -> tuple[Array, Array]:
-        """Responses less 1, and by how much they may be off."""
+        """Returns responses minus 1, and their error bounds."""
         rest = 1.0 - self._plan.attributes.Bias
         return share - rest, _SURE * np.maximum(share, abs(rest))
 
     def _over_power(self, x: Array, share: Array) -> tuple[Array, Array]:
-        """Elements over a power of their responses, and which are sure."""
+        """Returns elements divided by a power of their responses, and which are accurate enough."""
         a = self._plan.attributes
         above_one, error = self._above_one(share)
         is_near = above_one > -0.5
@@ -133,7 +133,7 @@ class ResponseJob(Job):
         return np.where(x == 0, 0.0, x * np.exp(exponent)), is_sure
 
     def _over_infinite_power(self, x: Array, share: Array) -> tuple[Array, Array]:
-        """The same where Beta is infinite: what float64 rounds to 1 has no power but 1."""
+        """Like ``_over_power``, for infinite Beta: a response that rounds to 1 in float64 need not be 1."""
         above_one, error = self._above_one(share)
         is_one = np.abs(above_one) < 2.0**-54 * (1 - _SURE)
         is_sure = (is_one | (np.abs(above_one) > 2.0**-50)) & (np.abs(above_one) > error) | (error == 0)
@@ -156,7 +156,7 @@ class ResponseJob(Job):
         return total
 
     def _summed(self, terms: Array, before: int, after: int, stop: Stop) -> Array:
-        """The sum of the terms of each region, term by term: nothing is taken away again."""
+        """Returns the sum of each region's terms, added term by term; no running sums, because nothing may cancel."""
         for axis in self._along:
             size = terms.shape[axis]
             total = terms.copy()
@@ -172,7 +172,7 @@ class ResponseJob(Job):
         return terms
 
     def _gradient(self, x: Array, gradient: Array, target: Array, stop: Stop) -> Array:
-        """Writes gradients; returns which are differences of which too little is left, or of powers out of range."""
+        """Writes gradients; returns which are too inaccurate, because of cancellation or powers out of range."""
         a = self._plan.attributes
         response = self._response(x, stop)
         power, lower = response ** (-a.Beta), response ** (-a.Beta - 1)

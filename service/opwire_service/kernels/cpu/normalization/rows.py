@@ -1,4 +1,4 @@
-"""Means and variances of rows in float64, near enough to their exact values for results within one unit."""
+"""Means and variances of rows in float64, close enough to their exact values for results within one ULP."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..run.pool import Pool
 
 
 class RowMoments(NamedTuple):
-    """The moments of rows, arrays that broadcast to the elements.
+    """Moments of rows, as arrays that broadcast to the elements.
 
     Attributes:
-        mean: the nearest float64, or a neighbour.
-        rest: what the mean lacks.
-        spread: the mean of the squared deviations, from the mean or from 0.
+        mean: the nearest float64 to the mean, or an adjacent one.
+        rest: remainder of the mean.
+        spread: mean of the squared deviations from the mean or from 0.
     """
 
     mean: Array
@@ -28,7 +28,7 @@ class RowMoments(NamedTuple):
 
 
 def rows_of(x: Array, layout: Arrangement, *, about_mean: bool) -> RowMoments:
-    """The moments of the whole rows that a tile has; ``x`` becomes the deviations."""
+    """Returns the moments of a tile's whole rows; replaces ``x`` with the deviations."""
     count = layout.tiles.length
     shape = tuple(1 if i in layout.axes else size for i, size in enumerate(x.shape))
     mean, rest = np.zeros(shape), np.zeros(shape)
@@ -46,7 +46,7 @@ def _finite(rest: Array) -> Array:
 
 
 def long_rows(source: Array, layout: Arrangement, pool: Pool, stop: Stop, *, about_mean: bool) -> RowMoments:
-    """The moments of rows of several tiles each, one number a row."""
+    """Returns the moments of rows of several tiles each, one number per row."""
     tiles, per_row = layout.tiles, layout.tiles.tiles_of_row
     sums, squares = np.empty(tiles.count), np.empty(tiles.count)
     mean = np.zeros(tiles.rows)

@@ -1,4 +1,4 @@
-"""Normalizations by statistics of their own input: mean and variance of rows, then every element in one go."""
+"""Normalizations by statistics of their own input: mean and variance of rows first, then all elements in one pass."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from .moments import roundings
 from .rows import RowMoments, long_rows, rows_of
 
 _PAIRWISE = 48
-"""Roundings on the way of a summand through a sum of neighbours by numpy, which adds up in pairs."""
+"""Rounding errors that affect a term of a contiguous sum in NumPy, which sums pairwise."""
 
 _OF_LONG_ROW = 1024
-"""Bytes of the statistics of a row of several tiles, which are found twice, the second time exactly."""
+"""Memory for the statistics of a row of several tiles, in bytes; they are computed twice, the second time exactly."""
 
 _Known = dict[int, tuple[Real, Real]]
-"""The exact mean and divisor of rows of a tile, by their numbers in it."""
+"""Exact mean and divisor of a tile's rows, by row number within the tile."""
 
 
 class _Tensors(NamedTuple):
-    """Arranged; None for those that there are not."""
+    """The arranged tensors; None if absent."""
 
     source: Array
     target: Array
@@ -51,7 +51,7 @@ class _Tensors(NamedTuple):
 
 
 class StatisticsJob(Job):
-    """Normalization by mean, variance, both or none of them."""
+    """Normalizes by mean, variance, both, or neither."""
 
     def __init__(self, plan: Plan) -> None:
         desc = plan.inputs["InputTensor"]
@@ -64,13 +64,13 @@ class StatisticsJob(Job):
         summed = _PAIRWISE if neighbours else min(tiles.length, TILE) + _PAIRWISE
         if neighbours and tiles.whole:
             summed = max(summed, roundings(tiles.length))
-        # Below these shares of the scale and the bias a result may be off by more than half a unit.
+        # Results below these shares of the scale and the bias may be off by more than half an ULP.
         units = 2.0 ** (self._of.fraction_bits + 2)
         self._of_scale, self._of_bias = summed * 2.0**-53 * units, 4 * 2.0**-53 * units
 
     @cached_property
     def _lines(self) -> Lines | None:
-        """Rows whose elements are neighbours in memory, with parameters of which there are fewer."""
+        """Lines for the kernel: rows contiguous in memory, and fewer parameters than elements."""
         plan, order = self._plan, self._layout.order
         is_plain = plan.attributes.FusedActivation is None and "FusedAddTensor" not in plan.inputs
         if not is_plain or len(plan.outputs) > 1:
@@ -125,9 +125,9 @@ class StatisticsJob(Job):
         return bound
 
     def _renew(self, numbers: list[Array], tensors: _Tensors) -> None:
-        """Writes the parameters of the kernel."""
+        """Writes the kernel's parameters."""
         _, scale, bias, of_scale, of_bias = numbers
-        # A little more, as what equals its limit is near to 0, too.
+        # Slightly more, because results equal to the limit are doubtful too.
         above = 1 + 2.0**-50
         with np.errstate(all="ignore"):
             scale[...] = 1 if tensors.scale is None else tensors.scale
@@ -145,7 +145,7 @@ class StatisticsJob(Job):
         pool.run(piece, layout.tiles.count, 1, stop)
 
     def _rows(self, tensors: _Tensors, statistics: Mapping[str, Array], at: Slices, stop: Stop) -> None:
-        """Does whole rows."""
+        """Normalizes whole rows."""
         with np.errstate(all="ignore"):
             x = np.array(tensors.source[at], np.float64, order="C")
             found = rows_of(x, self._layout, about_mean=self._use_mean)
@@ -189,7 +189,7 @@ class StatisticsJob(Job):
             means[place] = rounded(moments(Elements(source[row], stop), self._of).mean, self._of)
 
     def _finish(self, x: Array, found: RowMoments, tensors: _Tensors, at: Slices, known: _Known, stop: Stop) -> None:
-        """From deviations to the output; what is near 0 compared with what it is made of is done exactly."""
+        """Computes the output from deviations; results close to 0 relative to their terms are recomputed exactly."""
         factor, bias, limit = self._parameters(found, tensors, at)
         x *= factor
         x += bias
@@ -198,7 +198,7 @@ class StatisticsJob(Job):
         into[...] = activated(self._plan.attributes.FusedActivation, x)
 
     def _parameters(self, found: RowMoments, tensors: _Tensors, at: Slices) -> tuple[Array, Array, Array]:
-        """What deviations are multiplied by, what is added, and below which magnitude results are doubtful."""
+        """Returns the factor of deviations, the summand, and the magnitude below which results are doubtful."""
         factor = np.ones_like(found.spread)
         size = np.ones_like(found.spread) if self._use_variance else np.sqrt(found.spread)
         if self._use_variance:
@@ -234,7 +234,7 @@ class StatisticsJob(Job):
     def _learn(
         self, known: _Known, rows: list[int], sizes: tuple[int, ...], source: Array, at: Slices, stop: Stop
     ) -> None:
-        """Adds the exact statistics of rows of a tile, and drops those of rows that the order is past."""
+        """Adds the exact statistics of a tile's rows, and drops those of rows that are not needed anymore."""
         for past in [row for row in known if row < rows[0]]:
             del known[past]
         for row in rows:
@@ -244,7 +244,7 @@ class StatisticsJob(Job):
                 known[row] = statistics_of(moments(elements, self._of), self._plan)
 
     def _row_at(self, place: tuple[int, ...], at: Slices) -> Slices:
-        """The slices of the whole row that a place of a tile belongs to."""
+        """Returns the slices of the whole row that contains an element of a tile."""
         return tuple(
             slice(None) if i in self._layout.axes else slice((part.start or 0) + k, (part.start or 0) + k + 1)
             for i, (k, part) in enumerate(zip(place, at, strict=True))
@@ -254,7 +254,7 @@ class StatisticsJob(Job):
     def _column(
         array: Array | None, at: Slices, sizes: tuple[int, ...], index: tuple[Array, ...], default: float
     ) -> Array:
-        """The elements of a parameter at some places of a tile."""
+        """Returns the elements of a parameter at some positions of a tile."""
         if array is None:
             return np.full(index[0].size, default)
         return np.broadcast_to(part_of(array, at), sizes)[index]

@@ -1,1 +1,1 @@
-"""ADAM_OPTIMIZER by numpy on tiles."""
+"""ADAM_OPTIMIZER by NumPy on tiles."""

@@ -1,4 +1,4 @@
-"""ADAM_OPTIMIZER: the formula in float64; what is left of differences that nearly cancel is done exactly."""
+"""ADAM_OPTIMIZER: the formula in float64; sums that nearly cancel are recomputed exactly."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ KERNELS: tuple[Kernel, ...] = ()
 
 
 class AdamJob(Job):
-    """Three outputs of four inputs, element by element."""
+    """Computes three outputs from four inputs, element by element."""
 
     def __init__(self, plan: Plan) -> None:
         self._layout = Arrangement.of(plan.inputs["InputParametersTensor"])
         self._attributes = plan.attributes
-        # Results so much smaller than what they are the difference of may be off by more than half a unit.
+        # Results smaller than this share of their terms may be off by more than half an ULP.
         self._share = 32 * 2.0**-53 * 2.0 ** (FORMATS[plan.inputs["GradientTensor"].data_type].fraction_bits + 2)
 
     @property
@@ -82,7 +82,7 @@ class AdamJob(Job):
 
 
 def _near_zero(a: Array, b: Array, share: float) -> Array:
-    """Adds b to a; which sums are that much smaller than their terms."""
+    """Adds b to a in place; returns which sums are smaller than a share of a."""
     limit = np.abs(a)
     a += b
     limit *= share

@@ -1,1 +1,1 @@
-"""Quantization and its inverse by numpy on tiles."""
+"""Quantization and dequantization: by NumPy on tiles, or by formula kernels."""

@@ -1,4 +1,4 @@
-"""DYNAMIC_QUANTIZE_LINEAR: the extremes first, scale and zero point from them, then every element."""
+"""DYNAMIC_QUANTIZE_LINEAR: finds the extremes, derives scale and zero point, then quantizes all elements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .rounding import saturated
 
 
 class DynamicJob(Job):
-    """Two passes over the input."""
+    """Makes two passes over the input."""
 
     def __init__(self, plan: Plan) -> None:
         self._source, self._target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
@@ -84,7 +84,7 @@ class DynamicJob(Job):
         self._compiled.bind_if_it_serves(given, outputs["OutputTensor"], pool, find, otherwise)(stop)
 
     def _in_tiles(self, source: Array, target: Array, scale: float, zero_point: float, pool: Pool, stop: Stop) -> None:
-        """The second pass by NumPy, of arranged tensors."""
+        """Makes the second pass with NumPy, on arranged tensors."""
         tiles = self._layout.tiles
 
         def quantize(begin: int, end: int) -> None:

@@ -1,4 +1,4 @@
-"""ELEMENT_WISE_QUANTIZE_LINEAR and its inverse; QUANTIZE and DEQUANTIZE, whose blocks are dimensions of their own."""
+"""ELEMENT_WISE_QUANTIZE_LINEAR and its inverse; QUANTIZE and DEQUANTIZE, whose blocks become separate dimensions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OUTPUT = "output"
 
 
 def _split(sizes: tuple[int, ...], strides: tuple[int, ...], counts: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """Two dimensions for each, of blocks and within one: their sizes and their strides."""
+    """Splits each dimension in two, block and position within it; returns their sizes and strides."""
     triples = list(zip(sizes, strides, counts, strict=True))
     return (
         [each for size, _, count in triples for each in (count, size // count)],
@@ -35,24 +35,24 @@ def _split(sizes: tuple[int, ...], strides: tuple[int, ...], counts: tuple[int, 
 
 
 def _blocked(array: Array, counts: tuple[int, ...]) -> Array:
-    """A view with two dimensions for each: of blocks, and within one."""
+    """Returns a view with each dimension split in two: block, and position within it."""
     if array.shape == counts:
         return _of_blocks(array)
     return np.lib.stride_tricks.as_strided(array, *_split(array.shape, array.strides, counts))
 
 
 def _of_blocks(array: Array) -> Array:
-    """A view of parameters that has one element for each block."""
+    """Returns a view of parameters with one element per block."""
     return array.reshape(tuple(each for size in array.shape for each in (size, 1)))
 
 
 class LinearJob(Job):
-    """What elements of the input become with their scales and zero points.
+    """Quantizes or dequantizes elements with their scales and zero points.
 
     Args:
-        plan: of the operator.
-        quantizes: whether it does, or the inverse.
-        scale, zero_point: the names of the parameters.
+        plan: the plan.
+        quantizes: whether to quantize; otherwise dequantizes.
+        scale, zero_point: names of the parameters.
     """
 
     def __init__(self, plan: Plan, *, quantizes: bool, scale: str, zero_point: str) -> None:
@@ -78,7 +78,7 @@ class LinearJob(Job):
 
     @cached_property
     def _compiled(self) -> CompiledFormula | None:
-        """The kernel for types and layout; products of integers of 32 bits are not always exact in FLOAT64."""
+        """The kernel for types and layout; None for 32-bit integers, whose products may be inexact in FLOAT64."""
         if not self._quantizes and self._source.data_type.bits > 16:
             return None
         zero_point: Expression | None = InputElement(ZERO_POINT) if ZERO_POINT in self._tensors else None
@@ -94,7 +94,7 @@ class LinearJob(Job):
             for role, desc in self._tensors.items()
         }
         sizes, _ = _split(self._source.sizes, self._source.element_strides, self._counts)
-        # Differences of integers of 16 bits are exact in FLOAT32, and their products are rounded once.
+        # Differences of 16-bit integers are exact in FLOAT32, and their products are rounded once.
         is_in_float32 = not self._quantizes and split[SCALE][0] == self._target.data_type == DataType.FLOAT32
         return compiled(formula, sizes, split, is_in_float32=is_in_float32)
 
@@ -134,7 +134,7 @@ class LinearJob(Job):
         return self._compiled.bind_if_it_serves(views, target, pool, find, otherwise)
 
     def _in_tiles(self, arrays: Mapping[str, Array], pool: Pool, stop: Stop) -> None:
-        """By NumPy."""
+        """Computes the output with NumPy."""
         source, target = (
             _blocked(arrays[name], self._counts).transpose(self._layout.order)
             for name in ("InputTensor", "OutputTensor")

@@ -1,4 +1,4 @@
-"""Quotients and products of quantization as formulas, for the kernels that these have."""
+"""Quantization and dequantization as formulas for compiled kernels."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from ..elementwise.quotients import NEAREST_QUOTIENT
 from ..elementwise.recipe import Way
 
 SOURCE, SCALE, ZERO_POINT = "source", "scale", "zero point"
-"""The tensors of the formulas."""
+"""Names of the tensors in the formulas."""
 
 
 def quantized(source: DataType, target: DataType, zero_point: Expression | None) -> Expression:
-    """The nearest integers to quotients, halves to even, moved; NaN counts as 0. They are to be saturated."""
+    """Returns the formula of quotients rounded to integers, ties to even, plus zero points; NaN counts as 0. The kernel
+    saturates the results."""
     x, scale = InputElement(SOURCE), InputElement(SCALE)
     if source.is_float and target.bits == 8:
         return Operation(NEAREST_QUOTIENT, (x, scale, zero_point or Constant(0.0)))
@@ -33,7 +34,7 @@ def quantized(source: DataType, target: DataType, zero_point: Expression | None)
 
 
 def dequantized(zero_point: Expression | None) -> Expression:
-    """Products of integers of up to 16 bits, which FLOAT64 holds."""
+    """Returns the formula of products of integers of up to 16 bits, which FLOAT64 represents exactly."""
     moved = InputElement(SOURCE) if zero_point is None else Operation("subtract", (InputElement(SOURCE), zero_point))
     return Operation("multiply", (moved, InputElement(SCALE)))
 
@@ -45,13 +46,13 @@ def compiled(
     *,
     is_in_float32: bool = False,
 ) -> CompiledFormula | None:
-    """The kernel of a formula, if there are enough elements for one.
+    """Returns the kernel of a formula, or None if there are too few elements.
 
     Args:
         expression: the formula.
-        sizes: of all tensors.
-        tensors: that it reads, and last the output: their types, and their strides in elements.
-        is_in_float32: whether FLOAT32 holds the operands of its last operation, which then rounds once.
+        sizes: sizes of all tensors.
+        tensors: the tensors it reads, then the output: types, and strides in elements.
+        is_in_float32: whether the operands of its last operation are exact in FLOAT32, so that it rounds once.
     """
     *sources, (_, (output, _)) = ((name, (_whole(of), steps)) for name, (of, steps) in tensors.items())
     types = {name: of for name, (of, _) in sources}
@@ -65,7 +66,7 @@ def compiled(
 
 
 def _whole(data_type: DataType) -> DataType:
-    """The type in which elements are unpacked."""
+    """Returns the type that elements are unpacked to."""
     if not data_type.is_packed:
         return data_type
     return DataType.INT8 if data_type.is_signed else DataType.UINT8

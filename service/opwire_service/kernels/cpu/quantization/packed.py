@@ -1,4 +1,4 @@
-"""Tensors of 4-bit types as arrays of a byte for each element, and back, in pieces on all threads."""
+"""Unpacks tensors of 4-bit types to one byte per element, and packs them again, in pieces on all threads."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ....execution import Stop
 from ..run.pool import Pool
 
 PIECE = 1 << 18
-"""Bytes."""
+"""Bytes processed at once."""
 
 
 def bytes_of(desc: BufferTensorDesc, packed: Array, pool: Pool, stop: Stop) -> Array:
-    """The elements from the first to the last address, gaps included, a byte each."""
+    """Returns the elements from the first to the last address, gaps included, one byte each."""
     elements = np.empty(2 * packed.size, desc.data_type.dtype)
 
     def piece(begin: int, end: int) -> None:
@@ -27,7 +27,7 @@ def bytes_of(desc: BufferTensorDesc, packed: Array, pool: Pool, stop: Stop) -> A
 
 
 def pack_into(packed: Array, elements: Array, pool: Pool, stop: Stop) -> None:
-    """Writes the elements of ``bytes_of`` back."""
+    """Packs the elements from ``bytes_of``."""
 
     def piece(begin: int, end: int) -> None:
         pack(elements[2 * begin : 2 * end], packed[begin:end])
@@ -36,5 +36,5 @@ def pack_into(packed: Array, elements: Array, pool: Pool, stop: Stop) -> None:
 
 
 def strided(desc: BufferTensorDesc, elements: Array) -> Array:
-    """The tensor as a view of its unpacked elements."""
+    """Returns the tensor as a view of its unpacked elements."""
     return np.lib.stride_tricks.as_strided(elements, desc.sizes, desc.element_strides)

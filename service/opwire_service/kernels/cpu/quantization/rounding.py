@@ -1,4 +1,4 @@
-"""Quotients as integers, and products as floats, rounded once, for tiles of float64."""
+"""Quotients rounded to integers, and products rounded to floats, once, for float64 tiles."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..numbers.certain import undecided
 
 
 def saturated(quotients: Array, zero_point: Array | float, limits: tuple[int, int]) -> Array:
-    """Rounded to integers, halves to even, moved and saturated, all in place; NaN counts as 0.
+    """Rounds to integers, ties to even, adds the zero point and saturates, all in place; NaN counts as 0.
 
-    A quotient of two numbers of 24 bits is far enough from a half, or a half itself, as long as it is no more than some
-    hundreds, so its rounding to float64 changes nothing.
+    Up to some hundreds, a quotient of two 24-bit numbers is either a half or far enough from it that rounding it to
+    float64 changes nothing.
     """
     np.rint(quotients, out=quotients)
     if np.isnan(quotients).any():
@@ -30,10 +30,10 @@ def put_products(integers: Array, scale: Array, target: Array, *, exact: bool) -
     """Writes products of integers and scales.
 
     Args:
-        integers: float64, which become the products.
+        integers: float64; may be overwritten with the products.
         scale: float64 that broadcasts to them.
-        target: what to write to.
-        exact: whether float64 holds every product.
+        target: the output.
+        exact: whether float64 represents every product.
     """
     if exact:
         integers *= scale

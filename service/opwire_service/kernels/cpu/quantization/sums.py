@@ -1,4 +1,4 @@
-"""ELEMENT_WISE_QUANTIZED_LINEAR_ADD: every pair of bytes has one result, which many elements share."""
+"""ELEMENT_WISE_QUANTIZED_LINEAR_ADD: each pair of bytes has a single result, so large tensors use a table."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..run.pool import Find, Pool
 from ..run.tiles import TILE
 
 MANY = 1 << 17
-"""Elements from which on a table of all pairs is made first."""
+"""Number of elements from which a table of all pairs is made."""
 
 _GREAT = 2.0**20
-"""A quotient beyond it saturates, whatever its fraction."""
+"""Quotients of this magnitude saturate, whatever their fraction."""
 
 
 class SumsJob(Job):
-    """Sums by a table, or one by one where there are few."""
+    """Looks results up in a table, or computes them one by one if there are few."""
 
     def __init__(self, plan: Plan) -> None:
         desc = plan.inputs["ATensor"]
@@ -60,7 +60,7 @@ class SumsJob(Job):
         pool.run(piece, tiles.count, 1, stop)
 
     def _table(self, parameters: dict[str, float]) -> Array:
-        """The result of each pair, by the bits of A and those of B."""
+        """Returns the result of each pair, indexed by the bits of A and then those of B."""
         a, b = (
             np.arange(256, dtype=np.uint8).view(np.int8 if each is DataType.INT8 else np.uint8).astype(np.float64)
             for each in self._types
@@ -69,7 +69,7 @@ class SumsJob(Job):
         return self._results(left, right, parameters).reshape(-1)
 
     def _results(self, a: Array, b: Array, parameters: dict[str, float]) -> Array:
-        """Both products are exact, and so is their sum with what rounding it left out."""
+        """Computes results. Both products are exact, and so is their sum together with its rounding error."""
         with np.errstate(all="ignore"):
             for terms, name in ((a, "A"), (b, "B")):
                 terms -= parameters.get(f"{name}ZeroPointTensor", 0.0)
@@ -78,7 +78,7 @@ class SumsJob(Job):
             total, rest = two_sum(a, b)
             quotient = total / over
             below = np.floor(quotient)
-            # Compared with the half next to it, which is exact, as is its product with the scale.
+            # The comparison with the next half is exact, and so is its product with the scale.
             side = np.sign((total - (below + 0.5) * over) + rest) * np.sign(over)
             even = below + (np.remainder(below, 2) != 0)
             found = np.where(side > 0, below + 1, np.where(side < 0, below, even))

@@ -1,1 +1,1 @@
-"""RANDOM_GENERATOR by a compiled kernel."""
+"""RANDOM_GENERATOR in a compiled kernel."""

@@ -23,10 +23,11 @@ _BLOCKS = Kernel(blocks, INT64)
 KERNELS: tuple[Kernel, ...] = (_BLOCKS,)
 
 _HALF = (1 << 64) - 1
+"""Mask of the low 64 bits of the counter."""
 
 
 class RandomJob(Job):
-    """A tile is a run of the elements in their order."""
+    """Generates tiles, which are runs of elements in row-major order."""
 
     def __init__(self, plan: Plan) -> None:
         desc = plan.outputs["OutputTensor"]

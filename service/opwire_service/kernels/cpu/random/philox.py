@@ -1,4 +1,4 @@
-"""Philox 4x32-10 in machine code: blocks of four words from a counter of 128 bits and a key."""
+"""Philox 4x32-10 in machine code: blocks of four words from a 128-bit counter and a key."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..jit.compiler import inner, kernel
 from ..jit.element import int32, int64, load, store
 
 COUNTER_LOW, COUNTER_HIGH, KEY0, KEY1 = range(4)
-"""Places of the state: two halves of the counter, and the words of the key."""
+"""Slots of the state: two halves of the counter, and the words of the key."""
 
 _MULTIPLIER0, _MULTIPLIER1 = 0xD2511F53, 0xCD9E8D57
 _STEP0, _STEP1 = 0x9E3779B9, 0xBB67AE85
@@ -17,7 +17,7 @@ _MASK = 0xFFFFFFFF
 def _put_block(target: int, low: int, high: int, k0: int, k1: int) -> None:
     c0, c1, c2, c3 = low & _MASK, (low >> 32) & _MASK, high & _MASK, (high >> 32) & _MASK
     for _ in range(10):
-        # Products of words fill 64 bits; shifted down their sign bits are cut off.
+        # Products of words take 64 bits; the masks drop the sign bits shifted in.
         first, second = c0 * _MULTIPLIER0, c2 * _MULTIPLIER1
         c0, c1, c2, c3 = (
             ((second >> 32) & _MASK) ^ c1 ^ k0,
@@ -34,11 +34,11 @@ def _put_block(target: int, low: int, high: int, k0: int, k1: int) -> None:
 
 @kernel
 def blocks(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Blocks of the counter plus ``begin`` to that plus ``end``, one after the other from the target on."""
+    """Generates the blocks of counters plus ``begin`` to plus ``end``, contiguous from the target on."""
     low, high = load(states, COUNTER_LOW, 0), load(states, COUNTER_HIGH, 0)
     k0, k1 = load(states, KEY0, 0), load(states, KEY1, 0)
     for block in range(begin, end):
         now = int64(low + block)
-        # As unsigned numbers a sum that wraps is below its summands.
+        # Compared as unsigned numbers, a sum that wraps is less than its summands.
         carry = 1 if (now ^ (-0x7FFFFFFFFFFFFFFF - 1)) < (low ^ (-0x7FFFFFFFFFFFFFFF - 1)) else 0
         _put_block(target + 16 * (block - begin), now, high + carry, k0, k1)

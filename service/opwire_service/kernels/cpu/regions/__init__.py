@@ -1,1 +1,1 @@
-"""Regions of interest."""
+"""Pooling and alignment of regions of interest."""

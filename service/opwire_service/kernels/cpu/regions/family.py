@@ -30,20 +30,20 @@ FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF}
 KERNELS = tuple(Kernel(pooling.bins, element) for element in FLOATS.values())
 
 AT_ONCE = 1 << 8
-"""Regions whose tables are made at once."""
+"""Maximum number of regions whose tables are made at once."""
 
 BINS = 1 << 16
-"""Bins of the regions whose tables are made at once, along a dimension."""
+"""Maximum number of bins, along a dimension, of the regions whose tables are made at once."""
 
 VISITS = 1 << 24
-"""The most that a tile reads."""
+"""Maximum number of elements that a tile reads."""
 
 BIN_VISITS, REGION_VISITS = 8, 1 << 10
-"""Visits that a bin costs besides its elements, and a region."""
+"""Overhead of a bin and of a region, in visits."""
 
 
 class RoiPoolingJob(Job):
-    """The greatest elements of bins, some regions at a time."""
+    """Finds the greatest elements of bins, some regions at a time."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -82,7 +82,7 @@ class RoiPoolingJob(Job):
             step.bind(source.ctypes.data, here.ctypes.data, 0, find, pool, kept)(stop)
 
     def _bins(self, corners: Array, sizes: tuple[int, ...]) -> tuple[Array, Array, Array]:
-        """The images of regions, and where their bins begin and end along both dimensions."""
+        """Returns the images of regions, and the ranges of their bins along both dimensions."""
         images, left, top, right, bottom = all_corners(corners, self._plan.attributes.SpatialScale).T
         down, across = self._target.sizes[2:]
         images = np.where(images < sizes[0], images, -1)
@@ -93,7 +93,7 @@ class RoiPoolingJob(Job):
 
 
 class AlignJob(Job):
-    """Averages of samples, as weighted sums of what they read."""
+    """Computes averages of samples as weighted sums of the elements they read."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -133,11 +133,11 @@ class AlignJob(Job):
             return None
         (down, all_down), (across, all_across) = made[0], made[1]
         outside = self._plan.attributes.OutOfBoundsInputValue
-        # What has no image is the value outside, even -0; the sum of no samples is +0.
+        # Outputs of regions without an image have the out-of-bounds value, even -0; an empty sum is +0.
         if (outside != 0.0 or np.signbit(outside)) and not (all_down & all_across & inside).all():
             return None
         ones = np.ones(images.size, np.int64)
-        # What has no image reads nothing.
+        # Regions without an image read nothing.
         of_image = WeightTable(
             np.where(inside, images, 0).astype(np.int64), inside.astype(np.int64), ones * 0, np.ones(3), True
         )

@@ -1,4 +1,4 @@
-"""The kernel of ROI_POOLING: the greatest element of each bin. Each unit is a channel of a region."""
+"""The kernel of ROI_POOLING: the greatest element of each bin. A unit is a channel of a region."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from ..jit.element import bits_of, load, of_bits, read, store
 from ..numbers.formats import masked
 from ..run.geometry import advance, at
 
-# Slots of the row.
+# Slots of the geometry.
 CHANNELS, ROWS, COLUMNS = 0, 1, 2  # of the output
-IMAGES, TOPS, LEFTS = 3, 4, 5  # addresses: the image of each region or -1, and the begins and ends of bins, in pairs
+IMAGES, TOPS, LEFTS = 3, 4, 5  # addresses: image of each region or -1, and pairs of begin and end of each bin
 SOURCE, TARGET = 6, 10  # steps of the four dimensions
 PLACES = 14
 
 
 @inner
 def _greatest(zero: float, plane: int, geometry: int, top: int, bottom: int, left: int, right: int) -> int:
-    """The bits of the first of the greatest elements; NaN counts if there is nothing else."""
+    """Returns the bits of the first of the greatest elements; a NaN only if there are no numbers."""
     best, found, some = 0.0, 0, False
     for row in range(top, bottom):
         for column in range(left, right):

@@ -1,4 +1,4 @@
-"""The tables of regions: what each output of each region reads along one dimension."""
+"""Tables of what each output of each region reads along one dimension."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ...sampling import extents, is_linear, nearest_indices, neighbours, offsets
 from ..resampling.tables import WeightTable
 
 SAMPLES = 1 << 18
-"""The most samples of some regions along one dimension."""
+"""Maximum number of samples of some regions along one dimension."""
 
 
 def region_table(plan: Plan, corners: Array, axis: int, size: int, outputs: int) -> tuple[WeightTable, Array] | None:
-    """What averages read: ``outputs`` rows for each region; and whether each region lies inside with all its samples.
+    """Returns a table with ``outputs`` rows per region, and whether all samples of each region are inside the input.
 
-    None if the regions have too many samples, or read too much of the input.
+    Returns None if the regions have too many samples, or read too much of the input.
     """
     start, extent, samples = extents(plan.attributes, corners, axis, outputs)
     counts = samples * outputs
@@ -58,7 +58,7 @@ def _table(first: Array, part: Array, inside: Array, row: Array, rows: int, samp
     total = int(taps.sum())
     place = (starts[row] + first - low[row])[inside]
     share = part[inside]
-    weights = np.bincount(place, 1.0 - share, total).astype(np.float64)  # of nothing they are whole numbers
+    weights = np.bincount(place, 1.0 - share, total).astype(np.float64)  # bincount of nothing returns integers
     weights += np.bincount((place + 1)[share > 0], share[share > 0], total)
     weights /= np.repeat(samples, taps)
     return WeightTable(low, taps, starts, np.append(weights, (0.0, 0.0)), False)

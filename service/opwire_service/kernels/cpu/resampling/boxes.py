@@ -1,4 +1,4 @@
-"""Weighted sums over boxes of the output: tables by dimension, the geometry of kernels, and what they leave open."""
+"""Weighted sums over boxes of the output: tables by dimension, kernel geometry, and outputs left open."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ from . import geometry as g
 from .tables import WeightTable
 
 Compute = Callable[[Stop], list[tuple[int, ...]] | None]
-"""Computes outputs; returns the coordinates of those that are left open, None if they are too many."""
+"""Computes outputs; returns the coordinates of those left open, or None if there are too many."""
 
 CAPACITY = 1 << 12
-"""Outputs that may be left open; of more, all are computed exactly."""
+"""Maximum number of outputs left open; beyond that, all are computed exactly."""
 
 TILE = 1 << 10
-"""Outputs of a tile."""
+"""Outputs in a tile."""
 
 _SLACK_TERMS = 10
-"""Roundings of a sum besides those of its terms."""
+"""Rounding errors of a sum besides those of its terms."""
 
 IDENTITY = WeightTable(
     np.zeros(1, np.int64), np.ones(1, np.int64), np.zeros(1, np.int64), np.array([1.0, 0.0, 0.0]), True
 )
+"""The table of a missing dimension: one output that reads one element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class BoxDimension:
 
     Attributes:
         table: what its outputs read.
-        source, target: elements to step in the input and in the output.
+        source, target: strides in elements, of the input and of the output.
     """
 
     table: WeightTable
@@ -52,12 +53,12 @@ class BoxDimension:
 
 
 class OutputBox:
-    """Outputs that a kernel computes at once.
+    """Outputs that a kernel computes together.
 
     Args:
         axes: at most five, outermost first.
-        integers: the range of results that are integers.
-        regions: whether the last two axes have tables for each place of the second one, one after the other.
+        integers: range of the results if they are integers.
+        regions: whether the last two axes have a table for each index of the second one, one after the other.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class OutputBox:
     def _encode(self, line: int, integers: tuple[int, int] | None) -> array[int]:
         tables = [axis.table for axis in self._axes]
         terms = prod(table.most for table in tables) + _SLACK_TERMS
-        # Each term errs by few units, and none of them may be more than 2**-26 of the sum.
+        # Terms err by a few ULP each, and no term's error may exceed 2**-26 of the sum.
         doubt = min(1.0, terms * 2.0**-26)
         row = [0] * g.PLACES
         row[g.TILE], row[g.TILES], row[g.LINE] = self.tile, self.tiles, line
@@ -107,7 +108,8 @@ class OutputBox:
         return array("q", row)
 
     def bind(self, kernel: Kernel, source: int, target: int, find: Find, pool: Pool, kept: Kept = ()) -> Compute:
-        """What computes the outputs, any number of times but one at a time, on memory that ``kept`` owns."""
+        """Returns a function that computes the outputs, any number of times but not concurrently, on memory that
+        ``kept`` owns."""
         states = np.zeros(1 + CAPACITY, np.int64)
         step = KernelStep(kernel, self.geometry, self.units, self.visits)
         run = step.bind(source, target, states.ctypes.data, find, pool, (self, states, kept))
@@ -130,7 +132,7 @@ class OutputBox:
 
 
 def _line(across: WeightTable, tile: int) -> int:
-    """The most elements that tiles of so many outputs read along the innermost dimension."""
+    """Returns the maximum number of elements that a tile of ``tile`` outputs reads along the innermost dimension."""
     first, end = across.first, across.first + across.taps
     starts = np.arange(0, first.size, tile)
     ends = np.minimum(starts + tile, first.size) - 1
@@ -138,7 +140,7 @@ def _line(across: WeightTable, tile: int) -> int:
 
 
 def _pairs(table: WeightTable) -> tuple[Array, Array] | None:
-    """The two weights of each output, 0 for none; None if some output has more."""
+    """Returns the two weights of each output, 0 if missing; None if any output has more."""
     if table.most > 2:
         return None
     places = np.minimum(table.starts, table.weights.size - 2)
@@ -147,7 +149,8 @@ def _pairs(table: WeightTable) -> tuple[Array, Array] | None:
 
 
 def _are_products_exact(outer: Sequence[WeightTable]) -> bool:
-    """Whether elements times the weights of all but the innermost dimension, one of which matters, are exact."""
+    """Whether products of elements and the weights of all but the innermost dimension are exact, with at most one
+    nontrivial weight each."""
     several = [table for table in outer if table.most > 1 or (table.weights[:-2] != 1.0).any()]
     return len(several) <= 1 and all(
         table.most <= 2 and bool((table.weights.astype(np.float32) == table.weights).all()) for table in several
@@ -160,11 +163,11 @@ def _bits(number: float) -> int:
 
 
 Settle = Callable[[tuple[int, ...]], Any]
-"""The exact result of an output."""
+"""Returns the exact result of an output."""
 
 
 def settle_open(open_places: Sequence[tuple[int, ...]], target: Array, settle: Settle, stop: Stop) -> None:
-    """Computes what a box left open; the last coordinates of a place are those of the target."""
+    """Computes the outputs left open; the last coordinates of a place index the target."""
     for place in open_places:
         if stop():
             raise Stopped

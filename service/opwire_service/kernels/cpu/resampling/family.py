@@ -26,10 +26,10 @@ from .boxes import CAPACITY, TILE, BoxDimension, Compute, OutputBox, settle_open
 from .tables import TAPS, WeightTable, nearest_table, table_of, transposed_table
 
 FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF, DataType.INT8: HALF, DataType.UINT8: HALF}
-"""The elements that sums are made of: FLOAT16 holds every integer of 8 bits."""
+"""Element types of weighted sums: 8-bit integers are exact in FLOAT16."""
 
 MOVED = {8: INT8, 16: INT16, 32: INT32}
-"""By bits."""
+"""Element types of moves, by bits."""
 
 KERNELS = (
     *(Kernel(rows.weighted, element) for element in (FLOAT32, HALF)),
@@ -37,20 +37,20 @@ KERNELS = (
 )
 
 SPAN = 1 << 14
-"""Outputs of a box along one dimension."""
+"""Maximum outputs of a box along one dimension."""
 
 LONGEST = 1 << 20
-"""Elements of a line that a tile may read."""
+"""Maximum number of elements of a line that a tile may read."""
 
 LINE_VISITS = 64
-"""Visits that a line of outputs costs besides its elements."""
+"""Overhead of a line of outputs, in visits."""
 
 MOVED_LINE_VISITS = 32
-"""The same where elements are moved only."""
+"""The same where elements are only moved."""
 
 
 def table_bytes(plan: Plan, source: Sequence[int], target: Sequence[int], *, backward: bool = False) -> int:
-    """What the tables of a box take: all that are kept, and one while it is made."""
+    """Returns the memory of a box's tables, in bytes: all that are kept, and one while it is made."""
     kept = making = 0
     for size, outputs in zip(source, target, strict=True):
         most = min(outputs, SPAN)
@@ -61,18 +61,18 @@ def table_bytes(plan: Plan, source: Sequence[int], target: Sequence[int], *, bac
 
 
 def _pieces(sizes: Sequence[int], span: int) -> Iterator[tuple[range, ...]]:
-    """The boxes of an output."""
+    """Yields the boxes of an output."""
     return product(*([range(at, min(at + span, size)) for at in range(0, size, span)] for size in sizes))
 
 
 def _place(desc: BufferTensorDesc, box: Sequence[range]) -> int:
-    """Bytes from the start of a tensor to the first element of a box."""
+    """Returns the offset, in bytes, of the first element of a box in a tensor."""
     steps = zip(box, desc.element_strides, strict=True)
     return sum(part.start * step for part, step in steps) * desc.data_type.bits // 8
 
 
 class NearestJob(Job):
-    """Elements are moved, each output from the index that a table has for each of its coordinates."""
+    """Moves elements: each output from the index in a table for each of its coordinates."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -102,7 +102,7 @@ class NearestJob(Job):
         return self._bound(self._kept(piece), piece, inputs["InputTensor"], outputs["OutputTensor"], find, pool)
 
     def _kept(self, piece: tuple[range, ...]) -> OutputBox:
-        """A box, which is kept if it is the only one, and small."""
+        """Returns a box, cached if it is the only one and small."""
         if max(self._target.sizes) > TILE:
             return self._box(piece)
         self._only = self._only or self._box(piece)
@@ -132,7 +132,7 @@ class NearestJob(Job):
 
 
 class WeightedJob(Job):
-    """Weighted sums. What float64 leaves open is computed exactly."""
+    """Computes weighted sums; outputs that float64 leaves open are computed exactly."""
 
     def __init__(self, plan: Plan, axes: tuple[ResampledAxis, ...], *, backward: bool) -> None:
         names = ("InputGradientTensor", "OutputGradientTensor") if backward else ("InputTensor", "OutputTensor")
@@ -181,7 +181,7 @@ class WeightedJob(Job):
 
     @property
     def _is_small(self) -> bool:
-        """Whether all outputs are in one box that is worth to be kept."""
+        """Whether all outputs are in a single box small enough to cache."""
         return max(self._target.sizes) <= TILE and self._source.data_type.is_float
 
     def _kept(self, piece: tuple[range, ...], strides: Sequence[int]) -> OutputBox | None:
@@ -199,7 +199,7 @@ class WeightedJob(Job):
     def _settled(
         self, left: list[tuple[int, ...]] | None, piece: tuple[range, ...], source: Array, target: Array, stop: Stop
     ) -> bool:
-        """Computes what is left open; not if that is too much."""
+        """Computes outputs left open; returns False if there are too many."""
         if left:
             settle = partial(gathered if self._backward else interpolated, self._plan, self._axes, source, stop)
             begin = tuple(part.start for part in piece)
@@ -232,7 +232,7 @@ class WeightedJob(Job):
 
 
 def _halves(source: Array, pool: Pool, stop: Stop) -> Array:
-    """Integers of 8 bits as FLOAT16, packed; repeated ones are repeated still."""
+    """Returns 8-bit integers as contiguous FLOAT16; broadcast dimensions stay broadcast."""
     kept = source[tuple(slice(0, 1) if step == 0 else slice(None) for step in source.strides)]
     result = np.empty(kept.shape, np.float16)
     flat = result.reshape(-1)

@@ -1,4 +1,4 @@
-"""The kernels of resampling. Each unit is a tile: neighbouring outputs along the innermost dimension."""
+"""The kernels of resampling. A unit is a tile: adjacent outputs along the innermost dimension."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from . import geometry as g
 from .sums import add_rows, limit_of, round_floats, round_integers, settle, sum_across
 
 SLACK = 2 * WIDTH
-"""Places of each line that vectors may reach into."""
+"""Padding of each line, in float64, because vectors may reach past its end."""
 
 
 @inner
 def _places(geometry: int, row: int) -> tuple[int, int, int, int]:
-    """The coordinates of a row of outputs."""
+    """Returns the coordinates of a row of outputs."""
     sizes = (
         at(geometry, g.AXES + g.WIDTH + g.OUT),
         at(geometry, g.AXES + 2 * g.WIDTH + g.OUT),
@@ -35,7 +35,7 @@ def _places(geometry: int, row: int) -> tuple[int, int, int, int]:
 
 @inlined
 def _after(geometry: int, places: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
-    """The coordinates of the next row, without a division."""
+    """Returns the coordinates of the next row, without a division."""
     first, second, third, fourth = places
     fourth += 1
     if fourth == at(geometry, g.AXES + 3 * g.WIDTH + g.OUT):
@@ -57,7 +57,7 @@ def _target(geometry: int, places: tuple[int, int, int, int], first: int) -> int
 
 @kernel
 def weighted(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Weighted sums. ``states`` counts the outputs that are left open, and names them."""
+    """Computes weighted sums. ``states`` holds the number of outputs left open, then their positions."""
     room, most = at(geometry, g.LINE) + SLACK, at(geometry, g.TILE) + SLACK
     memory = np.empty(room + 3 * most + SLACK, np.float64)
     line = address_of(memory)
@@ -110,7 +110,7 @@ def weighted(zero: float, source: int, target: int, states: int, geometry: int, 
 
 @kernel
 def nearest(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Elements are moved. A row that is made of the same elements as the one before it is copied."""
+    """Moves elements. A row made of the same elements as the one before is copied from it."""
     tiles, step = at(geometry, g.TILES), at(geometry, g.ACROSS + g.TARGET)
     known, known_offset = 0, -1
     row = begin // tiles

@@ -1,4 +1,4 @@
-"""Weighted sums in float64, and one by one with the error of every operation where digits may have been lost."""
+"""Weighted sums in float64; those that may be too inaccurate are recomputed one by one with compensation."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from ..run.geometry import advance, at
 from . import geometry as g
 
 FEW = 2.0**-24
-"""A sum of two exactly rounded products that is so small a part of them may have lost too many digits."""
+"""Relative size below which a sum of two correctly rounded products may be too inaccurate."""
 
 NEAR = 2.0**-20
-"""Farther from the middle of two integers no sum is on its wrong side."""
+"""Distance from the midpoint between two integers beyond which a sum is certainly on its correct side."""
 
 
 @inner
@@ -44,9 +44,9 @@ def add_rows(
     line: int,
     rest: int,
 ) -> int:
-    """Adds up the rows that outputs read, times their weights.
+    """Adds the rows that outputs read, times their weights, to a line.
 
-    Returns the greatest magnitude in them, unless sums along the line say themselves when they are doubtful.
+    Returns the greatest magnitude in them, or 0 if sums along the line have doubt limits of their own.
     """
     greatest = 0
     axis = (g.AXES, g.AXES + g.WIDTH, g.AXES + 2 * g.WIDTH, g.AXES + 3 * g.WIDTH)
@@ -76,7 +76,7 @@ def add_rows(
 
 @inlined
 def _weigh(zero: float, row: int, step: int, size: int, line: int, share: float) -> None:
-    """Adds a row to a line, times a weight."""
+    """Adds a row, times a weight, to a line."""
     whole = size - size % WIDTH if step == 1 else 0
     for i in range(0, whole, WIDTH):
         x = values(elements(advance(row, i, zero), None, zero))
@@ -87,7 +87,7 @@ def _weigh(zero: float, row: int, step: int, size: int, line: int, share: float)
 
 @inlined
 def _pairs(firsts: int, near: int, far: int, begin: int, line: int, count: int, result: int, doubts: int) -> None:
-    """Sums of at most two terms, and what they must not be smaller than."""
+    """Computes sums of at most two terms, and the magnitudes below which they are doubtful."""
     whole = count - count % WIDTH
     for i in range(0, whole, WIDTH):
         x, next_x = load_neighbours(line, firsts, i, begin)
@@ -104,14 +104,14 @@ def _pairs(firsts: int, near: int, far: int, begin: int, line: int, count: int, 
 
 @inlined
 def _times_weights(x: Vector, weights: int, first: int) -> Vector:
-    """Products; 0 where there is no weight, whatever x is."""
+    """Returns products; 0 where the weight is 0, whatever x is."""
     weight = load_vector(weights, first, 0.0)
     return pick((weight < 0.0) | (weight > 0.0), x * weight, spread(0.0))
 
 
 @inner
 def sum_across(geometry: int, first: int, count: int, begin: int, line: int, result: int, doubts: int) -> None:
-    """The sums along a line, which begins at an index of the innermost dimension; see ``_pairs``."""
+    """Computes the sums along a line that begins at index ``begin`` of the innermost dimension; see ``_pairs``."""
     if at(geometry, g.PAIRS):
         firsts = at(geometry, g.ACROSS + g.FIRST) + 8 * first
         near, far = at(geometry, g.NEAR_WEIGHTS) + 8 * first, at(geometry, g.FAR_WEIGHTS) + 8 * first
@@ -129,7 +129,7 @@ def sum_across(geometry: int, first: int, count: int, begin: int, line: int, res
 
 @inner
 def round_floats(zero: float, sums: int, doubts: int, count: int, results: int, opens: int) -> int:
-    """Leaves the bits of results, and whether each is open; returns how many vectors have an open one."""
+    """Stores the bits of results, and whether each is open; returns the number of vectors with an open one."""
     some_open = 0
     for i in range(0, count, WIDTH):
         total = load_vector(sums, i, 0.0)
@@ -142,7 +142,7 @@ def round_floats(zero: float, sums: int, doubts: int, count: int, results: int, 
 
 @inner
 def round_integers(geometry: int, sums: int, count: int, results: int, opens: int) -> int:
-    """Like ``round_floats``, to integers."""
+    """Like ``round_floats``, for integers."""
     some_open = 0
     for i in range(count):
         total = load(sums, i, 0.0)
@@ -161,7 +161,7 @@ def _saturated(geometry: int, value: float) -> int:
 
 @inner
 def settle(zero: float, source: int, geometry: int, places: tuple[int, int, int, int], across: int) -> tuple[bool, int]:
-    """Whether one sum is decided now, and its bits."""
+    """Recomputes one sum with compensation; returns whether it is decided, and its bits."""
     axis = (g.AXES, g.AXES + g.WIDTH, g.AXES + 2 * g.WIDTH, g.AXES + 3 * g.WIDTH)
     a, taps_a, weights_a = g.reads_of(geometry, axis[0], places[0])
     b, taps_b, weights_b = g.reads_of(geometry, axis[1], places[1])
@@ -209,14 +209,14 @@ def settle(zero: float, source: int, geometry: int, places: tuple[int, int, int,
 
 @inner
 def _times(a: float, b: float, lost: float) -> tuple[float, float]:
-    """A product, and what was lost so far with what it loses."""
+    """Returns a product, and ``lost`` plus its rounding error."""
     product = a * b
     return product, lost + abs(fused(a, b, -product))
 
 
 @inner
 def limit_of(greatest: int, geometry: int, zero: float) -> float:
-    """The magnitude below which a sum of a tile is doubtful, by the greatest magnitude in it."""
+    """Returns the magnitude below which a tile's sums are doubtful, given the greatest magnitude in it."""
     single = infinity_bits(zero) > 0x7C00
     exponent = max(greatest >> (23 if single else 10), 1) + 1 - (127 if single else 15)
     return bits_double((exponent + 1023) << 52) * bits_double(at(geometry, g.DOUBT)) if greatest else 0.0

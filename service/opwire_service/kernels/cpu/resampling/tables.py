@@ -1,4 +1,4 @@
-"""What outputs read along one dimension, as tables that kernels walk: a first index, how many follow, their weights."""
+"""Tables of what outputs read along one dimension: first index, number of taps, and weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwire.tensor import Array
 from ...sampling import ResampledAxis, is_linear, nearest_indices, neighbours
 
 TAPS = 1 << 18
-"""The most weights of a table."""
+"""Maximum number of weights in a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,11 @@ class WeightTable:
     """What some outputs read.
 
     Attributes:
-        first: the first index, int64 for each output.
-        taps: how many neighbours from there on, int64.
-        starts: where the weights of an output begin, int64.
-        weights: of all of them, float64.
-        exact: whether the weights are those of the formula, not rounded ones.
+        first: first index for each output, int64.
+        taps: number of consecutive elements from there on, int64.
+        starts: where the weights of each output start, int64.
+        weights: weights of all outputs, float64.
+        exact: whether the weights are exactly those of the formula, not rounded.
     """
 
     first: Array
@@ -35,30 +35,30 @@ class WeightTable:
 
     @property
     def most(self) -> int:
-        """The most that an output reads."""
+        """Maximum number of elements that an output reads."""
         return int(self.taps.max())
 
     @property
     def total(self) -> float:
-        """The most that the weights of an output add up to."""
+        """Maximum sum of an output's weights."""
         sums = np.add.reduceat(self.weights, self.starts)
         return float(np.where(self.taps > 0, sums, 0.0).max())
 
 
 def _ragged(first: Array, taps: Array) -> tuple[Array, Array, Array]:
-    """Where the weights of each output begin, and for each weight its output and its index."""
+    """Returns where the weights of each output start, and, for each weight, its output and its index."""
     starts = np.cumsum(taps) - taps
     outputs = np.repeat(np.arange(taps.size), taps)
     return starts, outputs, np.arange(outputs.size) - starts[outputs] + first[outputs]
 
 
 def _table(first: Array, taps: Array, starts: Array, weights: Array, exact: bool) -> WeightTable:
-    """A table, with room after the weights: kernels load those of two elements whether there are two or not."""
+    """Returns a table with padding after the weights, because kernels always load two."""
     return WeightTable(first, taps, starts, np.append(weights, (0.0, 0.0)), exact)
 
 
 def table_of(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> WeightTable | None:
-    """The table of outputs ``begin`` to ``end``; None if it would have too many weights."""
+    """Returns the table of outputs ``begin`` to ``end``, or None if it would have too many weights."""
     coordinates = axis.coordinates(np.arange(begin, end))
     if getattr(plan.attributes, "Antialiased", False) and axis.scale < 0.5:
         return _triangles(coordinates, axis)
@@ -81,7 +81,7 @@ def _triangles(coordinates: Array, axis: ResampledAxis) -> WeightTable | None:
         return None
     first = low.astype(np.int64)
     starts, outputs, indices = _ragged(first, taps)
-    # What lies outside goes to the edges.
+    # Weights outside the input go to its edges.
     least = np.where(indices == 0, np.minimum(begin[outputs], 0), indices)
     most = np.where(indices == axis.size - 1, np.maximum(end[outputs], last), indices)
     least, most = np.maximum(least, begin[outputs]), np.minimum(most, end[outputs])
@@ -90,7 +90,7 @@ def _triangles(coordinates: Array, axis: ResampledAxis) -> WeightTable | None:
 
 
 def _heights(centre: Array, scale: float, begin: Array, end: Array) -> Array:
-    """The sums of the heights of triangles at whole numbers, begin and end included."""
+    """Returns sums of the heights of triangles at integers from ``begin`` to ``end``, inclusive."""
     middle = np.clip(np.floor(centre), begin - 1, end)
     left = (middle - begin + 1) * (1 - scale * (centre - (begin + middle) / 2))
     right = (end - middle) * (1 - scale * ((middle + 1 + end) / 2 - centre))
@@ -98,7 +98,8 @@ def _heights(centre: Array, scale: float, begin: Array, end: Array) -> Array:
 
 
 def transposed_table(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> WeightTable | None:
-    """The outputs that read elements ``begin`` to ``end`` of the input; None if it would have too many weights."""
+    """Returns the outputs that read elements ``begin`` to ``end`` of the input, as a table, or None if it would have
+    too many weights."""
     if 2 * axis.outputs > TAPS:
         return None
     coordinates = axis.coordinates(np.arange(axis.outputs))
@@ -119,5 +120,5 @@ def transposed_table(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> W
 
 
 def nearest_table(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> Array:
-    """The index that each of outputs ``begin`` to ``end`` reads, int64."""
+    """Returns the index that each of outputs ``begin`` to ``end`` reads, int64."""
     return nearest_indices(axis.coordinates(np.arange(begin, end)), axis.size, plan.attributes)

@@ -1,1 +1,1 @@
-"""Numbers that are computed as they are written: sequences, and pictures scaled."""
+"""Operators that generate numbers as they write them: sequences, and scaled images."""

@@ -1,4 +1,4 @@
-"""FILL_VALUE_SEQUENCE: the same steps again and again, from another beginning in each tile."""
+"""FILL_VALUE_SEQUENCE: the same steps in every tile, added to a different start."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..run.job import Job
 from ..run.pool import Find, Pool
 
 TILE = 1 << 14
-"""Elements."""
+"""Elements in a tile."""
 
 
 class SequenceJob(Job):
-    """A sequence, tile by tile."""
+    """Computes a sequence tile by tile."""
 
     def __init__(self, plan: Plan) -> None:
         self._desc = plan.outputs["OutputTensor"]
@@ -51,7 +51,7 @@ class SequenceJob(Job):
 
 
 class _Integers:
-    """Terms modulo two to the power of the width."""
+    """Terms modulo 2**width."""
 
     def __init__(self, start: int, delta: int, data_type: DataType, count: int) -> None:
         self._start, self._delta, self._bits = start, delta, data_type.bits
@@ -64,20 +64,20 @@ class _Integers:
 
 
 class _Exact:
-    """Terms that FLOAT64 holds as they are."""
+    """Terms that FLOAT64 represents exactly."""
 
     def __init__(self, start: float, delta: float, count: int) -> None:
         self._start, self._delta = start, delta
         self._steps = np.arange(min(count, TILE), dtype=np.float64) * delta
 
     def tile(self, first: int, target: Array) -> None:
-        # The first term apart: a sum of zeros has the sign that both have.
+        # The first term is not added to zero, because the sign of a sum of zeros depends on both.
         base = self._start + first * self._delta if first else self._start
         target[...] = self._steps[: target.size] + base
 
 
 class _Rounded:
-    """Terms of more bits than FLOAT64 has: each is the exact beginning of its tile, in two parts, and exact steps."""
+    """Terms with more bits than FLOAT64: each is the exact start of its tile, in two parts, plus exact steps."""
 
     def __init__(self, start: float, delta: float, count: int) -> None:
         self._start, self._delta = Fraction(start), Fraction(delta)
@@ -92,7 +92,7 @@ class _Rounded:
 
 
 def _odd(number: Fraction) -> float:
-    """The FLOAT64 next to a number that has its last bit set, or the number if it is one."""
+    """Rounds a number to odd: returns it if it is a FLOAT64, else the adjacent one whose last bit is set."""
     near = float(number)
     if Fraction(near) == number or int(np.float64(near).view(np.int64)) & 1:
         return near

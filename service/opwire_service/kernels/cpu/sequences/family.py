@@ -1,4 +1,4 @@
-"""Which operators compute numbers as they write them."""
+"""The operators that generate numbers as they write them."""
 
 from __future__ import annotations
 

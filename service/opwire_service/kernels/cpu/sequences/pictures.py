@@ -1,4 +1,4 @@
-"""VALUE_SCALE_2D: a factor for all elements and a summand for each channel, rounded once."""
+"""VALUE_SCALE_2D: one factor for all elements and a bias for each channel, rounded once."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ..run.pool import Find, Pool
 from .scaling import scale
 
 BLOCK = 1 << 16
-"""Elements that are scaled in one piece."""
+"""Elements scaled at once."""
 
 SCALE = {DataType.FLOAT16: Kernel(scale, HALF), DataType.FLOAT32: Kernel(scale, FLOAT32)}
 
 
 class PictureJob(Job):
-    """Blocks of pictures, channel by channel."""
+    """Scales blocks of images, channel by channel."""
 
     def __init__(self, plan: Plan) -> None:
         data_type = plan.outputs["OutputTensor"].data_type

@@ -1,4 +1,4 @@
-"""The kernel that scales a run of numbers and adds a bias to each, rounded once."""
+"""The kernel that multiplies contiguous numbers by a scale and adds a bias, rounded once."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ..numbers.rounding import two_sum
 from ..run.geometry import at
 
 SCALE, BIAS, IS_HALF = range(3)
-"""Slots: the bits of FLOAT64 numbers, and whether the result has 16 bits."""
+"""Slots: scale and bias as bits of a FLOAT64, and whether the result has 16 bits."""
 
 
 @inner
 def _scaled(number: float, scale: float, bias: float) -> float:
-    """The exact number, or where FLOAT64 does not hold it the one beside it whose last bit is set."""
-    product = number * scale  # of FLOAT32 numbers it is exact
+    """Returns the result, or, where FLOAT64 does not represent it, the adjacent number whose last bit is set."""
+    product = number * scale  # exact for FLOAT32 numbers
     total, rest = two_sum(product, bias)
     bits = double_bits(total)
     if rest == rest and rest != 0 and not bits & 1:
@@ -25,7 +25,7 @@ def _scaled(number: float, scale: float, bias: float) -> float:
 
 @kernel
 def scale(zero: float, source: int, target: int, _states: int, geometry: int, begin: int, end: int) -> None:
-    """Scales a run of floats of 16 or 32 bits."""
+    """Scales contiguous floats of 16 or 32 bits."""
     factor, bias = bits_double(at(geometry, SCALE)), bits_double(at(geometry, BIAS))
     if at(geometry, IS_HALF):
         for i in range(begin, end):

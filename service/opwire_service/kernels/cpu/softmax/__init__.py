@@ -1,1 +1,1 @@
-"""Softmax, its logarithm and the position of the maximum."""
+"""Softmax, log-softmax and hardmax."""

@@ -1,4 +1,5 @@
-"""Elements of softmax and its logarithm whose rounding float64 leaves open: in wider floats, then in decimals."""
+"""Softmax and log-softmax elements whose rounding float64 leaves open: recomputed in extended precision, then in
+decimals."""
 
 from __future__ import annotations
 
@@ -13,22 +14,24 @@ from ...reference.softmax import Share, block_of
 from ..run.tiles import TILE
 
 WIDE = np.longdouble
-"""Of 64 bits on most processors; where it is no wider than float64 it decides nothing, and decimals do."""
+"""80-bit extended precision on most processors; where it is no wider than float64 it decides nothing, and decimals
+do."""
 
 _MARGIN = 64 * float(np.finfo(np.longdouble).eps)
-"""The relative error of what wide floats give; sums by pairs make most of it."""
+"""Relative error bound of extended-precision results, most of it from pairwise sums."""
 
 _MARGIN_OF_HALF = 2.0**-50
-"""For FLOAT16, which is rounded to by way of float64."""
+"""The same for FLOAT16, which is rounded to from float64."""
 
 
 class Row:
-    """A block of elements, one of whose results is open.
+    """A block of elements with an open result.
 
     Args:
         view: the elements.
-        logarithm: whether the result is a logarithm.
-        stop: asked now and then.
+        share: computes a result with exact arithmetic.
+        logarithm: whether results are logarithms.
+        stop: polled while computing.
     """
 
     def __init__(self, view: Array, share: Share, *, logarithm: bool, stop: Stop) -> None:
@@ -40,7 +43,7 @@ class Row:
         self._others: tuple[np.longdouble, np.longdouble] | None = None
 
     def results(self, values: Array) -> Array:
-        """The results of some elements of the row."""
+        """Returns the results of some elements of the row."""
         distinct, places = np.unique(values, return_inverse=True)
         found = np.array([self._result(value) for value in distinct], self._to.dtype)
         result: Array = found[places.reshape(-1)]
@@ -55,7 +58,7 @@ class Row:
         return self._share(block, float(value), self._to)
 
     def _wide(self, value: np.floating) -> np.floating | None:
-        """The result in wide floats, if they decide it."""
+        """Returns the extended-precision result, or None if it does not decide the rounding."""
         if self._others is None:
             self._others = self._sum_of_others()
         greatest, others = self._others
@@ -63,7 +66,7 @@ class Row:
         result = difference - np.log1p(others) if self._logarithm else np.exp(difference) / (1 + others)
         near = abs(result) * WIDE(_MARGIN_OF_HALF if self._to is FLOAT16 else _MARGIN)
         bounds = (result + way * near for way in (-1, 1))
-        # From wide floats numpy would round to FLOAT16 by way of FLOAT32.
+        # NumPy would round from extended precision to FLOAT16 via FLOAT32.
         low, high = (
             np.float64(bound).astype(np.float16) if self._to is FLOAT16 else bound.astype(np.float32)
             for bound in bounds

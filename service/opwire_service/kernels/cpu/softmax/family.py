@@ -1,4 +1,4 @@
-"""SOFTMAX and LOG_SOFTMAX: tiles in float64, each element rounded once by a bound on its error."""
+"""SOFTMAX and LOG_SOFTMAX: tiles in float64, each element rounded once, guarded by an error bound."""
 
 from __future__ import annotations
 
@@ -25,27 +25,28 @@ from .hardmax import HardmaxJob
 KERNELS: tuple[Kernel, ...] = ()
 
 _ERROR = 2.0**-45
-"""Of an exponential and what is done to it, but for the additions of the sum."""
+"""Relative error of an exponential and the operations on it, without the additions of the sum."""
 
 ROW_VISITS, WIDE_VISITS, LONG = 8, 8, 1 << 18
-"""Visits that a row costs besides its elements, those of an element in wide floats, and from where on all rows do."""
+"""Overhead of a row, cost of an element in extended precision, and the row length from which all rows need it, in
+visits."""
 
 _PAIRWISE = 48
-"""Roundings on the way of a summand through a sum of neighbours by numpy, which adds up in pairs."""
+"""Rounding errors that affect a term of a contiguous sum in NumPy, which sums pairwise."""
 
 _FEW = 1.5
-"""A sum below it is the greatest element's 1 and little else: its logarithm is taken from the others."""
+"""Sums below this are the greatest element's 1 and little else; their logarithms are computed from the other terms."""
 
 _LEAST = 1e-300
-"""In place of a logarithm that vanishes though there are others."""
+"""Replaces a logarithm that underflows although there are other terms."""
 
 
 class SoftmaxJob(Job):
-    """Softmax or its logarithm of blocks.
+    """Computes the softmax of blocks, or its logarithm.
 
     Args:
-        plan: of it.
-        logarithm: which.
+        plan: the plan.
+        logarithm: whether to compute the logarithm.
     """
 
     def __init__(self, plan: Plan, *, logarithm: bool) -> None:
@@ -58,7 +59,7 @@ class SoftmaxJob(Job):
         error = _ERROR + roundings * 2.0**-53
         self._error = 4 * error if logarithm else error
         elements = plan.outputs["OutputTensor"].element_count
-        # The longer a row, the likelier it has to be summed up in wide floats.
+        # The longer a row, the more likely it must be summed in extended precision.
         again = 0 if tiles.whole else WIDE_VISITS * elements * min(tiles.length, LONG) // LONG
         self._visits = elements + ROW_VISITS * tiles.rows + again
 
@@ -103,7 +104,7 @@ class SoftmaxJob(Job):
         self._put(x, source, target, at, stop)
 
     def _logarithms(self, x: Array, powers: Array, total: Array) -> Array:
-        """The logarithms of the sums, as exact near 0 as elsewhere."""
+        """Returns the logarithms of the sums, accurate close to 0 too."""
         logarithms: Array = np.log(total)
         if (total < _FEW).any():  # some may be NaN
             axes = self._layout.axes
@@ -123,7 +124,7 @@ class SoftmaxJob(Job):
         stop: Stop,
         known: dict[tuple[int, ...], Row] | None = None,
     ) -> None:
-        """Rounds results into the output; those that are open are taken from their whole rows."""
+        """Rounds results into the output; recomputes open ones from their whole rows."""
         into = target[at]
         into[...] = x
         rows: dict[tuple[Any, ...], list[tuple[int, ...]]] = {}
@@ -142,7 +143,7 @@ class SoftmaxJob(Job):
             into[index] = found.results(source[at][index])
 
     def _run_long(self, source: Array, target: Array, pool: Pool, stop: Stop) -> None:
-        """Rows of several tiles: first their greatest elements, then their sums, then the results."""
+        """Computes rows of several tiles: first their greatest elements, then their sums, then the results."""
         tiles, per_row = self._layout.tiles, self._layout.tiles.tiles_of_row
         greatest, others, most_often, finite = (np.empty(tiles.count) for _ in range(4))
 
@@ -187,7 +188,7 @@ class SoftmaxJob(Job):
 
 
 def _logarithm(others: Array, finite: Array) -> Array:
-    """Of 1 and the others: never 0 if there are any."""
+    """Returns the logarithm of 1 plus the other terms: never 0 if there are any."""
     found: Array = np.log1p(others)
     return np.where((found < _LEAST) & (finite > 1), _LEAST, found)
 

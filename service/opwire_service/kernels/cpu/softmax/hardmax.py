@@ -1,4 +1,4 @@
-"""HARDMAX: 1 at the first maximum of each block, else 0; NaN is skipped."""
+"""HARDMAX: 1 at the first maximum of each block, ignoring NaN, and 0 elsewhere."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Tiles
 
 ROW_VISITS = 4
-"""Visits that a row costs besides its elements."""
+"""Overhead of a row, in visits."""
 
 
 class HardmaxJob(Job):
-    """Blocks, or parts of long ones, in the order in which elements count."""
+    """Computes blocks, or parts of long ones, in row-major order."""
 
     def __init__(self, plan: Plan) -> None:
         sizes = plan.inputs["InputTensor"].sizes
@@ -55,7 +55,7 @@ class HardmaxJob(Job):
         return 24 * TILE * min(threads, self._tiles.count) + 32 * self._tiles.count * (not self._tiles.whole)
 
     def _last(self, view: Array) -> Array:
-        """A view with the axes last."""
+        """Returns a view with the block's axes last."""
         kept = [i for i in range(view.ndim) if i not in self._axes]
         return view.transpose(*kept, *sorted(self._axes))
 
@@ -84,12 +84,12 @@ class HardmaxJob(Job):
 
 
 def _winners(rows: Array) -> Array:
-    """The position of the first maximum of each row that is a number; 0 if there is none."""
+    """Returns the position of each row's first maximum that is a number; 0 if there is none."""
     numbers = rows == rows
     if numbers.all():
         first: Array = rows.argmax(1)
         return first
     known = np.where(numbers, rows, -np.inf)
     found = known.argmax(1)
-    # Of what is no more than negative infinity the first that is a number.
+    # Where the maximum is negative infinity, the first number.
     return np.where(known.max(1) == -np.inf, numbers.argmax(1), found)

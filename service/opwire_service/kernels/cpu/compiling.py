@@ -1,5 +1,4 @@
-"""Entry point of the compiler process: run as a module, it compiles CPU kernels by name for the process that started
-it."""
+"""Entry point of the compiler process: compiles CPU kernels by name for the process that started it."""
 
 from __future__ import annotations
 

@@ -58,8 +58,7 @@ def _end_with_parent() -> None:
 
 
 def _sharing(kernels: Iterable[Kernel]) -> list[list[Kernel]]:
-    """Groups kernels by family and element type. Such kernels share most of their functions, which a process then
-    compiles only once."""
+    """Groups kernels by family and element type: these share most functions, which a process compiles only once."""
     groups: dict[tuple[str, object], list[Kernel]] = {}
     for kernel in kernels:
         family, _, _ = kernel.function.py_func.__module__.rpartition(".")

@@ -41,6 +41,7 @@ SLACK = 4 * WIDTH
 
 @kernel
 def bands(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Averages bands of output rows; a unit is a band of a plane."""
     most = at(geometry, p.TILE)
     stride, tiles = at(geometry, p.HEIGHT + p.STRIDE), at(geometry, p.TILES)
     room, line_room = stride * _apart(geometry) + SLACK, at(geometry, p.LINE) + SLACK
@@ -62,8 +63,7 @@ def bands(zero: float, source: int, target: int, states: int, geometry: int, beg
 
 @inner
 def _apart(geometry: int) -> int:
-    """Returns the distance between sums of rows with consecutive phases, where the vertical stride is greater than
-    1."""
+    """Returns the distance between the sums of consecutive row phases, for vertical strides greater than 1."""
     window, stride = at(geometry, p.HEIGHT + p.WINDOW), at(geometry, p.HEIGHT + p.STRIDE)
     rows = at(geometry, p.TILE) + (window + stride - 1) // stride
     return rows * at(geometry, p.ACROSS + p.OUT) + WIDTH  # for the vector at the end of the last row

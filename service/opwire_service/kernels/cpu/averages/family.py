@@ -41,8 +41,7 @@ LONGEST = 1 << 16
 """Maximum length of a line."""
 
 SETTLED = 1 << 23
-"""Maximum number of elements of all windows of a tile: each may have to be summed exactly, which takes some
-nanoseconds."""
+"""Maximum number of elements of all windows of a tile; summing one exactly takes some nanoseconds."""
 
 SPARSE = 16
 """Windows are summed one by one if lines would visit this many times the elements of the windows."""
@@ -142,8 +141,8 @@ def _gradient(plan: Plan) -> _Sums:
 
 
 def _common(dimension: Dimension, count: int) -> tuple[int, bool]:
-    """Returns a common multiple of the numbers of elements in ``count`` windows, empty ones excepted, and whether these
-    numbers are all equal."""
+    """Returns a common multiple of the sizes of ``count`` windows, empty ones excepted, and whether these are all
+    equal."""
     first_whole = -(-dimension.start // dimension.stride)
     last_whole = (dimension.size + dimension.start - dimension.window) // dimension.stride
     edges = [*range(count)[:first_whole][:MOST_EDGE], *range(count)[max(0, last_whole + 1) :][:MOST_EDGE]]

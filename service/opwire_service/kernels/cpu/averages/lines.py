@@ -1,5 +1,4 @@
-"""The line of a tile: the input rows that its outputs gather are added up to a single row, then windows are summed
-along it.
+"""The line of a tile: the rows that its outputs gather are added up to a single row, then summed along windows.
 
 The line holds float64, with neutral padding at its ends. With strides greater than 1, each phase gets a line of its
 own, so that everything is done in whole vectors.

@@ -1,5 +1,4 @@
-"""LP_POOLING with P above 2, in float64 with NumPy: elements are divided by the greatest of their window before they
-are raised to the power P.
+"""LP_POOLING with P above 2, in float64 with NumPy; windows are scaled by their greatest element before taking powers.
 
 A quotient has one rounding error, its power P of them, and the root divides the error by P again.
 """
@@ -101,8 +100,7 @@ class PowersJob(Job):
 
 
 def _slices(dimension: Dimension, outputs: int) -> Iterator[tuple[slice, slice]]:
-    """Yields, for each window tap along one dimension, the slice of outputs that have it and the slice of input
-    positions."""
+    """Yields, for each window tap along a dimension, the slices of its outputs and of its input positions."""
     for tap in range(dimension.window):
         offset = tap * dimension.dilation - dimension.start
         first = max(0, -(offset // dimension.stride))

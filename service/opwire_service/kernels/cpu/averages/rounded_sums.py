@@ -30,8 +30,7 @@ DEPTH = 4
 
 @inner
 def error_bound(geometry: int, greatest: int, least: int, terms: int, zero: float) -> float:
-    """Returns an error bound of float64 sums of elements whose magnitudes are between ``least`` and ``greatest``; 0 if
-    they are exact.
+    """Returns an error bound of float64 sums of elements with magnitudes in a range; 0 if the sums are exact.
 
     All elements are multiples of the last bit of the least one, and so are the sums. They are exact if the greatest
     possible sum has at most 53 bits above that.
@@ -59,8 +58,8 @@ def error_bound(geometry: int, greatest: int, least: int, terms: int, zero: floa
 def round_vectors(
     zero: float, sums: int, divisors: int, factor: float, count: int, error: float, function: int, results: int
 ) -> int:
-    """Stores the bits of the results, followed by a nonzero integer for each open one; returns the number of vectors
-    with open results."""
+    """Stores the results' bits, then a nonzero integer for each open one; returns the number of vectors with open
+    ones."""
     infinity, some_open = infinity_bits(zero), 0
     opens = results + 4 * (count + WIDTH)
     for i in range(0, count, WIDTH):

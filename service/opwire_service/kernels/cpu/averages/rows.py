@@ -21,8 +21,8 @@ SLACK = 4 * WIDTH
 
 @inner
 def _lay_out(geometry: int, first: int, count: int) -> tuple[int, int, int, int]:
-    """Returns the layout of a tile's line: its padded length, where the input begins in it, how much input it holds,
-    and the input position of that."""
+    """Returns the layout of a tile's line: padded length, start of the input in it, amount of input, first input
+    position."""
     stride, start = at(geometry, p.ACROSS + p.STRIDE), at(geometry, p.ACROSS + p.START)
     size, window = at(geometry, p.ACROSS + p.SIZE), at(geometry, p.ACROSS + p.WINDOW)
     if at(geometry, g.BACKWARD):
@@ -37,8 +37,7 @@ def _lay_out(geometry: int, first: int, count: int) -> tuple[int, int, int, int]
 
 @inner
 def _fill_tile(geometry: int, first: int, count: int, elements: int, divisors: int, weights: int, room: int) -> None:
-    """Computes what depends only on a tile's position in its row: elements of windows, parts of divisors, and
-    weights."""
+    """Computes what depends only on a tile's position in its row: window sizes, parts of divisors, and weights."""
     counted = at(geometry, g.DIVISOR) == 0
     for i in range(count + WIDTH):
         store(divisors, i, 1.0)
@@ -72,8 +71,7 @@ def _add_zeros(sums: int, elements: int, count: int, outer: float, whole: float)
 def _add_rows(
     zero: float, source: int, geometry: int, depth: int, height: int, count: int, line: int, rest: int
 ) -> tuple[int, int, int]:
-    """Adds the input rows that a row of outputs gathers to a line; returns their number, and the greatest and least
-    magnitude."""
+    """Adds what a row of outputs gathers to a line; returns the number of rows, and the extreme magnitudes."""
     step, kind = at(geometry, p.ACROSS + p.SOURCE), at(geometry, g.KIND)
     d, of_depth, apart_d = g.windows_of(geometry, p.DEPTH, depth)
     h_first, of_height, apart_h = g.windows_of(geometry, p.HEIGHT, height)
@@ -111,6 +109,7 @@ def windows(zero: float, source: int, target: int, states: int, geometry: int, b
 
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Sums the windows of tiles along a line; a unit is a tile of outputs."""
     room, most = at(geometry, p.LINE) + SLACK, at(geometry, p.TILE) + SLACK
     phased = room + MOST_PHASES * (WIDTH + 1) + most
     memory = np.empty(2 * room + phased + 5 * most + LIMBS + WIDTH, np.float64)

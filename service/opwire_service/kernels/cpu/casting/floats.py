@@ -100,6 +100,5 @@ def convert(zero: float, source: int, target: int, _states: int, geometry: int, 
 
 @kernel
 def convert_doubles(zero: int, source: int, target: int, _states: int, geometry: int, begin: int, end: int) -> None:
-    """Converts contiguous floats of 64 bits; its ``zero`` is an integer, because shared kernels do not support a
-    FLOAT64 one."""
+    """Converts contiguous floats of 64 bits; its ``zero`` is an integer, as shared kernels support no FLOAT64 one."""
     _convert(float64(0), source, target, geometry, begin, end)

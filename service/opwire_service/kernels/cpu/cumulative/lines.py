@@ -141,8 +141,8 @@ def _turn(zero: float, line: int, step: int, beside: int, tile: int, count: int,
 
 @inlined
 def _undecided(high: Any, low: Any, bits: Any, cut: int) -> int:
-    """Returns the mask of sums (pairs of float64, with the given bits of the rounded sum) that are 0 or halfway between
-    two results."""
+    """Returns the mask of sums that are 0 or halfway between two results; ``bits`` are those of ``high + low``
+    rounded."""
     halfway, nothing = ((bits & cut) ^ ((cut + 1) >> 1)) < int64(1), (bits & MAGNITUDE) < int64(1)
     if any_of(halfway | nothing):
         beside = longs_bits(two_sum(high, low)[1])
@@ -180,7 +180,7 @@ def _rows(
 def _rows_in_two(
     zero: float, source: int, pitch: int, target: int, distance: int, count: int, exclusive: int, total: Any, low: Any
 ) -> tuple[Any, Any, int]:
-    """Like ``_rows``, with sums in two float64; returns the mask of lines that need more, or are halfway between two
+    """Like ``_rows``, with sums in two float64; open are lines that need more precision, or are halfway between
     results.
 
     The rounded sum determines the result unless it is halfway between two; zeros may have the wrong sign.
@@ -241,10 +241,10 @@ def _block(zero: float, geometry: int, source: int, target: int, first: int, sta
 
 @inner
 def _strip(zero: float, geometry: int, source: int, target: int, slices: int, limbs: int) -> None:
-    """Processes adjacent slices of sixteen lines; lines that two float64 cannot represent are recomputed from where one
-    stopped being exact.
+    """Processes adjacent slices of sixteen lines, and recomputes lines that two float64 cannot represent.
 
-    The slices take turns, so that whole rows are read and written in order.
+    These restart where one float64 stopped being exact. The slices take turns, so that whole rows are read and written
+    in order.
     """
     tiles = (limbs + 8 * 2 * LIMBS + LINE - 1) // LINE * LINE
     states, exclusive = tiles + 8 * TILES, at(geometry, EXCLUSIVE)

@@ -59,8 +59,7 @@ class WrappedTotals:
 
 
 class RunningSums:
-    """Sums in float64 with accumulated rounding errors of all additions; only the errors of accumulating those are
-    missing."""
+    """Sums in float64 with accumulated rounding errors; only the errors of that accumulation are missing."""
 
     def __init__(self, values: Array, axis: int, carried: RunningSums | None) -> None:
         self._last: Array
@@ -118,8 +117,7 @@ def _to_odd(high: Array, low: Array) -> Array:
 
 
 class RunningProducts:
-    """Products in float64 as mantissas and exponents, which cannot overflow; the error grows with the number of
-    factors."""
+    """Products in float64 as mantissas and exponents, which cannot overflow; the error grows with the factors."""
 
     def __init__(self, values: Array, axis: int, carried: RunningProducts | None) -> None:
         self._last: Array

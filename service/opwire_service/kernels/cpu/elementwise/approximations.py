@@ -170,8 +170,7 @@ def exp(v: Lanes, x: Vector) -> Vector:
 
 
 def expm1(v: Lanes, x: Vector) -> Vector:
-    """Within 2**-50: the error of exp is divided by the result, which is at least 0.29 for nonzero k; for k = 0, r is
-    x."""
+    """Within 2**-50: the error of exp is divided by the result, at least 0.29 for nonzero k; for k = 0, r is x."""
     r, bits = _reduced(v, x)
     power = v.multiply_add(v.multiply(r, r), v.polynomial(_EXP, r), r)
     scale = v.exponent_added(v.number(1), bits)
@@ -277,8 +276,7 @@ def erf(v: Lanes, x: Vector) -> Vector:
 
 
 def erfc(v: Lanes, x: Vector) -> Vector:
-    """Within 2**-48 up to 10.5; beyond, 0, which is what FLOAT32 and FLOAT16 round its products with numbers near 10
-    to.
+    """Within 2**-48 up to 10.5; beyond, 0, as FLOAT32 and FLOAT16 round its products with numbers near 10 to 0.
 
     The terms of the polynomial are at most 6 times its sum, so its error is 12u; the square is an exact sum of two
     numbers, and exp adds its own error.
@@ -294,8 +292,7 @@ def erfc(v: Lanes, x: Vector) -> Vector:
 
 
 def power(v: Lanes, x: Vector, y: Vector) -> Vector:
-    """Within 2**-46: the logarithm is a sum of two numbers within 2**-57 that is scaled up to 710; exp adds its own
-    error.
+    """Within 2**-46: the logarithm is a sum of two numbers within 2**-57, scaled up to 710; exp adds its own error.
 
     For finite numbers only, with the special cases of C's pow.
     """
@@ -319,8 +316,8 @@ def _is_whole(v: Lanes, x: Vector) -> Vector:
 
 
 def _long_log(v: Lanes, x: Vector) -> tuple[Vector, Vector]:
-    """Returns the logarithm as a sum: s with its remainder is accurate to 2**-105, the series to 2**-60, its roundings
-    add 2**-59.
+    """Returns the logarithm as a sum of two numbers: s is accurate to 2**-105, the series to 2**-60, roundings add
+    2**-59.
 
     The rounding error of 2 + f is exact and goes into the remainder of s.
     """

@@ -32,8 +32,7 @@ ADD_TO_ODD = "add_to_odd"
 """Additional primitive: a FLOAT64 sum rounded to odd, so that its last bit is set where it is inexact."""
 
 GUARD = "guarded "
-"""Prefix for the name of a function with an inexact operand, or of a rounding function whose operand is rounded to
-odd."""
+"""Prefix of functions with an inexact operand, and of rounding functions whose operand is rounded to odd."""
 
 AS_STORED = "as_stored"
 """Additional primitive: rounds a value to the type that tensors store it in; FLOAT16 is computed as FLOAT32."""
@@ -277,8 +276,8 @@ def _added_to_odd(v: Lanes, a: Vector, b: Vector) -> Vector:
 
 
 def odd(v: Lanes, near: Vector, value: Vector) -> Vector:
-    """Returns a FLOAT32 rounded to odd, so that rounding it to FLOAT16 is correct: where inexact, its last bit is
-    set."""
+    """Returns a FLOAT32 rounded to odd: its last bit is set where it is inexact, so rounding it to FLOAT16 is
+    correct."""
     builder, back = v.builder, v.builder.fpext(near, v.of(DOUBLE))
     bits = v.bits(near)
     one = v.constant(bits.type.element, 1)

@@ -72,15 +72,13 @@ class CompiledFormula:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether it can run in place: no element is read after it has been overwritten, because vectors do not
-        overlap."""
+        """Whether it can run in place: as vectors do not overlap, no element is read after it is overwritten."""
         widths = (self.planes.columns, self.planes.tile[1])
         is_staged = any(plane.is_staged for plane in self.planes.tensors)
         return self.certified is None and not is_staged and not any(each % self.recipe.width for each in widths)
 
     def serves(self, count: int) -> bool:
-        """Whether a kernel should be used for ``count`` elements. After repeated calls for few elements, compiles one
-        in the background."""
+        """Whether to use a kernel for ``count`` elements; compiles one in the background if called often."""
         if count > WORTH or count < FEW:
             return count > WORTH
         if self._kernel is not None or is_ready(self.recipe):

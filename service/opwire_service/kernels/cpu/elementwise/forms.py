@@ -114,8 +114,7 @@ def _has_code(expression: Expression, types: Mapping[str, DataType], output: Dat
 
 
 def converted_form(expression: Expression, types: Mapping[str, DataType], output: DataType) -> Form | None:
-    """Returns the form of a formula that is exact in FLOAT64, with tensors of any types, or None if there is no code
-    for it."""
+    """Returns the form of a formula that is exact in FLOAT64, of any types, or None if there is no code for it."""
     if not _has_code(expression, types, output, Way.CONVERTED):
         return None
     numbers: list[float] = []
@@ -150,11 +149,11 @@ def guarded(expression: Expression, types: Mapping[str, DataType]) -> Expression
 
 
 def to_odd(expression: Expression, types: Mapping[str, DataType]) -> Expression | None:
-    """Returns an expression rounded to odd that then rounds correctly: an exact one, or a final sum of exact operands;
-    else None.
+    """Returns an expression rounded to odd, which then rounds correctly, or None if that is not possible.
 
-    A 53-bit float with its last bit set wherever it is inexact is on the same side of each midpoint of narrower floats
-    as the real number. Operations that only move or compare it preserve that.
+    It must be exact, or a final sum of exact operands. A 53-bit float with its last bit set wherever it is inexact is
+    on the same side of each midpoint of narrower floats as the real number. Operations that only move or compare it
+    preserve that.
     """
     if error_bound(expression, types, PRECISION) == 0:
         return expression

@@ -107,8 +107,7 @@ def _replaced(expression: Expression, known: Mapping[str, Expression]) -> Expres
 
 @dataclass(frozen=True, slots=True)
 class InPlace(SinglePart):
-    """A formula whose output shares memory with an input. If it would read overwritten elements, the result is written
-    to a temporary array and copied."""
+    """A formula whose output shares memory with an input; unless it can run in place, it uses a temporary array."""
 
     job: ElementsJob
 

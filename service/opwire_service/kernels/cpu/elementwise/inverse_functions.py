@@ -67,8 +67,7 @@ def _asin_series(v: Lanes, t: Vector) -> Vector:
 
 
 def _asin_of_upper(v: Lanes, size: Vector) -> Vector:
-    """Returns ``acos(size)`` for numbers from 1/2: twice the arcsine of sqrt((1 - size) / 2), within 4u; NaN above
-    1."""
+    """Returns ``acos(size)`` from 1/2 on: twice the arcsine of sqrt((1 - size) / 2), within 4u; NaN above 1."""
     half = v.multiply(v.subtract(v.number(1), size), v.number(0.5))
     series = _asin_series(v, v.call("sqrt", half))
     return v.add(series, series)
@@ -92,8 +91,7 @@ def acos(v: Lanes, x: Vector) -> Vector:
 
 
 def _log_of_1_plus(v: Lanes, y: Vector) -> Vector:
-    """For nonnegative numbers, within 2**-49.5: the logarithm of 1 + y rounded, plus a correction for the rounding
-    error."""
+    """For nonnegative numbers, within 2**-49.5: the logarithm of 1 + y rounded, plus a correction."""
     total = v.add(y, v.number(1))
     rest = v.divide(v.subtract(y, v.subtract(total, v.number(1))), total)
     result = v.add(log(v, total), rest)

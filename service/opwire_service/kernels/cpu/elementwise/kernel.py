@@ -158,8 +158,7 @@ class _Writer:
             self._copy(target, self._spaces[-1], builder.mul(arguments[COLUMNS], long_of(self._size)))
 
     def _streamed(self, target: Any, here: dict[int, Any], spread: Mapping[Any, Vector]) -> Any:
-        """Streams a row except its unaligned ends; returns how many elements are left to be written by the regular
-        loop.
+        """Streams a row except its unaligned ends; returns the number of elements left for the regular loop.
 
         That is none, or all if no element is aligned to the vector size.
         """

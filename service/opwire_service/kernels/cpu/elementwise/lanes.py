@@ -91,7 +91,7 @@ class Lanes:
         return self.builder.and_(self.compare(">", a, self.number(0)), self.compare("<", a, self.infinity))
 
     def of_positive(self, x: Vector, value: Vector) -> Vector:
-        """Returns ``value``, a function of ``x``; the CUDA counterpart handles nonpositive ``x`` here."""
+        """Returns ``value``, a function of ``x``; the CUDA counterpart makes it NaN for negative ``x``."""
         return value
 
     def is_nan(self, a: Vector) -> Vector:
@@ -157,7 +157,7 @@ class Lanes:
         return x
 
     def _before_widening(self, a: Vector, operation: Callable[[Vector], Vector]) -> Vector:
-        """Applies an operation that is exact in FLOAT32 before widening, where a register holds twice as many
+        """Applies an operation that is exact in FLOAT32, too, before widening: registers hold twice as many
         elements."""
         if not _is_widened(a):
             return operation(a)
@@ -168,8 +168,7 @@ class Lanes:
         return self.call("copysign", size, sign)
 
     def polynomial(self, coefficients: Sequence[float], x: Vector) -> Vector:
-        """Evaluates a polynomial, highest power first, with even and odd powers separate to shorten the dependency
-        chain."""
+        """Evaluates a polynomial, highest power first; separate even and odd powers shorten the dependency chain."""
         squared = self.multiply(x, x)
         odd, even = (self.horner(coefficients[::-1][first::2][::-1], squared) for first in (1, 0))
         return self.multiply_add(odd, x, even)
@@ -182,8 +181,7 @@ class Lanes:
         return result
 
     def nearest(self, a: Vector) -> tuple[Vector, Vector]:
-        """Rounds numbers below 2**51 to the nearest integer; returns it as a number and in the low bits of an
-        integer."""
+        """Rounds numbers below 2**51; returns the integer as a number and in the low bits of an integer."""
         rounder = self.number(ROUNDER)
         moved = self.add(a, rounder)
         return self.subtract(moved, rounder), self.bits(moved)
@@ -217,7 +215,7 @@ class Lanes:
         return self.from_bits(builder.add(self.bits(parts[0]), whole))
 
     def _looked_up(self, places: Vector) -> Vector:
-        """Looks up powers by the low 4 bits of integers, for one register; minus these bits, shifted below the
+        """Looks up powers by the low 4 bits of integers, for one register, with these bits subtracted below the
         exponent."""
         numbers, module = ir.VectorType(DOUBLE, REGISTER), self.builder.module
         kind = ir.FunctionType(numbers, [numbers, places.type, numbers])

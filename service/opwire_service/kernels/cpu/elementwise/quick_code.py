@@ -46,8 +46,7 @@ class Quick(CertifiedCode):
         return v.bits(near)
 
     def opens(self, value: Vector, element: Vector, slack: int) -> Vector:
-        """Returns where an error of 2**slack units in the last place may change the element, or the element may not be
-        normal."""
+        """Returns where an error of 2**slack FLOAT64 ULPs may change the element, or where it may not be normal."""
         v, builder = self.v, self.v.builder
         bits, kind = self._lost_bits(value, element), element.type.element
         lost, part = _LOST[kind.width], bits.type.element

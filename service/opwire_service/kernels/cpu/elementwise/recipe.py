@@ -88,8 +88,7 @@ class Recipe:
 def outlined(
     expression: Expression, numbers: list[float], known: dict[Operation, Expression] | None = None
 ) -> Expression:
-    """Returns an expression with parameters in place of its constants, appending their values to ``numbers``; equal
-    parts stay equal."""
+    """Replaces constants with parameters and appends their values to ``numbers``; equal parts stay equal."""
     known = {} if known is None else known
     match expression:
         case Constant(value):

@@ -95,7 +95,7 @@ class FormulaTiles:
             self._call(*_copy(planes.tensors[-1], size, places[-1], is_back=True), [(SOURCE, rooms[-1][1])])
 
     def _call(self, function: Any, arguments: Sequence[Any], rooms: Sequence[tuple[int, int]]) -> None:
-        """Appends a call; ``rooms`` gives the positions of its arguments that point into a room, and their offsets
+        """Appends a call; ``rooms`` holds the positions of its arguments that point into a room, and the offsets
         there."""
         self._calls.append(8 * len(self._row))
         self._row.append(function)
@@ -165,8 +165,7 @@ def _copy(tensor: Plane, size: tuple[Any, Any], place: Any, *, is_back: bool) ->
 
 @cache
 def caller() -> MachineCode:
-    """Returns the code that makes the calls of tiles. It has the signature of a shared kernel, and its units are
-    tiles."""
+    """Returns the code that makes the calls of tiles, with the signature of a shared kernel and tiles as units."""
     pointer = ir.IntType(8).as_pointer()
     module, function = begin(ir.FunctionType(INT, [pointer, pointer, *[INTEGER] * 7]))
     builder: Any = ir.IRBuilder(function.append_basic_block("entry"))

@@ -200,8 +200,7 @@ def _greatest_between(zero: int, base: int, geometry: int, begin: int, end: int)
 
 @kernel
 def rows(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Row kernel: a unit is one output element or one segment of it. With several segments, stores (key, index or
-    element) in ``states``."""
+    """Row kernel: a unit is an output or a segment of one. Segments store (key, index or element) in ``states``."""
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
     size, invert = at(geometry, p.INDEX_SIZE), at(geometry, p.INVERT)
     short = is_short(zero, count) and count == at(geometry, g.RUN) and at(geometry, g.STEP) == 1

@@ -37,12 +37,11 @@ TILE_BYTES = 1 << 14
 """Size of the ranks in a tile of columns, in bytes: half of the L1 cache. Labels need as much again."""
 
 INDEXED_BYTES = 1 << 12
-"""Columns in a tile of one-byte elements. Narrower tiles have rows a page apart; in wider ones the 8-byte indices would
-fill the cache."""
+"""Columns in a tile of one-byte elements: in narrower tiles rows are a page apart, in wider ones indices fill the
+cache."""
 
 LEAST_GROUPED, LEAST_GROUPED_FAR = 1 << 11, 1 << 12
-"""Sizes of a column, in bytes, from which the winner is searched for in its group of rows at the end: for one segment
-and for several."""
+"""Column sizes, in bytes, from which rows share labels in groups: for one segment and for several."""
 
 LEAST_TILE = 256
 """Columns worth a unit of their own where there are few rows."""

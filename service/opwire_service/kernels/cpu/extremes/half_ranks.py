@@ -32,8 +32,7 @@ def _has_nan(greatest: RankVector, bits: int) -> bool:
 
 
 def greatest_of_run(zero: Any, address: Any, count: Any, invert: Any) -> Any:
-    """Returns the greatest rank of a run of at least one vector, and whether it is certain; for other element types it
-    never is."""
+    """Returns the greatest rank of a run of at least one vector, and whether it is certain (only for FLOAT16)."""
 
 
 @overload(greatest_of_run, inline="always")
@@ -62,8 +61,7 @@ def _run(zero: int, address: int, count: int, invert: int) -> tuple[int, bool]:
 
 
 def raise_two(zero: Any, address: Any, row: Any, rows: Any, column: Any, invert: Any, best: Any) -> Any:
-    """Updates the best ranks of two vectors of columns with rows; returns whether it could: for other element types it
-    never can."""
+    """Updates the best ranks of two vectors of columns with rows; returns whether it could (only for FLOAT16)."""
 
 
 @overload(raise_two, inline="always")

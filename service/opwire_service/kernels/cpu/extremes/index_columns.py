@@ -81,8 +81,7 @@ def _begin(zero: int, width: int, best: int, labels: int) -> None:
 
 @inner
 def _find(zero: int, geometry: int, tile: Tile, best: int, labels: int, found: int) -> None:
-    """Stores the greatest rank of each column of a tile in ``best``, and its row, or the first row of its group, in
-    ``found``.
+    """Stores each column's greatest rank in ``best``, and its row, or the first row of its group, in ``found``.
 
     Labels are as wide as ranks, so that a vector holds as many labels as ranks; for narrow elements, blocks have no
     more rows (or groups) than there are labels.
@@ -134,8 +133,7 @@ def _first_number(zero: int, column: int, geometry: int, begin: int, end: int) -
 
 @inlined
 def _place(zero: int, column: int, index: int, geometry: int, rank: int) -> int:
-    """Returns the row that has a given rank in the group that starts, in search order, at ``index``. All rows must be
-    one run."""
+    """Returns the row with a given rank in the group starting, in search order, at ``index``; rows must be one run."""
     invert, last, step = at(geometry, p.INVERT), at(geometry, p.LAST), at(geometry, g.STEP)
     row = (-1 if last else 1) * step * size_of(zero)
     address = advance(column, index * step, zero)
@@ -187,8 +185,8 @@ def _put_indices(target: int, offset: int, apart: int, found: int, width: int, s
 
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Column kernel: a unit is one segment of a tile of columns. With several segments, stores rows of keys and of
-    winners in ``states``."""
+    """Column kernel: a unit is a segment of a tile. Several segments store rows of keys and of winners in
+    ``states``."""
     segments, step = at(geometry, g.SEGMENTS), at(geometry, g.COLUMN_STEP)
     all_columns, apart = at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
     size = at(geometry, p.INDEX_SIZE)

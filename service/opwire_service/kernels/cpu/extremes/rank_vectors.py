@@ -30,6 +30,8 @@ class RankVector(types.Type):
 
 @register_model(RankVector)
 class _RankVectorModel(models.PrimitiveModel):
+    """LLVM representation of a vector of ranks."""
+
     def __init__(self, manager: Any, vector: RankVector) -> None:
         lane = manager.lookup(vector.lane).get_value_type()
         super().__init__(manager, vector, ir.VectorType(lane, vector.lanes))  # type: ignore[no-untyped-call] # numba is untyped
@@ -69,8 +71,7 @@ wide_ranks, narrow_ranks = _ranks(WIDE), _ranks(NARROW)
 """Load the ranks of contiguous elements from an index on."""
 
 wide_high_ranks = _ranks(WIDE, high_ranked)
-"""Like ``wide_ranks``, but correct only above zero. Any other element gets a rank at most that of zero, which suffices
-when such ranks cannot win."""
+"""Like ``wide_ranks``, but other elements than those above zero get some rank at most that of zero."""
 
 
 @intrinsic

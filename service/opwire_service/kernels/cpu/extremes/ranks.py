@@ -58,8 +58,7 @@ def ranked(builder: Any, element: Any, value: Any, invert: Any) -> Any:
 
 
 def high_ranked(builder: Any, element: Any, value: Any, invert: Any) -> Any:
-    """Emits the LLVM code of the rank of a value above zero, in fewer steps; any other value gets a rank at most that
-    of zero."""
+    """Emits the LLVM code of the rank of a value above zero, in fewer steps; others get a rank at most that of zero."""
     if element != HALF:
         return ranked(builder, element, value, invert)
     # The rank of a positive NaN wraps.
@@ -99,8 +98,7 @@ def rank_of(typing: Any, element: Any, invert: Any) -> tuple[Any, Callable[..., 
 
 @intrinsic
 def element_of(typing: Any, rank: Any, invert: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Returns the element that has a rank, infinities included; there is none for NaN. For FLOAT16 zeros it is the
-    positive one."""
+    """Returns the element with a given rank, but never NaN; for FLOAT16 zeros it is the positive one."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         bits = bits_type(zero)
@@ -119,8 +117,8 @@ def element_of(typing: Any, rank: Any, invert: Any, zero: Any) -> tuple[Any, Cal
 
 @intrinsic
 def lowest_rank(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Returns the lowest rank of any number. NaN has no rank above it, so a greatest rank of -inf does not tell whether
-    there is a number."""
+    """Returns the lowest rank of any number. NaN ranks no higher, so a greatest rank of -inf may mean that all are
+    NaN."""
     rank = rank_type(zero)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -169,8 +167,7 @@ def is_half(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def greater(typing: Any, rank: Any, so_far: Any) -> tuple[Any, Callable[..., Any]]:
-    """Returns the greater of two ranks, or of two vectors lane by lane; ``so_far`` where they are equal or ``rank`` is
-    NaN."""
+    """Returns the greater of two ranks, or lanes; ``so_far`` where they are equal or ``rank`` is NaN."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.select(above(builder, getattr(rank, "lane", rank), *args), *args)

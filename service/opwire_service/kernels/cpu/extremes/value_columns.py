@@ -113,8 +113,7 @@ def _raise(zero: int, geometry: int, tile: Tile, best: int) -> None:
 
 
 class _Output(NamedTuple):
-    """Where the columns' elements are written: an address, the offset of the first one, and their stride, in
-    elements."""
+    """Where the columns' elements are written: address, and offset and stride in elements."""
 
     address: int
     offset: int
@@ -163,8 +162,7 @@ def _has_negative_zero(zero: int, geometry: int, tile: Tile) -> bool:
 
 @inner
 def _settle(zero: int, geometry: int, tile: Tile, best: int, output: _Output) -> None:
-    """Writes the elements that ranks do not determine: NaN ranks no higher than -inf, and FLOAT16 zeros have no
-    sign."""
+    """Writes the elements that ranks do not determine: -inf ranks as high as NaN, and FLOAT16 zeros have no sign."""
     lowest, nought = lowest_rank(zero), rank_of(of_bits(0, zero), 0)
     zeros = False
     for i in range(tile.width):
@@ -188,8 +186,8 @@ def _write_first_with(zero: int, geometry: int, tile: Tile, column: int, rank: i
 
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Column kernel: a unit is one segment of a tile of columns. With several segments, stores their elements, row by
-    row, in ``states``."""
+    """Column kernel: a unit is a segment of a tile. Several segments store their elements, row by row, in
+    ``states``."""
     segments, invert = at(geometry, g.SEGMENTS), at(geometry, p.INVERT)
     memory = np.empty(at(geometry, g.TILE), np.int64)
     best = address_of(memory)

@@ -83,8 +83,7 @@ def _part(box: Box, begin: int, end: int) -> Box | None:
 
 
 def clipped(axis: FoldedDimension, box: Box, positions: range) -> tuple[slice, Box] | None:
-    """Clips a line to a range of image positions; returns a slice of the range and the clipped box, or None if it is
-    empty."""
+    """Clips a line to a range of positions; returns a slice of the range and the clipped box, or None if empty."""
     first, step = box.position(axis), axis.stride if box.windows == 1 else axis.dilation
     count = box.windows * box.blocks
     begin, end = _range(first - positions.start, step, count, len(positions))

@@ -44,8 +44,7 @@ class _Layout:
         return Point(size, index * self._index, source * self.item, target * self.item)
 
     def indices(self, *components: tuple[int, int, int]) -> Indices:
-        """Returns indices for components, each given as its position in the tuple, the size it indexes, and the
-        stride."""
+        """Returns indices for components: position in the tuple, size that is indexed, and stride."""
         scaled = (Component(place * self._index, size, step * self.item) for place, size, step in components)
         return Indices(INDEX_TYPES[self._desc.data_type], tuple(scaled))
 

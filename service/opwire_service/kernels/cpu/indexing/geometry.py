@@ -1,5 +1,4 @@
-"""Encodes the loops of moves by index as an array of int64 slots. Each point of the loops resolves one tuple of
-indices."""
+"""Encodes the loops of moves by index as an array of int64 slots; each point resolves one tuple of indices."""
 
 from __future__ import annotations
 

@@ -46,8 +46,7 @@ def gather_step(item: int, indices: Indices, points: Iterable[Point]) -> KernelS
 
 
 def scatter_step(item: int, indices: Indices, ordered: Iterable[Point], free: Iterable[Point]) -> KernelStep:
-    """Returns the step that scatters elements. Points of the ordered loops may write to the same place, and keep their
-    order."""
+    """Returns the step that scatters elements; points of ordered loops, which may collide, keep their order."""
     loops, run = _with_run(_by_target(free), item)
     return _step(g.SCATTER, indices, run, loops[:-2] + collapse(ordered), loops[-2:])
 

@@ -256,8 +256,7 @@ def _part(geometry: int, level: int, unit: int) -> tuple[int, int, int]:
 
 @kernel
 def move_points(zero: int, tensors: int, _target: int, _states: int, geometry: int, begin: int, end: int) -> None:
-    """Processes the points of some units; ``tensors`` is the address of the tensors' addresses, those of the indices
-    last."""
+    """Processes the points of some units; ``tensors`` is the address of those of the tensors, the indices last."""
     for unit in range(begin, end):
         rest, middle_start, height = _part(geometry, g.MIDDLE, unit)
         rest, inner_start, width = _part(geometry, g.INNER, rest)

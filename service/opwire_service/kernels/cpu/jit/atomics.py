@@ -1,5 +1,4 @@
-"""Atomic operations on shared int64 slots and calls by address: the machine primitives for sharing work between
-threads."""
+"""Atomic operations on shared int64 slots and calls by address, with which kernels share work between threads."""
 
 from __future__ import annotations
 

@@ -33,8 +33,7 @@ from .sources import stamp
 
 
 class _Stamped:
-    """Locator mixin: stamps files with all sources of a kernel and accepts a read-only folder that already holds
-    code."""
+    """Locator mixin: stamps files with a kernel's sources, and accepts a read-only folder that holds code."""
 
     get_cache_path: Any
     _py_file: str
@@ -63,6 +62,8 @@ class _InHome(_Stamped, UserWideCacheLocator):
 
 
 class _Files(CompileResultCacheImpl):
+    """numba's cache files, at the locations that the service uses."""
+
     _locator_classes = [_Chosen, _NextToKernels, _InHome]  # noqa: RUF012 # as numba declares it
 
 
@@ -123,7 +124,7 @@ class KernelCache(FunctionCache):
             super().save_overload(sig, data)  # type: ignore[no-untyped-call] # numba is untyped
 
     def lock(self, signature: Any, target: Any) -> Any:
-        """Returns a context that one process at a time can enter for a kernel; the next ones then find its code in the
+        """Returns a context that one process at a time enters for a kernel; the next ones find its code in the
         cache."""
         key = self._index_key(signature, target.codegen())  # type: ignore[no-untyped-call] # numba is untyped
         return _lock(self._files.path(key).with_suffix(".lock")) if self.is_writable else nullcontext()
@@ -153,7 +154,6 @@ def is_kept(dispatcher: Any) -> bool:
 
 
 def lock(dispatcher: Any, signature: Any) -> Any:
-    """Returns a context held by at most one process while it compiles a function for a signature, if the function is
-    cached on disk."""
+    """Returns a context that one process at a time enters to compile a cached function for a signature."""
     kept = dispatcher._cache
     return kept.lock(signature, dispatcher.targetctx) if isinstance(kept, KernelCache) else nullcontext()

@@ -16,15 +16,13 @@ from .lowering import ForKernels
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LOADING = threading.Lock()
-"""Serializes compiling and loading: numba's own lock does not cover everything, and a process may have several
-devices."""
+"""Serializes compiling and loading: numba's own lock is incomplete, and a process may have several devices."""
 
 OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
 """numba options of all kernels: they release the GIL, and float division by zero follows IEEE 754."""
 
 ARGUMENTS = 6
-"""Number of integers after a kernel's ``zero``: three buffer addresses, the address of its geometry, the first unit and
-the last unit + 1."""
+"""Integers after a kernel's ``zero``: three buffer addresses, that of its geometry, first unit and last unit + 1."""
 
 
 @dataclass(frozen=True, slots=True)

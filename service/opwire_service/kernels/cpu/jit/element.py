@@ -42,8 +42,7 @@ def pointer_to(builder: Any, address: Any, element: Any) -> Any:
 
 
 def metadata_of_written(builder: Any) -> Any:
-    """Returns the alias scope of everything kernels write, from which LLVM knows that inputs do not change in a
-    loop."""
+    """Returns the alias scope of kernel output, which tells LLVM that inputs do not change in a loop."""
     module = builder.module
     domain = module.add_metadata(["opwire"])
     return module.add_metadata([module.add_metadata(["opwire written", domain])])
@@ -109,8 +108,7 @@ def prefetch(typing: Any, address: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def address_of(typing: Any, array: Any) -> tuple[Any, Callable[..., Any]]:
-    """Returns the data address of a NumPy array as an ``ADDRESS``, so that callees need no specialization by array
-    type."""
+    """Returns an array's data address as an ``ADDRESS``, so that callees are not specialized by array type."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(array)(context, builder, args[0]).data

@@ -32,8 +32,7 @@ request waits for the kernels; they should be ready ahead of requests."""
 
 
 class Library:
-    """Loads requested kernels from the cache and compiles those that are missing, the ones that requests wait for
-    first.
+    """Loads requested kernels from the cache and compiles missing ones, those that requests wait for first.
 
     Only requested kernels are loaded or compiled: loading all of them takes seconds, one some 20 ms. Where the cache
     cannot be written, kernels are compiled in this process, on a thread that competes with requests for the GIL.
@@ -168,8 +167,7 @@ class Library:
                 log.warning("%s cannot be compiled, so the reference stands in for it: %s", kernel.name, error)
 
     def _compile_beside(self, kernel: Kernel, process: CompilingProcess) -> None:
-        """Compiles a kernel into the cache in the compiler process, unless it is cached; retries if that process
-        dies."""
+        """Compiles a kernel in the compiler process, unless it is cached; retries if that process dies."""
         for attempts_left in reversed(range(ATTEMPTS)):
             if kernel.is_cached():
                 return

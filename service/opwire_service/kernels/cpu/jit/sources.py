@@ -1,5 +1,4 @@
-"""Finds the sources that a kernel's machine code is made from: its module and, transitively, the CPU kernel modules
-that it imports.
+"""Finds the sources of a kernel's machine code: its module, and the CPU kernel modules that it imports, transitively.
 
 Imports from elsewhere are for Python only and do not become machine code.
 """

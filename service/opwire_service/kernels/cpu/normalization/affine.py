@@ -1,5 +1,4 @@
-"""Computes ``(x - mean - rest) * factor + bias`` for lines, with parameters that are given or computed from the line,
-in one pass.
+"""Computes ``(x - mean - rest) * factor + bias`` for lines, with given or computed parameters, in one pass.
 
 Counts, for each line, the results so close to 0 that too much may have cancelled; the caller recomputes such lines.
 """
@@ -17,8 +16,7 @@ from ..run.geometry import advance, at
 from .moments import magnitudes, moments, sums
 
 PARAMETERS = 5
-"""Number of parameters: mean, factor, bias, and the two parts of the limit: relative to the standard deviation, and
-absolute."""
+"""Number of parameters: mean, factor, bias, and the limit's two parts, relative to the deviation and absolute."""
 
 RANK, LENGTH, SOURCE_STEP, TARGET_STEP, VARY, KIND, EPSILON, USES = range(8)
 ADDRESSES = 8

@@ -1,5 +1,4 @@
-"""Recomputes, with the reference's arithmetic, elements of normalizations for which cancellation leaves float64 too
-inaccurate."""
+"""Recomputes, with the reference's arithmetic, elements in which cancellation leaves float64 too inaccurate."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ def in_pieces(count: int, stop: Stop) -> Iterator[slice]:
 
 
 def exact_results(columns: list[Array], exact: Exact) -> Array:
-    """Returns the results of elements, computed from the numbers in their row of the columns; equal rows are computed
-    once."""
+    """Returns the results of elements, each from its row of the columns; equal rows are computed once."""
     keys = list(zip(*(column.tolist() for column in columns), strict=True))
     known: dict[tuple[Any, ...], float] = {}
     for key in keys:

@@ -98,8 +98,7 @@ class GivenStatisticsJob(Job):
     def _renew_one(
         self, numbers: list[Array], parameters: list[Array], usual: Callable[[], None]
     ) -> Callable[[], None]:
-        """Returns a function that writes single parameters in plain Python, with NumPy's results but without its
-        per-call overhead."""
+        """Returns a function that writes single parameters in plain Python, which avoids NumPy's overhead."""
         mean, variance, scale, bias = (array.item for array in parameters)
         of_mean, factor, of_bias, _, limit = (array.reshape(-1).data for array in numbers)
         share = self._share * _ABOVE

@@ -24,8 +24,7 @@ _SUMS = 8
 
 
 class _Sums(NamedTuple):
-    """Sums of groups, and of the magnitudes of their terms: gradients, deviations from the first element, and their
-    products.
+    """Sums of groups, of gradients, deviations from the first element and their products, and of the magnitudes.
 
     ``scaled`` is the sum of products of gradients and deviations from the given mean.
     """

@@ -183,8 +183,7 @@ def _packed(sizes: Sizes) -> list[int]:
 def _line(
     sizes: Sequence[int], steps: Sequence[tuple[int, ...]], layout: Arrangement
 ) -> tuple[int, tuple[int, ...] | None]:
-    """Returns the first dimension of the lines, and the steps along them, which must continue from each dimension to
-    the next."""
+    """Returns the first dimension of the lines, and the steps along them, which must continue across dimensions."""
     rank = len(sizes)
     wanted = min(layout.axes) if layout.axes else 0
     if layout.axes and not layout.neighbours:

@@ -1,5 +1,4 @@
-"""Exact float sums in a Kulisch accumulator: a fixed-point number as wide as the range of the terms, in limbs of 32
-bits.
+"""Exact float sums in a Kulisch accumulator: a fixed-point number in 32-bit limbs, as wide as the range of the terms.
 
 A limb is an int64, so 2**31 terms can be added before carries must be propagated. Used only for sums that nothing
 cheaper decides.
@@ -12,8 +11,7 @@ from ..jit.element import bits_double, double_bits, float64, int64, load, store,
 from .rounding import two_sum
 
 LIMBS = 24
-"""Covers 2**-384, below the last bit of the smallest FLOAT32 squared, to 2**384, above 2**32 times the largest one
-squared."""
+"""From 2**-384, below the last bit of the least FLOAT32 square, to 2**384, above 2**32 times the greatest one."""
 
 _LOWEST = -384
 """Exponent of the lowest bit of the lowest limb."""
@@ -60,8 +58,7 @@ def propagate_carries(limbs: int) -> None:
 
 @inner
 def high_and_low(limbs: int) -> tuple[float, float]:
-    """Returns normalized limbs as a high and a low part; if bits were cut off, the low part's last bit is set
-    (sticky)."""
+    """Returns normalized limbs as high and low part; the low part's last bit is set if bits were cut off (sticky)."""
     negative = load(limbs, LIMBS - 1, 0) < 0
     if negative:
         for i in range(LIMBS):

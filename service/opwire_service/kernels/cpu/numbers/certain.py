@@ -13,8 +13,7 @@ _FRACTION = 52
 
 
 def undecided(values: Array, bound: float, dtype: np.dtype[Any]) -> Array:
-    """Returns the flat positions of elements so close to the midpoint between two floats that their error may change
-    the rounding.
+    """Returns the flat positions of elements so close to a midpoint of floats that their error may change the rounding.
 
     Args:
         values: float64 array, contiguous in some order.

@@ -149,8 +149,7 @@ def _put(address, index, bits, zero):
 
 
 def value_of(bits: Any, zero: Any) -> Any:
-    """Returns the element with the given bits as a float64; infinity becomes the power of two above the largest finite
-    value."""
+    """Returns the element with the given bits as a float64; infinity becomes the next power of two."""
 
 
 @overload(value_of, inline="always")
@@ -188,8 +187,7 @@ def _product_of_pairs(a, b):
 
 
 def factors_in_range(zero: Any) -> Any:
-    """Returns an even number of factors such that their product with a number in [1, 2] stays in float64's range for
-    any elements."""
+    """Returns an even number of factors whose product with a number in [1, 2] always stays in float64's range."""
 
 
 @overload(factors_in_range, inline="always")
@@ -211,8 +209,7 @@ def _enough_for_single_exponentials(zero):
 
 
 def log_tolerance(zero: Any) -> Any:
-    """Returns an error bound of a sum, relative to its logarithm, that stays slightly below half an ULP of the
-    logarithm."""
+    """Returns an error bound of a sum, relative to its logarithm, slightly below half an ULP of the logarithm."""
 
 
 @overload(log_tolerance, inline="always")

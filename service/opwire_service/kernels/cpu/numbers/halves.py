@@ -35,8 +35,7 @@ def half_bits(typing: Any, number: Any) -> tuple[Any, Callable[..., Any]]:
 
 @inner
 def odd(number: float) -> float:
-    """Rounds a float64 to odd in FLOAT32: inexact results have their last bit set, so rounding them once more is
-    correct."""
+    """Rounds a float64 to odd in FLOAT32: inexact results have their last bit set, so rounding again is correct."""
     near = float32(number)
     bits = float_bits(near)
     if float64(near) != number and number == number and not bits & 1:

@@ -15,8 +15,7 @@ _BITS = {32: INT32, 16: HALF}
 
 @intrinsic
 def first_elements(typing: Any, address: Any, count: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Loads the bits of ``count`` contiguous input elements and fills up with zeros; memory past them is not
-    touched."""
+    """Loads the bits of ``count`` contiguous input elements, then zeros; memory past the elements is not touched."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         integer, vector = ir.IntType(32), ir.VectorType(ir.IntType(zero.bitwidth), WIDTH)

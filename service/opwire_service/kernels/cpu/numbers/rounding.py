@@ -1,5 +1,4 @@
-"""The last step of float sums: given a sum and an error bound, returns the correctly rounded result or reports that the
-bound does not decide it.
+"""The last step of float sums: rounds a sum correctly, or reports that its error bound does not decide the result.
 
 A sum is ``high + low``, two float64 whose exact sum counts, with |low| at most half an ULP of ``high``. Its absolute
 error is at most ``error``; 0 means that it is exact. ``UNIT`` is the relative error of one operation.

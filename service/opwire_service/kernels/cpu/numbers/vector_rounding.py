@@ -36,8 +36,10 @@ _LN2, _LN2_LOW = 0.6931471805599453, 2.3190468138462996e-17
 
 @inner
 def logarithms(x: Vector) -> Vector:
-    """Returns logarithms of positive normal numbers with a relative error below 1e-12: 2 * artanh((m - 1) / (m + 1))
-    plus a multiple of ln 2."""
+    """Returns logarithms of positive normal numbers, with a relative error below 1e-12.
+
+    They are 2 * artanh((m - 1) / (m + 1)) plus a multiple of ln 2.
+    """
     bits = longs_bits(x) - _ROOT_HALF
     exponents = to_doubles(bits >> 52)
     m = bits_doubles((bits & 0xFFFFFFFFFFFFF) + _ROOT_HALF)
@@ -77,8 +79,7 @@ def _bounds(
 
 @inlined
 def rounding_places(sums: int, distance: int) -> tuple[int, int, int]:
-    """Returns the offsets of the results, of the flags of open results, and of the end, in a scratch buffer that starts
-    with the sums."""
+    """Returns the offsets of results, flags of open results, and end, in a scratch buffer that starts with sums."""
     results = sums + 24 * distance
     return results, results + 4 * distance, results + 8 * distance
 

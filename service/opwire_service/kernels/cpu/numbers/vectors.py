@@ -37,6 +37,8 @@ class VectorType(types.Type):
 
 @register_model(VectorType)
 class _Model(models.PrimitiveModel):
+    """LLVM representation of a vector."""
+
     def __init__(self, manager: Any, vector: VectorType) -> None:
         numbers = ir.VectorType(manager.lookup(vector.element).get_value_type(), WIDTH)
         super().__init__(manager, vector, numbers)  # type: ignore[no-untyped-call] # numba is untyped
@@ -136,8 +138,7 @@ def elements(typing: Any, address: Any, step: Any, zero: Any) -> tuple[Any, Code
 
 @intrinsic
 def signed_ints(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Code]:
-    """Loads sixteen contiguous input elements as signed 32-bit integers; wider ones are truncated to their lowest 32
-    bits."""
+    """Loads sixteen contiguous input elements as signed 32-bit integers; wider ones are truncated."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         element = ir.IntType(zero.bitwidth)
@@ -300,8 +301,7 @@ _FUSED, _ROOT = _function("llvm.fma", 3), _function("llvm.sqrt", 1)
 
 @intrinsic
 def fused_vectors(typing: Any, a: Any, b: Any, c: Any) -> tuple[Any, Code]:
-    """Fused multiply-add: ``a*b + c``, rounded once. ``a`` is a vector; ``b`` and ``c`` are vectors or scalars to
-    broadcast."""
+    """Fused multiply-add: ``a*b + c``, rounded once; ``b`` and ``c`` may be scalars to broadcast."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _FUSED(builder, [x if isinstance(x.type, ir.VectorType) else _spread(builder, x) for x in args])

@@ -36,8 +36,7 @@ BLOCK = 1 << 12
 """Elements in a block of gradients."""
 
 WINNER_VISITS, WINDOW_VISITS, ELEMENT_VISITS = 2, 2, 8
-"""Costs: of finding winners with indices, relative to max pooling; and of a window and of a gradient, in element
-visits."""
+"""Costs: finding winners with indices, relative to max pooling; a window and a gradient, in element visits."""
 
 LARGEST_PLANE = 1 << 20
 """Maximum cost of a plane that is unpooled in a single unit, in element visits."""

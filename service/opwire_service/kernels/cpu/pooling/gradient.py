@@ -68,8 +68,7 @@ def _add_up(
     lows: int,
     lost: int,
 ) -> None:
-    """Adds the gradients of windows to the ``count`` positions from ``base`` on, which are whole rows or part of
-    one."""
+    """Adds the gradients of windows to the ``count`` positions from ``base`` on: whole rows, or part of one."""
     for d in range(ranges[0], ranges[1]):
         for h in range(ranges[2], ranges[3]):
             index = d * at(geometry, p.DEPTH + p.INDEX) + h * at(geometry, p.HEIGHT + p.INDEX)

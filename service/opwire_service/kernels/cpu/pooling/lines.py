@@ -1,5 +1,4 @@
-"""The line of a tile: the input rows covered by its windows are reduced to a single row, then windows are reduced along
-it.
+"""The line of a tile: the input rows covered by its windows are reduced to a single row, then along windows.
 
 The line holds ranks if only values are needed, else codes: a rank's key in the high bits, and below it the position,
 inverted so that the first of equal elements has the greatest code. Padding at both ends holds a value that never wins.
@@ -74,8 +73,8 @@ def _raise_named(
     name: int,
     next_name: int,
 ) -> None:
-    """Like ``_raise_rows``, with codes; ``name`` is the position of the first row's first element, ``next_name`` its
-    increment per row."""
+    """Like ``_raise_rows``, with codes; ``name`` is the position of the first element, ``next_name`` its step per
+    row."""
     for i in range(count):
         best = load(line, i, 0)
         for j in range(rows):
@@ -96,8 +95,7 @@ def covered_rows(geometry: int, height: int) -> tuple[int, int, int]:
 def raise_lines(
     zero: int, channel: int, geometry: int, depth: int, height: int, place: int, count: int, line: int, named: bool
 ) -> None:
-    """Reduces all rows that the windows of a tile cover, ``count`` elements of each from ``place`` on, into the
-    line."""
+    """Reduces all rows covered by a tile's windows, ``count`` elements of each from ``place`` on, into the line."""
     step, down, invert = at(geometry, p.ACROSS + p.SOURCE), at(geometry, p.HEIGHT + p.SOURCE), at(geometry, p.INVERT)
     rows, top, dilation = covered_rows(geometry, height)
     apart, across = advance(0, dilation * down, zero), at(geometry, p.ACROSS + p.SIZE)

@@ -162,8 +162,7 @@ def _count_open(best: int, count: int, nought: int, lowest: int) -> int:
 
 @inner
 def _window_taps(geometry: int, depth: int, height: int) -> tuple[int, int]:
-    """Returns the number of rows that the windows of a tile cover, and the taps of a window in each, ignoring
-    padding."""
+    """Returns the number of rows that the windows of a tile cover, and the taps in each, ignoring padding."""
     rows, _, _ = covered_rows(geometry, height)
     planes = p.taps_end(geometry, p.DEPTH, depth) - p.first_tap(geometry, p.DEPTH, depth)
     return planes * rows, at(geometry, p.ACROSS + p.WINDOW)
@@ -183,8 +182,7 @@ def _put_winners(
     covered: int,
     zeros: bool,
 ) -> bool:
-    """Decides the windows that NaN, -inf and zeros leave open, one by one; returns False if a line of codes is
-    cheaper."""
+    """Decides windows that NaN, -inf and zeros leave open, one by one; returns False if a line of codes is cheaper."""
     step, lowest = at(geometry, p.ACROSS + p.VALUE), lowest_rank(zero)
     nought = rank_of(of_bits(0, zero), 0) if zeros else lowest
     rows, taps = _window_taps(geometry, depth, height)

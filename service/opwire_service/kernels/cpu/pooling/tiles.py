@@ -27,8 +27,7 @@ LARGEST_WINDOW = 1 << 16
 """Maximum number of elements in a window that is not a reduction of its own."""
 
 LINE_BYTES, FAR_ELEMENTS = 512, 16
-"""Bytes of a contiguous line, or elements of a strided one, processed in the time of visiting one element of a single
-window."""
+"""Bytes of a contiguous line, or elements of a strided one, processed while visiting one element of a single window."""
 
 LANES, LINE_VISITS, TILE_VISITS = 8, 8, 64
 """Elements of contiguous lines per visit, and the overhead of a line and of a tile, in visits."""
@@ -94,8 +93,7 @@ def _taps(dimension: Dimension) -> int:
 
 
 class _Row(NamedTuple):
-    """A row of outputs: the number of input rows that a window covers, the innermost dimension, and the number of
-    outputs."""
+    """A row of outputs: number of input rows in a window, innermost dimension, and number of outputs."""
 
     rows: int
     across: Dimension
@@ -115,8 +113,7 @@ class _Row(NamedTuple):
         return self.line(width) - self._covered(width) + width * self.across.window
 
     def width(self, usual: int) -> int:
-        """Returns the width of tiles that are reduced along lines: 0 if even narrow ones visit far more than
-        ``usual``."""
+        """Returns the width of tiles reduced along lines: 0 if even narrow ones visit far more than ``usual``."""
         each = self.rows * self.across.stride + self.across.window
         again = self.rows * self.across.dilated_window
         width = min(self.outputs, max((usual - again) // each, OVERLAP * again // each, LEAST_WIDTH))

@@ -1,5 +1,4 @@
-"""The kernel of MAX_UNPOOLING. A unit is a plane, which is filled with zeros and then with the elements that belong
-there."""
+"""The kernel of MAX_UNPOOLING. A unit is a plane, filled with zeros and then with the elements that belong there."""
 
 from __future__ import annotations
 
@@ -31,6 +30,7 @@ def _start(geometry: int, which: int, image: int, channel: int) -> int:
 
 @kernel
 def planes(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Unpools planes; flags an index that points into another plane."""
     channels, height, width = at(geometry, CHANNELS), at(geometry, HEIGHT), at(geometry, WIDTH)
     size, elements = at(geometry, INDEX_BYTES), at(geometry, ELEMENTS)
     down, across = at(geometry, STEPS + 8), at(geometry, STEPS + 11)

@@ -1,5 +1,4 @@
-"""NumPy's BLAS for products of float64 matrices; it runs on the calling thread only, because the pool distributes the
-work."""
+"""NumPy's BLAS for float64 matrices, on the calling thread only, because the pool distributes the work."""
 
 from __future__ import annotations
 

@@ -17,8 +17,7 @@ from ..run.geometry import at
 from ..run.pool import Find
 
 FUNCTION, IS_FLOAT, SOURCE, TARGET, STATES, GEOMETRY, BEGIN, END = range(8)
-"""Slots of a call in the geometry: address of the machine code, whether its ``zero`` is a FLOAT32, and its
-arguments."""
+"""Slots of a call in the geometry: address of the code, whether its ``zero`` is a FLOAT32, and its arguments."""
 
 SLOTS = 8
 

@@ -115,8 +115,8 @@ class ConvolutionJob(Job):
         return 4 * self._filter_elements + threads * self._tile_bytes(threads)
 
     def _tile_bytes(self, threads: int) -> int:
-        """Returns the maximum memory of a tile in any phase, in bytes, or, with many phases, the maximum for any
-        convolution."""
+        """Returns the maximum memory of a tile in bytes: over all phases, or, if these are many, over all
+        convolutions."""
         if self._geometry.phases > FEW_PHASES:
             return TILE_BYTES
         phases = (self._geometry.phase(number) for number in range(self._geometry.phases))

@@ -92,8 +92,7 @@ class _Shape:
             geometry[ADDEND] = phase.spots.bias.at(groups, filters)
 
     def part(self, unit: Unit, depth: slice) -> Calls:
-        """Returns the calls that add some products to the sums of a tile; after the last products they round, if
-        kernels can."""
+        """Returns the calls that add some products to a tile's sums; after the last ones they round, if kernels can."""
         phase = self._phase
         if depth.start not in self._parts:
             self._parts[depth.start] = self._calls(depth)

@@ -129,8 +129,7 @@ class Finish:
         return array("q", (*values, _bits(1.0), _bits(1.0), _bits((self._depth + 16) * 2.0**-53), 1, 0, 0, *steps))
 
     def calls(self, geometry: array[int], rows: int, workspace: Workspace) -> list[tuple[Kernel, KernelCall]]:
-        """Returns the calls that round the sums of all rows in the workspace and settle the open elements if there are
-        few."""
+        """Returns the calls that round the sums of all rows in the workspace, and settle the open ones if few."""
         sums, opens = workspace.places.sums, workspace.places.opens
         rounding, few, _ = self._kernels
         return [

@@ -150,8 +150,7 @@ def _single(inputs: Arrays, name: str) -> Array:
 
 
 def _add_product(total: Array | None, weights: Array, columns: Array, stop: Stop) -> Array:
-    """Adds the product of filters and columns to the sums, with only as many products at once as FLOAT32 sums
-    exactly."""
+    """Adds the product of filters and columns to the sums, with as many products at once as FLOAT32 sums exactly."""
     for first in range(0, weights.shape[-1], BYTES_DEPTH):
         if stop():
             raise Stopped

@@ -18,8 +18,7 @@ from .operands import padded, steps
 from .window import IMAGES, MOVE, PLACES, SPATIAL, TAPS, TURN
 
 UNFOLDED, LAID, COLLECTED = 4, 3, 0.25
-"""Costs of copying an element, relative to multiplying it by ``TALL`` filters: to columns, to planes, and of a run in
-planes to a panel."""
+"""Costs of copying an element to columns, to planes, and of a run to a panel, relative to ``TALL`` products."""
 
 LEAST_LINES = 4
 """Minimum number of output lines in a unit; with fewer, too much input would be laid out again for the next unit."""
@@ -119,8 +118,8 @@ def _planes(
 
 
 def lines_at_once(window: array[int], channels: int, filters: int) -> int:
-    """Returns the number of output lines that ``LINES`` computes at once, in equal shares if possible; 0 if it should
-    not be used."""
+    """Returns the number of lines that ``LINES`` computes at once, in about equal shares; 0 if it should not be
+    used."""
     whole = InputPlanes.of(_of_lines(window, window[PLACES + 1]))
     depth, height = channels * prod(window[TAPS : TAPS + SPATIAL]), window[PLACES + 1]
     line = channels * prod(whole.kinds) * whole.extents[0] * whole.extents[2]

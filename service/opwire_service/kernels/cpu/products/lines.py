@@ -63,8 +63,7 @@ lines, rounded elements, the planes, and the space for computing a line by itsel
 
 @inner
 def _shape(geometry: int, own: int, lines: int) -> int:
-    """Prepares the planes' geometry for a number of lines, and the offsets in them; returns the planes' size in
-    numbers."""
+    """Prepares the geometry of planes for ``lines`` lines, and the offsets in them; returns their size in numbers."""
     for i in range(FIRST):
         store(own, i, at(geometry, i))
     store(own, FIRST, 0)

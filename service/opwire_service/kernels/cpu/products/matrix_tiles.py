@@ -1,5 +1,5 @@
-"""Tiles of matrix products on one thread: kernel calls are prepared once for all tiles of a shape, then moved from tile
-to tile."""
+"""Tiles of matrix products on one thread: calls are prepared once for all tiles of a shape, then moved between
+tiles."""
 
 from __future__ import annotations
 
@@ -95,8 +95,7 @@ class _Shape:
         return product.finish.geometry(window, self.rows, self.columns, a, b.address, rounded, addend, self._workspace)
 
     def part(self, place: MatrixTile, depth: slice) -> Calls:
-        """Returns the calls that add some products to the sums of a tile; after the last products they round, if
-        kernels can."""
+        """Returns the calls that add some products to a tile's sums; after the last ones they round, if kernels can."""
         key = depth.stop - depth.start, depth.start > 0, depth.stop == self._product.depth
         if key not in self._parts:
             self._parts[key] = self._calls(place, depth)

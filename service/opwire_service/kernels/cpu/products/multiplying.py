@@ -19,8 +19,8 @@ from ..numbers.vectors import DOUBLES, WIDTH, Vector, fused_vectors, load_vector
 from ..run.geometry import at
 
 DEPTH = 128
-"""Products summed in registers at once: the error of a sum grows with it, and a panel of this many rows leaves room in
-the L1 cache for the left operand."""
+"""Products summed in registers at once: more increase the error, and leave no room for the left operand in the L1
+cache."""
 
 ROWS, PANELS, LENGTH, LEFT_MATRIX, LEFT_ROW, LEFT_STEP, RIGHT_MATRIX, OFFSETS, STARTS, PITCH, ADDS = range(11)
 """Geometry slots: rows of a matrix, panels of sixteen columns, and products in a sum; strides, in numbers, of matrices,
@@ -39,16 +39,15 @@ _host: Any = get_host_cpu_features
 _given: Any = config
 
 IS_WIDE = "+avx512f" in (_host() if _given.CPU_FEATURES is None else _given.CPU_FEATURES).split(",")
-"""Whether a vector takes only two of 32 registers (AVX-512): eight sums then fit beside a row of the right operand,
-otherwise two."""
+"""Whether a vector takes only two of 32 registers (AVX-512), so that eight sums fit beside a row of the right
+operand."""
 
 TALL, SHORT = (8, 3) if IS_WIDE else (2, 2)
 """Rows multiplied at once, and the maximum number of remaining rows for the narrower kernel."""
 
 
 def summation_error(depth: int) -> float:
-    """Returns the error of a sum of ``depth`` exact products, ``DEPTH`` at once, relative to the sum of their
-    magnitudes."""
+    """Returns the error of a sum of ``depth`` exact products, relative to the sum of their magnitudes."""
     steps = min(depth, DEPTH) + -(-depth // DEPTH)
     # The additional steps cover the rounding of the bound itself.
     return (steps + 16) * 2.0**-53
@@ -201,8 +200,7 @@ BLOCKS, BLOCK_LENGTH, ROW, BLOCK = range(4)
 
 @kernel
 def gather(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Moves blocks of numbers together, so that they become contiguous. A unit is a row; rows must be processed in
-    order."""
+    """Moves blocks of numbers together. A unit is a row; rows must be processed in order."""
     length = at(geometry, BLOCK_LENGTH)
     there = target + 8 * begin * at(geometry, BLOCKS) * length
     for row in range(begin, end):

@@ -1,5 +1,4 @@
-"""Arguments of the kernels that copy operands of tiles to float64, with squares of rows and columns, and that multiply
-them."""
+"""Arguments of the kernels that copy operands of tiles to float64, sum their squares, and multiply them."""
 
 from __future__ import annotations
 

@@ -25,8 +25,7 @@ ROWS = 16
 def _turned(
     typing: Any, source: Any, step: Any, target: Any, squares: Any, zero: Any
 ) -> tuple[Any, Callable[..., Any]]:
-    """Transposes and copies sixteen contiguous elements from each of sixteen columns, ``step`` bytes apart; returns
-    updated sums of squares."""
+    """Transposes sixteen elements from each of sixteen columns, ``step`` bytes apart; returns sums of squares."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         bits, number = ir.IntType(zero.bitwidth), ir.FloatType() if zero == FLOAT32 else ir.HalfType()

@@ -204,8 +204,7 @@ def columns_of(window: array[int]) -> int:
 
 
 def flat_view(filters: Array) -> Array | None:
-    """Returns a view ``[groups, filters, depth]`` of filters with contiguous depth, or None where that requires a
-    copy."""
+    """Returns a view ``[groups, filters, depth]`` of filters with contiguous depth, or None if that needs a copy."""
     groups, count, *shape = filters.shape
     with suppress(ValueError):
         flat = filters.reshape(groups, count, prod(shape), copy=False)

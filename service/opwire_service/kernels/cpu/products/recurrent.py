@@ -1,5 +1,4 @@
-"""Recurrent networks in float64: a step of some batch entries at a time, with input products computed some steps
-ahead."""
+"""Recurrent networks in float64: one step of some batch entries at a time, with input products computed ahead."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ from .multiplying import MULTIPLY_SINGLES
 from .operands import Right, multiplying, padded, steps
 
 MOST_PACKED = 64 << 20
-"""Maximum size of packed weights, in bytes, which all threads share; parts of larger ones are converted in each
-step."""
+"""Maximum size of packed weights, in bytes, which all threads share; larger ones are converted in each step."""
 
 ENTRIES = 16
 """Batch entries that a thread processes at once."""

@@ -65,8 +65,7 @@ def _place(geometry: int, code: int) -> tuple[int, int, int]:
 
 @inner
 def _corners(geometry: int, codes: int, count: int, corners: int) -> None:
-    """Stores where elements meet the first tap of the first channel: the offset of group and image, and the spatial
-    positions."""
+    """Stores where elements meet the first tap: the offset of group and image, and the spatial positions."""
     for i in range(count):
         matrix, _, column = _place(geometry, load(codes, i, 0))
         place = place_of(geometry, column)

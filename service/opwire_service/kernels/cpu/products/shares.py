@@ -7,6 +7,5 @@ LEAST_WORK = 1 << 22
 
 
 def shares(work: int, threads: int) -> int:
-    """Returns the minimum number of tiles for a number of products: one per thread, or 1 if tiles would be too
-    small."""
+    """Returns the minimum number of tiles for ``work`` products: one per thread, or 1 if tiles would be too small."""
     return 1 if work < LEAST_WORK else threads

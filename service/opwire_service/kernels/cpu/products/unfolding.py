@@ -1,5 +1,4 @@
-"""Convolutions as matrix products: filters times unfolded columns (im2col), of which only a tile is unfolded at a
-time."""
+"""Convolutions as matrix products: filters times unfolded columns (im2col), unfolded one tile at a time."""
 
 from __future__ import annotations
 

@@ -47,8 +47,7 @@ def _across(source: int, step: int, target: int, squares: int, length: int, zero
 
 @kernel
 def widen(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """A unit is a line of a matrix; lines are ``PITCH`` apart in the target; the states are the running sums of
-    squares."""
+    """A unit is a line of a matrix, ``PITCH`` numbers apart in the target; the states are running sums of squares."""
     lines, length, step = at(geometry, LINES), at(geometry, LENGTH), at(geometry, STEP)
     for unit in range(begin, end):
         matrix = unit // lines

@@ -1,5 +1,4 @@
-"""Layout of the states that segments of columns leave: each part of a state is a row of columns, so that vectors of
-columns merge side by side.
+"""Layout of the states of column segments: each part of a state is a row of columns, so that vectors can be merged.
 
 The rows of one segment are followed by those of the next, and all segments by those of the next point of the loops
 outside the columns.
@@ -39,8 +38,8 @@ def put_states(own: int, distance: int, parts: int, states: int, geometry: int, 
 
 @inner
 def group_of(geometry: int, output: int, end: int) -> tuple[int, int, int]:
-    """Splits an output number into the point of the outer loops and the column; also returns how many columns up to
-    ``end`` fit into a vector."""
+    """Returns an output's point of the outer loops, its column, and how many columns up to ``end`` fit into a
+    vector."""
     columns = at(geometry, g.COLUMNS)
     outer = output // columns
     column = output - outer * columns

@@ -46,8 +46,7 @@ def _vectors(zero: float, address: int, row: int, rows: int, step: int | None, t
 
 @inner
 def compensated_sum(zero: float, base: int, geometry: int, begin: int, end: int) -> tuple[float, float, float]:
-    """Returns the high and low part of the sum of terms ``begin`` to ``end``, and an error bound, which is 0 if the sum
-    is exact."""
+    """Returns high and low part of the sum of terms ``begin`` to ``end``, and an error bound, 0 if it is exact."""
     step, terms = at(geometry, g.STEP), terms_of(geometry)
     sums = spread(-0.0), spread(0.0), spread(0.0)
     high, low, cut_off = -0.0, 0.0, 0.0

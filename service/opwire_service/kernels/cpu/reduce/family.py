@@ -122,8 +122,7 @@ def prepare(plan: Plan) -> Job:
 
 
 def _float_reduction(function: ReduceFunction, data_type: DataType) -> tuple[FamilyKernels, dict[int, int], int]:
-    """Returns the kernels of a function, the parameters for their geometry, and the maximum number of rows in a tile of
-    columns."""
+    """Returns the kernels of a function, its geometry parameters, and the maximum rows in a tile of columns."""
     if function is F.MULTIPLY:
         return PRODUCT_KERNELS, {}, COLUMN_UNIT
     if function is F.LOG_SUM_EXP:

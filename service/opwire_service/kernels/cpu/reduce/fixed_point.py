@@ -80,8 +80,8 @@ def _add(zero: float, address: int, step: int | None, terms: Terms, sums: Sums) 
 
 @inner
 def exact_sums(remainders: Vector, about: Vector) -> Vector:
-    """Combines remainders and approximate sums into exact float64 sums. A FLOAT32 sum of -0 means that all terms are
-    -0."""
+    """Combines remainders and approximate sums into exact float64 sums. A FLOAT32 sum of -0 means that all terms
+    are."""
     near, remainder = widened(about), ints_to_doubles(remainders)
     times = ((near - remainder) * 2.0**-32 + _TO_INTEGER) - _TO_INTEGER
     exact = (remainder + times * 2.0**32) * 2.0**-24
@@ -124,8 +124,7 @@ def _total(zero: float, address: int, vectors: int, row: int, terms: Terms) -> t
 
 
 class _Memory(NamedTuple):
-    """What is added up and where: the columns' remainders, their FLOAT32 sums, and the float64 sums of columns outside
-    of whole vectors."""
+    """What is added up, and addresses: remainders, FLOAT32 sums, and float64 sums of columns outside vectors."""
 
     terms: Terms
     remainders: int

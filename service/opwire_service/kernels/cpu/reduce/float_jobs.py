@@ -203,8 +203,7 @@ class SegmentedJob(Job):
 
 
 class _States:
-    """The states of segments. The last step overwrites the first slot of an output element's states with whether it is
-    open."""
+    """States of segments. The last step overwrites the first slot of an output's states with whether it is open."""
 
     def __init__(self, places: int) -> None:
         self._memory = np.empty(_HEAD + places + SLACK_PLACES, np.int64)

@@ -23,8 +23,7 @@ from .parameters import BATCH, EXACT
 from .sum_terms import add_terms
 
 FEW_OPEN, OF_MANY = 4, 64
-"""Up to ``FEW_OPEN`` open columns, or one column in ``OF_MANY``, are recomputed one by one; more are recomputed
-together."""
+"""Up to ``FEW_OPEN`` open columns, or one in ``OF_MANY``, are recomputed one by one; more are recomputed together."""
 
 
 @inner
@@ -72,8 +71,7 @@ def _segments(zero: float, source: int, geometry: int, begin: int, end: int, sta
 
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Decides the open elements of a batch of plain sums, passed as ``states``. With several segments, stores
-    states."""
+    """Decides the open elements of a batch of plain sums, passed as ``states``. Several segments store states."""
     if at(geometry, g.SEGMENTS) > 1:
         _segments(zero, source, geometry, begin, end, states)
         return

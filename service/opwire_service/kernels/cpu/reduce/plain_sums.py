@@ -34,8 +34,7 @@ UNDERFLOW = 2.0**-149
 """Maximum loss of a FLOAT32 square by underflow."""
 
 RUN_TERMS = 1 << 13
-"""Maximum number of terms added up before their sum is added, without error, to the unit's total. That many FLOAT16 add
-up exactly; see ``EXACT_TERMS``."""
+"""Maximum number of terms added before their sum goes, without error, to the total; for FLOAT16 see ``EXACT_TERMS``."""
 
 
 @inner

@@ -52,8 +52,7 @@ def split_all(values: Vector, exponents: Vector) -> Product:
 
 @inlined
 def times_group(zero: float, address: int, row: int, ahead: int, step: int | None, product: Product) -> Product:
-    """Multiplies by ``factors_in_range`` vectors that are ``row`` bytes apart, and prefetches ``ahead`` bytes past
-    them."""
+    """Multiplies by ``factors_in_range`` vectors, ``row`` bytes apart, and prefetches ``ahead`` bytes past them."""
     significands = product[0]
     for i in range(0, factors_in_range(zero), 2):
         here = address + i * row

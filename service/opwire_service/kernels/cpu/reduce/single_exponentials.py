@@ -63,8 +63,7 @@ _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH = (
 
 @inner
 def exponentials(x: Vector) -> Vector:
-    """Returns e**x for magnitudes up to ``LIMIT``: 2**k times a polynomial in the remainder, with a short dependency
-    chain."""
+    """Returns e**x up to magnitude ``LIMIT``: 2**k times a polynomial in the remainder, with short dependencies."""
     shifted = fused_vectors(x, _LOG2_E, _MAGIC)
     k = shifted - _MAGIC
     r = fused_vectors(k, -_LN2_LOW, fused_vectors(k, -_LN2, x))

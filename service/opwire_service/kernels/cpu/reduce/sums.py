@@ -98,8 +98,7 @@ def _plain_columns(zero: float, geometry: int, tile: Tile, sums: int, squares: i
 
 @kernel
 def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Column kernel: a unit is one segment of a tile of columns. With several segments, stores states; see
-    ``column_states``."""
+    """Column kernel: a unit is a segment of a tile. Several segments store states; see ``column_states``."""
     padded = -(-at(geometry, g.TILE) // WIDTH) * WIDTH
     memory = np.empty(4 * padded + LIMBS, np.int64)
     sums = address_of(memory)

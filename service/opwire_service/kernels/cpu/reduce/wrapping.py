@@ -66,8 +66,7 @@ def _total(zero: int, base: int, geometry: int, begin: int, end: int, operation:
 
 @kernel
 def rows(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Row kernel: a unit is one output element or one segment of it. With several segments, stores one element each in
-    ``states``."""
+    """Row kernel: a unit is an output or a segment of one. Several segments store an element each in ``states``."""
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
     operation = at(geometry, p.OPERATION)
     for unit in range(begin, end):
@@ -132,8 +131,7 @@ def _take(zero: int, rows: Rows, memory: _Memory, state: int) -> int:
 
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Column kernel: a unit is one segment of a tile of columns. With several segments, stores an element per column in
-    ``states``."""
+    """Column kernel: a unit is a segment of a tile. Several segments store an element per column in ``states``."""
     segments, operation = at(geometry, g.SEGMENTS), at(geometry, p.OPERATION)
     all_columns, apart = at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
     memory = np.empty(at(geometry, g.TILE), np.int64)

@@ -29,6 +29,7 @@ def _greatest(zero: float, plane: int, geometry: int, top: int, bottom: int, lef
 
 @kernel
 def bins(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Writes the greatest element of each bin; a unit is a channel of a region."""
     channels, rows, columns = at(geometry, CHANNELS), at(geometry, ROWS), at(geometry, COLUMNS)
     for unit in range(begin, end):
         region = unit // channels

@@ -108,8 +108,8 @@ class OutputBox:
         return array("q", row)
 
     def bind(self, kernel: Kernel, source: int, target: int, find: Find, pool: Pool, kept: Kept = ()) -> Compute:
-        """Returns a function that computes the outputs, any number of times but not concurrently, on memory that
-        ``kept`` owns."""
+        """Returns a function that computes the outputs, any number of times but not concurrently; ``kept`` owns the
+        memory."""
         states = np.zeros(1 + CAPACITY, np.int64)
         step = KernelStep(kernel, self.geometry, self.units, self.visits)
         run = step.bind(source, target, states.ctypes.data, find, pool, (self, states, kept))
@@ -149,8 +149,7 @@ def _pairs(table: WeightTable) -> tuple[Array, Array] | None:
 
 
 def _are_products_exact(outer: Sequence[WeightTable]) -> bool:
-    """Whether products of elements and the weights of all but the innermost dimension are exact, with at most one
-    nontrivial weight each."""
+    """Whether elements times the outer weights, of which at most one dimension's matter, are exact."""
     several = [table for table in outer if table.most > 1 or (table.weights[:-2] != 1.0).any()]
     return len(several) <= 1 and all(
         table.most <= 2 and bool((table.weights.astype(np.float32) == table.weights).all()) for table in several

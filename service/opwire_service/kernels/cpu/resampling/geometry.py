@@ -1,5 +1,4 @@
-"""Loop geometry of weighted sums as an array of int64 slots: five dimensions, each with tables of what its outputs
-read."""
+"""Loop geometry of weighted sums as int64 slots: five dimensions, each with tables of what its outputs read."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ ACROSS = AXES + (DIMENSIONS - 1) * WIDTH
 
 @inner
 def reads_of(geometry: int, axis: int, out: int) -> tuple[int, int, int]:
-    """Returns what an output reads along a dimension: the first index, the number of taps, and the address of their
-    weights."""
+    """Returns what an output reads along a dimension: first index, number of taps, and the address of their weights."""
     first = load(at(geometry, axis + FIRST), out, 0)
     taps = load(at(geometry, axis + TAPS), out, 0)
     return first, taps, at(geometry, axis + WEIGHTS) + 8 * load(at(geometry, axis + STARTS), out, 0)

@@ -98,8 +98,7 @@ def _heights(centre: Array, scale: float, begin: Array, end: Array) -> Array:
 
 
 def transposed_table(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> WeightTable | None:
-    """Returns the outputs that read elements ``begin`` to ``end`` of the input, as a table, or None if it would have
-    too many weights."""
+    """Returns a table of the outputs that read elements ``begin`` to ``end``, or None if it has too many weights."""
     if 2 * axis.outputs > TAPS:
         return None
     coordinates = axis.coordinates(np.arange(axis.outputs))

@@ -1,5 +1,4 @@
-"""Tensors with dimensions reordered by the input's strides, the order in which tiles are copied and traversed
-fastest."""
+"""Tensors with dimensions in the order of the input's strides, in which tiles are copied and traversed fastest."""
 
 from __future__ import annotations
 
@@ -40,8 +39,7 @@ class Arrangement:
         return self.axes == tuple(range(len(self.order) - len(self.axes), len(self.order)))
 
     def sums(self, x: Array) -> Array:
-        """Returns the sum of each row of a C-contiguous tile with whole rows, in an array that broadcasts to the
-        tile."""
+        """Returns the sum of each row of a C-contiguous tile with whole rows; it broadcasts to the tile."""
         if not self.neighbours:
             total: Array = x.sum(self.axes, keepdims=True)
             return total

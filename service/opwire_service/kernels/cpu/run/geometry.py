@@ -132,8 +132,8 @@ def run_source(geometry: int, run: int) -> int:
 
 @inlined
 def segment_of(geometry: int, unit: int) -> tuple[int, int, int, int]:
-    """Splits a unit into its output (or tile) number and segment number; also returns the segment's first reduced
-    element and the last + 1."""
+    """Splits a unit into output or tile, and segment; also returns the segment's first reduced element and the last +
+    1."""
     segments, segment = at(geometry, SEGMENTS), at(geometry, SEGMENT)
     whole = unit // segments
     number = unit - whole * segments
@@ -163,8 +163,7 @@ def reduced_source(geometry: int, index: int) -> int:
 
 @inner
 def run_from(geometry: int, base: int, index: int, end: int, zero: float) -> tuple[int, int]:
-    """Returns the address of a reduced element and the number of elements from it to the end of its run, or to ``end``
-    if that comes first."""
+    """Returns the address of a reduced element, and how many elements are left in its run, up to ``end``."""
     size = at(geometry, RUN)
     run = index // size
     place = index - run * size

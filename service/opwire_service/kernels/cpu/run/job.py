@@ -49,20 +49,17 @@ class Job(Protocol):
 
     @property
     def method(self) -> str:
-        """Name of the algorithm, where plans with the same operator and layout may use algorithms of different
-        speed."""
+        """Name of the algorithm, where plans with the same operator and layout may differ in speed."""
         return ""
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None: ...
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
-        """Does the work that several runs on the same arrays share. The result keeps the arrays alive; its runs must
-        not overlap."""
+        """Does the work shared by several runs on the same arrays, which it keeps alive; runs must not overlap."""
         return partial(self.run, inputs, outputs, find, pool)
 
     def scratch_bytes(self, threads: int) -> int:
-        """Returns the maximum scratch memory, in bytes, of a run on this many threads, besides its inputs and
-        outputs."""
+        """Returns the maximum memory of a run, in bytes, on this many threads, besides inputs and outputs."""
         return threads * THREAD_BYTES
 
 

@@ -157,8 +157,7 @@ class Pool:
             self._tickets.put(work)
 
     def _keep_off(self) -> None:
-        """Pins helpers to the cores other than the caller's, where the scheduler might make them wait for
-        milliseconds."""
+        """Pins helpers to other cores than the caller's, on which they might have to wait for milliseconds."""
         if self._core is None:
             return
         core = self._core()

@@ -1,5 +1,4 @@
-"""Cuts reductions into units of work: rows or columns, tiles and segments. The cut depends only on the shape, not on
-the number of threads."""
+"""Cuts reductions into units of work (rows or columns, tiles and segments), based on the shape alone."""
 
 from __future__ import annotations
 

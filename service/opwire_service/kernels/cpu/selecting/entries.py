@@ -42,8 +42,7 @@ class Entries(NamedTuple):
         return cls((keys << np.uint64(_PLACE)) | places)
 
     def first(self, count: int) -> Entries:
-        """Returns the first ``count`` of each row, sorted. Separate positions of equal keys are assumed to be in
-        order."""
+        """Returns the first ``count`` of each row, sorted. Separate positions of equal keys must be in order."""
         if self.places is not None:
             order = np.argsort(self.keys, axis=-1, kind="stable")[..., :count]
             return Entries(

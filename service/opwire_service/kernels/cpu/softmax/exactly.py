@@ -1,5 +1,4 @@
-"""Softmax and log-softmax elements whose rounding float64 leaves open: recomputed in extended precision, then in
-decimals."""
+"""Softmax elements whose rounding float64 leaves open: recomputed in extended precision, then in decimals."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from ...reference.softmax import Share, block_of
 from ..run.tiles import TILE
 
 WIDE = np.longdouble
-"""80-bit extended precision on most processors; where it is no wider than float64 it decides nothing, and decimals
+"""Extended precision, 80 bits on most processors; if it is no wider than float64, it decides nothing, and decimals
 do."""
 
 _MARGIN = 64 * float(np.finfo(np.longdouble).eps)

@@ -113,8 +113,7 @@ def _line(zero: int, target: int, there: int, source: int, here: int, count: int
 
 @inner
 def _transpose(zero: int, geometry: int, tile: CopyTile) -> None:
-    """Transposes a matrix whose columns are contiguous in the source and whose rows are contiguous in the target,
-    square by square.
+    """Transposes a matrix with contiguous source columns and contiguous target rows, square by square.
 
     The last squares overlap others.
     """

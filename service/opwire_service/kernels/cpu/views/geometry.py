@@ -43,8 +43,7 @@ SIDE = 128
 """Rows and columns of a transposed tile; if it is shorter one way, it is longer the other way."""
 
 PAST_CACHE = 1 << 23
-"""Size in bytes from which transposed data is written with streaming stores, since the cache would not hold it until it
-is read."""
+"""Bytes from which transposed data uses streaming stores: the cache would not hold it until it is read."""
 
 EVERYWHERE = -(1 << 40), 1 << 40
 """Bounds that include all diagonals."""
@@ -194,8 +193,7 @@ def _bytes(geometry: int, which: int, first: int, row: int, column: int) -> int:
 
 @inner
 def _part(geometry: int, level: int, unit: int) -> tuple[int, int, int]:
-    """Splits off the index along one loop of tiles; returns the rest of the unit, its start and its size along the
-    loop."""
+    """Splits off the index along a loop of tiles; returns the rest of the unit, its start and its size in the loop."""
     tiles, size, tile = at(geometry, level + TILES), at(geometry, level + SIZE), at(geometry, level + TILE)
     if tiles == 1:
         return unit, 0, size

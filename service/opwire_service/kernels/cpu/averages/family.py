@@ -141,8 +141,7 @@ def _gradient(plan: Plan) -> _Sums:
 
 
 def _common(dimension: Dimension, count: int) -> tuple[int, bool]:
-    """Returns a common multiple of the sizes of ``count`` windows, empty ones excepted, and whether these are all
-    equal."""
+    """Returns a common multiple of the sizes of ``count`` windows, without empty ones, and whether these are equal."""
     first_whole = -(-dimension.start // dimension.stride)
     last_whole = (dimension.size + dimension.start - dimension.window) // dimension.stride
     edges = [*range(count)[:first_whole][:MOST_EDGE], *range(count)[max(0, last_whole + 1) :][:MOST_EDGE]]

@@ -54,8 +54,7 @@ def _add_vector(bits: Vector, line: int, i: int, weight: float, kind: int) -> No
 
 @inlined
 def extent(bits: Vector, greatest: Vector, least: Vector, infinity: int) -> tuple[Vector, Vector]:
-    """Updates the extent of the magnitudes of finite nonzero elements: the greatest, and ``MOST_BITS`` minus the
-    least."""
+    """Updates the extent of magnitudes of finite nonzero elements: the greatest, and ``MOST_BITS`` minus the least."""
     found = magnitudes(bits)
     found = pick(found > infinity - 1, spread(int32(0)), found)
     greatest = pick(found > greatest, found, greatest)

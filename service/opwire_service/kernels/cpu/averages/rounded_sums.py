@@ -58,8 +58,7 @@ def error_bound(geometry: int, greatest: int, least: int, terms: int, zero: floa
 def round_vectors(
     zero: float, sums: int, divisors: int, factor: float, count: int, error: float, function: int, results: int
 ) -> int:
-    """Stores the results' bits, then a nonzero integer for each open one; returns the number of vectors with open
-    ones."""
+    """Stores the results' bits, then a nonzero integer for each open one; returns the number of vectors with any."""
     infinity, some_open = infinity_bits(zero), 0
     opens = results + 4 * (count + WIDTH)
     for i in range(0, count, WIDTH):

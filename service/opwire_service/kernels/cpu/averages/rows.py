@@ -21,8 +21,7 @@ SLACK = 4 * WIDTH
 
 @inner
 def _lay_out(geometry: int, first: int, count: int) -> tuple[int, int, int, int]:
-    """Returns the layout of a tile's line: padded length, start of the input in it, amount of input, first input
-    position."""
+    """Returns a tile's line: its padded length, where the input starts, how much it is, and its first position."""
     stride, start = at(geometry, p.ACROSS + p.STRIDE), at(geometry, p.ACROSS + p.START)
     size, window = at(geometry, p.ACROSS + p.SIZE), at(geometry, p.ACROSS + p.WINDOW)
     if at(geometry, g.BACKWARD):

@@ -33,8 +33,7 @@ from ..views.moves import LINE, move_small_square, move_square, small_square_of,
 from ..views.moves import put as put_element
 
 LENGTH, SOURCE_STEP, TARGET_STEP, EXCLUSIVE, ACROSS = range(PARAMETERS, PARAMETERS + 5)
-"""Slots: length of a line and steps along it; whether a sum excludes its own element; and the number of parallel lines,
-0 if lines run one by one."""
+"""Slots: length and steps of a line; whether a sum excludes its own element; and parallel lines, 0 for one by one."""
 
 STRIPS, SLICES, PLACES, BESIDE, BESIDE_TARGET = range(PARAMETERS + 5, PARAMETERS + 10)
 """Slots: number of strips that parallel lines are cut into; slices of sixteen lines in a strip, and positions by which
@@ -141,8 +140,7 @@ def _turn(zero: float, line: int, step: int, beside: int, tile: int, count: int,
 
 @inlined
 def _undecided(high: Any, low: Any, bits: Any, cut: int) -> int:
-    """Returns the mask of sums that are 0 or halfway between two results; ``bits`` are those of ``high + low``
-    rounded."""
+    """Returns the mask of sums that are 0 or halfway between two results; ``bits`` are those of the rounded sum."""
     halfway, nothing = ((bits & cut) ^ ((cut + 1) >> 1)) < int64(1), (bits & MAGNITUDE) < int64(1)
     if any_of(halfway | nothing):
         beside = longs_bits(two_sum(high, low)[1])
@@ -180,8 +178,7 @@ def _rows(
 def _rows_in_two(
     zero: float, source: int, pitch: int, target: int, distance: int, count: int, exclusive: int, total: Any, low: Any
 ) -> tuple[Any, Any, int]:
-    """Like ``_rows``, with sums in two float64; open are lines that need more precision, or are halfway between
-    results.
+    """Like ``_rows``, with sums in two float64; open are lines that need more, or are halfway between two results.
 
     The rounded sum determines the result unless it is halfway between two; zeros may have the wrong sign.
     """

@@ -316,10 +316,10 @@ def _is_whole(v: Lanes, x: Vector) -> Vector:
 
 
 def _long_log(v: Lanes, x: Vector) -> tuple[Vector, Vector]:
-    """Returns the logarithm as a sum of two numbers: s is accurate to 2**-105, the series to 2**-60, roundings add
-    2**-59.
+    """Returns the logarithm as a sum of two numbers, within 2**-57.
 
-    The rounding error of 2 + f is exact and goes into the remainder of s.
+    s with its remainder is accurate to 2**-105, the series to 2**-60, and its roundings add 2**-59. The rounding error
+    of 2 + f is exact and goes into the remainder of s.
     """
     f, e = v.split(x)
     divisor = v.add(f, v.number(2))

@@ -276,8 +276,7 @@ def _added_to_odd(v: Lanes, a: Vector, b: Vector) -> Vector:
 
 
 def odd(v: Lanes, near: Vector, value: Vector) -> Vector:
-    """Returns a FLOAT32 rounded to odd: its last bit is set where it is inexact, so rounding it to FLOAT16 is
-    correct."""
+    """Returns a FLOAT32 rounded to odd, so that rounding it to FLOAT16 is correct."""
     builder, back = v.builder, v.builder.fpext(near, v.of(DOUBLE))
     bits = v.bits(near)
     one = v.constant(bits.type.element, 1)

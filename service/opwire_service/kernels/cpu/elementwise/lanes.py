@@ -157,8 +157,7 @@ class Lanes:
         return x
 
     def _before_widening(self, a: Vector, operation: Callable[[Vector], Vector]) -> Vector:
-        """Applies an operation that is exact in FLOAT32, too, before widening: registers hold twice as many
-        elements."""
+        """Applies an operation that is exact in FLOAT32 before widening, when registers hold twice as many elements."""
         if not _is_widened(a):
             return operation(a)
         return self.builder.fpext(operation(a.operands[0]), a.type)
@@ -215,8 +214,7 @@ class Lanes:
         return self.from_bits(builder.add(self.bits(parts[0]), whole))
 
     def _looked_up(self, places: Vector) -> Vector:
-        """Looks up powers by the low 4 bits of integers, for one register, with these bits subtracted below the
-        exponent."""
+        """Looks up powers by the low 4 bits of integers, for one register, minus these bits below the exponent."""
         numbers, module = ir.VectorType(DOUBLE, REGISTER), self.builder.module
         kind = ir.FunctionType(numbers, [numbers, places.type, numbers])
         function = module.globals.get(_LOOK_UP) or ir.Function(module, kind, _LOOK_UP)

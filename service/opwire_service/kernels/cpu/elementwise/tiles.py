@@ -95,8 +95,7 @@ class FormulaTiles:
             self._call(*_copy(planes.tensors[-1], size, places[-1], is_back=True), [(SOURCE, rooms[-1][1])])
 
     def _call(self, function: Any, arguments: Sequence[Any], rooms: Sequence[tuple[int, int]]) -> None:
-        """Appends a call; ``rooms`` holds the positions of its arguments that point into a room, and the offsets
-        there."""
+        """Appends a call; ``rooms`` holds the positions of arguments that point into a room, and the offsets there."""
         self._calls.append(8 * len(self._row))
         self._row.append(function)
         for place, offset in rooms:

@@ -37,7 +37,7 @@ TILE_BYTES = 1 << 14
 """Size of the ranks in a tile of columns, in bytes: half of the L1 cache. Labels need as much again."""
 
 INDEXED_BYTES = 1 << 12
-"""Columns in a tile of one-byte elements: in narrower tiles rows are a page apart, in wider ones indices fill the
+"""Columns of one-byte elements in a tile: narrower tiles have rows a page apart, in wider ones indices fill the
 cache."""
 
 LEAST_GROUPED, LEAST_GROUPED_FAR = 1 << 11, 1 << 12

@@ -185,8 +185,7 @@ def _put_indices(target: int, offset: int, apart: int, found: int, width: int, s
 
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Column kernel: a unit is a segment of a tile. Several segments store rows of keys and of winners in
-    ``states``."""
+    """Column kernel: a unit is a segment of a tile. Several segments store rows of keys and winners in ``states``."""
     segments, step = at(geometry, g.SEGMENTS), at(geometry, g.COLUMN_STEP)
     all_columns, apart = at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
     size = at(geometry, p.INDEX_SIZE)

@@ -117,8 +117,7 @@ def element_of(typing: Any, rank: Any, invert: Any, zero: Any) -> tuple[Any, Cal
 
 @intrinsic
 def lowest_rank(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Returns the lowest rank of any number. NaN ranks no higher, so a greatest rank of -inf may mean that all are
-    NaN."""
+    """Returns the lowest rank of any number. NaN ranks no higher, so a greatest rank of -inf may be that of NaN."""
     rank = rank_type(zero)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:

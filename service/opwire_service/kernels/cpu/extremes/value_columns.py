@@ -186,8 +186,7 @@ def _write_first_with(zero: int, geometry: int, tile: Tile, column: int, rank: i
 
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Column kernel: a unit is a segment of a tile. Several segments store their elements, row by row, in
-    ``states``."""
+    """Column kernel: a unit is a segment of a tile. Several segments store rows of elements in ``states``."""
     segments, invert = at(geometry, g.SEGMENTS), at(geometry, p.INVERT)
     memory = np.empty(at(geometry, g.TILE), np.int64)
     best = address_of(memory)

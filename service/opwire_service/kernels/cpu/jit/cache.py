@@ -124,8 +124,7 @@ class KernelCache(FunctionCache):
             super().save_overload(sig, data)  # type: ignore[no-untyped-call] # numba is untyped
 
     def lock(self, signature: Any, target: Any) -> Any:
-        """Returns a context that one process at a time enters for a kernel; the next ones find its code in the
-        cache."""
+        """Returns a context that one process at a time enters for a kernel; the next finds its code in the cache."""
         key = self._index_key(signature, target.codegen())  # type: ignore[no-untyped-call] # numba is untyped
         return _lock(self._files.path(key).with_suffix(".lock")) if self.is_writable else nullcontext()
 

@@ -73,8 +73,7 @@ def _raise_named(
     name: int,
     next_name: int,
 ) -> None:
-    """Like ``_raise_rows``, with codes; ``name`` is the position of the first element, ``next_name`` its step per
-    row."""
+    """Like ``_raise_rows``, with codes; ``name`` is the first element's position, ``next_name`` its step per row."""
     for i in range(count):
         best = load(line, i, 0)
         for j in range(rows):

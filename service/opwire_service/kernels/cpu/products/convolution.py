@@ -115,8 +115,7 @@ class ConvolutionJob(Job):
         return 4 * self._filter_elements + threads * self._tile_bytes(threads)
 
     def _tile_bytes(self, threads: int) -> int:
-        """Returns the maximum memory of a tile in bytes: over all phases, or, if these are many, over all
-        convolutions."""
+        """Returns the maximum memory of a tile in bytes, of any phase or, if these are many, of any convolution."""
         if self._geometry.phases > FEW_PHASES:
             return TILE_BYTES
         phases = (self._geometry.phase(number) for number in range(self._geometry.phases))

@@ -123,8 +123,7 @@ class Finish:
         addend: StridedOperand,
         steps: Sequence[int],
     ) -> array[int]:
-        """Returns the geometry for the kernel that sums lines; ``steps`` are the output strides of images and
-        positions."""
+        """Returns the geometry for the kernel that sums lines; ``steps`` are the output's for images and positions."""
         values = *window, rows, 0, self._depth, *left, right, 0, 0, *target[:3], *addend
         return array("q", (*values, _bits(1.0), _bits(1.0), _bits((self._depth + 16) * 2.0**-53), 1, 0, 0, *steps))
 

@@ -118,8 +118,7 @@ def _planes(
 
 
 def lines_at_once(window: array[int], channels: int, filters: int) -> int:
-    """Returns the number of lines that ``LINES`` computes at once, in about equal shares; 0 if it should not be
-    used."""
+    """Returns the number of lines that ``LINES`` computes at once, in about equal shares; 0 if it does not pay off."""
     whole = InputPlanes.of(_of_lines(window, window[PLACES + 1]))
     depth, height = channels * prod(window[TAPS : TAPS + SPATIAL]), window[PLACES + 1]
     line = channels * prod(whole.kinds) * whole.extents[0] * whole.extents[2]

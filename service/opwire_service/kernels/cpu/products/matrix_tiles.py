@@ -1,5 +1,4 @@
-"""Tiles of matrix products on one thread: calls are prepared once for all tiles of a shape, then moved between
-tiles."""
+"""Tiles of matrix products on one thread: calls are prepared once for all tiles of a shape, then moved."""
 
 from __future__ import annotations
 

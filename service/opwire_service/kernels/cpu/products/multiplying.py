@@ -19,8 +19,7 @@ from ..numbers.vectors import DOUBLES, WIDTH, Vector, fused_vectors, load_vector
 from ..run.geometry import at
 
 DEPTH = 128
-"""Products summed in registers at once: more increase the error, and leave no room for the left operand in the L1
-cache."""
+"""Products summed in registers at once: more increase the error, and crowd the left operand out of the L1 cache."""
 
 ROWS, PANELS, LENGTH, LEFT_MATRIX, LEFT_ROW, LEFT_STEP, RIGHT_MATRIX, OFFSETS, STARTS, PITCH, ADDS = range(11)
 """Geometry slots: rows of a matrix, panels of sixteen columns, and products in a sum; strides, in numbers, of matrices,
@@ -39,8 +38,7 @@ _host: Any = get_host_cpu_features
 _given: Any = config
 
 IS_WIDE = "+avx512f" in (_host() if _given.CPU_FEATURES is None else _given.CPU_FEATURES).split(",")
-"""Whether a vector takes only two of 32 registers (AVX-512), so that eight sums fit beside a row of the right
-operand."""
+"""Whether a vector takes only two of 32 registers (AVX-512): eight sums fit beside a row of the right operand."""
 
 TALL, SHORT = (8, 3) if IS_WIDE else (2, 2)
 """Rows multiplied at once, and the maximum number of remaining rows for the narrower kernel."""

@@ -19,8 +19,7 @@ SOURCE, SCALE, ZERO_POINT = "source", "scale", "zero point"
 
 
 def quantized(source: DataType, target: DataType, zero_point: Expression | None) -> Expression:
-    """Returns the formula of rounded quotients, ties to even, plus zero points; NaN counts as 0. Kernels saturate
-    them."""
+    """Returns the formula of rounded quotients, ties to even, plus zero points; NaN counts as 0. Kernels saturate."""
     x, scale = InputElement(SOURCE), InputElement(SCALE)
     if source.is_float and target.bits == 8:
         return Operation(NEAREST_QUOTIENT, (x, scale, zero_point or Constant(0.0)))

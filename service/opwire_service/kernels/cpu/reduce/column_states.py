@@ -38,8 +38,7 @@ def put_states(own: int, distance: int, parts: int, states: int, geometry: int, 
 
 @inner
 def group_of(geometry: int, output: int, end: int) -> tuple[int, int, int]:
-    """Returns an output's point of the outer loops, its column, and how many columns up to ``end`` fit into a
-    vector."""
+    """Returns an output's point of the outer loops, its column, and how many columns up to ``end`` fill a vector."""
     columns = at(geometry, g.COLUMNS)
     outer = output // columns
     column = output - outer * columns

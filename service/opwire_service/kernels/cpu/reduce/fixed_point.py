@@ -80,8 +80,7 @@ def _add(zero: float, address: int, step: int | None, terms: Terms, sums: Sums) 
 
 @inner
 def exact_sums(remainders: Vector, about: Vector) -> Vector:
-    """Combines remainders and approximate sums into exact float64 sums. A FLOAT32 sum of -0 means that all terms
-    are."""
+    """Combines remainders and approximate sums into exact float64 sums; a FLOAT32 sum of -0 means all terms are -0."""
     near, remainder = widened(about), ints_to_doubles(remainders)
     times = ((near - remainder) * 2.0**-32 + _TO_INTEGER) - _TO_INTEGER
     exact = (remainder + times * 2.0**32) * 2.0**-24

@@ -211,8 +211,7 @@ def _take_units(
 
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Row kernel: a unit is an output or a segment of one. Several segments store states; single ones flag open
-    outputs."""
+    """Row kernel: a unit is an output or a segment of one. Several segments store states; one flags an open output."""
     segments = at(geometry, g.SEGMENTS)
     memory = np.empty((STATE + 1) * BATCH + 2 * WIDTH * WIDTH, np.int64)
     own = address_of(memory)
@@ -296,7 +295,7 @@ def _take_columns(zero: float, geometry: int, tile: Tile, states: int, distance:
 
 @kernel
 def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Column kernel: a unit is a segment of a tile. Several segments store states; single ones flag open outputs."""
+    """Column kernel: a unit is a segment of a tile. Several segments store states; one flags open outputs."""
     step, apart = at(geometry, g.COLUMN_STEP), at(geometry, g.COLUMN_TARGET)
     padded = -(-at(geometry, g.TILE) // WIDTH) * WIDTH
     memory = np.empty((STATE + 1) * padded, np.int64)

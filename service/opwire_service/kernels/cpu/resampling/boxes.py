@@ -108,8 +108,7 @@ class OutputBox:
         return array("q", row)
 
     def bind(self, kernel: Kernel, source: int, target: int, find: Find, pool: Pool, kept: Kept = ()) -> Compute:
-        """Returns a function that computes the outputs, any number of times but not concurrently; ``kept`` owns the
-        memory."""
+        """Returns a function that computes the outputs, repeatedly but not concurrently; ``kept`` owns the memory."""
         states = np.zeros(1 + CAPACITY, np.int64)
         step = KernelStep(kernel, self.geometry, self.units, self.visits)
         run = step.bind(source, target, states.ctypes.data, find, pool, (self, states, kept))

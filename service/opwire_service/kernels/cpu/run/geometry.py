@@ -132,8 +132,7 @@ def run_source(geometry: int, run: int) -> int:
 
 @inlined
 def segment_of(geometry: int, unit: int) -> tuple[int, int, int, int]:
-    """Splits a unit into output or tile, and segment; also returns the segment's first reduced element and the last +
-    1."""
+    """Splits a unit into output (or tile) and segment; also returns the segment's first element and the last + 1."""
     segments, segment = at(geometry, SEGMENTS), at(geometry, SEGMENT)
     whole = unit // segments
     number = unit - whole * segments

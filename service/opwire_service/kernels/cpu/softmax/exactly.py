@@ -13,8 +13,7 @@ from ...reference.softmax import Share, block_of
 from ..run.tiles import TILE
 
 WIDE = np.longdouble
-"""Extended precision, 80 bits on most processors; if it is no wider than float64, it decides nothing, and decimals
-do."""
+"""Extended precision, 80 bits on most processors; where it is no wider than float64, only decimals decide."""
 
 _MARGIN = 64 * float(np.finfo(np.longdouble).eps)
 """Relative error bound of extended-precision results, most of it from pairwise sums."""

@@ -28,8 +28,7 @@ _ERROR = 2.0**-45
 """Relative error of an exponential and the operations on it, without the additions of the sum."""
 
 ROW_VISITS, WIDE_VISITS, LONG = 8, 8, 1 << 18
-"""Costs of a row and of an element in extended precision, in visits; and the row length from which all rows need
-that."""
+"""Costs of a row and of an element in extended precision, in visits; row length from which all rows need that."""
 
 _PAIRWISE = 48
 """Rounding errors that affect a term of a contiguous sum in NumPy, which sums pairwise."""

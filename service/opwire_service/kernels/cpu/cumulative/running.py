@@ -12,6 +12,7 @@ from ..numbers.certain import undecided
 from ..numbers.error_free import two_sum
 
 _UNIT = 2.0**-53
+"""Unit roundoff of float64."""
 
 FACTORS = 512
 """Factors whose mantissas are multiplied before the product is split again."""

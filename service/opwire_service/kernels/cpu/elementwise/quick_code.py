@@ -18,6 +18,7 @@ _NORMAL = {32: (0x0100_0000, 0x7F00_0000), 16: (0x0800, 0x7800)}
 """Bits of the least and greatest elements that are certainly normal, whatever they are rounded from."""
 
 _FAR = 2.0**200
+"""Magnitudes beyond this, and below its reciprocal, certainly become infinity and zero in elements."""
 
 
 class Quick(CertifiedCode):

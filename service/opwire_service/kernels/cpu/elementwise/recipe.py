@@ -34,6 +34,7 @@ class Way(Enum):
 
 
 IN_FLOAT64 = (Way.CERTIFIED, Way.UNROUNDED, Way.CONVERTED)
+"""Ways that compute in FLOAT64."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,9 @@ PARAMETERS = 5
 """Number of parameters: mean, factor, bias, and the limit's two parts, relative to the deviation and absolute."""
 
 RANK, LENGTH, SOURCE_STEP, TARGET_STEP, VARY, KIND, EPSILON, USES = range(8)
+"""Slots of the geometry: number of loops outside the lines; length and steps of a line; how parameters vary along it
+(0: not at all, 1: with steps of 0 or 1, 2: otherwise); kind; bits of Epsilon; and used moments."""
+
 ADDRESSES = 8
 """Slots of the geometry: the addresses of the parameters, their steps along a line, and the loops outside the lines."""
 

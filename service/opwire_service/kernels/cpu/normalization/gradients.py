@@ -21,6 +21,7 @@ from ..run.tiles import TILE, Slices
 
 _STATISTICS = ("Mean", "Variance", "Scale")
 _SUMS = 8
+"""Number of sums of a group; see ``_Sums``."""
 
 
 class _Sums(NamedTuple):

@@ -53,6 +53,7 @@ class StridedOperand(NamedTuple):
 
 
 NOTHING = StridedOperand(0, 0, 0, 0)
+"""A missing operand."""
 
 
 def matrix_window(right: StridedOperand, columns: int) -> tuple[int, ...]:

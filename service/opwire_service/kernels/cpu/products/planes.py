@@ -36,6 +36,7 @@ KINDS, EXTENT = range(WINDOW, WINDOW + 6, 3)
 """Geometry slots: number of planes, and elements of each, along each spatial dimension."""
 
 FIRST_CHANNEL, CHANNELS = range(WINDOW + 6, WINDOW + 8)
+"""Geometry slots: the first channel to lay out, and the number of channels."""
 
 
 @inlined

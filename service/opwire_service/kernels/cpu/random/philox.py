@@ -9,7 +9,11 @@ COUNTER_LOW, COUNTER_HIGH, KEY0, KEY1 = range(4)
 """Slots of the state: two halves of the counter, and the words of the key."""
 
 _MULTIPLIER0, _MULTIPLIER1 = 0xD2511F53, 0xCD9E8D57
+"""Philox's multipliers."""
+
 _STEP0, _STEP1 = 0x9E3779B9, 0xBB67AE85
+"""Philox's key increments per round (Weyl constants)."""
+
 _MASK = 0xFFFFFFFF
 
 

@@ -163,6 +163,7 @@ EACH_FLOAT: dict[ReduceFunction, Callable[[Array, Array], None]] = {
 """Reductions of a single element that NumPy rounds correctly."""
 
 EACH_INTEGER = {F.SUM: _copy, F.L1: _absolute, F.SUM_SQUARE: _square, F.MULTIPLY: _copy}
+"""The same for integers."""
 
 
 def _wrapping_job(work: ReductionTiling, data_type: DataType) -> Job:

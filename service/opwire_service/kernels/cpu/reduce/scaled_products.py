@@ -17,7 +17,11 @@ Product = tuple[Vector, Vector]
 """A vector of products: significands and exponents."""
 
 _EXPONENT = 0x7FF0000000000000
+"""Mask of a float64's exponent field."""
+
 _TWICE_BIAS = 0x7FE0000000000000
+"""Twice the exponent bias, in the exponent field."""
+
 _MAGNITUDE = 0x7FFFFFFFFFFFFFFF
 
 

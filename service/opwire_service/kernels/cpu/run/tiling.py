@@ -12,6 +12,7 @@ WHOLE_ROW = 1 << 17
 """Maximum number of reduced elements in a row that is not cut into segments."""
 
 ROW_SEGMENT = 1 << 16
+"""Reduced elements in a segment of a longer row."""
 
 COLUMN_UNIT = 1 << 21
 """Maximum number of elements in a unit of columns: a tile times its segment of rows."""
@@ -20,11 +21,13 @@ LEAST_UNITS = 16
 """Number of units below which columns are cut further, into segments of no less than ``LEAST_ROWS`` rows."""
 
 LEAST_ROWS = 64
+"""Minimum number of rows in a segment that is cut to get more units."""
 
 LEAST_COLUMNS = 8
 """Number of adjacent columns below which a reduction goes row by row."""
 
 TILE_BYTES, LEAST_TILE_BYTES = 2048, 512
+"""Usual and minimum size of a row of a tile, in bytes."""
 
 WIDE_TILE_BYTES = 4096
 """Row size of a wide tile, in bytes; the processor reads it as fast as a whole row."""

@@ -37,8 +37,7 @@ TILE_BYTES = 1 << 14
 """Size of the ranks in a tile of columns, in bytes: half of the L1 cache. Labels need as much again."""
 
 INDEXED_BYTES = 1 << 12
-"""Columns of one-byte elements in a tile: narrower tiles have rows a page apart, in wider ones indices fill the
-cache."""
+"""Columns of bytes in a tile: narrower tiles have rows a page apart, and in wider ones indices fill the cache."""
 
 LEAST_GROUPED, LEAST_GROUPED_FAR = 1 << 11, 1 << 12
 """Column sizes, in bytes, from which rows share labels in groups: for one segment and for several."""

@@ -23,7 +23,7 @@ RANK, LENGTH, SOURCE_STEP, TARGET_STEP, VARY, KIND, EPSILON, USES = range(8)
 (0: not at all, 1: with steps of 0 or 1, 2: otherwise); kind; bits of Epsilon; and used moments."""
 
 ADDRESSES = 8
-"""Slots of the geometry: the addresses of the parameters, their steps along a line, and the loops outside the lines."""
+"""First slot of the parameters' addresses, followed by their steps along a line and the loops outside the lines."""
 
 STEPS = ADDRESSES + PARAMETERS
 LOOPS = STEPS + PARAMETERS

@@ -95,8 +95,8 @@ def _rest(
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """Rounds rows of all matrices; a unit is a row, and must be visited exactly once.
 
-    Sums of squares are converted to bounds in place. The states hold the number of open elements, followed by ``column
-    * rows + row`` of each, with columns counted over all matrices.
+    Sums of squares are converted to bounds in place. The states hold the number of open elements, followed by the code
+    of each, ``column * rows + row``, with columns counted over all matrices.
     """
     height, columns, error = at(geometry, ROWS), at(geometry, COLUMNS), double_at(geometry, ERROR)
     found, opens = 0, states + 8

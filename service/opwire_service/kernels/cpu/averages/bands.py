@@ -58,7 +58,7 @@ def bands(zero: float, source: int, target: int, states: int, geometry: int, beg
         here = p.place_of(geometry, plane, 0, p.VALUE, p.CHANNEL_VALUE, p.IMAGE_VALUE, first)
         error = _sum_rows(zero, channel, geometry, first, count, line, sums)
         _round(zero, channel, geometry, first, count, advance(target, here, zero), sums, error, limbs)
-    memory[0] = 0.0  # keeps the memory alive until here
+    memory[0] = 0.0  # keeps the buffer alive until here
 
 
 @inner

@@ -60,7 +60,7 @@ LARGEST_WEIGHT = 1 << 28
 
 
 class _Sums(NamedTuple):
-    """What is summed for each element of an output.
+    """The sum computed for each element of an output.
 
     Attributes:
         source, target: the tensors.
@@ -69,7 +69,7 @@ class _Sums(NamedTuple):
         whole: see ``geometry``.
         common: for each dimension a common multiple of all window sizes, or 0.
         divisor: see ``geometry``.
-        kind, function: what is summed, and the function applied to the sum.
+        kind, function: the kind of its terms, and the function applied to the sum.
     """
 
     source: BufferTensorDesc

@@ -103,7 +103,7 @@ def windows(zero: float, source: int, target: int, states: int, geometry: int, b
         for across in range(first, min(first + at(geometry, p.TILE), at(geometry, p.ACROSS + p.OUT))):
             bits = settle(zero, channel, geometry, (depth, height, across), at(geometry, g.FUNCTION), limbs)
             put(target, offset + across * at(geometry, p.ACROSS + p.VALUE), bits, zero)
-    memory[0] = 0.0  # keeps the memory alive until here
+    memory[0] = 0.0  # keeps the buffer alive until here
 
 
 @kernel
@@ -165,4 +165,4 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
                     store(results, i, int32(settled))
         for i in range(count):
             put(here, i * step, load(results, i, int32(0)), zero)
-    memory[0] = 0.0  # keeps the memory alive until here
+    memory[0] = 0.0  # keeps the buffer alive until here

@@ -286,7 +286,7 @@ def sums(zero: float, source: int, target: int, states: int, geometry: int, begi
         for j in range(whole * WIDTH, count):
             line, results = advance(here, j * beside, zero), advance(there, j * apart, zero)
             _line(zero, geometry, line, results, limbs, 0, _nothing(at(geometry, EXCLUSIVE)))
-    memory[0] = 0.0  # keeps the memory alive until here
+    memory[0] = 0.0  # keeps the buffer alive until here
 
 
 SUMS = Kernel(sums, FLOAT32), Kernel(sums, HALF)

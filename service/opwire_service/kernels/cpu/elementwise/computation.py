@@ -45,7 +45,7 @@ Compute = Callable[[Mapping[str, Array], Array, Stop], None]
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """How a formula is computed.
+    """A way to compute a formula.
 
     Attributes:
         compute: computes a tile.

@@ -96,7 +96,7 @@ class ElementsJob(Job):
 
     @property
     def is_composable(self) -> bool:
-        """Whether it may be fused with other formulas such that each part rounds as it does alone.
+        """Whether it may be fused with other formulas with each part rounding as it does alone.
 
         That requires computing everything in one type without wider intermediate steps. A formula that reads a tensor
         more than once would duplicate the fused subexpression.

@@ -22,7 +22,7 @@ _NATIVE_BYTES = 128
 
 
 class Way(Enum):
-    """How a formula is computed."""
+    """The arithmetic in which a formula is computed."""
 
     FLOATS = "in the tensors' own type of floats"
     INTEGERS = "in the tensors' own type of integers"

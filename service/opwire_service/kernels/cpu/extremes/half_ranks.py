@@ -1,4 +1,4 @@
-# What numba compares must have no annotations.
+# No annotations on overloads: numba compares their signatures.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 """Greatest ranks of FLOAT16 from the extremes of their bits, which takes fewer steps than computing every rank.
 

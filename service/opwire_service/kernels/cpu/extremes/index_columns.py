@@ -215,7 +215,7 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
             _put_indices(target, tile.offset, 1, found, width, size)
         elif segments == 1:
             _put_indices(target, tile.offset, apart, found, width, size)
-    memory[0] = 0  # keeps the memory alive until here
+    memory[0] = 0  # keeps the buffer alive until here
 
 
 @inlined
@@ -259,4 +259,4 @@ def finish(zero: int, source: int, target: int, states: int, geometry: int, begi
                     store(found, i, _place(zero, column, load(found, i, 0), geometry, rank))
         _put_indices(target, g.kept_target(geometry, outer) + start * apart, apart, found, width, size)
         output += width
-    memory[0] = 0  # keeps the memory alive until here
+    memory[0] = 0  # keeps the buffer alive until here

@@ -32,7 +32,7 @@ def labelled_rows_at_once(row: int) -> int:
 
 
 class Winners(NamedTuple):
-    """Where a kernel keeps the winners of columns.
+    """The buffers in which a kernel keeps the winners of columns.
 
     Attributes:
         best: address of the best ranks.

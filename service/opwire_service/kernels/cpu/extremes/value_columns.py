@@ -113,7 +113,7 @@ def _raise(zero: int, geometry: int, tile: Tile, best: int) -> None:
 
 
 class _Output(NamedTuple):
-    """Where the columns' elements are written: address, and offset and stride in elements."""
+    """Destination of the columns' elements: address, and offset and stride in elements."""
 
     address: int
     offset: int
@@ -200,4 +200,4 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
         _write(zero, best, tile.width, invert, output)
         if is_float(zero):
             _settle(zero, geometry, tile, best, output)
-    memory[0] = 0  # keeps the memory alive until here
+    memory[0] = 0  # keeps the buffer alive until here

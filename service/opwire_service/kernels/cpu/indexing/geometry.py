@@ -59,7 +59,7 @@ def encode(
     """Encodes a move by index.
 
     Args:
-        mode: what to do.
+        mode: gather, scatter, or one of the reversals.
         index_type: type of an index.
         run: bytes that a point moves.
         components: components of a tuple of indices, in bytes.

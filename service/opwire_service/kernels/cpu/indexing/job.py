@@ -28,7 +28,7 @@ MOST_POINTS = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Indices:
-    """What a point reads.
+    """The indices that a point reads.
 
     Attributes:
         type: type of an index.

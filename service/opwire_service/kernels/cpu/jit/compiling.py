@@ -123,7 +123,7 @@ def serve(kernels: Mapping[str, Kernel]) -> None:
 def _listen(names: SimpleQueue[str]) -> None:
     for line in sys.stdin:
         names.put(line.strip())
-    os._exit(0)  # exit even in the middle of a compilation: nobody waits for it anymore
+    os._exit(0)  # exit even in the middle of a compilation: nobody is waiting for it
 
 
 def _compiled(kernels: Mapping[str, Kernel], name: str) -> str:

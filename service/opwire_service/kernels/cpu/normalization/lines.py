@@ -33,7 +33,7 @@ Sizes = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """How the kernel traverses the tensors of a plan.
+    """The lines of a plan's tensors, as the kernel traverses them.
 
     Attributes:
         kernel: the kernel.

@@ -234,7 +234,7 @@ class StatisticsJob(Job):
     def _learn(
         self, known: _Known, rows: list[int], sizes: tuple[int, ...], source: Array, at: Slices, stop: Stop
     ) -> None:
-        """Adds the exact statistics of a tile's rows, and drops those of rows that are not needed anymore."""
+        """Adds the exact statistics of a tile's rows, and drops those of rows that are no longer needed."""
         for past in [row for row in known if row < rows[0]]:
             del known[past]
         for row in rows:

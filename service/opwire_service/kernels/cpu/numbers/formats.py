@@ -1,4 +1,4 @@
-# What numba compares must have no annotations.
+# No annotations on overloads: numba compares their signatures.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 """Conversions and constants that depend on the float format of an element, and those between it and float64.
 

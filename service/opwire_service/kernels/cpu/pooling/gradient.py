@@ -132,4 +132,4 @@ def blocks(zero: float, source: int, target: int, states: int, geometry: int, be
                         high, low = two_sum(value, load(lows, place, 0.0))
                         value = to_odd(high, low)
                 put(here, j * step, narrow(value, zero), zero)
-    memory[0] = 0.0  # keeps the memory alive until here
+    memory[0] = 0.0  # keeps the buffer alive until here

@@ -259,7 +259,7 @@ def rows(zero: int, source: int, values: int, indices: int, geometry: int, begin
             along_line(NOTHING, line, geometry, count, best)
             _put_elements(zero, best, count, here, geometry, channel)
             filled = -1
-    memory[0] = 0  # keeps the memory alive until here
+    memory[0] = 0  # keeps the buffer alive until here
 
 
 @kernel
@@ -289,4 +289,4 @@ def named_rows(zero: int, source: int, values: int, indices: int, geometry: int,
         base = plane * _plane_size(geometry)
         here = indices + index * at(geometry, p.INDEX_SIZE)
         _put_named(zero, best, count, advance(values, value, zero), here, geometry, channel, base)
-    memory[0] = 0  # keeps the memory alive until here
+    memory[0] = 0  # keeps the buffer alive until here

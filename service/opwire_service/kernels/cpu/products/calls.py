@@ -47,7 +47,7 @@ class Calls:
     """A sequence of kernel calls.
 
     Args:
-        calls: the calls; none of the kernels allocates memory, so none can fail.
+        calls: the calls; their kernels must not allocate memory, so that none can fail.
         find: returns the kernels.
     """
 

@@ -36,7 +36,7 @@ Terms = Callable[[Array, Array, slice], tuple[Array, Array]]
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What is applied to sums of products before they are rounded: ``alpha * sum + beta * addend``, then an activation.
+    """Operations on sums of products before they are rounded: ``alpha * sum + beta * addend``, then an activation.
 
     Attributes:
         alpha, beta: FLOAT32 numbers, possibly infinite or NaN.

@@ -28,7 +28,7 @@ from .workspace import Workspace
 
 
 class _Shape:
-    """What tiles of the same shape have in common, prepared for ``unit``.
+    """Calls and geometry shared by tiles of the same shape, prepared for ``unit``.
 
     Attributes:
         groups, rows, columns: sizes of the sums.
@@ -77,7 +77,7 @@ class _Shape:
         )
 
     def move(self, unit: Unit) -> None:
-        """Points the rounding kernels to a tile."""
+        """Points the rounding kernels at a tile."""
         phase, geometry = self._phase, self.geometry
         phase.move_window(self.window, unit)
         phase.move_window(geometry, unit)

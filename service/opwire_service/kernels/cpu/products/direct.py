@@ -248,7 +248,7 @@ def convolve(zero: float, source: int, target: int, states: int, geometry: int, 
         start = part * LINE
         length = min(LINE, at(geometry, PLACES + 2) - start)
         convolve_line(zero, geometry, group, row, (image, first, middle, start), length, stage)
-    memory[0] = 0.0  # keeps the memory alive until here
+    memory[0] = 0.0  # keeps the buffer alive until here
 
 
 DIRECT = Kernel(convolve, FLOAT32), Kernel(convolve, HALF)

@@ -65,7 +65,7 @@ def matrix_window(right: StridedOperand, columns: int) -> tuple[int, ...]:
 
 
 class Finish:
-    """What the tiles of an operator have in common when they are finished.
+    """Finishes the sums of an operator's tiles.
 
     Args:
         epilogue: epilogue of the sums.

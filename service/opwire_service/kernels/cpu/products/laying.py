@@ -90,7 +90,7 @@ class InputPlanes:
 
     @cached_property
     def panels(self) -> tuple[Array, Array]:
-        """Where the panels begin, and how many positions of its first run precede each panel."""
+        """Starts of the panels, and for each the number of positions of its first run that precede it."""
         images, firsts = self.blocks
         blocks = steps(self._image, images)[:, None] + steps(self.extents[1] * self.extents[2], firsts)
         runs, passed = np.divmod(steps(WIDTH, self.block // WIDTH), self.run)

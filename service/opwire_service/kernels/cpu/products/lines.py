@@ -193,7 +193,7 @@ def convolve_lines(zero: float, source: int, target: int, states: int, geometry:
         bound = _greatest(own + 8 * _PLANES, numbers) * double_at(geometry, ERROR)
         for row in range(at(geometry, ROWS)):
             _filter(zero, geometry, own, group, row, (image, first, middle), lines, bound)
-    memory[0] = 0.0  # keeps the memory alive until here
+    memory[0] = 0.0  # keeps the buffer alive until here
 
 
 LINES = Kernel(convolve_lines, FLOAT32), Kernel(convolve_lines, HALF)

@@ -73,7 +73,7 @@ class GemmRun(NamedTuple):
 
 
 class _Shape:
-    """What tiles of the same shape have in common, prepared for ``place``."""
+    """Calls and geometry shared by tiles of the same shape, prepared for ``place``."""
 
     def __init__(self, product: GemmRun, place: MatrixTile, workspace: Workspace) -> None:
         self._product, self._workspace = product, workspace
@@ -121,7 +121,7 @@ class _Shape:
         return Calls(calls, product.find)
 
     def move(self, place: MatrixTile) -> None:
-        """Points the rounding kernels to a tile."""
+        """Points the rounding kernels at a tile."""
         product, second, row, column = self._product, place.several.start, place.rows.start, place.columns.start
         self.geometry[LEFT] = product.a.spot(place.first, second, row, 0)
         self.geometry[RIGHT] = product.b.spot(place.first, second, 0, column)

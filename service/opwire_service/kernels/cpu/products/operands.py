@@ -32,7 +32,7 @@ def widening(view: Array, memory: Array, squares: Array) -> tuple[KernelCall, Ar
     """Returns the call of ``WIDEN`` that copies ``[matrices, rows, columns]``.
 
     Args:
-        view: what to copy.
+        view: matrices to copy.
         memory: flat buffer for the copy.
         squares: sums of squares of the rows, ``[matrices, rows]``, to add to.
 
@@ -105,7 +105,7 @@ def packing(view: Array, memory: Array, squares: Array) -> tuple[KernelCall, Rig
     """Returns the call of ``PACK`` that copies ``[matrices, rows, columns]`` into panels.
 
     Args:
-        view: what to copy.
+        view: matrices to copy.
         memory: flat buffer for the copy.
         squares: sums of squares of the columns, ``[matrices, columns]``, to add to.
 

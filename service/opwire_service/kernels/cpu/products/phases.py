@@ -107,7 +107,7 @@ class Spots(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """What the tiles of a phase have in common.
+    """State shared by the tiles of a phase.
 
     Attributes:
         lines: its spatial dimensions.

@@ -28,7 +28,7 @@ def add_group(zero: float, address: int, rows: Rows, terms: Any, add: Any, sums:
         zero: its type is the element type.
         address: address of the vector in the first row.
         rows: the group.
-        terms: what is added up.
+        terms: the terms to add.
         add: called with ``zero``, an address, a step, the terms and the sums; returns the new sums.
         sums: the sums so far.
     """

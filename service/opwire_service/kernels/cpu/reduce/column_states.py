@@ -94,4 +94,4 @@ def finish_columns(
             if not decided:
                 store(states, -1, 1)
         output += width
-    memory[0] = 0  # keeps the memory alive until here
+    memory[0] = 0  # keeps the buffer alive until here

@@ -208,7 +208,7 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
         if segments == 1:
             result = _result(load(own, 0, 0.0), load(own, 1, 0.0), load(own, 2, 0.0))
             put(target, g.kept_target(geometry, output), narrow(result, zero), zero)
-    memory[0] = 0  # keeps the memory alive until here
+    memory[0] = 0  # keeps the buffer alive until here
 
 
 @inner
@@ -244,7 +244,7 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
             else:
                 result = _result(shift, high, low)
                 put(target, tile.offset + i * apart, narrow(result, zero), zero)
-    memory[0] = 0  # keeps the memory alive until here
+    memory[0] = 0  # keeps the buffer alive until here
 
 
 @inner

@@ -1,4 +1,4 @@
-# What numba compares must have no annotations.
+# No annotations on overloads: numba compares their signatures.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 """Exact sums of FLOAT16 in 32-bit arithmetic: the sum modulo 2**32 in fixed point, and an approximate sum in FLOAT32.
 
@@ -123,7 +123,7 @@ def _total(zero: float, address: int, vectors: int, row: int, terms: Terms) -> t
 
 
 class _Memory(NamedTuple):
-    """What is added up, and addresses: remainders, FLOAT32 sums, and float64 sums of columns outside vectors."""
+    """The terms, and the addresses of remainders, FLOAT32 sums, and float64 sums of columns outside vectors."""
 
     terms: Terms
     remainders: int

@@ -126,4 +126,4 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
         tile = tile_of(source, geometry, unit, zero)
         compensated_columns(zero, geometry, tile, sums, padded)
         put_states(sums, padded, 3, states, geometry, tile)
-    memory[0] = 0  # keeps the memory alive until here
+    memory[0] = 0  # keeps the buffer alive until here

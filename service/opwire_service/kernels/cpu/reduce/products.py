@@ -229,7 +229,7 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
                 base = advance(source, g.kept_source(geometry, output), zero)
                 bits = _decide(zero, base, geometry, own + 8 * i, BATCH, states + output)
             put(target, g.kept_target(geometry, output), bits, zero)
-    memory[0] = 0  # keeps the memory alive until here
+    memory[0] = 0  # keeps the buffer alive until here
 
 
 @inlined
@@ -316,7 +316,7 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
                 here = advance(tile.base, i * step, zero)
                 bits = _decide(zero, here, geometry, own + 8 * i, padded, flags + i)
             put(target, tile.offset + i * apart, bits, zero)
-    memory[0] = 0  # keeps the memory alive until here
+    memory[0] = 0  # keeps the buffer alive until here
 
 
 @inner

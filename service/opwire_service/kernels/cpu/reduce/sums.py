@@ -71,7 +71,7 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
             put(target, g.kept_target(geometry, start + i), int64(load(results, i, int32(0))), zero)
         if open_vectors:
             call(at(geometry, p.OPEN), zero, source, target, sums, geometry, start, last)
-    memory[0] = 0  # keeps the memory alive until here
+    memory[0] = 0  # keeps the buffer alive until here
 
 
 @inner
@@ -115,7 +115,7 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
             put(target, tile.offset + i * step, int64(load(results, i, int32(0))), zero)
         if open_vectors:
             call(at(geometry, p.OPEN), zero, source, target, sums, geometry, unit, unit + 1)
-    memory[0] = 0  # keeps the memory alive until here
+    memory[0] = 0  # keeps the buffer alive until here
 
 
 @inner

@@ -148,7 +148,7 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
                 store(states, place, int64(load(totals, i, zero)))
             else:
                 store(target, tile.offset + i * apart, load(totals, i, zero))
-    memory[0] = 0  # keeps the memory alive until here
+    memory[0] = 0  # keeps the buffer alive until here
 
 
 @kernel

@@ -105,7 +105,7 @@ def weighted(zero: float, source: int, target: int, states: int, geometry: int, 
                 put_vector(address, i, load_vector(results, i, int32(0)), zero)
             for i in range(whole, count):
                 put(address, i * step, load(results, i, int32(0)), zero)
-    memory[0] = 0.0  # keeps the memory alive until here
+    memory[0] = 0.0  # keeps the buffer alive until here
 
 
 @kernel

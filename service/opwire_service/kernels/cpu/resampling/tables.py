@@ -17,7 +17,7 @@ TAPS = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class WeightTable:
-    """What some outputs read.
+    """The elements that some outputs read, and their weights.
 
     Attributes:
         first: first index for each output, int64.

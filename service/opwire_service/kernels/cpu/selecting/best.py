@@ -206,4 +206,4 @@ def chosen(zero: int, source: int, target: int, states: int, geometry: int, begi
         for k in range(count):
             place = load(entries, first + k, int64(0)) & 0xFFFFFFFF
             _write(zero, geometry, line, target, row * count + k, place)
-    memory[0] = 0  # keeps the memory alive until here
+    memory[0] = 0  # keeps the buffer alive until here

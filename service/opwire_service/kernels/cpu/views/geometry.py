@@ -56,7 +56,7 @@ RUNS, ITEMS, FILL, TRANSPOSED, TRANSPOSED_PAST_CACHE = range(5)
 
 
 class CopyTile(NamedTuple):
-    """What a unit copies.
+    """The part of a copy that a unit makes.
 
     Attributes:
         source, target: addresses of its first element.
@@ -73,7 +73,7 @@ class CopyTile(NamedTuple):
 
 
 class CopyForm(NamedTuple):
-    """How a copy is done.
+    """The method by which a copy is made.
 
     Attributes:
         kind: ``RUNS`` of bytes, ``ITEMS`` one by one, ``FILL`` with one repeated element, or squares ``TRANSPOSED``,

@@ -166,7 +166,7 @@ def _at(axis: int, part: slice) -> tuple[Any, ...]:
 
 
 def _rounded(numerator: Array, denominator: Array) -> Array:
-    """Rounds quotients to integers, ties to even; 0 for zero denominators. Beyond 1000 in magnitude any value may result."""
+    """Rounds quotients, clamped to about 1000 in magnitude, to integers, ties to even; 0 for zero denominators."""
     with np.errstate(all="ignore"):
         below = np.floor(np.clip(np.nan_to_num(numerator / denominator), -1000, 1000))
     middle = (below + 0.5) * denominator

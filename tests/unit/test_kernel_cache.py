@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ast
+import pickle
+import runpy
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numba
 import pytest
+from numba.core.serialize import dumps
 
 from opwire_service.kernels.cpu.families import KERNELS
-from opwire_service.kernels.cpu.jit import sources
+from opwire_service.kernels.cpu.jit import cache, sources
 from opwire_service.kernels.cpu.jit.sources import stamp
 
 MODULES = {Path(kernel.function.py_func.__code__.co_filename).relative_to(sources.KERNELS) for kernel in KERNELS}
@@ -91,3 +96,32 @@ def parsed_imports(module: Path) -> Iterator[Path]:
             parent = module.parents[node.level - 1].joinpath(*(node.module or "").split("."))
             named = [parent, *(parent / each.name for each in node.names)]
             yield from (each.with_suffix(".py") for each in named if (sources.KERNELS / f"{each}.py").is_file())
+
+
+def test_machine_code_that_cannot_be_restored_is_compiled_again(tmp_path):
+    module = tmp_path / "doubling.py"
+    module.write_text("def double(x):\n    return 2 * x\n", "utf-8")
+    signature = numba.int64(numba.int64)
+    written = cached(module)
+    written.compile(signature)
+    assert is_restored(cached(module), signature)
+    (file,) = Path(written._cache.cache_path).glob("*.nbc")
+    with file.open("rb") as pieces:
+        stamped, key = pickle.load(pieces), pickle.load(pieces)
+    file.write_bytes(pickle.dumps(stamped) + dumps(key) + pickle.dumps("no machine code"))
+    assert not is_restored(cached(module), signature)
+    again = cached(module)
+    again.compile(signature)
+    assert again(21) == 42
+
+
+def cached(module: Path) -> Any:
+    """The function ``double`` of a module, not compiled yet, with a cache beside the module."""
+    double = runpy.run_path(str(module))["double"]
+    dispatcher = numba.njit(double)
+    cache.keep(dispatcher)
+    return dispatcher
+
+
+def is_restored(dispatcher: Any, signature: Any) -> bool:
+    return dispatcher._cache.load_overload(signature, dispatcher.targetctx) is not None

@@ -118,6 +118,12 @@ class KernelCache(FunctionCache):
     def is_writable(self) -> bool:
         return os.access(self.cache_path, os.W_OK)
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        # Machine code that cannot be restored is a cache miss, like a file that cannot be read.
+        with suppress(Exception):
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call] # numba is untyped
+        return None
+
     def save_overload(self, sig: Any, data: Any) -> None:
         # If it cannot be saved, the code still runs from memory.
         with suppress(OSError):

@@ -189,7 +189,7 @@ def test_a_process_whose_card_failed_is_replaced(workers):
             problem = read_problem(execute(client, 4, BREAKS, device="cuda"), 503)
             assert (problem["code"], problem["retry_after"]) == ("not_ready", 1)
         until(lambda: any("is replaced" in line for line in found.lines))
-        assert any("an illegal memory access was encountered; this process stops" in line for line in found.lines)
+        assert any("an illegal memory access was encountered; stopping this process" in line for line in found.lines)
         assert any("exit code 3" in line for line in found.lines)
 
         def answers() -> bool:

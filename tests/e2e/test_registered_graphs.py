@@ -139,9 +139,9 @@ def test_a_batch_and_a_validation_name_it_too(http, name):
     [
         ("REDUCE", {"graph": adds(1)}, 400, "operator types"),
         ("DML_OPERATOR_GEMM", {"graph": adds(1)}, 400, "operator types"),
-        ("stats", {"graph": adds(1)}, 400, "stands for something else"),
-        (".hidden", {"graph": adds(1)}, 400, "no name of a graph"),
-        ("a" * 129, {"graph": adds(1)}, 400, "no name of a graph"),
+        ("stats", {"graph": adds(1)}, 400, "are reserved"),
+        (".hidden", {"graph": adds(1)}, 400, "allowed: 1 to 128 letters"),
+        ("a" * 129, {"graph": adds(1)}, 400, "allowed: 1 to 128 letters"),
         ("right", {"graph": adds(1), "inputs": {}}, 400, "malformed"),
         ("right", {}, 400, "malformed"),
         ("right", {"graph": "other"}, 400, "malformed"),

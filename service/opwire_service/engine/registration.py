@@ -1,4 +1,4 @@
-"""The registration of a graph: checked as one that is run, its constants decoded, and kept for all processes."""
+"""Registration of graphs: a graph is checked like one to run, its constants are decoded, and all workers see it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .progress import Progress
 from .registered_graph import RegisteredGraph, StoredGraph
 
 MOST_TENSORS = 512
-"""Inputs and outputs of a registered graph: they are described wherever graphs are listed."""
+"""Maximum number of inputs and outputs of a registered graph; every listing of graphs describes them."""
 
 
 async def register(
@@ -28,20 +28,24 @@ async def register(
     progress: Progress,
     hold: Hold,
 ) -> tuple[RegisteredGraph, bool]:
-    """Registers the graph in a body; returns whether the owner had none of that name.
+    """Registers the graph in a request body.
 
     Args:
-        name: for the graph.
-        owner: of the key of the request.
-        body: as received.
-        head_length: the length of its JSON if a tail follows.
-        progress: of the request.
-        hold: of the memory that the request takes, its body among it.
+        engine: checks and decodes the graph.
+        name: name to register it under.
+        owner: owner of the request's API key.
+        body: body as received.
+        head_length: length of its JSON head if a binary tail follows.
+        progress: timing and deadline of the request.
+        hold: memory held by the request, including its body.
+
+    Returns:
+        The graph, and whether the owner had no graph of that name before.
 
     Raises:
-        ContractViolation: the graph is not valid at its level, or a constant is not what its desc says.
-        LimitExceededError: it is too large, or there is no room for it.
-        RequestError: the request, or the name, cannot be taken.
+        ContractViolation: the graph is not valid at its level, or a constant does not match its desc.
+        LimitExceededError: the graph is too large, or there is no room for it.
+        RequestError: the request or the name is invalid.
     """
     refuse_name(name)
     request = await engine.read(parse_registration, body, head_length, progress, hold)

@@ -287,9 +287,9 @@ def refuse_name(name: str) -> None:
         RequestError: the name is invalid or reserved.
     """
     if not _NAME.fullmatch(name):
-        message = f"{show(name)} given; allowed: 1 to 128 letters, digits, '_', '-' and '.', not starting with '.'"
+        message = f"graph name {show(name)} given; allowed: 1 to 128 of A-Z a-z 0-9 _ - . but no leading ."
     elif find(name) is not None or name in _RESERVED:
-        message = f"{show(name)} given; operator types and {', '.join(map(repr, _RESERVED))} are reserved"
+        message = f"graph name {show(name)} given; operator types and {', '.join(map(repr, _RESERVED))} are reserved"
     else:
         return
     violation = Violation(Code.VALUE_NOT_ALLOWED, "", message)

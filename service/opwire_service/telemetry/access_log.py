@@ -1,7 +1,7 @@
-"""How a request ended, as one line of the log: what failed at the level info, the others at debug.
+"""The access log: one line per completed request, at level info for failures and debug for successes.
 
-Of requests that are refused for load, one a second has a line, which counts those before it: a server with too much to
-do has no time to say so each time, and metrics count them all.
+Refusals due to overload are logged at most once per second, with the number of those omitted, as an overloaded server
+has no time to log each of them. The metrics count them all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .requests import Ended
 log = logging.getLogger("opwire.access")
 
 MOST_SAID = 200
-"""Characters of a client's text that the log repeats."""
+"""Maximum length of client-supplied text in the log, in characters."""
 
 _TRACEPARENT = re.compile(
     r"(?!ff|00(?s:.){54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
@@ -32,13 +32,18 @@ _SECONDS_BETWEEN = 1.0
 
 @dataclass(slots=True)
 class _Refusals:
-    """Requests refused for load: when one had a line last, and how many came since then."""
+    """Rate limiter for log lines of refusals due to overload.
+
+    Attributes:
+        said: time of the last line.
+        unsaid: number of refusals since then without one.
+    """
 
     said: float = float("-inf")
     unsaid: int = 0
 
     def is_due(self) -> bool:
-        """Whether the next one has a line; else it is counted."""
+        """Whether the next refusal is logged; otherwise counts it as omitted."""
         now = time.monotonic()
         if now - self.said < _SECONDS_BETWEEN:
             self.unsaid += 1
@@ -47,7 +52,7 @@ class _Refusals:
         return True
 
     def take(self) -> int:
-        """How many had none."""
+        """Returns and resets the number of omitted refusals."""
         unsaid, self.unsaid = self.unsaid, 0
         return unsaid
 
@@ -56,14 +61,14 @@ _refusals = _Refusals()
 
 
 def wants(code: str) -> bool:
-    """Whether a request that ended so has a line; it is to be asked once."""
+    """Whether a request with this outcome is logged. Must be called once per request, as it also counts."""
     if log.isEnabledFor(logging.DEBUG):
         return True
     return code != OK and log.isEnabledFor(logging.INFO) and (code not in _FOR_LOAD or _refusals.is_due())
 
 
 def write(ended: Ended) -> None:
-    """Logs a request that has ended and has a line; nothing of its body but the operator's name."""
+    """Logs a completed request, with nothing of its body but the operator's name."""
     identity = escaped(ended.request_id)
     fields: dict[str, object] = {
         "request_id": identity,
@@ -89,15 +94,16 @@ def write(ended: Ended) -> None:
 
 
 def escaped(text: str) -> str:
-    """A client's text as the log repeats it: at most ``MOST_SAID`` characters of printable ASCII.
+    """Escapes client-supplied text for the log, as at most ``MOST_SAID`` characters of printable ASCII.
 
-    Others, and single quotes, are escaped as in a literal of Python, so that none can forge a line, or end a quotation.
+    Other characters and single quotes are escaped as in Python literals, so that clients cannot forge lines or end a
+    quotation.
     """
     ascii_text = text[: MOST_SAID + 1].encode("unicode_escape").decode("ascii").replace("'", "\\'")
     return ascii_text if len(ascii_text) <= MOST_SAID else ascii_text[: MOST_SAID - 3] + "..."
 
 
 def trace_id(ended: Ended) -> str | None:
-    """The trace that a request belongs to, by its ``traceparent`` (W3C Trace Context); None without a valid one."""
+    """Returns the trace ID of a request's ``traceparent`` header (W3C Trace Context), or None without a valid one."""
     found = _TRACEPARENT.fullmatch(ended.carriers.get("traceparent", ""))
     return None if found is None else found[1]

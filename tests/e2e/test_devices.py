@@ -268,7 +268,7 @@ def test_a_card_that_is_not_there_is_one_line(name):
 def test_a_card_beyond_the_last_is_one_line():
     command = [sys.executable, "-m", SERVER, "serve", "--port", "0", "--device", "cuda:7"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stderr) == (2, "opwire: there is no cuda:7: this machine has 1 of them\n")
+    assert (done.returncode, done.stderr) == (2, "opwire: there is no device cuda:7: this machine has 1 cuda device\n")
 
 
 def test_auto_without_a_card_is_the_cpu():

@@ -183,7 +183,7 @@ def test_status_and_unregistering(client, make):
     [
         ("a", key_of("a"), "already registered"),
         ("n", key_of("none"), "cannot be opened: No such file"),
-        ("n", "/other", f"begin with /{PREFIX}"),
+        ("n", "/other", f"start with /{PREFIX}"),
         ("n", "/", "is not allowed"),
         ("n", "", "is not allowed"),
         ("n", f"/{PREFIX}/../../etc/passwd", "is not allowed"),
@@ -241,7 +241,7 @@ def test_so_many_regions_and_no_more(client, make):
     make("a", 64, register=False)
     for number in range(MOST_REGIONS):
         client.register_system_shared_memory(f"r{number}", key_of("a"), 64)
-    with pytest.raises(InferenceServerException, match="no more may be"):
+    with pytest.raises(InferenceServerException, match="which is the maximum"):
         client.register_system_shared_memory("one-more", key_of("a"), 64)
     client.unregister_system_shared_memory("r7")
     client.register_system_shared_memory("one-more", key_of("a"), 64)

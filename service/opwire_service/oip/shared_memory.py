@@ -277,9 +277,7 @@ class Regions:
     def _opened(self, key: str) -> Generator[int]:
         name = _object_name(key)
         if not name.startswith(self._prefix) or "/" in name or "\0" in name or len(name.encode()) > _LONGEST_KEY:
-            message = (
-                f"{show(key)} given; names of shared memory objects must start with /{self._prefix} on this server"
-            )
+            message = f"{show(key)} is not allowed; names of shared memory objects start with /{self._prefix} here"
             raise malformed("", message, Code.UNKNOWN_VALUE)
         try:
             file = os.open(_OBJECTS + name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)

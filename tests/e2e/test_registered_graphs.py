@@ -387,7 +387,7 @@ def test_a_file_of_onnx_runtime_can_be_put(server_url: str, http: httpx.Client, 
 def test_what_cannot_be_put_is_said_by_the_command_line(server_url: str, tmp_path: Path):
     path = tmp_path / "graph.json"
     path.write_text(json.dumps({"type": "REDUCE", "desc": {}}))
-    assert "holds no graph" in command("graph", "put", "net", path, "--url", server_url).stderr
+    assert "contains no graph" in command("graph", "put", "net", path, "--url", server_url).stderr
     graph = adds(1)
     del graph["nodes"]["sum"]["inputs"]["BTensor"]
     path.write_text(json.dumps(graph))

@@ -42,7 +42,7 @@ async def operators(
     family: Annotated[str | None, Query(json_schema_extra={"enum": list(FAMILIES)})] = None,
     data_type: Annotated[str | None, Query(json_schema_extra={"enum": list(DataType.__members__)})] = None,
 ) -> Response | dict[str, list[OperatorSummary]]:
-    """Lists the operator types of DirectML. The server checks those that are ``declared`` and runs ``executable`` ones.
+    """Lists the operator types of DirectML; the server checks ``declared`` ones and runs ``executable`` ones.
 
     The list can be filtered by ``state``, ``level`` and ``family``, and by a ``data_type`` that one of the tensors may
     have at the level.

@@ -68,15 +68,15 @@ _WHOLE: Schema = {JSON: {"schema": ref("WholeGraph")}, BINARY: _BYTES}
 GRAPH_PATHS: dict[str, Schema] = {
     ALL: {
         "get": _operation(
-            "graphs", "List the client's registered graphs", {200: {JSON: {"schema": ref("RegisteredGraphs")}}}, (), []
+            "graphs", "Lists the client's registered graphs", {200: {JSON: {"schema": ref("RegisteredGraphs")}}}, (), []
         )
     },
     ONE: {
-        "get": _operation("graph", "Get a registered graph", {200: _WHOLE}, (404,), [_NAME]),
+        "get": _operation("graph", "Returns a registered graph", {200: _WHOLE}, (404,), [_NAME]),
         "put": {
             **_operation(
                 "register",
-                "Register a graph, replacing any of the same name",
+                "Registers a graph, replacing any of the same name",
                 {200: _ONE, 201: _ONE},
                 (400, 408, 411, 413, 415, 422, 429, 503, 504),
                 [_NAME, LENGTH],
@@ -87,7 +87,7 @@ GRAPH_PATHS: dict[str, Schema] = {
             },
         },
         "delete": _operation(
-            "unregister", "Remove a registered graph", {200: {JSON: {"schema": {"type": "object"}}}}, (404,), [_NAME]
+            "unregister", "Removes a registered graph", {200: {JSON: {"schema": {"type": "object"}}}}, (404,), [_NAME]
         ),
     },
 }

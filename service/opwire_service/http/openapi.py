@@ -179,20 +179,20 @@ _FIRST = next(iter(_EXAMPLES.values()))["value"]
 
 DATA_PATHS = {
     "/v1/execute": _data_route(
-        "Run one operator, a graph or a model",
+        "Runs one operator, a graph or a model",
         "ExecuteRequest",
         "ExecuteAnswer",
         _EXAMPLES,
         other="ExecuteModelRequest",
     ),
     "/v1/batch": _data_route(
-        "Run several operators, each with its own outcome",
+        "Runs several operators, each with its own result",
         "BatchRequest",
         "BatchAnswer",
         {"two": {"summary": "two operators", "value": {"requests": [_FIRST, _FIRST]}}},
     ),
     "/v1/validate": _data_route(
-        "Validate a desc, a graph or a model at a feature level",
+        "Validates a desc, a graph or a model at a feature level",
         "ValidateRequest",
         "ValidateAnswer",
         {

@@ -212,55 +212,59 @@ _REGION = "/systemsharedmemory/region/{region}"
 _VERSIONED = "/models/{name}/versions/{version}"
 
 _ROWS = (
-    _DocumentedRoute("get", "", "Server metadata", ref("InferServer")),
-    _DocumentedRoute("get", "/health/live", "Liveness probe", _LIVE),
-    _DocumentedRoute("get", "/health/ready", "Readiness probe", _READY, (503,)),
+    _DocumentedRoute("get", "", "Returns the metadata of the server", ref("InferServer")),
+    _DocumentedRoute("get", "/health/live", "Liveness probe: succeeds while the process responds", _LIVE),
+    _DocumentedRoute("get", "/health/ready", "Readiness probe: succeeds while the server accepts work", _READY, (503,)),
     *(
         _DocumentedRoute(method, model + path, summary, answer, errors)
         for model in ("/models/{name}", _VERSIONED)
         for method, path, summary, answer, errors in (
-            ("get", "", "Model metadata: tensors and attributes", ref("InferModel"), (404,)),
-            ("get", "/ready", "Readiness of a model", _MODEL_READY, (404, 503)),
-            ("get", "/config", "Model configuration", ref("InferModelConfig"), (404,)),
-            ("get", "/stats", "Statistics of a model", ref("InferStatistics"), (404,)),
-            ("post", "/infer", "Run an operator or a registered graph", ref("InferAnswer"), (404, *DATA_STATUSES)),
+            ("get", "", "Returns the tensors and attributes of a model", ref("InferModel"), (404,)),
+            ("get", "/ready", "Readiness probe of a model", _MODEL_READY, (404, 503)),
+            ("get", "/config", "Returns the configuration of a model", ref("InferModelConfig"), (404,)),
+            ("get", "/stats", "Returns the statistics of a model", ref("InferStatistics"), (404,)),
+            ("post", "/infer", "Runs an operator or a registered graph", ref("InferAnswer"), (404, *DATA_STATUSES)),
         )
     ),
-    _DocumentedRoute("get", "/models/stats", "Statistics of all models", ref("InferStatistics")),
-    _DocumentedRoute("post", "/repository/index", "List all models", ref("InferIndex"), (503,)),
+    _DocumentedRoute("get", "/models/stats", "Returns the statistics of all models", ref("InferStatistics")),
+    _DocumentedRoute("post", "/repository/index", "Lists all models", ref("InferIndex"), (503,)),
     _DocumentedRoute(
         "post",
         "/repository/models/{name}/load",
-        "No effect: all models are always loaded",
+        "Has no effect: all models are always loaded",
         {"type": "object"},
         (404, 503),
     ),
     _DocumentedRoute(
         "post",
         "/repository/models/{name}/unload",
-        "Always refused: models cannot be unloaded",
+        "Is always refused: models cannot be unloaded",
         {"type": "object"},
         (400, 404, 503),
     ),
     _DocumentedRoute(
-        "get", "/systemsharedmemory/status", "List the registered shared memory regions", ref("InferRegions"), (400,)
+        "get", "/systemsharedmemory/status", "Lists the registered shared memory regions", ref("InferRegions"), (400,)
     ),
     _DocumentedRoute(
-        "get", f"{_REGION}/status", "Get a registered shared memory region", ref("InferRegions"), (400, 404)
+        "get", f"{_REGION}/status", "Returns a registered shared memory region", ref("InferRegions"), (400, 404)
     ),
     _DocumentedRoute(
         "post",
         f"{_REGION}/register",
-        "Register a shared memory region for tensors, if the server allows it",
+        "Registers a shared memory region for tensors, if the server allows it",
         {"type": "object"},
         (400, 408, 411, 413, 429, 503),
         ref("InferRegistration"),
     ),
     _DocumentedRoute(
-        "post", f"{_REGION}/unregister", "Unregister a shared memory region", {"type": "object"}, (400, 503)
+        "post", f"{_REGION}/unregister", "Unregisters a shared memory region", {"type": "object"}, (400, 503)
     ),
     _DocumentedRoute(
-        "post", "/systemsharedmemory/unregister", "Unregister all shared memory regions", {"type": "object"}, (400, 503)
+        "post",
+        "/systemsharedmemory/unregister",
+        "Unregisters all shared memory regions",
+        {"type": "object"},
+        (400, 503),
     ),
 )
 

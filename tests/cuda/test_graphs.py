@@ -117,8 +117,8 @@ def test_what_the_card_leaves_open_is_right_before_others_read_it(cuda, referenc
     mended: list[Any] = []
 
     class Watched(CudaDevice):
-        def _left_open(self, stage: Any, base: int, lane: Any, stop: Any) -> Any:
-            found = super()._left_open(stage, base, lane, stop)
+        def _open_results(self, stage: Any, base: int, lane: Any, stop: Any) -> Any:
+            found = super()._open_results(stage, base, lane, stop)
             mended.append(found)
             return found
 

@@ -31,7 +31,7 @@ from ..kernels.graph import GraphMemory
 from ..kernels.reference import KERNELS as REFERENCE
 from .base import Device, Usage
 from .kept import Kept
-from .reference import CHUNK_BYTES, INLINE_WORK, refuse_too_much, visits_of
+from .reference import CHUNK_BYTES, INLINE_WORK, refuse_excessive_work, visits_of
 
 THREADS_VARIABLE = "OPWIRE_CPU_THREADS"
 
@@ -41,7 +41,7 @@ SMALL_WORK = 1 << 15
 INLINE_STEPS = 32
 """Maximum number of operators of a graph that runs inline."""
 
-SOON_DONE = 1 << 10
+REFERENCE_WORK = 1 << 10
 """Number of element visits that take the reference kernels less time than compiling a kernel, for any function."""
 
 
@@ -122,7 +122,7 @@ class CpuDevice(Device):
     def admit(self, plan: Plan) -> AbstractContextManager[None]:
         """See ``Device.admit``."""
         for each in _borrowed(plan):
-            refuse_too_much(each)
+            refuse_excessive_work(each)
         return nullcontext()
 
     def scratch_bytes(self, plan: Plan) -> int:
@@ -164,7 +164,7 @@ class CpuDevice(Device):
     def _obtain(self, plan: Plan, prepared: _Prepared, stop: Stop) -> bool:
         """Waits for a plan's kernels, or requests them for later and returns False to use the reference."""
         kernels = _kernels(prepared.job)
-        if plan.work <= SOON_DONE:
+        if plan.work <= REFERENCE_WORK:
             self._library.ask(kernels)
             return False
         later = prepared.job.later

@@ -50,7 +50,7 @@ class ReferenceDevice(Device):
     def admit(self, plan: Plan) -> AbstractContextManager[None]:
         """See ``Device.admit``."""
         for each in operator_plans(plan):
-            refuse_too_much(each)
+            refuse_excessive_work(each)
         return nullcontext()
 
     def scratch_bytes(self, plan: Plan) -> int:
@@ -75,7 +75,7 @@ def visits_of(plan: Plan) -> int:
     return plan.work + VISITS_PER_TURN * turns_of(plan)
 
 
-def refuse_too_much(plan: Plan) -> None:
+def refuse_excessive_work(plan: Plan) -> None:
     """Refuses plans that would take unreasonably long.
 
     Raises:

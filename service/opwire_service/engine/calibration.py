@@ -31,16 +31,16 @@ UNMEASURED: dict[str, Cost] = {
 }
 """Initial guesses by kind of device, which placement soon corrects."""
 
-SENT = 1 << 24
+TRANSFER_ELEMENTS = 1 << 24
 """Number of elements of the tensor used to measure the transfer cost of a device."""
 
-FEWEST, MOST = 1 << 20, 1 << 28
+MIN_VISITS, MAX_VISITS = 1 << 20, 1 << 28
 """Range of element visits used to measure the speed of a device; they grow until a run takes long enough to time."""
 
 Clock = Callable[[], float]
 """Returns the time in seconds."""
 
-LONG_ENOUGH = 4e-3
+MIN_SECONDS = 4e-3
 RUNS = 5
 
 _ROW = 4096
@@ -112,9 +112,9 @@ def measure(device: Device, clock: Clock = time.perf_counter) -> Cost:
     fixed = best(_reduction("MAX", 1, repeated=True), RUNS * 4)
     able = [kind for kind in _kinds() if device.executes(kind(1).operator.name)]
     kinds = {Demand.of(kind(1)).kind: _per_visit(best, kind, fixed) for kind in able}
-    whole = best(_reduction("MAX", SENT // _ROW, repeated=False), RUNS)
-    repeated = best(_reduction("MAX", SENT // _ROW, repeated=True), RUNS)
-    per_byte = max(0.0, whole - repeated) / (SENT * 4)
+    whole = best(_reduction("MAX", TRANSFER_ELEMENTS // _ROW, repeated=False), RUNS)
+    repeated = best(_reduction("MAX", TRANSFER_ELEMENTS // _ROW, repeated=True), RUNS)
+    per_byte = max(0.0, whole - repeated) / (TRANSFER_ELEMENTS * 4)
     return Cost(fixed, per_byte, float(np.median(list(kinds.values()))), kinds)
 
 
@@ -126,11 +126,11 @@ def _kinds() -> Iterator[Callable[[int], Plan]]:
 
 
 def _per_visit(best: Callable[[Plan, int], float], kind: Callable[[int], Plan], fixed: float) -> float:
-    rows = FEWEST // _ROW
+    rows = MIN_VISITS // _ROW
     while True:
         plan = kind(rows)
         seconds = best(plan, RUNS)
-        if seconds - fixed > LONG_ENOUGH or plan.work >= MOST:
+        if seconds - fixed > MIN_SECONDS or plan.work >= MAX_VISITS:
             return max(seconds - fixed, 1e-9) / plan.work
         rows *= 4
 

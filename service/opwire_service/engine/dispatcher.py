@@ -21,10 +21,10 @@ from ..execution import Arrays, Bound
 from .durations import kind_of_work
 from .placement import UNKNOWN, Cost, Demand, Placement
 from .progress import Ran
-from .running import Watch, is_whole, result, run_timed, too_late
+from .running import Watch, deadline_exceeded, is_whole, result, run_timed
 from .schedule import MAX_WAIT, Action, Evict, NoLane, QueueFull, Schedule, ScheduledJob, Start
 
-ORACLE = "reference"
+REFERENCE = "reference"
 """Name of the reference device, which is only chosen automatically if there is no other device."""
 
 INLINE_SECONDS = 0.002
@@ -165,7 +165,7 @@ class Dispatcher:
             order = [name for name in placement.order(demand, now) if name in able and name not in without]
             chosen = self._among(order, device)
             if not chosen:
-                raise _gone(device)
+                raise _unavailable(device)
             name = self._admit(plan, chosen, held)
             seconds = placement.accept(name, demand, now)
             held.callback(placement.release, name, seconds)
@@ -174,7 +174,7 @@ class Dispatcher:
     def _device(self, name: str, without: Collection[str]) -> Device:
         found = None if name in without else self.devices.get(name)
         if found is None:
-            raise _gone(name)
+            raise _unavailable(name)
         return found
 
     def _among(self, order: list[str], device: str) -> list[str]:
@@ -344,7 +344,7 @@ class Dispatcher:
             elif isinstance(action, Evict):
                 waiting.set_exception(DeviceLost(action.job.device))
             else:
-                waiting.set_exception(too_late("queue"))
+                waiting.set_exception(deadline_exceeded("queue"))
         if self.schedule.running:
             self._idle.clear()
         else:
@@ -385,10 +385,10 @@ def _executes(device: Device, plan: Plan) -> bool:
 def candidates(names: Iterable[str]) -> list[str]:
     """Returns the devices that may run plans that name no device."""
     found = list(names)
-    return [name for name in found if name != ORACLE] or found
+    return [name for name in found if name != REFERENCE] or found
 
 
-def _gone(device: str) -> UnavailableError:
+def _unavailable(device: str) -> UnavailableError:
     """Returns the error for a plan for which no device is available at the moment."""
     what = {AUTO: "no device", CLUSTER: "no device of the cluster"}.get(device)
     detail = f"the device {device} is gone" if what is None else f"{what} that runs the operator is available"

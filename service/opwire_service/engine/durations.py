@@ -11,7 +11,7 @@ from opwire.fields import NestedOperator, ScaleBias
 from opwire.tensor import BufferTensorDesc, packed_strides
 
 _SMOOTHING = 0.2
-_LONGER = 2.0
+_OUTLIER_FACTOR = 2.0
 """A run counts at most this many times its expected duration, as one that took far longer was delayed by chance."""
 
 _FIRST_RATE = 1e9
@@ -132,4 +132,4 @@ class Durations:
 
 
 def _smoothed(before: float | None, seconds: float) -> float:
-    return seconds if before is None else before + _SMOOTHING * (min(seconds, _LONGER * before) - before)
+    return seconds if before is None else before + _SMOOTHING * (min(seconds, _OUTLIER_FACTOR * before) - before)

@@ -54,7 +54,7 @@ def run_timed(run: Bound, stop: Stop) -> int:
     try:
         run(stop)
     except Stopped:
-        raise too_late("run") from None
+        raise deadline_exceeded("run") from None
     return (time.perf_counter_ns() - started) // 1000
 
 
@@ -75,7 +75,7 @@ async def result(work: Future[int], watch: Watch) -> int:
         raise
 
 
-def too_late(stage: str) -> DeadlineExceededError:
+def deadline_exceeded(stage: str) -> DeadlineExceededError:
     """Returns the error for work whose deadline passed in the stage ``queue`` or ``run``."""
     what = {"queue": "the request waited for a device", "run": "the operator ran"}[stage]
     return DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, f"the deadline passed while {what}", stage=stage)

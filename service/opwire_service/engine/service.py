@@ -66,7 +66,7 @@ class Service:
             limits.queued,
             limits.max_wait_ms / 1000,
             read_costs(devices),
-            self._lose,
+            self._on_broken,
             JOINING if settings.ray else 0,
         )
         self.engine = Engine(dispatcher, limits, settings.cached_plans, metrics, _registry(folder, limits))
@@ -83,7 +83,7 @@ class Service:
             address,
             self.settings.limits.memory_bytes,
             lambda device: loop.call_soon_threadsafe(self._join, device),
-            lambda device: loop.call_soon_threadsafe(self._part, device),
+            lambda device: loop.call_soon_threadsafe(self._leave, device),
             self.settings.node_device,
         )
         self.cluster.start()
@@ -95,12 +95,12 @@ class Service:
         at_home = device.at_home and kind_of(device.name.rpartition("/")[2]) in map(kind_of, self.settings.devices)
         self.engine.dispatcher.add(device, read_far_cost(device), at_home=at_home)
 
-    def _part(self, device: RemoteDevice) -> None:
+    def _leave(self, device: RemoteDevice) -> None:
         self.engine.dispatcher.remove(device)
         if device.name not in self.engine.dispatcher.devices:
             self.metrics.unseat(device.name)
 
-    def _lose(self, device: Device) -> None:
+    def _on_broken(self, device: Device) -> None:
         """Starts draining this process after a device failure; other processes take the work until it is replaced."""
         if self.broken is None:
             self.broken = f"device {device.name} failed: {device.broken}"

@@ -110,7 +110,7 @@ class Application:
             await self.framework(scope, receive, send)
             return
         if self._settings.root_path:
-            scope = {**scope, "path": _below(self._settings.root_path, scope["path"])}
+            scope = {**scope, "path": _without_root(self._settings.root_path, scope["path"])}
         await self._respond(scope, receive, send)
 
     def respond(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
@@ -121,7 +121,7 @@ class Application:
         if self._gate is not None and not self._gate.admits(scope):
             route = data_routes.Route(scope["method"], refuse, OTHER if route is None else route.path)
         elif service.draining and route is not None and route.method in ("POST", "PUT"):
-            route = route._replace(handler=_stopping(service))
+            route = route._replace(handler=_refuse_when_stopping(service))
         if route is None:
             return self.framework(self._scope_of_framework(scope), receive, send)
         return data_routes.answer(route, service.engine, scope, receive, send, self._record)
@@ -177,7 +177,7 @@ class _Framework(FastAPI):
         if has_console:
             console.install(self)
         else:
-            docs.lead_there(self)
+            docs.redirect_root(self)
         errors.install(self)
 
     def openapi(self) -> dict[str, Any]:
@@ -191,14 +191,14 @@ class _Framework(FastAPI):
         return self.openapi_schema
 
 
-def _below(prefix: str, path: str) -> str:
+def _without_root(prefix: str, path: str) -> str:
     """Removes the root path, unless a proxy has removed it already."""
     if path == prefix:
         return "/"
     return path.removeprefix(prefix) if path.startswith(prefix + "/") else path
 
 
-def _stopping(service: Service) -> data_routes.Handler:
+def _refuse_when_stopping(service: Service) -> data_routes.Handler:
     """Returns the handler for requests that arrive while the server is stopping; it does not read their bodies."""
 
     async def handle(engine: Engine, exchange: Exchange, hold: Hold) -> None:

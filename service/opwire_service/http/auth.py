@@ -9,7 +9,8 @@ from opwire.errors import AuthenticationError, ProblemCode
 from ..engine.memory import Hold
 from ..engine.pipeline import Engine
 from .api_keys import ApiKeys
-from .console import OPEN_BELOW, PAGES
+from .console import OPEN_PREFIXES as CONSOLE_PREFIXES
+from .console import PAGES
 from .docs import PATHS as DOCUMENTS
 from .exchange import Exchange
 from .responses import ONE_OPERATOR
@@ -18,7 +19,7 @@ from .responses import OPEN as DESCRIBED
 OPEN = frozenset({*DESCRIBED, "/openapi.json", *DOCUMENTS, *PAGES})
 """Paths that need no key: health probes, and the contract, pages and documents, which are the same on every server."""
 
-BELOW_OPEN = (ONE_OPERATOR, *OPEN_BELOW)
+OPEN_PREFIXES = (ONE_OPERATOR, *CONSOLE_PREFIXES)
 """Prefixes of further paths that need no key."""
 
 METRICS = "/metrics"
@@ -40,7 +41,7 @@ class Gate:
 
     def admits(self, scope: Scope) -> bool:
         """Whether a request is admitted. Stores the owner of its key in the scope's state as ``client``."""
-        if scope["path"] in self._open or scope["path"].startswith(BELOW_OPEN):
+        if scope["path"] in self._open or scope["path"].startswith(OPEN_PREFIXES):
             return True
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         scheme, _, key = (given[0] if len(given) == 1 else b"").partition(b" ")

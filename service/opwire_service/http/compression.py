@@ -21,11 +21,11 @@ _COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "deflate": lambda data: zlib.compress(data, level=1),
 }
 
-_INLINE = 64 * 1024
+_INLINE_BYTES = 64 * 1024
 """Size above which data is handled on another thread, in bytes."""
 
-_FED = 256 * 1024
-_PIECE = 16 * 2**20
+_INPUT_CHUNK = 256 * 1024
+_OUTPUT_CHUNK = 16 * 2**20
 
 
 async def decompress(body: Buffer, encoding: str, limit: int, hold: Hold, deadline: float) -> Buffer:
@@ -56,7 +56,7 @@ async def decompress(body: Buffer, encoding: str, limit: int, hold: Hold, deadli
             raise LimitExceededError(ProblemCode.BODY_TOO_LARGE, detail, limit=limit, size=size)
         await hold.grow(len(piece), deadline)
         found.append(piece)
-        piece = await asyncio.to_thread(next, pieces, None) if len(piece) >= _INLINE else next(pieces, None)
+        piece = await asyncio.to_thread(next, pieces, None) if len(piece) >= _INLINE_BYTES else next(pieces, None)
     return b"".join(found)
 
 
@@ -68,18 +68,18 @@ def _pieces(body: Buffer, encoding: str) -> Iterator[bytes]:
         raise UnsupportedMediaError(ProblemCode.UNSUPPORTED_MEDIA_TYPE, detail)
     stream = zlib.decompressobj(bits)
     view = memoryview(body)
-    most = _INLINE
+    most = _INLINE_BYTES
     try:
-        for start in range(0, len(view), _FED):
-            fed: Buffer = view[start : start + _FED]
+        for start in range(0, len(view), _INPUT_CHUNK):
+            fed: Buffer = view[start : start + _INPUT_CHUNK]
             while True:
                 piece = stream.decompress(fed, most)
                 fed = stream.unconsumed_tail
                 yield piece
                 if not fed and len(piece) < most:
                     break
-                most = _PIECE
-            if stream.unused_data or (stream.eof and start + _FED < len(view)):
+                most = _OUTPUT_CHUNK
+            if stream.unused_data or (stream.eof and start + _INPUT_CHUNK < len(view)):
                 raise RequestError(ProblemCode.INVALID_FRAMING, f"there is data after the end of the {encoding} body")
     except zlib.error:
         raise RequestError(ProblemCode.INVALID_FRAMING, f"the body is not valid {encoding} data") from None
@@ -105,5 +105,5 @@ async def compress(answer: Answer, accepted: str) -> tuple[bytes | None, Fields]
     if encode is None:
         return None, ()
     data = b"".join((*answer.head, *answer.tail))
-    packed = encode(data) if len(data) <= _INLINE else await asyncio.to_thread(encode, data)
+    packed = encode(data) if len(data) <= _INLINE_BYTES else await asyncio.to_thread(encode, data)
     return packed, ((b"content-encoding", encoding.encode()),)

@@ -29,7 +29,7 @@ FOLDER = Path(__file__).parents[1] / "console"
 FILES = "/console"
 PAGES = {"/": "index", "/operators/{name}": "operator", "/try": "try", "/live": "live"}
 PATHS = (*PAGES, f"{FILES}/{{version}}/{{path:path}}")
-OPEN_BELOW = (f"{FILES}/", "/operators/")
+OPEN_PREFIXES = (f"{FILES}/", "/operators/")
 """Prefixes of further paths that need no API key, besides the pages."""
 
 _TYPES = {

@@ -76,7 +76,7 @@ async def _start(request: Request) -> Response:
     return Response(_START, headers=_HEADERS, media_type="text/javascript")
 
 
-def lead_there(app: FastAPI) -> None:
+def redirect_root(app: FastAPI) -> None:
     """Redirects ``/`` to the page, for a server without the console."""
     app.add_route("/", _to_docs, include_in_schema=False)
 

@@ -6,13 +6,13 @@ import asyncio
 import select
 from collections.abc import Iterable
 
-_EVERY = 0.1
+_POLL_SECONDS = 0.1
 """Polling interval in seconds."""
 
-_LONGEST = 2.0
+_MAX_SECONDS = 2.0
 """Maximum time for a client to read its response, in seconds."""
 
-_MOST = 128
+_MAX_CONNECTIONS = 128
 """Maximum number of lingering connections; the kernel buffers what each client has sent, in limited memory."""
 
 _CAN_POLL = hasattr(select, "poll")
@@ -31,23 +31,23 @@ class Lingering:
         """Adds a connection, to be closed once its client has closed its side or the time is up."""
         loop = asyncio.get_running_loop()
         if not self._since:
-            loop.call_later(_EVERY, self._look)
-        elif len(self._since) == _MOST:
+            loop.call_later(_POLL_SECONDS, self._poll)
+        elif len(self._since) == _MAX_CONNECTIONS:
             eldest = next(iter(self._since))
             del self._since[eldest]
             eldest.close()
         self._since[transport] = loop.time()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
         closed = _closed(self._since)
         for transport, since in list(self._since.items()):
-            if now - since >= _LONGEST or transport in closed:
+            if now - since >= _MAX_SECONDS or transport in closed:
                 del self._since[transport]
                 transport.close()
         if self._since:
-            loop.call_later(_EVERY, self._look)
+            loop.call_later(_POLL_SECONDS, self._poll)
 
 
 def has_unread(transport: asyncio.BaseTransport) -> bool:

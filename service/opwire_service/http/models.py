@@ -44,16 +44,16 @@ from .exchange import Exchange
 
 POINTER = "/model"
 
-_NOWHERE = Path()
+_NO_FOLDER = Path()
 """Placeholder for folders: models in requests read and write no files."""
 
-_LOOKED_AT = 64 * 1024
+_SEARCHED_BYTES = 64 * 1024
 """Size of the prefix of a body that is searched for the member ``model``, in bytes."""
 
 
 def may_hold_model(body: Buffer, head_length: str | None) -> bool:
     """Cheaply rules out bodies that contain no model. Models only occur in plain JSON bodies."""
-    return head_length is None and b'"model"' in bytes(memoryview(body)[:_LOOKED_AT])
+    return head_length is None and b'"model"' in bytes(memoryview(body)[:_SEARCHED_BYTES])
 
 
 async def read(engine: Engine, exchange: Exchange, body: Buffer, hold: Hold, *, runs: bool) -> ModelRequest | None:
@@ -144,7 +144,7 @@ async def execute(engine: Engine, exchange: Exchange, request: ModelRequest, hol
             raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=name[:60], devices=[])
     await _take_memory(engine, model, hold, progress.deadline)
     try:
-        steps = await asyncio.to_thread(prepare, model, level, _NOWHERE, _NOWHERE)
+        steps = await asyncio.to_thread(prepare, model, level, _NO_FOLDER, _NO_FOLDER)
     except ContractViolation as error:
         raise ContractViolation([_in_place(violation) for violation in error.violations], error.detail) from None
     for step in steps:

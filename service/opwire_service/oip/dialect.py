@@ -23,7 +23,7 @@ from .answer import numbers_in, pack, write_infer
 from .infer import (
     InferRequest,
     parse_infer,
-    refuse_small_places,
+    refuse_small_ranges,
     refuse_unknown_outputs,
     with_optional_outputs,
     with_shared_inputs,
@@ -88,14 +88,14 @@ class Inference(Dialect[InferRequest]):
         """See ``Dialect``."""
         execute = request.execute
         if self._model.graph is not None:
-            refuse_small_places(request, self._model.graph.outputs)
+            refuse_small_ranges(request, self._model.graph.outputs)
             return execute
         if request.optional:
             execute = self._with_optional_outputs(request, plans)
         if request.optional or any(self._model.outputs[split(output.name)[0]] for output in request.outputs):
             refuse_unknown_outputs(request, plans.plan(execute).plan)
         if any(output.place for output in request.outputs):
-            refuse_small_places(request, plans.plan(execute).plan.outputs)
+            refuse_small_ranges(request, plans.plan(execute).plan.outputs)
         return execute
 
     def _with_optional_outputs(self, request: InferRequest, plans: PlanCache) -> ExecuteRequest:

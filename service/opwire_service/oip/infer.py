@@ -261,7 +261,7 @@ def refuse_unknown_outputs(request: InferRequest, plan: Plan) -> None:
         raise ContractViolation([Violation(Code.UNKNOWN_TENSOR, at, message, allowed)], message)
 
 
-def refuse_small_places(request: InferRequest, outputs: Mapping[str, BufferTensorDesc]) -> None:
+def refuse_small_ranges(request: InferRequest, outputs: Mapping[str, BufferTensorDesc]) -> None:
     """Refuses ranges of shared memory that are too small for their outputs.
 
     Args:

@@ -15,7 +15,7 @@ CALM = 16 << 20
 again."""
 
 
-def keep_what_is_there() -> None:
+def freeze_heap() -> None:
     """Freezes all existing objects, so that garbage collections do not slow down requests, and enables collection.
 
     Called once a process is ready to serve; until then the garbage collector is disabled.
@@ -25,7 +25,7 @@ def keep_what_is_there() -> None:
     gc.enable()
 
 
-def give_back() -> None:
+def trim() -> None:
     """Collects garbage, such as the bodies of dead requests, and returns freed memory to the system.
 
     The collection holds the GIL for some 30 ms. Memory is only returned where ``malloc_trim`` exists, in the GNU C
@@ -44,7 +44,7 @@ def _find_trim() -> Callable[[int], int] | None:
 _trim = _find_trim()
 
 
-class Freed:
+class TrimPolicy:
     """Decides, from periodic samples, when to return freed memory to the system."""
 
     def __init__(self) -> None:

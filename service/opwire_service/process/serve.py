@@ -10,7 +10,7 @@ from ..devices import NUMBERED, kind_of, resolve
 from ..devices.ray.requirements import require_ray
 from ..settings import Settings
 from .logging import configure
-from .memory_trim import keep_what_is_there
+from .memory_trim import freeze_heap
 from .server import HttpServer, announce
 from .signals import stop_on_signals
 from .supervisor import Supervisor
@@ -41,7 +41,7 @@ def serve(settings: Settings) -> int:
 
 
 def _begin(url: str) -> None:
-    keep_what_is_there()
+    freeze_heap()
     announce(url)
 
 

@@ -21,11 +21,11 @@ from ..http.connection import Acceptor, Connection
 from ..settings import Settings
 from ..telemetry.metrics import Metrics
 from .application import create_app, layout
-from .memory_trim import Freed, give_back
+from .memory_trim import TrimPolicy, trim
 
 KEEP_ALIVE_SECONDS = 75
 
-_LOOKS_EVERY = 0.05
+_POLL_SECONDS = 0.05
 _NEW_CONNECTIONS = 8
 """Number of new connections accepted per iteration of the event loop."""
 
@@ -71,7 +71,7 @@ class HttpServer(uvicorn.Server):
         self._metrics = metrics or Metrics(layout(settings))
         self._app = create_app(settings, self._metrics, folder)
         self._on_ready = on_ready
-        self._freed = Freed()
+        self._trim_policy = TrimPolicy()
         self._acceptor = Acceptor()
         super().__init__(
             uvicorn.Config(
@@ -99,12 +99,12 @@ class HttpServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            self._bound_unread()
-            await self._listen_more()
+            self._limit_receive_buffers()
+            await self._add_listeners()
             self.url = address(self.settings, (sockets or self.servers[0].sockets)[0])
             self._on_ready(self.url)
 
-    def _bound_unread(self) -> None:
+    def _limit_receive_buffers(self) -> None:
         """Limits the kernel's receive buffer per connection.
 
         By default the kernel buffers megabytes per connection, and when it runs out of memory for many connections, it
@@ -113,7 +113,7 @@ class HttpServer(uvicorn.Server):
         for listening in [made for server in self.servers for made in server.sockets]:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNREAD_BYTES)  # connections inherit it
 
-    async def _listen_more(self) -> None:
+    async def _add_listeners(self) -> None:
         """Listens several times on each socket, since uvloop accepts only one connection per listener and iteration.
 
         Otherwise many new connections, such as those of refused clients, would wait for seconds.
@@ -169,9 +169,9 @@ class HttpServer(uvicorn.Server):
                 connection.close_if_slow(limits.receive_ms / 1000, body_seconds)
 
     def _trim(self, memory: Memory) -> None:
-        if self._freed.is_due(memory.held, memory.taken):
+        if self._trim_policy.is_due(memory.held, memory.taken):
             log.debug("the server is idle: returning freed memory to the system")
-            asyncio.get_running_loop().run_in_executor(None, give_back)
+            asyncio.get_running_loop().run_in_executor(None, trim)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.drain()
@@ -191,7 +191,7 @@ class HttpServer(uvicorn.Server):
         loop = asyncio.get_running_loop()
         end = loop.time() + self.settings.drain_seconds
         while self.server_state.tasks and loop.time() < end and not self.force_exit:
-            await asyncio.wait(list(self.server_state.tasks), timeout=_LOOKS_EVERY)
+            await asyncio.wait(list(self.server_state.tasks), timeout=_POLL_SECONDS)
             self._metrics.beat()
         self.config.timeout_graceful_shutdown = max(0, round(end - loop.time()))
         await super().shutdown(sockets)

@@ -27,7 +27,7 @@ from ..settings import Settings
 from ..telemetry.metrics import WORKER_RESTARTS, Metrics
 from .application import layout
 from .logging import configure
-from .memory_trim import keep_what_is_there
+from .memory_trim import freeze_heap
 from .server import HttpServer, address, announce
 from .signals import stop_on_signals
 
@@ -36,7 +36,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _BEYOND_DRAIN = 5.0
 """Time between the end of the grace period and the killing of a worker, in seconds."""
 
-_LOOKS = 4
+_MISSED_HEARTBEATS = 4
 """Number of successive checks without a heartbeat after which a worker is considered hung."""
 
 FAILED = 3
@@ -87,7 +87,7 @@ class Supervisor:
         self._workers: dict[int, _Worker] = {}
         self._due = dict.fromkeys(range(settings.workers), 0.0)
         self._failures = dict.fromkeys(range(settings.workers), 0)
-        self._next_look = 0.0
+        self._next_check = 0.0
         self._announced = False
         self._stopping = False
         self._folder = Path()
@@ -102,7 +102,7 @@ class Supervisor:
                 self._folder = Path(folder)
                 while not self._stopping:
                     self._start_due()
-                    self._look()
+                    self._check_heartbeats()
                     self._wait()
                 return self._drain()
         finally:
@@ -120,21 +120,21 @@ class Supervisor:
             del self._due[row]
             ours, theirs = Pipe()
             arguments = (self._settings.share(), self._sockets, self._memory.name, row, theirs, self._folder)
-            process = _spawn.Process(target=_work, args=arguments, name=f"opwire-worker-{row}")
+            process = _spawn.Process(target=_run_worker, args=arguments, name=f"opwire-worker-{row}")
             process.start()
             theirs.close()
             self._workers[row] = _Worker(process, ours)
 
-    def _look(self) -> None:
+    def _check_heartbeats(self) -> None:
         """Kills hung workers. Counts checks rather than seconds, so that suspending all processes kills none."""
-        if (now := time.monotonic()) < self._next_look:
+        if (now := time.monotonic()) < self._next_check:
             return
-        self._next_look = now + self._settings.hang_seconds / _LOOKS
+        self._next_check = now + self._settings.hang_seconds / _MISSED_HEARTBEATS
         for row, worker in self._workers.items():
             beats = self._metrics.beats(row)
             worker.silent = 0 if beats != worker.beats or not worker.ready else worker.silent + 1
             worker.beats = beats
-            if worker.silent >= _LOOKS:
+            if worker.silent >= _MISSED_HEARTBEATS:
                 log.error("worker %d (process %s) hangs; killing it", row, worker.process.pid)
                 worker.process.kill()
 
@@ -142,14 +142,14 @@ class Supervisor:
         """Waits for an event of a worker, for a replacement or check to be due, or for a signal."""
         pending = {worker.pipe: worker for worker in self._workers.values() if not worker.ready}
         sentinels = {worker.process.sentinel: row for row, worker in self._workers.items()}
-        pause = min([self._next_look, *self._due.values()]) - time.monotonic()
+        pause = min([self._next_check, *self._due.values()]) - time.monotonic()
         for event in wait([self._woken, *pending, *sentinels], max(0.0, pause)):
             if isinstance(event, int):
-                self._ended(sentinels[event])
+                self._on_exit(sentinels[event])
             elif isinstance(event, Connection) and event in pending:
-                self._heard(pending[event])
+                self._on_message(pending[event])
 
-    def _heard(self, worker: _Worker) -> None:
+    def _on_message(self, worker: _Worker) -> None:
         with suppress(EOFError, OSError):  # it died, which its sentinel reports too
             worker.pipe.recv_bytes()
             worker.ready = True
@@ -157,7 +157,7 @@ class Supervisor:
             self._announced = True
             announce(address(self._settings, self._sockets[0]))
 
-    def _ended(self, row: int) -> None:
+    def _on_exit(self, row: int) -> None:
         worker = self._workers.pop(row)
         worker.process.join()
         worker.pipe.close()
@@ -227,7 +227,7 @@ def _bound(family: int, at: tuple[str, int]) -> socket.socket:
     return made
 
 
-def _work(
+def _run_worker(
     settings: Settings, sockets: Sequence[socket.socket], memory: str, row: int, pipe: Connection, folder: Path
 ) -> None:
     """The main function of a worker."""
@@ -249,7 +249,7 @@ def _work(
 
 
 def _begin(pipe: Connection) -> None:
-    keep_what_is_there()
+    freeze_heap()
     with suppress(OSError):  # the supervisor is stopping and has closed the pipe, so this worker will stop too
         pipe.send_bytes(b"ready")
 

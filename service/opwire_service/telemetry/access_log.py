@@ -18,7 +18,7 @@ from .requests import Ended
 
 log = logging.getLogger("opwire.access")
 
-MOST_SAID = 200
+MAX_TEXT_LENGTH = 200
 """Maximum length of client-supplied text in the log, in characters."""
 
 _TRACEPARENT = re.compile(
@@ -35,26 +35,26 @@ class _Refusals:
     """Rate limiter for log lines of refusals due to overload.
 
     Attributes:
-        said: time of the last line.
-        unsaid: number of refusals since then without one.
+        last_logged: time of the last line.
+        omitted: number of refusals since then without one.
     """
 
-    said: float = float("-inf")
-    unsaid: int = 0
+    last_logged: float = float("-inf")
+    omitted: int = 0
 
     def is_due(self) -> bool:
         """Whether the next refusal is logged; otherwise counts it as omitted."""
         now = time.monotonic()
-        if now - self.said < _SECONDS_BETWEEN:
-            self.unsaid += 1
+        if now - self.last_logged < _SECONDS_BETWEEN:
+            self.omitted += 1
             return False
-        self.said = now
+        self.last_logged = now
         return True
 
     def take(self) -> int:
         """Returns and resets the number of omitted refusals."""
-        unsaid, self.unsaid = self.unsaid, 0
-        return unsaid
+        omitted, self.omitted = self.omitted, 0
+        return omitted
 
 
 _refusals = _Refusals()
@@ -82,25 +82,25 @@ def write(ended: Ended) -> None:
         "code": ended.code,
         "milliseconds": ended.microseconds / 1000,
     }
-    said = [
+    details = [
         f"{name} {fields[name]}" for name in ("status", "client", "operator", "trace_id") if fields[name] is not None
     ]
     message = f"{fields['method']} '{fields['path']}' {ended.code} {fields['milliseconds']} ms"
-    if ended.code in _FOR_LOAD and (unsaid := _refusals.take()):
-        fields["more_refused"] = unsaid
-        said.append(f"more_refused {unsaid}")
+    if ended.code in _FOR_LOAD and (omitted := _refusals.take()):
+        fields["more_refused"] = omitted
+        details.append(f"more_refused {omitted}")
     level = logging.DEBUG if ended.code == OK else logging.INFO
-    log.log(level, "%s", " ".join([message, *said, identity]), extra={"fields": fields})
+    log.log(level, "%s", " ".join([message, *details, identity]), extra={"fields": fields})
 
 
 def escaped(text: str) -> str:
-    """Escapes client-supplied text for the log, as at most ``MOST_SAID`` characters of printable ASCII.
+    """Escapes client-supplied text for the log, as at most ``MAX_TEXT_LENGTH`` characters of printable ASCII.
 
     Other characters and single quotes are escaped as in Python literals, so that clients cannot forge lines or end a
     quotation.
     """
-    ascii_text = text[: MOST_SAID + 1].encode("unicode_escape").decode("ascii").replace("'", "\\'")
-    return ascii_text if len(ascii_text) <= MOST_SAID else ascii_text[: MOST_SAID - 3] + "..."
+    ascii_text = text[: MAX_TEXT_LENGTH + 1].encode("unicode_escape").decode("ascii").replace("'", "\\'")
+    return ascii_text if len(ascii_text) <= MAX_TEXT_LENGTH else ascii_text[: MAX_TEXT_LENGTH - 3] + "..."
 
 
 def trace_id(ended: Ended) -> str | None:

@@ -38,7 +38,7 @@ STAGING_BYTES = 4 * 2**20
 MEMORY_SHARE = 0.8
 """Share of the card's free memory used as the default budget."""
 
-FEW = 64
+MAX_SINGLE_RESULTS = 64
 """Maximum number of element-wise results that the host recomputes from single elements instead of whole tensors."""
 
 COMPILERS = 4
@@ -48,7 +48,7 @@ _SHORT_LAUNCH = 0.1
 """Weight of a launch that takes a small fraction of a millisecond, relative to others."""
 
 
-class LeftOpen(NamedTuple):
+class OpenResults(NamedTuple):
     """Positions of results that the card could not determine, in the form of ``CudaJob.recompute``; None means all."""
 
     places: Array | None
@@ -172,7 +172,7 @@ class CudaDevice(Device):
             self._compiler.get(program, stop)
         landings = {name: landing(outputs[name], desc) for name, desc in plan.outputs.items()}
         # The memory is released before the lane, so at most as many blocks are in use as there are lanes.
-        with self.lane(stop) as lane, self.memory.block(prepared.size, stop) as base, _ended(lane.stream):
+        with self.lane(stop) as lane, self.memory.block(prepared.size, stop) as base, _synchronized(lane.stream):
             for name, desc in plan.inputs.items():
                 lane.upload(inputs[name], desc, base + prepared.inputs[name], stop)
             self._launch(prepared, base, lane, stop)
@@ -194,7 +194,7 @@ class CudaDevice(Device):
         for stage in prepared.stages:
             self.enqueue(stage.job, stage.room.at(base), lane.stream, stop, pace)
             if prepared.is_graph:
-                self._mend(stage, base, lane, stop)
+                self._recompute_step(stage, base, lane, stop)
 
     def enqueue(self, job: CudaJob, memory: CudaMemory, stream: Any, stop: Stop, pace: Pace | None = None) -> None:
         """Enqueues the launches of a job on a stream, staying only a few launches ahead of it."""
@@ -218,7 +218,7 @@ class CudaDevice(Device):
                 events = [self._cuda.Event(disable_timing=True) for _ in buffers]
                 for event in events:
                     event.record(stream)
-                with _ended(stream):
+                with _synchronized(stream):
                     yield Lane(self._runtime, stream, buffers, events)
             finally:
                 self._streams.put(stream)
@@ -234,20 +234,20 @@ class CudaDevice(Device):
         stop: Stop,
     ) -> None:
         """Computes the results that the card left open, in the downloaded outputs."""
-        left = self._left_open(stage, base, lane, stop)
+        left = self._open_results(stage, base, lane, stop)
         if left is None:
             return
         arrays = {name: given.array() if isinstance(given, EncodedTensor) else given for name, given in inputs.items()}
         sources = {name: bytes_of(arrays[name], desc) for name, desc in plan.inputs.items()}
         stage.job.recompute(left.places, _typed(sources, stage.inputs), _typed(landings, stage.outputs), stop)
 
-    def _mend(self, stage: Stage, base: int, lane: Lane, stop: Stop) -> None:
+    def _recompute_step(self, stage: Stage, base: int, lane: Lane, stop: Stop) -> None:
         """Computes the results that the card left open in a step of a graph and uploads them, for later steps."""
-        left = self._left_open(stage, base, lane, stop)
+        left = self._open_results(stage, base, lane, stop)
         if left is None:
             return
-        if isinstance(stage.job, ElementsJob) and left.places is not None and len(left.places) <= FEW:
-            _mend_elements(stage, stage.job, base, left.places[:, 0].astype(np.int64), lane, stop)
+        if isinstance(stage.job, ElementsJob) and left.places is not None and len(left.places) <= MAX_SINGLE_RESULTS:
+            _recompute_elements(stage, stage.job, base, left.places[:, 0].astype(np.int64), lane, stop)
             return
         inputs, outputs = (
             {name: np.empty(desc.data_size_in_bytes, np.uint8) for name, desc in descs.items()}
@@ -260,7 +260,7 @@ class CudaDevice(Device):
         for name, array in outputs.items():
             lane.upload(array, stage.outputs[name], base + stage.room.outputs[name], stop)
 
-    def _left_open(self, stage: Stage, base: int, lane: Lane, stop: Stop) -> LeftOpen | None:
+    def _open_results(self, stage: Stage, base: int, lane: Lane, stop: Stop) -> OpenResults | None:
         """Returns the results that a stage left open, or None if there are none."""
         job, uncertain = stage.job, base + stage.room.uncertain
         if not job.uncertain_bytes:
@@ -269,10 +269,10 @@ class CudaDevice(Device):
         lane.download(uncertain, counted, stop)
         count = int(counted.view("<u4")[0])
         if 8 + 8 * count > job.uncertain_bytes:
-            return LeftOpen(None)
+            return OpenResults(None)
         listed = np.empty(8 * count, np.uint8)
         lane.download(uncertain + 8, listed, stop)
-        return LeftOpen(listed.view("<u4").reshape(count, 2)) if count else None
+        return OpenResults(listed.view("<u4").reshape(count, 2)) if count else None
 
     def _failed(self, error: Exception) -> UnavailableError:
         """Returns the error for a request after a CUDA failure, and checks whether the card still works."""
@@ -317,7 +317,7 @@ class CudaDevice(Device):
 
 
 @contextmanager
-def _ended(stream: Any) -> Generator[None]:
+def _synchronized(stream: Any) -> Generator[None]:
     """Synchronizes with a stream on exit, before the resources it uses are released."""
     try:
         yield
@@ -325,7 +325,7 @@ def _ended(stream: Any) -> Generator[None]:
         stream.synchronize()
 
 
-def _mend_elements(stage: Stage, job: ElementsJob, base: int, places: Array, lane: Lane, stop: Stop) -> None:
+def _recompute_elements(stage: Stage, job: ElementsJob, base: int, places: Array, lane: Lane, stop: Stop) -> None:
     """Recomputes a few element-wise results on the host, from the elements they depend on."""
     taken = {}
     for name, offsets in job.offsets(places).items():

@@ -21,13 +21,13 @@ from opwire.tensor import Array
 from .blocks import opened
 from .channel import Channel
 from .joining import BridgeLocation, NotJoined, Refused, joined
-from .members import LOOKS_EVERY, ClusterMembers
-from .messages import CallOutcome, Done, Failed, Heard, Joined, NewBlock, Run, Said, Stop
+from .members import POLL_SECONDS, ClusterMembers
+from .messages import CallOutcome, Done, Failed, FromBridge, Joined, NewBlock, Run, Stop, ToBridge
 
 THREADS = 256
 """Maximum number of concurrent calls."""
 
-LOOKS_FOR_LOSS = 0.25
+LOSS_POLL_SECONDS = 0.25
 """Interval of checks whether the device of a call is gone, in seconds."""
 
 LEAVES_WITHIN = 10.0
@@ -62,7 +62,7 @@ class Bridge:
         server: ID of the server for the actors.
     """
 
-    def __init__(self, channel: Channel[Heard, Said], members: ClusterMembers, server: str) -> None:
+    def __init__(self, channel: Channel[FromBridge, ToBridge], members: ClusterMembers, server: str) -> None:
         self._channel = channel
         self._members = members
         self._server = server
@@ -75,12 +75,12 @@ class Bridge:
         """Handles the messages of the server until that ends."""
         try:
             while True:
-                self._heed(self._channel.receive())
+                self._handle(self._channel.receive())
         except (EOFError, OSError):
             for number in list(self._calls):
                 self._stop(number)
 
-    def _heed(self, message: Said) -> None:
+    def _handle(self, message: ToBridge) -> None:
         if isinstance(message, Run):
             self._calls[message.call] = call = HostCall()
             self._threads.submit(self._run, message, call)
@@ -142,7 +142,7 @@ class Bridge:
         """
         while True:
             try:
-                return ray.get(answer, timeout=LOOKS_FOR_LOSS)
+                return ray.get(answer, timeout=LOSS_POLL_SECONDS)
             except TimeoutError:
                 if self._members.host(run.device) is None:
                     raise RayError("the device was lost") from None
@@ -156,7 +156,7 @@ def _refusal(error: Exception) -> OverloadedError:
     return OverloadedError(ProblemCode.MEMORY_FULL, f"Ray has no room for the tensors: {what}", retry_after=1)
 
 
-def tell(channel: Channel[Heard, Said], message: Heard) -> None:
+def tell(channel: Channel[FromBridge, ToBridge], message: FromBridge) -> None:
     """Sends a message to the server, unless that is gone."""
     try:
         channel.send(message)
@@ -171,7 +171,7 @@ def main(descriptor: str, address: str, store_bytes: str, cpu_device: str, folde
         descriptor: file descriptor of the socket to the server.
         address, store_bytes, cpu_device, folder: see Options.
     """
-    channel: Channel[Heard, Said] = Channel(socket.socket(fileno=int(descriptor)))
+    channel: Channel[FromBridge, ToBridge] = Channel(socket.socket(fileno=int(descriptor)))
     try:
         with joined(address, int(store_bytes), folder) as place:
             channel.send(Joined(place.address, int(_store(place) * LARGEST_SHARE)))
@@ -198,17 +198,17 @@ def _follow(members: ClusterMembers) -> None:
             members.follow()
         except Exception as error:  # Ray's errors have no common base class
             sys.stderr.write(f"the head does not respond: {error}\n")
-        time.sleep(LOOKS_EVERY)
+        time.sleep(POLL_SECONDS)
 
 
-def _listen(members: ClusterMembers, channel: Channel[Heard, Said]) -> None:
+def _listen(members: ClusterMembers, channel: Channel[FromBridge, ToBridge]) -> None:
     """Exchanges heartbeats with the devices; ends the bridge if the head has been silent for too long."""
     while not members.is_headless:
         try:
             members.listen()
         except Exception as error:  # Ray's errors have no common base class
             sys.stderr.write(f"heartbeat of a device failed: {error}\n")
-        time.sleep(LOOKS_EVERY)
+        time.sleep(POLL_SECONDS)
     channel.close()
     time.sleep(LEAVES_WITHIN)
     os._exit(3)

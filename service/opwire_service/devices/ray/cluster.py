@@ -14,7 +14,7 @@ from opwire.describe import ClusterInfo
 from ..base import Usage
 from .device import RemoteDevice
 from .link import Link, Options
-from .messages import Done, Draining, Failed, Heard, Joined, Lost, Unused, Up, Used
+from .messages import Done, Draining, Failed, FromBridge, Joined, Lost, Unused, Up, Used
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
 """Pause between the end of a bridge and the start of the next one, in seconds."""
@@ -89,20 +89,20 @@ class Cluster:
                 return
             pause = FIRST_PAUSE if was_joined else min(2 * pause, LONGEST_PAUSE)
             if was_joined:
-                log.warning("lost the cluster (%s; exit code %s); rejoining it", link.last_words, code)
-                self._info = {**self._info, "state": "joining", "reason": link.last_words}
+                log.warning("lost the cluster (%s; exit code %s); rejoining it", link.last_line, code)
+                self._info = {**self._info, "state": "joining", "reason": link.last_line}
             self._closing.wait(REFUSED_PAUSE if self._info["state"] == "refused" else pause)
 
     def _follow(self, link: Link) -> bool:
         """Handles the messages of a bridge until it ends. Returns whether it had joined."""
         for message in link.messages():
-            self._heed(link, message)
+            self._handle(link, message)
         for number in list(self._devices):
             self._leave(number)
         self._info = {**self._info, "refused": {}}
         return bool(link.largest)
 
-    def _heed(self, link: Link, message: Heard) -> None:
+    def _handle(self, link: Link, message: FromBridge) -> None:
         match message:
             case Up():
                 device = self._devices[message.device] = RemoteDevice(message, link)

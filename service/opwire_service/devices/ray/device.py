@@ -19,7 +19,7 @@ from .blocks import SharedBlock, SharedBlocks, block_size
 from .messages import CallOutcome, Done, Up
 from .packing import BlockLayout, dump_plan, pack, unpack
 
-LOOKS_EVERY = 0.01
+POLL_SECONDS = 0.01
 """Interval at which ``stop`` is polled while a node works, in seconds."""
 
 PLANS = 256
@@ -146,7 +146,7 @@ class RemoteDevice(Device):
         with self._returned(block):
             pack(plan.inputs, inputs, block.memory, stop)
         call = self._carrier.start(self.number, self._dump(plan), block, BlockLayout.of(plan.inputs).size)
-        while not call.ended.wait(LOOKS_EVERY):
+        while not call.ended.wait(POLL_SECONDS):
             if stop():
                 self._carrier.stop(call)
                 raise Stopped

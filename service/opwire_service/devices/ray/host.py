@@ -74,7 +74,7 @@ class DeviceHost:
         self._stopped: OrderedDict[str, None] = OrderedDict()
         self._servers: dict[str, float] = {}
         self._heard = time.monotonic()
-        threading.Thread(target=self._end_alone, name="opwire-lease", daemon=True).start()
+        threading.Thread(target=self._end_when_idle, name="opwire-lease", daemon=True).start()
 
     @ray.method(concurrency_group=ANSWERING)
     def introduce(self) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class DeviceHost:
             self._device.run(plan, inputs, packing.views(plan.outputs, memory), stop)
         return memory
 
-    def _end_alone(self) -> None:
+    def _end_when_idle(self) -> None:
         while time.monotonic() - self._heard < LEASE:
             time.sleep(1.0)
             if self._device.broken is not None:

@@ -17,7 +17,7 @@ from ..base import DeviceLost
 from .blocks import SharedBlock, SharedBlocks
 from .channel import Channel
 from .device import RemoteCall
-from .messages import CallOutcome, Done, DropBlock, Heard, Joined, NewBlock, Run, Said, Stop
+from .messages import CallOutcome, Done, DropBlock, FromBridge, Joined, NewBlock, Run, Stop, ToBridge
 
 PROGRAM = "import sys; from opwire_service.devices.ray.bridge import main; main(*sys.argv[1:])"
 
@@ -70,7 +70,7 @@ class Link:
 
     def __init__(self, options: Options) -> None:
         ours, theirs = socket.socketpair()
-        self._channel: Channel[Said, Heard] = Channel(ours)
+        self._channel: Channel[ToBridge, FromBridge] = Channel(ours)
         command = [sys.executable, "-c", PROGRAM, str(theirs.fileno()), *map(str, options)]
         with theirs:
             self._process = subprocess.Popen(
@@ -95,7 +95,7 @@ class Link:
         self._lock = threading.Lock()
         self._is_open = True
 
-    def messages(self) -> Iterator[Heard]:
+    def messages(self) -> Iterator[FromBridge]:
         """Yields the messages of the bridge until it ends. Those about calls are handled here."""
         try:
             while True:
@@ -146,7 +146,7 @@ class Link:
         return code
 
     @property
-    def last_words(self) -> str:
+    def last_line(self) -> str:
         """The last line printed by the bridge or Ray."""
         return self._lines[-1] if self._lines else "no output"
 
@@ -174,7 +174,7 @@ class Link:
     def _drop(self, block: SharedBlock) -> None:
         self._send(DropBlock(block.number))
 
-    def _send(self, message: Said) -> None:
+    def _send(self, message: ToBridge) -> None:
         try:
             self._channel.send(message)
         except OSError:

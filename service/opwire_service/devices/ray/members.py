@@ -18,10 +18,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from .host import ANSWERING, WORKING, DeviceHost, versions
 from .joining import NAMESPACE
-from .messages import Draining, Heard, Lost, Unused, Up, Used
+from .messages import Draining, FromBridge, Lost, Unused, Up, Used
 from .nodes import Names, Wanted, wanted
 
-LOOKS_EVERY = 0.25
+POLL_SECONDS = 0.25
 """Polling interval of the nodes, in seconds."""
 
 BEATS_EVERY = 1.0
@@ -99,7 +99,7 @@ class ClusterMembers:
         cpu_device: module and class of the CPU device of nodes.
     """
 
-    def __init__(self, say: Callable[[Heard], None], home: str, server: str, cpu_device: str) -> None:
+    def __init__(self, say: Callable[[FromBridge], None], home: str, server: str, cpu_device: str) -> None:
         self._say = say
         self._home = home
         self._server = server
@@ -128,7 +128,7 @@ class ClusterMembers:
             member = self._up.pop(number, None)
             if member is None:
                 return
-            member.state, member.beat, member.due = MemberState.DOWN, None, time.monotonic() + LOOKS_EVERY
+            member.state, member.beat, member.due = MemberState.DOWN, None, time.monotonic() + POLL_SECONDS
         self._say(Lost(number, reason))
 
     def follow(self) -> None:

@@ -145,8 +145,8 @@ class Unused(NamedTuple):
     reasons: Mapping[str, str]
 
 
-Said = NewBlock | DropBlock | Run | Stop
+ToBridge = NewBlock | DropBlock | Run | Stop
 """Messages from the server."""
 
-Heard = Done | Joined | Failed | Up | Draining | Lost | Used | Unused
+FromBridge = Done | Joined | Failed | Up | Draining | Lost | Used | Unused
 """Messages from the bridge."""

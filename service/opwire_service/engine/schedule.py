@@ -1,8 +1,8 @@
 """Scheduling of jobs on devices, as a pure state machine: time is an argument, and starting a job is an action.
 
 Each device has a queue, first come, first served within a priority. Each step of priority below the highest counts as
-an arrival half a second later, so that no job starves. One slot of each device with several is closed to long jobs, so
-that short jobs never wait for all of them. A job is long if it is expected to be, or has turned out to be.
+an arrival half a second later, so that no job starves. Long jobs may occupy all slots of a device but one, so that
+short jobs never wait for long ones alone. A job is long if it is expected to be, or has turned out to be.
 
 A job is refused only if the queue is full, or if the work ahead of it is expected to take longer than it may wait.
 """
@@ -183,7 +183,7 @@ class _Lane:
         return len(self.short) + len(self.long)
 
     def has_room(self, now: float, *, long: bool) -> bool:
-        """Whether a job may start now; one of several slots is closed to long jobs."""
+        """Whether a job may start now. Long jobs may occupy all slots but one, if there are several."""
         if len(self.running) >= self.capacity:
             return False
         return not long or self.long_running(now) < max(1, self.capacity - 1)

@@ -20,7 +20,7 @@ import tritonclient.http.aio as triton_aio
 from tritonclient.utils import InferenceServerException, shared_memory
 
 from opwire.errors import NotFoundError
-from opwire_service.oip.shared_memory import MOST_REGIONS, Regions, Registration, SharedMemoryRange
+from opwire_service.oip.shared_memory import MAX_REGIONS, Regions, Registration, SharedMemoryRange
 from opwire_service.settings import Limits, Settings
 from tests.inference import a_request, a_tensor
 from tests.processes import process
@@ -239,7 +239,7 @@ def test_what_is_no_shared_memory_object(client, make):
 
 def test_so_many_regions_and_no_more(client, make):
     make("a", 64, register=False)
-    for number in range(MOST_REGIONS):
+    for number in range(MAX_REGIONS):
         client.register_system_shared_memory(f"r{number}", key_of("a"), 64)
     with pytest.raises(InferenceServerException, match="which is the maximum"):
         client.register_system_shared_memory("one-more", key_of("a"), 64)

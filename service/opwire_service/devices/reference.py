@@ -22,7 +22,7 @@ VISITS_PER_TURN = 512
 INLINE_WORK = 16
 """Number of element visits that take less time than a thread switch."""
 
-MOST_VISITS = 1 << 29
+MAX_VISITS = 1 << 29
 """Maximum cost of a plan in element visits, fixed costs included: a minute or two of summation."""
 
 CHUNK_BYTES = 2 << 20
@@ -82,11 +82,11 @@ def refuse_excessive_work(plan: Plan) -> None:
         LimitExceededError: the plan is more work than the reference kernels accept.
     """
     visits = visits_of(plan)
-    if visits > MOST_VISITS:
+    if visits > MAX_VISITS:
         raise LimitExceededError(
             ProblemCode.WORK_TOO_LARGE,
             f"{visits} element visits, including {VISITS_PER_TURN} for each of {turns_of(plan)} elements computed "
-            f"individually; the reference device takes at most {MOST_VISITS}",
-            limit=MOST_VISITS,
+            f"individually; the reference device takes at most {MAX_VISITS}",
+            limit=MAX_VISITS,
             size=visits,
         )

@@ -11,7 +11,7 @@ from opwire.tensor import Array
 from ..devices.base import Device
 from ..execution import Arrays
 
-_MOST_BYTES = 4096
+_MAX_BYTES = 4096
 """Maximum total size of a plan's tensors for it to keep arrays, in bytes."""
 
 
@@ -36,7 +36,7 @@ class InlineRun:
     def pays(plan: Plan) -> bool:
         """Whether a plan is small enough to keep arrays for."""
         tensors = (*plan.inputs.values(), *plan.outputs.values())
-        return plan.operator is not GRAPH and sum(desc.data_size_in_bytes for desc in tensors) <= _MOST_BYTES
+        return plan.operator is not GRAPH and sum(desc.data_size_in_bytes for desc in tensors) <= _MAX_BYTES
 
     def fill(self, inputs: Arrays) -> None:
         """Copies the inputs of a run."""

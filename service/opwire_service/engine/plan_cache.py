@@ -17,13 +17,13 @@ from opwire.wire import ExecuteRequest, OutputFrame, output_frames
 
 from .inline_run import InlineRun
 
-LARGEST_DESC = 2**20
+MAX_DESC_BYTES = 2**20
 """Maximum size of an operator desc, in bytes of JSON."""
 
-_LARGEST_KEY = 256 * 1024
+_MAX_KEY_BYTES = 256 * 1024
 """Maximum size of a desc whose plan is cached, in bytes of JSON."""
 
-_MOST_KEYS = 8 * 2**20
+_MAX_CACHED_BYTES = 8 * 2**20
 """Maximum total size of the descs of cached plans, in bytes of JSON. The memory of plans is proportional to it."""
 
 
@@ -107,10 +107,10 @@ class PlanCache:
         """
         level = request.feature_level
         desc = to_json(request.operator, inf_nan_mode="constants")
-        if len(desc) > LARGEST_DESC:
+        if len(desc) > MAX_DESC_BYTES:
             what = "graph (without constants)" if request.is_graph else "operator desc"
-            detail = f"{len(desc)} bytes of JSON in the {what}; this server takes at most {LARGEST_DESC}"
-            raise LimitExceededError(ProblemCode.BODY_TOO_LARGE, detail, limit=LARGEST_DESC, size=len(desc))
+            detail = f"{len(desc)} bytes of JSON in the {what}; this server takes at most {MAX_DESC_BYTES}"
+            raise LimitExceededError(ProblemCode.BODY_TOO_LARGE, detail, limit=MAX_DESC_BYTES, size=len(desc))
         key = Key(desc, level if isinstance(level, int | str) else None, request.is_graph)
         found = self._plans.get(key)
         if found is None:
@@ -123,12 +123,12 @@ class PlanCache:
 
     def keep(self, key: Key, made: Prepared) -> Prepared:
         """Caches a plan, unless its desc is very large, and returns it."""
-        if len(key.desc) > _LARGEST_KEY:
+        if len(key.desc) > _MAX_KEY_BYTES:
             return made
         if key not in self._plans:
             self._bytes += len(key.desc)
         self._plans[key] = made
-        while len(self._plans) > self.size or self._bytes > _MOST_KEYS:
+        while len(self._plans) > self.size or self._bytes > _MAX_CACHED_BYTES:
             oldest, _ = self._plans.popitem(last=False)
             self._bytes -= len(oldest.desc)
         return made

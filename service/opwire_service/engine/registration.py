@@ -15,7 +15,7 @@ from .pipeline import Engine
 from .progress import Progress
 from .registered_graph import RegisteredGraph, StoredGraph
 
-MOST_TENSORS = 512
+MAX_TENSORS = 512
 """Maximum number of inputs and outputs of a registered graph; every listing of graphs describes them."""
 
 
@@ -52,9 +52,9 @@ async def register(
     prepared = await engine.plan(request)
     plan = prepared.plan
     tensors = len(plan.outputs) + sum(not each.startswith(CONSTANT) for each in plan.inputs)
-    if tensors > MOST_TENSORS:
+    if tensors > MAX_TENSORS:
         what = "inputs and outputs of the graph"
-        raise exceeded(ProblemCode.BODY_TOO_LARGE, what, tensors, MOST_TENSORS)
+        raise exceeded(ProblemCode.BODY_TOO_LARGE, what, tensors, MAX_TENSORS)
     progress.lap("check")
     size = sum(desc.data_size_in_bytes for each, desc in plan.inputs.items() if each.startswith(CONSTANT))
     await hold.grow(size, progress.deadline)

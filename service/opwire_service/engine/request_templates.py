@@ -17,13 +17,13 @@ from opwire.wire.base64text import decoded_size
 from .dialect import Completed
 from .plan_cache import Prepared
 
-_LARGEST = 4096
+_MAX_BODY_BYTES = 4096
 """Maximum size of a body to make a template of, in bytes."""
 
-_MOST = 1024
+_MAX_TEMPLATES = 1024
 """Maximum number of templates; beyond it, all are dropped."""
 
-_MOST_LAYOUTS = 4
+_MAX_LAYOUTS = 4
 """Maximum number of layouts per body length."""
 
 
@@ -129,7 +129,7 @@ class RequestTemplates:
             identity: see ``Dialect.identity``.
         """
         prepared, execute = done.prepared, done.execute
-        if context is None or len(body) > _LARGEST or not prepared.inline or execute.is_graph or execute.places:
+        if context is None or len(body) > _MAX_BODY_BYTES or not prepared.inline or execute.is_graph or execute.places:
             return
         body = bytes(body)
         text = body if head_length is None else body[: int(head_length)]
@@ -140,7 +140,7 @@ class RequestTemplates:
         template = Template(request, execute, prepared, places, named)
         if template.identified(body) != (identity or ""):
             return
-        if self._count >= _MOST:
+        if self._count >= _MAX_TEMPLATES:
             self._layouts.clear()
             self._count = 0
         layouts = self._layouts.setdefault((len(body), head_length), [])
@@ -148,7 +148,7 @@ class RequestTemplates:
         layout = next((found for found in layouts if found.around == around), None)
         if layout is None:
             layout = _Layout(around, {})
-            layouts[_MOST_LAYOUTS - 1 :] = [layout]
+            layouts[_MAX_LAYOUTS - 1 :] = [layout]
         layout.templates[layout.key(context, body)] = template
         self._count += 1
 

@@ -29,7 +29,7 @@ LONG = 0.1
 MAX_WAIT = 5.0
 """Default of the maximum expected wait of a job, in seconds."""
 
-_LONGEST_RETRY = 60.0
+_MAX_RETRY_AFTER = 60.0
 
 
 class NoLane(Exception):
@@ -326,7 +326,7 @@ class Schedule:
         return self._fill(lane, job.arrived)
 
     def _refuse_late(self, job: ScheduledJob, wait: float) -> None:
-        retry_after = min(max(wait / 2, 0.1), _LONGEST_RETRY)
+        retry_after = min(max(wait / 2, 0.1), _MAX_RETRY_AFTER)
         if self.queued >= self.limit:
             raise QueueFull(f"{self.queued} operators are queued; this server queues at most {self.limit}", retry_after)
         most = min(self.max_wait, job.deadline - job.arrived)

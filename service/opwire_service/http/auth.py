@@ -24,7 +24,7 @@ OPEN_PREFIXES = (ONE_OPERATOR, *CONSOLE_PREFIXES)
 
 METRICS = "/metrics"
 
-_LONGEST = 4096
+_MAX_KEY_LENGTH = 4096
 
 
 class Gate:
@@ -45,7 +45,7 @@ class Gate:
             return True
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         scheme, _, key = (given[0] if len(given) == 1 else b"").partition(b" ")
-        if scheme.lower() != b"bearer" or len(key) > _LONGEST:
+        if scheme.lower() != b"bearer" or len(key) > _MAX_KEY_LENGTH:
             return False
         owner = self._keys.owner(key.strip(b" "))
         scope.setdefault("state", {})["client"] = owner

@@ -31,7 +31,7 @@ _NOTHING = memoryview(b"")
 
 _QUOTED = 10
 
-_MOST_TENSORS = 2 * MOST_TENSORS
+_MAX_INPUTS = 2 * MOST_TENSORS
 """Maximum number of input tensors: room for the longest tensor array and the tensors besides it."""
 
 
@@ -131,8 +131,8 @@ def _read_inputs(
         raise malformed(at, f"inputs is {show(given)}; it must be a list of tensors")
     descs: dict[str, Any] = {}
     inputs: dict[str, Payload | SharedMemoryRange] = {}
-    if len(given) > _MOST_TENSORS:
-        message = f"{len(given)} tensors given; at most {_MOST_TENSORS} are allowed"
+    if len(given) > _MAX_INPUTS:
+        message = f"{len(given)} tensors given; at most {_MAX_INPUTS} are allowed"
         raise malformed("/inputs", message, Code.OUT_OF_RANGE)
     for i, tensor in enumerate(given):
         at = f"/inputs/{i}"

@@ -23,7 +23,7 @@ POINTER = "/parameters"
 _GENERAL = frozenset({"binary_data_output", "priority", "timeout", "sequence_id", "sequence_start", "sequence_end"})
 """Parameters defined by the protocol. Those of sequences are ignored, as operators are stateless."""
 
-_LONGEST_MS = 2**31 - 1
+_MAX_TIMEOUT_MS = 2**31 - 1
 
 
 def parse_header(text: str) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def read_priority(parameters: Mapping[str, Any]) -> int | None:
 def read_timeout(parameters: Mapping[str, Any]) -> int | None:
     """Returns the timeout in milliseconds, rounded up, or None. The protocol has microseconds, with 0 for none."""
     number = read_count(parameters, "timeout", POINTER)
-    return min(-(-number // 1000), _LONGEST_MS) if number else None
+    return min(-(-number // 1000), _MAX_TIMEOUT_MS) if number else None
 
 
 def refuse_unsupported(parameters: Mapping[str, Any], pointer: str) -> None:

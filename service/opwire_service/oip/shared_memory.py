@@ -33,14 +33,14 @@ from .refusal import malformed, read_count
 AVAILABLE = sys.platform == "linux"
 """Whether shared memory objects are files, as on Linux."""
 
-MOST_REGIONS = 256
+MAX_REGIONS = 256
 """Maximum number of regions registered at once per owner."""
 
 PREFIX = re.compile("[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 """Pattern of the name prefix that a server can be configured to allow."""
 
 _NAME = re.compile("[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,127}")
-_LONGEST_KEY = 255
+_MAX_NAME_BYTES = 255
 _OBJECTS = "/dev/shm/"
 
 
@@ -182,8 +182,8 @@ class Regions:
                 f"region name {show(region.name)} given; allowed: 1 to 128 of A-Z a-z 0-9 _ - : . but no leading ."
             )
             raise malformed("", message)
-        if len(self._names(owner)) >= MOST_REGIONS:
-            raise malformed("", f"{MOST_REGIONS} regions are already registered, which is the maximum")
+        if len(self._names(owner)) >= MAX_REGIONS:
+            raise malformed("", f"{MAX_REGIONS} regions are already registered, which is the maximum")
         with self._opened(region.key) as file:
             size = os.fstat(file).st_size
         if region.offset + region.byte_size > size:
@@ -276,7 +276,7 @@ class Regions:
     @contextmanager
     def _opened(self, key: str) -> Generator[int]:
         name = _object_name(key)
-        if not name.startswith(self._prefix) or "/" in name or "\0" in name or len(name.encode()) > _LONGEST_KEY:
+        if not name.startswith(self._prefix) or "/" in name or "\0" in name or len(name.encode()) > _MAX_NAME_BYTES:
             message = f"{show(key)} is not allowed; names of shared memory objects start with /{self._prefix} here"
             raise malformed("", message, Code.UNKNOWN_VALUE)
         try:

@@ -32,7 +32,7 @@ from .server import HttpServer, address, announce
 from .signals import stop_on_signals
 
 _BACKLOG = 2048
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
+_FIRST_PAUSE, _MAX_PAUSE = 0.1, 10.0
 _BEYOND_DRAIN = 5.0
 """Time between the end of the grace period and the killing of a worker, in seconds."""
 
@@ -170,7 +170,7 @@ class Supervisor:
             return
         self._metrics.add(WORKER_RESTARTS)
         self._failures[row] = 0 if worker.ready else self._failures[row] + 1
-        pause = min(_FIRST_PAUSE * 2 ** (self._failures[row] - 1), _LONGEST_PAUSE) if self._failures[row] else 0.0
+        pause = min(_FIRST_PAUSE * 2 ** (self._failures[row] - 1), _MAX_PAUSE) if self._failures[row] else 0.0
         self._due[row] = time.monotonic() + pause
         ended = (row, worker.process.pid, worker.process.exitcode)
         log.warning("worker %d (process %s) exited with code %s; replacing it", *ended)

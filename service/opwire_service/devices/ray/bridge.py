@@ -33,7 +33,7 @@ LOSS_POLL_SECONDS = 0.25
 LEAVES_WITHIN = 10.0
 """Maximum time for leaving a cluster without a head, in seconds."""
 
-LARGEST_SHARE = 0.4
+MAX_SHARE = 0.4
 """Maximum share of the object store for one plan."""
 
 
@@ -174,7 +174,7 @@ def main(descriptor: str, address: str, store_bytes: str, cpu_device: str, folde
     channel: Channel[FromBridge, ToBridge] = Channel(socket.socket(fileno=int(descriptor)))
     try:
         with joined(address, int(store_bytes), folder) as place:
-            channel.send(Joined(place.address, int(_store(place) * LARGEST_SHARE)))
+            channel.send(Joined(place.address, int(_store(place) * MAX_SHARE)))
             server = secrets.token_hex(8)
             members = ClusterMembers(lambda message: tell(channel, message), place.node, server, cpu_device)
             threading.Thread(target=_follow, args=(members,), name="opwire-nodes", daemon=True).start()

@@ -16,13 +16,13 @@ from .device import RemoteDevice
 from .link import Link, Options
 from .messages import Done, Draining, Failed, FromBridge, Joined, Lost, Unused, Up, Used
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
+FIRST_PAUSE, MAX_PAUSE = 0.5, 5.0
 """Pause between the end of a bridge and the start of the next one, in seconds."""
 
 REFUSED_PAUSE = 30.0
 """Pause before retrying a cluster that refused this program, in seconds."""
 
-LEAST_STORE = 100 << 20
+MIN_STORE_BYTES = 100 << 20
 """Minimum size of Ray's object store, in bytes."""
 
 log = logging.getLogger("opwire")
@@ -87,7 +87,7 @@ class Cluster:
                 code = link.close()
             if self._closing.is_set():
                 return
-            pause = FIRST_PAUSE if was_joined else min(2 * pause, LONGEST_PAUSE)
+            pause = FIRST_PAUSE if was_joined else min(2 * pause, MAX_PAUSE)
             if was_joined:
                 log.warning("lost the cluster (%s; exit code %s); rejoining it", link.last_line, code)
                 self._info = {**self._info, "state": "joining", "reason": link.last_line}
@@ -150,6 +150,6 @@ def store_bytes(memory_bytes: int) -> int:
     try:
         shared = os.statvfs("/dev/shm")
     except OSError:
-        return LEAST_STORE
+        return MIN_STORE_BYTES
     free = shared.f_bavail * shared.f_frsize
-    return max(LEAST_STORE, min(memory_bytes, free // 2))
+    return max(MIN_STORE_BYTES, min(memory_bytes, free // 2))

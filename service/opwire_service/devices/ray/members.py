@@ -37,7 +37,7 @@ STARTS_WITHIN = 120.0
 ARRIVES_WITHIN = 20.0
 """Maximum time for the tensors of a measurement to arrive, in seconds."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
+FIRST_PAUSE, MAX_PAUSE = 2.0, 60.0
 """First and maximum pause before retrying a device that could not be started, in seconds."""
 
 WORKERS, ANSWERERS = 16, 4
@@ -204,7 +204,7 @@ class ClusterMembers:
 
     def _refuse(self, member: ClusterMember, error: Exception) -> None:
         member.refused = _reason(error)
-        member.due = time.monotonic() + min(FIRST_PAUSE * 2**member.failures, LONGEST_PAUSE)
+        member.due = time.monotonic() + min(FIRST_PAUSE * 2**member.failures, MAX_PAUSE)
         member.failures = min(member.failures + 1, 10)
         member.state = MemberState.DOWN
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 CPU, GPU = "CPU", "GPU"
 """Ray's names of a node's resources."""
 
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 """Maximum length of a node's name, in characters."""
 
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._-]+")
@@ -88,4 +88,4 @@ def _name(node: Mapping[str, Any]) -> str:
     given = str(node.get("NodeName") or "")
     if not given or given == node["NodeManagerAddress"]:
         given = str(node.get("NodeManagerHostname") or node["NodeManagerAddress"])
-    return _UNUSUAL.sub("-", given)[:LONGEST_NAME].strip("-") or "node"
+    return _UNUSUAL.sub("-", given)[:MAX_NAME_LENGTH].strip("-") or "node"

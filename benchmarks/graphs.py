@@ -28,7 +28,7 @@ from opwire.check import Plan
 from opwire.graph import CONSTANT, check_graph
 from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
-from opwire_service.process.memory_trim import give_back
+from opwire_service.process.memory_trim import trim
 
 from .networks import NETWORKS, Network
 from .small_graphs import small_operators
@@ -50,7 +50,7 @@ def _own(device: CpuDevice, network: Network, x: Array) -> tuple[Call, Plan, Cal
 
     def memory() -> int:
         call()
-        give_back()
+        trim()
         Path("/proc/self/clear_refs").write_text("5")
         before = _status("VmRSS")
         call()

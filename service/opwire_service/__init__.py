@@ -1,1 +1,1 @@
-"""The opwire service: what executes a plan and puts it on the network."""
+"""The opwire service: executes plans and serves them over HTTP."""

@@ -1,4 +1,4 @@
-"""What devices and kernels share: the arrays of a plan, and how work is told to stop."""
+"""Types shared by devices and kernels: the arrays of a plan, and cancellation."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from opwire.tensor import Array
 
 Stop = Callable[[], bool]
-"""Asked between pieces of work; True means that nobody wants the answer any more."""
+"""Polled between pieces of work; returns True once the result is no longer wanted."""
 
 Arrays = Mapping[str, Array]
-"""The tensors of a plan by name, each of the shape and the layout that its desc says."""
+"""The tensors of a plan by name, each with the shape and layout of its desc."""
 
 Bound = Callable[[Stop], None]
-"""Runs a plan on arrays that it was bound to; raises Stopped."""
+"""Runs a plan on the arrays it was bound to. Raises Stopped if it is told to stop."""
 
 
 class Stopped(Exception):
-    """Work was given up because ``stop()`` returned True. The outputs hold nothing of use."""
+    """Work was abandoned because ``stop()`` returned True. The content of the outputs is undefined."""

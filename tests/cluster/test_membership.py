@@ -204,7 +204,7 @@ def test_a_node_with_another_opwire_is_refused_by_name(tmp_path):
     (reason,) = info["cluster"]["refused"].items()
     assert reason[0] == "old/cpu"
     assert "opwire 99.0" in reason[1]
-    assert "install the same on both" in reason[1]
+    assert "install the same versions on both" in reason[1]
     assert info["cluster"]["nodes"] == ["a"]
 
 
@@ -212,7 +212,10 @@ def test_a_cluster_of_another_python_is_refused_at_the_start():
     other = os.environ.get(OTHER_PYTHON)
     if other is None:
         pytest.skip(f"{OTHER_PYTHON} names no other version of Python with Ray")
-    with nodes(python=other) as cluster, pytest.raises(RuntimeError, match=r"and Python 3.*install the same on both"):
+    with (
+        nodes(python=other) as cluster,
+        pytest.raises(RuntimeError, match=r"and Python 3.*install the same versions on both"),
+    ):
         process("--ray", cluster.address).__enter__()
 
 
@@ -221,7 +224,7 @@ def test_a_cluster_with_a_token_is_joined_with_it_alone():
     with nodes("a", env=token) as cluster:
         with process("--ray", cluster.address, "--memory-bytes", str(MEMORY), env=token) as served:
             until(lambda: "a/cpu" in device_names(served.url))
-        with pytest.raises(RuntimeError, match="asks for a token: see RAY_AUTH_MODE"):
+        with pytest.raises(RuntimeError, match="requires a token: see RAY_AUTH_MODE"):
             process("--ray", cluster.address).__enter__()
 
 

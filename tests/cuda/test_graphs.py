@@ -20,7 +20,7 @@ from opwire.tensor import Array, DataType
 from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.devices.cpu import CpuDevice
-from opwire_service.devices.cuda.device import FEW, CudaDevice
+from opwire_service.devices.cuda.device import MAX_SINGLE_RESULTS, CudaDevice
 from opwire_service.execution import Stopped
 from tests.cuda.sanitize import regrouped
 from tests.elements import FORMULAS, drawn_floats
@@ -117,8 +117,8 @@ def test_what_the_card_leaves_open_is_right_before_others_read_it(cuda, referenc
     mended: list[Any] = []
 
     class Watched(CudaDevice):
-        def _left_open(self, stage: Any, base: int, lane: Any, stop: Any) -> Any:
-            found = super()._left_open(stage, base, lane, stop)
+        def _open_results(self, stage: Any, base: int, lane: Any, stop: Any) -> Any:
+            found = super()._open_results(stage, base, lane, stop)
             mended.append(found)
             return found
 
@@ -128,7 +128,7 @@ def test_what_the_card_leaves_open_is_right_before_others_read_it(cuda, referenc
     finally:
         device.close()
     counts = [len(each.places) for each in mended if each is not None]
-    assert (0 < max(counts) <= FEW) == (most == 41)
+    assert (0 < max(counts) <= MAX_SINGLE_RESULTS) == (most == 41)
     assert found.tobytes() == one_after_the_other(reference, graph, x).tobytes()
 
 

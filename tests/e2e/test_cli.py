@@ -421,7 +421,7 @@ def test_missing_service_extra_is_named():
     script = "import sys; sys.modules['typer'] = None\nfrom opwire_service.__main__ import main\nmain()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
-    assert done.stderr == 'the command needs the service extra: pip install "opwire[service]"\n'
+    assert done.stderr == 'the opwire command needs the "service" extra: pip install "opwire[service]"\n'
 
 
 def test_offline_commands_import_no_server():

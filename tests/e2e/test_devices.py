@@ -189,7 +189,7 @@ def test_a_process_whose_card_failed_is_replaced(workers):
             problem = read_problem(execute(client, 4, BREAKS, device="cuda"), 503)
             assert (problem["code"], problem["retry_after"]) == ("not_ready", 1)
         until(lambda: any("is replaced" in line for line in found.lines))
-        assert any("an illegal memory access was encountered; this process stops" in line for line in found.lines)
+        assert any("an illegal memory access was encountered; stopping this process" in line for line in found.lines)
         assert any("exit code 3" in line for line in found.lines)
 
         def answers() -> bool:
@@ -268,7 +268,7 @@ def test_a_card_that_is_not_there_is_one_line(name):
 def test_a_card_beyond_the_last_is_one_line():
     command = [sys.executable, "-m", SERVER, "serve", "--port", "0", "--device", "cuda:7"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stderr) == (2, "opwire: there is no cuda:7: this machine has 1 of them\n")
+    assert (done.returncode, done.stderr) == (2, "opwire: there is no device cuda:7: this machine has 1 cuda device\n")
 
 
 def test_auto_without_a_card_is_the_cpu():

@@ -84,7 +84,7 @@ def test_chosen_operators(http, query, held):
         ("level=9", "allowed: 1_0, 2_0"),
         ("family=x", "allowed: activations, "),
         ("data_type=BOOL", "allowed: FLOAT32, "),
-        ("stat=known", "there is no parameter"),
+        ("stat=known", "allowed: state, level"),
         (f"family={'x' * 2000}", "family is"),
     ],
 )

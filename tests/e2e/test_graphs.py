@@ -218,7 +218,7 @@ def test_the_command_line_runs_a_graph(tmp_path: Path):
     assert refused.returncode == 1
     assert "/graph/nodes/w" in refused.stdout
     path.write_text(json.dumps({**REQUEST, "graph": "net"}))
-    assert "known to its server alone" in command("run", path).stderr
+    assert "registered graphs only exist on their server" in command("run", path).stderr
 
 
 @pytest.mark.parametrize("name", ["w.npy", "w.bin"])

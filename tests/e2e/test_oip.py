@@ -326,7 +326,7 @@ def test_plugins_for_authentication_are_harmless(address):
         ({"parameters": {**ARGMAX, "AxisDirection": "UP"}}, "422", '"UP" given; allowed: INCREASING, DECREASING'),
         ({"outputs": [triton.InferRequestedOutput("Indices")]}, "422", '"Indices" given; allowed: OutputTensor'),
         ({"outputs": [triton.InferRequestedOutput("OutputTensor", class_count=3)]}, "400", "classification"),
-        ({"timeout": -1}, "400", "timeout is -1; it must be an integer from 0"),
+        ({"timeout": -1}, "400", "timeout is -1; it must be a non-negative integer"),
         ({"inputs": []}, "422", "InputTensor is required and missing"),
         ({"inputs": [an_input("Input", np.zeros(3, np.float32))]}, "422", '"Input" given; allowed: InputTensor'),
     ],

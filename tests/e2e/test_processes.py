@@ -356,7 +356,7 @@ def test_a_worker_that_hangs_is_replaced():
         before = samples(served.url)["opwire_worker_restarts_total{}"]
         os.kill(min(first), signal.SIGSTOP)
         until(lambda: len(workers(served) - {min(first)}) == 2)
-        until(lambda: any("hangs and is killed" in line for line in served.lines))
+        until(lambda: any("hangs; killing it" in line for line in served.lines))
         until(lambda: samples(served.url)["opwire_workers{}"] == 2)
         assert samples(served.url)["opwire_worker_restarts_total{}"] == before + 1
         for _ in range(20):

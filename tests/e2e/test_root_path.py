@@ -151,7 +151,7 @@ def test_keys_are_asked_for_below_the_path_too(tmp_path):
 
 @pytest.mark.parametrize("path", ["/v1", "/v2", "/docs", "/livez", "/v2/models"])
 def test_a_path_of_the_servers_own_cannot_be_the_root(path):
-    with pytest.raises(ValueError, match="is that of a route"):
+    with pytest.raises(ValueError, match="collides with a route"):
         create_app(Settings(root_path=path))
 
 

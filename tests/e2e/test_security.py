@@ -129,8 +129,8 @@ def test_metrics_may_be_open(keys_file):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "holds no API key"),
-        ("# none\n", "holds no API key"),
+        ("", "contains no API keys"),
+        ("# none\n", "contains no API keys"),
         ("fine\nnot fine-secret\n", "line 2"),
         ("a:b:c\n", "line 1"),
         ("näme:key\n", "line 1"),

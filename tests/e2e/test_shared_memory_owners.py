@@ -16,7 +16,7 @@ import pytest
 from tritonclient.utils import shared_memory
 
 from opwire.errors import NotFoundError, RequestError
-from opwire_service.oip.shared_memory import MOST_REGIONS, Regions, Registration, SharedMemoryRange
+from opwire_service.oip.shared_memory import MAX_REGIONS, Regions, Registration, SharedMemoryRange
 from opwire_service.settings import Settings
 from tests.inference import a_request, a_tensor
 from tests.processes import process
@@ -175,7 +175,7 @@ def test_of_two_that_register_an_object_at_once_at_most_one_has_it(tmp_path, obj
 
 def test_so_many_regions_for_each_owner(tmp_path, objects):
     regions = Regions(tmp_path, PREFIX)
-    for number in range(MOST_REGIONS):
+    for number in range(MAX_REGIONS):
         regions.register(Registration(f"r{number}", objects[0], 0, 24), "alice")
     with pytest.raises(RequestError, match="no more may be"):
         regions.register(Registration("more", objects[0], 0, 24), "alice")

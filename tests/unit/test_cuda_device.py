@@ -16,7 +16,7 @@ from opwire.check import check
 from opwire.graph import check_graph
 from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
-from opwire_service.devices.cuda.device import FEW, CudaDevice
+from opwire_service.devices.cuda.device import MAX_SINGLE_RESULTS, CudaDevice
 from opwire_service.engine.dispatcher import Dispatcher
 from opwire_service.engine.placement import Cost
 from opwire_service.execution import Stopped
@@ -77,8 +77,8 @@ def test_a_few_results_are_computed_from_single_elements(card, cpu_device: CpuDe
     assert found[Module.open_places].tobytes() == right[Module.open_places].tobytes()
     assert runtime.copied[1] < x.nbytes + 100
     assert runtime.copied[2] < x.nbytes + 200
-    Module.open_places = list(range(FEW + 1))
-    assert run(device, graph, x)[: FEW + 1].tobytes() == right[: FEW + 1].tobytes()
+    Module.open_places = list(range(MAX_SINGLE_RESULTS + 1))
+    assert run(device, graph, x)[: MAX_SINGLE_RESULTS + 1].tobytes() == right[: MAX_SINGLE_RESULTS + 1].tobytes()
 
 
 def test_one_operator_has_its_results_from_the_host_alone(card, cpu_device: CpuDevice):

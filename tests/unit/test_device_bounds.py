@@ -14,7 +14,7 @@ import pytest
 from opwire.check import Plan, check
 from opwire.errors import LimitExceededError, ProblemCode
 from opwire_service.devices.base import Device
-from opwire_service.devices.reference import MOST_VISITS, VISITS_PER_TURN, ReferenceDevice
+from opwire_service.devices.reference import MAX_VISITS, VISITS_PER_TURN, ReferenceDevice
 from opwire_service.execution import Arrays, Stopped
 from tests.execution import skip_unless_executed
 
@@ -212,10 +212,10 @@ def test_the_reference_refuses_what_takes_it_too_long():
     assert (refused.value.code, refused.value.size, refused.value.limit) == (
         ProblemCode.WORK_TOO_LARGE,
         visits,
-        MOST_VISITS,
+        MAX_VISITS,
     )
     assert str(visits) in str(refused.value)
-    assert str(MOST_VISITS) in str(refused.value)
+    assert str(MAX_VISITS) in str(refused.value)
 
 
 @pytest.mark.parametrize(

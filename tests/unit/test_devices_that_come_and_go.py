@@ -125,7 +125,7 @@ async def test_plans_go_to_the_cluster_where_it_is_asked_for_or_pays():
     with made.place(plan, "cluster", ["here/cpu"]) as other:
         assert other == "node/cpu"
     made.remove(far)
-    with pytest.raises(UnavailableError, match="node/cpu has gone"), made.place(plan, "node/cpu"):
+    with pytest.raises(UnavailableError, match="the device node/cpu is gone"), made.place(plan, "node/cpu"):
         pass
     await made.close()
 
@@ -244,11 +244,11 @@ async def test_what_devices_take_with_them_is_run_again_twice_and_then_refused()
     lost = [Fleeting(f"{name}/cpu", stays=False) for name in "abcde"]
     engine = engine_of(*lost)
     with pytest.raises(
-        UnavailableError, match=r"the devices that it ran on went away: ./cpu, ./cpu, ./cpu$"
+        UnavailableError, match=r"the devices that ran the operator were lost: ./cpu, ./cpu, ./cpu$"
     ) as refused:
         await ask(engine, "cluster")
     assert refused.value.code is ProblemCode.NOT_READY
     assert sum(device.given for device in lost) == 1 + RERUNS
-    with pytest.raises(UnavailableError, match="a/cpu has gone"):  # it was asked for, and no other
+    with pytest.raises(UnavailableError, match="the device a/cpu is gone"):  # it was asked for, and no other
         await ask(engine, "a/cpu")
     await engine.close()

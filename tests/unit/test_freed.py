@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from opwire_service.process.memory_trim import CALM, LEAST, Freed, give_back
+from opwire_service.process.memory_trim import CALM, LEAST, TrimPolicy, trim
 
 
 def test_it_is_due_once_after_the_server_was_busy():
-    freed = Freed()
+    freed = TrimPolicy()
     assert not freed.is_due(held=0, taken=0)
     assert not freed.is_due(held=5, taken=LEAST)
     assert not freed.is_due(held=0, taken=2 * LEAST), "requests are still coming"
@@ -25,7 +25,7 @@ def test_it_is_due_once_after_the_server_was_busy():
 
 
 def test_it_is_due_now_and_then_where_little_is_always_done():
-    freed = Freed()
+    freed = TrimPolicy()
     found = [freed.is_due(held=0, taken=number * CALM) for number in range(1, 1 + 3 * LEAST // CALM)]
     assert sum(found) == 3
 
@@ -39,7 +39,7 @@ class Request:
 
 def test_what_only_dead_requests_refer_to_is_freed():
     request = weakref.ref(Request())
-    give_back()
+    trim()
     assert request() is None
 
 
@@ -50,7 +50,7 @@ def test_memory_is_given_back():
     full = resident()
     # Each piece that stays keeps the library from giving back those below it by itself.
     del pieces[::2]
-    give_back()
+    trim()
     assert full - resident() > size * count // 4
 
 

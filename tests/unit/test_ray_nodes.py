@@ -73,6 +73,6 @@ def test_a_cluster_with_another_ray_or_python_is_refused():
     major, minor, _ = platform.python_version_tuple()
     joining.compare("head:1", ray.__version__, f"{major}.{minor}.99")
     for other in ((ray.__version__, f"{major}.{int(minor) + 1}.0"), ("1.0.0", platform.python_version())):
-        with pytest.raises(joining.Refused, match="install the same on both") as refused:
+        with pytest.raises(joining.Refused, match="install the same versions on both") as refused:
             joining.compare("head:1", *other)
         assert all(each in str(refused.value) for each in ("head:1", *other, ray.__version__))

@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from resource import RUSAGE_THREAD, getrusage
 
-from opwire_service.engine.running import GIVES_WAY_EVERY, Watch
+from opwire_service.engine.running import YIELD_INTERVAL, Watch
 
 SECONDS = 0.5
 """That the work takes."""
@@ -22,7 +22,7 @@ def test_work_gives_way_to_other_threads() -> None:
         return getrusage(RUSAGE_THREAD).ru_nvcsw - before
 
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(rests).result() >= SECONDS / GIVES_WAY_EVERY / 5  # as often as a busy machine lets it
+        assert pool.submit(rests).result() >= SECONDS / YIELD_INTERVAL / 5  # as often as a busy machine lets it
 
 
 def test_who_watches_is_told_to_stop() -> None:

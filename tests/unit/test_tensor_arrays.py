@@ -256,7 +256,7 @@ def test_outputs_of_an_inference():
         b"".join(write_infer(request, model_of(SPLIT.name, version_at(HIGHEST)), plan.outputs, buffers).head)
     )
     assert [output["name"] for output in answer["outputs"]] == ["OutputTensors[1]"]
-    with pytest.raises(ContractViolation, match=r"OutputTensors\[1\] given; with this desc there are") as error:
+    with pytest.raises(ContractViolation, match=r"OutputTensors\[1\] given; this desc has the outputs") as error:
         refuse_unknown_outputs(request, split_plan(2))
     assert faults(error) == [("unknown_tensor", "/outputs/0/name")]
     with pytest.raises(ContractViolation, match=r"OutputTensors\[0\], OutputTensors\[1\], \.\.\."):

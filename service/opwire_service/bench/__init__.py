@@ -1,1 +1,1 @@
-"""Measures a running server."""
+"""Benchmark of a running server."""

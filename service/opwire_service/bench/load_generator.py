@@ -1,4 +1,4 @@
-"""Load on an HTTP server: connections that each send a request as soon as the last one is answered."""
+"""HTTP load generator: each connection sends its next request as soon as the previous one is answered."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ import httptools
 _RECONNECT_SECONDS = 0.01
 _TICK_SECONDS = 0.2
 _FIRST_ANSWER_SECONDS = 60.0
-"""How long the first answer may take: for large tensors more than a whole measurement."""
+"""Maximum time to the first response, which for large tensors may exceed the whole measurement, in seconds."""
 
 BUSY = 0.9
-"""A client that uses more than this share of a core may be slower than the server that it measures."""
+"""Share of a core above which the client may be the bottleneck rather than the server."""
 
 NextBody = Callable[[], bytes]
-"""Gives the next request, head and body."""
+"""Returns the next request, head and body."""
 
 Progress = Callable[[float, int], None]
-"""Called now and then with the seconds that have passed and the answers so far."""
+"""Called periodically with the elapsed seconds and the number of responses so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server listens."""
+    """The address of a server."""
 
     host: str
     port: int
@@ -39,10 +39,10 @@ class Address:
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """The address in a URL.
+        """Parses a URL.
 
         Raises:
-            ValueError: it is not an HTTP URL with a host.
+            ValueError: the URL is not an HTTP URL with a host.
         """
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -54,7 +54,7 @@ class Address:
 
 
 def write_request(url: str, headers: Mapping[str, str], body: bytes) -> bytes:
-    """A POST request in HTTP/1.1."""
+    """Returns an HTTP/1.1 POST request."""
     parts = urlsplit(url)
     fields = {"Host": parts.netloc, **headers, "Content-Length": str(len(body))}
     lines = [f"POST {parts.path or '/'} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
@@ -63,14 +63,14 @@ def write_request(url: str, headers: Mapping[str, str], body: bytes) -> bytes:
 
 @dataclass(slots=True)
 class LoadResult:
-    """What a number of connections got from a server.
+    """The result of one load.
 
     Attributes:
-        connections: each with one request under way at any time.
-        seconds: that the load went on.
-        cpu: share of a core that this program used meanwhile.
-        latencies: seconds from the first byte sent to the last one received, for each answer of status 2xx; in order.
-        errors: what came in place of answers, counted by status or reason.
+        connections: number of connections, each with one request in flight.
+        seconds: duration of the load.
+        cpu: share of a core used by this program.
+        latencies: seconds from sending a request to receiving the last byte of its 2xx response, sorted.
+        errors: counts of failures by status or reason.
     """
 
     connections: int
@@ -81,16 +81,16 @@ class LoadResult:
 
     @property
     def rate(self) -> float:
-        """Answers a second."""
+        """Responses per second."""
         return len(self.latencies) / self.seconds if self.seconds else 0.0
 
     @property
     def client_bound(self) -> bool:
-        """Whether this program may have been the limit, not the server."""
+        """Whether this program may have been the bottleneck rather than the server."""
         return self.cpu > BUSY
 
     def percentile(self, percent: float) -> float:
-        """The latency that so many percent of the answers do not exceed; NaN without answers."""
+        """Returns a percentile of the latencies, or NaN without responses."""
         if not self.latencies:
             return float("nan")
         rank = -int(-len(self.latencies) * percent // 100)
@@ -98,7 +98,7 @@ class LoadResult:
 
 
 class _Connection(asyncio.Protocol):
-    """Sends the next request when an answer is complete."""
+    """A connection that sends the next request whenever a response is complete."""
 
     def __init__(self, run: _Run) -> None:
         self._run = run
@@ -108,7 +108,7 @@ class _Connection(asyncio.Protocol):
         self._waits = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by inheritance
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's do not inherit from it
 
     def send(self) -> None:
         """Sends a request."""
@@ -126,7 +126,7 @@ class _Connection(asyncio.Protocol):
             self.close()
 
     def on_message_complete(self) -> None:
-        """An answer is complete; the parser calls this."""
+        """Called by the parser when a response is complete."""
         run = self._run
         if not run.going:
             return
@@ -153,7 +153,7 @@ class _Connection(asyncio.Protocol):
             self._run.load.errors[reason] += 1
 
     def close(self) -> None:
-        """Gives the connection up, whatever is under way on it."""
+        """Aborts the connection."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -190,7 +190,7 @@ class _Run:
         return self.load
 
     def _waits(self, passed: float) -> bool:
-        """Whether nothing has come yet, and more patience is in order."""
+        """Whether to keep waiting for the first response."""
         return not self.load.latencies and not self.load.errors and passed < _FIRST_ANSWER_SECONDS
 
     async def _connect(self) -> _Connection:
@@ -201,7 +201,7 @@ class _Run:
         return made
 
     def replace(self, lost: _Connection) -> None:
-        """Opens another connection for one that is gone."""
+        """Replaces a lost connection."""
         self._connections.discard(lost)
         task = asyncio.ensure_future(self._reconnect())
         self._replacing.add(task)
@@ -222,19 +222,19 @@ class _Run:
             task.cancel()
         for connection in self._connections:
             connection.close()
-        await asyncio.sleep(0)  # the transports close in the next turn of the loop
+        await asyncio.sleep(0)  # the transports close in the next iteration of the loop
 
 
 def measure(
     address: Address, source: NextBody, connections: int, seconds: float, progress: Progress | None = None
 ) -> LoadResult:
-    """Loads a server.
+    """Puts load on a server and measures it.
 
     Args:
-        address: of the server.
-        source: of the requests.
-        connections: requests that are under way at any time.
-        seconds: how long; longer if no answer has come by then.
+        address: address of the server.
+        source: returns the requests.
+        connections: number of concurrent connections, each with one request in flight.
+        seconds: duration; longer if no response has arrived by then.
         progress: see Progress.
 
     Raises:
@@ -242,7 +242,7 @@ def measure(
     """
     try:
         import uvloop
-    except ImportError:  # there is none for Windows
+    except ImportError:  # not available on Windows
         loop_factory = None
     else:
         loop_factory = uvloop.new_event_loop

@@ -1,4 +1,4 @@
-"""What ``opwire bench`` shows and writes: live progress, a table, JSON and a plot."""
+"""Output of ``opwire bench``: live progress, a table, JSON and a plot."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .workload import Bench, Report
 PERCENTS = (50, 90, 99)
 
 _CLIENT_BOUND = (
-    f"* This program used more than {BUSY:.0%} of a core, so it may be the limit and not the server: "
-    "load it with a faster one, such as wrk, or with several of this."
+    f"* This program used more than {BUSY:.0%} of a core, so it may be the bottleneck rather than the server. "
+    "Use a faster load generator such as wrk, or run several instances of this one."
 )
 
 
 def table(loads: Sequence[LoadResult]) -> Table:
-    """The loads, one a row; times in milliseconds."""
+    """Returns a table with one load per row and times in milliseconds."""
     made = Table(box=box.SIMPLE_HEAD)
     times = (*(f"p{percent} ms" for percent in PERCENTS), "max ms")
     for title in ("connections", "requests/s", *times, "client CPU"):
@@ -44,16 +44,16 @@ def table(loads: Sequence[LoadResult]) -> Table:
 
 
 def notes(loads: Sequence[LoadResult]) -> list[str]:
-    """What a reader of the table must know."""
+    """Returns the notes that belong to the table."""
     return [_CLIENT_BOUND] if any(load.client_bound for load in loads) else []
 
 
 @contextmanager
 def progress(seconds: float) -> Generator[Report | None]:
-    """Shows on a terminal how far a measurement has come, while it goes on; elsewhere nothing.
+    """Shows live progress of a measurement on a terminal, and nothing elsewhere.
 
     Args:
-        seconds: of each load.
+        seconds: duration of each load.
     """
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -70,7 +70,7 @@ def progress(seconds: float) -> Generator[Report | None]:
 
 
 def to_json(bench: Bench) -> dict[str, object]:
-    """A measured server; times in milliseconds, null where there was no answer."""
+    """Returns a measurement as JSON, with times in milliseconds, or null without responses."""
     workload = bench.workload
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -104,10 +104,10 @@ def _load_json(load: LoadResult) -> dict[str, object]:
 
 
 def plotter(path: Path) -> Callable[[Bench], None]:
-    """What draws a measured server into a file: rates and latencies by connections.
+    """Returns a function that plots rates and latencies by number of connections to a file.
 
     Raises:
-        ModuleNotFoundError: matplotlib is not there.
+        ModuleNotFoundError: matplotlib is not installed.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import ScalarFormatter

@@ -1,4 +1,4 @@
-"""Measures a running server: rates and latencies of one operator over a sweep of concurrency."""
+"""Measures the rate and latency of one operator on a running server over a range of concurrency."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .load_generator import Address, LoadResult, measure, write_request
 WARM_UP_SECONDS = 0.2
 
 Report = Callable[[Sequence[LoadResult], int, float, int], None]
-"""Takes the loads that are done, and of the one under way its connections, its seconds and its answers."""
+"""Takes the completed loads, and the connections, elapsed seconds and responses of the current one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class Workload:
     """ARGMAX over a float32 tensor.
 
     Attributes:
-        sizes: of the tensor.
-        axis: over which the greatest element is sought.
-        encoding: of the tensor and of its answer.
-        device: by name, or None for the server's default.
+        sizes: sizes of the tensor.
+        axis: axis to reduce.
+        encoding: encoding of the tensor and of the result.
+        device: name of the device, or None for the server's default.
     """
 
     sizes: tuple[int, ...]
@@ -40,7 +40,7 @@ class Workload:
     device: str | None
 
     def tensor(self) -> tuple[Array, Array]:
-        """Noise below 1 with 2 where the greatest elements belong, and their indices."""
+        """Returns a tensor of noise below 1 with a 2 as the maximum of each line, and the indices of the maxima."""
         random = np.random.default_rng(0)
         reduced = tuple(1 if i == self.axis else size for i, size in enumerate(self.sizes))
         winners = random.integers(0, self.sizes[self.axis], reduced)
@@ -49,7 +49,7 @@ class Workload:
         return tensor, winners
 
     def request(self, url: str, tensor: Array, api_key: str | None) -> bytes:
-        """The request with this tensor, as it goes over the wire."""
+        """Returns the HTTP request with this tensor as bytes."""
         operator = {
             "type": "DML_OPERATOR_ARGMAX",
             "desc": {
@@ -69,14 +69,14 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A measured server.
+    """A measurement of a server.
 
     Attributes:
-        url: of the server.
-        server: what it says of itself.
-        workload: that it was given.
-        request_bytes: of one request, with its head.
-        loads: one for each number of connections.
+        url: URL of the server.
+        server: the server's description of itself.
+        workload: the workload.
+        request_bytes: size of one request, including its head.
+        loads: one result per number of connections.
     """
 
     url: str
@@ -94,10 +94,10 @@ def bench(
     api_key: str | None = None,
     report: Report | None = None,
 ) -> Bench:
-    """Checks one answer of a server, then loads it with each number of connections in turn.
+    """Verifies one result of a server, then loads it with each number of connections in turn.
 
     Raises:
-        OpwireError: the server is not there, refuses the request, or answers it wrongly.
+        OpwireError: the server is unreachable, refuses the request, or returns a wrong result.
         OSError: a connection cannot be opened.
     """
     address = Address.of(url)
@@ -106,7 +106,7 @@ def bench(
         server = client.server()
         answer = client.argmax(tensor, axes=[workload.axis]).output
     if not np.array_equal(answer, winners):
-        raise InternalError(ProblemCode.INTERNAL_ERROR, f"{url} answers ARGMAX of {list(workload.sizes)} wrongly")
+        raise InternalError(ProblemCode.INTERNAL_ERROR, f"{url} returned a wrong ARGMAX of {list(workload.sizes)}")
     request = workload.request(url, tensor, api_key)
     loads: list[LoadResult] = []
     measure(address, lambda: request, connections[0], WARM_UP_SECONDS)

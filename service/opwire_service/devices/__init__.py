@@ -1,4 +1,4 @@
-"""The devices by name. A device's module is imported when it is chosen, not before."""
+"""Devices by name. The module of a device is only imported when the device is used."""
 
 from __future__ import annotations
 
@@ -13,38 +13,39 @@ DEVICES = {
     "cpu": ".cpu:CpuDevice",
     "cuda": ".cuda.device:CudaDevice",
 }
-"""Name -> module and class."""
+"""Module and class of each kind of device."""
 
 AUTO = "auto"
-"""In the place of a name: every numbered device that there is, and the CPU."""
+"""Stands for every numbered device of the machine and the CPU; in a request, for the best device."""
 
 CLUSTER = "cluster"
-"""In the place of a name, in a request: any device of the cluster."""
+"""Stands, in a request, for any device of the cluster."""
 
 NUMBERED = frozenset({"cuda"})
-"""Devices of which a machine may have several, or none: ``cuda:1`` is the second."""
+"""Kinds of which a machine may have any number of devices: ``cuda:1`` is the second."""
 
 
 def kind_of(name: str) -> str:
-    """The name of a device without its number."""
+    """Returns the name of a device without its number."""
     return name.partition(":")[0]
 
 
 def is_device(name: str) -> bool:
-    """Whether there is a device of a name, on whatever machine."""
+    """Whether a name is a valid device name, regardless of this machine."""
     kind, colon, number = name.partition(":")
     return kind in DEVICES and (not colon or (kind in NUMBERED and number.isascii() and number.isdigit()))
 
 
 def load(name: str, processes: int = 1) -> Device:
-    """Makes the device of a name.
+    """Creates a device.
 
     Args:
-        processes: that use it together.
+        name: name of the device.
+        processes: number of processes that share it.
 
     Raises:
-        KeyError: there is no such device.
-        DeviceUnavailable: this machine has not what it needs.
+        KeyError: the name is not a valid device name.
+        DeviceUnavailable: this machine lacks what the device needs.
     """
     if not is_device(name):
         raise KeyError(name)
@@ -55,11 +56,11 @@ def load(name: str, processes: int = 1) -> Device:
 
 
 def resolve(names: Sequence[str]) -> tuple[str, ...]:
-    """The devices that some names stand for on this machine, each once; ``cuda:0`` is ``cuda``.
+    """Resolves names to the devices of this machine, without duplicates; ``cuda:0`` becomes ``cuda``.
 
     Raises:
-        KeyError: there is no such device.
-        DeviceUnavailable: a device that is named is not there. ``auto`` takes what there is.
+        KeyError: a name is not a valid device name.
+        DeviceUnavailable: a named device is not available; ``auto`` selects only available ones.
     """
     return tuple(dict.fromkeys(each for name in names for each in (_every() if name == AUTO else [_present(name)])))
 
@@ -82,7 +83,9 @@ def _present(name: str) -> str:
         return name
     count = _class(kind).count()
     if int(number or 0) >= count:
-        raise DeviceUnavailable(f"there is no {name}: this machine has {count} of them")
+        raise DeviceUnavailable(
+            f"there is no device {name}: this machine has {count} {kind} device{'s' * (count != 1)}"
+        )
     return _numbered(kind, int(number or 0))
 
 

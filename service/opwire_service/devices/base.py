@@ -1,4 +1,4 @@
-"""What a device is: it runs a checked plan on arrays."""
+"""Interface of the devices, which run checked plans on arrays."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from ..execution import Arrays, Bound, Stop
 from ..kernels.executable import EXECUTABLE
 
 Inputs = Mapping[str, Array] | Mapping[str, EncodedTensor]
-"""The tensors of a plan; base64 text only for a device that decodes."""
+"""The input tensors of a plan, as arrays, or as base64 text for a device that decodes it."""
 
 
 class DeviceUnavailable(ValueError):
-    """A device cannot be made on this machine; the message says why, in one line."""
+    """A device is not available on this machine; the message says why, in one line."""
 
 
 class DeviceLost(Exception):
-    """A device went away with what it ran, which can be run again on another one: the message is its name."""
+    """A device was lost while running a plan, which can be rerun on another one. The message is the device's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a device uses at the moment.
+    """Current usage of a device.
 
     Attributes:
-        memory: bytes of its own memory that accepted plans hold; 0 of a device that has none.
-        memory_limit: bytes that they may hold.
-        kernels: programs that are compiled and loaded.
+        memory: device memory held by accepted plans, in bytes; 0 for a device without memory of its own.
+        memory_limit: limit of that memory, in bytes.
+        kernels: number of compiled and loaded programs.
     """
 
     memory: int = 0
@@ -43,14 +43,14 @@ class Usage:
 
 
 class Device(Protocol):
-    """Runs plans. ``run`` may be called from several threads at once.
+    """Runs plans. ``run`` may be called from several threads concurrently.
 
     Attributes:
-        name: by which requests choose it.
-        inline_work: a plan of at most this much work takes less time than handing it to another thread.
-        places: plans that it runs at the same time, or None if that is for the server to say.
-        decodes: whether its inputs may be text, which it decodes to where it needs them.
-        broken: why it is of no use any more, nor is the process that has it; None as long as it works.
+        name: name by which requests select it.
+        inline_work: maximum work of a plan that takes less time than handing it to another thread.
+        places: number of plans that it runs concurrently, or None to let the server decide.
+        decodes: whether it accepts base64 inputs and decodes them itself.
+        broken: why it has failed for good, so that its process must be replaced; None while it works.
     """
 
     name: str
@@ -62,40 +62,40 @@ class Device(Protocol):
     def inline_work(self) -> int: ...
 
     def executes(self, operator: str) -> bool:
-        """Whether it runs an operator type, given by its name without the prefix."""
+        """Whether it supports an operator type, given by its name without the prefix."""
         return operator in EXECUTABLE
 
     def visits(self, plan: Plan) -> int:
-        """The element visits that a plan costs here.
+        """Returns the cost of a plan on this device, in element visits.
 
-        ``plan.work`` counts those of a plain loop. A device may share some among neighbours, and pays for what it does
-        once for a line or an output as for so many visits more.
+        ``plan.work`` counts the visits of a naive loop. A device may share visits among neighbors, and counts fixed
+        costs per line or output as additional visits.
         """
         return plan.work
 
     def method(self, plan: Plan) -> str:
-        """How a plan is computed here, where plans of an operator and a layout are computed in ways unlike in speed."""
+        """Returns the algorithm for a plan, where plans of one operator and layout use ones that differ in speed."""
         return ""
 
     def runs_inline(self, plan: Plan) -> bool:
-        """Whether a plan, as things are now, takes less time than handing it to another thread."""
+        """Whether a plan currently takes less time than handing it to another thread."""
         return plan.work <= self.inline_work
 
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """Computes the outputs of a plan.
 
         Args:
-            plan: what to compute; it was checked, so the device holds no check of its own.
-            inputs: for each input of the plan an array of shape ``sizes``, laid out as its desc says.
-            outputs: for each output of the plan such an array to fill; elements between its strides stay as they are.
-            stop: asked between pieces of work of at most some 10 ms.
+            plan: the plan; it has been checked, so the device checks nothing.
+            inputs: an array of shape ``sizes`` in the layout of the desc, for each input of the plan.
+            outputs: such an array to fill for each output of the plan; elements between its strides stay unchanged.
+            stop: polled between pieces of work of at most some 10 ms.
 
         Raises:
             Stopped: ``stop()`` returned True.
         """
 
     def bind(self, plan: Plan, inputs: Arrays, outputs: Arrays) -> Bound:
-        """Makes a plan ready to run on the same arrays any number of times, one after the other.
+        """Prepares a plan to run repeatedly, but not concurrently, on the same arrays.
 
         Args:
             plan, inputs, outputs: as for ``run``.
@@ -103,32 +103,32 @@ class Device(Protocol):
         return partial(self.run, plan, inputs, outputs)
 
     def admit(self, plan: Plan) -> AbstractContextManager[None]:
-        """Holds what the plan needs of the device's own memory, for as long as the context lasts.
+        """Reserves device memory for a plan for the duration of the context.
 
         Raises:
-            LimitExceededError: it needs more than there is, or is more work than the device takes.
-            OverloadedError: others hold too much.
+            LimitExceededError: the plan needs more memory than there is, or is more work than the device accepts.
+            OverloadedError: other plans hold too much memory.
         """
         return nullcontext()
 
     def scratch_bytes(self, plan: Plan) -> int:
-        """The most memory of this process that running a plan takes besides its inputs and outputs.
+        """Returns the peak memory of this process for running a plan besides its inputs and outputs, in bytes.
 
         Small constant amounts, of a few hundred KiB, are not counted.
         """
         return 0
 
     def warm_up(self, plans: Iterable[Plan]) -> Iterator[None]:
-        """Makes the kernels of plans ready; yields after each step of it. What needs no kernels is done at once."""
+        """Prepares the kernels of plans and yields after each step; yields nothing on a device without kernels."""
         return iter(())
 
     def usage(self) -> Usage:
-        """What it uses at the moment."""
+        """Returns its current usage."""
         return Usage()
 
     def describe(self) -> dict[str, object]:
-        """What a user may want to know of the device, as JSON."""
+        """Returns a description of the device for users, as JSON."""
         ...
 
     def close(self) -> None:
-        """Ends the device; no ``run`` is under way or will follow."""
+        """Closes the device. No ``run`` may be in progress or follow."""

@@ -1,4 +1,4 @@
-"""The CPU device: compiled kernels on a pool of threads, at the speed of memory and with the bits of the reference."""
+"""The CPU device: compiled kernels on a thread pool, with results bit-identical to the reference device."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ from ..kernels.graph import GraphMemory
 from ..kernels.reference import KERNELS as REFERENCE
 from .base import Device, Usage
 from .kept import Kept
-from .reference import CHUNK_BYTES, INLINE_WORK, refuse_too_much, visits_of
+from .reference import CHUNK_BYTES, INLINE_WORK, refuse_excessive_work, visits_of
 
 THREADS_VARIABLE = "OPWIRE_CPU_THREADS"
 
 SMALL_WORK = 1 << 15
-"""Element visits that take less time than a change of threads."""
+"""Number of element visits that take less time than a thread switch."""
 
 INLINE_STEPS = 32
-"""Operators of a graph that are called in less time than it takes to change threads a few times."""
+"""Maximum number of operators of a graph that runs inline."""
 
-SOON_DONE = 1 << 10
-"""Element visits that the reference is done with sooner than a kernel is compiled, whatever the function."""
+REFERENCE_WORK = 1 << 10
+"""Number of element visits that take the reference kernels less time than compiling a kernel, for any function."""
 
 
 @dataclass(slots=True)
 class _Prepared:
-    """What a plan was made into.
+    """A plan prepared for this device.
 
     Attributes:
-        job: of the plan.
-        visits: that it costs.
-        method: how it is computed.
-        borrowed: element visits of it that the reference kernels do.
-        is_ready: whether its kernels were ready when it was looked for last.
+        job: job that computes the plan.
+        visits: cost in element visits.
+        method: algorithm, see ``Device.method``.
+        borrowed: element visits done by reference kernels.
+        is_ready: whether its kernels were ready at the last check.
     """
 
     job: Job
@@ -65,15 +65,15 @@ class _Prepared:
 
 
 class CpuDevice(Device):
-    """Runs plans on compiled kernels.
+    """Runs plans with compiled kernels.
 
-    A plan whose kernels are not ready waits until they are compiled, before all others; a very small one, one with a
-    kernel that cannot be compiled, or one of an operator without kernels here runs on the reference kernels.
+    A plan whose kernels are not ready waits for their compilation, which takes precedence over others. Very small
+    plans, plans with a kernel that fails to compile, and operators without kernels here use the reference kernels.
 
     Args:
-        threads: that share the work of a plan, the calling one included; by default ``OPWIRE_CPU_THREADS``, or as many
-            as there are cores for this process.
-        compiling: the module that compiles kernels in processes of their own.
+        threads: number of threads that share the work of a plan, including the calling one; by default
+            ``OPWIRE_CPU_THREADS``, or the number of cores available to this process.
+        compiling: module that compiles kernels in separate processes.
     """
 
     name = "cpu"
@@ -97,7 +97,7 @@ class CpuDevice(Device):
         return self._prepared.of(plan).method
 
     def runs_inline(self, plan: Plan) -> bool:
-        """See ``Device.runs_inline``: no plan that may have to wait for its kernels."""
+        """See ``Device.runs_inline``. Plans that may have to wait for their kernels do not run inline."""
         if plan.work > SMALL_WORK or len(operator_plans(plan)) > INLINE_STEPS:
             return False
         prepared = self._prepare(plan)
@@ -122,15 +122,15 @@ class CpuDevice(Device):
     def admit(self, plan: Plan) -> AbstractContextManager[None]:
         """See ``Device.admit``."""
         for each in _borrowed(plan):
-            refuse_too_much(each)
+            refuse_excessive_work(each)
         return nullcontext()
 
     def scratch_bytes(self, plan: Plan) -> int:
-        """See ``Device.scratch_bytes``; on the reference kernels it may be that of exact arithmetic."""
+        """See ``Device.scratch_bytes``. Includes exact arithmetic, in case the reference kernels run the plan."""
         return max(CHUNK_BYTES, self._prepare(plan).job.scratch_bytes(self._pool.threads))
 
     def warm_up(self, plans: Iterable[Plan] = ()) -> Iterator[None]:
-        """Waits until all kernels are ready: minutes where the cache on disk is empty."""
+        """Waits until all kernels are compiled, which takes minutes if the cache on disk is empty."""
         self._library.wait()
         return iter(())
 
@@ -151,7 +151,7 @@ class CpuDevice(Device):
         }
 
     def close(self) -> None:
-        """Ends the threads."""
+        """Stops the threads."""
         self._library.close()
         self._pool.close()
 
@@ -162,9 +162,9 @@ class CpuDevice(Device):
         return prepared
 
     def _obtain(self, plan: Plan, prepared: _Prepared, stop: Stop) -> bool:
-        """Sees to it that a plan's kernels become ready; whether they are, or the reference shall run the plan."""
+        """Waits for a plan's kernels, or requests them for later and returns False to use the reference."""
         kernels = _kernels(prepared.job)
-        if plan.work <= SOON_DONE:
+        if plan.work <= REFERENCE_WORK:
             self._library.ask(kernels)
             return False
         later = prepared.job.later
@@ -174,7 +174,7 @@ class CpuDevice(Device):
 
 
 def _prepared(plan: Plan) -> _Prepared:
-    """Makes what computes a plan, and in a graph each of its steps."""
+    """Prepares a plan, in a graph with a job per step."""
     if plan.operator is not GRAPH:
         job = _job(plan)
         return _Prepared(job, _visits(job, plan), job.method, _borrowed_work(job))
@@ -190,7 +190,7 @@ def _job(plan: Plan) -> Job:
     return PREPARE.get(plan.operator.name, ReferenceJob)(plan)
 
 
-# Jobs are of a protocol, of which ``isinstance`` takes microseconds.
+# ``type`` instead of ``isinstance``, which takes microseconds for jobs, as Job is a protocol.
 
 
 def _visits(job: Job, plan: Plan) -> int:
@@ -202,16 +202,16 @@ def _borrowed_work(job: Job) -> int:
 
 
 def _borrowed(plan: Plan) -> list[Plan]:
-    """The plans of operators among those to run that have no kernels here."""
+    """Returns the plans of operators without kernels here."""
     return [each for each in operator_plans(plan) if each.operator.name not in PREPARE]
 
 
 def _kernels(job: Job) -> tuple[Kernel, ...]:
-    """What a job needs: a job of whole arrays has no kernels, any other may be shared among threads."""
+    """Returns all kernels a job needs; every job with kernels may be split among threads, which adds ``ALWAYS``."""
     own = job.kernels
     return (*own, *ALWAYS) if own else ()
 
 
 def _cores() -> int:
-    """The cores that this process may use."""
+    """Returns the number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

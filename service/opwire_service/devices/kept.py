@@ -1,4 +1,4 @@
-"""What devices make of plans, kept for the plans made last: bounded by plans and by their operators."""
+"""Cache of what devices derive from plans, bounded by the number of plans and of their operators."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from opwire.graph import operator_plans
 T = TypeVar("T")
 
 PLANS = 1024
-"""Plans for which it is kept."""
+"""Maximum number of plans."""
 
 STEPS = 16 * PLANS
-"""Operators of all of them together, but for the last one's."""
+"""Maximum total number of operators of the plans; the newest plan is kept whatever its size."""
 
 
 class Kept(Generic[T]):
-    """What was made of plans.
+    """FIFO cache of values derived from plans.
 
     Args:
-        make: makes it; of the same plan perhaps more than once.
+        make: derives a value from a plan; may run more than once for the same plan.
     """
 
     def __init__(self, make: Callable[[Plan], T]) -> None:
@@ -33,7 +33,7 @@ class Kept(Generic[T]):
         self._lock = Lock()
 
     def of(self, plan: Plan) -> T:
-        """What was, or is now, made of a plan."""
+        """Returns the value of a plan, deriving it if necessary."""
         found = self._made.get(plan)
         if found is not None:
             return found

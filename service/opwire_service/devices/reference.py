@@ -1,4 +1,4 @@
-"""The reference device: exact and plain, slow and obviously right. The other devices are tested against it."""
+"""The reference device: exact, simple and slow. The other devices are tested against it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ..kernels.reference import KERNELS, turns_of
 from .base import Device
 
 VISITS_PER_TURN = 512
-"""Element visits that take as long as what is done once for each element of an output."""
+"""Fixed cost per output element that is computed individually, in element visits."""
 
 INLINE_WORK = 16
-"""Element visits that take less time than a change of threads."""
+"""Number of element visits that take less time than a thread switch."""
 
-MOST_VISITS = 1 << 29
-"""Element visits of the largest plan, outputs counted as such: a minute or two of sums."""
+MAX_VISITS = 1 << 29
+"""Maximum cost of a plan in element visits, fixed costs included: a minute or two of summation."""
 
 CHUNK_BYTES = 2 << 20
-"""What exact arithmetic on one chunk of elements takes at most, whatever the plan."""
+"""Maximum memory for exact arithmetic on a chunk of elements, in bytes."""
 
 
 class ReferenceDevice(Device):
-    """Runs plans in numpy and Python integers, on the calling thread."""
+    """Runs plans with NumPy and Python integers on the calling thread."""
 
     name = "reference"
 
@@ -50,7 +50,7 @@ class ReferenceDevice(Device):
     def admit(self, plan: Plan) -> AbstractContextManager[None]:
         """See ``Device.admit``."""
         for each in operator_plans(plan):
-            refuse_too_much(each)
+            refuse_excessive_work(each)
         return nullcontext()
 
     def scratch_bytes(self, plan: Plan) -> int:
@@ -67,26 +67,26 @@ class ReferenceDevice(Device):
         }
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Does nothing."""
 
 
 def visits_of(plan: Plan) -> int:
-    """What a plan costs here: its work, and what is done once for each element of the output."""
+    """Returns the cost of a plan in element visits: its work and the fixed costs per output element."""
     return plan.work + VISITS_PER_TURN * turns_of(plan)
 
 
-def refuse_too_much(plan: Plan) -> None:
-    """Refuses what would take far longer than anybody waits.
+def refuse_excessive_work(plan: Plan) -> None:
+    """Refuses plans that would take unreasonably long.
 
     Raises:
-        LimitExceededError: the plan is more work than the reference kernels take.
+        LimitExceededError: the plan is more work than the reference kernels accept.
     """
     visits = visits_of(plan)
-    if visits > MOST_VISITS:
+    if visits > MAX_VISITS:
         raise LimitExceededError(
             ProblemCode.WORK_TOO_LARGE,
-            f"{visits} element visits, where each of the {turns_of(plan)} elements that are computed one by one "
-            f"counts as {VISITS_PER_TURN}; the reference device takes at most {MOST_VISITS}",
-            limit=MOST_VISITS,
+            f"{visits} element visits, including {VISITS_PER_TURN} for each of {turns_of(plan)} elements computed "
+            f"individually; the reference device takes at most {MAX_VISITS}",
+            limit=MAX_VISITS,
             size=visits,
         )

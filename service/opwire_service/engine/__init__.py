@@ -1,1 +1,1 @@
-"""The path of a request below HTTP: checked, scheduled, run on a device and encoded, within bounds."""
+"""Request processing below HTTP: checks, schedules, runs and encodes requests within the server's limits."""

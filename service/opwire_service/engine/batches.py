@@ -1,4 +1,4 @@
-"""Batches: how much of their work is handed to the dispatcher at a time."""
+"""Limits how many requests of a batch the dispatcher sees at once."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from .progress import Ran
 
 Guard = Callable[[Coroutine[Any, Any, Ran]], Awaitable[Ran]]
-"""Awaits work, and cancels it once nobody wants the answer any more."""
+"""Awaits work, and cancels it once the response is no longer wanted."""
 
 
-def few_at_a_time(most: int) -> Guard:
-    """Keeps the work of a batch from filling the queue, where that of others has to wait for it."""
+def limit_concurrency(most: int) -> Guard:
+    """Returns a guard that runs at most ``most`` requests of a batch concurrently, so that it cannot fill the queue."""
     gate = asyncio.Semaphore(most)
 
     async def guard(work: Coroutine[Any, Any, Ran]) -> Ran:
@@ -24,7 +24,7 @@ def few_at_a_time(most: int) -> Guard:
                 waited = round((time.monotonic() - began) * 1e6)
                 ran = await work
         finally:
-            work.close()  # it has not begun if the client went away before
+            work.close()  # it may not have started if the client disconnected
         return ran._replace(queue=ran.queue + waited)
 
     return guard

@@ -1,4 +1,4 @@
-"""What devices take for a plan: measured once by ``opwire warmup``, and kept in the cache folder for placement."""
+"""Costs of running plans on the devices, measured by ``opwire warmup`` and kept in the cache folder for placement."""
 
 from __future__ import annotations
 
@@ -29,43 +29,43 @@ UNMEASURED: dict[str, Cost] = {
     "cuda": Cost(3e-4, 1.2e-10, 2e-12),
     "reference": Cost(1e-3, 0.0, 1e-6),
 }
-"""Guesses by kind of device, which placement soon corrects."""
+"""Initial guesses by kind of device, which placement soon corrects."""
 
-SENT = 1 << 24
-"""Elements of the tensor with which the way to a device and back is measured."""
+TRANSFER_ELEMENTS = 1 << 24
+"""Number of elements of the tensor used to measure the transfer cost of a device."""
 
-FEWEST, MOST = 1 << 20, 1 << 28
-"""Element visits with which the speed of a device is measured: so many that it takes long enough to tell."""
+MIN_VISITS, MAX_VISITS = 1 << 20, 1 << 28
+"""Range of element visits used to measure the speed of a device; they grow until a run takes long enough to time."""
 
 Clock = Callable[[], float]
-"""The time in seconds."""
+"""Returns the time in seconds."""
 
-LONG_ENOUGH = 4e-3
+MIN_SECONDS = 4e-3
 RUNS = 5
 
 _ROW = 4096
 _SIDE = 512
-"""Rows and columns of a product."""
+"""Number of rows and columns of a matrix product."""
 
 
 def costs_file() -> Path:
-    """Where the measurements are kept."""
+    """Returns the path of the stored measurements."""
     return cache_folder() / "costs.json"
 
 
 def read_costs(devices: Mapping[str, Device]) -> dict[str, Cost]:
-    """The costs of devices, by name: as measured, or a guess by kind where they were not."""
+    """Returns the costs of devices by name, as measured, or guessed from the kind of device if not measured."""
     kept = _kept() if len(devices) > 1 else {}
     costs = {}
     for name, device in devices.items():
         costs[name] = UNMEASURED.get(kind_of(name), UNMEASURED["cpu"])
-        with suppress(AttributeError, KeyError, TypeError, ValueError):  # not there, or written by another version
+        with suppress(AttributeError, KeyError, TypeError, ValueError):  # missing, or written by another version
             costs[name] = _read(kept[identity(device)])
     return costs
 
 
 def read_far_cost(device: RemoteDevice) -> Cost:
-    """The cost of a device of another machine: that of its kind, as measured here or guessed, and of the way there."""
+    """Returns the cost of a device on another machine: that of its kind, measured here or guessed, plus transport."""
     cost = UNMEASURED.get(str(device.describe().get("kind")), UNMEASURED["cpu"])
     with suppress(AttributeError, KeyError, TypeError, ValueError):
         cost = _read(_kept()[identity(device)])
@@ -73,7 +73,7 @@ def read_far_cost(device: RemoteDevice) -> Cost:
 
 
 def _kept() -> dict[str, Any]:
-    """The content of the file; nothing if it cannot be read."""
+    """Returns the content of the file, or an empty dict if it cannot be read."""
     with suppress(OSError, ValueError):
         found = json.loads(costs_file().read_text("utf-8"))
         if isinstance(found, dict):
@@ -87,10 +87,10 @@ def _read(kept: Mapping[str, Any]) -> Cost:
 
 
 def write_costs(costs: Mapping[str, Cost]) -> None:
-    """Adds measurements, by ``identity``, to those that are kept.
+    """Adds measurements, keyed by ``identity``, to the stored ones.
 
     Raises:
-        OSError: there is no place for them.
+        OSError: the file could not be written.
     """
     path = costs_file()
     kept = _kept() | {name: asdict(cost) for name, cost in costs.items()}
@@ -101,36 +101,36 @@ def write_costs(costs: Mapping[str, Cost]) -> None:
 
 
 def identity(device: Device) -> str:
-    """The key of a device's measurements: a kind of card, or a processor and its number of threads."""
+    """Returns the key of a device's measurements: its kind and card, or its processor and number of threads."""
     known = device.describe()
     return " ".join(str(known[key]) for key in ("kind", "card", "processor", "threads") if key in known)
 
 
 def measure(device: Device, clock: Clock = time.perf_counter) -> Cost:
-    """Runs plans on a device that has nothing else to do and whose kernels are ready."""
+    """Measures the cost of a device, which must be idle and have its kernels compiled."""
     best = partial(_best, device, clock)
     fixed = best(_reduction("MAX", 1, repeated=True), RUNS * 4)
     able = [kind for kind in _kinds() if device.executes(kind(1).operator.name)]
     kinds = {Demand.of(kind(1)).kind: _per_visit(best, kind, fixed) for kind in able}
-    whole = best(_reduction("MAX", SENT // _ROW, repeated=False), RUNS)
-    repeated = best(_reduction("MAX", SENT // _ROW, repeated=True), RUNS)
-    per_byte = max(0.0, whole - repeated) / (SENT * 4)
+    whole = best(_reduction("MAX", TRANSFER_ELEMENTS // _ROW, repeated=False), RUNS)
+    repeated = best(_reduction("MAX", TRANSFER_ELEMENTS // _ROW, repeated=True), RUNS)
+    per_byte = max(0.0, whole - repeated) / (TRANSFER_ELEMENTS * 4)
     return Cost(fixed, per_byte, float(np.median(list(kinds.values()))), kinds)
 
 
 def _kinds() -> Iterator[Callable[[int], Plan]]:
-    """A function for each kind of computation: from the number of rows, or the depth of a product, to a plan."""
+    """Yields one plan factory per kind of computation, taking the number of rows or the depth of a product."""
     yield from (partial(_reduction, function.name, repeated=True) for function in ReduceFunction)
     yield _pooling
     yield _product
 
 
 def _per_visit(best: Callable[[Plan, int], float], kind: Callable[[int], Plan], fixed: float) -> float:
-    rows = FEWEST // _ROW
+    rows = MIN_VISITS // _ROW
     while True:
         plan = kind(rows)
         seconds = best(plan, RUNS)
-        if seconds - fixed > LONG_ENOUGH or plan.work >= MOST:
+        if seconds - fixed > MIN_SECONDS or plan.work >= MAX_VISITS:
             return max(seconds - fixed, 1e-9) / plan.work
         rows *= 4
 
@@ -154,7 +154,7 @@ def _pooling(rows: int) -> Plan:
 
 
 def _product(depth: int) -> Plan:
-    """A product of matrices, each of which is one line over and over."""
+    """Returns a matrix product whose operands repeat a single row or column through zero strides."""
     desc = {
         "ATensor": {"DataType": "FLOAT32", "Sizes": [_SIDE, depth], "Strides": [0, 1]},
         "BTensor": {"DataType": "FLOAT32", "Sizes": [depth, _SIDE], "Strides": [1, 0]},
@@ -167,7 +167,7 @@ def _product(depth: int) -> Plan:
 
 
 def _best(device: Device, clock: Clock, plan: Plan, runs: int) -> float:
-    """Seconds of the fastest of some runs, after one that does not count."""
+    """Returns the seconds of the fastest run, after one warm-up run."""
     inputs: dict[str, Array] = {}
     for name, desc in plan.inputs.items():
         data = np.random.default_rng(0).uniform(0.9, 1.1, desc.extent).astype(desc.data_type.dtype)

@@ -1,4 +1,4 @@
-"""What differs between the protocols on the one path of a request: how it is read, and how its answer is written."""
+"""Interface of the protocols: how each reads requests and writes responses on the common request path."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .plan_cache import PlanCache, Prepared
 from .progress import Progress
 
 R = TypeVar("R")
-"""A request as a protocol has parsed it."""
+"""A request as parsed by a protocol."""
 
 
 class Completed(NamedTuple):
-    """An operator that has run: as requested, its plan, the bytes of each output, and the device that ran it."""
+    """A completed run: the request, its plan, the bytes of each output, and the device that ran it."""
 
     execute: ExecuteRequest
     prepared: Prepared
@@ -28,52 +28,53 @@ class Completed(NamedTuple):
 
 
 class Dialect(ABC, Generic[R]):
-    """How one protocol writes a request for an operator, and the answer to it.
+    """One protocol for operator requests and their responses.
 
     Attributes:
-        context: what a request is read by besides its body; None where that cannot be told.
+        context: everything besides the body that affects how a request is read; None if that is not known.
     """
 
     context: Hashable = None
 
     @abstractmethod
     def parse(self, body: RequestBody) -> R:
-        """The request in a body.
+        """Parses a request body.
 
         Raises:
-            OpwireError: there is none, or it is not of the protocol's form.
+            OpwireError: the body is not a request of this protocol.
         """
 
     async def fetch(self, request: R, progress: Progress, hold: Hold) -> R:
-        """The request with those tensors that lie elsewhere."""
+        """Returns the request with the tensors that are not in its body."""
         return request
 
     def identity(self, request: R) -> str | None:
-        """The id that the client gave a request in its body, which only the answer has, too."""
+        """Returns the ID that the client put into the request body, which is only echoed in the response."""
         return None
 
     def identified(self, request: R, identity: str) -> R:
-        """The request with another id."""
+        """Returns the request with another ID."""
         return request
 
     @abstractmethod
     def operator(self, request: R, plans: PlanCache) -> ExecuteRequest:
-        """The operator to run.
+        """Returns the operator to run.
 
         Args:
-            plans: for a protocol that describes some outputs by those of others.
+            request: the parsed request.
+            plans: plan cache, for a protocol that describes some outputs by those of other plans.
         """
 
     def relocate(self, error: OpwireError, request: R) -> None:
-        """Points the violations in an error to where the protocol has what they are about."""
+        """Rewrites the pointers of an error's violations to the places in this protocol's request."""
 
     @abstractmethod
     def answer_bytes(self, request: R, prepared: Prepared) -> tuple[int, int]:
-        """The memory that writing the answer takes beside the outputs, and how many elements are written as numbers."""
+        """Returns the bytes needed to encode the response besides the outputs, and the elements written as numbers."""
 
     @abstractmethod
     def write(self, request: R, done: Completed, progress: Progress) -> Answer:
-        """The answer; the progress ends with the stage ``encode``."""
+        """Encodes the response and ends the progress with the stage ``encode``."""
 
     async def store(self, request: R, done: Completed) -> None:
-        """Puts those outputs elsewhere that the client wants there."""
+        """Stores the outputs that the client wants outside the response body."""

@@ -1,4 +1,4 @@
-"""The shell around the schedule: it runs jobs in threads and gives a place back only when its work has ended."""
+"""Runs jobs on threads as the schedule directs; a slot is freed only when its work has really ended."""
 
 from __future__ import annotations
 
@@ -21,34 +21,35 @@ from ..execution import Arrays, Bound
 from .durations import kind_of_work
 from .placement import UNKNOWN, Cost, Demand, Placement
 from .progress import Ran
-from .running import Watch, is_whole, result, run_timed, too_late
+from .running import Watch, deadline_exceeded, is_whole, result, run_timed
 from .schedule import MAX_WAIT, Action, Evict, NoLane, QueueFull, Schedule, ScheduledJob, Start
 
-ORACLE = "reference"
-"""The device that runs what names it, and nothing else where there is another one."""
+REFERENCE = "reference"
+"""Name of the reference device, which is only chosen automatically if there is no other device."""
 
 INLINE_SECONDS = 0.002
-"""A plan that took longer inline goes to threads until it takes less."""
+"""Duration above which a plan is moved from the event loop's thread to the thread pool, in seconds."""
 
 
 class Dispatcher:
-    """Runs plans on its devices, within their capacity and each within its deadline.
+    """Runs plans on its devices, within their capacity and before the plans' deadlines.
 
     Args:
-        devices: by name.
-        threads: plans that run at the same time on each device that does not say so itself.
-        queued: plans that may wait.
-        max_wait: seconds that a plan may be expected to wait.
-        costs: of the devices among which plans are placed that name none, if there are several.
-        on_broken: called when a device turns out to be of no use any more.
-        joining: threads for devices that come and go, see ``add``; 0 if none ever does.
+        devices: devices by name.
+        threads: number of plans that run concurrently on a device that does not specify it.
+        queued: maximum number of queued plans.
+        max_wait: maximum expected wait of a plan, in seconds.
+        costs: costs by device, used to place plans that name no device if there are several.
+        on_broken: called when a device has failed for good.
+        joining: number of threads for devices of a cluster, see ``add``; 0 without one.
 
     Attributes:
-        devices: by name, those of a cluster among them.
-        places: plans that run at the same time on one device.
-        default: the device of plans that name none, or ``auto`` where that is decided for each.
-        has_cluster: whether devices may come and go.
-        cancelled: how many plans were given up, by the stage that they were in.
+        devices: devices by name, including those of a cluster.
+        schedule: schedule of the jobs.
+        places: maximum number of plans that run concurrently on one device.
+        default: device of plans that name none, or ``auto`` if it is chosen for each plan.
+        has_cluster: whether devices of a cluster may join and leave.
+        cancelled: number of cancelled plans, by the stage they were in.
     """
 
     def __init__(
@@ -85,23 +86,24 @@ class Dispatcher:
         self._closing = False
 
     def add(self, device: Device, cost: Cost, *, at_home: bool) -> None:
-        """A device of a cluster takes work from now on.
+        """Adds a device of a cluster.
 
         Args:
-            cost: of it, the way there included.
-            at_home: whether it uses what the devices of this server use too. It runs what asks for it then, or for the
-                cluster, and what names no device goes elsewhere.
+            device: the device.
+            cost: its cost, transport included.
+            at_home: whether it shares hardware with this server's own devices. It then only runs plans that ask for it
+                or for the cluster.
         """
         assert self._placement is not None
         self.devices[device.name] = device
         self._joined[device.name] = at_home
-        self.schedule.add(device.name, (device.places or self._own_places) + 1)  # one is on its way there or back
+        self.schedule.add(device.name, (device.places or self._own_places) + 1)  # one more for the plan in transit
         self._placement.add(device.name, cost, f"far {kind_of(device.name.rpartition('/')[2])}")
 
     def remove(self, device: Device) -> None:
-        """A device of a cluster takes no more work. What waits for it goes to others, what it runs goes on."""
+        """Removes a device of a cluster. Its queued plans go to other devices, its running ones continue."""
         name = device.name
-        if self.devices.get(name) is not device:  # another one has come in its place
+        if self.devices.get(name) is not device:  # it has been replaced
             return
         assert self._placement is not None
         del self.devices[name], self._joined[name]
@@ -109,21 +111,21 @@ class Dispatcher:
         self._perform(self.schedule.remove(name))
 
     def decodes(self, device: str) -> bool:
-        """Whether a device takes inputs that are still text."""
+        """Whether a device decodes base64 inputs itself."""
         found = self.devices.get(device)
         return found is not None and found.decodes
 
     def fits_inline(self, plan: Plan, device: str) -> bool:
-        """Whether a plan is over sooner than another thread could take it."""
+        """Whether a plan is so short that running it inline beats handing it to another thread."""
         runner = self._small if device == AUTO else self.devices.get(device)
         return runner is not None and not self.is_slow(plan) and runner.runs_inline(plan)
 
     def is_slow(self, plan: Plan) -> bool:
-        """Whether a plan took too long inline."""
+        """Whether a plan took too long when it ran inline."""
         return plan in self._slow
 
     def scratch_bytes(self, plan: Plan, device: str) -> int:
-        """What a plan takes of the host's memory besides its tensors, wherever it may go."""
+        """Returns the host memory in bytes that a plan needs besides its tensors, on whichever device it may run."""
         if device == AUTO:
             able = set(self.devices_for(plan))
             own = [self.devices[name] for name in candidates(self.devices) if name in able and name not in self._joined]
@@ -134,22 +136,23 @@ class Dispatcher:
         return max((runner.scratch_bytes(plan) for runner in runners), default=0)
 
     def _members(self) -> list[Device]:
-        """The devices of the cluster, which take the same of the host's memory for a plan."""
+        """Returns the devices of the cluster, which all need the same host memory for a plan."""
         return [self.devices[name] for name in self._joined]
 
     @contextmanager
     def place(self, plan: Plan, device: str, without: Collection[str] = ()) -> Generator[str]:
-        """Gives a plan to a device, for as long as the context lasts, and holds what it needs there of memory.
+        """Places a plan on a device and reserves device memory for it, for the duration of the context.
 
         Args:
-            device: that the plan asks for, or ``auto``: of those with room the one expected to be done with it first;
-                ``cluster`` is the same for the devices of the cluster alone.
-            without: devices that have lost the plan already.
+            plan: the plan.
+            device: device that the plan asks for. ``auto`` selects the device with room that is expected to finish
+                first, ``cluster`` does so among the devices of the cluster.
+            without: devices that have already lost the plan.
 
         Raises:
             LimitExceededError: the plan needs more memory than the device has.
-            OverloadedError: it needs more than others leave.
-            UnavailableError: no device is left, or the one that the plan asks for has gone.
+            OverloadedError: the plan needs more memory than is free.
+            UnavailableError: no device is left, or the requested one is gone.
         """
         placement = self._placement
         if placement is None or not (device in (AUTO, CLUSTER) or device in placement):
@@ -162,7 +165,7 @@ class Dispatcher:
             order = [name for name in placement.order(demand, now) if name in able and name not in without]
             chosen = self._among(order, device)
             if not chosen:
-                raise _gone(device)
+                raise _unavailable(device)
             name = self._admit(plan, chosen, held)
             seconds = placement.accept(name, demand, now)
             held.callback(placement.release, name, seconds)
@@ -171,11 +174,11 @@ class Dispatcher:
     def _device(self, name: str, without: Collection[str]) -> Device:
         found = None if name in without else self.devices.get(name)
         if found is None:
-            raise _gone(name)
+            raise _unavailable(name)
         return found
 
     def _among(self, order: list[str], device: str) -> list[str]:
-        """The devices that a plan may go to, in the given order."""
+        """Returns the devices that a plan may go to, in the given order."""
         if device == AUTO:
             return [name for name in order if not self._joined.get(name, False)]
         if device == CLUSTER:
@@ -183,11 +186,11 @@ class Dispatcher:
         return [name for name in order if name == device]
 
     def devices_for(self, plan: Plan) -> list[str]:
-        """The devices that run all operators of a plan."""
+        """Returns the devices that run all operators of a plan."""
         return [name for name, device in self.devices.items() if _executes(device, plan)]
 
     def runs(self, plan: Plan, device: str) -> bool:
-        """Whether a device runs a plan, or ``auto`` finds one that does."""
+        """Whether a device runs a plan; for ``auto`` and ``cluster``, whether there is one that does."""
         named = self.devices.get(device)
         if named is not None:
             return _executes(named, plan)
@@ -197,7 +200,7 @@ class Dispatcher:
         return device == AUTO and not set(able).isdisjoint(candidates(self.devices))
 
     def _admit(self, plan: Plan, order: list[str], held: ExitStack) -> str:
-        """The first device with room for a plan; if none has, the last one refuses it."""
+        """Reserves memory on the first device with room and returns it; if none has, the last one raises."""
         for name in order[:-1]:
             with suppress(LimitExceededError, OverloadedError):
                 held.enter_context(self.devices[name].admit(plan))
@@ -206,15 +209,15 @@ class Dispatcher:
         return order[-1]
 
     def inline_device(self, device: str) -> Device:
-        """The device on which a plan that fits runs inline."""
+        """Returns the device on which plans that fit run inline."""
         return self._small if device == AUTO else self.devices[device]
 
     def run_inline(self, plan: Plan, run: Bound, deadline: float) -> Ran:
-        """Runs what was bound to a plan that fits at once, in the thread of the caller.
+        """Runs a bound plan immediately on the calling thread.
 
         Raises:
             UnavailableError: the dispatcher is closing.
-            DeadlineExceededError: in the stage ``run``.
+            DeadlineExceededError: the deadline passed, in the stage ``run``.
         """
         self._refuse_if_closing()
         began = time.thread_time()
@@ -225,7 +228,7 @@ class Dispatcher:
                 self._slow.add(plan)
 
     def run_bound(self, run: Bound, deadline: float) -> Ran:
-        """Runs what was bound to a plan that ran inline before; arguments and errors are those of ``run_inline``."""
+        """Runs a plan that has run inline before and is bound to kept arrays; errors are those of ``run_inline``."""
         self._refuse_if_closing()
         return Ran(0, run_timed(run, lambda: time.monotonic() > deadline))
 
@@ -240,18 +243,22 @@ class Dispatcher:
         deadline: float,
         part: bool = False,
     ) -> Ran:
-        """Runs a plan in a thread, when it has a place on its device.
+        """Runs a plan on a thread once it gets a slot of its device.
 
         Args:
+            plan: the plan.
+            inputs: arrays of the inputs, or their base64 text for a device that decodes it.
+            outputs: arrays for the outputs.
+            device: name of the device.
             priority: 0 is the most urgent.
-            deadline: on the clock of ``time.monotonic``.
-            part: whether it belongs to a batch that was taken, see ScheduledJob.
+            deadline: ``time.monotonic()`` by which it must be done.
+            part: whether it belongs to an accepted batch, see ScheduledJob.
 
         Raises:
-            OverloadedError: too much waits already.
+            OverloadedError: too much work is queued.
             UnavailableError: the dispatcher is closing.
-            DeadlineExceededError: in the stage ``queue`` or ``run``.
-            DeviceLost: the device went away; the plan may run on another one.
+            DeadlineExceededError: the deadline passed, in the stage ``queue`` or ``run``.
+            DeviceLost: the device is gone; the plan may run on another one.
         """
         self._refuse_if_closing()
         runner = self.devices.get(device)
@@ -264,7 +271,7 @@ class Dispatcher:
         queued = time.monotonic() - arrived
         charge = self._charge(device, plan)
         watch = Watch(deadline)
-        bound = partial(runner.run, plan, cast(Arrays, inputs), outputs)  # text is there for those alone that decode it
+        bound = partial(runner.run, plan, cast(Arrays, inputs), outputs)  # text only goes to devices that decode it
         work = self._threads.submit(run_timed, bound, watch)
         loop = asyncio.get_running_loop()
         work.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, job, runner, charge, is_whole(done)))
@@ -278,7 +285,7 @@ class Dispatcher:
         return ran
 
     def _charge(self, device: str, plan: Plan) -> Callable[[bool], None]:
-        """Begins to measure what a plan costs on a device; the function that is returned ends it."""
+        """Starts measuring the cost of a plan on a device; the returned function ends the measurement."""
         placement = self._placement
         if placement is None or device not in placement:
             return lambda whole: None
@@ -297,7 +304,7 @@ class Dispatcher:
             raise UnavailableError(ProblemCode.DRAINING, "the server is stopping; send the request to another one")
 
     async def _place(self, job: ScheduledJob) -> None:
-        """Waits until the job has a place on its device."""
+        """Waits until the job gets a slot of its device."""
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[job] = started
         try:
@@ -337,14 +344,14 @@ class Dispatcher:
             elif isinstance(action, Evict):
                 waiting.set_exception(DeviceLost(action.job.device))
             else:
-                waiting.set_exception(too_late("queue"))
+                waiting.set_exception(deadline_exceeded("queue"))
         if self.schedule.running:
             self._idle.clear()
         else:
             self._idle.set()
 
     def _wake_by(self, deadline: float | None) -> None:
-        """Sees to it that what waits is looked at by then: a timer that is too early does no harm."""
+        """Ensures that expired jobs are checked for by ``deadline``; an earlier timer suffices."""
         if deadline is None or (self._timer is not None and self._timer[0] <= deadline):
             return
         if self._timer is not None:
@@ -358,7 +365,7 @@ class Dispatcher:
         self._wake_by(self.schedule.next_deadline())
 
     async def close(self) -> None:
-        """Takes no more work, waits for what runs, and ends the devices."""
+        """Stops accepting work, waits for running work, and closes the devices."""
         self._closing = True
         await self._idle.wait()
         if self._timer is not None:
@@ -369,19 +376,20 @@ class Dispatcher:
 
 
 def _executes(device: Device, plan: Plan) -> bool:
-    """Whether a device runs all operators of a plan, the graph itself among them."""
+    """Whether a device runs all operators of a plan; for a graph, the graph itself and its nodes."""
     if not device.executes(plan.operator.name):
         return False
     return plan.operator is not GRAPH or all(device.executes(each.operator.name) for each in operator_plans(plan))
 
 
 def candidates(names: Iterable[str]) -> list[str]:
-    """Those of some devices that run plans which name none."""
+    """Returns the devices that may run plans that name no device."""
     found = list(names)
-    return [name for name in found if name != ORACLE] or found
+    return [name for name in found if name != REFERENCE] or found
 
 
-def _gone(device: str) -> UnavailableError:
-    """The error of a plan for which there is no device at the moment."""
-    what = {AUTO: "no device is left", CLUSTER: "no device of the cluster is there"}.get(device, f"{device} has gone")
-    return UnavailableError(ProblemCode.NOT_READY, f"{what} that could run the operator", retry_after=1)
+def _unavailable(device: str) -> UnavailableError:
+    """Returns the error for a plan for which no device is available at the moment."""
+    what = {AUTO: "no device", CLUSTER: "no device of the cluster"}.get(device)
+    detail = f"the device {device} is gone" if what is None else f"{what} that runs the operator is available"
+    return UnavailableError(ProblemCode.NOT_READY, detail, retry_after=1)

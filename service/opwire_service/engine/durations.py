@@ -1,4 +1,4 @@
-"""How long work takes, learned from what it has taken."""
+"""Estimates of how long work takes, learned from past runs."""
 
 from __future__ import annotations
 
@@ -11,44 +11,45 @@ from opwire.fields import NestedOperator, ScaleBias
 from opwire.tensor import BufferTensorDesc, packed_strides
 
 _SMOOTHING = 0.2
-_LONGER = 2.0
-"""A run counts at most so many times what was expected: one that took far longer was held up, as others will not be."""
+_OUTLIER_FACTOR = 2.0
+"""A run counts at most this many times its expected duration, as one that took far longer was delayed by chance."""
 
 _FIRST_RATE = 1e9
-"""Element visits in a second, at most, of an amount that was not measured: it may need much new memory."""
+"""Maximum rate assumed for amounts not yet measured, in element visits per second: these may touch much new memory."""
 
 
 _KINDS = 1024
-"""Kinds that are remembered; the oldest is forgotten for a new one."""
+"""Maximum number of kinds kept; the oldest is evicted."""
 
 _DEPTHS = 4
-"""Powers of two that are one kind, of the work for an element of an output."""
+"""Number of powers of two, of work per output element, that count as one kind."""
 
 _SHORT = 16
-"""Neighbours in a row of which there are too few: what is done once for a row counts more than its elements."""
+"""Contiguous elements below which a row is short: its fixed cost outweighs that of its elements."""
 
 
 MARGIN = 3**0.5
-"""Times what is expected that hardly any run takes longer; as few take less than a third of that."""
+"""Factor on the expected duration that 95 % of all runs stay within."""
 
 
 def at_most(expected: float) -> float:
-    """The seconds that work takes at most which is expected to take so many.
+    """Returns an upper bound for the duration of a single run, in seconds.
 
-    It is meant for one run: 95 of 100 take no longer, and 95 of 100 take at least a third of it. Of many together the
-    sum of what is expected tells more.
+    95 % of runs take no longer, and 95 % take at least a third of it. For many runs together, the sum of their expected
+    durations is the better estimate.
     """
     return MARGIN * expected
 
 
 def kind_of_work(plan: Plan, method: str = "") -> str:
-    """Which plans take about as long for as much work: those of one operator, modes, data types and layouts.
+    """Returns a key shared by plans that take about equally long for equal work.
 
-    A mode is also what is fused: a scale and a bias, or an activation; and whether axes are those of rows. A layout is
-    that of the rows of a tensor. Little work for each element of an output is another kind than much.
+    It consists of operator, data types, layouts of rows, modes, the direction of the axes, and the magnitude of work
+    per output element. Modes include what is fused: a scale and bias, or an activation.
 
     Args:
-        method: by which a device computes it, see ``Device.method``.
+        plan: the plan.
+        method: how a device computes it, see ``Device.method``.
     """
     attributes = plan.attributes
     names = getattr(attributes, "__dataclass_fields__", None) or vars(attributes)
@@ -68,7 +69,7 @@ def _mode(name: str, value: object) -> str:
 
 
 def _along(plan: Plan) -> str:
-    """Whether axes of a plan, if it has any, are those of rows."""
+    """Returns whether the plan's axes, if it has any, include the last one."""
     axis = getattr(plan.attributes, "Axis", None)
     axes = getattr(plan.attributes, "Axes", ()) if axis is None else (axis,)
     last = next(iter(plan.outputs.values())).rank - 1
@@ -76,7 +77,7 @@ def _along(plan: Plan) -> str:
 
 
 def _layout(desc: BufferTensorDesc) -> str:
-    """How elements lie: packed, in long or short rows of neighbours, of one that is repeated, or of what lies apart."""
+    """Returns the layout's letter: (p)acked, (n)ear or (s)hort contiguous rows, (r)epeated, or strided (a)part."""
     if desc.strides is None:
         return "p"
     steps = zip(desc.sizes, desc.strides, packed_strides(desc.sizes), strict=True)
@@ -94,18 +95,18 @@ def _layout(desc: BufferTensorDesc) -> str:
 
 @dataclass(slots=True)
 class Durations:
-    """Smoothed durations: of each plan, and by kind of work and its amount to the next power of two.
+    """Smoothed durations, per plan and per kind of work and power of two of its amount.
 
-    A plan that ran is expected to take what it took; any other one, what others of its kind took. An amount of its own
-    for each power takes the fixed cost of small work in, which a rate does not know. The first run of a plan, and of a
-    kind and an amount, tells nothing: a kernel may have been compiled for it.
+    The estimate for a plan is its own past duration if it has run before, and otherwise that of its kind. Keeping one
+    duration per power of two, rather than a rate, accounts for the fixed cost of small work. The first run of a plan,
+    and of a kind and amount, is ignored, since it may include the compilation of a kernel.
     """
 
     _plans: WeakKeyDictionary[Plan, float | None] = field(default_factory=WeakKeyDictionary)
     _known: dict[str, dict[int, float | None]] = field(default_factory=dict)
 
     def expected(self, kind: str, work: int, plan: Plan | None = None) -> float:
-        """Seconds that so much work takes; where that was not measured, in proportion to what is most like it."""
+        """Returns the expected seconds for ``work``, scaled from the nearest measured amount if it was not measured."""
         own = None if plan is None else self._plans.get(plan)
         return self._of_kind(kind, work) if own is None else own
 
@@ -121,7 +122,7 @@ class Durations:
         return max(measured[nearest] * 2.0 ** (size - nearest), work / _FIRST_RATE)
 
     def learn(self, kind: str, work: int, seconds: float, plan: Plan | None = None) -> None:
-        """Learns that so much work took so many seconds."""
+        """Records that ``work`` took ``seconds``."""
         if plan is not None:
             self._plans[plan] = _smoothed(self._plans[plan], seconds) if plan in self._plans else None
         if kind not in self._known and len(self._known) == _KINDS:
@@ -131,4 +132,4 @@ class Durations:
 
 
 def _smoothed(before: float | None, seconds: float) -> float:
-    return seconds if before is None else before + _SMOOTHING * (min(seconds, _LONGER * before) - before)
+    return seconds if before is None else before + _SMOOTHING * (min(seconds, _OUTLIER_FACTOR * before) - before)

@@ -1,12 +1,11 @@
-"""The graphs that are registered with a server, known to all of its processes.
+"""Registry of graphs, shared by all worker processes of a server.
 
-Each is a file of a folder that the processes share: ``slots/NUMBER``, with a second link ``owners/OWNER/NAME``. A link
-is made, replaced and removed in one step that no other process sees half done, so none has to ask another, and what one
-has answered holds for the next request to any of them. Slots are claimed under a lock before they are filled, so all
-processes together keep to the bounds. Files are mapped, not read: a process that uses a graph has its bytes until it
-is done, also if the graph is removed meanwhile.
+Each graph is a file ``slots/NUMBER`` in a shared folder, with a second hard link ``owners/OWNER/NAME``. Links are
+created, replaced and removed atomically, so the workers need no communication, and a change is visible to the next
+request to any of them. Slots are claimed under a file lock before they are filled, so that the limits hold for all
+workers together. Files are memory-mapped: a worker that uses a graph keeps its bytes even if it is removed meanwhile.
 
-Each owner of an API key has names of their own, which mean nothing to another.
+Names are separate for each owner of an API key.
 """
 
 from __future__ import annotations
@@ -38,21 +37,21 @@ from .registered_graph import RegisteredGraph, StoredGraph, as_named
 
 _NAME = re.compile("[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _RESERVED = frozenset({"stats"})
-"""Names that stand for something else where models are named."""
+"""Names with a meaning of their own in the model routes."""
 
 _PLANNED_JSON = 4 * 2**20
-"""Bytes of JSON of those graphs whose plans a process keeps; the plan of another is made anew for each request."""
+"""Maximum total JSON size of the graphs whose plans a process keeps, in bytes. Others are made for each request."""
 
 _UNFINISHED_SECONDS = 120.0
-"""A slot that stays unfilled for longer is taken to be that of a process that died."""
+"""Age after which an unfilled slot is presumed to belong to a dead process."""
 
 
 class GraphRegistry:
-    """The registered graphs.
+    """The registered graphs of a server.
 
     Args:
-        folder: that the processes of the server share; one alone makes its own when it first needs one.
-        limits: how many graphs there may be, and how many bytes of them.
+        folder: folder shared by the worker processes; a single process creates its own on first use.
+        limits: limits of the number and total size of graphs.
     """
 
     def __init__(self, folder: Path | None, limits: Limits) -> None:
@@ -65,17 +64,20 @@ class GraphRegistry:
         self._claims = Lock()
 
     def close(self) -> None:
-        """Forgets all graphs of a process that is alone."""
+        """Drops all graphs of this process, and the files if the folder is its own."""
         self._known.clear()
         self._planned.clear()
         self._opened.close()
 
     def put(self, name: str, owner: str | None, graph: StoredGraph) -> tuple[RegisteredGraph, bool]:
-        """Registers a graph in the place of the owner's of that name, if there is one; returns whether there was none.
+        """Registers a graph, replacing the owner's graph of that name if there is one.
+
+        Returns:
+            The graph, and whether its name is new.
 
         Raises:
             LimitExceededError: there is no room for it.
-            RequestError: the name is none, or stands for something else.
+            RequestError: the name is invalid or reserved.
         """
         refuse_name(name)
         self._make_folder()
@@ -90,7 +92,7 @@ class GraphRegistry:
             found = RegisteredGraph(name, file)
         except OSError as error:
             _free(slot)
-            detail = f"the graph has {size} bytes, and the system has no room for them: {error.strerror}"
+            detail = f"the {size} bytes of the graph could not be stored: {error.strerror}"
             most = self._limits.graph_bytes
             raise LimitExceededError(ProblemCode.GRAPHS_FULL, detail, limit=most, size=size) from None
         finally:
@@ -100,10 +102,10 @@ class GraphRegistry:
         return found, is_new
 
     def find(self, name: str, owner: str | None) -> RegisteredGraph:
-        """The graph of a name.
+        """Returns the owner's graph of a name.
 
         Raises:
-            NotFoundError: the owner has registered none of that name.
+            NotFoundError: the owner has no graph of that name.
         """
         known = self._known.get((owner, name))
         if self._folder is not None and _NAME.fullmatch(name):
@@ -115,24 +117,24 @@ class GraphRegistry:
         raise NotFoundError(ProblemCode.NOT_FOUND, f"no graph {show(name)} is registered; GET /v1/graphs lists them")
 
     def of(self, owner: str | None) -> list[RegisteredGraph]:
-        """All graphs of an owner, by name."""
+        """Returns all graphs of an owner, sorted by name."""
         found = []
         for name in sorted(self._names(owner)):
-            with suppress(NotFoundError):  # it has just gone
+            with suppress(NotFoundError):  # removed meanwhile
                 found.append(self.find(name, owner))
         return found
 
     def remove(self, name: str, owner: str | None) -> None:
-        """Forgets a graph; requests that use it go on.
+        """Removes a graph; requests that use it continue.
 
         Raises:
-            NotFoundError: the owner has registered none of that name.
+            NotFoundError: the owner has no graph of that name.
         """
         found = self.find(name, owner)
         try:
             os.unlink(self._link(name, owner))
         except FileNotFoundError:
-            detail = f"no graph {show(name)} is registered any more"
+            detail = f"graph {show(name)} is no longer registered"
             raise NotFoundError(ProblemCode.NOT_FOUND, detail) from None
         self._forget(found)
         self._known.pop((owner, name), None)
@@ -141,12 +143,12 @@ class GraphRegistry:
     def plan(
         self, graph: RegisteredGraph, request: ExecuteRequest, prepare: Callable[[ExecuteRequest], Prepared]
     ) -> Prepared:
-        """The plan for a request that names a graph, which is kept if it is at the graph's own level.
+        """Makes the plan for a request that names a graph, and keeps it if it is at the graph's own level.
 
-        It may be called on any thread.
+        Thread-safe.
 
         Raises:
-            ContractViolation: the graph is not valid at the level of the request.
+            ContractViolation: the graph is invalid at the feature level of the request.
         """
         try:
             made = prepare(request._replace(operator=graph.graph))
@@ -155,8 +157,8 @@ class GraphRegistry:
         return self.keep_plan(graph, made) if made.plan.level is graph.level else made
 
     def keep_plan(self, graph: RegisteredGraph, made: Prepared) -> Prepared:
-        """Keeps the plan of a graph at its own level; where there are too many, those made longest ago are dropped."""
-        # Its constants are there, and no request takes memory for them.
+        """Keeps the plan of a graph at its own level, and evicts the oldest plans beyond the limit."""
+        # The constants are mapped already: requests need no memory for them.
         made = replace(made, input_bytes=made.input_bytes - graph.constant_bytes)
         with self._lock:
             graph.prepared = made
@@ -166,11 +168,11 @@ class GraphRegistry:
         return made
 
     def validate(self, request: ValidateRequest, owner: str | None) -> Validation:
-        """What is known of a graph, given as it is or by its name, at a level.
+        """Validates a graph, given inline or by its name, at a feature level.
 
         Raises:
-            ContractViolation: there is no such feature level.
-            NotFoundError: the owner has registered none of that name.
+            ContractViolation: the feature level does not exist.
+            NotFoundError: the owner has no graph of that name.
         """
         graph, level = request.operator, request.feature_level
         if not isinstance(graph, str):
@@ -181,7 +183,7 @@ class GraphRegistry:
         return replace(found, violations=as_named(found.violations, "/graph"))
 
     def drop_removed(self) -> None:
-        """Gives up the bytes of graphs that another process has removed or replaced."""
+        """Drops graphs that another process has removed or replaced."""
         for (owner, name), known in list(self._known.items()):
             try:
                 is_current = os.stat(self._link(name, owner)).st_ino == known.inode
@@ -205,19 +207,21 @@ class GraphRegistry:
             self._planned.pop(graph, None)
 
     def _claim(self, size: int, *, is_new: bool) -> tuple[Path, int]:
-        """A slot of this size, and its open file; until it has its name another one stands beside it.
+        """Claims a slot of ``size`` bytes and returns it with its open file. A second link marks it as still unnamed.
 
-        One that takes the place of another is one too many for a while.
+        A graph that replaces another may exceed the number of graphs by one until the old one is freed.
         """
         most, most_bytes = self._limits.graphs, self._limits.graph_bytes
         with self._alone():
             sizes = {int(slot.name): found.st_size for slot, found in self._files()}
             if len(sizes) >= most + (not is_new):
-                detail = f"{most} graphs are registered already, and this server keeps no more"
+                detail = f"{len(sizes)} graphs are registered; this server keeps at most {most}"
                 raise LimitExceededError(ProblemCode.GRAPHS_FULL, detail, limit=most, size=most + 1)
             there = sum(sizes.values())
             if there + size > most_bytes:
-                detail = f"the graph has {size} bytes, the registered ones {there}; this server keeps {most_bytes}"
+                detail = (
+                    f"{size} bytes in the graph, {there} in those registered; this server keeps at most {most_bytes}"
+                )
                 raise LimitExceededError(ProblemCode.GRAPHS_FULL, detail, limit=most_bytes, size=size)
             slot = self._slots / str(next(number for number in range(most + 1) if number not in sizes))
             file = os.open(slot, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -226,7 +230,7 @@ class GraphRegistry:
             return slot, file
 
     def _free_unused(self) -> None:
-        """Frees the slots of graphs that have no name any more, and those that a process left unfinished."""
+        """Frees the slots of graphs without a name, and those left unfinished by a dead process."""
         with self._alone():
             for slot, found in self._files():
                 is_late = time.time() - found.st_mtime > _UNFINISHED_SECONDS
@@ -235,9 +239,9 @@ class GraphRegistry:
 
     @contextmanager
     def _alone(self) -> Generator[None]:
-        """Keeps other threads and processes from claiming and freeing slots."""
+        """Excludes other threads and processes from claiming and freeing slots."""
         assert self._folder is not None
-        if sys.platform == "win32":  # where one process serves
+        if sys.platform == "win32":  # always a single process
             with self._claims:
                 yield
             return
@@ -250,7 +254,7 @@ class GraphRegistry:
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
         for name in os.listdir(self._slots):
             if name.isdecimal():
-                with suppress(FileNotFoundError):  # it has just gone
+                with suppress(FileNotFoundError):  # freed meanwhile
                     yield self._slots / name, os.stat(self._slots / name)
 
     def _names(self, owner: str | None) -> list[str]:
@@ -272,19 +276,20 @@ class GraphRegistry:
 
     def _link(self, name: str, owner: str | None) -> Path:
         assert self._folder is not None
-        # In hexadecimal, since an owner may be called "..".
+        # Hexadecimal, since an owner could be called "..".
         return self._folder / "owners" / ("anyone" if owner is None else f"owner-{owner.encode().hex()}") / name
 
 
 def refuse_name(name: str) -> None:
-    """
+    """Refuses names under which no graph can be registered.
+
     Raises:
-        RequestError: no graph can be registered under this name.
+        RequestError: the name is invalid or reserved.
     """
     if not _NAME.fullmatch(name):
-        message = f"{show(name)} is no name of a graph: up to 128 letters, digits, and any of _ - ."
+        message = f"graph name {show(name)} given; allowed: 1 to 128 of A-Z a-z 0-9 _ - . but no leading ."
     elif find(name) is not None or name in _RESERVED:
-        message = f"{show(name)} stands for something else: graphs have other names than operator types"
+        message = f"graph name {show(name)} given; operator types and {', '.join(map(repr, _RESERVED))} are reserved"
     else:
         return
     violation = Violation(Code.VALUE_NOT_ALLOWED, "", message)
@@ -292,7 +297,7 @@ def refuse_name(name: str) -> None:
 
 
 def _unnamed(slot: Path) -> Path:
-    """Stands for the name of a slot that has none yet."""
+    """Returns the link that marks a slot as still unnamed."""
     return slot.with_suffix(".unnamed")
 
 

@@ -1,4 +1,4 @@
-"""Small plans that run in the thread of the event loop: what all their runs have in common is done once."""
+"""Small plans that run on the event loop's thread, with everything their runs share prepared once."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from opwire.tensor import Array
 from ..devices.base import Device
 from ..execution import Arrays
 
-_MOST_BYTES = 4096
-"""Bytes of the tensors of a plan that keeps arrays, at most."""
+_MAX_BYTES = 4096
+"""Maximum total size of a plan's tensors for it to keep arrays, in bytes."""
 
 
 class InlineRun:
-    """A plan bound to arrays of its own, to which and from which each run copies: so few bytes cost next to nothing.
+    """A plan bound to its own arrays. Each run copies its few bytes in and out, which costs next to nothing.
 
     Attributes:
-        device: the name of the one that runs it.
-        run: runs the plan on what ``fill`` or ``fill_bytes`` has put there.
+        device: name of the device that runs it.
+        run: runs the plan on the inputs set by ``fill`` or ``fill_bytes``.
     """
 
     def __init__(self, device: Device, plan: Plan) -> None:
@@ -34,20 +34,20 @@ class InlineRun:
 
     @staticmethod
     def pays(plan: Plan) -> bool:
-        """Whether a plan is so small that it is worth its memory."""
+        """Whether a plan is small enough to keep arrays for."""
         tensors = (*plan.inputs.values(), *plan.outputs.values())
-        return plan.operator is not GRAPH and sum(desc.data_size_in_bytes for desc in tensors) <= _MOST_BYTES
+        return plan.operator is not GRAPH and sum(desc.data_size_in_bytes for desc in tensors) <= _MAX_BYTES
 
     def fill(self, inputs: Arrays) -> None:
-        """Takes the inputs of a run."""
+        """Copies the inputs of a run."""
         for name, array in inputs.items():
             self._inputs[name][...] = array
 
     def fill_bytes(self, inputs: Mapping[str, memoryview]) -> None:
-        """Takes the inputs of a run as their bytes, ``data_size_in_bytes`` of each."""
+        """Copies the inputs of a run from raw bytes, ``data_size_in_bytes`` for each."""
         for name, data in inputs.items():
             self._given[name][:] = data
 
     def outputs(self) -> Mapping[str, Array]:
-        """The bytes of the outputs of the last run."""
+        """Returns copies of the output buffers of the last run."""
         return {name: buffer.copy() for name, buffer in self._buffers.items()}

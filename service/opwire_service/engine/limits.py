@@ -1,4 +1,4 @@
-"""What exceeds the limits of a server, and how that is said."""
+"""Checks against the server's limits, and the errors for exceeding them."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from opwire.wire.request_body import RequestBody
 from ..settings import Limits
 
 _BYTES_PER_VALUE = 16
-"""Of JSON text, at most, for each value that a request may have."""
+"""JSON text allowed per permitted value, in bytes."""
 
 _VALUES_PER_CONTAINER = 16
-"""So many times more values than lists and objects: these take much longer to make, and to free."""
+"""Permitted values per permitted list or object, as those are far slower to create and to free."""
 
 
 def exceeded(code: ProblemCode, what: str, size: int, limit: int) -> LimitExceededError:
-    """The error for something that is larger than the server takes."""
+    """Returns the error for something larger than a limit of the server."""
     return LimitExceededError(code, f"{size} {what}; this server takes at most {limit}", limit=limit, size=size)
 
 
 class Allowance:
-    """The memory for the outputs of a batch, all of which exist until its answer is sent."""
+    """The memory budget for the outputs of a batch, all of which exist until its response is sent."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._taken = 0
 
     def take(self, size: int) -> None:
-        """
+        """Takes ``size`` bytes of the budget.
+
         Raises:
-            LimitExceededError: so many bytes are not left.
+            LimitExceededError: fewer bytes are left.
         """
         if self._taken + size > self._limit:
             what = "bytes of output in one batch"
@@ -41,17 +42,19 @@ class Allowance:
 
 
 def refuse_large_json(limits: Limits, body: RequestBody, always: int) -> None:
-    """Refuses JSON with more in it than is parsed in bounded time and memory.
+    """Refuses JSON that would take too much time or memory to parse.
 
     Args:
-        always: bytes of JSON that are taken with any limit.
+        limits: limits of the server.
+        body: the unparsed body.
+        always: size of JSON that is accepted whatever the limits, in bytes.
 
     Raises:
-        LimitExceededError: before it is parsed.
+        LimitExceededError: the JSON is too long or has too many values.
     """
     values = limits.json_values
     size = max(values * _BYTES_PER_VALUE, always)
-    if len(body.text) > size:  # then nothing is counted
+    if len(body.text) > size:  # before its values are counted
         what = "bytes of JSON besides tensors in base64"
         raise exceeded(ProblemCode.BODY_TOO_LARGE, what, len(body.text), size)
     containers = values // _VALUES_PER_CONTAINER
@@ -63,10 +66,10 @@ def refuse_large_json(limits: Limits, body: RequestBody, always: int) -> None:
 
 
 def refuse_large_plan(limits: Limits, plan: Plan) -> None:
-    """Refuses what is too large before any memory is taken for it.
+    """Refuses a plan that is too large, before any memory is allocated for it.
 
     Raises:
-        LimitExceededError: a tensor, the outputs together or the work are too large; of a graph those of any operator.
+        LimitExceededError: a tensor, the outputs together or the work is too large, of the plan or of a graph's node.
     """
     if plan.operator is GRAPH:
         for step in plan.attributes.steps:
@@ -87,21 +90,21 @@ def _refuse_large_tensors(limits: Limits, plan: Plan, where: str = "") -> None:
 
 
 def refuse_large_block(limits: Limits, plan: Plan, size: int) -> None:
-    """Refuses a graph that needs more memory between its nodes than there is for all requests.
+    """Refuses a graph whose intermediate tensors need more memory than there is for all requests.
 
     Raises:
-        LimitExceededError: before any of it is taken.
+        LimitExceededError: the intermediate tensors are too large.
     """
     if plan.operator is GRAPH and size > limits.memory_bytes:
-        what = "bytes are needed at a time between the nodes of the graph"
+        what = "bytes of intermediate tensors at once between the nodes of the graph"
         raise exceeded(ProblemCode.TENSOR_TOO_LARGE, what, size, limits.memory_bytes)
 
 
 def refuse_many_numbers(limits: Limits, count: int) -> None:
-    """Refuses outputs with more elements than are written as numbers.
+    """Refuses outputs with too many elements to write as JSON numbers.
 
     Raises:
-        LimitExceededError: they are more.
+        LimitExceededError: there are more elements than the limit.
     """
     most = limits.output_numbers
     if count > most:

@@ -1,7 +1,8 @@
-"""The memory of requests: bytes in flight are bounded, and who finds no room waits in line for it.
+"""Admission control by memory: the bytes in flight are limited, and requests without room queue for it.
 
-A body counts as it arrives: what a client announces and does not send takes no room from others. Bodies leave room for
-what those that have arrived become, their tensors and their answers; and large requests leave some to small ones.
+A body is charged as it arrives, so bytes that a client announces but does not send take no room from others. Bodies
+leave room for the tensors and responses of the requests that have already arrived, and large requests leave some room
+for small ones.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from types import TracebackType
 from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode
 
 SMALL = 16 * 2**20
-"""Bytes up to which a request is small, if there is memory for sixteen of them."""
+"""Maximum size of a small request, in bytes; a sixteenth of the limit if that is less."""
 
 BODIES_SHARE = 64
-"""The part of the limit for large bodies behind the first of them, and for small ones to begin with: more at a time
-would only fight for the processor and its caches."""
+"""Divisor of the limit: the share that the bodies of one queue may hold while they arrive. The oldest body, and small
+bodies that have begun, may exceed it. More bodies at once would only compete for the CPU and its caches."""
 
 SLOW_SECONDS = 1.0
-"""How long others wait for a small body to arrive, or for each ``SMALL`` bytes of a large one."""
+"""Time that others wait for a small body to arrive, or for each ``SMALL`` bytes of a large one."""
 
 _RETRY_AFTER = 1.0
 
@@ -41,12 +42,14 @@ class _Waiter:
 
 @dataclass(slots=True, eq=False)
 class _Line:
-    """Requests that wait for memory, first come, first served, and how much of it may be held when they get theirs.
+    """A first-come, first-served queue for memory.
 
     Attributes:
-        served: those who had memory from this line, and are not waiting for more: they will give theirs back.
-        bodies: those whose bodies had memory from this line, in the order of their coming.
-        bytes: that it gave them.
+        ceiling: bytes that may be held in total after a grant from this queue.
+        waiting: the queued requests, oldest first.
+        served: holds that got memory from this queue and are not waiting for more; they will release it.
+        bodies: holds whose bodies got memory from this queue, oldest first.
+        bytes: bytes granted to those bodies.
     """
 
     ceiling: int
@@ -57,16 +60,16 @@ class _Line:
 
 
 class Memory:
-    """So many bytes for all requests together. A request alone may have more: its own limits bound it.
+    """The memory budget of all requests. A request on its own may exceed it; per-request limits apply to that one.
 
     Args:
-        limit: bytes that may be held.
-        waiting: requests that may wait.
-        max_wait: seconds that each may wait before its body is read.
+        limit: maximum number of bytes held at once.
+        waiting: maximum number of requests that wait.
+        max_wait: maximum wait of a request before its body is read, in seconds.
 
     Attributes:
-        held: bytes that are held.
-        taken: all that ever were.
+        held: bytes currently held.
+        taken: total of all bytes ever granted.
     """
 
     def __init__(self, limit: int, waiting: int, max_wait: float = inf) -> None:
@@ -82,17 +85,17 @@ class Memory:
         self._small_bodies, self._small_growth = _Line(limit - eighth), _Line(limit)
         self._arrived: set[Hold] = set()
         self._of_bodies = (self._small_bodies, self._large_bodies)
-        # Those that are nearest to their end come first.
+        # Requests closest to completion come first.
         self._lines = (self._small_growth, self._small_bodies, self._large_growth, self._large_bodies)
 
     def open(self) -> Hold:
-        """The hold of a new request: of nothing yet."""
+        """Opens an empty hold for a new request."""
         self._opened += 1
         return Hold(self, self._opened)
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for memory."""
+        """Number of requests waiting for memory."""
         return sum(len(line.waiting) for line in self._lines)
 
     async def take_body(self, hold: Hold, size: int, whole: int, deadline: float) -> None:
@@ -124,10 +127,10 @@ class Memory:
         return True
 
     def pass_slow(self, now: float) -> None:
-        """Lets others begin beside bodies whose clients are slow to send them: these fight for no processor.
+        """Lets other bodies start beside those whose clients send slowly, since these do not compete for the CPU.
 
         Args:
-            now: on the clock of ``time.monotonic``.
+            now: current ``time.monotonic()``.
         """
         for line in self._of_bodies:
             for hold in [each for each in line.bodies if each not in self._arrived]:
@@ -162,7 +165,7 @@ class Memory:
         self._admit_waiting()
 
     def _uncount(self, hold: Hold) -> None:
-        """Takes a body out of those that share a part of the memory."""
+        """Removes a body from the count of bodies being received."""
         if hold.line is not None:
             del hold.line.bodies[bisect_left(hold.line.bodies, hold)]
             hold.line.bytes -= hold.body
@@ -178,7 +181,7 @@ class Memory:
     def _admits(self, line: _Line, hold: Hold, size: int) -> bool:
         if self._has_room(line, hold, size) or self.held == hold.bytes:
             return True
-        # The first in line gets what there is not, if all others wait too: they would wait for each other.
+        # If every other request waits too, the first in line exceeds the limit: otherwise all would deadlock.
         alone = {hold}
         if line in self._of_bodies:
             return self._arrived <= alone and self._small_bodies.served <= alone and self._large_bodies.served <= alone
@@ -189,7 +192,7 @@ class Memory:
             return False
         if line not in self._of_bodies or line.bytes + size <= self.limit // BODIES_SHARE:
             return True
-        # The rest of a small body is soon there.
+        # The rest of a small body arrives soon.
         is_begun = hold.line is self._small_bodies
         return is_begun or not line.bodies or hold.number <= line.bodies[0].number
 
@@ -226,12 +229,12 @@ class Memory:
             detail = "the deadline passed while the request waited for memory"
             raise DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, detail, stage="memory") from None
         finally:
-            if waiter.granted.cancelled() and waiter in line.waiting:  # to look for it takes long in a long line
+            if waiter.granted.cancelled() and waiter in line.waiting:  # the search is slow in a long queue
                 line.waiting.remove(waiter)
                 self._admit_waiting()
 
     def _admit_waiting(self) -> None:
-        """Gives memory to those who wait, as far as it goes."""
+        """Grants memory to waiting requests while there is room."""
         for line in self._lines:
             while line.waiting and self._admits(line, line.waiting[0].hold, line.waiting[0].size):
                 waiter = line.waiting.pop(0)
@@ -245,16 +248,16 @@ def _nothing_unread() -> bool:
 
 
 class Hold:
-    """The bytes that one request holds; a context that gives them back.
+    """The bytes that one request holds; a context manager that releases them.
 
     Attributes:
-        number: of the request, in the order of their coming.
-        line: from which its body had memory, if it had to ask.
-        body: bytes that it had from there.
-        since: when it had the first of them.
-        was_granted: whether it had some from a line.
-        has_unread: tells whether bytes of its body are here and wait for the server, not for the client.
-        bytes: that it holds.
+        number: sequence number of the request.
+        line: queue that granted memory for the body, if any.
+        body: bytes that queue granted for the body.
+        since: ``time.monotonic()`` of the first such grant.
+        was_granted: whether any queue granted memory to this hold.
+        has_unread: returns whether bytes of the body wait for the server to read them, rather than for the client.
+        bytes: bytes held.
     """
 
     __slots__ = ("_memory", "body", "bytes", "has_unread", "line", "number", "since", "was_granted")
@@ -273,37 +276,41 @@ class Hold:
         return self.number < other.number
 
     async def take_body(self, size: int, whole: int, deadline: float) -> None:
-        """Holds bytes of a body that are about to be read, as soon as there is room for them.
+        """Waits for room and takes it for a part of a body that is about to be read.
 
         Args:
-            size: bytes of it.
-            whole: bytes of all of it.
-            deadline: on the clock of ``time.monotonic``.
+            size: size of that part, in bytes.
+            whole: size of the whole body, in bytes.
+            deadline: latest ``time.monotonic()`` to wait until.
 
         Raises:
-            OverloadedError: too many requests wait already.
-            DeadlineExceededError: there was no room in time.
+            OverloadedError: too many requests are waiting already, or this one waited too long for its first bytes.
+            DeadlineExceededError: no room became available before the deadline.
         """
         await self._memory.take_body(self, size, whole, deadline)
 
     def take_arrived(self, size: int) -> bool:
-        """Holds a small body that is here already, if nobody waits for memory to read one; whether it did."""
+        """Takes memory for a small body that has already arrived, unless others wait to read theirs.
+
+        Returns:
+            Whether the memory was taken.
+        """
         return self._memory.take_arrived(self, size)
 
     def arrived(self) -> None:
-        """The body is in."""
+        """Marks the body as completely received."""
         self._memory.arrived(self)
 
     async def grow(self, size: int, deadline: float) -> None:
-        """Holds what a request becomes besides its body; arguments and errors are those of ``take_body``."""
+        """Takes memory for what a request needs besides its body; arguments and errors as for ``take_body``."""
         await self._memory.grow(self, size, deadline)
 
     def grow_now(self, size: int) -> bool:
-        """Like ``grow``, if there is room at once; returns whether there was."""
+        """Does what ``grow`` does if there is room right now, and returns whether there was."""
         return self._memory.grow_now(self, size)
 
     def give_back(self, size: int) -> None:
-        """Holds so many bytes less."""
+        """Releases ``size`` bytes."""
         self._memory.give_back(self, size)
 
     def __enter__(self) -> Hold:

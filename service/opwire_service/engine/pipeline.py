@@ -1,4 +1,4 @@
-"""The path of a request below HTTP: parse, check, decode, queue, run, encode; each stage is timed."""
+"""Request processing below HTTP: parse, check, decode, queue, run, encode, with each stage timed."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ R = TypeVar("R")
 DEFAULT_PRIORITY = 5
 
 RERUNS = 2
-"""How often a plan is run again whose device went away."""
+"""Maximum number of reruns of a plan whose device was lost."""
 
 INLINE_BYTES = 256 * 1024
-"""More bytes than this take longer to parse, decode or encode than handing them to another thread."""
+"""Size above which data is parsed, decoded or encoded on another thread, in bytes."""
 
 log = logging.getLogger(__name__)
 
@@ -63,11 +63,14 @@ class Engine:
     """Answers requests on a dispatcher's devices, within the limits.
 
     Attributes:
-        memory: that all requests hold together.
-        plans: of the operator descs seen last.
-        templates: of the small requests seen last.
-        graphs: that are registered.
-        default_device: of requests that name none.
+        dispatcher: runs the plans.
+        metrics: metrics of this process.
+        limits: limits of the server.
+        memory: memory budget shared by all requests.
+        plans: cache of plans of recent operator descs.
+        templates: templates of recent small requests.
+        graphs: registered graphs.
+        default_device: device of requests that name none.
     """
 
     def __init__(
@@ -85,7 +88,7 @@ class Engine:
         self.plans = PlanCache(cached_plans, partial(refuse_large_plan, limits))
         self.templates = RequestTemplates()
         self.graphs = graphs or GraphRegistry(None, limits)
-        # JSON is parsed by one thread: it holds the interpreter, so that several would keep all others from running.
+        # Parsing JSON holds the GIL, so more than one parser thread would only starve the others.
         self._parser = ThreadPoolExecutor(1, "opwire-parser")
         self._coders = ThreadPoolExecutor(dispatcher.places, "opwire-coder")
         self._large_coders = ThreadPoolExecutor(dispatcher.places, "opwire-large-coder")
@@ -100,18 +103,18 @@ class Engine:
         hold: Hold,
         guard: Guard,
     ) -> Answer:
-        """The answer to a request for one operator.
+        """Answers a request for one operator.
 
         Args:
-            dialect: in which the request is written.
-            body: as received.
-            head_length: the length of its JSON if a tail follows.
-            progress: has timed what came before.
-            hold: of the memory that the request takes, its body among it.
-            guard: through which the work is awaited that does not end at once.
+            dialect: protocol of the request.
+            body: body as received.
+            head_length: length of its JSON head if a binary tail follows.
+            progress: timing of the request so far.
+            hold: memory held by the request, including its body.
+            guard: awaits work that does not complete immediately.
 
         Raises:
-            OpwireError: whatever is wrong with the request, or with the time or the room for it.
+            OpwireError: the request is invalid, or there is no time or room for it.
         """
         template = self.templates.find(dialect.context, body, head_length)
         if template is not None:
@@ -130,19 +133,24 @@ class Engine:
     async def answer_part(
         self, dialect: Dialect[R], request: R, progress: Progress, hold: Hold, guard: Guard, room: Allowance
     ) -> Answer | OpwireError:
-        """The answer to one request of a batch; see ``answer``.
+        """Answers one request of a batch; see ``answer``.
 
         Args:
-            room: for the outputs of the batch.
+            dialect: protocol of the request.
+            request: the parsed request.
+            progress: timing of the request so far.
+            hold: memory held by the batch.
+            guard: awaits work that does not complete immediately.
+            room: memory budget for the outputs of the batch.
         """
         try:
             done, writing = await self._execute(dialect, request, progress, hold, guard, room)
             return await self._answer(dialect, request, done, writing, progress)
         except OpwireError as error:
             return error
-        except Exception:  # a defect; it must not take the other requests of the batch with it
-            log.exception("a request of a batch failed")
-            return InternalError(ProblemCode.INTERNAL_ERROR, "the server failed at this request")
+        except Exception:  # a bug must not fail the other requests of the batch
+            log.exception("unhandled exception in a request of a batch")
+            return InternalError(ProblemCode.INTERNAL_ERROR, "the server failed to process this request")
 
     async def read(
         self,
@@ -152,10 +160,10 @@ class Engine:
         progress: Progress,
         hold: Hold,
     ) -> T:
-        """Reads a body by a function; its JSON is bounded before it is parsed.
+        """Parses a body with ``parse``, after checking the amount of JSON in it.
 
         Raises:
-            LimitExceededError: there is too much JSON besides tensors in base64.
+            LimitExceededError: there is too much JSON besides base64 tensors.
             OpwireError: as for ``answer``.
         """
         progress.deadline = self.deadline(progress.started, None)
@@ -172,13 +180,17 @@ class Engine:
     async def validate(
         self, body: Buffer, head_length: str | None, progress: Progress, hold: Hold, owner: str | None
     ) -> dict[str, object]:
-        """What is known of an operator desc at a level, as JSON.
+        """Validates an operator desc or a graph at a feature level and returns the result as JSON.
 
         Args:
-            owner: whose registered graphs may be named.
+            body: body as received.
+            head_length: length of its JSON head if a binary tail follows.
+            progress: timing of the request so far.
+            hold: memory held by the request, including its body.
+            owner: owner of the registered graphs that the request may name.
 
         Raises:
-            ContractViolation: there is no such feature level.
+            ContractViolation: the feature level does not exist.
             OpwireError: as for ``read``.
         """
         request = await self.read(parse_validate, body, head_length, progress, hold)
@@ -189,7 +201,7 @@ class Engine:
         return validate(request.operator, level, pointer="/operator").to_json()
 
     async def close(self) -> None:
-        """Takes no more work, and waits for what runs."""
+        """Stops accepting work and waits for running work."""
         await self.dispatcher.close()
         self.graphs.close()
         self._parser.shutdown()
@@ -200,12 +212,12 @@ class Engine:
         return await asyncio.get_running_loop().run_in_executor(self._parser, parse, *arguments)
 
     async def code(self, size: int, code: Callable[..., T], *arguments: Any) -> T:
-        """Decodes or encodes so many bytes; nobody waits for what takes much longer than that."""
+        """Decodes or encodes ``size`` bytes on another thread. Large data has threads of its own."""
         coders = self._coders if size <= SMALL else self._large_coders
         return await asyncio.get_running_loop().run_in_executor(coders, code, *arguments)
 
     def deadline(self, started: float, timeout_ms: int | None) -> float:
-        """When a request's time is over."""
+        """Returns the deadline of a request: its own timeout, at most that of the server."""
         longest = self.limits.timeout_ms
         return started + min(longest, longest if timeout_ms is None else timeout_ms) / 1000
 
@@ -218,7 +230,7 @@ class Engine:
         guard: Guard,
         room: Allowance | None = None,
     ) -> tuple[Completed, int]:
-        """Runs the operator of a request. Returns the memory too that writing the answer takes."""
+        """Runs the operator of a request. Also returns the memory needed to encode the response, in bytes."""
         try:
             execute = dialect.operator(request, self.plans)
             device = self._begin(execute, progress)
@@ -234,12 +246,12 @@ class Engine:
         except BaseException as error:
             if isinstance(error, OpwireError):
                 dialect.relocate(error, request)
-            _let_go(error)
+            _clear_error_frames(error)
             raise
         return done, writing
 
     def _begin(self, execute: ExecuteRequest, progress: Progress) -> str:
-        """Enters what is known of a request; the device that it asks for."""
+        """Records operator and deadline of a request and returns the device it asks for."""
         progress.operator = GRAPH.name if execute.is_graph else execute.operator
         progress.deadline = self.deadline(progress.started, execute.timeout_ms)
         return asked_device(self.dispatcher, execute)
@@ -247,7 +259,7 @@ class Engine:
     async def _answer(
         self, dialect: Dialect[R], request: R, done: Completed, writing: int, progress: Progress
     ) -> Answer:
-        """Writes the answer to what has run, a large one in another thread."""
+        """Encodes the response to a completed run, on another thread if it is large."""
         progress.device = done.device
         await dialect.store(request, done)
         if writing > INLINE_BYTES:
@@ -258,7 +270,7 @@ class Engine:
         return answer
 
     async def plan(self, request: ExecuteRequest) -> Prepared:
-        """The plan of a request; a graph, whose check may take long, is checked in another thread."""
+        """Returns the plan of a request. Checking a graph may take long and is done on another thread."""
         if not request.is_graph:
             return self.plans.plan(request)
         graph = request.operator
@@ -305,7 +317,7 @@ class Engine:
         return await self._run_somewhere(request, prepared, device, progress, guard, is_part=is_part)
 
     def _run_again(self, template: Template, body: bytes, progress: Progress) -> Completed | None:
-        """Runs a request that came before but for its tensors; None if these are not right, or have no arrays."""
+        """Runs a request that matches a template; None if its tensors are invalid or the plan no longer runs inline."""
         execute, prepared = template.execute, template.prepared
         device = self._begin(execute, progress)
         inline, tensors = prepared.inline.get(device), template.tensors(body)
@@ -320,10 +332,10 @@ class Engine:
     def _run_bound(
         self, request: ExecuteRequest, prepared: Prepared, inline: InlineRun, device: str, progress: Progress
     ) -> Completed:
-        """Runs a plan on arrays that hold its inputs."""
+        """Runs a plan on its kept arrays, which hold its inputs."""
         progress.lap("decode")
         ran = self.dispatcher.run_bound(inline.run, progress.deadline)
-        if ran.run > INLINE_SECONDS * 1e6:  # perhaps it only waited; the next run will tell
+        if ran.run > INLINE_SECONDS * 1e6:  # the thread may only have been preempted; the next run will show
             del prepared.inline[device]
         progress.ran(ran)
         return Completed(request, prepared, inline.outputs(), inline.device)
@@ -338,7 +350,7 @@ class Engine:
         *,
         is_part: bool,
     ) -> Completed:
-        """Runs a plan on the device that is expected to be done first; where that goes away, on another one."""
+        """Runs a plan on a device of the dispatcher's choice, and on another one if that device is lost."""
         plan, lost = prepared.plan, list[str]()
         priority = DEFAULT_PRIORITY if request.priority is None else request.priority
         while True:
@@ -357,19 +369,19 @@ class Engine:
                     lost.append(chosen)
                 else:
                     return Completed(request, prepared, buffers, chosen)
-            log.info("%s went away with a plan for %s", chosen, plan.operator.name)
+            log.info("device %s was lost while running %s", chosen, plan.operator.name)
             if len(lost) > RERUNS:
-                message = f"the devices that it ran on went away: {', '.join(lost)}"
+                message = f"the devices that ran the operator were lost: {', '.join(lost)}"
                 raise UnavailableError(ProblemCode.NOT_READY, message, retry_after=1)
 
     async def _scratch_bytes(self, plan: Plan, device: str) -> int:
-        """The scratch memory of a plan on a device; a long graph is made ready for the device in another thread."""
+        """Returns the scratch memory of a plan on a device. A long graph is prepared for it on another thread."""
         if len(operator_plans(plan)) <= _FEW_STEPS:
             return self.dispatcher.scratch_bytes(plan, device)
         return await self._parse(self.dispatcher.scratch_bytes, plan, device)
 
     async def _inputs(self, prepared: Prepared, request: ExecuteRequest, device: str) -> Inputs:
-        """Large inputs: decoded in another thread, unless the device does that or there is nothing to decode."""
+        """Reads large inputs, decoding them on another thread unless the device does that or they need no decoding."""
         plan = prepared.plan
         encoded = encoded_inputs(plan, request) if self.dispatcher.decodes(device) else None
         if encoded is not None:
@@ -380,16 +392,16 @@ class Engine:
 
 
 _FEW_STEPS = 32
-"""Steps of a graph that is soon made ready, at most."""
+"""Maximum number of steps of a graph that is prepared on the event loop's thread."""
 
 _FEW_BYTES = 4096
-"""Bytes of JSON that cannot hold enough values to matter."""
+"""Size of JSON below which the number of values in it is not checked, in bytes."""
 
 
-def _let_go(error: BaseException | None) -> None:
-    """Takes from the frames that an error has ended what they hold, tensors among it.
+def _clear_error_frames(error: BaseException | None) -> None:
+    """Clears the frames of an error's tracebacks, and with them the tensors they hold.
 
-    They refer to tasks that refer to the error, which refers to them: they would stay for the next collection.
+    The frames, the error and its tasks form reference cycles, which would keep the tensors until the next collection.
     """
     while error is not None:
         clear_frames(error.__traceback__)
@@ -397,7 +409,7 @@ def _let_go(error: BaseException | None) -> None:
 
 
 def _json_bytes(body: Buffer, head_length: str | None) -> int:
-    """The size of the JSON in a body: of all of it, or of its head; 0 if that has no size."""
+    """Returns the size of the JSON in a body: its head if ``head_length`` is given; 0 if that is not a number."""
     if head_length is None:
         return len(body)
     return min(int(head_length[-9:]), len(body)) if head_length.isdecimal() else 0

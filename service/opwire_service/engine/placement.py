@@ -1,7 +1,7 @@
-"""Which device a plan goes to: the one expected to be done with it first. Pure: time and measured costs are arguments.
+"""Placement of plans on the device expected to finish them first. Pure: time and measured costs are arguments.
 
-A device is taken to do its plans one after the other, as one card and its bus do, and as kernels that use all cores do.
-Of plans that run at the same time each is charged its part of the time, so that what is learned adds up.
+The model is that a device runs its plans one after the other, as a single card does, and as kernels that use all cores
+do. Plans that run concurrently are each charged a share of the time, so that the learned durations add up.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from opwire.check import Plan
 from ..devices import kind_of
 
 HALF_LIFE = 60.0
-"""Seconds in which half of what was learned is forgotten, so that a device that fared badly is tried again."""
+"""Half-life of learned corrections in seconds, so that a device that was slow once is tried again."""
 
 GAIN = 1.5
-"""How many times sooner a device must be done for which the host works too, because it sends it the tensors."""
+"""Factor by which a device that needs tensor transfers must be faster, since the host works for it too."""
 
 _LEAST = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a plan asks of a device.
+    """The demand of a plan on a device.
 
     Attributes:
-        kind: of the computation: plans of one kind take equally long for equally much.
-        bytes: of its tensors, which a card has to be sent.
-        work: element visits.
+        kind: kind of computation; plans of one kind take equally long for equal work.
+        bytes: total size of its tensors, which must be transferred to a card.
+        work: number of element visits.
     """
 
     kind: str
@@ -47,10 +47,13 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The seconds that a device takes: for any plan, for each byte, and for each element visit.
+    """The cost of running a plan on a device, in seconds.
 
     Attributes:
-        kinds: seconds for each element visit of a kind; ``per_visit`` holds for the others.
+        fixed: cost per plan.
+        per_byte: cost per byte of its tensors.
+        per_visit: cost per element visit.
+        kinds: cost per element visit by kind of computation; others take ``per_visit``.
     """
 
     fixed: float
@@ -64,12 +67,12 @@ class Cost:
 
 
 UNKNOWN = Cost(1e-4, 0.0, 1e-9)
-"""The cost on a device of which nothing is known."""
+"""Cost assumed for a device without measurements."""
 
 
 @dataclass(slots=True)
 class _Correction:
-    """By which power of two plans take longer than their measured cost, as seen recently."""
+    """Binary logarithm of the recent ratio of actual to measured cost, decaying over time."""
 
     power: float
     at: float
@@ -80,17 +83,19 @@ class _Correction:
 
 @dataclass(slots=True)
 class _Device:
-    """A device: what it was given, and how many plans share it.
+    """The state of one device.
 
     Attributes:
-        pool: with which it shares what was learned.
-        like: a pool whose knowledge holds where its own has none.
+        pool: pool of devices with which it shares corrections.
+        cost: its measured cost.
+        like: pool to fall back to while its own has no correction.
         is_open: whether it takes work.
-        held: plans that it was given and that are not over.
-        expected: seconds of those.
-        clock: seconds that each of the plans that run has been charged since the beginning.
-        at: up to when.
-        given: seconds of all plans that it was ever given.
+        held: number of unfinished plans placed on it.
+        expected: expected duration of those plans, in seconds.
+        running: number of plans that are running.
+        clock: time charged so far to each running plan, in seconds, accumulated since the start.
+        at: time of the last charge.
+        given: expected duration of all plans ever placed on it, in seconds.
     """
 
     pool: str
@@ -111,10 +116,10 @@ class _Device:
 
 
 class Placement:
-    """Keeps what devices were given and how long they took.
+    """Tracks the plans placed on each device and how long they took.
 
     Args:
-        costs: as measured ahead, by device. Devices of a kind are one pool, whose members learn from each other.
+        costs: measured costs by device. Devices of one kind form a pool and share corrections.
     """
 
     def __init__(self, costs: Mapping[str, Cost]) -> None:
@@ -126,16 +131,18 @@ class Placement:
         return found is not None and found.is_open
 
     def add(self, device: str, cost: Cost, like: str) -> None:
-        """A device takes plans from now on.
+        """Adds a device, in a pool of its own, since the transport cost differs for each.
 
         Args:
-            like: the devices from which it learns until it has run something itself: the way to it is its own.
+            device: name of the device.
+            cost: its cost, transport included.
+            like: pool whose corrections it uses until it has its own.
         """
         found = self._devices.setdefault(device, _Device(device, cost, like))
         found.cost, found.is_open = cost, True
 
     def remove(self, device: str) -> None:
-        """A device takes no more plans; those that it was given end."""
+        """Removes a device from placement; plans already placed on it continue."""
         self._devices[device].is_open = False
         self._forget(device)
 
@@ -147,7 +154,7 @@ class Placement:
                 del self._learned[key]
 
     def seconds(self, device: str, demand: Demand, now: float) -> float:
-        """The expected duration of a plan that has the device to itself."""
+        """Returns the expected duration of a plan that has the device to itself, in seconds."""
         found = self._devices[device]
         measured = found.cost.seconds(demand)
         learned = self._learned.get(_key(found.pool, demand, measured))
@@ -156,9 +163,9 @@ class Placement:
         return measured if learned is None else measured * exp2(learned.now(now))
 
     def order(self, demand: Demand, now: float) -> list[str]:
-        """The devices, the one first that is expected to be done first; of equals the one that was given less.
+        """Returns the devices by expected completion time, ties broken by the least work given so far.
 
-        When much is to be done, what the host does for a card it cannot do for other requests: see ``GAIN``.
+        Devices that need tensor transfers must be faster by ``GAIN``, as the host cannot serve others meanwhile.
         """
 
         def completion(name: str) -> tuple[float, float]:
@@ -169,7 +176,7 @@ class Placement:
         return sorted((name for name, device in self._devices.items() if device.is_open), key=completion)
 
     def accept(self, device: str, demand: Demand, now: float) -> float:
-        """The device is given a plan. Returns the seconds that it is expected to take, for ``release``."""
+        """Places a plan on a device. Returns its expected seconds, to be passed to ``release``."""
         seconds = self.seconds(device, demand, now)
         found = self._devices[device]
         found.held += 1
@@ -178,25 +185,28 @@ class Placement:
         return seconds
 
     def release(self, device: str, seconds: float) -> None:
-        """A plan that the device was given is over, whether it ran or not."""
+        """Releases a plan placed on a device, whether it ran or not."""
         found = self._devices[device]
         found.held -= 1
         found.expected = max(0.0, found.expected - seconds)
         self._forget(device)
 
     def start(self, device: str, now: float) -> float:
-        """A plan starts to run. Returns what ``finish`` wants to know."""
+        """Records the start of a plan. Returns the value to pass to ``finish``."""
         found = self._devices[device]
         found.charge(now)
         found.running += 1
         return found.clock
 
     def finish(self, device: str, demand: Demand, started: float, now: float, *, whole: bool) -> None:
-        """A plan has ended.
+        """Records the end of a plan.
 
         Args:
-            started: from ``start``.
-            whole: all of it was done, so that its duration tells how fast the device is.
+            device: name of the device.
+            demand: demand of the plan.
+            started: return value of ``start``.
+            now: current time.
+            whole: whether the plan completed, so that its duration is meaningful.
         """
         found = self._devices[device]
         found.charge(now)
@@ -209,18 +219,18 @@ class Placement:
         for pool in filter(None, (found.pool, found.like)):
             learned = self._learned.setdefault(_key(pool, demand, measured), _Correction(0.0, now))
             power = learned.now(now)
-            # A step is bounded: one plan that waited for a compiler says little.
+            # Steps are bounded, as a single plan may have waited for a compiler.
             learned.power, learned.at = power + max(-1.0, min(1.0, (seen - power) / 2)), now
         self._forget(device)
 
 
 def _key(pool: str, demand: Demand, measured: float) -> tuple[str, str, int]:
-    """Plans of a kind that take within four times as long share what was learned."""
+    """Returns the key of a correction. Plans of a kind share it within one factor-of-4 range of measured costs."""
     return pool, demand.kind, frexp(measured)[1] >> 1
 
 
 def crossover(small: Cost, large: Cost, kind: str) -> int | None:
-    """The fewest FLOAT32 elements, each visited once, for which ``large`` is faster: a power of two, None if never."""
+    """Returns the least power of two of FLOAT32 elements, each visited once, at which ``large`` is faster, if any."""
     for power in range(8, 33):
         demand = Demand(kind, 4 << power, 1 << power)
         if large.seconds(demand) < small.seconds(demand):

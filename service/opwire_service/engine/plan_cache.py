@@ -1,4 +1,4 @@
-"""Plans that were made before: an operator desc seen again at the same level is not checked again."""
+"""Cache of plans, so that an operator desc seen again at the same feature level is not checked again."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from opwire.wire import ExecuteRequest, OutputFrame, output_frames
 
 from .inline_run import InlineRun
 
-LARGEST_DESC = 2**20
-"""Bytes of JSON in an operator desc."""
+MAX_DESC_BYTES = 2**20
+"""Maximum size of an operator desc, in bytes of JSON."""
 
-_LARGEST_KEY = 256 * 1024
-"""Bytes of JSON of a desc whose plan is kept."""
+_MAX_KEY_BYTES = 256 * 1024
+"""Maximum size of a desc whose plan is cached, in bytes of JSON."""
 
-_MOST_KEYS = 8 * 2**20
-"""Bytes of JSON of all plans that are kept, to which the memory of the plans is in proportion."""
+_MAX_CACHED_BYTES = 8 * 2**20
+"""Maximum total size of the descs of cached plans, in bytes of JSON. The memory of plans is proportional to it."""
 
 
 @dataclass(slots=True, eq=False)
 class Prepared:
-    """A plan with what every answer to it repeats.
+    """A plan, with everything that its responses have in common.
 
     Attributes:
         plan: the checked desc.
-        frames: for each output the JSON around its data.
-        input_bytes, output_bytes: of all inputs, and of all outputs.
-        between_bytes: of all that the nodes of a graph hand on; they are not needed all at a time.
-        is_repeated: whether its desc came more than once.
-        inline: what runs it in the thread of the event loop, by the device that was asked for.
+        frames: the JSON around the data of each output.
+        input_bytes, output_bytes: total size of the inputs, and of the outputs.
+        between_bytes: total size of the intermediate tensors of a graph; they do not all exist at once.
+        is_repeated: whether its desc was requested more than once.
+        inline: arrays for running it on the event loop's thread, by requested device.
     """
 
     plan: Plan
@@ -50,11 +50,11 @@ class Prepared:
 
     @property
     def bytes(self) -> int:
-        """The size of all tensors."""
+        """Total size of the inputs and outputs."""
         return self.input_bytes + self.output_bytes
 
     def allocate(self) -> tuple[dict[str, Array], dict[str, Array]]:
-        """New outputs: the buffer of each, and its array over that."""
+        """Allocates the outputs and returns their buffers and their arrays, which are views of the buffers."""
         buffers: dict[str, Array] = {}
         outputs: dict[str, Array] = {}
         for name, desc in self.plan.outputs.items():
@@ -63,7 +63,7 @@ class Prepared:
 
 
 class Key(NamedTuple):
-    """What a plan is made from."""
+    """The key of a plan: everything it is made from."""
 
     desc: bytes
     level: object
@@ -72,12 +72,12 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class PlanCache:
-    """The plans used last, by desc and level.
+    """LRU cache of plans, keyed by desc and feature level.
 
     Attributes:
-        size: plans that it keeps.
-        admit: called with each new plan; what it raises keeps the plan out.
-        hits, misses: how often a plan was there, and how often not.
+        size: maximum number of plans.
+        admit: called with each new plan; raises to refuse it.
+        hits, misses: number of lookups that found a plan, and that did not.
     """
 
     size: int
@@ -91,26 +91,26 @@ class PlanCache:
         return len(self._plans)
 
     def plan(self, request: ExecuteRequest) -> Prepared:
-        """The plan of a request.
+        """Returns the plan of a request, from the cache if it is there.
 
         Raises:
-            ContractViolation: the desc or the level is not valid.
+            ContractViolation: the desc or the level is invalid.
         """
         key, found = self.find(request)
         return found or self.keep(key, self.prepare(request))
 
     def find(self, request: ExecuteRequest) -> tuple[Key, Prepared | None]:
-        """The key of a request's plan, and the plan if it is kept.
+        """Returns the key of a request's plan, and the plan if it is cached.
 
         Raises:
             LimitExceededError: the desc is too large.
         """
         level = request.feature_level
         desc = to_json(request.operator, inf_nan_mode="constants")
-        if len(desc) > LARGEST_DESC:
-            what = "graph, its constants apart" if request.is_graph else "operator desc"
-            detail = f"{len(desc)} bytes of JSON in the {what}; this server takes at most {LARGEST_DESC}"
-            raise LimitExceededError(ProblemCode.BODY_TOO_LARGE, detail, limit=LARGEST_DESC, size=len(desc))
+        if len(desc) > MAX_DESC_BYTES:
+            what = "graph (without constants)" if request.is_graph else "operator desc"
+            detail = f"{len(desc)} bytes of JSON in the {what}; this server takes at most {MAX_DESC_BYTES}"
+            raise LimitExceededError(ProblemCode.BODY_TOO_LARGE, detail, limit=MAX_DESC_BYTES, size=len(desc))
         key = Key(desc, level if isinstance(level, int | str) else None, request.is_graph)
         found = self._plans.get(key)
         if found is None:
@@ -122,22 +122,22 @@ class PlanCache:
         return key, found
 
     def keep(self, key: Key, made: Prepared) -> Prepared:
-        """Keeps a plan, unless its desc is very large."""
-        if len(key.desc) > _LARGEST_KEY:
+        """Caches a plan, unless its desc is very large, and returns it."""
+        if len(key.desc) > _MAX_KEY_BYTES:
             return made
         if key not in self._plans:
             self._bytes += len(key.desc)
         self._plans[key] = made
-        while len(self._plans) > self.size or self._bytes > _MOST_KEYS:
+        while len(self._plans) > self.size or self._bytes > _MAX_CACHED_BYTES:
             oldest, _ = self._plans.popitem(last=False)
             self._bytes -= len(oldest.desc)
         return made
 
     def prepare(self, request: ExecuteRequest) -> Prepared:
-        """The plan of a request that was not seen before; may be called on any thread.
+        """Makes the plan of a request without using the cache. Thread-safe.
 
         Raises:
-            ContractViolation: the desc or the level is not valid.
+            ContractViolation: the desc or the level is invalid.
         """
         level = read_level(request.feature_level, f"{request.pointer}/feature_level")
         plan = (check_graph if request.is_graph else check)(request.operator, level, pointer=request.plan_pointer)

@@ -1,4 +1,4 @@
-"""How far a request has come: the time of each of its stages, and what is known of it so far."""
+"""Progress of a request: the time spent in each stage, and what is known about the request so far."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Ran(NamedTuple):
-    """How a plan ran; times in microseconds."""
+    """Times of one run, in microseconds."""
 
     queue: int
     run: int
@@ -19,12 +19,12 @@ class Progress:
     """Times the stages of a request, in microseconds.
 
     Attributes:
-        started: when the request arrived, on the clock of ``time.monotonic``.
+        started: ``time.monotonic()`` when the request arrived.
         stages: microseconds by stage.
-        timing: of the answer, once it is written: those and their ``total``.
-        operator: the name of its operator type, or whatever the request names; None until that is known.
-        device: that ran it, once it has.
-        deadline: until when it must be done, on the clock of ``time.monotonic``; infinity until that is known.
+        timing: the stages with their ``total``, once the response is encoded.
+        operator: operator type that the request names, as given; None until known.
+        device: device that ran the request; None until known.
+        deadline: ``time.monotonic()`` by which the request must be done; infinity until known.
     """
 
     __slots__ = ("_first", "_last", "deadline", "device", "operator", "stages", "started", "timing")
@@ -39,18 +39,18 @@ class Progress:
         self._first = self._last = time.perf_counter_ns()
 
     def lap(self, stage: str) -> None:
-        """The time since the last lap belongs to this stage."""
+        """Attributes the time since the last lap to ``stage``."""
         now = time.perf_counter_ns()
         self.stages[stage] = self.stages.get(stage, 0) + (now - self._last) // 1000
         self._last = now
 
     def ran(self, ran: Ran) -> None:
-        """The time since the last lap was spent on waiting and running."""
+        """Attributes the time since the last lap to queueing and running."""
         self.stages["queue"], self.stages["run"] = ran.queue, ran.run
         self._last = time.perf_counter_ns()
 
     def end(self, stage: str) -> dict[str, int]:
-        """The last stage ends. Returns all stages, and the time since the request arrived as ``total``."""
+        """Ends the last stage and returns all stages, with the time since arrival as ``total``."""
         self.lap(stage)
         self.timing = {**self.stages, "total": self.elapsed}
         return self.timing
@@ -61,7 +61,7 @@ class Progress:
         return (time.perf_counter_ns() - self._first) // 1000
 
     def fork(self) -> Progress:
-        """The progress of one of several requests that arrived together."""
+        """Returns a copy for one of several requests that arrived together."""
         forked = copy(self)
         forked.stages = dict(self.stages)
         return forked

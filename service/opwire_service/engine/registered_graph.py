@@ -1,4 +1,4 @@
-"""A graph that is registered under a name: what a file holds of it, and what a process makes of that."""
+"""Registered graphs: their file format, and the graph that a process loads from a file."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from opwire.wire import ExecuteRequest
 from .plan_cache import Prepared
 
 _ALIGNMENT = 64
-"""Bytes: the constants begin where any data type may."""
+"""Alignment of constants in bytes, sufficient for every data type."""
 
 _LENGTH = 8
-"""Bytes of the length of the head, which a file begins with."""
+"""Size in bytes of the head's length, with which a file begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredGraph:
-    """A graph as its file stores it.
+    """A graph as stored in its file.
 
     Attributes:
-        graph: as JSON, without the tensors of its constants.
-        plan: of it.
-        constants: their bytes, by the names of their nodes.
+        graph: the graph as JSON, without the tensors of its constants.
+        plan: plan of the graph.
+        constants: bytes of each constant, by node name.
     """
 
     graph: object
@@ -43,7 +43,7 @@ class StoredGraph:
     constants: Mapping[str, memoryview]
 
     def head(self, slot: int, token: int) -> bytes:
-        """What stands before the constants, in a length that depends on neither number."""
+        """Returns what precedes the constants in the file. Its length does not depend on ``slot`` or ``token``."""
         described = {
             "slot": f"{slot:10d}",
             "token": f"{token:20d}",
@@ -62,14 +62,14 @@ class StoredGraph:
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
+        """Size of the file in bytes."""
         return len(self.head(0, 0)) + sum(_aligned(data.nbytes) for data in self.constants.values())
 
     def write(self, file: int, slot: int, token: int) -> None:
-        """Writes all of it.
+        """Writes the graph to an open file.
 
         Raises:
-            OSError: the system has no more room.
+            OSError: the file system is full.
         """
         _write(file, memoryview(self.head(slot, token)))
         for data in self.constants.values():
@@ -88,16 +88,17 @@ def _write(file: int, data: memoryview) -> None:
 
 
 class RegisteredGraph:
-    """A registered graph, whose file is mapped: all processes of a server share its bytes.
+    """A registered graph, backed by a memory-mapped file that all workers of a server share.
 
     Attributes:
-        name: of it.
-        inode: of its file, which no other file has as long as this one is mapped.
-        byte_size: of the file.
-        json_size: bytes of its JSON, to which the memory that its plan takes is in proportion.
-        level: that it was checked against.
-        slot, token: one of a server's numbers for graphs, and what tells it from those that had the number before.
-        prepared: its plan at its level, once that was made.
+        name: name of the graph.
+        inode: inode of its file, unique while the file is mapped.
+        byte_size: size of the file in bytes.
+        json_size: size of its JSON in bytes; the memory of its plan is proportional to it.
+        level: feature level it was checked against.
+        slot, token: number of the graph in its server, and a token that distinguishes it from earlier graphs with that
+            number.
+        prepared: its plan at ``level``, once made.
     """
 
     def __init__(self, name: str, file: int) -> None:
@@ -124,21 +125,21 @@ class RegisteredGraph:
 
     @property
     def graph(self) -> dict[str, Any]:
-        """As JSON, without the tensors of its constants."""
+        """The graph as JSON, without the tensors of its constants."""
         graph: dict[str, Any] = self._described()["graph"]
         return graph
 
     @property
     def constant_bytes(self) -> int:
-        """The size of all its constants."""
+        """Total size of its constants."""
         return sum(map(len, self._constants.values()))
 
     def plan_at(self, level: object) -> Prepared | None:
-        """The plan, if it was made and is for this level."""
+        """Returns the plan if it has been made and is for this level."""
         return self.prepared if level in (self.level, self.level.short, str(self.level)) else None
 
     def request(self, given: ExecuteRequest) -> ExecuteRequest:
-        """A request that names the graph, with its constants among the inputs."""
+        """Returns a request that names the graph with the graph's constants added to the inputs."""
         inputs = {**given.inputs, **self._constants}
         level = self.level if given.feature_level is None else given.feature_level
         return given._replace(
@@ -147,36 +148,37 @@ class RegisteredGraph:
 
     @cached_property
     def inputs(self) -> Mapping[str, BufferTensorDesc]:
-        """The descs of its inputs by name, constants apart."""
+        """Descs of its inputs by name, without constants."""
         return {name: _desc(desc) for name, desc in self._described()["inputs"].items()}
 
     @cached_property
     def outputs(self) -> Mapping[str, BufferTensorDesc]:
-        """The descs of its outputs by name."""
+        """Descs of its outputs by name."""
         return {name: _desc(desc) for name, desc in self._described()["outputs"].items()}
 
     def to_json(self) -> dict[str, object]:
-        """What is known of it, without itself."""
+        """Returns the description of the graph as JSON, without the graph itself."""
         described = self._described()
         found = {name: described[name] for name in ("feature_level", "nodes", "inputs", "outputs")}
         return {"name": self.name, **found, "byte_size": self.byte_size}
 
     def whole(self) -> tuple[dict[str, object], list[memoryview]]:
-        """What is known of it and the graph itself, as it may be registered again: its constants are in a tail."""
+        """Returns the description including the graph, and its constants as a binary tail, ready to register again."""
         sizes = {name.removeprefix(CONSTANT): {"binary_data_size": len(data)} for name, data in self._constants.items()}
         return {**self.to_json(), "graph": with_constants(self.graph, sizes)}, list(self._constants.values())
 
     @cached_property
     def strided(self) -> tuple[str, ...]:
-        """The inputs whose elements do not lie packed."""
+        """Names of the inputs that are not contiguous."""
         return tuple(name for name, desc in self.inputs.items() if not is_packed(desc))
 
 
 def as_named(violations: Iterable[Violation], pointer: str) -> tuple[Violation, ...]:
-    """What is wrong with a graph, for a request that has but its name.
+    """Moves violations inside a graph to the place of its name, for a request that only names the graph.
 
     Args:
-        pointer: where the name stands, and the places of the violations begin.
+        violations: the violations of the graph.
+        pointer: pointer to the name, with which the pointers of the violations begin.
     """
     return tuple(
         replace(each, pointer=pointer, message=f"{each.pointer.removeprefix(pointer)}: {each.message}")
@@ -187,7 +189,7 @@ def as_named(violations: Iterable[Violation], pointer: str) -> tuple[Violation, 
 
 
 def is_packed(desc: BufferTensorDesc) -> bool:
-    """Whether the bytes of a tensor are those of an array of its elements."""
+    """Whether a tensor is contiguous, with elements of at least a byte."""
     return (
         not desc.data_type.is_packed
         and desc.element_strides == BufferTensorDesc(desc.data_type, desc.sizes).element_strides

@@ -1,4 +1,4 @@
-"""The registration of a graph: checked as one that is run, its constants decoded, and kept for all processes."""
+"""Registration of graphs: a graph is checked like one to run, its constants are decoded, and all workers see it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .pipeline import Engine
 from .progress import Progress
 from .registered_graph import RegisteredGraph, StoredGraph
 
-MOST_TENSORS = 512
-"""Inputs and outputs of a registered graph: they are described wherever graphs are listed."""
+MAX_TENSORS = 512
+"""Maximum number of inputs and outputs of a registered graph; every listing of graphs describes them."""
 
 
 async def register(
@@ -28,29 +28,33 @@ async def register(
     progress: Progress,
     hold: Hold,
 ) -> tuple[RegisteredGraph, bool]:
-    """Registers the graph in a body; returns whether the owner had none of that name.
+    """Registers the graph in a request body.
 
     Args:
-        name: for the graph.
-        owner: of the key of the request.
-        body: as received.
-        head_length: the length of its JSON if a tail follows.
-        progress: of the request.
-        hold: of the memory that the request takes, its body among it.
+        engine: checks and decodes the graph.
+        name: name to register it under.
+        owner: owner of the request's API key.
+        body: body as received.
+        head_length: length of its JSON head if a binary tail follows.
+        progress: timing and deadline of the request.
+        hold: memory held by the request, including its body.
+
+    Returns:
+        The graph, and whether the owner had no graph of that name before.
 
     Raises:
-        ContractViolation: the graph is not valid at its level, or a constant is not what its desc says.
-        LimitExceededError: it is too large, or there is no room for it.
-        RequestError: the request, or the name, cannot be taken.
+        ContractViolation: the graph is not valid at its level, or a constant does not match its desc.
+        LimitExceededError: the graph is too large, or there is no room for it.
+        RequestError: the request or the name is invalid.
     """
     refuse_name(name)
     request = await engine.read(parse_registration, body, head_length, progress, hold)
     prepared = await engine.plan(request)
     plan = prepared.plan
     tensors = len(plan.outputs) + sum(not each.startswith(CONSTANT) for each in plan.inputs)
-    if tensors > MOST_TENSORS:
+    if tensors > MAX_TENSORS:
         what = "inputs and outputs of the graph"
-        raise exceeded(ProblemCode.BODY_TOO_LARGE, what, tensors, MOST_TENSORS)
+        raise exceeded(ProblemCode.BODY_TOO_LARGE, what, tensors, MAX_TENSORS)
     progress.lap("check")
     size = sum(desc.data_size_in_bytes for each, desc in plan.inputs.items() if each.startswith(CONSTANT))
     await hold.grow(size, progress.deadline)

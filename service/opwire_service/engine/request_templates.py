@@ -1,7 +1,7 @@
-"""Requests that came before but for their tensors and their id: found by the bytes around these, they are not parsed
-again.
+"""Templates of requests, which spare parsing a request that differs from an earlier one only in its tensors and its ID.
 
-For requests so small that to parse them takes longer than to run them. A template knows nothing of heads and clients.
+A template is found by the bytes around the tensors and the ID. It pays off for requests that take longer to parse than
+to run, and is independent of header fields and clients.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from opwire.wire.base64text import decoded_size
 from .dialect import Completed
 from .plan_cache import Prepared
 
-_LARGEST = 4096
-"""Bytes of a body whose request is kept, at most."""
+_MAX_BODY_BYTES = 4096
+"""Maximum size of a body to make a template of, in bytes."""
 
-_MOST = 1024
-"""Templates that are kept; when there are more, all begin anew."""
+_MAX_TEMPLATES = 1024
+"""Maximum number of templates; beyond it, all are dropped."""
 
-_MOST_LAYOUTS = 4
-"""Layouts that are kept of bodies of one length."""
+_MAX_LAYOUTS = 4
+"""Maximum number of layouts per body length."""
 
 
 class _Place(NamedTuple):
-    """Where a tensor stands in a body, as base64 text or as it is, and how many bytes it has."""
+    """The position of a tensor in a body, as base64 text or as raw bytes, and its size in bytes."""
 
     name: str
     begin: int
@@ -38,14 +38,14 @@ class _Place(NamedTuple):
 
 
 class Template(NamedTuple):
-    """A request that came before.
+    """An earlier request.
 
     Attributes:
-        request: as its protocol has parsed it; its tensors and its id are those of that time.
-        execute: the operator that it runs.
-        prepared: the plan of that.
-        places: of its tensors.
-        identity: where the client's id stands, if it has one.
+        request: the request as parsed by its protocol, with the tensors and ID it had.
+        execute: the operator it runs.
+        prepared: the operator's plan.
+        places: positions of its tensors.
+        identity: position of the client's ID, if the request has one.
     """
 
     request: Any
@@ -55,7 +55,7 @@ class Template(NamedTuple):
     identity: slice | None
 
     def identified(self, body: bytes) -> str | None:
-        """The id in a body; None where it is not sure to be a string that means just itself."""
+        """Returns the ID in a body, or None if it may not be a plain string without escapes."""
         try:
             text = body[self.identity].decode() if self.identity is not None else ""
         except ValueError:
@@ -63,7 +63,7 @@ class Template(NamedTuple):
         return text if text.isprintable() and not {'"', "\\"} & set(text) else None
 
     def tensors(self, body: bytes) -> Mapping[str, memoryview] | None:
-        """The bytes of the tensors in a body; None where one is not base64 text of its size."""
+        """Returns the bytes of the tensors in a body, or None if one is not base64 of the expected size."""
         view, found = memoryview(body), dict[str, memoryview]()
         for name, begin, end, size, is_text in self.places:
             piece = view[begin:end]
@@ -79,7 +79,7 @@ class Template(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Bodies whose tensors and ids stand at the same places: what is around these, and their templates."""
+    """Bodies with their tensors and IDs at the same positions: the slices around these, and the templates."""
 
     around: tuple[slice, ...]
     templates: dict[tuple[Hashable, bytes], Template]
@@ -96,12 +96,12 @@ class RequestTemplates:
         self._count = 0
 
     def find(self, context: Hashable, body: Buffer, head_length: str | None) -> Template | None:
-        """The template of a body.
+        """Returns the template that matches a body, if there is one.
 
         Args:
             context: see ``Dialect.context``.
-            body: as received.
-            head_length: the length of its JSON if a tail follows.
+            body: body as received.
+            head_length: length of its JSON head if a binary tail follows.
         """
         for layout in self._layouts.get((len(body), head_length), ()):
             found = layout.templates.get(layout.key(context, bytes(body)))
@@ -118,14 +118,18 @@ class RequestTemplates:
         done: Completed,
         identity: str | None,
     ) -> None:
-        """Keeps a request that was run, if it can be told from the bytes around its tensors and its id.
+        """Keeps a completed request as a template, if the positions of its tensors and its ID are certain.
 
         Args:
-            request: as its protocol has parsed it.
+            context: see ``Dialect.context``.
+            body: body as received.
+            head_length: length of its JSON head if a binary tail follows.
+            request: the request as parsed by its protocol.
+            done: the completed run.
             identity: see ``Dialect.identity``.
         """
         prepared, execute = done.prepared, done.execute
-        if context is None or len(body) > _LARGEST or not prepared.inline or execute.is_graph or execute.places:
+        if context is None or len(body) > _MAX_BODY_BYTES or not prepared.inline or execute.is_graph or execute.places:
             return
         body = bytes(body)
         text = body if head_length is None else body[: int(head_length)]
@@ -136,7 +140,7 @@ class RequestTemplates:
         template = Template(request, execute, prepared, places, named)
         if template.identified(body) != (identity or ""):
             return
-        if self._count >= _MOST:
+        if self._count >= _MAX_TEMPLATES:
             self._layouts.clear()
             self._count = 0
         layouts = self._layouts.setdefault((len(body), head_length), [])
@@ -144,13 +148,13 @@ class RequestTemplates:
         layout = next((found for found in layouts if found.around == around), None)
         if layout is None:
             layout = _Layout(around, {})
-            layouts[_MOST_LAYOUTS - 1 :] = [layout]
+            layouts[_MAX_LAYOUTS - 1 :] = [layout]
         layout.templates[layout.key(context, body)] = template
         self._count += 1
 
 
 def _find(text: bytes, inputs: Mapping[str, Payload]) -> tuple[_Place, ...] | None:
-    """Where the tensors of a request stand: in its JSON or behind it; None where that is not certain."""
+    """Returns the positions of a request's tensors, in its JSON or its tail, or None if they are not certain."""
     end, places = len(text), list[_Place]()
     for name, payload in inputs.items():
         if isinstance(payload, memoryview):
@@ -164,10 +168,10 @@ def _find(text: bytes, inputs: Mapping[str, Payload]) -> tuple[_Place, ...] | No
 
 
 def _quoted(text: bytes, string: str) -> slice | None:
-    """Where a string of some JSON stands in it; None where that is not certain.
+    """Returns the position of a string's content in JSON text, or None if it is not certain.
 
-    Without a backslash each string stands in the JSON as it is. What has no quotation mark either and stands within two
-    is a string then, since between two strings there is always something else.
+    In JSON without backslashes every string appears verbatim, and a match enclosed in quotation marks is a whole
+    string, since two strings never touch. It must be the only match.
     """
     if b"\\" in text:
         return None
@@ -179,7 +183,7 @@ def _quoted(text: bytes, string: str) -> slice | None:
 
 
 def _around(template: Template, size: int) -> tuple[slice, ...]:
-    """The parts of a body around its tensors and its id."""
+    """Returns the slices of a body around its tensors and its ID."""
     inside = [slice(place.begin, place.end) for place in template.places]
     if template.identity is not None:
         inside.append(template.identity)

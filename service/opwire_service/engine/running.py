@@ -1,4 +1,4 @@
-"""Work that runs, in this thread or in another one: how long it took, and how it is told to stop."""
+"""Runs and times work, on this thread or another, and cancels it."""
 
 from __future__ import annotations
 
@@ -11,71 +11,71 @@ from opwire.errors import DeadlineExceededError, ProblemCode
 
 from ..execution import Bound, Stop, Stopped
 
-GIVES_WAY_EVERY = 0.02
-"""Seconds of work in another thread between two moments in which it does nothing."""
+YIELD_INTERVAL = 0.02
+"""Interval at which work on another thread yields the GIL, in seconds."""
 
-MOMENT = 5e-5
-"""Seconds, in which a thread that waits for the GIL wakes up and takes it."""
+YIELD_SLEEP = 5e-5
+"""Sleep long enough for a thread waiting for the GIL to wake up and take it, in seconds."""
 
 
 class Watch:
-    """Tells work in another thread whether to stop, and lets the event loop have the GIL now and then.
+    """The stop condition of work on another thread, which also yields the GIL to the event loop periodically.
 
-    A kernel of many small calls of NumPy kept the event loop from the GIL until its end: who gives it up for a moment
-    has it back before a thread that waits for it is awake, and that thread's wait begins anew.
+    Without that, a kernel of many short NumPy calls starves the event loop: NumPy releases the GIL so briefly that the
+    kernel has it back before a waiting thread is awake.
 
     Args:
-        deadline: of the work, on the clock of ``time.monotonic``.
+        deadline: ``time.monotonic()`` after which the work stops.
 
     Attributes:
-        told: set where the work is to stop.
+        told: set to make the work stop.
     """
 
     def __init__(self, deadline: float) -> None:
         self.told = threading.Event()
         self._deadline = deadline
-        self._gives_way = time.monotonic() + GIVES_WAY_EVERY
+        self._next_yield = time.monotonic() + YIELD_INTERVAL
 
     def __call__(self) -> bool:
         now = time.monotonic()
-        if now > self._gives_way:
-            time.sleep(MOMENT)
-            self._gives_way = time.monotonic() + GIVES_WAY_EVERY
+        if now > self._next_yield:
+            time.sleep(YIELD_SLEEP)
+            self._next_yield = time.monotonic() + YIELD_INTERVAL
         return self.told.is_set() or now > self._deadline
 
 
 def run_timed(run: Bound, stop: Stop) -> int:
-    """Runs what was bound. Returns microseconds.
+    """Runs bound work and returns its duration in microseconds.
 
     Raises:
-        DeadlineExceededError: it was told to stop.
+        DeadlineExceededError: the work was told to stop.
     """
     started = time.perf_counter_ns()
     try:
         run(stop)
     except Stopped:
-        raise too_late("run") from None
+        raise deadline_exceeded("run") from None
     return (time.perf_counter_ns() - started) // 1000
 
 
 def is_whole(work: Future[int]) -> bool:
-    """Whether some work was done to its end."""
+    """Whether the work completed without an error."""
     return not work.cancelled() and work.exception() is None
 
 
 async def result(work: Future[int], watch: Watch) -> int:
-    """The outcome of work in another thread; whoever is cancelled meanwhile tells it to stop, and waits for that."""
+    """Returns the result of work on another thread. On cancellation it stops the work and waits for it to end."""
     ended = asyncio.wrap_future(work)
     try:
         return await asyncio.shield(ended)
     except asyncio.CancelledError:
         watch.told.set()
-        # What the request holds is given back when nothing uses it any more.
+        # The request's memory must not be released while the work still uses it.
         await asyncio.gather(ended, return_exceptions=True)
         raise
 
 
-def too_late(stage: str) -> DeadlineExceededError:
-    """The error of work whose deadline passed, ``queue`` or ``run`` being the stage that it was in."""
-    what = {"queue": "it waited for a device", "run": "the operator ran"}[stage]
+def deadline_exceeded(stage: str) -> DeadlineExceededError:
+    """Returns the error for work whose deadline passed in the stage ``queue`` or ``run``."""
+    what = {"queue": "the request waited for a device", "run": "the operator ran"}[stage]
     return DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, f"the deadline passed while {what}", stage=stage)

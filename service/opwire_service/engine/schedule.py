@@ -1,11 +1,10 @@
-"""Which job starts when, on which device: a pure state machine. Time is an argument, and starting a job is an action.
+"""Scheduling of jobs on devices, as a pure state machine: time is an argument, and starting a job is an action.
 
-One queue for each device, first come, first served within a priority: a job waits as if it had arrived half a second
-later for each step of priority below the highest, so that none waits for ever. Of the places on a device one is kept
-from long jobs, so that short ones never wait for all of them. Long is what is expected to be, and what has turned out
-to be.
+Each device has a queue, first come, first served within a priority. Each step of priority below the highest counts as
+an arrival half a second later, so that no job starves. Long jobs may occupy all slots of a device but one, so that
+short jobs never wait for long ones alone. A job is long if it is expected to be, or has turned out to be.
 
-A job is refused only where the queue is full, or where what is ahead of it is expected to take longer than it may wait.
+A job is refused only if the queue is full, or if the work ahead of it is expected to take longer than it may wait.
 """
 
 from __future__ import annotations
@@ -22,23 +21,23 @@ from opwire.check import Plan
 from .durations import Durations, at_most
 
 PRIORITY_STEP = 0.5
-"""Seconds that a step of priority is worth."""
+"""Delay that a step of priority is worth, in seconds."""
 
 LONG = 0.1
-"""Seconds from which on a job counts as long: one that is short takes no longer, see ``at_most``."""
+"""Duration above which a job is long, in seconds. The bound of ``at_most`` must be below it for a job to be short."""
 
 MAX_WAIT = 5.0
-"""Seconds that a job may be expected to wait."""
+"""Default of the maximum expected wait of a job, in seconds."""
 
-_LONGEST_RETRY = 60.0
+_MAX_RETRY_AFTER = 60.0
 
 
 class NoLane(Exception):
-    """The device of a job takes no work any more."""
+    """The device of a job no longer accepts work."""
 
 
 class QueueFull(Exception):
-    """No further work is taken; a new try is worthwhile after ``retry_after`` seconds."""
+    """No further work is accepted; retry after ``retry_after`` seconds."""
 
     def __init__(self, reason: str, retry_after: float) -> None:
         super().__init__(reason)
@@ -47,10 +46,17 @@ class QueueFull(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScheduledJob:
-    """Work for a device: times in seconds on the clock of the caller, ``work`` in element visits.
+    """Work for a device. Times are in seconds on the caller's clock.
 
-    ``kind`` says which jobs take about as long for as much work, ``plan`` which do the same. A ``part`` belongs to
-    something that was taken before, and is not refused for what is ahead of it.
+    Attributes:
+        device: name of the device.
+        priority: 0 is the most urgent.
+        arrived: time of arrival.
+        deadline: time after which the job expires in the queue.
+        work: number of element visits.
+        kind: key shared by jobs that take about equally long for equal work.
+        part: whether it belongs to a batch that was accepted; it is then not refused because of the expected wait.
+        plan: key shared by jobs that do the same.
     """
 
     device: str
@@ -65,21 +71,21 @@ class ScheduledJob:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The job has a place on its device from now on, until it is finished."""
+    """The job starts: it occupies a slot of its device until it is finished."""
 
     job: ScheduledJob
 
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """The job's deadline passed while it waited; it is gone."""
+    """The job's deadline passed in the queue; it was removed."""
 
     job: ScheduledJob
 
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """The job's device takes no more work while it waited; it is gone."""
+    """The job's device was removed while the job was queued; it was removed."""
 
     job: ScheduledJob
 
@@ -89,7 +95,7 @@ Action = Start | Expire | Evict
 
 @dataclass(frozen=True, slots=True)
 class DeviceBacklog:
-    """The work of a device: jobs that wait and run, its places, and the element visits of those jobs."""
+    """The load of a device: queued and running jobs, its slots, and the element visits of all those jobs."""
 
     queued: int
     running: int
@@ -98,7 +104,7 @@ class DeviceBacklog:
 
 
 class _Waiting(NamedTuple):
-    """A job in the queue: when it is due, so that the order is that of these tuples, and how long it should take."""
+    """A queued job with its due time, by which these tuples are ordered, and its expected duration."""
 
     start: float
     sequence: int
@@ -108,9 +114,9 @@ class _Waiting(NamedTuple):
 
 @dataclass(slots=True)
 class _Queue:
-    """Jobs that wait, by when they are due.
+    """Queued jobs, ordered by due time.
 
-    What they should take together is kept as a sum, since each job that comes asks for it, however many wait.
+    The sum of their expected durations is maintained, since each submitted job asks for it.
     """
 
     entries: list[_Waiting] = field(default_factory=list)
@@ -130,7 +136,7 @@ class _Queue:
         if self.entries:
             self._seconds -= entry.seconds
         else:
-            self._seconds, self._latest = 0.0, -inf  # a sum of many leaves a rest of its roundings
+            self._seconds, self._latest = 0.0, -inf  # clears accumulated rounding errors
         return entry
 
     def remove(self, job: ScheduledJob) -> None:
@@ -141,7 +147,7 @@ class _Queue:
             self._seconds = sum(entry.seconds for entry in kept)
 
     def seconds_before(self, start: float) -> float:
-        """Seconds that the jobs due no later should take."""
+        """Returns the expected seconds of all jobs due no later than ``start``."""
         if start >= self._latest:
             return self._seconds
         return sum(entry.seconds for entry in self.entries if entry.start <= start)
@@ -149,9 +155,14 @@ class _Queue:
 
 @dataclass(slots=True)
 class _Lane:
-    """One device: its places, who has them since when, and who waits for them.
+    """The slots and queues of one device.
 
-    ``is_open`` is false of one that ends what it runs and takes nothing more.
+    Attributes:
+        capacity: number of slots.
+        is_open: whether it accepts jobs; False while a removed device finishes its running jobs.
+        running: start time of each running job.
+        short, long: queues of short and of long jobs.
+        durations: learned durations.
     """
 
     capacity: int
@@ -163,16 +174,16 @@ class _Lane:
 
     @property
     def waiting(self) -> Iterator[ScheduledJob]:
-        """The jobs that wait, in no order."""
+        """The queued jobs, in no particular order."""
         return (entry.job for entry in chain(self.short.entries, self.long.entries))
 
     @property
     def queued(self) -> int:
-        """How many jobs wait."""
+        """Number of queued jobs."""
         return len(self.short) + len(self.long)
 
     def has_room(self, now: float, *, long: bool) -> bool:
-        """Whether a job may start; of several places one is kept from long jobs."""
+        """Whether a job may start now. Long jobs may occupy all slots but one, if there are several."""
         if len(self.running) >= self.capacity:
             return False
         return not long or self.long_running(now) < max(1, self.capacity - 1)
@@ -184,18 +195,18 @@ class _Lane:
         return now - self.running[job] > LONG or _is_long(self.expected(job))
 
     def expected(self, job: ScheduledJob) -> float:
-        """Seconds that a job should take, by what is known now."""
+        """Returns the expected seconds of a job, as currently known."""
         return self.durations.expected(job.kind, job.work, job.plan)
 
     @property
     def pending(self) -> int:
-        """Element visits that wait or run."""
+        """Element visits of all queued and running jobs."""
         return sum(job.work for job in chain(self.running, self.waiting))
 
     def wait(self, start: float, now: float, *, long: bool) -> float:
-        """Seconds until what runs, and what is ahead of a job with this place in the queue, is expected to be done.
+        """Returns the expected wait of a job due at ``start``, in seconds.
 
-        Long jobs have all places but one, which those that are not long have always.
+        Long jobs share all slots but one; short jobs share the slots that no long job occupies.
         """
         left = [
             (max(0.0, since + self.expected(job) - now), self._runs_long(job, now))
@@ -209,19 +220,19 @@ class _Lane:
         return ahead / max(1, self.capacity - self.long_running(now))
 
     def push(self, entry: _Waiting) -> None:
-        """A job waits."""
+        """Queues a job."""
         (self.long if _is_long(entry.seconds) else self.short).push(entry)
 
     def withdraw(self, job: ScheduledJob) -> None:
-        """A job waits no more."""
+        """Removes a job from the queues."""
         self.short.remove(job)
         self.long.remove(job)
 
     def next(self, now: float) -> ScheduledJob | None:
-        """Takes the first of the jobs that wait and have room."""
+        """Takes the first queued job that may start."""
         while queues := [queue for queue in (self.short, self.long) if queue and self._has_room_for(queue, now)]:
             entry = min(queues, key=lambda queue: queue.entries[0]).pop()
-            seconds = self.expected(entry.job)  # others of its kind may have shown it since it came
+            seconds = self.expected(entry.job)  # the estimate may have changed since it was queued
             if self.has_room(now, long=_is_long(seconds)):
                 return entry.job
             self.push(entry._replace(seconds=seconds))
@@ -232,17 +243,17 @@ class _Lane:
 
 
 def _is_long(expected: float) -> bool:
-    """Whether what is expected to take so many seconds may be long."""
+    """Whether a job with this expected duration counts as long."""
     return at_most(expected) > LONG
 
 
 @dataclass(slots=True)
 class Schedule:
-    """The jobs that wait and the jobs that run.
+    """The queued and running jobs of all devices.
 
     Attributes:
-        limit: the jobs that may wait, over all devices.
-        max_wait: seconds that a job may be expected to wait.
+        limit: maximum number of queued jobs over all devices.
+        max_wait: maximum expected wait of a job, in seconds.
     """
 
     limit: int
@@ -252,7 +263,7 @@ class Schedule:
 
     @classmethod
     def of(cls, capacity: Mapping[str, int], limit: int, max_wait: float = MAX_WAIT) -> Schedule:
-        """A schedule for devices that each run so many jobs at the same time."""
+        """Creates a schedule for devices, given the number of jobs that each runs concurrently."""
         return cls(limit, max_wait, {name: _Lane(places) for name, places in capacity.items()})
 
     @property
@@ -264,12 +275,12 @@ class Schedule:
         return sum(len(lane.running) for lane in self._lanes.values())
 
     def add(self, device: str, places: int) -> None:
-        """A device takes work from now on. One of its name that has not ended yet all it ran is taken for it."""
+        """Adds a device. It takes over from a removed device of the same name that still has running jobs."""
         lane = self._lanes.setdefault(device, _Lane(places))
         lane.capacity, lane.is_open = places, True
 
     def remove(self, device: str) -> list[Action]:
-        """A device takes no more work; what it runs goes on, what waits for it is gone."""
+        """Removes a device: its running jobs continue, its queued jobs are evicted."""
         lane = self._lanes[device]
         lane.is_open = False
         evicted: list[Action] = [Evict(job) for job in lane.waiting]
@@ -283,7 +294,7 @@ class Schedule:
             del self._lanes[device]
 
     def loads(self) -> dict[str, DeviceBacklog]:
-        """The work of each device."""
+        """Returns the load of each device."""
         return {
             name: DeviceBacklog(lane.queued, len(lane.running), lane.capacity, lane.pending)
             for name, lane in self._lanes.items()
@@ -291,16 +302,16 @@ class Schedule:
         }
 
     def is_running(self, job: ScheduledJob) -> bool:
-        """Whether the job has a place."""
+        """Whether the job is running."""
         lane = self._lanes.get(job.device)
         return lane is not None and job in lane.running
 
     def submit(self, job: ScheduledJob) -> list[Action]:
-        """A job arrives.
+        """Submits a job.
 
         Raises:
-            QueueFull: the job is not taken.
-            NoLane: its device takes no work any more.
+            QueueFull: the job is refused.
+            NoLane: its device no longer accepts work.
         """
         lane = self._lanes.get(job.device)
         if lane is None or not lane.is_open:
@@ -315,18 +326,20 @@ class Schedule:
         return self._fill(lane, job.arrived)
 
     def _refuse_late(self, job: ScheduledJob, wait: float) -> None:
-        retry_after = min(max(wait / 2, 0.1), _LONGEST_RETRY)
+        retry_after = min(max(wait / 2, 0.1), _MAX_RETRY_AFTER)
         if self.queued >= self.limit:
-            raise QueueFull(f"{self.queued} operators wait already", retry_after)
+            raise QueueFull(f"{self.queued} operators are queued; this server queues at most {self.limit}", retry_after)
         most = min(self.max_wait, job.deadline - job.arrived)
         if wait > most and not job.part:
-            raise QueueFull(f"{wait:.1f} s of work are ahead, and it may wait for {most:.1f} s", retry_after)
+            raise QueueFull(f"the expected wait is {wait:.1f} s; at most {most:.1f} s are allowed", retry_after)
 
     def finish(self, job: ScheduledJob, now: float, *, whole: bool) -> list[Action]:
-        """A running job has ended; its place is free.
+        """Finishes a running job and frees its slot.
 
         Args:
-            whole: whether all of its work was done; otherwise the time that it had its place tells nothing.
+            job: the job.
+            now: current time.
+            whole: whether the job completed; otherwise its duration is not learned.
         """
         lane = self._lanes[job.device]
         seconds = now - lane.running.pop(job)
@@ -336,20 +349,20 @@ class Schedule:
         return self._fill(lane, now)
 
     def withdraw(self, job: ScheduledJob) -> None:
-        """Nobody wants a job that waits any more. A job that runs keeps its place until it is finished."""
+        """Removes a job from the queue. A running job keeps its slot until it is finished."""
         lane = self._lanes.get(job.device)
         if lane is not None:
             lane.withdraw(job)
 
     def expire(self, now: float) -> list[Action]:
-        """Time has passed: jobs that waited beyond their deadline are gone."""
+        """Removes queued jobs whose deadline has passed."""
         late = [job for lane in self._lanes.values() for job in lane.waiting if job.deadline <= now]
         for job in late:
             self.withdraw(job)
         return [Expire(job) for job in late]
 
     def next_deadline(self) -> float | None:
-        """When ``expire`` is worth calling again."""
+        """Returns the earliest deadline of a queued job, at which to call ``expire`` again."""
         return min((job.deadline for lane in self._lanes.values() for job in lane.waiting), default=None)
 
     def _fill(self, lane: _Lane, now: float) -> list[Action]:

@@ -1,4 +1,4 @@
-"""What the routes work on: devices, dispatcher and engine, made from settings; ready as soon as it is made."""
+"""The service behind the routes: devices, dispatcher and engine, created from settings."""
 
 from __future__ import annotations
 
@@ -29,23 +29,27 @@ from .graph_registry import GraphRegistry
 from .pipeline import Engine
 
 JOINING = 256
-"""Plans that run at a time on the devices of a cluster."""
+"""Maximum number of plans running at once on the devices of a cluster."""
 
 log = logging.getLogger("opwire")
 
 
 class Service:
-    """A server without its network. It is ready from its making until ``close``.
+    """A server without its network layer. It is ready once constructed, until ``drain`` or ``close``.
 
     Args:
-        folder: that the processes of the server share; None if it is one alone.
+        settings: settings of the server.
+        metrics: metrics of this process.
+        folder: folder shared by the server's worker processes; None for a single process.
 
     Attributes:
-        folder: see above.
-        ready: whether it takes work.
-        draining: whether it has been told to stop, or has to.
-        broken: why it has to: what became of one of its devices; else None.
-        registry: what Prometheus scrapes; it is as old as the last ``publish``.
+        settings, metrics, folder: see above.
+        registry: the metrics that Prometheus scrapes, as of the last ``publish``.
+        cluster: the cluster it has joined, if any.
+        engine: runs the requests.
+        ready: whether it accepts work.
+        draining: whether it is stopping.
+        broken: description of the device failure that makes it stop; None if there was none.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics, folder: Path | None = None) -> None:
@@ -62,7 +66,7 @@ class Service:
             limits.queued,
             limits.max_wait_ms / 1000,
             read_costs(devices),
-            self._lose,
+            self._on_broken,
             JOINING if settings.ray else 0,
         )
         self.engine = Engine(dispatcher, limits, settings.cached_plans, metrics, _registry(folder, limits))
@@ -73,45 +77,46 @@ class Service:
             self._follow(settings.ray)
 
     def _follow(self, address: str) -> None:
-        """Joins a cluster, whose devices come and go in the loop of the server."""
+        """Joins a cluster, whose devices are added and removed on the server's event loop."""
         loop = asyncio.get_running_loop()
         self.cluster = Cluster(
             address,
             self.settings.limits.memory_bytes,
             lambda device: loop.call_soon_threadsafe(self._join, device),
-            lambda device: loop.call_soon_threadsafe(self._part, device),
+            lambda device: loop.call_soon_threadsafe(self._leave, device),
             self.settings.node_device,
         )
         self.cluster.start()
 
     def _join(self, device: RemoteDevice) -> None:
         if not self.metrics.seat(device.name):
-            log.error("%s is not used: a server counts %d devices of a cluster", device.name, SEATS)
+            log.error("device %s ignored: metrics have room for at most %d cluster devices", device.name, SEATS)
             return
         at_home = device.at_home and kind_of(device.name.rpartition("/")[2]) in map(kind_of, self.settings.devices)
         self.engine.dispatcher.add(device, read_far_cost(device), at_home=at_home)
 
-    def _part(self, device: RemoteDevice) -> None:
+    def _leave(self, device: RemoteDevice) -> None:
         self.engine.dispatcher.remove(device)
         if device.name not in self.engine.dispatcher.devices:
             self.metrics.unseat(device.name)
 
-    def _lose(self, device: Device) -> None:
-        """A device is of no use any more, nor is this process: work goes to others until it is replaced."""
+    def _on_broken(self, device: Device) -> None:
+        """Starts draining this process after a device failure; other processes take the work until it is replaced."""
         if self.broken is None:
-            self.broken = f"the device {device.name} failed: {device.broken}"
-            log.error("%s; this process stops", self.broken)
+            self.broken = f"device {device.name} failed: {device.broken}"
+            log.error("%s; stopping this process", self.broken)
             self.drain()
 
     def drain(self) -> None:
-        """Takes no more work, from now on; what was accepted goes on."""
+        """Stops accepting work; accepted work continues."""
         self.ready = False
         self.draining = True
 
     def require_ready(self) -> None:
-        """
+        """Refuses work unless the server is ready.
+
         Raises:
-            UnavailableError: the server takes no work.
+            UnavailableError: the server is stopping or not ready.
         """
         if self.draining:
             raise UnavailableError(ProblemCode.DRAINING, "the server is stopping; send the request to another one")
@@ -119,14 +124,14 @@ class Service:
             raise UnavailableError(ProblemCode.NOT_READY, "the server is not ready")
 
     async def close(self) -> None:
-        """Takes no more work, lets what runs end, and gives up the devices."""
+        """Stops accepting work, waits for running work, and closes the devices."""
         self.drain()
         await self.engine.close()
         if self.cluster is not None:
             await asyncio.to_thread(self.cluster.close)
 
     def publish(self) -> None:
-        """Brings up to date the metrics that others keep: what waits, runs and is held, and the cache of plans."""
+        """Updates the metrics kept by other components: queues, running work, memory, and the plan cache."""
         engine, cells = self.engine, self.metrics
         schedule, plans = engine.dispatcher.schedule, engine.plans
         cells.set(counted.WORKERS, int(self.ready))
@@ -152,7 +157,7 @@ class Service:
             cells.follow(counted.CANCELLATIONS, count, stage)
 
     def describe(self) -> ServerInfo:
-        """The description of the server for clients."""
+        """Returns the description of the server for clients."""
         return {
             "name": "opwire",
             "version": version("opwire"),

@@ -1,4 +1,4 @@
-"""The device that a request asks for."""
+"""Selection of the device that a request asks for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .dispatcher import Dispatcher
 
 
 def asked_device(dispatcher: Dispatcher, request: ExecuteRequest) -> str:
-    """The name of a device, ``auto`` or ``cluster``.
+    """Returns the device a request asks for: the name of a device, ``auto`` or ``cluster``.
 
     Raises:
         RequestError: the server has no such device.
@@ -30,7 +30,8 @@ def asked_device(dispatcher: Dispatcher, request: ExecuteRequest) -> str:
 
 
 def refuse_not_executable(dispatcher: Dispatcher, plan: Plan, device: str) -> None:
-    """
+    """Refuses a plan that the device cannot run.
+
     Raises:
         NotExecutableError: the device does not run the plan.
     """
@@ -38,8 +39,8 @@ def refuse_not_executable(dispatcher: Dispatcher, plan: Plan, device: str) -> No
         return
     able, operator = dispatcher.devices_for(plan), plan.operator.name
     if able:
-        detail = f"the desc is valid, but {device} does not run {operator}; {', '.join(able)} would"
+        detail = f"the desc is valid, but {device} does not run {operator}; devices that do: {', '.join(able)}"
     else:
         known = ", ".join(dispatcher.devices)
-        detail = f"the desc is valid, but none of this server's devices runs {operator}: {known}"
+        detail = f"the desc is valid, but no device of this server ({known}) runs {operator}"
     raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=operator, devices=able)

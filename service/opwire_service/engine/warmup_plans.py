@@ -1,4 +1,7 @@
-"""The plans whose CUDA kernels are compiled ahead: every operator, function and data type, in the usual layouts."""
+"""Plans whose CUDA kernels are compiled ahead of time.
+
+They cover reductions, ARGMIN and ARGMAX, and max pooling with every function and data type in the usual layouts.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ from opwire.errors import ContractViolation
 from opwire.tensor import DataType
 
 LAYOUTS = (([64, 4096], [1]), ([4096, 64], [0]), ([64, 4095], [1]), ([4095, 63], [0]))
-"""Sizes and reduced axes: rows and columns, and both where rows do not begin at whole vectors."""
+"""Sizes and reduced axes: rows and columns, each with rows that are aligned to vectors and with rows that are not."""
 
 WINDOWS = ((3, 2, 1), (2, 2, 0), (3, 1, 1))
-"""Window, stride and padding of both dimensions of an image."""
+"""Window size, stride and padding, the same for both spatial dimensions."""
 
 
 def usual_plans() -> Iterator[Plan]:
-    """The plans; what a data type does not allow is left out."""
+    """Yields the plans, skipping combinations that a data type does not allow."""
     for desc in _operators():
         try:
             yield check(desc)

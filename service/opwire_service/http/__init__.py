@@ -1,1 +1,1 @@
-"""The service on the network: the only package that knows HTTP and fastapi."""
+"""The HTTP layer of the service: the only package that depends on HTTP and FastAPI."""

@@ -10,32 +10,32 @@ from hashlib import blake2b
 from pathlib import Path
 
 _LINE = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]{1,64}):)?[ \t]*(?P<key>[A-Za-z0-9._~+/-]+=*)")
-"""A key has the characters that RFC 6750 gives a bearer token, so the first colon ends a name."""
+"""Keys consist of the characters of an RFC 6750 bearer token. None is a colon, so the first colon ends a name."""
 
 
 class ApiKeys:
-    """The keys of a server, each with the name of its owner.
+    """The API keys of a server and the names of their owners.
 
     Args:
-        keys: name by key.
+        keys: owner name by key.
     """
 
     def __init__(self, keys: dict[str, str]) -> None:
-        # Digests under a secret of this process have one length, and tell nothing of a key that is compared with them.
+        # Keyed digests have equal length, and the timing of comparing them reveals nothing about the keys.
         self._secret = os.urandom(32)
         self._names = [(self._digest(key.encode("ascii")), name) for key, name in keys.items()]
 
     @classmethod
     def read(cls, path: Path) -> ApiKeys:
-        """The keys of a file: one a line, after ``name:`` or bare; empty lines and what follows # are skipped.
+        """Reads keys from a file: one per line, optionally after ``name:``; empty lines and # comments are skipped.
 
         Raises:
-            OSError: it cannot be read.
-            ValueError: it is not a regular file, holds no key, or a line that is none. The message repeats no part of a
-                line.
+            OSError: the file cannot be read.
+            ValueError: it is not a regular file, contains no key, or has an invalid line. The message does not quote
+                the line.
         """
         if not stat.S_ISREG(path.stat().st_mode):
-            raise ValueError(f"{path}: not a regular file; API keys are read from one")
+            raise ValueError(f"{path}: not a regular file; the API keys file must be one")
         keys: dict[str, str] = {}
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             text = line.partition("#")[0].strip()
@@ -43,14 +43,16 @@ class ApiKeys:
                 continue
             found = _LINE.fullmatch(text)
             if found is None:
-                raise ValueError(f"{path}, line {number}: not a key, nor name:key; a key is of A-Z a-z 0-9 . _ ~ + / -")
+                raise ValueError(
+                    f"{path}, line {number}: expected KEY or NAME:KEY; keys may use A-Z a-z 0-9 . _ ~ + / -"
+                )
             keys[found["key"]] = found["name"] or f"line {number}"
         if not keys:
-            raise ValueError(f"{path}: it holds no API key")
+            raise ValueError(f"{path}: contains no API keys")
         return cls(keys)
 
     def owner(self, key: bytes) -> str | None:
-        """The name of a key's owner; None if there is no such key. Every key is compared, whichever matches."""
+        """Returns the name of a key's owner, or None if the key is invalid. Compares with all keys in constant time."""
         given = self._digest(key)
         owner = None
         for digest, name in self._names:

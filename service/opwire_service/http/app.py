@@ -1,4 +1,4 @@
-"""The application: data routes, contract routes, errors, documents and life span around one service."""
+"""The ASGI application: data routes, contract routes, errors, documents and lifespan around one service."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ SUMMARY = "DirectML operators over HTTP: checked against a feature level, comput
 
 
 class WireProtocol(ABC):
-    """A protocol that the server speaks besides its own.
+    """A protocol that the server speaks besides its native one.
 
     Attributes:
-        labels: by which its routes are counted.
-        headers: of its own that a request may have.
+        labels: metric labels of its routes.
+        headers: request headers specific to the protocol.
     """
 
     labels: Sequence[str]
@@ -46,36 +46,37 @@ class WireProtocol(ABC):
 
     @abstractmethod
     def open(self, service: Service) -> None:
-        """The server starts; requests go to this service."""
+        """Called at startup with the service that runs the requests."""
 
     @abstractmethod
     def find(self, path: str) -> data_routes.Route | None:
-        """The route of a path; None if the protocol has no such path."""
+        """Returns the route of a path, or None if the protocol has no such path."""
 
     @abstractmethod
     def describe(self) -> tuple[Mapping[str, Schema], Mapping[str, Schema]]:
-        """Its part of the OpenAPI document: paths and schemas."""
+        """Returns its part of the OpenAPI document: paths and schemas."""
 
     @abstractmethod
     def close(self) -> None:
-        """The server has ended."""
+        """Called at shutdown."""
 
 
 class Application:
-    """An ASGI application: it answers data routes itself, before the framework sees them, which answers all others.
+    """The ASGI application. It handles data routes itself and passes all others to FastAPI.
 
     Args:
-        counted: what the server counts in.
-        protocols: besides its own.
-        folder: that the processes of the server share; None if it is one alone.
+        settings: settings of the server.
+        counted: metrics of this process.
+        protocols: protocols besides the native one.
+        folder: folder shared by the server's worker processes; None for a single process.
 
     Attributes:
-        framework: the routes whose bodies are small, and all documents.
-        service: of the server, from its start to its end.
+        framework: the FastAPI app, with the routes whose bodies are small and all documents.
+        service: the service, from startup on.
 
     Raises:
-        OSError, ValueError: the file of API keys cannot be read, or is not one; the root path is that of a route; or
-            OpenTelemetry is asked for and not installed.
+        OSError, ValueError: the API keys file cannot be read or is invalid, the root path collides with a route, or
+            OpenTelemetry is enabled but not installed.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Application:
     ) -> None:
         root, labels = settings.root_path, route_labels([label for each in protocols for label in each.labels])
         if root and any(path.startswith(f"{root}/") or path == root for path in labels):
-            raise ValueError(f"the root path {root} is that of a route of the server")
+            raise ValueError(f"the root path {root} collides with a route of the server")
         self.service: Service | None = None
         self._settings = settings
         self._folder = folder
@@ -109,18 +110,18 @@ class Application:
             await self.framework(scope, receive, send)
             return
         if self._settings.root_path:
-            scope = {**scope, "path": _below(self._settings.root_path, scope["path"])}
+            scope = {**scope, "path": _without_root(self._settings.root_path, scope["path"])}
         await self._respond(scope, receive, send)
 
     def respond(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Answers an HTTP request, when it is awaited."""
+        """Returns an awaitable that responds to an HTTP request."""
         service = self.service
-        assert service is not None  # no request comes before the server has started
+        assert service is not None  # no request arrives before startup
         route = self._data_route(scope["path"], scope["method"])
         if self._gate is not None and not self._gate.admits(scope):
             route = data_routes.Route(scope["method"], refuse, OTHER if route is None else route.path)
         elif service.draining and route is not None and route.method in ("POST", "PUT"):
-            route = route._replace(handler=_stopping(service))
+            route = route._replace(handler=_refuse_when_stopping(service))
         if route is None:
             return self.framework(self._scope_of_framework(scope), receive, send)
         return data_routes.answer(route, service.engine, scope, receive, send, self._record)
@@ -134,7 +135,7 @@ class Application:
     def _scope_of_framework(self, scope: Scope) -> Scope:
         root = self._settings.root_path
         if scope["method"] == "HEAD":
-            scope = {**scope, "method": "GET"}  # the server of the network leaves the body out
+            scope = {**scope, "method": "GET"}  # the HTTP server omits the body
         return {**scope, "path": root + scope["path"], "root_path": root} if root else scope
 
     @asynccontextmanager
@@ -155,7 +156,7 @@ class Application:
 
 
 class _Framework(FastAPI):
-    """The routes that FastAPI answers, and the document of all routes."""
+    """The FastAPI app: the routes it handles, and the OpenAPI document of all routes."""
 
     def __init__(self, protocols: Sequence[WireProtocol], lifespan: Any, *, has_console: bool) -> None:
         super().__init__(
@@ -176,12 +177,12 @@ class _Framework(FastAPI):
         if has_console:
             console.install(self)
         else:
-            docs.lead_there(self)
+            docs.redirect_root(self)
         errors.install(self)
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            from .openapi import document  # it takes longer to load than the rest of the application
+            from .openapi import document  # slower to import than the rest of the application
 
             described = [protocol.describe() for protocol in self._protocols]
             paths = {path: item for theirs, _ in described for path, item in theirs.items()}
@@ -190,15 +191,15 @@ class _Framework(FastAPI):
         return self.openapi_schema
 
 
-def _below(prefix: str, path: str) -> str:
-    """A path without the prefix, if it has it: a proxy may have taken it away."""
+def _without_root(prefix: str, path: str) -> str:
+    """Removes the root path, unless a proxy has removed it already."""
     if path == prefix:
         return "/"
     return path.removeprefix(prefix) if path.startswith(prefix + "/") else path
 
 
-def _stopping(service: Service) -> data_routes.Handler:
-    """The handler of requests that come after the signal to stop; nothing of them is read."""
+def _refuse_when_stopping(service: Service) -> data_routes.Handler:
+    """Returns the handler for requests that arrive while the server is stopping; it does not read their bodies."""
 
     async def handle(engine: Engine, exchange: Exchange, hold: Hold) -> None:
         service.require_ready()
@@ -210,10 +211,10 @@ _ROUTERS = (contract_routes.router, load.router, health.router, metrics.router)
 
 
 def route_labels(others: Sequence[str]) -> tuple[str, ...]:
-    """The labels by which the routes of a server are counted.
+    """Returns the metric labels of all routes of a server.
 
     Args:
-        others: the labels of protocols besides its own.
+        others: labels of the protocols besides the native one.
     """
     return (
         *data_routes.ROUTES,
@@ -226,7 +227,8 @@ def route_labels(others: Sequence[str]) -> tuple[str, ...]:
 
 
 def _tracing() -> type[Tracing]:
-    """
+    """Imports the tracing support.
+
     Raises:
         ValueError: OpenTelemetry is not installed.
     """

@@ -1,4 +1,4 @@
-"""Who may pass: a request without a valid API key is refused before its body is read."""
+"""Authentication: a request without a valid API key is refused before its body is read."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from opwire.errors import AuthenticationError, ProblemCode
 from ..engine.memory import Hold
 from ..engine.pipeline import Engine
 from .api_keys import ApiKeys
-from .console import OPEN_BELOW, PAGES
+from .console import OPEN_PREFIXES as CONSOLE_PREFIXES
+from .console import PAGES
 from .docs import PATHS as DOCUMENTS
 from .exchange import Exchange
 from .responses import ONE_OPERATOR
 from .responses import OPEN as DESCRIBED
 
 OPEN = frozenset({*DESCRIBED, "/openapi.json", *DOCUMENTS, *PAGES})
-"""What needs no key: health, the contract, pages and documents, which are the same for every server."""
+"""Paths that need no key: health probes, and the contract, pages and documents, which are the same on every server."""
 
-BELOW_OPEN = (ONE_OPERATOR, *OPEN_BELOW)
-"""Prefixes of further such paths."""
+OPEN_PREFIXES = (ONE_OPERATOR, *CONSOLE_PREFIXES)
+"""Prefixes of further paths that need no key."""
 
 METRICS = "/metrics"
 
-_LONGEST = 4096
+_MAX_KEY_LENGTH = 4096
 
 
 class Gate:
-    """Admits requests that carry a key, and those to open paths.
+    """Admits requests with a valid key, and requests to open paths.
 
     Args:
-        metrics_open: whether the metrics need no key.
+        keys: the valid keys.
+        metrics_open: whether the metrics are accessible without a key.
     """
 
     def __init__(self, keys: ApiKeys, *, metrics_open: bool) -> None:
@@ -38,12 +40,12 @@ class Gate:
         self._open = OPEN | {METRICS} if metrics_open else OPEN
 
     def admits(self, scope: Scope) -> bool:
-        """Whether a request may pass; if so by a key, its owner is in the scope's state as ``client``."""
-        if scope["path"] in self._open or scope["path"].startswith(BELOW_OPEN):
+        """Whether a request is admitted. Stores the owner of its key in the scope's state as ``client``."""
+        if scope["path"] in self._open or scope["path"].startswith(OPEN_PREFIXES):
             return True
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         scheme, _, key = (given[0] if len(given) == 1 else b"").partition(b" ")
-        if scheme.lower() != b"bearer" or len(key) > _LONGEST:
+        if scheme.lower() != b"bearer" or len(key) > _MAX_KEY_LENGTH:
             return False
         owner = self._keys.owner(key.strip(b" "))
         scope.setdefault("state", {})["client"] = owner
@@ -51,7 +53,7 @@ class Gate:
 
 
 async def refuse(engine: Engine, exchange: Exchange, hold: Hold) -> None:
-    """The handler of requests that may not pass."""
+    """Handles requests that are not admitted."""
     given = exchange.header(b"authorization")
     detail = "the API key is not valid" if given else "send an API key: Authorization: Bearer KEY"
     raise AuthenticationError(ProblemCode.UNAUTHORIZED, detail)

@@ -1,7 +1,7 @@
-"""The HTTP protocol of uvicorn, with what ASGI cannot say.
+"""uvicorn's HTTP protocol, extended with what ASGI has no room for.
 
-That is: bounds on heads and on slow clients, problems as answers to what is not HTTP, and large bodies received
-straight into the memory where they are used.
+It limits request heads and slow clients, answers malformed HTTP with a problem document, and receives large bodies
+directly into the buffer in which they are used.
 """
 
 from __future__ import annotations
@@ -27,51 +27,51 @@ from .receiving import PIECE_BYTES, Flow, Intake, Receiving
 
 MOST_HEADERS = 100
 HEAD_BYTES = 32 * 1024
-"""Bounds of the head of a request: its header fields, and its bytes with the request line."""
+"""Maximum number of header fields in a request, and maximum size of its head (request line included), in bytes."""
 
 _BODY_FIELDS = frozenset({b"content-length", b"transfer-encoding"})
 
 FIRST_WINDOW = 2**21
-"""Bytes of a body that are read at first; then as many again as have arrived. So large is a large page of memory."""
+"""Size of the first window of a body, in bytes: one huge page. Each further window is as large as what has arrived."""
 
 _PIPELINED = 8
-"""Requests on one connection that may wait for their turn; what follows them is not parsed yet."""
+"""Maximum number of pipelined requests queued on one connection; bytes after them stay unparsed."""
 
 
 class Acceptor:
-    """Makes the connections of one event loop, and has what they share."""
+    """Creates the connections of one event loop and holds the state they share."""
 
     def __init__(self) -> None:
         self._lingering = Lingering()
         self._piece = memoryview(bytearray(PIECE_BYTES))
 
     def __call__(self, **given: Any) -> Intake:
-        """A new connection, for a transport.
+        """Creates a connection and returns the protocol for its transport.
 
         Args:
-            given: what uvicorn tells its protocols.
+            given: the keyword arguments that uvicorn passes to its protocols.
         """
         return Connection(self._lingering, self._piece, **given).intake
 
 
 class Connection(HttpToolsProtocol):
-    """A connection, which is in one state of ``Receiving`` at a time.
+    """One HTTP/1.x connection.
 
     Attributes:
-        intake: receives for it, in place of it: the protocol of the transport.
+        intake: the transport's protocol, which receives bytes on behalf of this connection.
     """
 
     _receiving = Receiving.HEAD
     _waits_since: float | None = None
-    """When the client began to owe bytes of a head, or of a body that nobody reads."""
+    """Start of the wait for the rest of a head, or of a body that nobody reads."""
     _idle_since: float | None = None
-    """When the last answer was complete, if nothing has come since then."""
+    """End of the last response, if nothing has arrived since."""
     _blocked_since: float | None = None
-    """When the client stopped reading what is sent to it."""
+    """When writing was paused because the client stopped reading."""
     _head_bytes = 0
     _refusal: OpwireError | None = None
     _repeats_head = False
-    """Whether the parser reads what tells of a body once more, behind a head that asks for an upgrade."""
+    """Whether the parser is being fed the body's framing headers again, after a head that asked for an upgrade."""
 
     def __init__(self, lingering: Lingering, piece: memoryview, **given: Any) -> None:
         super().__init__(**given)
@@ -80,7 +80,7 @@ class Connection(HttpToolsProtocol):
         self._backlog = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        # uvicorn's asks the system for both addresses, which nothing here uses.
+        # uvicorn's version also asks the system for both addresses, which are not used here.
         self.connections.add(self)
         self.transport = transport
         self.scheme = "http" if transport.get_extra_info("sslcontext") is None else "https"
@@ -96,7 +96,7 @@ class Connection(HttpToolsProtocol):
         self._parse_backlog()
 
     def _parse_backlog(self) -> None:
-        """Parses what has arrived, as long as few requests wait for their turn on this connection."""
+        """Parses the backlog unless too many pipelined requests are queued."""
         try:
             if self._backlog and len(self.pipeline) < _PIPELINED:
                 piece, self._backlog = self._backlog, b""
@@ -110,12 +110,12 @@ class Connection(HttpToolsProtocol):
         if self._backlog:
             self._flow.pause_reading()
         elif self._receiving is Receiving.BODY and not self.cycle.response_complete:
-            self._flow.pause_reading()  # until the application asks for more
+            self._flow.pause_reading()  # until the application asks for more of the body
         elif self._receiving is Receiving.HEAD and self._head_bytes > HEAD_BYTES:
             self._refuse_head(_too_large("bytes in the head of the request", self._head_bytes, HEAD_BYTES))
 
     def _parse(self, data: bytes) -> None:
-        """Feeds the parser, which stops behind each head that asks for an upgrade. There is none here: it goes on."""
+        """Feeds the parser. It stops after a head that asks for an upgrade; as none is supported, a new one resumes."""
         while data:
             try:
                 self.parser.feed_data(data)
@@ -130,7 +130,7 @@ class Connection(HttpToolsProtocol):
                 return
 
     def _body_fields(self) -> list[bytes]:
-        """The header fields that tell of a body."""
+        """Returns the header lines that announce a body."""
         fields = [b"%b: %b\r\n" % field for field in self.headers if field[0] in _BODY_FIELDS]
         return [field for field in fields if field != b"content-length: 0\r\n"]
 
@@ -192,7 +192,7 @@ class Connection(HttpToolsProtocol):
         self.scope["query_string"] = url.query or b""
 
     def _judge_head(self, version: str) -> OpwireError | None:
-        """What is wrong with a head."""
+        """Returns what is wrong with the request head, if anything."""
         if len(self.headers) > MOST_HEADERS:
             return _too_large("header fields", len(self.headers), MOST_HEADERS)
         size = len(self.url) + sum(map(len, chain.from_iterable(self.headers))) + 4 * len(self.headers)
@@ -255,13 +255,13 @@ class Connection(HttpToolsProtocol):
                 self._receiving = Receiving.HEAD
                 cycle.more_body = False
                 cycle.message_event.clear()
-            else:  # where the body ends nobody knows now
+            else:  # the end of the body can no longer be found
                 self._receiving = Receiving.NOTHING
                 cycle.keep_alive = False
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        # What refers to this must not be referred to: it would stay for the next collection, with all that it holds.
+        # Breaks the reference cycles, which would keep the connection and its buffers until the next collection.
         self.cycle = cast(Any, None)
         del self.intake
 
@@ -290,16 +290,16 @@ class Connection(HttpToolsProtocol):
         self._blocked_since = None
 
     def close_if_slow(self, head_seconds: float, body_seconds: float) -> None:
-        """Closes the connection if the client is slow, or has asked for nothing for long.
+        """Closes the connection if the client is too slow or has been idle for too long.
 
         Args:
-            head_seconds: how long it may owe bytes of a head.
-            body_seconds: how long it may send nothing of a body that is read, and read nothing of an answer.
+            head_seconds: maximum time for the client to send a complete head.
+            body_seconds: maximum pause of the client while it sends a body or reads a response.
         """
         now = self.loop.time()
         sent = self.intake.since
         if sent is not None and now - sent > body_seconds and has_unread(self.transport):
-            sent = None  # it is this server that is slow
+            sent = None  # the server is slow, not the client
         if any(since is not None and now - since > body_seconds for since in (self._blocked_since, sent)):
             self.transport.abort()
             return
@@ -312,9 +312,10 @@ class Connection(HttpToolsProtocol):
         return has_unread(self.transport)
 
     def refuse(self, response: Response) -> None:
-        """Writes the last answer on this connection, and closes it once the client knows.
+        """Writes a final response and closes the connection after the client has had time to read it.
 
-        To read a large body and drop it takes almost as much as to use it; to close at once would take the answer back.
+        Reading a large body only to discard it costs almost as much as using it, and closing at once, with unread data,
+        would reset the connection and lose the response.
         """
         self._receiving = Receiving.NOTHING
         response.headers["connection"] = "close"
@@ -329,17 +330,17 @@ class Connection(HttpToolsProtocol):
         self._lingering.add(self.transport)
 
     def _refuse_head(self, error: OpwireError) -> None:
-        """Ends a connection on which something follows that is no request, or is not taken."""
+        """Ends the connection after a head that is malformed or refused."""
         before = cast(Cycle | None, self.cycle)
         if before is None or before.response_complete:
             self.refuse(problem_response(error, request_id(None), ""))
-        else:  # the answer would be taken for that to the request before
+        else:  # the client would take the response for that to the previous request
             self._receiving = Receiving.NOTHING
             before.keep_alive = False
 
 
 def _make_parser(protocol: Connection) -> httptools.HttpRequestParser:
-    """A parser like uvicorn's, for the next request."""
+    """Returns a parser configured like uvicorn's."""
     parser = httptools.HttpRequestParser(protocol)
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser

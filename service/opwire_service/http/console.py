@@ -1,6 +1,6 @@
-"""The console: pages and files from the folder beside, read and compressed when they are first asked for.
+"""The web console: its pages and files, read and compressed on first use.
 
-Files stand below a path with the hash of all of them, so a browser may keep them; pages are asked for anew each time.
+The paths of files contain a hash of all files, so browsers may cache them forever; pages are always revalidated.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ FOLDER = Path(__file__).parents[1] / "console"
 FILES = "/console"
 PAGES = {"/": "index", "/operators/{name}": "operator", "/try": "try", "/live": "live"}
 PATHS = (*PAGES, f"{FILES}/{{version}}/{{path:path}}")
-OPEN_BELOW = (f"{FILES}/", "/operators/")
-"""Prefixes of the paths that need no key, besides the pages."""
+OPEN_PREFIXES = (f"{FILES}/", "/operators/")
+"""Prefixes of further paths that need no API key, besides the pages."""
 
 _TYPES = {
     ".js": "text/javascript; charset=utf-8",
@@ -50,23 +50,28 @@ HEADERS = security.headers(
 ) | {"cross-origin-opener-policy": "same-origin", "cross-origin-resource-policy": "same-origin"}
 
 _IMPORT = re.compile(r'^(?:import|export)\b[^;"]*"(\.{1,2}/[^"]+\.js)"', re.MULTILINE)
-"""An import of another module, as the modules of the console write it."""
+"""An import of another module, in the style of the console's modules."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file as it is sent."""
+    """A file, ready to send.
+
+    Attributes:
+        media_type: value of ``Content-Type``.
+        packed: gzip-compressed content.
+    """
 
     media_type: str
     packed: bytes
 
 
 class Console:
-    """The files of a folder.
+    """The console's pages and files, read from a folder.
 
     Attributes:
-        version: the hash of all of them.
-        files: by path below the folder; pages are not among them.
+        version: hash of all of them.
+        files: files other than pages, by path relative to the folder.
     """
 
     def __init__(self, folder: Path = FOLDER) -> None:
@@ -88,10 +93,11 @@ class Console:
         self._pages = {page: _with_preloads(read[f"pages/{page}.html"].decode(), imports) for page in PAGES.values()}
 
     def page(self, name: str, base: str) -> bytes:
-        """A page.
+        """Returns a page.
 
         Args:
-            base: what stands before the paths of the server, with a slash at its end.
+            name: name of the page.
+            base: prefix of the server's paths, ending with a slash.
         """
         return self._pages[name].replace("{base}", base).replace("{files}", f"{base}console/{self.version}").encode()
 
@@ -101,7 +107,7 @@ def _imports(name: str, text: str) -> list[str]:
 
 
 def _with_preloads(page: str, imports: dict[str, list[str]]) -> str:
-    """A page that names all modules that its script will import, so that they are loaded together."""
+    """Adds preload links for all modules that a page's script imports, so that they load in parallel."""
     script = re.search(r'type="module" src="\{files\}/([^"]+)"', page)
     assert script is not None  # each page has one
     found = [script[1]]
@@ -112,7 +118,7 @@ def _with_preloads(page: str, imports: dict[str, list[str]]) -> str:
 
 
 class _Routes:
-    """Answers for the pages and their files."""
+    """Handlers of the pages and their files."""
 
     def __init__(self) -> None:
         self._console: Console | None = None
@@ -125,11 +131,11 @@ class _Routes:
         return self._console
 
     async def file(self, request: Request, version: str, path: str) -> Response:
-        """A file; of another version than this server's, which an open page may ask for, there is none."""
+        """Returns a file. A page from before an upgrade asks for another version, which is not found."""
         console = await self.console()
         found = console.files.get(path)
         if found is None or version != console.version:
-            detail = f"there is nothing at {request.url.path}; the console may have been renewed: load the page again"
+            detail = f"nothing is served at {request.url.path}; the console may have been updated, so reload the page"
             raise NotFoundError(ProblemCode.NOT_FOUND, detail)
         headers = {"cache-control": "public, max-age=31536000, immutable"}
         return _answer(request, found.packed, found.media_type, headers)
@@ -138,7 +144,7 @@ class _Routes:
         console = await self.console()
         root: str = request.scope.get("root_path", "")
         above = request.scope["path"].removeprefix(root).count("/") - 1
-        # Behind a proxy the page may be asked for without the slash at the end, so relative links would miss.
+        # Behind a proxy the page may be requested without the trailing slash, which would break relative links.
         base = f"{root}/" if root else "../" * above or "./"
         data = console.page(name, base)
         tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
@@ -165,7 +171,7 @@ def install(app: FastAPI) -> None:
 
     async def operator(request: Request, name: str) -> Response:
         if find(name) is None:
-            raise NotFoundError(ProblemCode.UNKNOWN_OPERATOR, f"{name[:60]!r} is none of DirectML's operator types")
+            raise NotFoundError(ProblemCode.UNKNOWN_OPERATOR, f"{name[:60]!r} is not a DirectML operator type")
         return await routes.page(request, "operator")
 
     async def attempt(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""What surrounds every request, as plain ASGI: a request id in and out, its outcome counted and logged."""
+"""ASGI middleware around every framework request: assigns the request ID, and counts and logs the outcome."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _TAKEN_IDS = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
 def request_id(given: bytes | None) -> str:
-    """The id that the client gave, if it is a harmless one, or a new one."""
+    """Returns the ID given by the client if it is well-formed, or else a new one."""
     if given is not None and _TAKEN_IDS.fullmatch(given):
         return str(given, "ascii")
-    return f"{getrandbits(128):032x}"  # unlike the system's, these cost next to nothing
+    return f"{getrandbits(128):032x}"  # need not be cryptographic, and is far cheaper than os.urandom
 
 
 def ended_request(
@@ -37,7 +37,7 @@ def ended_request(
     microseconds: int,
     progress: Progress | None = None,
 ) -> Ended:
-    """What metrics, traces and the log keep of a request; see ``Ended``."""
+    """Returns the record of a completed request for traces and the log; see ``Ended``."""
     return Ended(
         scope["method"],
         scope["path"],
@@ -57,7 +57,7 @@ def ended_request(
 
 
 class RequestContext:
-    """Gives each request its id, counts it and logs how it ended."""
+    """Assigns each request an ID, and counts and logs its outcome."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self.app = app

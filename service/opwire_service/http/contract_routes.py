@@ -1,4 +1,4 @@
-"""The native routes that hold no tensors: operators, feature levels and the server itself."""
+"""The native routes without tensors: operators, feature levels, schemas, and the description of the server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEVELS: list[Any] = [spelling for level in FeatureLevel for spelling in (level.
 
 
 def service_of(request: Request) -> Service:
-    """The service that answers a request."""
+    """Returns the service behind a request."""
     service: Service = request.app.state.service
     return service
 
@@ -42,15 +42,16 @@ async def operators(
     family: Annotated[str | None, Query(json_schema_extra={"enum": list(FAMILIES)})] = None,
     data_type: Annotated[str | None, Query(json_schema_extra={"enum": list(DataType.__members__)})] = None,
 ) -> Response | dict[str, list[OperatorSummary]]:
-    """All operator types of DirectML; ``declared`` marks those that it checks, ``executable`` those that it runs.
+    """Lists the operator types of DirectML; the server checks ``declared`` ones and runs ``executable`` ones.
 
-    ``state``, ``level``, ``family`` and ``data_type``, which one of the tensors may have at the level, choose some.
+    The list can be filtered by ``state``, ``level`` and ``family``, and by a ``data_type`` that one of the tensors may
+    have at the level.
     """
     if not request.query_params:
         return _OPERATORS.answer(request)
     unknown = request.query_params.keys() - {"state", "level", "family", "data_type"}
     if unknown:
-        detail = f"there is no parameter {show(min(unknown))}; there are state, level, family and data_type"
+        detail = f"parameter {show(min(unknown))} given; allowed: state, level, family, data_type"
         raise RequestError(ProblemCode.INVALID_REQUEST, detail)
     try:
         selection = Selection.parse(state, level, family, data_type)
@@ -75,39 +76,39 @@ _DOCUMENTS = FixedDocument(documents, _JSON_SCHEMA)
 
 @router.get("/schema", response_class=Response, **fixed(JSON))
 def schema(request: Request) -> Response:
-    """The schema of DirectML: all operator types with their members and what their tensors may be by feature level."""
+    """Returns the DirectML schema: all operator types with their members and supported tensors by feature level."""
     return _SCHEMA.answer(request)
 
 
 @router.get("/schema/meta", response_class=Response, **fixed(_JSON_SCHEMA))
 def schema_meta(request: Request) -> Response:
-    """The JSON Schema of the schema of DirectML."""
+    """Returns the JSON Schema of the DirectML schema."""
     return _META.answer(request)
 
 
 @router.get("/schema/documents", response_class=Response, **fixed(_JSON_SCHEMA))
 def schema_documents(request: Request) -> Response:
-    """The JSON Schema of DxDispatch models and of requests, by which an editor checks and completes them."""
+    """Returns the JSON Schema of DxDispatch models and of requests, for validation and completion in editors."""
     return _DOCUMENTS.answer(request)
 
 
 @router.get("/operators/{name}", response_model=OperatorInfo, **OPERATOR)
 async def operator(request: Request, name: str) -> Response:
-    """The fields, support rows and worked examples of an operator type."""
+    """Returns the fields, support rows and worked examples of an operator type."""
     kind = find(name)
     if kind is None:
-        detail = f"{show(name)} is none of DirectML's operator types{hint(name)}"
+        detail = f"{show(name)} is not a DirectML operator type{hint(name)}"
         raise NotFoundError(ProblemCode.UNKNOWN_OPERATOR, detail)
     return _OPERATOR[kind.name].answer(request)
 
 
 @router.get("/feature-levels", response_model=dict[str, list[LevelInfo]])
 async def feature_levels(request: Request) -> Response:
-    """All feature levels, lowest first, with the operator types that each brought."""
+    """Lists the feature levels, lowest first, with the operator types that each introduced."""
     return _LEVELS_DOCUMENT.answer(request)
 
 
 @router.get("/server")
 async def server_info(request: Request) -> ServerInfo:
-    """What this server is: its version, devices and limits."""
+    """Describes this server: its version, devices and limits."""
     return service_of(request).describe()

@@ -1,4 +1,4 @@
-"""Which pages of other origins may use the server, and which headers they may send and read."""
+"""CORS: which origins may use the server, and which headers their pages may send and read."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from opwire.wire import HEAD_LENGTH
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A header that a browser keeps from a page unless the server names it.
+    """A header that browsers withhold from cross-origin pages unless the server names it.
 
     Attributes:
-        sent: whether a page may send it.
-        read: whether a page may read it in an answer.
+        name: name of the header.
+        sent: whether a page may send it in a request.
+        read: whether a page may read it in a response.
     """
 
     name: str
@@ -41,9 +42,11 @@ HEADERS = (
 
 
 def cors(app: ASGIApp, origins: Sequence[str], sent: Sequence[str] = ()) -> CORSMiddleware:
-    """Lets pages of other origins use the server. No cookie or other credential of a browser means anything to it.
+    """Lets pages of other origins use the server. Cookies and other browser credentials are never used.
 
     Args:
+        app: the application to wrap.
+        origins: allowed origins.
         sent: further headers that a page may send.
     """
     return CORSMiddleware(

@@ -1,4 +1,4 @@
-"""One request on its connection: what the exchange takes of it, and its answer, whose head goes out with its body."""
+"""One request on its connection and its response, whose head is written together with the body."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 JOINED_BYTES = 64 * 1024
-"""Up to this size it is cheaper to join the pieces of an answer than to send them one by one."""
+"""Size up to which joining the pieces of a response is cheaper than sending them one by one, in bytes."""
 
 EXTENSION = "opwire.cycle"
-"""The ASGI extension under which a request has its ``Cycle``."""
+"""Name of the ASGI extension that holds the ``Cycle`` of a request."""
 
 Admit = Callable[[int], Awaitable[None]]
-"""Is told how many further bytes of a body are about to be read; returns when they may be."""
+"""Takes the number of further bytes about to be read and returns once there is room for them."""
 
 
 def cycle_of(scope: Scope) -> Cycle | None:
-    """A request on its connection; None on another server than this."""
+    """Returns the cycle of a request, or None under another ASGI server."""
     found: Cycle | None = scope.get("extensions", {}).get(EXTENSION)
     return found
 
 
 class CycleOwner(Protocol):
-    """What a request needs of its connection."""
+    """The part of a connection that a request uses."""
 
     async def fill(self, cycle: Cycle, memory: memoryview, admit: Admit) -> None:
         """See ``Cycle.fill``."""
@@ -43,14 +43,13 @@ class CycleOwner(Protocol):
 
 
 class Cycle(RequestResponseCycle):
-    """A request and the answer to it.
+    """A request and its response.
 
-    uvicorn writes the head and the body of an answer one after the other, each with a system call, and the client
-    receives them so; with a small operator that is a quarter of all that the network costs. Here the head waits for
-    what follows it.
+    uvicorn writes the head and the body of a response with one system call each, which for a small operator is a
+    quarter of the network cost. Here the head is held back and sent with the first bytes of the body.
     """
 
-    # The constructor of uvicorn's has much to set that is the same for every request.
+    # Class attributes, because uvicorn's constructor sets them anew for every request.
     logger = logging.getLogger("uvicorn.error")
     disconnected = False
     more_body = True
@@ -84,32 +83,32 @@ class Cycle(RequestResponseCycle):
         self.body = bytearray()
 
     def has_arrived(self, size: int) -> bool:
-        """Whether all of a body of this size is here."""
+        """Whether a body of ``size`` bytes has arrived completely."""
         return len(self.body) == size and not self.waiting_for_100_continue
 
     def whole_body(self) -> bytes:
-        """The bytes of the body that have arrived."""
+        """Takes the bytes of the body that have arrived."""
         body, self.body = bytes(self.body), bytearray()
         return body
 
     async def fill(self, memory: memoryview, admit: Admit) -> None:
-        """Receives the body.
+        """Receives the body into ``memory``.
 
         Args:
-            memory: as long as the body.
-            admit: is asked before more of it is read than ``FIRST_WINDOW``.
+            memory: buffer of the size of the body.
+            admit: awaited before each window after the first, which is ``FIRST_WINDOW`` bytes.
 
         Raises:
-            ClientDisconnect: the client is gone.
+            ClientDisconnect: the client disconnected.
         """
         await self._owner.fill(self, memory, admit)
 
     def has_unread(self) -> bool:
-        """Whether bytes of the body are here and wait for this server to read them."""
+        """Whether bytes from the client are waiting for this server to read them."""
         return self._owner.has_unread()
 
     def refuse(self, response: Response) -> None:
-        """Answers without reading the body, and closes the connection once the client knows."""
+        """Responds without reading the body, and closes the connection after the client has read the response."""
         self.response_started = self.response_complete = True
         self.scope["extensions"].clear()
         self._owner.refuse(response)
@@ -122,7 +121,7 @@ class Cycle(RequestResponseCycle):
         """See ``RequestResponseCycle``.
 
         Raises:
-            RuntimeError: the messages are no answer, or the body is not as long as the head says.
+            RuntimeError: messages arrive out of order, or the body does not match its Content-Length.
         """
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()
@@ -174,14 +173,14 @@ class Cycle(RequestResponseCycle):
         if self.expected_content_length:
             raise RuntimeError("the body of the answer is shorter than its head says")
         self.response_complete = True
-        self.scope["extensions"].clear()  # else the two would refer to each other, until the next collection
+        self.scope["extensions"].clear()  # breaks the reference cycle between scope and cycle
         self.message_event.set()
         if not self.keep_alive:
             self.transport.close()
         self.on_response()
 
     def _write(self, data: bytes) -> None:
-        """Writes the next bytes of the body, the head before them if they are the first."""
+        """Writes bytes of the body, preceded by the head if it has not been sent."""
         if self._head:
             head, self._head = self._head, b""
             if len(data) <= JOINED_BYTES:

@@ -1,4 +1,4 @@
-"""The data routes of the native protocol: raw bytes in and out, past the framework, which would copy and check them."""
+"""The data routes of the native protocol. They bypass the framework, which would copy and validate the bodies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from opwire.wire import (
     write_error,
 )
 
-from ..engine.batches import few_at_a_time
+from ..engine.batches import limit_concurrency
 from ..engine.limits import Allowance
 from ..engine.memory import Hold
 from ..engine.pipeline import Engine
@@ -44,7 +44,7 @@ T = TypeVar("T")
 Handler = Callable[[Engine, Exchange, Hold], Awaitable[None]]
 
 Record = Callable[[Ended], None]
-"""Records how a request ended."""
+"""Records the outcome of a request."""
 
 log = logging.getLogger("opwire.access")
 
@@ -53,9 +53,10 @@ class Route(NamedTuple):
     """A data route.
 
     Attributes:
-        method: that the handler answers.
-        path: with the names of what varies, by which it is counted.
-        allowed: all methods of the path, where it has others.
+        method: HTTP method of the handler.
+        handler: handles the requests.
+        path: path template, which labels the metrics.
+        allowed: all methods of the path, if there are several.
     """
 
     method: str
@@ -65,7 +66,7 @@ class Route(NamedTuple):
 
 
 async def execute(engine: Engine, exchange: Exchange, hold: Hold) -> None:
-    """Runs one operator on the tensors in the body, or a whole model."""
+    """Runs one operator on the tensors in the body, or a model."""
     length = exchange.head_length()
     body = await exchange.read_body(engine.limits, hold)
     guard = partial(while_connected, exchange.receive)
@@ -81,13 +82,13 @@ async def execute(engine: Engine, exchange: Exchange, hold: Hold) -> None:
 
 
 async def batch(engine: Engine, exchange: Exchange, hold: Hold) -> None:
-    """Runs several operators, as many at a time as the devices take; each has its own outcome, in their order."""
+    """Runs several operators, as many at once as the devices take. Each has its own result, in the order given."""
     length, progress, limits = exchange.head_length(), exchange.progress, engine.limits
     body = await exchange.read_body(limits, hold)
     parse = partial(parse_batch, most=limits.batch_requests)
     requests = await engine.read(parse, body, length, progress, hold)
     dialect = Native(exchange.request_id, binary=exchange.wants_binary, find=partial(_graph, engine, exchange))
-    guard, room = few_at_a_time(engine.dispatcher.places), Allowance(limits.output_bytes)
+    guard, room = limit_concurrency(engine.dispatcher.places), Allowance(limits.output_bytes)
 
     async def answer_one(request: ExecuteRequest | RequestError) -> Answer:
         found: Answer | OpwireError
@@ -108,12 +109,12 @@ async def batch(engine: Engine, exchange: Exchange, hold: Hold) -> None:
 
 
 def _graph(engine: Engine, exchange: Exchange, name: str) -> RegisteredGraph:
-    """The client's registered graph of a name."""
+    """Returns the client's registered graph of a name."""
     return engine.graphs.find(name, exchange.client)
 
 
 async def _send_results(exchange: Exchange, results: list[asyncio.Task[Answer]]) -> None:
-    """Sends the results of a batch: as they come, but for those in a tail, before which stands all of their JSON."""
+    """Sends the results of a batch in order as they complete; with a binary tail, once all are complete."""
     if exchange.wants_binary:
         await exchange.send_answer(write_batch([await result for result in results], exchange.request_id))
         return
@@ -130,7 +131,7 @@ async def _send_results(exchange: Exchange, results: list[asyncio.Task[Answer]])
 
 
 async def validate(engine: Engine, exchange: Exchange, hold: Hold) -> None:
-    """Says whether a desc, or a whole model, is valid at a feature level, what is wrong, and which level takes it."""
+    """Validates a desc or a model at a feature level, and finds the lowest level at which it is valid."""
     length = exchange.head_length()
     body = await exchange.read_body(engine.limits, hold)
     model = None
@@ -147,11 +148,11 @@ ROUTES: dict[str, Route] = {
     path: Route("POST", handler, path)
     for path, handler in (("/v1/execute", execute), ("/v1/batch", batch), ("/v1/validate", validate))
 }
-"""The native data routes, by path."""
+"""The native data routes by path."""
 
 
 def server_timing(timing: Mapping[str, int]) -> bytes:
-    """The header's value, in milliseconds, from microseconds by stage."""
+    """Returns the value of ``Server-Timing``, in milliseconds, from microseconds by stage."""
     return _timed(tuple(timing)) % tuple([us / 1000 for us in timing.values()])
 
 
@@ -163,18 +164,15 @@ def _timed(stages: tuple[str, ...]) -> bytes:
 async def answer(
     route: Route, engine: Engine, scope: Scope, receive: Receive, send: Send, record: Record | None = None
 ) -> None:
-    """Handles a request to a data route, whatever becomes of it.
-
-    It is counted and logged when it has ended, and recorded where that is asked for.
-    """
+    """Handles a request to a data route, including its errors, then counts, logs and optionally records its outcome."""
     started = time.perf_counter_ns()
     exchange = Exchange(scope, receive, send)
     status, code = 200, OK
     try:
-        # Of an answer to HEAD the server of the network leaves the body out.
+        # The HTTP server omits the body of a response to HEAD.
         if scope["method"] != route.method and (scope["method"], route.method) != ("HEAD", "GET"):
             allowed = route.allowed or (route.method,)
-            detail = f"{scope['method'][:60]} given; {route.path} takes {', '.join(allowed)}"
+            detail = f"{scope['method'][:60]} given; {route.path} allows {', '.join(allowed)}"
             raise MethodNotAllowedError(ProblemCode.METHOD_NOT_ALLOWED, detail, allow=list(allowed))
         with engine.memory.open() as hold:
             await route.handler(engine, exchange, hold)
@@ -183,11 +181,11 @@ async def answer(
         status, code = await _refuse(exchange, error)
     except ClientDisconnect:
         code = CLIENT_GONE
-    except asyncio.CancelledError:  # the server ends, and the time for accepted work is over
-        cut_off = UnavailableError(ProblemCode.DRAINING, "the server stopped before the work was done")
+    except asyncio.CancelledError:  # the server is shutting down and the grace period is over
+        cut_off = UnavailableError(ProblemCode.DRAINING, "the server stopped before the request was completed")
         status, code = await _refuse(exchange, cut_off)
     except Exception:
-        log.exception("%s failed %s", route.path, exchange.request_id)
+        log.exception("unhandled exception in %s, request %s", route.path, exchange.request_id)
         status, code = await _refuse(exchange, defect())
     microseconds = (time.perf_counter_ns() - started) // 1000
     engine.metrics.ended(route.path, code, microseconds)
@@ -201,14 +199,18 @@ async def answer(
 
 
 async def _refuse(exchange: Exchange, error: OpwireError) -> tuple[int, str]:
-    """Answers with a problem, unless an answer has begun. Returns status and code."""
+    """Responds with a problem, unless a response has started. Returns status and code."""
     response = problem_response(error, exchange.request_id, exchange.scope["path"])
     await exchange.send_problem(response)
     return response.status_code, str(error.code)
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """The result of the work, which is cancelled if the client goes away."""
+    """Awaits work and returns its result, cancelling it if the client disconnects.
+
+    Raises:
+        ClientDisconnect: the client disconnected.
+    """
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_disconnect(receive))
     try:

@@ -1,4 +1,4 @@
-"""The page that shows the API and tries it out, served from here alone and under a policy that permits nothing else."""
+"""The Swagger UI page, served locally under a policy that permits no other origin."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SCRIPT = "/docs/start.js"
 
 _FILES = ("swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png")
 PATHS = ("/docs", _SCRIPT, *(f"{_ASSETS}/{file}" for file in _FILES))
-"""The page and all that it loads."""
+"""Paths of the page and its files."""
 
 _HEADERS = security.headers("script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'")
 _RAW_HEADERS = security.raw(_HEADERS)
@@ -49,7 +49,7 @@ _START = """SwaggerUIBundle({
 
 
 class _Assets(StaticFiles):
-    """Files of the page, with its headers."""
+    """The files of the page, sent with its security headers."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
@@ -61,7 +61,7 @@ class _Assets(StaticFiles):
 
 
 def install(app: FastAPI) -> None:
-    """Adds ``/docs`` and what it loads."""
+    """Adds ``/docs`` and its files."""
     app.mount(_ASSETS, _Assets(packages=[("fastapi_swagger", "resources")]), "docs-assets")
     app.add_route("/docs", _page, include_in_schema=False)
     app.add_route(_SCRIPT, _start, include_in_schema=False)
@@ -76,8 +76,8 @@ async def _start(request: Request) -> Response:
     return Response(_START, headers=_HEADERS, media_type="text/javascript")
 
 
-def lead_there(app: FastAPI) -> None:
-    """Leads ``/`` to the page, where there is no other at ``/``."""
+def redirect_root(app: FastAPI) -> None:
+    """Redirects ``/`` to the page, for a server without the console."""
     app.add_route("/", _to_docs, include_in_schema=False)
 
 

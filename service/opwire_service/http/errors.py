@@ -1,4 +1,4 @@
-"""Every error as ``application/problem+json``: opwire's own, those of the router, and defects."""
+"""Error handlers that turn every error into ``application/problem+json``: opwire's, the router's, and bugs."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from opwire.wire import JSON
 PROBLEM_JSON = "application/problem+json"
 
 INFERENCE = "/v2"
-"""Where the routes of the Open Inference Protocol begin."""
+"""Prefix of the routes of the Open Inference Protocol."""
 
 
 def install(app: FastAPI) -> None:
-    """Makes every error of the app a problem."""
+    """Installs the error handlers."""
     app.add_exception_handler(OpwireError, _own)
     app.add_exception_handler(HTTPException, _routing)
     app.add_exception_handler(RequestValidationError, _parameters)
@@ -38,12 +38,12 @@ def install(app: FastAPI) -> None:
 
 
 def media_type(path: str) -> str:
-    """The media type of errors at a path: clients of the Open Inference Protocol read reasons from plain JSON alone."""
+    """Returns the media type of errors at a path; Open Inference Protocol clients only read errors from plain JSON."""
     return JSON if path == INFERENCE or path.startswith(f"{INFERENCE}/") else PROBLEM_JSON
 
 
 def problem_response(error: OpwireError, request_id: str, path: str) -> Response:
-    """An error as the answer to a request for a path."""
+    """Returns the response for an error at a path."""
     problem = to_problem(error, request_id)
     headers = {"x-request-id": request_id}
     if isinstance(error, OverloadedError):
@@ -58,8 +58,8 @@ def problem_response(error: OpwireError, request_id: str, path: str) -> Response
 
 
 def defect() -> InternalError:
-    """The error that a client sees where the server has a defect."""
-    detail = "the server failed; its log has the reason under this request id"
+    """Returns the error that hides an unexpected exception from the client."""
+    detail = "the server failed to process this request; its log has the cause under the request ID"
     return InternalError(ProblemCode.INTERNAL_ERROR, detail)
 
 
@@ -79,13 +79,13 @@ async def _routing(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
         allow = (error.headers or {}).get("Allow", "")
-        detail = f"{request.method} given; {request.url.path} takes {allow}"
+        detail = f"{request.method} given; {request.url.path} allows {allow}"
         refused: OpwireError = MethodNotAllowedError(
             ProblemCode.METHOD_NOT_ALLOWED, detail, allow=[method.strip() for method in allow.split(",")]
         )
     elif error.status_code == 404:
         refused = NotFoundError(
-            ProblemCode.NOT_FOUND, f"there is nothing at {request.url.path}; /docs lists what there is"
+            ProblemCode.NOT_FOUND, f"nothing is served at {request.url.path}; see /docs for the available paths"
         )
     else:
         refused = RequestError(ProblemCode.INVALID_REQUEST, str(error.detail))

@@ -1,4 +1,4 @@
-"""One request to a data route: its headers and its body, bounded before it is read, and the answer to it."""
+"""One request to a data route: its headers, its body, whose size is checked before it is read, and its response."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ _BINARY = BINARY.encode()
 _ALIGNMENT = 64
 
 _LARGE_PAGES_FROM = 2**22
-"""Bytes of an array for which NumPy asks for large pages."""
+"""Size from which NumPy requests huge pages for an array, in bytes."""
 
 _SENT_BYTES = 2**20
-"""Bytes of an answer that are sent at a time: the event loop copies them, into chunks or to encrypt them."""
+"""Maximum bytes per write of a response: the event loop copies each write, to frame a chunk or to encrypt it."""
 
 
 class Exchange:
-    """One request to a data route, and the answer to it.
+    """One request to a data route and its response.
 
     Attributes:
-        scope, receive: of ASGI.
-        request_id: in the answer's header and in problems.
-        progress: of the request.
-        answered: whether the answer has begun.
-        status: of the answer, unless it is a problem.
-        unread: bytes of a body of which nothing was read.
+        scope, receive: the ASGI scope and receive callable.
+        request_id: ID in the response header and in problem documents.
+        progress: timing and deadline of the request.
+        answered: whether the response has started.
+        status: status code of the response, unless it is a problem.
+        unread: size of the body in bytes while none of it has been read.
     """
 
     __slots__ = ("_headers", "_send", "answered", "progress", "receive", "request_id", "scope", "status", "unread")
@@ -72,31 +72,31 @@ class Exchange:
         self.unread: float = 0
 
     def header(self, name: bytes, default: str = "") -> str:
-        """A header of the request."""
+        """Returns a header of the request."""
         value = self._headers.get(name)
         return default if value is None else value.decode("latin-1")
 
     @property
     def client(self) -> str | None:
-        """The owner of the request's API key."""
+        """Owner of the API key that the request was sent with."""
         owner: str | None = self.scope.get("state", {}).get("client")
         return owner
 
     @property
     def wants_binary(self) -> bool:
-        """Whether the client asks for tensors in a tail."""
+        """Whether the client accepts tensors in a binary tail."""
         return _BINARY in self._headers.get(b"accept", b"")
 
     def head_length(self) -> str | None:
-        """The length of the JSON head where the body has a tail; None where all of it is JSON.
+        """Returns the length of the JSON head if the body has a binary tail, or None if the body is plain JSON.
 
         Raises:
-            UnsupportedMediaError: the body is of another type.
-            RequestError: type and header do not fit.
+            UnsupportedMediaError: the content type or content encoding is not supported.
+            RequestError: the content type and the head-length header contradict each other.
         """
         given = self._headers
         if given.get(b"content-type") == _JSON and _HEAD_LENGTH not in given and b"content-encoding" not in given:
-            return None  # almost always
+            return None  # fast path for nearly all requests
         encoding = self.header(b"content-encoding", "identity")
         if encoding != "identity":
             raise _unsupported(f"content encoding {encoding[:60]!r} given; bodies are taken as they are")
@@ -115,19 +115,19 @@ class Exchange:
         return None
 
     def head_length_of_any_type(self) -> str | None:
-        """The length of the JSON head by its header alone, for clients that do not say what they send."""
+        """Returns the head-length header whatever the content type, for clients that send none."""
         return self.header(_HEAD_LENGTH) if _HEAD_LENGTH in self._headers else None
 
     async def read_body(self, limits: Limits, hold: Hold) -> Buffer:
-        """The whole body, as soon as there is memory for it.
+        """Reads the whole body, as memory for it becomes available.
 
-        What stands behind a JSON head is aligned in memory, so that it can be used where it is.
+        The binary tail behind a JSON head is aligned in memory, so that its tensors can be used without a copy.
 
         Raises:
-            LengthRequiredError, LimitExceededError, OverloadedError: before anything is read.
-            DeadlineExceededError: there was no memory for it in time.
-            SlowBodyError: it did not arrive in time.
-            ClientDisconnect: the client is gone.
+            LengthRequiredError, LimitExceededError, OverloadedError: the body was refused before any of it was read.
+            DeadlineExceededError: no memory became available in time.
+            SlowBodyError: the body did not arrive in time.
+            ClientDisconnect: the client disconnected.
         """
         length = self._headers.get(b"content-length")
         if length is None:
@@ -160,7 +160,7 @@ class Exchange:
     async def _receive(self, size: int, request: Cycle | None, admit: Admit) -> Buffer:
         length = self.head_length_of_any_type() or ""
         shift = -int(length[-9:]) % _ALIGNMENT if length.isdecimal() else 0
-        # Unlike a bytearray it is not cleared first, and the system gives large pages for it.
+        # Unlike a bytearray, it is not zeroed first and may get huge pages.
         body = np.empty(shift + size, np.uint8).data[shift:]
         if request is not None:
             await request.fill(body, admit)
@@ -172,13 +172,16 @@ class Exchange:
     async def send_answer(
         self, answer: Answer, headers: Fields = (), encoded: bytes | None = None, status: int = 200
     ) -> None:
-        """Sends an answer; a large one piece by piece, without joining them.
+        """Sends a response. The pieces of a large one are sent separately rather than joined.
 
         Args:
-            encoded: all of it in the content encoding that the headers name, if they name one.
+            answer: the response body.
+            headers: further header fields.
+            encoded: the whole body in the content encoding named by ``headers``, if there is one.
+            status: status code.
 
         Raises:
-            DeadlineExceededError: the client has not read it in time; the connection is gone.
+            DeadlineExceededError: the client did not read the response in time; the connection has been aborted.
         """
         self.answered, self.status = True, status
         pieces = [*answer.head, *answer.tail] if encoded is None else [encoded]
@@ -201,10 +204,10 @@ class Exchange:
             await self._end()
 
     async def send_stream(self, pieces: AsyncIterator[Sequence[Buffer]]) -> None:
-        """Sends JSON as it comes, in pieces of some size; what is small altogether is sent whole.
+        """Streams a JSON response. Small pieces are joined, and a small response is sent whole.
 
         Raises:
-            DeadlineExceededError: the client has not read it in time; the connection is gone.
+            DeadlineExceededError: the client did not read the response in time; the connection has been aborted.
         """
         waiting: list[Buffer] = []
         size = 0
@@ -236,12 +239,12 @@ class Exchange:
             await self._send({"type": "http.response.body", "body": piece, "more_body": True})
 
     async def _end(self) -> None:
-        """Ends an answer, once the client has read all but a little of it: until then its memory is held."""
+        """Ends a response once the client has read nearly all of it; until then its memory stays held."""
         await self._send({"type": "http.response.body", "body": b""})
 
     @asynccontextmanager
     async def _read_in_time(self) -> AsyncGenerator[None]:
-        """Ends the connection if the client has not read what is sent within the deadline of the request."""
+        """Aborts the connection if the client does not read what is sent before the request's deadline."""
         left = self.progress.deadline - time.monotonic()
         try:
             async with asyncio.timeout(None if left == float("inf") else max(0.0, left)):
@@ -250,12 +253,12 @@ class Exchange:
             request = cycle_of(self.scope)
             if request is not None:
                 request.abort()
-                await asyncio.sleep(0)  # until the server has noticed
+                await asyncio.sleep(0)  # lets the server notice
             detail = "the deadline passed while the answer was read"
             raise DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, detail, stage="send") from None
 
     async def send_problem(self, response: Response) -> None:
-        """Answers with a problem, unless an answer has begun."""
+        """Responds with a problem, unless a response has started."""
         if self.answered:
             return
         request = cycle_of(self.scope)
@@ -266,12 +269,12 @@ class Exchange:
 
 
 def _first_bytes(size: int) -> int:
-    """The memory of the first window of a body, which may touch one large page more than its bytes fill."""
+    """Returns the memory that the first window of a body takes; with huge pages it may touch one page more."""
     return min(size, FIRST_WINDOW) + (FIRST_WINDOW if size >= _LARGE_PAGES_FROM else 0)
 
 
 def _cut(pieces: Sequence[Buffer]) -> Iterator[Buffer]:
-    """The pieces, of which small ones are joined to the next ones, and large ones cut."""
+    """Regroups pieces for sending: joins consecutive small ones and cuts up large ones."""
     small: list[Buffer] = []
     size = 0
     for piece in pieces:
@@ -295,7 +298,7 @@ def _unsupported(detail: str) -> UnsupportedMediaError:
 
 
 async def _fill(receive: Receive, body: memoryview) -> None:
-    """Receives a body from a server that does not fill memory itself."""
+    """Receives a body through plain ASGI, for servers without ``Cycle``."""
     filled, more = 0, True
     while more:
         message = await receive()

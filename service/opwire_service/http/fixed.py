@@ -1,4 +1,4 @@
-"""Documents that are the same for every client until the server is another: compressed once, and known by a tag."""
+"""Documents that never change while a server runs: compressed once, and validated by an ETag."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from starlette.responses import Response
 
 
 class FixedDocument:
-    """A JSON document.
+    """A JSON document, built on first use.
 
     Args:
-        make: its value; called when it is first asked for.
-        media_type: of the document.
+        make: returns the value of the document.
+        media_type: media type of the document.
     """
 
     def __init__(self, make: Callable[[], object], media_type: str = "application/json") -> None:
@@ -38,7 +38,7 @@ class FixedDocument:
         return hashlib.sha256(self._text).hexdigest()[:32]
 
     def answer(self, request: Request) -> Response:
-        """The document, compressed for those who take gzip; 304 without it for those who have it."""
+        """Returns the document, gzip-compressed if the client accepts that, or 304 if the client has it already."""
         packed = takes_gzip(request.headers.get("accept-encoding", ""))
         tag = f'"{self._tag}-gzip"' if packed else f'"{self._tag}"'
         headers = {"etag": tag, "vary": "Accept-Encoding", "cache-control": "no-cache"}
@@ -50,12 +50,12 @@ class FixedDocument:
 
 
 def is_known(given: str, *tags: str) -> bool:
-    """Whether an ``If-None-Match`` names one of the tags of a document."""
+    """Whether an ``If-None-Match`` header matches one of a document's tags."""
     return not {"*", *tags}.isdisjoint(tag.strip().removeprefix("W/") for tag in given.split(","))
 
 
 def takes_gzip(accepted: str) -> bool:
-    """Whether an ``Accept-Encoding`` allows gzip."""
+    """Whether an ``Accept-Encoding`` header allows gzip."""
     refused = {}
     for item in accepted.lower().split(","):
         coding, _, parameter = item.partition(";")

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the routes of registered graphs."""
+"""OpenAPI description of the routes for registered graphs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,18 @@ _DESCS = {"type": "object", "additionalProperties": {"type": "object"}}
 _DESCRIBED: dict[str, Schema] = {
     "name": {"type": "string"},
     "feature_level": {"enum": [str(level) for level in FeatureLevel]},
-    "nodes": {"type": "integer", "minimum": 1, "description": "constants among them"},
-    "inputs": {**_DESCS, "description": "tensor descs by name, the constants apart"},
+    "nodes": {"type": "integer", "minimum": 1, "description": "number of nodes, including constants"},
+    "inputs": {**_DESCS, "description": "tensor descs by name, without constants"},
     "outputs": {**_DESCS, "description": "tensor descs by name"},
-    "byte_size": {"type": "integer", "minimum": 1, "description": "that the server keeps"},
+    "byte_size": {
+        "type": "integer",
+        "minimum": 1,
+        "description": "size in bytes that counts toward the server's limit",
+    },
 }
-_WITHOUT_TENSORS = "as registered; the tensors of its constants are in the tail of the answer, or left out"
+_WITHOUT_TENSORS = (
+    "the graph as registered; the tensors of its constants are in the binary tail, or omitted without one"
+)
 
 GRAPH_SCHEMAS: dict[str, Schema] = {
     "RegisteredGraph": object_schema(list(_DESCRIBED), _DESCRIBED),
@@ -43,7 +49,7 @@ def _operation(
     name: str, summary: str, answers: dict[int, Schema], errors: Iterable[int], parameters: list[Schema]
 ) -> Schema:
     responses: dict[str, Schema] = {
-        str(status): {"description": "The answer", "content": content} for status, content in answers.items()
+        str(status): {"description": "The response", "content": content} for status, content in answers.items()
     }
     responses |= {str(status): problem(status) for status in errors}
     responses |= {str(status): error for status, error in ERRORS.items()}
@@ -62,15 +68,15 @@ _WHOLE: Schema = {JSON: {"schema": ref("WholeGraph")}, BINARY: _BYTES}
 GRAPH_PATHS: dict[str, Schema] = {
     ALL: {
         "get": _operation(
-            "graphs", "The registered graphs of the client", {200: {JSON: {"schema": ref("RegisteredGraphs")}}}, (), []
+            "graphs", "Lists the client's registered graphs", {200: {JSON: {"schema": ref("RegisteredGraphs")}}}, (), []
         )
     },
     ONE: {
-        "get": _operation("graph", "A registered graph", {200: _WHOLE}, (404,), [_NAME]),
+        "get": _operation("graph", "Returns a registered graph", {200: _WHOLE}, (404,), [_NAME]),
         "put": {
             **_operation(
                 "register",
-                "Register a graph, in the place of that of the same name",
+                "Registers a graph, replacing any of the same name",
                 {200: _ONE, 201: _ONE},
                 (400, 408, 411, 413, 415, 422, 429, 503, 504),
                 [_NAME, LENGTH],
@@ -81,7 +87,7 @@ GRAPH_PATHS: dict[str, Schema] = {
             },
         },
         "delete": _operation(
-            "unregister", "Forget a graph", {200: {JSON: {"schema": {"type": "object"}}}}, (404,), [_NAME]
+            "unregister", "Removes a registered graph", {200: {JSON: {"schema": {"type": "object"}}}}, (404,), [_NAME]
         ),
     },
 }

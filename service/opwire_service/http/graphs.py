@@ -1,4 +1,4 @@
-"""The routes of registered graphs: put under a name, listed, shown, removed."""
+"""Routes for registering, listing, showing and removing graphs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .exchange import Exchange
 ALL = "/v1/graphs"
 ONE = "/v1/graphs/{name}"
 LABELS = (ALL, ONE)
-"""The labels by which the routes are counted."""
+"""Metric labels of the routes."""
 
 _ONE = re.compile(f"{ALL}/([^/]+)")
 
 
 def find(path: str, method: str) -> Route | None:
-    """The route of a path, for this method if the path takes it; None if it is none of these."""
+    """Returns the route of a path, or None if the path is not one of graphs. An unsupported method gets that of GET."""
     if path == ALL:
         return Route("GET", _list, ALL)
     found = _ONE.fullmatch(path)
@@ -37,7 +37,7 @@ def find(path: str, method: str) -> Route | None:
 
 
 async def _list(engine: Engine, exchange: Exchange, hold: Hold) -> None:
-    """All graphs of the client."""
+    """Lists all graphs of the client."""
 
     def listed() -> bytes:
         return to_json({"graphs": [graph.to_json() for graph in engine.graphs.of(exchange.client)]})
@@ -46,7 +46,7 @@ async def _list(engine: Engine, exchange: Exchange, hold: Hold) -> None:
 
 
 async def _show(name: str, engine: Engine, exchange: Exchange, hold: Hold) -> None:
-    """One graph; with its constants for those who take a tail."""
+    """Shows one graph, with its constants if the client accepts a binary tail."""
     described, constants = await asyncio.to_thread(engine.graphs.find(name, exchange.client).whole)
     head = to_json(described, inf_nan_mode="constants")
     await exchange.send_answer(Answer([head], constants if exchange.wants_binary else ()))
@@ -61,7 +61,7 @@ async def _put(name: str, engine: Engine, exchange: Exchange, hold: Hold) -> Non
 
 
 async def _remove(name: str, engine: Engine, exchange: Exchange, hold: Hold) -> None:
-    """Forgets a graph."""
+    """Removes a graph."""
     engine.graphs.remove(name, exchange.client)
     await exchange.send_answer(Answer([b"{}"]))
 

@@ -1,4 +1,4 @@
-"""Liveness and readiness."""
+"""Liveness and readiness probes."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ router = APIRouter()
 
 
 class Live(TypedDict):
-    """The process answers."""
+    """Liveness of the process."""
 
     live: bool
 
 
 class Ready(TypedDict):
-    """The server takes work."""
+    """Readiness of the server."""
 
     ready: bool
 
 
 @router.get("/livez")
 async def live() -> Live:
-    """Whether the process answers."""
+    """Liveness probe: succeeds while the process responds."""
     return {"live": True}
 
 
 @router.get("/readyz", **READY)
 async def ready(request: Request) -> Ready:
-    """Whether the server takes work."""
+    """Readiness probe: succeeds while the server accepts work."""
     service_of(request).require_ready()
     return {"ready": True}

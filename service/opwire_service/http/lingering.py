@@ -1,4 +1,4 @@
-"""Connections that are refused while their client still sends: closed at once, they would take the answer back."""
+"""Lingering close: a connection closed while the client is still sending would be reset and lose the response."""
 
 from __future__ import annotations
 
@@ -6,52 +6,52 @@ import asyncio
 import select
 from collections.abc import Iterable
 
-_EVERY = 0.1
-"""Seconds between two looks at them."""
+_POLL_SECONDS = 0.1
+"""Polling interval in seconds."""
 
-_LONGEST = 2.0
-"""Seconds that a client has to read its answer."""
+_MAX_SECONDS = 2.0
+"""Maximum time for a client to read its response, in seconds."""
 
-_MOST = 128
-"""Such connections at a time. The system holds what each client has sent, and has little memory for that."""
+_MAX_CONNECTIONS = 128
+"""Maximum number of lingering connections; the kernel buffers what each client has sent, in limited memory."""
 
 _CAN_POLL = hasattr(select, "poll")
 
 
 class Lingering:
-    """Connections with a last answer on its way.
+    """Connections whose final response is on its way.
 
-    Nothing is read of them, so that only a look tells whether the client has closed its side.
+    Nothing is read from them, so they are polled to find out whether the client has closed its side.
     """
 
     def __init__(self) -> None:
         self._since: dict[asyncio.Transport, float] = {}
 
     def add(self, transport: asyncio.Transport) -> None:
-        """A connection is closed once its client has closed it, or has had its time."""
+        """Adds a connection, to be closed once its client has closed its side or the time is up."""
         loop = asyncio.get_running_loop()
         if not self._since:
-            loop.call_later(_EVERY, self._look)
-        elif len(self._since) == _MOST:
+            loop.call_later(_POLL_SECONDS, self._poll)
+        elif len(self._since) == _MAX_CONNECTIONS:
             eldest = next(iter(self._since))
             del self._since[eldest]
             eldest.close()
         self._since[transport] = loop.time()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
         closed = _closed(self._since)
         for transport, since in list(self._since.items()):
-            if now - since >= _LONGEST or transport in closed:
+            if now - since >= _MAX_SECONDS or transport in closed:
                 del self._since[transport]
                 transport.close()
         if self._since:
-            loop.call_later(_EVERY, self._look)
+            loop.call_later(_POLL_SECONDS, self._poll)
 
 
 def has_unread(transport: asyncio.BaseTransport) -> bool:
-    """Whether bytes have arrived that were not read yet; not where no system call tells."""
+    """Whether bytes have arrived that have not been read. Always False where the platform has no ``poll``."""
     if transport.is_closing() or not _CAN_POLL:
         return False
     poll = select.poll()
@@ -60,7 +60,7 @@ def has_unread(transport: asyncio.BaseTransport) -> bool:
 
 
 def _closed(transports: Iterable[asyncio.Transport]) -> set[asyncio.Transport]:
-    """The transports whose other side is closed; all of them where no system call can tell."""
+    """Returns the transports whose peer has closed; all of them where the platform has no ``poll``."""
     is_open = [each for each in transports if not each.is_closing()]
     if not _CAN_POLL:
         return set(transports)

@@ -1,4 +1,4 @@
-"""The load of the server, for whoever watches it live; Prometheus has more of it, but not each second."""
+"""The load endpoint, for watching a server live; Prometheus gets more metrics, but at longer intervals."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ _UNCOUNTED = frozenset({PATH, "/v1/server", *PATHS})
 async def server_load(
     request: Request,
     operator: Annotated[
-        list[str] | None, Query(max_length=1 + len(CATALOG), description="whose buckets are wanted; may be given again")
+        list[str] | None,
+        Query(max_length=1 + len(CATALOG), description="operator type to include histograms for; repeatable"),
     ] = None,
 ) -> Load:
-    """What all processes of the server have counted since it started, and what waits and runs now.
+    """Returns counters of all worker processes since the server started, and what is queued and running now.
 
-    Requests for the load, for what the server is, and for pages are not counted in it.
+    Requests for the load, for the description of the server, and for pages are not counted.
     """
     service = service_of(request)
     service.publish()
@@ -40,7 +41,7 @@ async def server_load(
     for given in operator or ():
         kind = GRAPH if given == GRAPH.name else find(given)
         if kind is None:
-            detail = f"{show(given)} is none of DirectML's operator types, nor {GRAPH.name}"
+            detail = f"{show(given)} is not a DirectML operator type, nor {GRAPH.name}"
             raise RequestError(ProblemCode.INVALID_REQUEST, detail)
         named.add(kind.name)
     settings = service.settings

@@ -1,4 +1,4 @@
-"""The metrics, for Prometheus."""
+"""The metrics endpoint for Prometheus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ router = APIRouter()
 
 @router.get("/metrics", response_class=Response, **METRICS)
 async def metrics(request: Request) -> Response:
-    """The metrics of all processes of this server, for Prometheus."""
+    """Returns the metrics of all worker processes in Prometheus format."""
     service = service_of(request)
     service.publish()
     encode, media_type = choose_encoder(request.headers.get("accept", ""))

@@ -1,6 +1,6 @@
-"""DxDispatch models over HTTP: checked as ``opwire validate`` does it, run as ``opwire run`` does, without any file.
+"""DxDispatch models over HTTP: validated like ``opwire validate``, run like ``opwire run``, but without file access.
 
-What a model prints is what its request is answered with.
+The response to a request contains what its model prints.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from .exchange import Exchange
 
 POINTER = "/model"
 
-_NOWHERE = Path()
-"""No model that comes here reads or writes a file."""
+_NO_FOLDER = Path()
+"""Placeholder for folders: models in requests read and write no files."""
 
-_LOOKED_AT = 64 * 1024
-"""Bytes at the beginning of a body in which its member ``model`` is looked for, as cheaply as can be."""
+_SEARCHED_BYTES = 64 * 1024
+"""Size of the prefix of a body that is searched for the member ``model``, in bytes."""
 
 
 def may_hold_model(body: Buffer, head_length: str | None) -> bool:
-    """Whether a body may be a request with a model; if not, it is none. Models stand in bodies of JSON alone."""
-    return head_length is None and b'"model"' in bytes(memoryview(body)[:_LOOKED_AT])
+    """Cheaply rules out bodies that contain no model. Models only occur in plain JSON bodies."""
+    return head_length is None and b'"model"' in bytes(memoryview(body)[:_SEARCHED_BYTES])
 
 
 async def read(engine: Engine, exchange: Exchange, body: Buffer, hold: Hold, *, runs: bool) -> ModelRequest | None:
-    """The request in a body; None if it has no model.
+    """Parses a request with a model; returns None if the body has no model.
 
     Raises:
         OpwireError: see ``parse_model`` and ``Engine.read``.
@@ -66,7 +66,7 @@ async def read(engine: Engine, exchange: Exchange, body: Buffer, hold: Hold, *, 
 
 
 async def validate(engine: Engine, request: ModelRequest) -> dict[str, object]:
-    """What is known of each operator of a model and of the whole, as JSON."""
+    """Validates a model and each of its operators and returns the result as JSON."""
     level = read_level(request.options.feature_level, "/feature_level")
     model = await asyncio.to_thread(_read, engine, request)
     found = await asyncio.to_thread(model.validate, level)
@@ -92,10 +92,11 @@ def _in_place(violation: Violation) -> Violation:
 
 
 def _read(engine: Engine, request: ModelRequest) -> Model:
-    """
+    """Reads the model of a request.
+
     Raises:
-        RequestError: it is malformed.
-        LimitExceededError: it has more operators or commands than a batch may have.
+        RequestError: the model is malformed.
+        LimitExceededError: the model has more operators or commands than a batch may have.
     """
     try:
         model = read_model(request.model)
@@ -110,8 +111,8 @@ def _read(engine: Engine, request: ModelRequest) -> Model:
 
 
 def _files(model: Model) -> list[Violation]:
-    """Violations where a model names a file: a server opens none for its clients."""
-    message = "a model in a request reads and writes no files"
+    """Returns a violation for each file that a model names, as a server opens no files for its clients."""
+    message = "models in requests cannot read or write files"
     found = [
         Violation(Code.VALUE_NOT_ALLOWED, buffer.pointer + "/initialValues/sourcePath", message)
         for buffer in model.resources.values()
@@ -126,10 +127,10 @@ def _files(model: Model) -> list[Violation]:
 
 
 async def execute(engine: Engine, exchange: Exchange, request: ModelRequest, hold: Hold, guard: Guard) -> Answer:
-    """Runs the commands of a model, one after the other.
+    """Runs the commands of a model in order.
 
     Raises:
-        OpwireError: whatever is wrong with it, or with the time or the room for it.
+        OpwireError: the model is invalid, or there is no time or room for it.
     """
     options, progress = request.options, exchange.progress
     progress.deadline = engine.deadline(progress.started, options.timeout_ms)
@@ -139,11 +140,11 @@ async def execute(engine: Engine, exchange: Exchange, request: ModelRequest, hol
         raise ContractViolation(refused)
     for name, dispatchable in model.dispatchables.items():
         if not isinstance(dispatchable, OperatorDispatchable):
-            detail = f"the dispatchable {name[:60]!r} is no operator; a model in a request holds operators alone"
+            detail = f"dispatchable {name[:60]!r} is not an operator; models in requests may only contain operators"
             raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=name[:60], devices=[])
     await _take_memory(engine, model, hold, progress.deadline)
     try:
-        steps = await asyncio.to_thread(prepare, model, level, _NOWHERE, _NOWHERE)
+        steps = await asyncio.to_thread(prepare, model, level, _NO_FOLDER, _NO_FOLDER)
     except ContractViolation as error:
         raise ContractViolation([_in_place(violation) for violation in error.violations], error.detail) from None
     for step in steps:
@@ -155,7 +156,7 @@ async def execute(engine: Engine, exchange: Exchange, request: ModelRequest, hol
 
 
 async def _take_memory(engine: Engine, model: Model, hold: Hold, deadline: float) -> None:
-    """Takes the memory of the buffers, of what is bound before the first command, and of what is printed."""
+    """Takes memory for the buffers, for what is bound before the first command, and for what is printed."""
     limit = engine.limits.output_bytes
     sizes = {name: buffer.size_in_bytes for name, buffer in model.resources.items() if buffer.is_loaded}
     printed = [getattr(command, "resource", None) for command in model.commands]
@@ -175,7 +176,7 @@ async def _take_memory(engine: Engine, model: Model, hold: Hold, deadline: float
 async def _run(
     engine: Engine, steps: Sequence[Step], options: ExecuteRequest, exchange: Exchange, hold: Hold, guard: Guard
 ) -> list[tuple[str, Array]]:
-    """What the print commands showed, in their order."""
+    """Runs the steps and returns what the print commands show, in order."""
     shown: list[tuple[str, Array]] = []
     waited = ran = 0
     for step in steps:
@@ -223,7 +224,7 @@ async def _launch(
 def _write(
     shown: Sequence[tuple[str, Array]], level: FeatureLevel, options: ExecuteRequest, exchange: Exchange, engine: Engine
 ) -> Answer:
-    """The answer: what was printed, by the names of the resources; what was printed again is a list."""
+    """Encodes the response: the printed values by resource name, with a list for one that is printed repeatedly."""
     form = OutputFormat.BINARY if exchange.wants_binary else options.output_format
     count = sum(values.size for _, values in shown)
     most = engine.limits.output_numbers

@@ -1,4 +1,4 @@
-"""The native protocol: how its requests for operators are read, and its answers written."""
+"""The native protocol: reading of its operator requests and writing of their responses."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _TEXT, _BINARY = "native", "native, binary"
 
 
 class Native(Dialect[ExecuteRequest]):
-    """One request of the native protocol.
+    """Dialect of one request in the native protocol.
 
     Args:
-        request_id: to be repeated.
-        binary: whether the client wants tensors in a tail.
-        find: finds the client's registered graph of a name; None where there are none.
+        request_id: ID to repeat in the response.
+        binary: whether the client accepts tensors in a binary tail.
+        find: finds the client's registered graph of a name; None if there are no registered graphs.
     """
 
     def __init__(self, request_id: str, *, binary: bool, find: Callable[[str], RegisteredGraph] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the data routes, whose bodies no model reads: schemas and examples from the declarations."""
+"""The OpenAPI document, with schemas and examples of the data routes generated from the operator declarations."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OUTPUT_TENSOR = {
     "required": ["desc"],
     "properties": {
         "desc": {"type": "object"},
-        "data": {"description": "base64 of the buffer, or nested numbers"},
+        "data": {"description": "base64 of the whole buffer, or nested numbers"},
         "binary_data_size": {"type": "integer", "minimum": 0},
     },
 }
@@ -55,7 +55,7 @@ _EXECUTE_ANSWER = {
         "device": {"type": "string"},
         "timing": {
             "type": "object",
-            "description": "microseconds by stage: receive, parse, check, decode, queue, run, encode, total",
+            "description": "microseconds per stage: receive, parse, check, decode, queue, run, encode, total",
             "additionalProperties": {"type": "integer", "minimum": 0},
         },
         "request_id": {"type": "string"},
@@ -66,7 +66,7 @@ _VIOLATION = {
     "required": ["code", "pointer", "message", "allowed", "available_from"],
     "properties": {
         "code": {"enum": [code.value for code in Code]},
-        "pointer": {"type": "string", "format": "json-pointer", "description": "into the request"},
+        "pointer": {"type": "string", "format": "json-pointer", "description": "place in the request"},
         "message": {"type": "string", "description": "what was given and what is allowed"},
         "allowed": {"type": ["array", "null"]},
         "available_from": {"enum": [*(str(level) for level in FeatureLevel), None]},
@@ -114,9 +114,9 @@ SCHEMAS: dict[str, Schema] = {
             "nodes": {
                 "type": "array",
                 "items": {"type": "object"},
-                "description": "of a graph, each node by itself: its lowest level and the descs of its tensors",
+                "description": "for a graph: the lowest feature level and the tensor descs of each node on its own",
             },
-            "dispatchables": {"type": "object", "description": "of a model, what is known of each of its operators"},
+            "dispatchables": {"type": "object", "description": "for a model: the validation of each of its operators"},
         },
     },
     "Violation": _VIOLATION,
@@ -126,20 +126,29 @@ SCHEMAS: dict[str, Schema] = {
 
 _DATA_ERRORS = {status: problem(status) for status in DATA_STATUSES}
 _ERRORS_WITH_NAMES = {**_DATA_ERRORS, 404: problem(404)}
-"""The errors of the routes that take the name of a registered graph."""
+"""Errors of the routes that accept the name of a registered graph."""
 
 
 def _data_route(
     summary: str, request: str, answer: str, examples: Mapping[str, Any], *, tail: bool = True, other: str | None = None
 ) -> Schema:
-    """The operation of a data route, whose body no model reads; it may be one of two requests."""
+    """Returns the operation of a data route.
+
+    Args:
+        summary: summary of the operation.
+        request: schema of the request body.
+        answer: schema of the response body.
+        examples: examples of the request.
+        tail: whether the bodies may have a binary tail.
+        other: schema of an alternative request body.
+    """
     schema = ref(request) if other is None else {"anyOf": [ref(request), ref(other)]}
     bodies: Schema = {JSON: {"schema": schema, "examples": dict(examples)}}
     answers: Schema = {JSON: {"schema": ref(answer)}}
     if tail:
         bodies[BINARY] = answers[BINARY] = {"schema": {"type": "string", "format": "binary"}}
     errors = _DATA_ERRORS if request == "BatchRequest" else _ERRORS_WITH_NAMES
-    responses = {200: {"description": "The answer", "content": answers}, **errors}
+    responses = {200: {"description": "The response", "content": answers}, **errors}
     return {
         "summary": summary,
         "operationId": request.removesuffix("Request").lower(),
@@ -170,16 +179,20 @@ _FIRST = next(iter(_EXAMPLES.values()))["value"]
 
 DATA_PATHS = {
     "/v1/execute": _data_route(
-        "Run one operator, or a model", "ExecuteRequest", "ExecuteAnswer", _EXAMPLES, other="ExecuteModelRequest"
+        "Runs one operator, a graph or a model",
+        "ExecuteRequest",
+        "ExecuteAnswer",
+        _EXAMPLES,
+        other="ExecuteModelRequest",
     ),
     "/v1/batch": _data_route(
-        "Run several operators, each with its own outcome",
+        "Runs several operators, each with its own result",
         "BatchRequest",
         "BatchAnswer",
         {"two": {"summary": "two operators", "value": {"requests": [_FIRST, _FIRST]}}},
     ),
     "/v1/validate": _data_route(
-        "Check a desc against a feature level",
+        "Validates a desc, a graph or a model at a feature level",
         "ValidateRequest",
         "ValidateAnswer",
         {
@@ -194,15 +207,15 @@ DATA_PATHS = {
     ),
 }
 _KEY = "apiKey"
-_API_KEY = {"type": "http", "scheme": "bearer", "description": "An API key, where the server asks for one"}
+_API_KEY = {"type": "http", "scheme": "bearer", "description": "An API key, if the server requires one"}
 
 
 def document(app: FastAPI, paths: Mapping[str, Schema], schemas: Mapping[str, Schema]) -> Schema:
-    """The OpenAPI document of an app, with the data routes and their schemas, and with other paths and theirs."""
+    """Returns the OpenAPI document of an app, extended by the data routes and by ``paths`` with their ``schemas``."""
     schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
     for path in schema["paths"].values():
         for route in path.values():
-            route["responses"].pop("422", None)  # fastapi's own, for parameters that it cannot read
+            route["responses"].pop("422", None)  # FastAPI's own validation error, which this app never returns
     schema["paths"] = {path: {"post": operation} for path, operation in DATA_PATHS.items()} | schema["paths"]
     schema["paths"].update(deepcopy({**GRAPH_PATHS, **paths}))
     schema.setdefault("components", {}).setdefault("schemas", {}).update({**SCHEMAS, **GRAPH_SCHEMAS, **schemas})

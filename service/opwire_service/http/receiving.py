@@ -1,4 +1,4 @@
-"""How the bytes of a connection are received: what they are, how many, and large bodies straight into their memory."""
+"""Receives a connection's bytes; large bodies go straight into their own buffer."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.flow_control import FlowControl
 
 PIECE_BYTES = 16 * 1024
-"""Bytes that are read at a time, of a head or of a body without memory of its own."""
+"""Read size in bytes for heads and for bodies without a buffer of their own."""
 
 
 class Receiving(Enum):
-    """What a connection does with the bytes it receives."""
+    """What a connection expects to receive, and what it does with it."""
 
     HEAD = auto()
-    """They are a head, or will be."""
+    """A request head."""
     BODY = auto()
-    """They are a body; the application asks for it piece by piece."""
+    """A body that the application reads in chunks."""
     MEMORY = auto()
-    """They are a body, and go into the memory of the application."""
+    """A body that is received into a buffer of the application."""
     NOTHING = auto()
-    """They have no meaning any more: the connection is about to be closed."""
+    """Nothing: the connection is about to close, and whatever arrives is discarded."""
 
 
 class Flow(FlowControl):
-    """Reads nothing while there is a backlog."""
+    """Flow control that does not resume reading while there is a backlog of unparsed bytes."""
 
     has_backlog = False
 
@@ -37,18 +37,18 @@ class Flow(FlowControl):
 
 
 class IntakeOwner(Protocol):
-    """What an intake needs of its connection."""
+    """The part of a connection that an intake uses."""
 
     transport: asyncio.Transport
     loop: asyncio.AbstractEventLoop
 
     @property
     def flow(self) -> FlowControl:
-        """The flow control of the transport."""
+        """Flow control of the transport."""
         ...
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """See ``asyncio.Protocol``; the others too."""
+        """See ``asyncio.Protocol``, as for the methods below."""
 
     def data_received(self, data: bytes) -> None: ...
 
@@ -60,18 +60,19 @@ class IntakeOwner(Protocol):
 
 
 class Intake(asyncio.BufferedProtocol):
-    """Receives the bytes of a connection: little by little, or those of a body straight into its memory.
+    """Receives a connection's bytes: in small pieces for the parser, or a body directly into its buffer.
 
-    What nobody has asked for stays with the system: of a large body that may never be wanted, next to nothing is read.
+    Bytes that have not been asked for stay in the kernel's socket buffer, so next to nothing is read of a large body
+    that may yet be refused.
 
     Args:
         owner: the connection.
-        piece: what is read into while no body is received; others on the same event loop may have it too, since it is
-            copied before they are read.
+        piece: read buffer used while no body is being received. Connections of one event loop may share it, since its
+            content is copied before another connection reads.
 
     Attributes:
-        arrived: bytes of the body that are there, while one is received.
-        since: when some of them came last; None while none are wanted.
+        arrived: bytes of the current body received so far.
+        since: when bytes last arrived, or receiving began; None while not receiving.
     """
 
     def __init__(self, owner: IntakeOwner, piece: memoryview) -> None:
@@ -84,23 +85,23 @@ class Intake(asyncio.BufferedProtocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more belongs into the memory."""
+        """Whether the whole body has arrived."""
         return self._memory is not None and self.arrived == len(self._memory)
 
     def begin(self, memory: memoryview, arrived: int) -> None:
-        """Receives into this memory from now on, after the bytes that are there."""
+        """Starts receiving into a buffer, of which the first ``arrived`` bytes are already filled."""
         self._memory = memory
         self._end = self.arrived = arrived
 
     def end(self) -> None:
-        """Hands what arrives to the connection again."""
+        """Stops receiving into the buffer; further bytes go to the connection again."""
         self._memory = None
 
     async def receive(self, end: int) -> None:
-        """Receives the body up to some place.
+        """Receives the body up to offset ``end``.
 
         Raises:
-            ClientDisconnect: the client is gone.
+            ClientDisconnect: the client disconnected.
         """
         assert self._memory is not None
         self._end = min(end, len(self._memory))
@@ -127,7 +128,7 @@ class Intake(asyncio.BufferedProtocol):
         self.arrived += nbytes
         self.since = self._owner.loop.time()
         if self.arrived == self._end:
-            self._owner.flow.pause_reading()  # what follows has no room yet, or is for the owner
+            self._owner.flow.pause_reading()  # further bytes have no room yet, or belong to the owner
             if self._done is not None and not self._done.done():
                 self._done.set_result(None)
 

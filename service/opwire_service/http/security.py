@@ -1,4 +1,4 @@
-"""The headers under which pages of the server may load nothing from elsewhere, and be shown nowhere else."""
+"""Security headers: pages of the server load nothing from other origins and cannot be framed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 
 def headers(*directives: str) -> dict[str, str]:
-    """The security headers of a page and of its files.
+    """Returns the security headers for a page and its files.
 
     Args:
-        directives: of the content security policy, besides those that forbid everything.
+        directives: directives of the Content-Security-Policy that allow what the default ``'none'`` forbids.
     """
     ends = ("base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'")
     return {
@@ -21,5 +21,5 @@ def headers(*directives: str) -> dict[str, str]:
 
 
 def raw(fields: Mapping[str, str]) -> Sequence[tuple[bytes, bytes]]:
-    """Headers as ASGI has them."""
+    """Returns headers in ASGI form."""
     return [(name.encode(), value.encode()) for name, value in fields.items()]

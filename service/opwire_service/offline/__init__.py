@@ -1,1 +1,1 @@
-"""What runs operators and DxDispatch models without a server."""
+"""Runs operators and DxDispatch models without a server."""

@@ -1,6 +1,6 @@
-"""Which bytes of a model's buffers its tensors lie in, and what DirectML demands of that.
+"""Bindings of a model's tensors to its buffers, and the rules DirectML has for them.
 
-Source: ``DML_BUFFER_BINDING`` and the page on binding of the DirectML reference.
+Source: ``DML_BUFFER_BINDING`` and the page on binding in the DirectML reference.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MINIMUM_ALIGNMENT = 16
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The bytes of a buffer, from ``start`` to before ``end``, that a tensor lies in."""
+    """The bytes ``[start, end)`` of a buffer that hold a tensor."""
 
     resource: str
     start: int
@@ -38,22 +38,25 @@ def bind(
     pointer: str,
     report: Report,
 ) -> dict[str, Piece]:
-    """The pieces that are bound, by tensor; bindings that cannot be are reported and left out.
+    """Resolves bindings to pieces of buffers. Invalid bindings are reported and skipped.
 
     Args:
-        bindings: what is bound to which tensor.
-        plan: of the operator.
-        tensors: those of its tensors that may be bound here.
-        buffers: of the model.
-        pointer: to the bindings in the model.
-        report: takes the violations.
+        bindings: bindings by tensor.
+        plan: plan of the operator.
+        tensors: tensors of the operator that may be bound here.
+        buffers: buffers of the model.
+        pointer: pointer to the bindings in the model.
+        report: collects the violations.
+
+    Returns:
+        The bound piece of each tensor.
     """
     pieces: dict[str, Piece] = {}
     members = grouped({name: name for name in tensors})
     for member, listed in bindings.items():
         found = members.get(plan.operator.schema.aliases.get(member, member))
         if found is None:
-            message = f"{plan.operator.name} with this desc takes no {show(member)} here; it takes {', '.join(members)}"
+            message = f"{show(member)} given; {plan.operator.name} with this desc has {', '.join(members)} here"
             report.add(Code.UNKNOWN_TENSOR, pointer_to(pointer, member), message, list(members))
             continue
         names = found if isinstance(found, list) else [found]
@@ -75,14 +78,14 @@ def _piece(binding: Binding, desc: BufferTensorDesc, buffer: Buffer, report: Rep
     start = binding.element_offset * element_size
     alignment = desc.guaranteed_base_offset_alignment or MINIMUM_ALIGNMENT
     if start % alignment:
-        message = f"the tensor would begin at byte {start}; DirectML demands a multiple of {alignment}"
+        message = f"the tensor starts at byte {start}; DirectML requires a multiple of {alignment}"
         report.add(Code.ALIGNMENT_INVALID, binding.pointer, message)
         return None
     end = start + desc.total_size_in_bytes
     if end > buffer.size_in_bytes:
         message = (
             f"the buffer {show(binding.resource)} has {buffer.size_in_bytes} bytes; "
-            f"the tensor takes {desc.total_size_in_bytes} from byte {start} on"
+            f"the tensor takes {desc.total_size_in_bytes} starting at byte {start}"
         )
         report.add(Code.BYTE_COUNT_MISMATCH, binding.pointer, message)
         return None
@@ -90,7 +93,7 @@ def _piece(binding: Binding, desc: BufferTensorDesc, buffer: Buffer, report: Rep
 
 
 def require_all(plan: Plan, tensors: Iterable[str], bound: Iterable[str], pointer: str, report: Report) -> None:
-    """Reports every member that nothing is bound to; ``bound`` names members, by any of their names, or tensors."""
+    """Reports every member without a binding. ``bound`` contains names or aliases of members, or names of tensors."""
     aliases = plan.operator.schema.aliases
     known = {split(aliases.get(name, name))[0] for name in bound}
     for member in dict.fromkeys(split(name)[0] for name in tensors):
@@ -99,7 +102,7 @@ def require_all(plan: Plan, tensors: Iterable[str], bound: Iterable[str], pointe
 
 
 def require_apart(pieces: Mapping[str, Piece], plan: Plan, report: Report) -> None:
-    """Reports every output that shares bytes with another tensor, but where the operator may run in place."""
+    """Reports every output that overlaps another tensor, except where the operator may run in place."""
     written = {name: i for i, name in enumerate(name for name in plan.outputs if name in pieces)}
     sharing: dict[str, list[tuple[str, Piece]]] = {}
     for name, piece in pieces.items():
@@ -115,7 +118,7 @@ def require_apart(pieces: Mapping[str, Piece], plan: Plan, report: Report) -> No
 
 
 def _in_place(plan: Plan, output: str, piece: Piece, source: str, other: Piece) -> bool:
-    """Whether an output may lie where an input does: in the same bytes, and in the same way."""
+    """Whether an output may replace an input in place, which requires the same bytes, type and layout."""
     alike = (piece.start, piece.end, piece.desc.element_strides) == (other.start, other.end, other.desc.element_strides)
     is_same = alike and (piece.desc.data_type, piece.desc.sizes) == (other.desc.data_type, other.desc.sizes)
     return is_same and (output, source) in plan.operator.schema.in_place

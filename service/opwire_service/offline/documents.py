@@ -1,4 +1,4 @@
-"""What a file given to the command line holds: an operator desc, a request to the service, or a DxDispatch model."""
+"""Reading of the command line's input files: an operator desc, a request to the service, or a DxDispatch model."""
 
 from __future__ import annotations
 
@@ -41,10 +41,12 @@ class GivenGraph:
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """One operator or graph: its desc, and what came with it in a request; a lone desc came with nothing.
+    """A single operator or graph.
 
     Attributes:
-        files: those that hold constants of a graph, by the names of the plan's inputs.
+        dispatchable: the operator or graph.
+        request: the request that contains it; without further members for a plain desc.
+        files: files with constants of a graph, by name of the plan's input.
     """
 
     dispatchable: Dispatchable | GivenGraph
@@ -53,15 +55,15 @@ class Single:
 
     @property
     def level(self) -> FeatureLevel:
-        """The feature level that the request names.
+        """Feature level of the request.
 
         Raises:
-            ContractViolation: there is no such level.
+            ContractViolation: the level does not exist.
         """
         return read_level(self.request.feature_level, "/feature_level")
 
     def validate(self, level: FeatureLevel) -> Validation:
-        """What is known of the operator at a level and, if it is valid, of the inputs that came with it.
+        """Validates the operator at a level and, if it is valid, the inputs of the request.
 
         Raises:
             OSError: a file cannot be read.
@@ -75,11 +77,15 @@ class Single:
         return found
 
     def read_inputs(self, plan: Plan, files: Mapping[str, Path]) -> dict[str, Array]:
-        """The input arrays, from files where these are given.
+        """Reads the input arrays, from files where given.
+
+        Args:
+            plan: plan of the operator.
+            files: files by name of the input; they override the inputs of the request.
 
         Raises:
             OSError: a file cannot be read.
-            ContractViolation, RequestError: as ``opwire.wire.read_inputs``.
+            ContractViolation, RequestError: as for ``opwire.wire.read_inputs``.
         """
         payloads = {
             name: read_payload(path, self.request.places.get(name, pointer_to("/inputs", name)), plan.inputs.get(name))
@@ -96,10 +102,10 @@ def read_document(data: bytes, folder: Path = _HERE) -> Document:
 
     Args:
         data: the content.
-        folder: where files that it names are looked for; the current folder comes second.
+        folder: folder to look for referenced files in, before the current one.
 
     Raises:
-        RequestError: it is not JSON, none of the three, or malformed.
+        RequestError: the content is not JSON, not one of the three kinds, or malformed.
     """
     value = read_text(data)
     if isinstance(value, Mapping):
@@ -113,14 +119,14 @@ def read_document(data: bytes, folder: Path = _HERE) -> Document:
         if {"type", "Type"} & value.keys():
             return Single(read_operator(value), ExecuteRequest(value, HIGHEST, {}))
     detail = (
-        "the file is no operator desc (an object with type and desc), no request (with operator or graph) "
-        "and no DxDispatch model (with resources, dispatchables and commands)"
+        "the file is not an operator desc (an object with type and desc), a request (with operator or graph) "
+        "or a DxDispatch model (with resources, dispatchables and commands)"
     )
     raise RequestError(ProblemCode.INVALID_REQUEST, detail)
 
 
 def without_files(value: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, Any], dict[str, Path]]:
-    """A request without those constants that lie in files, and the files."""
+    """Returns a request without the constants that are in files, and those files."""
     graph = value.get("graph")
     if not isinstance(graph, Mapping):
         return value, {}
@@ -138,7 +144,7 @@ def _request(request: ExecuteRequest | ValidateRequest, files: Mapping[str, Path
     if isinstance(request, ValidateRequest):
         request = ExecuteRequest(request.operator, request.feature_level, {}, is_graph=request.is_graph)
     if request.is_graph and isinstance(request.operator, str):
-        message = f"{show(request.operator)} given where a graph belongs; a registered one is known to its server alone"
+        message = f"{show(request.operator)} given; it must be a graph, as registered graphs only exist on their server"
         violation = Violation(Code.WRONG_TYPE, "/graph", message)
         raise RequestError(ProblemCode.INVALID_REQUEST, message, violations=[violation])
     if request.is_graph:
@@ -148,11 +154,11 @@ def _request(request: ExecuteRequest | ValidateRequest, files: Mapping[str, Path
 
 
 def read_payload(path: Path, pointer: str, desc: BufferTensorDesc | None) -> memoryview:
-    """The bytes of a tensor in a file; the elements of a ``.npy`` file are laid out as the desc says.
+    """Reads a tensor's bytes from a file. The elements of a ``.npy`` file are put into the layout of the desc.
 
     Raises:
         OSError: the file cannot be read.
-        ContractViolation: it holds another tensor.
+        ContractViolation: the file does not match the desc.
     """
     if desc is None or not is_npy(path):
         return read_raw(path).data
@@ -162,7 +168,7 @@ def read_payload(path: Path, pointer: str, desc: BufferTensorDesc | None) -> mem
         raise _mismatch(Code.WRONG_TYPE, pointer, f"{path} cannot be read: {error}") from None
     given = DataType.of(array.dtype)
     if given is not desc.data_type:
-        message = f"{path} holds {given.name}; the desc says {desc.data_type.name}"
+        message = f"{path} has the data type {given.name}; the desc says {desc.data_type.name}"
         raise _mismatch(Code.DATA_TYPES_DIFFER, pointer, message)
     if array.shape not in (desc.sizes, (desc.element_count,)):
         message = f"{path} has the shape {list(array.shape)}; the desc says {list(desc.sizes)}"
@@ -170,7 +176,7 @@ def read_payload(path: Path, pointer: str, desc: BufferTensorDesc | None) -> mem
     buffer, view = desc.allocate()
     view[...] = array.reshape(desc.sizes)
     if view.tobytes() != array.tobytes():
-        message = f"{path} gives different values to elements that share an address by the strides"
+        message = f"{path} has different values for elements that share an address because of the strides"
         raise _mismatch(Code.OVERLAP_CONFLICT, pointer, message)
     return buffer.data
 

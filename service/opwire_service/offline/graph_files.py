@@ -1,4 +1,4 @@
-"""The files of graphs that a DxDispatch model names, and of their constants."""
+"""Graph files referenced by a DxDispatch model, and the files of their constants."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _SUFFIX = ".bin"
 
 
 def open_graphs(model: Model, folder: Path) -> Model:
-    """The model with the graphs that its files hold.
+    """Replaces the graph files of a model by their graphs.
 
     Args:
-        model: as read from its file.
-        folder: where files are looked for; the current folder comes second, as in DxDispatch.
+        model: model as read from its file.
+        folder: folder to look for files in, before the current one, as in DxDispatch.
 
     Raises:
-        ContractViolation: a file holds no graph, or names a constant in another folder.
+        ContractViolation: a file is not a graph, or refers to a constant in another folder.
         OSError: a file cannot be read.
     """
     opened = {name: _open(dispatchable, folder) for name, dispatchable in model.dispatchables.items()}
@@ -30,32 +30,32 @@ def open_graphs(model: Model, folder: Path) -> Model:
 
 
 def locate(path: str, folder: Path) -> Path:
-    """Where a file lies: in a folder, or else in the current one."""
+    """Returns the path of a file in ``folder``, or in the current folder if it only exists there."""
     beside, here = folder / path, Path(path)
     return beside if beside.exists() or not here.exists() else here
 
 
 def constant_beside(path: Path, name: str, pointer: str) -> Path:
-    """The file of a constant, which lies beside that of its graph.
+    """Returns the path of a constant's file, which is in the same folder as that of its graph.
 
     Raises:
-        ContractViolation: the name is one of another folder; the violation stands at ``pointer``.
+        ContractViolation: the name refers to another folder; the violation is at ``pointer``.
     """
     if not name or "/" in name or "\\" in name or "\0" in name:
-        message = f"{show(path.name)} names the constant {show(name)}, whose file would not lie beside it"
+        message = f"{show(path.name)} has the constant {show(name)}, whose file would not be in the same folder"
         raise ContractViolation([Violation(Code.VALUE_NOT_ALLOWED, pointer, message)])
     return path.with_name(name + _SUFFIX)
 
 
 def read_whole(path: Path, pointer: str) -> bytes:
-    """The bytes of a graph's file.
+    """Reads a graph file.
 
     Raises:
-        ContractViolation: it is larger than such a file may be; the violation stands at ``pointer``.
-        OSError: it cannot be read.
+        ContractViolation: the file is too large; the violation is at ``pointer``.
+        OSError: the file cannot be read.
     """
     if path.is_file() and path.stat().st_size > MOST_BYTES:
-        message = f"{show(path.name)} has {path.stat().st_size} bytes; a graph has at most {MOST_BYTES}"
+        message = f"{show(path.name)} has {path.stat().st_size} bytes; graph files may have at most {MOST_BYTES}"
         raise ContractViolation([Violation(Code.OUT_OF_RANGE, pointer, message)])
     return path.read_bytes()
 

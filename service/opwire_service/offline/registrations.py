@@ -1,4 +1,4 @@
-"""Files with graphs, made ready for a server to register: checked, and with all their constants."""
+"""Reads graph files for registration on a server: checks the graphs and loads all their constants."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from .documents import read_payload, without_files
 from .graph_files import constant_beside, read_whole
 
 _BINARY = ".bin"
-"""Ends the names of the files of ONNX Runtime."""
+"""File name suffix of ONNX Runtime's graph files."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileGraph(BuiltGraph):
-    """A graph that was read from a file.
+    """A graph read from a file.
 
     Attributes:
-        graph: spelt by names, without the tensors of its constants.
-        bytes_of: the bytes of these, by the names of their nodes.
-        level: that it was checked against.
+        graph: the graph with named nodes, without the tensors of its constants.
+        bytes_of: bytes of each constant, by node name.
+        level: feature level it was checked against.
     """
 
     graph: Mapping[str, Any]
@@ -52,16 +52,16 @@ class FileGraph(BuiltGraph):
 
 
 def read_graph_file(path: Path, level: FeatureLevel | None) -> FileGraph:
-    """The graph of a file: JSON, a graph or a request that has one; or what ONNX Runtime writes, if its name ends so.
+    """Reads a graph from a file: JSON with a graph or a request, or a ``.bin`` file written by ONNX Runtime.
 
     Args:
-        path: of the file, beside which files lie that it names.
-        level: to check the graph against; by default that of the request, or the highest.
+        path: path of the file; referenced files are looked for in the same folder.
+        level: feature level to check the graph against; by default that of the request, or the highest.
 
     Raises:
         ContractViolation: the graph is not valid at the level.
-        OSError: a file that it names cannot be read.
-        RequestError: it holds no graph.
+        OSError: the file or one that it references cannot be read.
+        RequestError: the file does not contain a graph.
     """
     is_binary = path.suffix.lower() == _BINARY
     request, files = _of_onnx_runtime(path) if is_binary else _of_json(path.read_bytes(), path.parent)
@@ -79,19 +79,19 @@ def _payloads(plan: Plan, files: Mapping[str, Path], places: Mapping[str, str]) 
 
 
 def _of_json(data: bytes, folder: Path) -> tuple[ExecuteRequest, dict[str, Path]]:
-    """The graph of a request, or one by itself, and the files of its constants."""
+    """Parses a graph, by itself or in a request, and returns it with the files of its constants."""
     value = read_text(data)
     if isinstance(value, Mapping) and {"nodes", "Nodes"} & value.keys():
         value = {"graph": value}
     if not isinstance(value, Mapping) or "graph" not in value:
-        detail = "the file holds no graph: neither an object with nodes, nor a request with a graph"
+        detail = "the file contains no graph: it is neither an object with nodes nor a request with a graph"
         raise RequestError(ProblemCode.INVALID_REQUEST, detail)
     kept, files = without_files({name: value[name] for name in ("graph", "feature_level") if name in value}, folder)
     return parse_registration(RequestBody.split(to_json(kept, inf_nan_mode="constants"))), files
 
 
 def _of_onnx_runtime(path: Path) -> tuple[ExecuteRequest, dict[str, Path]]:
-    """The graph of a file of ONNX Runtime; what lies in files beside it are constants of the graph."""
+    """Reads a graph file of ONNX Runtime and returns the graph with the files of its constants."""
     found = read_serialized(read_whole(path, ""))
     graph, names = found.with_file_constants()
     files = {CONSTANT + name: constant_beside(path, file, "") for file, name in names.items()}
@@ -101,5 +101,5 @@ def _of_onnx_runtime(path: Path) -> tuple[ExecuteRequest, dict[str, Path]]:
 
 
 def _padded(constant: bytes) -> bytes:
-    """Constants in the file itself need not be rounded up as their tensors are."""
+    """Pads a constant stored in the file itself to the multiple of 4 bytes that its tensor has."""
     return constant + bytes(-len(constant) % 4)

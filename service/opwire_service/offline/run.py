@@ -1,7 +1,7 @@
-"""Plans and whole DxDispatch models run on a device without a server.
+"""Runs plans and DxDispatch models on a device without a server.
 
-A model is prepared first: files read, operators checked, buffers bound. So whatever is wrong with it is found, all at
-once, before anything runs.
+Models are prepared first: files are read, operators checked and buffers bound, so that all errors are reported together
+before anything runs.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _IMAGES = (".jpg", ".jpeg", ".png")
 
 
 def run_plan(plan: Plan, inputs: Arrays, device: Device) -> tuple[dict[str, Array], int]:
-    """Runs a plan; returns the bytes of each output (see ``BufferTensorDesc.allocate``) and the microseconds taken.
+    """Runs a plan and returns the buffer of each output (see ``BufferTensorDesc.allocate``) and the microseconds taken.
 
     Raises:
-        NotExecutableError: the device lacks an operator.
+        NotExecutableError: the device does not support an operator of the plan.
     """
     _require_executable([plan], device)
     allocated = {name: desc.allocate() for name, desc in plan.outputs.items()}
@@ -57,7 +57,7 @@ def run_plan(plan: Plan, inputs: Arrays, device: Device) -> tuple[dict[str, Arra
 def _require_executable(plans: Iterable[Plan], device: Device) -> None:
     for name in dict.fromkeys(each.operator.name for plan in plans for each in (plan, *operator_plans(plan))):
         if not device.executes(name):
-            detail = f"the desc is valid, but the device {device.name} does not run {name}"
+            detail = f"the desc is valid, but device {device.name} does not run {name}"
             raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=name, devices=[])
 
 
@@ -99,16 +99,16 @@ Step = Launch | Show | Save
 
 
 def prepare(model: Model, level: FeatureLevel, folder: Path, output_folder: Path) -> list[Step]:
-    """Makes a model ready to run.
+    """Prepares a model to run.
 
     Args:
-        model: as read from its file.
-        level: that its operators are checked against.
-        folder: where files that it reads are looked for; the current folder comes second, as in DxDispatch.
-        output_folder: where files that it writes go.
+        model: model as read from its file.
+        level: feature level to check its operators against.
+        folder: folder to look for its input files in, before the current one, as in DxDispatch.
+        output_folder: folder for the files it writes.
 
     Raises:
-        ContractViolation: with everything that is wrong.
+        ContractViolation: the model is invalid; lists all violations.
         OSError: a file cannot be read.
     """
     report = Report()
@@ -131,10 +131,10 @@ def prepare(model: Model, level: FeatureLevel, folder: Path, output_folder: Path
 
 
 def execute(steps: Iterable[Step], device: Device) -> Iterator[tuple[Step, int]]:
-    """Runs the steps in their order and yields each, with its microseconds, once it is done.
+    """Runs the steps in order and yields each with its microseconds as it completes.
 
     Raises:
-        NotExecutableError: the device lacks an operator; nothing has run then.
+        NotExecutableError: the device does not support an operator; raised before anything runs.
         OSError: a file cannot be written.
     """
     steps = list(steps)
@@ -156,9 +156,9 @@ def _refuse(report: Report) -> None:
 
 
 def _load(buffer: Buffer, folder: Path, report: Report) -> Buffer:
-    """The buffer with the values of its file, if it has one."""
+    """Loads the initial values of a buffer from its file, if it has one."""
     if isinstance(buffer.initial, Deferred):
-        message = "deferred buffers take their size from an ONNX model, and opwire runs none"
+        message = "deferred buffers take their size from an ONNX model, which opwire does not support"
         report.add(Code.VALUE_NOT_ALLOWED, buffer.pointer + "/initialValues", message)
     if not isinstance(buffer.initial, SourceFile):
         return buffer
@@ -177,7 +177,7 @@ def _load(buffer: Buffer, folder: Path, report: Report) -> Buffer:
 
 
 class _Session:
-    """The memory of a model's buffers, and how its commands use it."""
+    """The memory of a model's buffers, and the preparation of its commands on it."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class _Session:
         self.initialized: dict[str, dict[str, Array]] = {}
 
     def initialize(self, name: str, dispatchable: OperatorDispatchable | GraphDispatchable, report: Report) -> None:
-        """Binds what the dispatchable itself binds: inputs, whose values are taken now and kept."""
+        """Binds the inputs that the dispatchable itself binds, copying their current values."""
         plan = self.plans[name]
         at = dispatchable.pointer + "/bindings"
         pieces = bind(dispatchable.bindings, plan, plan.inputs, self.buffers, at, report)
@@ -206,7 +206,7 @@ class _Session:
                 self._keep(name, tensor, data, dispatchable, report)
 
     def _keep(self, name: str, tensor: str, data: bytes, dispatchable: GraphDispatchable, report: Report) -> None:
-        """Takes a constant from its bytes, which need not be rounded up as its tensor's are."""
+        """Binds a constant, padding its bytes to the multiple of 4 that its tensor has."""
         desc = self.plans[name].inputs[tensor]
         if rounded(len(data)) < desc.data_size_in_bytes:
             message = f"the constant {show(tensor)} has {len(data)} bytes; its tensor takes {desc.data_size_in_bytes}"
@@ -215,7 +215,7 @@ class _Session:
         self.initialized[name][tensor] = desc.view(data + bytes(-len(data) % 4))
 
     def step(self, command: Command, report: Report) -> Step | None:
-        """A command ready to run; None once what is wrong with it is reported."""
+        """Prepares a command, or reports what is wrong with it and returns None."""
         if isinstance(command, Dispatch):
             return self._launch(command, report)
         if isinstance(command, Print):
@@ -273,13 +273,13 @@ class _Session:
         return Save(command.resource, path, values[:count].reshape(command.dimensions))
 
     def _elements(self, resource: str, data_type: DataType, end: int) -> Array:
-        """The elements of a buffer up to a byte; what is left of one at the end is not shown."""
+        """Returns the whole elements of a buffer up to byte ``end``."""
         size = end - end % data_type.dtype.itemsize
         return self.memory[resource][:size].view(data_type.dtype)
 
     def _data_type(self, command: Print | WriteFile, report: Report) -> DataType | None:
         data_type = self.buffers[command.resource].data_type
         if data_type is None:
-            message = f"{show(command.resource)} has no initialValuesDataType; its elements cannot be told"
+            message = f"{show(command.resource)} has no initialValuesDataType, so the type of its elements is unknown"
             report.add(Code.MISSING_FIELD, command.pointer + "/resource", message)
         return data_type

@@ -1,4 +1,4 @@
-"""Tensor files: ``.npy`` and raw bytes, read whole and written so that nothing half-written is left."""
+"""Tensor files in ``.npy`` format or as raw bytes, which are written atomically."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def is_npy(path: Path) -> bool:
 
 
 def read_npy(path: Path) -> Array:
-    """The array of a ``.npy`` file, packed and little-endian; booleans become UINT8.
+    """Reads a ``.npy`` file as a contiguous little-endian array; booleans become UINT8.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is no such file, or its elements have no DirectML data type.
+        ValueError: it is not a ``.npy`` file, or DirectML does not have its data type.
     """
     with path.open("rb") as file:
         array: Array = np.lib.format.read_array(file, allow_pickle=False)
@@ -37,22 +37,22 @@ def read_npy(path: Path) -> Array:
 
 
 def read_raw(path: Path) -> Array:
-    """The bytes of a file.
+    """Reads the bytes of a file.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: no file can have this name.
+        ValueError: the path is not a valid file name.
     """
     return np.frombuffer(path.read_bytes(), np.uint8)
 
 
 def write_array(path: Path, array: Array) -> None:
-    """Writes an array with its shape and data type if the path ends in ``.npy``, its bytes alone if not.
+    """Writes an array in ``.npy`` format if the path has that suffix, or else as raw bytes.
 
-    Folders on the way are made.
+    Missing folders are created.
 
     Raises:
-        OSError: the file cannot be written; what was there before is still there.
+        OSError: the file could not be written; an existing file is unchanged.
     """
     with _replacing(path) as file:
         if is_npy(path):
@@ -62,16 +62,16 @@ def write_array(path: Path, array: Array) -> None:
 
 
 def write_outputs(path: Path, descs: Mapping[str, BufferTensorDesc], buffers: Mapping[str, Array]) -> dict[str, Path]:
-    """Writes output tensors; returns the file of each.
+    """Writes output tensors and returns the file of each.
 
     Args:
-        path: of the file, if there is one output and this has a suffix or is one already; else the folder for a
-            ``NAME.npy`` of each.
-        descs: of the outputs.
-        buffers: their bytes. A raw file gets all of them, a ``.npy`` file the logical elements.
+        path: path of the file, if there is a single output and the path has a suffix or is an existing file; otherwise
+            the folder for a ``NAME.npy`` per output.
+        descs: descs of the outputs.
+        buffers: bytes of the outputs. A raw file contains all of them, a ``.npy`` file the logical elements.
 
     Raises:
-        OSError: a file cannot be written.
+        OSError: a file could not be written.
     """
     whole = len(descs) == 1 and not path.is_dir() and (path.suffix or path.exists())
     paths = {name: path if whole else path / f"{name}.npy" for name in descs}
@@ -82,14 +82,14 @@ def write_outputs(path: Path, descs: Mapping[str, BufferTensorDesc], buffers: Ma
 
 @contextmanager
 def _replacing(path: Path) -> Generator[IO[Any]]:
-    """A file to write to, which takes the place of the one at ``path`` once it is whole."""
+    """Provides a temporary file that replaces the one at ``path`` once it is complete."""
     try:
         target = path.resolve()
-    except ValueError as error:  # no file can have this name
+    except ValueError as error:  # not a valid file name
         raise OSError(EINVAL, str(error), str(path)) from None
     try:
         if target.exists() and not target.is_file():
-            with target.open("wb") as device:  # such as /dev/stdout; nothing can take its place
+            with target.open("wb") as device:  # such as /dev/stdout, which cannot be replaced
                 yield device
             return
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -100,5 +100,5 @@ def _replacing(path: Path) -> Generator[IO[Any]]:
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)
-    except OSError as error:  # numpy gives no error number
+    except OSError as error:  # NumPy's has no errno
         raise OSError(error.errno or EIO, error.strerror or str(error), str(path)) from error

@@ -1,5 +1,5 @@
-"""The Open Inference Protocol, version 2: an operator is a model, a feature level is its version. Knows no HTTP.
+"""The Open Inference Protocol, version 2. Operators are its models, and feature levels are their versions.
 
-Source: the protocol's REST document and the binary tensor, statistics and model configuration extensions as the
-clients of Triton use them.
+Source: the protocol's REST document, and the binary tensor, statistics and model configuration extensions as used by
+Triton's clients.
 """

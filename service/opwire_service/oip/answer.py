@@ -1,4 +1,4 @@
-"""Answers to inference requests: the outputs in the order asked for, as numbers or as raw bytes behind the JSON."""
+"""Responses to inference requests, with outputs in the requested order as numbers or in a binary tail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .shared_memory import SharedMemoryRange
 
 
 def numbers_in(request: InferRequest, descs: Mapping[str, BufferTensorDesc]) -> int:
-    """The elements of those outputs that the answer holds as numbers."""
+    """Returns the number of elements that the response contains as JSON numbers."""
     named = [output.name for output in request.outputs if not output.binary]
     if not request.outputs and not request.binary:
         named = list(descs)
@@ -27,13 +27,13 @@ def numbers_in(request: InferRequest, descs: Mapping[str, BufferTensorDesc]) -> 
 def write_infer(
     request: InferRequest, model: ServedModel, descs: Mapping[str, BufferTensorDesc], buffers: Mapping[str, Array]
 ) -> Answer:
-    """The answer to an inference.
+    """Encodes the response to an inference request.
 
     Args:
-        request: says which outputs, in which form.
-        model: that answered.
-        descs: of the outputs.
-        buffers: their bytes; the protocol knows no strides, so the elements are sent packed.
+        request: the request, which selects the outputs and their form.
+        model: the model that ran.
+        descs: descs of the outputs.
+        buffers: buffers of the outputs. They are sent contiguously, as the protocol has no strides.
     """
     listed = []
     tail: list[Buffer] = []
@@ -52,20 +52,20 @@ def write_infer(
     answer: dict[str, object] = {"model_name": model.name, "model_version": model.version, "outputs": listed}
     if request.identity is not None:
         answer["id"] = request.identity
-    # The clients read and write NaN and Infinity as such.
+    # The protocol's clients read and write NaN and Infinity literally.
     head = to_json(answer, inf_nan_mode="constants")
     return Answer([head], tail)
 
 
 def _place(place: SharedMemoryRange, desc: BufferTensorDesc) -> dict[str, object]:
-    """What an answer says of a tensor in shared memory: of an offset only if there is one, as Triton does."""
+    """Returns the parameters of an output in shared memory; like Triton, it omits an offset of 0."""
     size = desc.element_count * desc.data_type.dtype.itemsize
     said: dict[str, object] = {"shared_memory_region": place.region, "shared_memory_byte_size": size}
     return {**said, "shared_memory_offset": place.offset} if place.offset else said
 
 
 def pack(desc: BufferTensorDesc, buffer: Array) -> Array:
-    """The bytes of a tensor's elements without gaps, row-major."""
+    """Returns the bytes of a tensor, contiguous and row-major."""
     if desc.strides is None:
         return buffer
     return np.ascontiguousarray(desc.view(buffer)).reshape(-1).view(np.uint8)

@@ -1,4 +1,4 @@
-"""The protocol's names for data types."""
+"""The protocol's names of data types."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ NAMES = {
     DataType.INT32: "INT32",
     DataType.INT64: "INT64",
 }
-"""The protocol has no 4-bit types; DirectML has no BOOL, BYTES and BF16."""
+"""The data types common to both: the protocol has no 4-bit types, and DirectML has no BOOL, BYTES or BF16."""
 
 DATA_TYPES = {name: data_type for data_type, name in NAMES.items()}

@@ -1,4 +1,4 @@
-"""Inference requests on the one path of all requests: their tensors may lie in shared memory."""
+"""Inference requests as a dialect of the common request path; their tensors may be in shared memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .answer import numbers_in, pack, write_infer
 from .infer import (
     InferRequest,
     parse_infer,
-    refuse_small_places,
+    refuse_small_ranges,
     refuse_unknown_outputs,
     with_optional_outputs,
     with_shared_inputs,
@@ -35,17 +35,17 @@ from .shared_memory import SharedMemoryRange, Window
 T = TypeVar("T")
 
 Open = Callable[[SharedMemoryRange], Window]
-"""Opens a place in shared memory, until the request is over."""
+"""Opens a range of shared memory for the duration of the request."""
 
 
 class Inference(Dialect[InferRequest]):
-    """One inference request.
+    """Dialect of one inference request.
 
     Args:
-        model: to run.
-        parameters: those in a header of the request, as a JSON object.
-        open_place: for tensors in shared memory.
-        limit: bytes of them in one request.
+        model: model to run.
+        parameters: value of the parameters header, a JSON object.
+        open_place: opens ranges of shared memory.
+        limit: maximum size of all inputs in shared memory, in bytes.
     """
 
     def __init__(self, model: ServedModel, parameters: str, open_place: Open, limit: int) -> None:
@@ -61,7 +61,7 @@ class Inference(Dialect[InferRequest]):
         return parse_infer(body, self._model, self._parameters)
 
     async def fetch(self, request: InferRequest, progress: Progress, hold: Hold) -> InferRequest:
-        """See ``Dialect``: tensors in shared memory count as part of the body."""
+        """See ``Dialect``. Tensors in shared memory count as part of the body."""
         places = {output.name: output.place for output in request.outputs if output.place is not None}
         self._windows = {name: self._open(place) for name, place in {**places, **request.shared}.items()}
         if self._windows:
@@ -88,18 +88,18 @@ class Inference(Dialect[InferRequest]):
         """See ``Dialect``."""
         execute = request.execute
         if self._model.graph is not None:
-            refuse_small_places(request, self._model.graph.outputs)
+            refuse_small_ranges(request, self._model.graph.outputs)
             return execute
         if request.optional:
             execute = self._with_optional_outputs(request, plans)
         if request.optional or any(self._model.outputs[split(output.name)[0]] for output in request.outputs):
             refuse_unknown_outputs(request, plans.plan(execute).plan)
         if any(output.place for output in request.outputs):
-            refuse_small_places(request, plans.plan(execute).plan.outputs)
+            refuse_small_ranges(request, plans.plan(execute).plan.outputs)
         return execute
 
     def _with_optional_outputs(self, request: InferRequest, plans: PlanCache) -> ExecuteRequest:
-        """The operator with those optional outputs that are asked for; of no names all that it can have together."""
+        """Adds the requested optional outputs; if no outputs are named, all optional ones, provided that is valid."""
         described = with_optional_outputs(request)
         if request.outputs:
             return described
@@ -133,5 +133,5 @@ class Inference(Dialect[InferRequest]):
 
 
 async def _copy(copy: Callable[[], T], size: int) -> T:
-    """Copies bytes, many of them in another thread."""
+    """Copies bytes, on another thread if there are many."""
     return copy() if size <= INLINE_BYTES else await asyncio.to_thread(copy)

@@ -1,4 +1,4 @@
-"""Registered graphs as models: their tensors are of one shape and type each, and they have no parameters."""
+"""Registered graphs as models. Each of their tensors has a fixed shape and data type, and they have no parameters."""
 
 from __future__ import annotations
 
@@ -17,44 +17,45 @@ from .models import ServedModel, no_version, version_at
 
 
 def graph_model(graph: RegisteredGraph, version: str | None = None) -> ServedModel:
-    """The model of a registered graph, whose one version is the level that it was registered for.
+    """Returns the model of a registered graph. Its only version is the feature level it was registered for.
 
     Raises:
-        NotFoundError: it has no such version, or tensors that the protocol cannot carry.
+        NotFoundError: the version does not exist, or the graph has tensors that the protocol does not support.
     """
     own = version_at(graph.level)
     if version not in (None, own):
         raise no_version(graph.name, version, [own])
     reason = _cannot_be_carried(graph)
     if reason is not None:
-        detail = f"the graph {show(graph.name)} is no model: {reason}; /v1/execute runs it"
+        detail = f"graph {show(graph.name)} is not available as a model: {reason}; use /v1/execute to run it"
         raise NotFoundError(ProblemCode.NOT_FOUND, detail)
     inputs, outputs = (dict.fromkeys(descs, False) for descs in (graph.inputs, graph.outputs))
     return ServedModel(graph.name, GRAPH, graph.level, own, (own,), inputs, outputs, (), {}, graph)
 
 
 def graph_models(graphs: Iterable[RegisteredGraph]) -> Iterator[ServedModel]:
-    """The models of those graphs that can be models."""
+    """Yields the models of those graphs that the protocol supports."""
     return (graph_model(graph) for graph in graphs if _cannot_be_carried(graph) is None)
 
 
 def _cannot_be_carried(graph: RegisteredGraph) -> str | None:
     for name, desc in (*graph.inputs.items(), *graph.outputs.items()):
         if desc.data_type not in NAMES:
-            return f"{show(name)} is of type {desc.data_type.name}, which the protocol does not have"
+            return f"{show(name)} has the data type {desc.data_type.name}, which the protocol does not support"
     if graph.strided:
-        return f"{show(graph.strided[0])} is laid out with strides, which the protocol does not have"
+        return f"{show(graph.strided[0])} has strides, which the protocol does not support"
     return None
 
 
 def refuse_other_descs(graph: RegisteredGraph, given: Mapping[str, Any]) -> None:
-    """Refuses inputs of another type or shape than the graph has.
+    """Refuses inputs whose data type or shape differs from the graph's.
 
     Args:
-        given: for each input, in the order of the request, its ``DataType`` and ``Sizes``.
+        graph: the registered graph.
+        given: ``DataType`` and ``Sizes`` of each input, in the order of the request.
 
     Raises:
-        ContractViolation: with every violation.
+        ContractViolation: some inputs differ; lists all violations.
     """
     found = [
         violation

@@ -1,4 +1,4 @@
-"""Inference requests: from a JSON head with tensors to an operator to run."""
+"""Parsing of inference requests into operators to run."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ _NOTHING = memoryview(b"")
 
 _QUOTED = 10
 
-_MOST_TENSORS = 2 * MOST_TENSORS
-"""Room for the longest tensor array of an operator, and for the tensors beside it."""
+_MAX_INPUTS = 2 * MOST_TENSORS
+"""Maximum number of input tensors: room for the longest tensor array and the tensors besides it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedOutput:
-    """An output that the client asks for.
+    """An output that the client requests.
 
     Attributes:
-        binary: whether as raw bytes.
-        place: of the client's shared memory, which then takes those bytes.
+        name: name of the output.
+        binary: whether to send it as raw bytes.
+        place: range of shared memory to write the bytes to, if any.
     """
 
     name: str
@@ -51,16 +52,16 @@ class RequestedOutput:
 
 @dataclass(frozen=True, slots=True)
 class InferRequest:
-    """An inference, as parsed.
+    """A parsed inference request.
 
     Attributes:
-        execute: the operator to run; its inputs are in the order of the request.
-        parameters: the names of the parameters in the body.
-        outputs: what the answer holds, in this order; empty is all that the operator has, ``binary`` or not.
-        binary: whether outputs that are not named are sent as raw bytes.
-        identity: the client's id, to be repeated.
-        optional: optional outputs that are asked for and not described.
-        shared: the places of those inputs that lie in shared memory; in ``execute`` they have no bytes yet.
+        execute: the operator to run, with its inputs in the order of the request.
+        parameters: names of the parameters in the body.
+        outputs: the requested outputs in order; empty for all outputs of the operator.
+        binary: whether outputs are sent as raw bytes if none are named.
+        identity: the client's ID, to repeat in the response.
+        optional: requested optional outputs without a desc.
+        shared: ranges of the inputs in shared memory, which have no bytes yet in ``execute``.
     """
 
     execute: ExecuteRequest
@@ -73,19 +74,19 @@ class InferRequest:
 
 
 def parse_infer(body: RequestBody, model: ServedModel, header: str = "") -> InferRequest:
-    """The body of an inference request.
+    """Parses the body of an inference request.
 
     Args:
-        body: a JSON head and perhaps raw tensors behind it.
-        model: to run.
+        body: JSON head, and a binary tail with raw tensors if there is one.
+        model: model to run.
         header: further parameters, as a JSON object.
 
     Raises:
-        RequestError: it is not JSON, not of the protocol's form, or its parts do not fit together.
-        ContractViolation: a tensor is none of the operator's, or of a data type that DirectML does not have.
+        RequestError: the body is not JSON, not of the protocol's form, or inconsistent with its tail.
+        ContractViolation: a tensor is not one of the operator's, or its data type does not exist in DirectML.
     """
     if not body.text and body.tail is not None:
-        raise malformed("", "a body of raw bytes alone has no shapes and no attributes; send a JSON head with it")
+        raise malformed("", "a body of raw bytes only has no shapes or attributes; send a JSON head with it")
     return body.read(lambda document, parts: _read_request(document, parts, model, header))
 
 
@@ -130,8 +131,8 @@ def _read_inputs(
         raise malformed(at, f"inputs is {show(given)}; it must be a list of tensors")
     descs: dict[str, Any] = {}
     inputs: dict[str, Payload | SharedMemoryRange] = {}
-    if len(given) > _MOST_TENSORS:
-        message = f"{len(given)} tensors given; opwire takes at most {_MOST_TENSORS}"
+    if len(given) > _MAX_INPUTS:
+        message = f"{len(given)} tensors given; at most {_MAX_INPUTS} are allowed"
         raise malformed("/inputs", message, Code.OUT_OF_RANGE)
     for i, tensor in enumerate(given):
         at = f"/inputs/{i}"
@@ -153,7 +154,7 @@ def _read_inputs(
 
 
 def _members(descs: Mapping[str, Any]) -> dict[str, Any]:
-    """The descs by member: those of an array are a list in the order of their indices, of which none may be missing."""
+    """Groups descs by member: tensors of an array become a list by index, with no index missing."""
     desc: dict[str, Any] = {}
     arrays: dict[str, dict[int, Any]] = {}
     for name, given in descs.items():
@@ -171,7 +172,7 @@ def _members(descs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tensor_name(given: object, members: Mapping[str, bool], pointer: str) -> str:
-    """The name of a tensor: of a member, or ``MEMBER[0]``, ``MEMBER[1]``, ... where that is an array."""
+    """Checks the name of a tensor: that of a member, or ``MEMBER[0]``, ``MEMBER[1]``, ... for an array."""
     if isinstance(given, str) and members.get(given) is False:
         return given
     member, index = split(given) if isinstance(given, str) else ("", None)
@@ -195,7 +196,7 @@ def _read_payload(tensor: Mapping[str, Any], parts: Parts, pointer: str) -> Payl
     size = read_count(parameters, "binary_data_size", f"{pointer}/parameters")
     place = read_place(parameters, f"{pointer}/parameters")
     if ("data" in tensor) + (size is not None) + (place is not None) != 1:
-        message = "a tensor has either data, or parameters.binary_data_size, or parameters.shared_memory_region"
+        message = "a tensor needs exactly one of data, parameters.binary_data_size, parameters.shared_memory_region"
         raise malformed(pointer, message)
     if place is not None:
         return place
@@ -216,7 +217,7 @@ def _read_outputs(given: object, model: ServedModel, binary: bool) -> tuple[Requ
             raise malformed(at, "name is required and missing", Code.MISSING_FIELD)
         name = _tensor_name(output["name"], model.outputs, f"{at}/name")
         if name in outputs:
-            raise malformed(f"{at}/name", f"{name} is asked for twice")
+            raise malformed(f"{at}/name", f"{name} is requested twice")
         parameters = read_object(output, "parameters", at)
         refuse_unsupported(parameters, at)
         raw = read_flag(parameters, "binary_data", f"{at}/parameters", binary)
@@ -228,13 +229,13 @@ def _read_outputs(given: object, model: ServedModel, binary: bool) -> tuple[Requ
 def _optional_outputs(
     model: ServedModel, outputs: tuple[RequestedOutput, ...], desc: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    """An optional output takes part only if it is asked for, by name or by naming none."""
+    """Returns the optional outputs without a desc that are requested, either by name or by naming no outputs."""
     wanted = {output.name for output in outputs}
     return tuple(name for name in model.optional if desc.get(name) is None and (not wanted or name in wanted))
 
 
 def with_optional_outputs(request: InferRequest) -> ExecuteRequest:
-    """The operator with its optional outputs described, those that its inputs decide."""
+    """Returns the operator with descs for those optional outputs whose descs follow from its inputs."""
     operator: Any = request.execute.operator
     decided = read_desc(operator, "").decided
     derived = {name: decided[name].derived().to_json() for name in request.optional if name in decided}
@@ -242,32 +243,33 @@ def with_optional_outputs(request: InferRequest) -> ExecuteRequest:
 
 
 def with_shared_inputs(execute: ExecuteRequest, read: Mapping[str, memoryview]) -> ExecuteRequest:
-    """The operator with the bytes of those inputs that lay in shared memory."""
+    """Returns the operator with the bytes read from shared memory as inputs."""
     return execute._replace(inputs={**execute.inputs, **read})
 
 
 def refuse_unknown_outputs(request: InferRequest, plan: Plan) -> None:
-    """Refuses outputs that the desc does not have: indices beyond the end of an array, optional ones not decided.
+    """Refuses outputs that the plan does not have: indices beyond the end of an array, undetermined optional ones.
 
     Raises:
-        ContractViolation: there is one.
+        ContractViolation: the plan lacks a requested output.
     """
     unknown = [i for i, output in enumerate(request.outputs) if output.name not in plan.outputs]
     if unknown:
         allowed = list(plan.outputs)
-        message = f"{request.outputs[unknown[0]].name} given; with this desc there are {', '.join(allowed[:_QUOTED])}"
+        message = f"{request.outputs[unknown[0]].name} given; this desc has the outputs {', '.join(allowed[:_QUOTED])}"
         at = f"/outputs/{unknown[0]}/name"
         raise ContractViolation([Violation(Code.UNKNOWN_TENSOR, at, message, allowed)], message)
 
 
-def refuse_small_places(request: InferRequest, outputs: Mapping[str, BufferTensorDesc]) -> None:
-    """Refuses places in shared memory that are too small for their outputs.
+def refuse_small_ranges(request: InferRequest, outputs: Mapping[str, BufferTensorDesc]) -> None:
+    """Refuses ranges of shared memory that are too small for their outputs.
 
     Args:
-        outputs: the descs of all outputs.
+        request: the request.
+        outputs: descs of all outputs.
 
     Raises:
-        RequestError: one is.
+        RequestError: a range is too small.
     """
     for output in request.outputs:
         if output.place is None:
@@ -275,5 +277,5 @@ def refuse_small_places(request: InferRequest, outputs: Mapping[str, BufferTenso
         desc = outputs[output.name]
         size = desc.element_count * desc.data_type.dtype.itemsize
         if output.place.byte_size < size:
-            message = f"{output.place.byte_size} bytes of shared memory given; {output.name} has {size}"
+            message = f"{output.place.byte_size} bytes of shared memory given; {output.name} needs {size}"
             raise malformed(output.place.pointer, message, Code.OUT_OF_RANGE)

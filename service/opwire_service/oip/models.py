@@ -1,4 +1,4 @@
-"""What the protocol says of models: metadata, configuration and the repository's index, made from the declarations."""
+"""Models, and their metadata, configuration and index as generated from the operator declarations."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ PLATFORM = "opwire_directml"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServedModel:
-    """An operator at a feature level, or a registered graph, with what every request to it needs to know.
+    """A model: an operator at a feature level, or a registered graph.
 
     Attributes:
-        name: of the model.
-        operator: what the model computes.
-        level: that its requests are checked against.
-        version: the level as the protocol writes versions, the digits of its hexadecimal value.
-        versions: all that the model has.
-        inputs, outputs: the names of its tensors, and for each whether it is an array of them.
-        optional: those outputs that take part only if they are asked for.
-        parameters: the fields that are given as parameters, by name.
-        graph: the registered graph, if it is one.
+        name: name of the model.
+        operator: operator that it runs.
+        level: feature level that its requests are checked against.
+        version: the level as a version of the protocol, which is its hexadecimal value.
+        versions: all versions of the model.
+        inputs, outputs: for each tensor by name, whether it is an array of tensors.
+        optional: outputs that are only computed if they are requested.
+        parameters: fields that are given as parameters, by name.
+        graph: the registered graph, if the model is one.
     """
 
     name: str
@@ -68,18 +68,18 @@ def _outputs(operator: Operator[Any]) -> tuple[TensorMember, ...]:
 
 
 def versions(name: str) -> tuple[str, ...]:
-    """The versions of the model of an operator type, the lowest first: its levels."""
+    """Returns the versions of an operator type's model, lowest first: its feature levels."""
     return tuple(version_at(level) for level in FeatureLevel if level >= CATALOG[name].introduced)
 
 
 def version_at(level: FeatureLevel) -> str:
-    """A level as the protocol writes versions."""
+    """Returns a feature level as a version of the protocol."""
     return f"{level.value:x}"
 
 
 @cache
 def model_of(name: str, version: str) -> ServedModel:
-    """The model of an operator type, by its name without the prefix, at one of its versions."""
+    """Returns the model of an operator type, given by its name without the prefix, at one of its versions."""
     operator = EXECUTABLE[name]
     inputs = {member.name: member.is_array for member in operator.members.inputs}
     return ServedModel(
@@ -96,20 +96,24 @@ def model_of(name: str, version: str) -> ServedModel:
 
 
 def models(names: Iterable[str] = EXECUTABLE) -> Iterator[ServedModel]:
-    """Every version of the models of some operator types."""
+    """Yields every version of the models of some operator types."""
     return (model_of(name, version) for name in names for version in versions(name))
 
 
 def is_operator(name: str) -> bool:
-    """Whether the model of a name, with or without ``DML_OPERATOR_``, is that of an operator type."""
+    """Whether a name, with or without ``DML_OPERATOR_``, is that of an operator's model."""
     return name.removeprefix(PREFIX) in EXECUTABLE
 
 
 def find_model(name: str, version: str | None) -> ServedModel:
-    """The model of a name, with or without ``DML_OPERATOR_``, and a version; without one that of the highest level.
+    """Returns the model of an operator type, named with or without ``DML_OPERATOR_``.
+
+    Args:
+        name: name of the model.
+        version: version of the model; None for the highest feature level.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: there is no such model or version.
     """
     kind = name.removeprefix(PREFIX)
     if not is_operator(name):
@@ -124,23 +128,23 @@ def find_model(name: str, version: str | None) -> ServedModel:
 
 
 def no_version(name: str, version: object, known: Iterable[str]) -> NotFoundError:
-    """The error for a version that a model does not have."""
+    """Returns the error for a version that a model does not have."""
     there = ", ".join(known)
     return NotFoundError(ProblemCode.NOT_FOUND, f"{name} has no version {show(version)}; its versions are {there}")
 
 
 def server_metadata(*, shared_memory: bool) -> dict[str, object]:
-    """The answer to ``GET /v2``.
+    """Returns the response to ``GET /v2``.
 
     Args:
-        shared_memory: whether regions of it may be registered.
+        shared_memory: whether shared memory regions may be registered.
     """
     extensions = [*EXTENSIONS, "system_shared_memory"] if shared_memory else list(EXTENSIONS)
     return {"name": "opwire", "version": version_of("opwire"), "extensions": extensions}
 
 
 def metadata(model: ServedModel) -> dict[str, object]:
-    """The answer to ``GET /v2/models/NAME``: tensors of any sizes, and what each may be at this level."""
+    """Returns the response to ``GET /v2/models/NAME``: the tensors, and which data types and ranks they support."""
     inputs, outputs = _tensors(model)
     support = [] if model.graph else _rows_at(model)
     return {
@@ -154,7 +158,7 @@ def metadata(model: ServedModel) -> dict[str, object]:
 
 
 def config(model: ServedModel) -> dict[str, object]:
-    """The answer to ``GET /v2/models/NAME/config``, in the protocol buffer JSON of Triton."""
+    """Returns the response to ``GET /v2/models/NAME/config``, in the JSON form of Triton's protocol buffer."""
 
     def described(tensor: Mapping[str, Any]) -> dict[str, object]:
         return {
@@ -181,10 +185,10 @@ def config(model: ServedModel) -> dict[str, object]:
 
 
 def index(graphs: Iterable[ServedModel]) -> list[dict[str, object]]:
-    """The answer to ``POST /v2/repository/index``.
+    """Returns the response to ``POST /v2/repository/index``.
 
     Args:
-        graphs: the models of graphs that the client has registered.
+        graphs: models of the client's registered graphs.
     """
     every = [(name, version) for name in EXECUTABLE for version in versions(name)]
     every += [(model.name, model.version) for model in graphs]
@@ -192,19 +196,19 @@ def index(graphs: Iterable[ServedModel]) -> list[dict[str, object]]:
 
 
 def attributes(model: ServedModel) -> dict[str, str]:
-    """What the request parameters of a model are called, and what each takes."""
+    """Returns the request parameters of a model by name, with a description of their values."""
     return {name: member.hint() for name, member in model.parameters.items()}
 
 
 def _rows_at(model: ServedModel) -> list[RowInfo]:
-    """The support rows that hold at the model's level: one, or one for each group of functions."""
+    """Returns the support rows that apply at the model's level: one, or one per group of functions."""
     rows = describe(CATALOG[model.operator.name])["support"]
     known = [row for row in rows if FeatureLevel.parse(row["feature_level"]) <= model.level]
     return [row for i, row in enumerate(known) if all(row["when"] != other["when"] for other in known[:i])]
 
 
 def _tensors(model: ServedModel) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The inputs and outputs: of a graph as they are."""
+    """Returns the inputs and outputs; those of a graph have fixed shapes."""
     if model.graph is None:
         members = (model.operator.members.inputs, _outputs(model.operator))
         inputs, outputs = ([_tensor(model, member) for member in each] for each in members)
@@ -217,9 +221,9 @@ def _tensors(model: ServedModel) -> tuple[list[dict[str, Any]], list[dict[str, A
 
 
 def _tensor(model: ServedModel, member: TensorMember) -> dict[str, Any]:
-    """A tensor with the first data type and the least rank of its row: the protocol knows one of each.
+    """Describes a tensor by one data type and the lowest rank of its support row, as the protocol allows only one each.
 
-    It knows no arrays of tensors either: the first stands for all of them.
+    An array of tensors is represented by its first, since the protocol has no arrays.
     """
     limits = _rows_at(model)[0]["tensors"][member.name]
     preferred = DataType[limits["data_types"][0]]

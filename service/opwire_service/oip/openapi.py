@@ -1,4 +1,4 @@
-"""The OpenAPI document of the Open Inference Protocol's routes: paths, schemas, and examples from the declarations."""
+"""OpenAPI description of the Open Inference Protocol's routes, with examples from the operator declarations."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def _list(items: Schema) -> Schema:
 
 
 def _parameters(description: str, **known: Schema) -> Schema:
-    """An object of parameters; the protocol lets anyone add some."""
+    """Returns the schema of a parameters object; the protocol allows further parameters."""
     properties = {"type": "object", "description": description, "properties": known}
     return {**properties, "additionalProperties": {"type": ["string", "number", "boolean"]}}
 
 
-_DATA: Schema = {"type": "array", "items": {}, "description": "numbers, flat or nested; NaN and Infinity as they are"}
-_SIZE: Schema = {**_COUNT, "description": "bytes of the tail that are this tensor"}
+_DATA: Schema = {"type": "array", "items": {}, "description": "numbers, flat or nested; NaN and Infinity literally"}
+_SIZE: Schema = {**_COUNT, "description": "size in bytes of this tensor in the binary tail"}
 
 _SHARED: dict[str, Schema] = {
-    "shared_memory_region": {**_TEXT, "description": "a registered region, in which the tensor lies"},
+    "shared_memory_region": {**_TEXT, "description": "name of the registered region that holds the tensor"},
     "shared_memory_offset": _COUNT,
     "shared_memory_byte_size": _COUNT,
 }
@@ -64,7 +64,7 @@ SCHEMAS: dict[str, Schema] = {
     "InferInput": {
         "type": "object",
         "required": ["name", "datatype", "shape"],
-        "description": "a packed tensor: data, binary_data_size bytes of the tail, or bytes of shared memory",
+        "description": "a contiguous tensor, given by data, binary_data_size or shared_memory_region",
         "properties": {
             "name": _TEXT,
             "datatype": _DATATYPE,
@@ -81,15 +81,15 @@ SCHEMAS: dict[str, Schema] = {
     "InferRequest": object_schema(
         ["inputs"],
         {
-            "id": {"type": "string", "description": "is repeated in the answer"},
+            "id": {"type": "string", "description": "repeated in the response"},
             "parameters": _parameters(
                 "the attributes of the operator: arrays and tensor descs as text, enums by name",
                 binary_data_output={"type": "boolean"},
-                priority={**_COUNT, "description": "1 is most urgent, 0 the default"},
-                timeout={**_COUNT, "description": "microseconds; 0 is the server's longest"},
+                priority={**_COUNT, "description": "1 is the most urgent, 0 means the default"},
+                timeout={**_COUNT, "description": "in microseconds; 0 means the server's maximum"},
             ),
             "inputs": _list(ref("InferInput")),
-            "outputs": {**_list(ref("InferOutputRequest")), "description": "those to answer with; by default all"},
+            "outputs": {**_list(ref("InferOutputRequest")), "description": "outputs to return; all by default"},
             "model_name": _TEXT,
             "model_version": _TEXT,
         },
@@ -119,7 +119,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "InferModelTensor": object_schema(
         ["name", "datatype", "shape"],
-        {"name": _TEXT, "datatype": _DATATYPE, "shape": _list({"type": "integer", "description": "-1 is any size"})},
+        {"name": _TEXT, "datatype": _DATATYPE, "shape": _list({"type": "integer", "description": "-1 means any size"})},
     ),
     "InferModel": object_schema(
         ["name", "versions", "platform", "inputs", "outputs", "parameters"],
@@ -133,12 +133,14 @@ SCHEMAS: dict[str, Schema] = {
                 ["attributes", "support"],
                 {
                     "attributes": {"type": "object", "additionalProperties": _TEXT},
-                    "support": _list({"type": "object", "description": "data types and ranks at this version"}),
+                    "support": _list(
+                        {"type": "object", "description": "supported data types and ranks at this version"}
+                    ),
                 },
             ),
         },
     ),
-    "InferModelConfig": {"type": "object", "description": "the model configuration of Triton"},
+    "InferModelConfig": {"type": "object", "description": "Triton model configuration"},
     "InferStatistics": object_schema(
         ["model_stats"],
         {
@@ -162,7 +164,7 @@ SCHEMAS: dict[str, Schema] = {
         "type": "object",
         "required": ["key", "byte_size"],
         "properties": {
-            "key": {**_TEXT, "description": "of a POSIX shared memory object"},
+            "key": {**_TEXT, "description": "name of a POSIX shared memory object"},
             "offset": _COUNT,
             "byte_size": {"type": "integer", "minimum": 1},
         },
@@ -184,7 +186,16 @@ SCHEMAS: dict[str, Schema] = {
 
 @dataclass(frozen=True)
 class _DocumentedRoute:
-    """A route: what it answers with, its errors beside those of any route, and what it takes if not an inference."""
+    """A documented route.
+
+    Attributes:
+        method: HTTP method, in lower case.
+        path: path below ``/v2``.
+        summary: summary of the operation.
+        answer: schema of the response.
+        errors: error statuses besides those of every route.
+        body: schema of the request body, unless the route is one of inference.
+    """
 
     method: str
     path: str
@@ -201,38 +212,60 @@ _REGION = "/systemsharedmemory/region/{region}"
 _VERSIONED = "/models/{name}/versions/{version}"
 
 _ROWS = (
-    _DocumentedRoute("get", "", "What the server is", ref("InferServer")),
-    _DocumentedRoute("get", "/health/live", "Whether the process answers", _LIVE),
-    _DocumentedRoute("get", "/health/ready", "Whether the server takes work", _READY, (503,)),
+    _DocumentedRoute("get", "", "Returns the metadata of the server", ref("InferServer")),
+    _DocumentedRoute("get", "/health/live", "Liveness probe: succeeds while the process responds", _LIVE),
+    _DocumentedRoute("get", "/health/ready", "Readiness probe: succeeds while the server accepts work", _READY, (503,)),
     *(
         _DocumentedRoute(method, model + path, summary, answer, errors)
         for model in ("/models/{name}", _VERSIONED)
         for method, path, summary, answer, errors in (
-            ("get", "", "Tensors and attributes of a model", ref("InferModel"), (404,)),
-            ("get", "/ready", "Whether a model takes work", _MODEL_READY, (404, 503)),
-            ("get", "/config", "The configuration of a model", ref("InferModelConfig"), (404,)),
-            ("get", "/stats", "What a model has done", ref("InferStatistics"), (404,)),
-            ("post", "/infer", "Run an operator, or a registered graph", ref("InferAnswer"), (404, *DATA_STATUSES)),
+            ("get", "", "Returns the tensors and attributes of a model", ref("InferModel"), (404,)),
+            ("get", "/ready", "Readiness probe of a model", _MODEL_READY, (404, 503)),
+            ("get", "/config", "Returns the configuration of a model", ref("InferModelConfig"), (404,)),
+            ("get", "/stats", "Returns the statistics of a model", ref("InferStatistics"), (404,)),
+            ("post", "/infer", "Runs an operator or a registered graph", ref("InferAnswer"), (404, *DATA_STATUSES)),
         )
     ),
-    _DocumentedRoute("get", "/models/stats", "What all models have done", ref("InferStatistics")),
-    _DocumentedRoute("post", "/repository/index", "All models", ref("InferIndex"), (503,)),
+    _DocumentedRoute("get", "/models/stats", "Returns the statistics of all models", ref("InferStatistics")),
+    _DocumentedRoute("post", "/repository/index", "Lists all models", ref("InferIndex"), (503,)),
     _DocumentedRoute(
-        "post", "/repository/models/{name}/load", "Does nothing: each model is there", {"type": "object"}, (404, 503)
+        "post",
+        "/repository/models/{name}/load",
+        "Has no effect: all models are always loaded",
+        {"type": "object"},
+        (404, 503),
     ),
-    _DocumentedRoute("post", "/repository/models/{name}/unload", "Is refused", {"type": "object"}, (400, 404, 503)),
-    _DocumentedRoute("get", "/systemsharedmemory/status", "All regions", ref("InferRegions"), (400,)),
-    _DocumentedRoute("get", f"{_REGION}/status", "A region", ref("InferRegions"), (400, 404)),
+    _DocumentedRoute(
+        "post",
+        "/repository/models/{name}/unload",
+        "Is always refused: models cannot be unloaded",
+        {"type": "object"},
+        (400, 404, 503),
+    ),
+    _DocumentedRoute(
+        "get", "/systemsharedmemory/status", "Lists the registered shared memory regions", ref("InferRegions"), (400,)
+    ),
+    _DocumentedRoute(
+        "get", f"{_REGION}/status", "Returns a registered shared memory region", ref("InferRegions"), (400, 404)
+    ),
     _DocumentedRoute(
         "post",
         f"{_REGION}/register",
-        "Have tensors in shared memory of this machine, if the server lets in such",
+        "Registers a shared memory region for tensors, if the server allows it",
         {"type": "object"},
         (400, 408, 411, 413, 429, 503),
         ref("InferRegistration"),
     ),
-    _DocumentedRoute("post", f"{_REGION}/unregister", "Forget a region", {"type": "object"}, (400, 503)),
-    _DocumentedRoute("post", "/systemsharedmemory/unregister", "Forget all regions", {"type": "object"}, (400, 503)),
+    _DocumentedRoute(
+        "post", f"{_REGION}/unregister", "Unregisters a shared memory region", {"type": "object"}, (400, 503)
+    ),
+    _DocumentedRoute(
+        "post",
+        "/systemsharedmemory/unregister",
+        "Unregisters all shared memory regions",
+        {"type": "object"},
+        (400, 503),
+    ),
 )
 
 _HEADER: Schema = {
@@ -240,7 +273,7 @@ _HEADER: Schema = {
     "in": "header",
     "required": False,
     "schema": _TEXT,
-    "description": "parameters as a JSON object, for clients that cannot put them into the body",
+    "description": "parameters as a JSON object, for clients that cannot set them in the body",
 }
 
 
@@ -269,7 +302,7 @@ def _operation(row: _DocumentedRoute) -> Schema:
     elif row.body is not None:
         operation["requestBody"] = {"required": True, "content": {JSON: {"schema": row.body}}}
     errors = {status: problem(status, JSON) for status in sorted({401, 405, 500, *row.errors})}
-    responses = {200: {"description": "The answer", "content": answers}, **errors}
+    responses = {200: {"description": "The response", "content": answers}, **errors}
     return {**operation, "responses": {str(status): response for status, response in responses.items()}}
 
 
@@ -291,7 +324,7 @@ def _example(operator: Operator[Any], example: Example) -> Mapping[str, object]:
 
 
 def _tensors(name: str, desc: Any, data: Any) -> Iterator[Mapping[str, object]]:
-    """A tensor as the protocol has it, or those of an array."""
+    """Yields a tensor in the protocol's form, or the tensors of an array."""
     if isinstance(desc, list):
         for i, (each, values) in enumerate(zip(desc, data, strict=True)):
             yield from _tensors(element(name, i), each, values)

@@ -1,4 +1,4 @@
-"""The parameters of an inference request: the operator's attributes, and the few that the protocol itself knows."""
+"""The parameters of an inference request: the operator's attributes, and the few that the protocol itself defines."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from .models import ServedModel
 from .refusal import malformed, read_count
 
 PARAMETERS_HEADER = "Opwire-Parameters"
-"""Parameters as a JSON object, for clients that can set headers and no parameters; those in the body go first."""
+"""Header with parameters as a JSON object, for clients that cannot set them in the body, which takes precedence."""
 
 POINTER = "/parameters"
 
 _GENERAL = frozenset({"binary_data_output", "priority", "timeout", "sequence_id", "sequence_start", "sequence_end"})
-"""Parameters that clients add on their own. An operator has no state, so sequences mean nothing to it."""
+"""Parameters defined by the protocol. Those of sequences are ignored, as operators are stateless."""
 
-_LONGEST_MS = 2**31 - 1
+_MAX_TIMEOUT_MS = 2**31 - 1
 
 
 def parse_header(text: str) -> dict[str, Any]:
-    """The parameters in a header.
+    """Parses the parameters in the header.
 
     Raises:
-        RequestError: it is not a JSON object.
+        RequestError: the header is not a JSON object.
     """
     if not text:
         return {}
@@ -46,15 +46,15 @@ def parse_header(text: str) -> dict[str, Any]:
 
 
 def read_attributes(model: ServedModel, parameters: Mapping[str, Any], in_body: Iterable[str]) -> dict[str, Any]:
-    """The fields of the desc that are given as parameters: arrays and descs as text, enums by name, counts.
+    """Reads the attributes of the operator from the parameters: arrays and descs as text, enums by name, and counts.
 
     Args:
-        model: whose fields they are.
-        parameters: all that were sent.
-        in_body: the names of those that stand in the body.
+        model: the model.
+        parameters: all parameters of the request.
+        in_body: names of the parameters in the body.
 
     Raises:
-        RequestError: some are neither fields that may be given so, nor known to the protocol.
+        RequestError: a parameter is neither an attribute of the operator nor defined by the protocol.
     """
     desc: dict[str, Any] = {}
     unknown: list[str] = []
@@ -78,18 +78,18 @@ def read_attributes(model: ServedModel, parameters: Mapping[str, Any], in_body: 
 
 
 def read_priority(parameters: Mapping[str, Any]) -> int | None:
-    """The protocol's 0 is the default and 1 the highest; opwire's highest is 0."""
+    """Returns the priority, or None for the default. The protocol's highest is 1, with 0 the default; opwire's is 0."""
     number = read_count(parameters, "priority", POINTER)
     return min(number - 1, LOWEST_PRIORITY) if number else None
 
 
 def read_timeout(parameters: Mapping[str, Any]) -> int | None:
-    """Milliseconds, rounded up; the protocol gives microseconds, and 0 is none."""
+    """Returns the timeout in milliseconds, rounded up, or None. The protocol has microseconds, with 0 for none."""
     number = read_count(parameters, "timeout", POINTER)
-    return min(-(-number // 1000), _LONGEST_MS) if number else None
+    return min(-(-number // 1000), _MAX_TIMEOUT_MS) if number else None
 
 
 def refuse_unsupported(parameters: Mapping[str, Any], pointer: str) -> None:
-    """Refuses the parameter of a tensor that asks for an extension that opwire does not have."""
+    """Refuses tensor parameters of extensions that opwire does not support."""
     if "classification" in parameters:
         raise malformed(f"{pointer}/parameters/classification", "classification is not supported by this server")

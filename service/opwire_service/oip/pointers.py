@@ -1,4 +1,4 @@
-"""Where the parts of an operator stand in an inference request."""
+"""Translation of JSON pointers into an operator to pointers into an inference request."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from opwire.tensor_names import element
 from .parameters import POINTER
 
 _MEMBERS = {"Sizes": "shape", "DataType": "datatype"}
-"""Members of a tensor desc, as the protocol calls them."""
+"""The protocol's names of the members of a tensor desc."""
 
 _QUOTED = 10
 
 
 def relocate(error: OpwireError, inputs: Sequence[str], parameters: Container[str]) -> None:
-    """Makes the violations of an operator point to where the request had what is wrong.
+    """Makes the violations in an error point into the inference request.
 
-    The clients of the protocol show one string alone, so it says what the violations are.
+    The detail is replaced by the messages of the violations, since the protocol's clients show nothing else.
 
     Args:
-        error: is changed.
-        inputs: the names of the input tensors, in their order.
-        parameters: the names of the parameters in the body.
+        error: the error; modified in place.
+        inputs: names of the input tensors, in the order of the request.
+        parameters: names of the parameters in the body.
     """
     messages = [found.message for found in error.violations]
     if messages:
@@ -40,9 +40,9 @@ def relocate(error: OpwireError, inputs: Sequence[str], parameters: Container[st
 
 
 def place(pointer: str, inputs: Sequence[str], parameters: Container[str]) -> str:
-    """The place in an inference request of a pointer into an execute request; "" where it stands nowhere."""
+    """Translates a pointer into an execute request to one into the inference request; "" if there is no such place."""
     if pointer.startswith("/outputs/"):
-        return pointer  # it is the request's own
+        return pointer  # already points into the inference request
     desc, _, below = pointer.partition("/operator/desc/" if pointer.startswith("/operator") else "/inputs/")
     if desc or not below:
         return ""
@@ -54,5 +54,5 @@ def place(pointer: str, inputs: Sequence[str], parameters: Container[str]) -> st
         if rest and rest[0] in _MEMBERS:
             return pointer_to(tensor, _MEMBERS[rest[0]], *rest[1:])
         return pointer_to(tensor, *rest) if rest[:1] == ["data"] else tensor
-    # What stands below a parameter stands in its text.
+    # Parameters are text, so there is no pointer to anything inside one.
     return pointer_to(POINTER, name) if name in parameters else ""

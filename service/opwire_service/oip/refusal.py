@@ -1,4 +1,4 @@
-"""How a request that is not of the protocol's form is refused."""
+"""Reading of common members of a request, and the error for malformed ones."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from opwire.operator import Code, Violation
 def malformed(
     pointer: str, message: str, code: Code = Code.WRONG_TYPE, allowed: Sequence[object] | None = None
 ) -> RequestError:
-    """The error for something at a place of the request; what is missing is named by its parent."""
+    """Returns the error for a malformed part of a request; the pointer of a missing member is that of its parent."""
     violation = Violation(code, pointer, message, allowed)
     return RequestError(ProblemCode.INVALID_REQUEST, message, violations=[violation])
 
 
 def read_object(owner: Mapping[str, Any], name: str, pointer: str) -> dict[str, Any]:
-    """A member that is an object; empty where it is absent or null."""
+    """Reads a member that is an object; returns an empty one if it is absent or null."""
     value = owner.get(name)
     if value is None:
         return {}
@@ -29,7 +29,7 @@ def read_object(owner: Mapping[str, Any], name: str, pointer: str) -> dict[str, 
 
 
 def read_flag(owner: Mapping[str, Any], name: str, pointer: str, default: bool) -> bool:
-    """A member that is true or false."""
+    """Reads a boolean member."""
     value = owner.get(name, default)
     if not isinstance(value, bool):
         raise malformed(f"{pointer}/{name}", f"{name} is {show(value)}; it must be true or false")
@@ -37,12 +37,12 @@ def read_flag(owner: Mapping[str, Any], name: str, pointer: str, default: bool) 
 
 
 def read_count(owner: Mapping[str, Any], name: str, pointer: str) -> int | None:
-    """A member that is an integer from 0; None where it is absent."""
+    """Reads a member that is a non-negative integer; returns None if it is absent or null."""
     value = owner.get(name)
     if value is None:
         return None
     number = as_integer(value)
     if number is None or number < 0:
         code = Code.WRONG_TYPE if number is None else Code.OUT_OF_RANGE
-        raise malformed(f"{pointer}/{name}", f"{name} is {show(value)}; it must be an integer from 0", code)
+        raise malformed(f"{pointer}/{name}", f"{name} is {show(value)}; it must be a non-negative integer", code)
     return number

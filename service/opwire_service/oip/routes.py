@@ -1,5 +1,8 @@
-"""The routes of the Open Inference Protocol, version 2, for its clients as they are: no content type required, empty
-bodies where they send them, and errors with the string ``error`` that they read."""
+"""The routes of the Open Inference Protocol, version 2.
+
+They accommodate existing clients: no content type is required, empty bodies are accepted where clients send them, and
+errors have the string member ``error`` that clients read.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ _MODEL = rf"/models/{_NAME}(?:/versions/(?P<version>[^/]+))?"
 
 @dataclass(frozen=True, slots=True)
 class _PathPattern:
-    """A path below ``/v2``, its method, what makes the handler from the parts of the path, and how it is counted."""
+    """A route below ``/v2``: its method, path pattern, factory of handlers from the path's groups, and metric label."""
 
     method: str
     path: re.Pattern[str]
@@ -56,11 +59,12 @@ class OpenInference(WireProtocol):
     """The protocol on one server.
 
     Args:
-        metrics: with cells for the statistics of models.
+        settings: settings of the server.
+        metrics: metrics with cells for the statistics of models.
 
     Attributes:
-        service: that runs the models, from the start of the server on.
-        statistics: of the models.
+        service: the service that runs the models, from startup on.
+        statistics: statistics of the models.
     """
 
     headers = (PARAMETERS_HEADER,)
@@ -85,7 +89,7 @@ class OpenInference(WireProtocol):
 
     def describe(self) -> tuple[Mapping[str, Schema], Mapping[str, Schema]]:
         """See ``WireProtocol``."""
-        from .openapi import PATHS, SCHEMAS  # nobody but who asks for the document needs them
+        from .openapi import PATHS, SCHEMAS  # only needed for the document
 
         return PATHS, SCHEMAS
 
@@ -106,14 +110,14 @@ class OpenInference(WireProtocol):
 
     @property
     def service(self) -> Service:
-        assert self._service is not None  # no request comes before the server has started
+        assert self._service is not None  # no request arrives before startup
         return self._service
 
     def model(self, name: str, version: str | None, client: str | None) -> ServedModel:
-        """The model of a name and a version: of an operator, or of a graph that the client has registered.
+        """Returns the model of an operator, or of a graph that the client has registered.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: there is no such model or version.
         """
         graph = None
         if not is_operator(name):
@@ -122,29 +126,29 @@ class OpenInference(WireProtocol):
         return find_model(name, version) if graph is None else graph_model(graph, version)
 
     def graphs(self, client: str | None) -> Iterator[ServedModel]:
-        """The models of all graphs of a client."""
+        """Returns the models of all graphs of a client."""
         return graph_models(self.service.engine.graphs.of(client))
 
     @property
     def shares_memory(self) -> bool:
-        """Whether clients may register regions of shared memory."""
+        """Whether clients may register shared memory regions."""
         return self._regions is not None
 
     @property
     def regions(self) -> Regions:
-        """The regions of shared memory.
+        """The registered shared memory regions.
 
         Raises:
-            RequestError: this server takes none.
+            RequestError: shared memory is not enabled.
         """
         if self._regions is None:
-            detail = "this server takes no shared memory; it is let in with --shared-memory-prefix"
+            detail = "shared memory is not enabled on this server; start it with --shared-memory-prefix"
             raise RequestError(ProblemCode.INVALID_REQUEST, detail)
         return self._regions
 
 
 def _json(make: Callable[..., object]) -> Callable[..., Handler]:
-    """The handler factory of a route that answers with JSON alone."""
+    """Returns the handler factory of a route that responds with plain JSON."""
 
     def factory(protocol: OpenInference, **parts: str | None) -> Handler:
         async def handle(engine: Engine, exchange: Exchange, hold: Hold) -> None:
@@ -198,9 +202,9 @@ def _load(protocol: OpenInference, client: Client, name: str) -> dict[str, objec
 
 def _unload(protocol: OpenInference, client: Client, name: str) -> dict[str, object]:
     if protocol.model(name, None, client).graph is None:
-        detail = f"{name} is part of the server and cannot be unloaded"
+        detail = f"{name} is a built-in operator and cannot be unloaded"
     else:
-        detail = f"{name} is a registered graph; DELETE /v1/graphs/{name} removes it"
+        detail = f"{name} is a registered graph; remove it with DELETE /v1/graphs/{name}"
     raise RequestError(ProblemCode.INVALID_REQUEST, detail)
 
 
@@ -238,7 +242,7 @@ def _infer(protocol: OpenInference, name: str, version: str | None) -> Handler:
 
 
 _SHOWN = {_MODEL: "/models/{name}", _NAME: "{name}", _REGION: "/region/{region}"}
-"""How metrics name the parts of paths that vary."""
+"""Path patterns and their form in metric labels."""
 
 
 def _label(path: str) -> str:
@@ -272,11 +276,11 @@ _ROUTES = tuple(
 
 
 LABELS = tuple(dict.fromkeys(route.label for route in _ROUTES))
-"""The labels by which the routes are counted."""
+"""Metric labels of the routes."""
 
 
 async def infer(protocol: OpenInference, model: ServedModel, exchange: Exchange, hold: Hold) -> None:
-    """Runs one operator on the tensors in the body."""
+    """Handles an inference request for one model."""
     engine, progress = protocol.service.engine, exchange.progress
     progress.operator = model.operator.name
     encoding = exchange.header(b"accept-encoding")

@@ -1,12 +1,11 @@
-"""System shared memory: regions of it that clients have registered, to hold the tensors of their requests.
+"""System shared memory: regions that clients register to hold the tensors of their requests.
 
-A client may change its memory, or cut it off, whenever it likes. What is mapped would change under a kernel, or end
-the process with SIGBUS; so nothing is mapped: bytes are copied in and out through the file, which can at worst be too
-short.
+Clients may change or truncate their memory at any time. A mapping could change under a running kernel or kill the
+process with SIGBUS, so nothing is mapped: bytes are copied in and out with file reads and writes, which at worst find
+the file too short.
 
-A registration is a symbolic link in a folder that all processes of a server share. To make, read or remove one is one
-step that no other process can see half done, so none has to ask another. Each owner of an API key has a folder of its
-own in that folder, so the names of one owner's regions mean nothing to another.
+A registration is a symbolic link in a folder shared by all worker processes. Creating, reading and removing a link is
+atomic, so the workers need no communication. Each owner of an API key has a subfolder, so names are separate.
 """
 
 from __future__ import annotations
@@ -32,28 +31,28 @@ from opwire.wire import Buffer, parse_json
 from .refusal import malformed, read_count
 
 AVAILABLE = sys.platform == "linux"
-"""Elsewhere shared memory is no file that can be read and written."""
+"""Whether shared memory objects are files, as on Linux."""
 
-MOST_REGIONS = 256
-"""Regions that an owner may have registered at a time."""
+MAX_REGIONS = 256
+"""Maximum number of regions registered at once per owner."""
 
 PREFIX = re.compile("[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
-"""Allowed prefixes of the names of shared memory objects."""
+"""Pattern of the name prefix that a server can be configured to allow."""
 
 _NAME = re.compile("[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,127}")
-_LONGEST_KEY = 255
+_MAX_NAME_BYTES = 255
 _OBJECTS = "/dev/shm/"
 
 
 @dataclass(frozen=True, slots=True)
 class SharedMemoryRange:
-    """Where a tensor of a request lies: bytes of a region.
+    """A range of bytes in a region that holds a tensor.
 
     Attributes:
-        region: its name.
-        offset: of the first byte in the region.
-        byte_size: bytes that the tensor may take.
-        pointer: to what the request says of it.
+        region: name of the region.
+        offset: offset of the first byte in the region.
+        byte_size: size of the range in bytes.
+        pointer: JSON pointer to the parameters that name it in the request.
     """
 
     region: str
@@ -63,10 +62,11 @@ class SharedMemoryRange:
 
 
 def read_place(parameters: Mapping[str, Any], pointer: str) -> SharedMemoryRange | None:
-    """The place that a tensor's parameters name; None where they name none.
+    """Reads the range that a tensor's parameters name, if they do.
 
     Args:
-        pointer: to the parameters.
+        parameters: parameters of the tensor.
+        pointer: pointer to the parameters.
     """
     region = parameters.get("shared_memory_region")
     if region is None:
@@ -75,14 +75,14 @@ def read_place(parameters: Mapping[str, Any], pointer: str) -> SharedMemoryRange
         raise malformed(f"{pointer}/shared_memory_region", f"{show(region)} given where the name of a region belongs")
     size = read_count(parameters, "shared_memory_byte_size", pointer)
     if size is None:
-        message = "shared_memory_byte_size is required with shared_memory_region, and missing"
+        message = "shared_memory_byte_size is missing; it is required with shared_memory_region"
         raise malformed(pointer, message, Code.MISSING_FIELD)
     return SharedMemoryRange(region, read_count(parameters, "shared_memory_offset", pointer) or 0, size, pointer)
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a client has registered under a name: ``byte_size`` bytes from ``offset`` on of an object."""
+    """A registered region: ``byte_size`` bytes of the object ``key``, starting at ``offset``."""
 
     name: str
     key: str
@@ -91,10 +91,10 @@ class Registration:
 
     @classmethod
     def parse(cls, name: str, body: Buffer) -> Registration:
-        """From the body of a request to register.
+        """Parses the body of a registration request.
 
         Raises:
-            RequestError: it is not of that form.
+            RequestError: the body is malformed.
         """
         given = parse_json(body)
         if not isinstance(given, dict):
@@ -103,16 +103,16 @@ class Registration:
             raise malformed("", f"key is {show(given.get('key'))}; it must be the name of a shared memory object")
         size = read_count(given, "byte_size", "")
         if not size:
-            raise malformed("", "byte_size must be an integer from 1")
+            raise malformed("", "byte_size must be a positive integer")
         return cls(name, given["key"], read_count(given, "offset", "") or 0, size)
 
     def to_json(self) -> dict[str, str | int]:
-        """As the protocol says it."""
+        """Returns the region as described by the protocol."""
         return {"name": self.name, "key": self.key, "offset": self.offset, "byte_size": self.byte_size}
 
 
 class Window:
-    """Bytes of a shared memory object; it stays what it is when the region is unregistered meanwhile."""
+    """An open range of a shared memory object. It stays valid if the region is unregistered meanwhile."""
 
     def __init__(self, file: int, start: int, size: int, place: SharedMemoryRange) -> None:
         self._file = file
@@ -121,10 +121,10 @@ class Window:
         self._place = place
 
     def read(self) -> memoryview:
-        """A copy of the bytes, aligned for any data type.
+        """Returns a copy of the bytes, aligned for any data type.
 
         Raises:
-            RequestError: the client has cut its memory off.
+            RequestError: the client has truncated its memory.
         """
         copy = np.empty(self._size, np.uint8).data
         filled = 0
@@ -136,10 +136,10 @@ class Window:
         return copy
 
     def write(self, data: memoryview) -> None:
-        """Puts bytes at the beginning of the window.
+        """Writes bytes to the start of the range.
 
         Raises:
-            RequestError: the client has cut its memory off, or the system has no more.
+            RequestError: the client has truncated its memory, or the system is out of memory.
         """
         if os.fstat(self._file).st_size < self._start + len(data):
             raise self._cut_off()
@@ -152,18 +152,18 @@ class Window:
             raise malformed(self._place.pointer, message) from None
 
     def _cut_off(self) -> RequestError:
-        message = f"the shared memory of region {show(self._place.region)} has become smaller than it was registered"
+        message = f"the shared memory of region {show(self._place.region)} is smaller than when it was registered"
         return malformed(self._place.pointer, message, Code.OUT_OF_RANGE)
 
 
 class Regions:
-    """The regions that are registered with a server. Each belongs to the owner of the API key that registered it.
+    """The regions registered with a server. Each belongs to the owner of the API key that registered it.
 
-    An owner is None where the server asks for no keys; then all clients are one owner.
+    The owner is None on a server without API keys, where all clients share their regions.
 
     Args:
-        folder: of the registrations; all processes of the server have the same one.
-        prefix: of the shared memory objects that may be used; the others belong to others.
+        folder: folder of the registrations, shared by all worker processes.
+        prefix: name prefix of the shared memory objects that may be used.
     """
 
     def __init__(self, folder: Path, prefix: str) -> None:
@@ -171,17 +171,19 @@ class Regions:
         self._prefix = prefix
 
     def register(self, region: Registration, owner: str | None) -> None:
-        """Makes a region known to its owner under its name.
+        """Registers a region for its owner.
 
         Raises:
-            RequestError: the name is taken or no name, there are too many, or the object is not there, not allowed, too
-                small, or registered by another owner.
+            RequestError: the name is taken or invalid, there are too many regions, or the object does not exist, is not
+                allowed, is too small, or is registered by another owner.
         """
         if not _NAME.fullmatch(region.name):
-            message = f"{show(region.name)} is no name of a region: up to 128 letters, digits, and any of _ - : ."
+            message = (
+                f"region name {show(region.name)} given; allowed: 1 to 128 of A-Z a-z 0-9 _ - : . but no leading ."
+            )
             raise malformed("", message)
-        if len(self._names(owner)) >= MOST_REGIONS:
-            raise malformed("", f"{MOST_REGIONS} regions are registered already, and no more may be")
+        if len(self._names(owner)) >= MAX_REGIONS:
+            raise malformed("", f"{MAX_REGIONS} regions are already registered, which is the maximum")
         with self._opened(region.key) as file:
             size = os.fstat(file).st_size
         if region.offset + region.byte_size > size:
@@ -195,17 +197,17 @@ class Regions:
         try:
             os.symlink(json.dumps([region.key, region.offset, region.byte_size]), link)
         except FileExistsError:
-            raise malformed("", f"region {show(region.name)} is registered already; unregister it first") from None
+            raise malformed("", f"region {show(region.name)} is already registered; unregister it first") from None
         try:
-            self._refuse_foreign(region.key, owner)  # of two owners that register one object at once, neither keeps it
+            self._refuse_foreign(region.key, owner)  # if two owners register one object concurrently, neither keeps it
         except RequestError:
             self.unregister(region.name, owner)
             raise
 
     def unregister(self, name: str | None, owner: str | None) -> None:
-        """Forgets a region of an owner, or all of them; requests that use one go on.
+        """Unregisters a region of an owner, or all of them; requests that use one continue.
 
-        One that is not registered is no error.
+        Unregistering an unknown region is not an error.
         """
         for each in self._names(owner) if name is None else [name]:
             if _NAME.fullmatch(each):
@@ -213,26 +215,26 @@ class Regions:
                     os.unlink(self._folder_of(owner) / each)
 
     def status(self, name: str | None, owner: str | None) -> list[Registration]:
-        """A region of an owner, or all of them.
+        """Returns a region of an owner, or all of them.
 
         Raises:
-            NotFoundError: there is none of that name.
+            NotFoundError: the owner has no region of that name.
         """
         if name is not None:
             return [self._find(name, owner)]
         found = []
         for each in sorted(self._names(owner)):
-            with suppress(NotFoundError):  # it has just gone
+            with suppress(NotFoundError):  # unregistered meanwhile
                 found.append(self._find(each, owner))
         return found
 
     @contextmanager
     def open(self, place: SharedMemoryRange, owner: str | None) -> Generator[Window]:
-        """The bytes of a place in an owner's request.
+        """Opens a range for a request of an owner.
 
         Raises:
-            NotFoundError: the region is not registered by this owner.
-            RequestError: the place is not within the region, or the object has gone.
+            NotFoundError: the owner has no such region.
+            RequestError: the range exceeds the region, or the object no longer exists.
         """
         region = self._find(place.region, owner)
         end = place.offset + place.byte_size
@@ -243,7 +245,7 @@ class Regions:
             yield Window(file, region.offset + place.offset, place.byte_size, place)
 
     def _folder_of(self, owner: str | None) -> Path:
-        # In hexadecimal, since an owner may be called "..".
+        # Hexadecimal, since an owner could be called "..".
         return self._folder / ("anyone" if owner is None else f"owner-{owner.encode().hex()}")
 
     def _names(self, owner: str | None) -> list[str]:
@@ -259,7 +261,7 @@ class Regions:
         raise NotFoundError(ProblemCode.NOT_FOUND, f"no shared memory region {show(name)} is registered")
 
     def _refuse_foreign(self, key: str, owner: str | None) -> None:
-        """Refuses an object that another owner has registered: by a second name it would be read and overwritten."""
+        """Refuses an object registered by another owner, whose memory could otherwise be read and overwritten."""
         own = self._folder_of(owner).name
         for folder in os.listdir(self._folder):
             if folder != own and any(_object_name(each.key) == _object_name(key) for each in self._all_in(folder)):
@@ -268,14 +270,14 @@ class Regions:
 
     def _all_in(self, folder: str) -> Generator[Registration]:
         for name in os.listdir(self._folder / folder):
-            with suppress(FileNotFoundError):  # it has just gone
+            with suppress(FileNotFoundError):  # unregistered meanwhile
                 yield _read_link(self._folder / folder / name)
 
     @contextmanager
     def _opened(self, key: str) -> Generator[int]:
         name = _object_name(key)
-        if not name.startswith(self._prefix) or "/" in name or "\0" in name or len(name.encode()) > _LONGEST_KEY:
-            message = f"{show(key)} is not allowed; the names of shared memory objects begin with /{self._prefix} here"
+        if not name.startswith(self._prefix) or "/" in name or "\0" in name or len(name.encode()) > _MAX_NAME_BYTES:
+            message = f"{show(key)} is not allowed; names of shared memory objects start with /{self._prefix} here"
             raise malformed("", message, Code.UNKNOWN_VALUE)
         try:
             file = os.open(_OBJECTS + name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -283,14 +285,14 @@ class Regions:
             raise malformed("", f"shared memory object {show(key)} cannot be opened: {error.strerror}") from None
         try:
             if not stat.S_ISREG(os.fstat(file).st_mode):
-                raise malformed("", f"{show(key)} is no shared memory object")
+                raise malformed("", f"{show(key)} is not a shared memory object")
             yield file
         finally:
             os.close(file)
 
 
 def _object_name(key: str) -> str:
-    """The name of the file of a shared memory object."""
+    """Returns the file name of a shared memory object."""
     return key.removeprefix("/")
 
 

@@ -1,4 +1,4 @@
-"""The statistics extension: counts and durations by model and version, with every member that its clients read."""
+"""The statistics extension: counts and durations per model and version, with every member that clients read."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ _DURATIONS = {
     "compute_infer": "run",
     "compute_output": "encode",
 }
-"""The protocol's durations, and the stages of the pipeline that they are."""
+"""The pipeline stage behind each of the protocol's durations."""
 
 _STAGES = tuple(_DURATIONS.values())
 
 _LAST, _SUCCEEDED, _FAILED, _FAILING, _FIRST_STAGE = range(5)
 _CELLS = _FIRST_STAGE + len(_STAGES)
-"""The cells of a model: the last inference in milliseconds since 1970; counts; and times in microseconds."""
+"""Number of cells per model: time of the last inference in Unix milliseconds, counts, and durations in microseconds."""
 
 _MODELS = [(name, version) for name in CATALOG for version in versions(name)]
 _PLACES = {model: number * _CELLS for number, model in enumerate(_MODELS)}
 
 CELLS = len(_PLACES) * _CELLS
-"""The cells of the models of all operators that there may be."""
+"""Number of cells for the models of all operators."""
 
 _GRAPH_CELLS = 1 + _CELLS
-"""The cells of a graph: the token of the graph that they are about, then those of any model."""
+"""Number of cells per graph: the token of the graph they belong to, then the cells of a model."""
 
 
 def cells(graphs: int) -> int:
-    """The cells of all models.
+    """Returns the number of cells for all models.
 
     Args:
-        graphs: that may be registered.
+        graphs: maximum number of registered graphs.
     """
-    return CELLS + (graphs + 1) * _GRAPH_CELLS  # one takes the place of another before that has gone
+    return CELLS + (graphs + 1) * _GRAPH_CELLS  # one more, as a replacement briefly coexists with the old graph
 
 
 class Statistics:
-    """Statistics of the models of a server over this protocol, from all of its processes.
+    """Statistics of a server's models for this protocol, summed over all worker processes.
 
     Args:
-        metrics: whose layout has further cells for them, see ``cells``.
+        metrics: metrics with further cells for the statistics, see ``cells``.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -60,7 +60,7 @@ class Statistics:
         self._first = metrics.layout.further
 
     def succeeded(self, model: ServedModel, timing: Mapping[str, int]) -> None:
-        """An inference was answered; its timing is in microseconds by stage, with ``total``."""
+        """Counts a successful inference; ``timing`` has the microseconds per stage and ``total``."""
         cells, place = self._metrics.cells, self._own(model)
         cells[place + _LAST] = int(time.time() * 1000)
         cells[place + _SUCCEEDED] += 1
@@ -70,24 +70,24 @@ class Statistics:
             place += 1
 
     def failed(self, model: ServedModel, microseconds: int) -> None:
-        """An inference was refused or failed."""
+        """Counts an inference that was refused or failed."""
         cells, place = self._metrics.cells, self._own(model)
         cells[place + _FAILED] += 1
         cells[place + _FAILING] += microseconds
 
     def to_json(self, models: Iterable[ServedModel]) -> dict[str, list[dict[str, Any]]]:
-        """The statistics of some models."""
+        """Returns the statistics of some models as JSON."""
         rows = self._metrics.rows()
         return {"model_stats": [_stats(model, self._cells_of(model, rows)) for model in models]}
 
     def _place(self, model: ServedModel) -> int:
-        """The first of a model's cells."""
+        """Returns the index of a model's first cell."""
         if model.graph is None:
             return self._first + _PLACES[model.name, model.version]
         return self._first + CELLS + model.graph.slot * _GRAPH_CELLS + 1
 
     def _own(self, model: ServedModel) -> int:
-        """Like ``_place``, in the row of this process, where the cells of a graph may be those of an earlier one."""
+        """Returns ``_place`` after clearing cells of this process that belong to an earlier graph."""
         place = self._place(model)
         if model.graph is not None and self._metrics.cells[place - 1] != model.graph.token:
             for cell in range(place, place + _CELLS):
@@ -96,7 +96,7 @@ class Statistics:
         return place
 
     def _cells_of(self, model: ServedModel, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The cells of a model, by process."""
+        """Returns the cells of a model, one row per process."""
         place = self._place(model)
         if model.graph is not None:
             rows = rows[rows[:, place - 1] == model.graph.token]

@@ -1,1 +1,1 @@
-"""Processes that serve: one alone, or several under a supervisor; signals, logging and memory."""
+"""Server processes: a single one, or several under a supervisor, with signals, logging and memory management."""

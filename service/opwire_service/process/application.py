@@ -1,4 +1,4 @@
-"""The application of a server: every protocol that it speaks, and what it counts."""
+"""Assembles the application of a server from its protocols and metrics."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from ..telemetry.seats import SEATS
 
 
 def layout(settings: Settings) -> Layout:
-    """What a server counts."""
+    """Returns the layout of a server's metrics."""
     return Layout(settings.devices, route_labels(LABELS), cells(settings.limits.graphs), SEATS if settings.ray else 0)
 
 
 def create_app(settings: Settings, metrics: Metrics | None = None, folder: Path | None = None) -> Application:
-    """The application of a server; its service is made when the server starts, and closed when it ends.
+    """Creates the application of a server. Its service is created at startup and closed at shutdown.
 
     Args:
-        metrics: what it counts in; without that it counts for itself.
-        folder: that the processes of the server share; None if it is one alone.
+        settings: settings of the server.
+        metrics: metrics of this process; by default new ones.
+        folder: folder shared by the server's worker processes; None for a single process.
 
     Raises:
         OSError, ValueError: as for ``Application``.

@@ -1,4 +1,4 @@
-"""The log: text for people, or one JSON object a line."""
+"""Log configuration: text, or one JSON object per line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..settings import LogFormat
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as a JSON object; what a record has under ``fields`` becomes members of it."""
+    """Formats a record as a JSON object, including the members of its ``fields``."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, object] = {
@@ -27,7 +27,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(level: str, log_format: LogFormat) -> None:
-    """Sends the log of this process to stderr; of the libraries below only what is a warning or worse."""
+    """Sends the log of this process to stderr; uvicorn and asyncio only log warnings and errors."""
     handler = logging.StreamHandler(sys.stderr)
     text = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
     handler.setFormatter(JsonFormatter() if log_format == "json" else text)

@@ -1,6 +1,4 @@
-"""Memory that was freed goes back to the system. The C library keeps it, and a server would stay as large as its worst
-minute.
-"""
+"""Returns freed memory to the system, which the C library otherwise keeps, so that a server shrinks after a peak."""
 
 from __future__ import annotations
 
@@ -10,26 +8,28 @@ import sys
 from collections.abc import Callable
 
 LEAST = 64 << 20
-"""Bytes that requests have taken since memory was last given back, before it is worth looking again."""
+"""Bytes that requests must have taken since the last trim for another one to be worthwhile."""
 
 CALM = 16 << 20
-"""Bytes that requests take at most between two looks when memory is given back: a busy server would take it again."""
+"""Maximum bytes taken by requests between two samples for the server to count as idle; a busy one would need the memory
+again."""
 
 
-def keep_what_is_there() -> None:
-    """Hides what a process has made so far from the garbage collector, whose passes would cost each request a little.
+def freeze_heap() -> None:
+    """Freezes all existing objects, so that garbage collections do not slow down requests, and enables collection.
 
-    For a process that does nothing but serve, once it is ready. Until then it collects nothing; here that begins.
+    Called once a process is ready to serve; until then the garbage collector is disabled.
     """
     gc.collect()
     gc.freeze()
     gc.enable()
 
 
-def give_back() -> None:
-    """Frees what only dead requests refer to, bodies among it, and gives back what the C library keeps of freed memory.
+def trim() -> None:
+    """Collects garbage, such as the bodies of dead requests, and returns freed memory to the system.
 
-    The first takes some 30 ms, in which nothing else runs; the second is done by the GNU C library alone.
+    The collection holds the GIL for some 30 ms. Memory is only returned where ``malloc_trim`` exists, in the GNU C
+    library.
     """
     gc.collect()
     if _trim is not None:
@@ -37,26 +37,26 @@ def give_back() -> None:
 
 
 def _find_trim() -> Callable[[int], int] | None:
-    # Without the GIL: it takes some 10 ms for some 100 MB.
+    # A ctypes.CDLL call releases the GIL, and trimming takes some 10 ms per 100 MB.
     return getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 
 
 _trim = _find_trim()
 
 
-class Freed:
-    """Tells when memory is to be given back, from looks at regular intervals."""
+class TrimPolicy:
+    """Decides, from periodic samples, when to return freed memory to the system."""
 
     def __init__(self) -> None:
         self._seen = 0
         self._given_back = 0
 
     def is_due(self, held: int, taken: int) -> bool:
-        """Whether the server has been busy and is calm now.
+        """Whether the server has been busy and is idle now.
 
         Args:
-            held: bytes that requests hold.
-            taken: all that requests ever held.
+            held: bytes currently held by requests.
+            taken: total of all bytes ever taken by requests.
         """
         calm = not held and taken - self._seen <= CALM
         self._seen = taken

@@ -1,4 +1,4 @@
-"""Serves with one process or several, as the settings say."""
+"""Starts a server with one process or several, according to the settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..devices import NUMBERED, kind_of, resolve
 from ..devices.ray.requirements import require_ray
 from ..settings import Settings
 from .logging import configure
-from .memory_trim import keep_what_is_there
+from .memory_trim import freeze_heap
 from .server import HttpServer, announce
 from .signals import stop_on_signals
 from .supervisor import Supervisor
@@ -19,11 +19,11 @@ log = logging.getLogger("opwire")
 
 
 def serve(settings: Settings) -> int:
-    """Serves until SIGINT or SIGTERM, then lets accepted work end. Returns the exit code.
+    """Serves until SIGINT or SIGTERM, then completes accepted work. Returns the exit code.
 
     Raises:
-        OSError, ValueError: a file of the settings cannot be read, or does not hold what it should; or this machine has
-            not what a device needs.
+        OSError, ValueError: a file named in the settings cannot be read or is invalid, or a device is not available on
+            this machine.
     """
     configure(settings.log_level, settings.log_format)
     _warn(settings)
@@ -34,20 +34,20 @@ def serve(settings: Settings) -> int:
     if settings.workers > 1 or any(kind_of(name) in NUMBERED for name in settings.devices):
         return Supervisor(settings).run()
     server = HttpServer(settings, on_ready=_begin)
-    # uvicorn raises the signals again when it has stopped, for the handlers that it found.
+    # After it has stopped, uvicorn raises the signals again for the handlers it had replaced.
     stop_on_signals(server.handle_exit)
     server.run()
     return 0 if server.started and not server.failed else 1
 
 
 def _begin(url: str) -> None:
-    keep_what_is_there()
+    freeze_heap()
     announce(url)
 
 
 def _warn(settings: Settings) -> None:
     if settings.api_keys_file is None and not _is_loopback(settings.host):
-        log.warning("opwire listens on %s without API keys: whoever reaches it can use it", settings.host)
+        log.warning("listening on %s without API keys: anyone who can reach the server can use it", settings.host)
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""A server on a socket, until it is told to stop."""
+"""The HTTP server of one process."""
 
 from __future__ import annotations
 
@@ -21,39 +21,41 @@ from ..http.connection import Acceptor, Connection
 from ..settings import Settings
 from ..telemetry.metrics import Metrics
 from .application import create_app, layout
-from .memory_trim import Freed, give_back
+from .memory_trim import TrimPolicy, trim
 
 KEEP_ALIVE_SECONDS = 75
 
-_LOOKS_EVERY = 0.05
+_POLL_SECONDS = 0.05
 _NEW_CONNECTIONS = 8
-"""Taken in one turn of the loop."""
+"""Number of new connections accepted per iteration of the event loop."""
 
 _UNREAD_BYTES = 256 * 1024
-"""What a client may send before the server reads it: enough for 25 MB/s to a client 10 ms away."""
+"""Socket receive buffer in bytes: enough for 25 MB/s at a round-trip time of 10 ms."""
 
 _TICKS = 10
-"""Ticks of uvicorn's, of 0.1 s, between two looks for slow clients and freed memory."""
+"""Ticks of uvicorn, of 0.1 s each, between checks for slow clients and freed memory."""
 
 _STALLED_SECONDS = 3.0
-"""How long a client may send nothing of its body, and read nothing of its answer, while others wait for memory."""
+"""Maximum pause of a client that sends a body or reads a response while others wait for memory, in seconds."""
 
 log = logging.getLogger("opwire")
 
 
 class HttpServer(uvicorn.Server):
-    """Serves the application of a server.
+    """The HTTP server of one process.
 
     Args:
-        metrics: what it counts in; without that it counts for itself.
-        on_ready: called with the address as soon as it accepts.
-        folder: that the processes of the server share; None if it is one alone.
+        settings: settings of the server.
+        metrics: metrics of this process; by default new ones.
+        on_ready: called with the URL once the server accepts connections.
+        folder: folder shared by the server's worker processes; None for a single process.
 
     Attributes:
-        url: its address, once it accepts.
+        settings: see above.
+        url: URL of the server, once it accepts connections.
 
     Raises:
-        OSError, ValueError: a file of the settings cannot be read, or does not hold what it should.
+        OSError, ValueError: a file named in the settings cannot be read or is invalid.
     """
 
     url: str | None = None
@@ -69,7 +71,7 @@ class HttpServer(uvicorn.Server):
         self._metrics = metrics or Metrics(layout(settings))
         self._app = create_app(settings, self._metrics, folder)
         self._on_ready = on_ready
-        self._freed = Freed()
+        self._trim_policy = TrimPolicy()
         self._acceptor = Acceptor()
         super().__init__(
             uvicorn.Config(
@@ -90,31 +92,31 @@ class HttpServer(uvicorn.Server):
         )
         try:
             self.config.load()
-        except OSError as error:  # it names neither file
+        except OSError as error:  # its message names neither file
             files = " and ".join(str(file) for file in (settings.tls_certificate, settings.tls_key) if file)
-            raise ValueError(f"{files}: no certificate chain with its key: {error.strerror or error}") from None
+            raise ValueError(f"{files}: not a certificate chain and its key: {error.strerror or error}") from None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            self._bound_unread()
-            await self._listen_more()
+            self._limit_receive_buffers()
+            await self._add_listeners()
             self.url = address(self.settings, (sockets or self.servers[0].sockets)[0])
             self._on_ready(self.url)
 
-    def _bound_unread(self) -> None:
-        """Bounds what the system takes of each connection ahead of the server, for as many as may wait.
+    def _limit_receive_buffers(self) -> None:
+        """Limits the kernel's receive buffer per connection.
 
-        By itself it takes megabytes, and where it runs out of memory for them it drops what has come: nothing moves
-        any more but by timeouts.
+        By default the kernel buffers megabytes per connection, and when it runs out of memory for many connections, it
+        drops what has arrived, so that progress depends on TCP timeouts.
         """
         for listening in [made for server in self.servers for made in server.sockets]:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNREAD_BYTES)  # connections inherit it
 
-    async def _listen_more(self) -> None:
-        """Listens to each socket several times: uvloop takes but one new connection from each in a turn of the loop.
+    async def _add_listeners(self) -> None:
+        """Listens several times on each socket, since uvloop accepts only one connection per listener and iteration.
 
-        Where many connections are new, as those of clients that were refused, they would wait for seconds otherwise.
+        Otherwise many new connections, such as those of refused clients, would wait for seconds.
         """
         loop = asyncio.get_running_loop()
         if type(loop).__module__.partition(".")[0] != "uvloop":
@@ -133,14 +135,14 @@ class HttpServer(uvicorn.Server):
 
     @property
     def service(self) -> Service:
-        """What the server serves, from its start on."""
+        """The service, from startup on."""
         service = self._app.service
         assert service is not None
         return service
 
     @property
     def failed(self) -> bool:
-        """Whether it stopped because a device failed; then it is for another process to serve."""
+        """Whether it stopped because a device failed, so that another process must take over."""
         server = self._app.service
         return server is not None and server.broken is not None
 
@@ -150,7 +152,7 @@ class HttpServer(uvicorn.Server):
             self.should_exit = True
         self._metrics.beat()
         if service is not None and self.settings.workers > 1:
-            service.publish()  # for the process that is asked
+            service.publish()  # for requests for metrics to another process
         if service is not None and counter % _TICKS == 0:
             service.engine.memory.pass_slow(time.monotonic())
             self._close_slow(service.engine.memory)
@@ -159,7 +161,7 @@ class HttpServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     def _close_slow(self, memory: Memory) -> None:
-        """Closes connections whose clients are slow: soon, where others wait for memory."""
+        """Closes connections of slow clients, sooner if others wait for memory."""
         limits = self.settings.limits
         body_seconds = _STALLED_SECONDS if memory.waiting else limits.timeout_ms / 1000
         for connection in list(self.server_state.connections):
@@ -167,41 +169,41 @@ class HttpServer(uvicorn.Server):
                 connection.close_if_slow(limits.receive_ms / 1000, body_seconds)
 
     def _trim(self, memory: Memory) -> None:
-        if self._freed.is_due(memory.held, memory.taken):
-            log.debug("the server is calm: what memory it has freed goes back to the system")
-            asyncio.get_running_loop().run_in_executor(None, give_back)
+        if self._trim_policy.is_due(memory.held, memory.taken):
+            log.debug("the server is idle: returning freed memory to the system")
+            asyncio.get_running_loop().run_in_executor(None, trim)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.drain()
         super().handle_exit(sig, frame)
 
     def drain(self) -> None:
-        """Takes no more work, from now on."""
+        """Stops accepting work."""
         server = self._app.service
         if server is not None:
             server.drain()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Lets accepted work end; open connections are told meanwhile that the server is stopping."""
+        """Completes accepted work; meanwhile requests on open connections are told that the server is stopping."""
         self.drain()
         for listening in self.servers:
             listening.close()
         loop = asyncio.get_running_loop()
         end = loop.time() + self.settings.drain_seconds
         while self.server_state.tasks and loop.time() < end and not self.force_exit:
-            await asyncio.wait(list(self.server_state.tasks), timeout=_LOOKS_EVERY)
+            await asyncio.wait(list(self.server_state.tasks), timeout=_POLL_SECONDS)
             self._metrics.beat()
         self.config.timeout_graceful_shutdown = max(0, round(end - loop.time()))
         await super().shutdown(sockets)
 
 
 def address(settings: Settings, listening: socket.socket) -> str:
-    """The URL of a server that listens on a socket."""
+    """Returns the URL of a server that listens on a socket."""
     host, port = listening.getsockname()[:2]
     scheme = "http" if settings.tls_certificate is None else "https"
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def announce(url: str) -> None:
-    """Says that a server is ready."""
+    """Logs that a server is ready."""
     log.info("opwire is ready at %s", url)

@@ -1,4 +1,4 @@
-"""The signals that stop a process."""
+"""Signals that stop a process."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from typing import Any
 
 
 def stop_on_signals(stop: Callable[[int, FrameType | None], Any]) -> None:
-    """Lets SIGINT and SIGTERM call a function, for the rest of this process."""
+    """Installs ``stop`` as the handler of SIGINT and SIGTERM."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)

@@ -1,7 +1,7 @@
-"""Several processes that serve one address: one that dies or hangs is replaced, and at the end all are drained.
+"""Supervisor of several worker processes on one address: replaces those that die or hang, and drains them at the end.
 
-A worker tells its supervisor over a pipe that it is ready, and stops when the other end of that pipe closes; so no
-worker outlives its supervisor, however that ends.
+A worker reports over a pipe that it is ready, and stops when the other end of the pipe closes, so no worker outlives
+its supervisor, however that ends.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from ..settings import Settings
 from ..telemetry.metrics import WORKER_RESTARTS, Metrics
 from .application import layout
 from .logging import configure
-from .memory_trim import keep_what_is_there
+from .memory_trim import freeze_heap
 from .server import HttpServer, address, announce
 from .signals import stop_on_signals
 
 _BACKLOG = 2048
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
+_FIRST_PAUSE, _MAX_PAUSE = 0.1, 10.0
 _BEYOND_DRAIN = 5.0
-"""Seconds that a worker has, after its work was cut off, before it is killed."""
+"""Time between the end of the grace period and the killing of a worker, in seconds."""
 
-_LOOKS = 4
-"""Looks for a sign of life, all in vain, after which a worker hangs."""
+_MISSED_HEARTBEATS = 4
+"""Number of successive checks without a heartbeat after which a worker is considered hung."""
 
 FAILED = 3
-"""Exit code of a worker one of whose devices failed."""
+"""Exit code of a worker that stopped because a device failed."""
 
 _SPREAD = sys.platform == "linux"
-"""Whether connections are spread over the sockets that share an address."""
+"""Whether the system distributes connections among sockets that share an address (``SO_REUSEPORT``)."""
 
 log = logging.getLogger("opwire")
 
@@ -52,11 +52,14 @@ _spawn = get_context("spawn")
 
 @dataclass(slots=True)
 class _Worker:
-    """A process and the supervisor's end of its pipe.
+    """A worker process.
 
     Attributes:
-        beats: its signs of life at the last look.
-        silent: looks since the last one.
+        process: the process.
+        pipe: the supervisor's end of its pipe.
+        ready: whether it has reported that it is ready.
+        beats: number of heartbeats at the last check.
+        silent: number of checks since the last heartbeat.
     """
 
     process: SpawnProcess
@@ -67,14 +70,14 @@ class _Worker:
 
 
 class Supervisor:
-    """Keeps ``settings.workers`` processes serving until SIGINT or SIGTERM.
+    """Keeps ``settings.workers`` worker processes serving until SIGINT or SIGTERM.
 
     Raises:
-        OSError, ValueError: the address cannot be listened on, or a file of the settings is not what it should be.
+        OSError, ValueError: the address is not available, or a file named in the settings cannot be read or is invalid.
     """
 
     def __init__(self, settings: Settings) -> None:
-        HttpServer(settings)  # what is wrong with the settings is said once, and here
+        HttpServer(settings)  # reports invalid settings once, rather than in each worker
         self._settings = settings
         self._sockets = reserve(settings.host, settings.port)
         cells = layout(settings)
@@ -84,14 +87,14 @@ class Supervisor:
         self._workers: dict[int, _Worker] = {}
         self._due = dict.fromkeys(range(settings.workers), 0.0)
         self._failures = dict.fromkeys(range(settings.workers), 0)
-        self._next_look = 0.0
+        self._next_check = 0.0
         self._announced = False
         self._stopping = False
         self._folder = Path()
         self._woken, self._wake = Pipe(duplex=False)
 
     def run(self) -> int:
-        """Serves until a signal. Returns the exit code."""
+        """Serves until a signal arrives. Returns the exit code."""
         stop_on_signals(self._stop)
         gc.enable()
         try:
@@ -99,7 +102,7 @@ class Supervisor:
                 self._folder = Path(folder)
                 while not self._stopping:
                     self._start_due()
-                    self._look()
+                    self._check_heartbeats()
                     self._wait()
                 return self._drain()
         finally:
@@ -117,44 +120,44 @@ class Supervisor:
             del self._due[row]
             ours, theirs = Pipe()
             arguments = (self._settings.share(), self._sockets, self._memory.name, row, theirs, self._folder)
-            process = _spawn.Process(target=_work, args=arguments, name=f"opwire-worker-{row}")
+            process = _spawn.Process(target=_run_worker, args=arguments, name=f"opwire-worker-{row}")
             process.start()
             theirs.close()
             self._workers[row] = _Worker(process, ours)
 
-    def _look(self) -> None:
-        """Kills workers that hang. Looks are counted, not seconds: when all were stopped together, none hangs."""
-        if (now := time.monotonic()) < self._next_look:
+    def _check_heartbeats(self) -> None:
+        """Kills hung workers. Counts checks rather than seconds, so that suspending all processes kills none."""
+        if (now := time.monotonic()) < self._next_check:
             return
-        self._next_look = now + self._settings.hang_seconds / _LOOKS
+        self._next_check = now + self._settings.hang_seconds / _MISSED_HEARTBEATS
         for row, worker in self._workers.items():
             beats = self._metrics.beats(row)
             worker.silent = 0 if beats != worker.beats or not worker.ready else worker.silent + 1
             worker.beats = beats
-            if worker.silent >= _LOOKS:
-                log.error("worker %d (process %s) hangs and is killed", row, worker.process.pid)
+            if worker.silent >= _MISSED_HEARTBEATS:
+                log.error("worker %d (process %s) hangs; killing it", row, worker.process.pid)
                 worker.process.kill()
 
     def _wait(self) -> None:
-        """Until something happens to a worker, a replacement or a look is due, or a signal comes."""
+        """Waits for an event of a worker, for a replacement or check to be due, or for a signal."""
         pending = {worker.pipe: worker for worker in self._workers.values() if not worker.ready}
         sentinels = {worker.process.sentinel: row for row, worker in self._workers.items()}
-        pause = min([self._next_look, *self._due.values()]) - time.monotonic()
+        pause = min([self._next_check, *self._due.values()]) - time.monotonic()
         for event in wait([self._woken, *pending, *sentinels], max(0.0, pause)):
             if isinstance(event, int):
-                self._ended(sentinels[event])
+                self._on_exit(sentinels[event])
             elif isinstance(event, Connection) and event in pending:
-                self._heard(pending[event])
+                self._on_message(pending[event])
 
-    def _heard(self, worker: _Worker) -> None:
-        with suppress(EOFError, OSError):  # it died: its sentinel says so too
+    def _on_message(self, worker: _Worker) -> None:
+        with suppress(EOFError, OSError):  # it died, which its sentinel reports too
             worker.pipe.recv_bytes()
             worker.ready = True
         if not self._announced and len(self._workers) == sum(each.ready for each in self._workers.values()):
             self._announced = True
             announce(address(self._settings, self._sockets[0]))
 
-    def _ended(self, row: int) -> None:
+    def _on_exit(self, row: int) -> None:
         worker = self._workers.pop(row)
         worker.process.join()
         worker.pipe.close()
@@ -162,18 +165,18 @@ class Supervisor:
         if self._stopping:
             return
         if not self._announced:
-            log.error("a worker did not start: exit code %s", worker.process.exitcode)
+            log.error("a worker failed to start: exit code %s", worker.process.exitcode)
             self._stopping = True
             return
         self._metrics.add(WORKER_RESTARTS)
         self._failures[row] = 0 if worker.ready else self._failures[row] + 1
-        pause = min(_FIRST_PAUSE * 2 ** (self._failures[row] - 1), _LONGEST_PAUSE) if self._failures[row] else 0.0
+        pause = min(_FIRST_PAUSE * 2 ** (self._failures[row] - 1), _MAX_PAUSE) if self._failures[row] else 0.0
         self._due[row] = time.monotonic() + pause
         ended = (row, worker.process.pid, worker.process.exitcode)
-        log.warning("worker %d (process %s) ended with exit code %s and is replaced", *ended)
+        log.warning("worker %d (process %s) exited with code %s; replacing it", *ended)
 
     def _drain(self) -> int:
-        """Lets the workers end. Returns the exit code: 1 if one had to be killed, or if they never all started."""
+        """Waits for the workers to end. Returns the exit code: 1 if one had to be killed, or not all ever started."""
         for listening in self._sockets:
             listening.close()
         for worker in self._workers.values():
@@ -183,7 +186,7 @@ class Supervisor:
         for worker in self._workers.values():
             worker.process.join(max(0.0, end - time.monotonic()))
             if worker.process.is_alive():
-                log.error("process %s did not end in time and is killed", worker.process.pid)
+                log.error("process %s did not end in time; killing it", worker.process.pid)
                 killed = True
                 worker.process.kill()
                 worker.process.join()
@@ -191,13 +194,13 @@ class Supervisor:
 
 
 def reserve(host: str, port: int) -> list[socket.socket]:
-    """Sockets for all addresses of a host, on one port; port 0 takes a free one.
+    """Binds sockets for all addresses of a host on one port; port 0 selects a free one.
 
-    Where the system spreads connections over sockets, these only keep the port, and each worker has its own. A socket
-    that all listen on would give most connections to whoever is quickest to ask.
+    Where the system distributes connections among sockets, these only reserve the port, and each worker binds its own:
+    a socket shared by all would give most connections to the worker that is quickest to accept.
 
     Raises:
-        OSError: an address cannot be listened on.
+        OSError: an address is not available.
     """
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
@@ -205,7 +208,7 @@ def reserve(host: str, port: int) -> list[socket.socket]:
         at = (str(where[0]), sockets[0].getsockname()[1] if sockets else port)
         listening = socket.create_server(at, family=family, backlog=_BACKLOG)
         if _SPREAD:
-            # Another server on this port was refused just now; from here on the port can be shared.
+            # Binding exclusively first detects another server on this port; from here on the port is shared.
             with listening:
                 at = listening.getsockname()[:2]
             listening = _bound(family, at)
@@ -214,7 +217,7 @@ def reserve(host: str, port: int) -> list[socket.socket]:
 
 
 def _bound(family: int, at: tuple[str, int]) -> socket.socket:
-    """A socket that shares its address with others, and does not listen yet."""
+    """Returns a bound socket that shares its address with others and does not listen yet."""
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -224,7 +227,7 @@ def _bound(family: int, at: tuple[str, int]) -> socket.socket:
     return made
 
 
-def _work(
+def _run_worker(
     settings: Settings, sockets: Sequence[socket.socket], memory: str, row: int, pipe: Connection, folder: Path
 ) -> None:
     """The main function of a worker."""
@@ -246,8 +249,8 @@ def _work(
 
 
 def _begin(pipe: Connection) -> None:
-    keep_what_is_there()
-    with suppress(OSError):  # the supervisor does not listen any more: it is stopping, and so will this worker
+    freeze_heap()
+    with suppress(OSError):  # the supervisor is stopping and has closed the pipe, so this worker will stop too
         pipe.send_bytes(b"ready")
 
 

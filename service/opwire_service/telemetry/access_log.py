@@ -1,7 +1,7 @@
-"""How a request ended, as one line of the log: what failed at the level info, the others at debug.
+"""The access log: one line per completed request, at level info for failures and debug for successes.
 
-Of requests that are refused for load, one a second has a line, which counts those before it: a server with too much to
-do has no time to say so each time, and metrics count them all.
+Refusals due to overload are logged at most once per second, with the number of those omitted, as an overloaded server
+has no time to log each of them. The metrics count them all.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .requests import Ended
 
 log = logging.getLogger("opwire.access")
 
-MOST_SAID = 200
-"""Characters of a client's text that the log repeats."""
+MAX_TEXT_LENGTH = 200
+"""Maximum length of client-supplied text in the log, in characters."""
 
 _TRACEPARENT = re.compile(
     r"(?!ff|00(?s:.){54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
@@ -32,38 +32,43 @@ _SECONDS_BETWEEN = 1.0
 
 @dataclass(slots=True)
 class _Refusals:
-    """Requests refused for load: when one had a line last, and how many came since then."""
+    """Rate limiter for log lines of refusals due to overload.
 
-    said: float = float("-inf")
-    unsaid: int = 0
+    Attributes:
+        last_logged: time of the last line.
+        omitted: number of refusals since then without one.
+    """
+
+    last_logged: float = float("-inf")
+    omitted: int = 0
 
     def is_due(self) -> bool:
-        """Whether the next one has a line; else it is counted."""
+        """Whether the next refusal is logged; otherwise counts it as omitted."""
         now = time.monotonic()
-        if now - self.said < _SECONDS_BETWEEN:
-            self.unsaid += 1
+        if now - self.last_logged < _SECONDS_BETWEEN:
+            self.omitted += 1
             return False
-        self.said = now
+        self.last_logged = now
         return True
 
     def take(self) -> int:
-        """How many had none."""
-        unsaid, self.unsaid = self.unsaid, 0
-        return unsaid
+        """Returns and resets the number of omitted refusals."""
+        omitted, self.omitted = self.omitted, 0
+        return omitted
 
 
 _refusals = _Refusals()
 
 
 def wants(code: str) -> bool:
-    """Whether a request that ended so has a line; it is to be asked once."""
+    """Whether a request with this outcome is logged. Must be called once per request, as it also counts."""
     if log.isEnabledFor(logging.DEBUG):
         return True
     return code != OK and log.isEnabledFor(logging.INFO) and (code not in _FOR_LOAD or _refusals.is_due())
 
 
 def write(ended: Ended) -> None:
-    """Logs a request that has ended and has a line; nothing of its body but the operator's name."""
+    """Logs a completed request, with nothing of its body but the operator's name."""
     identity = escaped(ended.request_id)
     fields: dict[str, object] = {
         "request_id": identity,
@@ -77,27 +82,28 @@ def write(ended: Ended) -> None:
         "code": ended.code,
         "milliseconds": ended.microseconds / 1000,
     }
-    said = [
+    details = [
         f"{name} {fields[name]}" for name in ("status", "client", "operator", "trace_id") if fields[name] is not None
     ]
     message = f"{fields['method']} '{fields['path']}' {ended.code} {fields['milliseconds']} ms"
-    if ended.code in _FOR_LOAD and (unsaid := _refusals.take()):
-        fields["more_refused"] = unsaid
-        said.append(f"more_refused {unsaid}")
+    if ended.code in _FOR_LOAD and (omitted := _refusals.take()):
+        fields["more_refused"] = omitted
+        details.append(f"more_refused {omitted}")
     level = logging.DEBUG if ended.code == OK else logging.INFO
-    log.log(level, "%s", " ".join([message, *said, identity]), extra={"fields": fields})
+    log.log(level, "%s", " ".join([message, *details, identity]), extra={"fields": fields})
 
 
 def escaped(text: str) -> str:
-    """A client's text as the log repeats it: at most ``MOST_SAID`` characters of printable ASCII.
+    """Escapes client-supplied text for the log, as at most ``MAX_TEXT_LENGTH`` characters of printable ASCII.
 
-    Others, and single quotes, are escaped as in a literal of Python, so that none can forge a line, or end a quotation.
+    Other characters and single quotes are escaped as in Python literals, so that clients cannot forge lines or end a
+    quotation.
     """
-    ascii_text = text[: MOST_SAID + 1].encode("unicode_escape").decode("ascii").replace("'", "\\'")
-    return ascii_text if len(ascii_text) <= MOST_SAID else ascii_text[: MOST_SAID - 3] + "..."
+    ascii_text = text[: MAX_TEXT_LENGTH + 1].encode("unicode_escape").decode("ascii").replace("'", "\\'")
+    return ascii_text if len(ascii_text) <= MAX_TEXT_LENGTH else ascii_text[: MAX_TEXT_LENGTH - 3] + "..."
 
 
 def trace_id(ended: Ended) -> str | None:
-    """The trace that a request belongs to, by its ``traceparent`` (W3C Trace Context); None without a valid one."""
+    """Returns the trace ID of a request's ``traceparent`` header (W3C Trace Context), or None without a valid one."""
     found = _TRACEPARENT.fullmatch(ended.carriers.get("traceparent", ""))
     return None if found is None else found[1]

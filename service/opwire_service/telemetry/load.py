@@ -1,5 +1,4 @@
-"""The load of a server, small enough to be asked for every second: sums over operators, from the cells of all
-processes."""
+"""The load of a server, summed over all worker processes and compact enough to poll every second."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ _RUN, _TOTAL = STAGES.index("run"), STAGES.index("total")
 
 
 class Workers(TypedDict):
-    """Processes that serve now, are meant to serve, and were replaced."""
+    """Numbers of worker processes: serving now, configured, and replaced since the start."""
 
     serving: int
     expected: int
@@ -24,14 +23,14 @@ class Workers(TypedDict):
 
 
 class Histogram(TypedDict):
-    """Times: their sum in microseconds, and how many there are up to each of the bounds and beyond the last one."""
+    """A histogram of durations: their sum in microseconds, and the count per bucket, the last without upper bound."""
 
     sum_us: int
     buckets: list[int]
 
 
 class OperatorLoad(TypedDict, total=False):
-    """Of an operator: how often it was executed, and its microseconds. ``total`` only where it was asked for."""
+    """Executions of an operator and their durations in microseconds, with the histogram ``total`` only on request."""
 
     count: int
     run_us: int
@@ -40,7 +39,7 @@ class OperatorLoad(TypedDict, total=False):
 
 
 class DeviceLoad(TypedDict):
-    """What waits and runs on a device, and what it may run at a time; its kernels and its own memory in bytes."""
+    """The load of a device: queued, running and maximum concurrent operators, kernels, and device memory in bytes."""
 
     queued: int
     running: int
@@ -52,7 +51,7 @@ class DeviceLoad(TypedDict):
 
 
 class MemoryLoad(TypedDict):
-    """Bytes that requests hold and may hold, and requests that wait for some."""
+    """Bytes held by requests, the limit of these, and the number of requests waiting for memory."""
 
     held: int
     limit: int
@@ -60,18 +59,18 @@ class MemoryLoad(TypedDict):
 
 
 class QueueLoad(TypedDict):
-    """Operators that wait for a device, and may wait."""
+    """Operators queued for a device, and the limit of these."""
 
     waiting: int
     limit: int
 
 
 class Load(TypedDict):
-    """The load of a server, all its processes together. What is counted grows while ``instance`` is the same.
+    """The load of a server, over all its worker processes. Counters only grow while ``instance`` stays the same.
 
-    ``time`` and ``started`` are seconds since the epoch, ``bounds_us`` the upper bounds of all buckets but the last in
-    microseconds. ``outcomes`` counts requests by how they ended: ``ok``, ``client_gone``, or the code of a problem; of
-    stages and operators those are left out that were never run.
+    ``time`` and ``started`` are Unix times in seconds. ``bounds_us`` are the upper bounds of all buckets but the last,
+    in microseconds. ``outcomes`` counts requests by outcome: ``ok``, ``client_gone``, or a problem code. Stages and
+    operators that never ran are omitted.
     """
 
     instance: str
@@ -90,13 +89,14 @@ class Load(TypedDict):
 def load(
     metrics: Metrics, workers: int, devices: Sequence[str], *, uncounted: Collection[str], named: Collection[str]
 ) -> Load:
-    """The load by what was counted until now.
+    """Returns the current load.
 
     Args:
-        workers: processes that are meant to serve.
-        devices: that the server has always; those of its cluster are added.
-        uncounted: routes whose requests are left out.
-        named: the operators whose buckets are wanted.
+        metrics: metrics of the server.
+        workers: configured number of worker processes.
+        devices: the server's own devices; those of its cluster are added.
+        uncounted: routes whose requests are not counted.
+        named: operators to include histograms for.
     """
     totals = metrics.totals()
     devices = (*devices, *totals.comers)

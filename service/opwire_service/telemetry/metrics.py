@@ -1,7 +1,7 @@
-"""What a server counts and times, in 64-bit cells: a row for each process, so that the sums are right for all of them.
+"""Metrics in 64-bit cells, with one row per worker process, summed over the rows when read.
 
-A process writes to its own row alone and needs no lock. In shared memory a row outlives its process, and the process
-that takes its place goes on counting where the last one ended.
+Each process only writes to its own row, so no locks are needed. In shared memory a row outlives its process, and the
+replacement continues its counters.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ STAGES = ("receive", "parse", "check", "decode", "queue", "run", "encode", "tota
 OK = "ok"
 CLIENT_GONE = "client_gone"
 OUTCOMES = (OK, CLIENT_GONE, *(code.value for code in ProblemCode))
-"""How a request may end: answered, given up by its client, or with the code of a problem."""
+"""Outcomes of a request: answered, abandoned by the client, or a problem code."""
 
 OTHER = "other"
-"""The route of requests to none."""
+"""Route label of requests that match no route."""
 
 BOUNDS = (
     *(100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000),
     *(1_000_000, 2_500_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000),
 )
-"""Upper bounds of the buckets of a histogram, in microseconds."""
+"""Upper bounds of histogram buckets, in microseconds."""
 
 _FIRST_BOUND = BOUNDS[0]
 
 _BEATS, _INSTANCE, _STARTED = range(3)
-"""Cells that belong to no metric: the sign of life of a process; and, in the first row only, a random number that tells
-servers apart, and when the server started."""
+"""Cells besides the metrics: the heartbeat of a process and, in one row only, a random number that identifies the
+server instance and its start time."""
 
 
 class Kind(Enum):
-    """What the cells of a metric mean."""
+    """Types of metrics."""
 
     COUNTER = auto()
     GAUGE = auto()
@@ -56,11 +56,13 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A row of the table of metrics; a histogram is in seconds.
+    """A metric.
 
     Attributes:
-        name: without the suffix that the exposition gives counters.
-        labels: the names of its labels.
+        name: name without the suffix that counters get in the exposition format.
+        kind: type of the metric; histograms are exposed in seconds.
+        help: help text.
+        labels: names of its labels.
     """
 
     name: str
@@ -70,48 +72,52 @@ class Metric:
 
     @property
     def cells(self) -> int:
-        """Cells for one set of label values; a histogram has its sum, and then its buckets."""
+        """Number of cells per set of label values; those of a histogram are its sum and its buckets."""
         return len(BOUNDS) + 2 if self.kind is Kind.HISTOGRAM else 1
 
 
 STAGE_SECONDS = Metric(
     "opwire_stage_seconds",
     Kind.HISTOGRAM,
-    "Time of executed operators, by stage, in whole microseconds; total is from arrival to the encoded answer",
+    "Duration of executed operators by stage; total is from arrival to the encoded response",
     ("operator", "stage"),
 )
 REQUEST_SECONDS = Metric(
-    "opwire_request_seconds", Kind.HISTOGRAM, "Time from arrival to the last byte of the answer", ("route",)
+    "opwire_request_seconds", Kind.HISTOGRAM, "Time from arrival to the last byte of the response", ("route",)
 )
-REQUESTS = Metric("opwire_requests", Kind.COUNTER, "Requests that have ended, by how they did", ("route", "code"))
-BATCH_RESULTS = Metric("opwire_batch_results", Kind.COUNTER, "Requests inside batches, by how they ended", ("code",))
+REQUESTS = Metric("opwire_requests", Kind.COUNTER, "Completed requests by outcome", ("route", "code"))
+BATCH_RESULTS = Metric("opwire_batch_results", Kind.COUNTER, "Completed requests in batches by outcome", ("code",))
 CANCELLATIONS = Metric(
-    "opwire_cancellations", Kind.COUNTER, "Operators given up because their client had gone, by stage", ("stage",)
+    "opwire_cancellations", Kind.COUNTER, "Operators cancelled because the client disconnected, by stage", ("stage",)
 )
-PLAN_HITS = Metric("opwire_plan_cache_hits", Kind.COUNTER, "Requests whose operator desc had been checked before")
+PLAN_HITS = Metric("opwire_plan_cache_hits", Kind.COUNTER, "Requests whose operator desc was in the plan cache")
 PLAN_MISSES = Metric("opwire_plan_cache_misses", Kind.COUNTER, "Requests whose operator desc had to be checked")
-PLANS = Metric("opwire_plan_cache_size", Kind.GAUGE, "Checked operator descs that are kept")
-PLANS_LIMIT = Metric("opwire_plan_cache_limit", Kind.GAUGE, "Checked operator descs that may be kept")
-QUEUED = Metric("opwire_queued_operators", Kind.GAUGE, "Operators that wait", ("device",))
-QUEUED_LIMIT = Metric("opwire_queued_operators_limit", Kind.GAUGE, "Operators that may wait, for all devices")
-RUNNING = Metric("opwire_running_operators", Kind.GAUGE, "Operators that run in threads", ("device",))
-RUNNING_LIMIT = Metric("opwire_running_operators_limit", Kind.GAUGE, "Operators that may run in threads", ("device",))
-WORK = Metric("opwire_pending_work", Kind.GAUGE, "Element visits that wait or run", ("device",))
+PLANS = Metric("opwire_plan_cache_size", Kind.GAUGE, "Operator descs in the plan cache")
+PLANS_LIMIT = Metric("opwire_plan_cache_limit", Kind.GAUGE, "Maximum number of operator descs in the plan cache")
+QUEUED = Metric("opwire_queued_operators", Kind.GAUGE, "Queued operators", ("device",))
+QUEUED_LIMIT = Metric("opwire_queued_operators_limit", Kind.GAUGE, "Maximum number of queued operators on all devices")
+RUNNING = Metric("opwire_running_operators", Kind.GAUGE, "Operators running on threads", ("device",))
+RUNNING_LIMIT = Metric(
+    "opwire_running_operators_limit", Kind.GAUGE, "Maximum number of operators running on threads", ("device",)
+)
+WORK = Metric("opwire_pending_work", Kind.GAUGE, "Element visits of queued and running operators", ("device",))
 DEVICE_MEMORY = Metric(
-    "opwire_device_memory_bytes", Kind.GAUGE, "Bytes of a device's own memory that accepted operators hold", ("device",)
+    "opwire_device_memory_bytes", Kind.GAUGE, "Device memory held by accepted operators, in bytes", ("device",)
 )
 DEVICE_MEMORY_LIMIT = Metric(
     "opwire_device_memory_limit_bytes",
     Kind.GAUGE,
-    "Bytes that they may hold; 0 of a device without its own",
+    "Limit of device memory held by operators, in bytes; 0 for a device without memory of its own",
     ("device",),
 )
-DEVICE_KERNELS = Metric("opwire_device_kernels", Kind.GAUGE, "Kernels that are compiled and loaded", ("device",))
-MEMORY = Metric("opwire_request_memory_bytes", Kind.GAUGE, "Bytes that requests hold: bodies, tensors and answers")
-MEMORY_WAITING = Metric("opwire_requests_waiting_for_memory", Kind.GAUGE, "Requests that wait for memory")
-MEMORY_LIMIT = Metric("opwire_request_memory_limit_bytes", Kind.GAUGE, "Bytes that requests may hold")
-WORKERS = Metric("opwire_workers", Kind.GAUGE, "Processes that serve")
-WORKER_RESTARTS = Metric("opwire_worker_restarts", Kind.COUNTER, "Processes that ended unasked and were replaced")
+DEVICE_KERNELS = Metric("opwire_device_kernels", Kind.GAUGE, "Compiled and loaded kernels", ("device",))
+MEMORY = Metric(
+    "opwire_request_memory_bytes", Kind.GAUGE, "Memory held by requests for bodies, tensors and responses, in bytes"
+)
+MEMORY_WAITING = Metric("opwire_requests_waiting_for_memory", Kind.GAUGE, "Requests waiting for memory")
+MEMORY_LIMIT = Metric("opwire_request_memory_limit_bytes", Kind.GAUGE, "Limit of memory held by requests, in bytes")
+WORKERS = Metric("opwire_workers", Kind.GAUGE, "Serving worker processes")
+WORKER_RESTARTS = Metric("opwire_worker_restarts", Kind.COUNTER, "Worker processes replaced after an unexpected exit")
 
 METRICS = (
     *(STAGE_SECONDS, REQUEST_SECONDS, REQUESTS, BATCH_RESULTS, CANCELLATIONS, PLAN_HITS, PLAN_MISSES, PLANS),
@@ -120,24 +126,26 @@ METRICS = (
 )
 
 DEVICE_METRICS = tuple(metric for metric in METRICS if metric.labels == ("device",))
-"""The metrics of single devices, all of them gauges."""
+"""Metrics per device, all of them gauges."""
 
 OPERATORS = (*CATALOG, GRAPH.name)
-"""The labels of what is counted by operator: all operator types, and graphs."""
+"""Values of the operator label: all operator types, and graphs."""
 
 
 class Layout:
-    """Where the cells of each metric are in a row; the same in all processes of a server.
+    """The layout of the cells in a row, the same in all worker processes of a server.
 
     Args:
-        further: cells that are no metrics.
-        seats: places for devices that come and go, whose names each row has for itself.
+        devices: the server's own devices.
+        routes: route labels.
+        further: number of cells besides the metrics.
+        seats: number of slots for devices that join and leave. Each row records the names of its own.
 
     Attributes:
-        size: cells of a row.
-        further: the first of the further cells.
+        size: number of cells in a row.
+        further: index of the first further cell.
         seats: see above.
-        names: the first cell of the names.
+        names: index of the first cell of the names.
     """
 
     def __init__(self, devices: Sequence[str], routes: Sequence[str], further: int = 0, seats: int = 0) -> None:
@@ -162,11 +170,11 @@ class Layout:
         self.size += seats * NAME_CELLS
 
     def places(self, metric: Metric) -> Mapping[tuple[str, ...], int]:
-        """The first cell of a metric, for each set of label values."""
+        """Returns the index of a metric's first cell for each set of label values."""
         return self._places[metric]
 
     def row_bytes(self) -> int:
-        """The memory of a row."""
+        """Returns the size of a row in bytes."""
         return self.size * 8
 
 
@@ -175,8 +183,10 @@ class Sample:
     """The value for one set of label values, summed over all processes.
 
     Attributes:
-        sum: of a histogram, in microseconds.
-        buckets: of a histogram, not cumulated; the last has no upper bound.
+        labels: label values.
+        value: value of a counter or gauge, or number of samples of a histogram.
+        sum: sum of a histogram, in microseconds.
+        buckets: counts per bucket of a histogram, not cumulative; the last has no upper bound.
     """
 
     labels: tuple[str, ...]
@@ -187,22 +197,23 @@ class Sample:
 
 @dataclass(slots=True)
 class _Route:
-    """The cells of a route, found once."""
+    """The cells of a route, looked up once."""
 
     seconds: int
     outcomes: dict[str, int] = field(default_factory=dict)
 
 
 class Metrics:
-    """The metrics of a process, and its view of those of the others.
+    """The metrics of a process, with access to those of the other processes.
 
     Args:
-        layout: of each row.
-        memory: the rows of all processes; without it the process is alone.
-        row: of this process.
+        layout: layout of each row.
+        memory: rows of all processes; None for a single process.
+        row: index of this process's row.
 
     Attributes:
-        cells: the row of this process.
+        layout, row: see above.
+        cells: row of this process.
     """
 
     def __init__(self, layout: Layout, memory: memoryview | None = None, row: int = 0) -> None:
@@ -226,17 +237,17 @@ class Metrics:
             self._routes[route].outcomes[code] = place
 
     def begin(self) -> None:
-        """A server starts to count: one process of it says so."""
+        """Records the start of a server instance; called in one of its processes."""
         self.cells[_INSTANCE] = getrandbits(32)
         self.cells[_STARTED] = round(time.time() * 1000)
 
     def executed(self, operator: str, timing: Mapping[str, int]) -> None:
-        """An operator was executed; ``timing`` has microseconds by stage."""
+        """Counts an executed operator; ``timing`` has the microseconds per stage."""
         cells = self.cells
         places = self._stages[operator]
         for stage, microseconds in timing.items():
             place = places[stage]
-            # Most stages are over within the first bound, and the search would be half of the cost.
+            # Most stages end within the first bound, and the search would be half of the cost.
             if microseconds > _FIRST_BOUND:
                 cells[place + 1 + bisect_left(BOUNDS, microseconds)] += 1
             else:
@@ -245,7 +256,7 @@ class Metrics:
                 cells[place] += microseconds
 
     def ended(self, route: str, code: str, microseconds: int) -> None:
-        """A request has ended; ``code`` is one of OUTCOMES. A route that is not in the layout counts as OTHER."""
+        """Counts a completed request; ``code`` is one of OUTCOMES. Routes not in the layout count as OTHER."""
         cells = self.cells
         places = self._routes.get(route) or self._routes[OTHER]
         cells[places.outcomes[code]] += 1
@@ -254,7 +265,7 @@ class Metrics:
         cells[place + 1 + (bisect_left(BOUNDS, microseconds) if microseconds > _FIRST_BOUND else 0)] += 1
 
     def add(self, metric: Metric, *labels: str) -> None:
-        """Counts one."""
+        """Increments a counter."""
         self.cells[self.layout.places(metric)[labels]] += 1
 
     def set(self, metric: Metric, value: int, *labels: str) -> None:
@@ -263,7 +274,7 @@ class Metrics:
         self.cells[self.layout.places(metric)[labels]] = value
 
     def seat(self, device: str) -> bool:
-        """A device has come, and is counted from now on. Returns whether there was a place for it."""
+        """Assigns a slot to a device that joins. Returns False if there is no free one."""
         if device in self._seats:
             return True
         taken = self._seats.values()
@@ -275,7 +286,7 @@ class Metrics:
         return True
 
     def unseat(self, device: str) -> None:
-        """A device has gone."""
+        """Frees the slot of a device that leaves."""
         number = self._seats.pop(device, None)
         if number is None:
             return
@@ -289,22 +300,22 @@ class Metrics:
             self.cells[cell] = value
 
     def follow(self, metric: Metric, total: int, *labels: str) -> None:
-        """Brings a counter up to a total that this process keeps elsewhere, from 0 at its start."""
+        """Advances a counter to a total kept elsewhere in this process, which started at 0."""
         place = self.layout.places(metric)[labels]
         self.cells[place] += total - self._seen.get(place, 0)
         self._seen[place] = total
 
     def beat(self) -> None:
-        """This process lives."""
+        """Records a heartbeat of this process."""
         self.cells[_BEATS] += 1
 
     def beats(self, row: int) -> int:
-        """How often the processes of a row have shown that they live."""
+        """Returns the number of heartbeats recorded in a row."""
         start = row * self.layout.row_bytes()
         return self._memory[start : start + self.layout.row_bytes()].cast("q")[_BEATS]
 
     def clear_gauges(self, row: int) -> None:
-        """The process of a row has ended: it holds nothing any more."""
+        """Resets the gauges of a row whose process has ended."""
         start = row * self.layout.row_bytes()
         cells = self._memory[start : start + self.layout.row_bytes()].cast("q")
         for metric in METRICS:
@@ -315,24 +326,24 @@ class Metrics:
             cells[place] = 0
 
     def release(self) -> None:
-        """Lets go of the memory; nothing can be counted any more."""
+        """Releases the memory. The metrics must not be used afterwards."""
         self.cells.release()
         self._memory.release()
 
     def rows(self) -> NDArray[np.int64]:
-        """The rows of all processes; nobody may keep them, since ``release`` fails while they are in use."""
+        """Returns the rows of all processes. Callers must not keep them: ``release`` fails while they are in use."""
         cells: NDArray[np.int64] = np.frombuffer(self._memory, np.int64)
-        # A mapping is as long as whole pages are.
+        # The mapping is rounded up to whole pages.
         whole = len(cells) // self.layout.size
         return cells[: whole * self.layout.size].reshape(whole, -1)
 
     def totals(self) -> Totals:
-        """What all processes together have counted, until now."""
+        """Returns the current sums over all processes."""
         rows = self.rows()
         return Totals(self.layout, rows.sum(axis=0), seated(self.layout, rows))
 
     def collect(self) -> Iterator[tuple[Metric, list[Sample]]]:
-        """Every metric, summed over the rows; of labelled counters and histograms only what is not zero."""
+        """Yields every metric, summed over the rows, without the zeros of labeled counters and histograms."""
         rows = self.rows()
         totals: list[int] = rows.sum(axis=0).tolist()
         comers = seated(self.layout, rows)
@@ -345,12 +356,12 @@ class Metrics:
 
 
 class Totals:
-    """The sums of all rows at a moment.
+    """The sums over all rows at one moment.
 
     Attributes:
-        instance: tells the server from others; the same in all its processes.
-        started: when it started, in seconds since the epoch.
-        comers: the gauges of the devices that come and go, see ``seated``.
+        instance: identifier of the server instance.
+        started: Unix time of its start, in seconds.
+        comers: gauges of the devices that join and leave, see ``seated``.
     """
 
     def __init__(
@@ -363,27 +374,27 @@ class Totals:
         self.started = int(cells[_STARTED]) / 1000
 
     def value(self, metric: Metric, *labels: str) -> int:
-        """The value of a counter or a gauge."""
+        """Returns the value of a counter or gauge."""
         if labels and labels[0] in self.comers:
             return self.comers[labels[0]][metric]
         return int(self._cells[self._layout.places(metric)[labels]])
 
     def stages(self) -> NDArray[np.int64]:
-        """The durations of stages, by operator, stage and cell: the sum in microseconds, then the buckets."""
+        """Returns stage durations of shape (operators, stages, cells): the sum in microseconds, then the buckets."""
         places = self._layout.places(STAGE_SECONDS)
         start = next(iter(places.values()), 0)
         size = len(places) * STAGE_SECONDS.cells
         return self._cells[start : start + size].reshape(-1, len(STAGES), STAGE_SECONDS.cells)
 
     def requests(self) -> dict[str, NDArray[np.int64]]:
-        """How often the requests to each route ended, in the order of ``OUTCOMES``."""
+        """Returns the counts of requests per route, in the order of ``OUTCOMES``."""
         places = self._layout.places(REQUESTS)
         starts = {route: place for (route, code), place in places.items() if code == OUTCOMES[0]}
         return {route: self._cells[place : place + len(OUTCOMES)] for route, place in starts.items()}
 
 
 def seated(layout: Layout, rows: NDArray[np.int64]) -> dict[str, dict[Metric, int]]:
-    """The gauges of the devices that are there at the moment and may go, by name, summed over the rows."""
+    """Returns the gauges of the currently joined devices by name, summed over the rows."""
     found: dict[str, dict[Metric, int]] = {}
     for row in rows:
         for number, name in names(row[layout.names : layout.size]):

@@ -1,4 +1,4 @@
-"""The metrics as Prometheus reads them."""
+"""Exposition of the metrics to Prometheus."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
 
 def registry(metrics: Metrics, *, alone: bool) -> CollectorRegistry:
-    """What is to be scraped.
+    """Creates the registry to scrape.
 
     Args:
-        alone: there is one process, so what the system knows of it is said too.
+        metrics: metrics of the server.
+        alone: whether there is a single process, whose standard process metrics are then included.
     """
     made = CollectorRegistry()
     made.register(_Cells(metrics))
@@ -31,7 +32,7 @@ def registry(metrics: Metrics, *, alone: bool) -> CollectorRegistry:
 
 
 class _Cells(Collector):
-    """Reads the cells when they are asked for; nothing is kept twice."""
+    """Reads the cells on collection, without keeping copies."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -44,7 +45,7 @@ class _Cells(Collector):
             yield _family(metric, samples)
 
     def describe(self) -> Iterator[Family]:
-        """Nothing: names are not compared, so registering does not read the cells."""
+        """Returns nothing, so that registration does not read the cells to compare names."""
         return iter(())
 
 

@@ -1,4 +1,4 @@
-"""How a request ended: what the access log and the traces tell of it."""
+"""The record of a completed request, for the access log and traces."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from opwire.schema import find
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A request that has ended.
+    """A completed request.
 
     Attributes:
-        method, path, scheme, version: of the request, as the client said them.
-        route: the path with the names of what varies.
-        status: of the answer.
-        code: one of ``metrics.OUTCOMES``.
-        microseconds: from its arrival to the last byte of the answer.
-        request_id: of the request.
-        client: the owner of its API key.
-        carriers: those of its headers that carry the context of a trace.
-        operator: its name, or the operator of the request as it was sent.
-        device: that ran it.
-        stages: microseconds by stage.
+        method, path, scheme, version: as sent by the client.
+        route: path template.
+        status: status code of the response.
+        code: outcome, one of ``metrics.OUTCOMES``.
+        microseconds: time from arrival to the last byte of the response.
+        request_id: ID of the request.
+        client: owner of its API key.
+        carriers: headers that carry the trace context.
+        operator: name of the operator, or the operator as sent in the request.
+        device: device that ran it.
+        stages: microseconds per stage.
     """
 
     method: str
@@ -44,7 +44,7 @@ class Ended:
 
     @property
     def operator_name(self) -> str | None:
-        """The catalog's name of what the request names, so that no text of the client is repeated."""
+        """The catalog's name of the operator, so that no client-supplied text is repeated."""
         given = self.operator
         if given == GRAPH.name:
             return GRAPH.name

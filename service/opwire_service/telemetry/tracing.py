@@ -1,10 +1,10 @@
-"""Traces of data requests for OpenTelemetry: a server span for each, with a child for each of its stages.
+"""OpenTelemetry traces of data requests: a server span per request, with a child span per stage.
 
-The only module that needs the extra ``opwire[otel]``. A span is made when its request has ended, from times that are
-taken anyway; so nothing of this is in the path of a request. Where spans go and how many are kept is up to the standard
-variables of the environment, ``OTEL_EXPORTER_OTLP_ENDPOINT``, ``OTEL_SERVICE_NAME``, ``OTEL_TRACES_SAMPLER`` and so on.
+This is the only module that needs the extra ``opwire[otel]``. Spans are created after a request has completed, from
+timestamps that are taken anyway, so tracing adds nothing to the request path. Export and sampling are configured by the
+standard environment variables ``OTEL_EXPORTER_OTLP_ENDPOINT``, ``OTEL_SERVICE_NAME``, ``OTEL_TRACES_SAMPLER`` etc.
 
-Source: the semantic conventions of OpenTelemetry for HTTP server spans.
+Source: OpenTelemetry's semantic conventions for HTTP server spans.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "P
 
 
 class Tracing:
-    """Sends the spans of one process, in batches and by a thread of its own."""
+    """Exports the spans of one process, in batches on a background thread."""
 
     def __init__(self) -> None:
         self._provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
@@ -38,7 +38,7 @@ class Tracing:
         self._tracer = self._provider.get_tracer("opwire", version("opwire"))
 
     def record(self, ended: Ended) -> None:
-        """Makes the spans of a request that has just ended."""
+        """Creates the spans of a request that has just completed."""
         end = time.time_ns()
         start = end - ended.microseconds * 1000
         method = ended.method if ended.method in _METHODS else "_OTHER"
@@ -56,7 +56,7 @@ class Tracing:
         span.end(end)
 
     def _record_stages(self, span: Span, start: int, stages: Mapping[str, int]) -> None:
-        """Makes a span for each stage. One follows the other; the little time between them is left out."""
+        """Creates a span for each stage, back to back; the small gaps between stages are ignored."""
         context = set_span_in_context(span)
         for stage in STAGES:
             if stage in stages:
@@ -65,7 +65,7 @@ class Tracing:
                 child.end(start)
 
     def close(self) -> None:
-        """Sends what has not been sent; nothing can be recorded any more."""
+        """Exports the remaining spans. Nothing can be recorded afterwards."""
         self._provider.shutdown()
 
 
@@ -86,7 +86,7 @@ def _attributes(ended: Ended, method: str) -> dict[str, str | int]:
 
 
 def _resource() -> Resource:
-    """The resource that the environment describes, with defaults of this service."""
+    """Returns the resource described by the environment, with defaults for this service."""
     own: dict[str, str | int] = {
         "service.name": "opwire",
         "service.version": version("opwire"),

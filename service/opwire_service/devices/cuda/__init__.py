@@ -1,1 +1,1 @@
-"""The CUDA device."""
+"""The CUDA device for NVIDIA GPUs."""

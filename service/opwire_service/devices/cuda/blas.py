@@ -1,4 +1,4 @@
-"""Products of float64 matrices on a card, by cuBLAS."""
+"""float64 matrix products with cuBLAS."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from ...kernels.cuda.job import Matrices, MatrixProduct
 log = logging.getLogger("opwire")
 
 _DEFAULT, _PEDANTIC = 0, 2
-"""Modes of cuBLAS. The second one computes as the type says, but slower, without tensor cores for float64."""
+"""Math modes of cuBLAS. The pedantic one keeps the precision of the type, but is slower, without tensor cores."""
 
 _EMULATION = "CUBLAS_EMULATE_DOUBLE_PRECISION"
-"""The variable that lets cuBLAS emulate float64 by narrower types, which may lose more than float64 itself."""
+"""Environment variable that lets cuBLAS emulate float64 with narrower types, at a possible loss of precision."""
 
 _NOT_TRANSPOSED, _TRANSPOSED = 0, 1
 
 _ONE, _ZERO = np.ones(1), np.zeros(1)
-"""Factors, which cuBLAS reads before a call returns."""
+"""Scalar factors; cuBLAS reads them before a call returns."""
 
 
 class Blas:
-    """cuBLAS, loaded when somebody asks for what multiplies and not before.
+    """cuBLAS, loaded on first use.
 
     Args:
-        cupy: the module.
+        cupy: the CuPy module.
     """
 
     def __init__(self, cupy: Any) -> None:
@@ -43,25 +43,25 @@ class Blas:
 
     @cached_property
     def _library(self) -> Any:
-        """CuPy's module, or None where the library that it stands for is missing."""
+        """CuPy's cuBLAS module, or None if the library is missing."""
         try:
             return import_module("cupy_backends.cuda.libs.cublas")
         except ImportError as error:
-            log.warning("without cuBLAS the cuda device multiplies no matrices: %s", error)
+            log.warning("cuBLAS is not available, so the cuda device cannot run matrix products: %s", error)
             return None
 
     @property
     def is_available(self) -> bool:
-        """Whether the library is there."""
+        """Whether the library is available."""
         return self._library is not None
 
     def multiply(self, product: MatrixProduct, stream: Any) -> None:
-        """Puts a product on a stream; the card of that stream is the current one, and the library is there.
+        """Enqueues a product on a stream. The stream's card must be current, and the library available.
 
         Raises:
             CUDARuntimeError: cuBLAS failed.
         """
-        # The library takes columns for lines, and sees all matrices transposed: so the right operand comes first.
+        # cuBLAS is column-major and sees all matrices transposed, so the right operand comes first.
         handle = self._handle(stream)
         right, left, target = (_operand(each, product.count) for each in (product.right, product.left, product.target))
         sizes = product.columns, product.rows, product.depth
@@ -78,7 +78,7 @@ class Blas:
             raise self._failed(error) from error
 
     def _handle(self, stream: Any) -> int:
-        """That of a stream, on which one thread works at a time."""
+        """Returns the cuBLAS handle of a stream, which only one thread uses at a time."""
         with self._lock:
             handle = self._handles.get(stream.ptr)
             if handle is None:
@@ -91,14 +91,14 @@ class Blas:
             return handle
 
     def _failed(self, error: Exception) -> Exception:
-        """The error as one of the card."""
+        """Converts a cuBLAS error to one of the CUDA runtime."""
         runtime = self._runtime
         status = runtime.errorMemoryAllocation if "ALLOC_FAILED" in str(error) else _UNKNOWN
         failed: Exception = runtime.CUDARuntimeError(status)
         return failed
 
     def close(self) -> None:
-        """Gives back what cuBLAS holds; nothing runs any more."""
+        """Releases the resources of cuBLAS. Nothing may be running."""
         with self._lock:
             for handle in self._handles.values():
                 self._library.destroy(handle)
@@ -106,7 +106,7 @@ class Blas:
 
 
 _UNKNOWN = 999
-"""The status of a failure that CUDA has no name for."""
+"""``cudaErrorUnknown``."""
 
 
 def _operation(matrices: Matrices) -> int:
@@ -119,5 +119,5 @@ def _address(number: Array) -> int:
 
 
 def _operand(matrices: Matrices, count: int) -> tuple[int, ...]:
-    """As the library is told of one matrix, or of several."""
+    """Returns the arguments that describe an operand: address, leading dimension and, for a batch, stride."""
     return (matrices.address, matrices.pitch, *((matrices.step,) if count > 1 else ()))

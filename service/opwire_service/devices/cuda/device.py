@@ -1,4 +1,4 @@
-"""The CUDA device: the kernels of ``kernels/cuda`` on one NVIDIA GPU, fed through pinned buffers on streams."""
+"""The CUDA device: runs the kernels of ``kernels/cuda`` on one NVIDIA GPU, with transfers through pinned buffers."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ from .room import PreparedPlan, Stage
 from .transfers import BUFFERS_PER_STREAM, Lane, Pace, bytes_of, landing
 
 STREAMS = 4
-"""Plans whose copies and kernels overlap."""
+"""Number of plans whose transfers and kernels overlap."""
 
 STAGING_BYTES = 4 * 2**20
 
 MEMORY_SHARE = 0.8
-"""Of the card's free memory, taken as the budget where none is given."""
+"""Share of the card's free memory used as the default budget."""
 
-FEW = 64
-"""Results of formulas that the host computes from single elements; for more it takes all of the tensors."""
+MAX_SINGLE_RESULTS = 64
+"""Maximum number of element-wise results that the host recomputes from single elements instead of whole tensors."""
 
 COMPILERS = 4
-"""Programs that are compiled at a time ahead of any request."""
+"""Number of programs compiled concurrently."""
 
 _SHORT_LAUNCH = 0.1
-"""What a launch counts, of others, that takes a small part of a millisecond."""
+"""Weight of a launch that takes a small fraction of a millisecond, relative to others."""
 
 
-class LeftOpen(NamedTuple):
-    """The places of results that the card was not certain of, as ``CudaJob.recompute`` takes them: None means all."""
+class OpenResults(NamedTuple):
+    """Positions of results that the card could not determine, in the form of ``CudaJob.recompute``; None means all."""
 
     places: Array | None
 
@@ -57,19 +57,19 @@ class LeftOpen(NamedTuple):
 class CudaDevice(Device):
     """Runs plans on one GPU.
 
-    Attributes:
-        broken: why the card is of no use any more, once it failed; the process must be replaced then.
-        failures: the exceptions that CUDA raises.
-        memory: of the card.
-        processors: multiprocessors of the card.
-
     Args:
-        index: of the GPU among those that CUDA shows.
-        memory_bytes: of the card that plans may use together; by default most of what is free.
-        processes: that share the card, and what is free of it.
+        index: index of the GPU in CUDA's order.
+        memory_bytes: budget of card memory for all plans together; by default most of the free memory.
+        processes: number of processes that share the card and its free memory.
+
+    Attributes:
+        broken: why the card has failed for good, so that the process must be replaced; None while it works.
+        failures: exception types that CUDA raises.
+        memory: pool of the card's memory.
+        processors: number of multiprocessors of the card.
 
     Raises:
-        DeviceUnavailable: no CuPy, no driver, or no such GPU.
+        DeviceUnavailable: CuPy or the driver is missing, or there is no such GPU.
     """
 
     places = STREAMS
@@ -98,26 +98,26 @@ class CudaDevice(Device):
 
     @property
     def inline_work(self) -> int:
-        """Nothing: a card is always further away."""
+        """Zero, as work on a card is never faster than a thread switch."""
         return 0
 
     def executes(self, operator: str) -> bool:
-        """See ``Device.executes``; what multiplies matrices only where cuBLAS is there."""
+        """See ``Device.executes``. Operators with matrix products need cuBLAS."""
         if operator in MULTIPLYING and not self._blas.is_available:
             return False
         return operator in JOBS or operator == GRAPH.name
 
     @staticmethod
     def count() -> int:
-        """GPUs of this machine.
+        """Returns the number of GPUs of this machine.
 
         Raises:
-            DeviceUnavailable: no CuPy, or no driver.
+            DeviceUnavailable: CuPy or the driver is missing, or there is no GPU.
         """
         return int(cupy_for().cuda.runtime.getDeviceCount())
 
     def job(self, plan: Plan) -> CudaJob:
-        """What a plan of one operator launches on this card."""
+        """Returns the job of a plan of one operator."""
         return JOBS[plan.operator.name](plan, self.processors)
 
     def _prepare(self, plan: Plan) -> PreparedPlan:
@@ -126,11 +126,11 @@ class CudaDevice(Device):
         return PreparedPlan.single(plan, self.job(plan))
 
     def memory_needed(self, plan: Plan) -> int:
-        """Bytes of the card's memory that a plan takes while it runs."""
+        """Returns the card memory that a plan needs while it runs, in bytes."""
         return self._prepared.of(plan).size
 
     def scratch_bytes(self, plan: Plan) -> int:
-        """See ``Device.scratch_bytes``: what the card leaves open between the steps of a graph the host computes."""
+        """See ``Device.scratch_bytes``. Between steps of a graph, the host recomputes what the card left open."""
         if plan.operator is not GRAPH:
             return 0
         return max(stage.host_bytes for stage in self._prepared.of(plan).stages)
@@ -140,7 +140,7 @@ class CudaDevice(Device):
         return self.memory.promise(self.memory_needed(plan))
 
     def warm_up(self, plans: Iterable[Plan]) -> Iterator[None]:
-        """Compiles what plans launch, or finds it on disk; yields for each program, once it is ready."""
+        """Compiles the programs of plans or loads them from disk, and yields once for each that is ready."""
         programs = dict.fromkeys(program for plan in plans for program in self._prepared.of(plan).programs)
         with ThreadPoolExecutor(COMPILERS) as threads:
             for _ in threads.map(lambda program: self._compiler.get(program, lambda: False), programs):
@@ -152,8 +152,8 @@ class CudaDevice(Device):
         Raises:
             RequestError: an input is not base64.
             LimitExceededError: the plan needs more memory than the budget.
-            OverloadedError: other programs have taken the card's memory.
-            UnavailableError: the card failed; the device is of no use any more.
+            OverloadedError: other programs are using the card's memory.
+            UnavailableError: CUDA failed; see ``broken`` for whether the device can still be used.
         """
         if self.broken is not None:
             raise self._unavailable(self.broken)
@@ -171,8 +171,8 @@ class CudaDevice(Device):
             self._compiler.ask(programs[number : number + COMPILERS])
             self._compiler.get(program, stop)
         landings = {name: landing(outputs[name], desc) for name, desc in plan.outputs.items()}
-        # The memory goes back before the lane, so no more blocks are in use than there are lanes.
-        with self.lane(stop) as lane, self.memory.block(prepared.size, stop) as base, _ended(lane.stream):
+        # The memory is released before the lane, so at most as many blocks are in use as there are lanes.
+        with self.lane(stop) as lane, self.memory.block(prepared.size, stop) as base, _synchronized(lane.stream):
             for name, desc in plan.inputs.items():
                 lane.upload(inputs[name], desc, base + prepared.inputs[name], stop)
             self._launch(prepared, base, lane, stop)
@@ -186,7 +186,7 @@ class CudaDevice(Device):
                 desc.put(packed.elements(packed.view(landings[name])), outputs[name])
 
     def _launch(self, prepared: PreparedPlan, base: int, lane: Lane, stop: Stop) -> None:
-        """Puts all stages of a plan on a stream; those of a graph go on where the results before them are certain."""
+        """Enqueues all stages of a plan; in a graph, each stage's open results are completed before the next one."""
         begin, size = prepared.zeroed
         if size:
             self._runtime.memsetAsync(base + begin, 0, size, lane.stream.ptr)
@@ -194,12 +194,12 @@ class CudaDevice(Device):
         for stage in prepared.stages:
             self.enqueue(stage.job, stage.room.at(base), lane.stream, stop, pace)
             if prepared.is_graph:
-                self._mend(stage, base, lane, stop)
+                self._recompute_step(stage, base, lane, stop)
 
     def enqueue(self, job: CudaJob, memory: CudaMemory, stream: Any, stop: Stop, pace: Pace | None = None) -> None:
-        """Puts the launches of a job on a stream; returns before they have run, but not long before."""
+        """Enqueues the launches of a job on a stream, staying only a few launches ahead of it."""
         pace = pace or Pace(stream)
-        if job.state_bytes or job.uncertain_bytes:  # what is uncertain comes right behind the state
+        if job.state_bytes or job.uncertain_bytes:  # the counter of uncertain results directly follows the state
             counter = 8 if job.uncertain_bytes else 0
             self._runtime.memsetAsync(memory.state, 0, aligned(job.state_bytes) + counter, stream.ptr)
         for launch in job.launches(memory):
@@ -211,14 +211,14 @@ class CudaDevice(Device):
 
     @contextmanager
     def lane(self, stop: Stop) -> Generator[Lane]:
-        """A lane to run on for as long as the context lasts; waits until one is free."""
+        """Provides a lane for the duration of the context, waiting until one is free."""
         with self._staging.buffers(BUFFERS_PER_STREAM, stop) as buffers:
             stream = self._streams.get()
             try:
                 events = [self._cuda.Event(disable_timing=True) for _ in buffers]
                 for event in events:
                     event.record(stream)
-                with _ended(stream):
+                with _synchronized(stream):
                     yield Lane(self._runtime, stream, buffers, events)
             finally:
                 self._streams.put(stream)
@@ -233,21 +233,21 @@ class CudaDevice(Device):
         lane: Lane,
         stop: Stop,
     ) -> None:
-        """Computes the results of an operator that the card left open, where they have come in."""
-        left = self._left_open(stage, base, lane, stop)
+        """Computes the results that the card left open, in the downloaded outputs."""
+        left = self._open_results(stage, base, lane, stop)
         if left is None:
             return
         arrays = {name: given.array() if isinstance(given, EncodedTensor) else given for name, given in inputs.items()}
         sources = {name: bytes_of(arrays[name], desc) for name, desc in plan.inputs.items()}
         stage.job.recompute(left.places, _typed(sources, stage.inputs), _typed(landings, stage.outputs), stop)
 
-    def _mend(self, stage: Stage, base: int, lane: Lane, stop: Stop) -> None:
-        """Computes the results of a step of a graph that the card left open, on which others may depend."""
-        left = self._left_open(stage, base, lane, stop)
+    def _recompute_step(self, stage: Stage, base: int, lane: Lane, stop: Stop) -> None:
+        """Computes the results that the card left open in a step of a graph and uploads them, for later steps."""
+        left = self._open_results(stage, base, lane, stop)
         if left is None:
             return
-        if isinstance(stage.job, ElementsJob) and left.places is not None and len(left.places) <= FEW:
-            _mend_elements(stage, stage.job, base, left.places[:, 0].astype(np.int64), lane, stop)
+        if isinstance(stage.job, ElementsJob) and left.places is not None and len(left.places) <= MAX_SINGLE_RESULTS:
+            _recompute_elements(stage, stage.job, base, left.places[:, 0].astype(np.int64), lane, stop)
             return
         inputs, outputs = (
             {name: np.empty(desc.data_size_in_bytes, np.uint8) for name, desc in descs.items()}
@@ -260,8 +260,8 @@ class CudaDevice(Device):
         for name, array in outputs.items():
             lane.upload(array, stage.outputs[name], base + stage.room.outputs[name], stop)
 
-    def _left_open(self, stage: Stage, base: int, lane: Lane, stop: Stop) -> LeftOpen | None:
-        """What a stage was not certain of; None if it was of all."""
+    def _open_results(self, stage: Stage, base: int, lane: Lane, stop: Stop) -> OpenResults | None:
+        """Returns the results that a stage left open, or None if there are none."""
         job, uncertain = stage.job, base + stage.room.uncertain
         if not job.uncertain_bytes:
             return None
@@ -269,13 +269,13 @@ class CudaDevice(Device):
         lane.download(uncertain, counted, stop)
         count = int(counted.view("<u4")[0])
         if 8 + 8 * count > job.uncertain_bytes:
-            return LeftOpen(None)
+            return OpenResults(None)
         listed = np.empty(8 * count, np.uint8)
         lane.download(uncertain + 8, listed, stop)
-        return LeftOpen(listed.view("<u4").reshape(count, 2)) if count else None
+        return OpenResults(listed.view("<u4").reshape(count, 2)) if count else None
 
     def _failed(self, error: Exception) -> UnavailableError:
-        """The error of a request that a failure of CUDA ended; asks the card whether it still works."""
+        """Returns the error for a request after a CUDA failure, and checks whether the card still works."""
         try:
             with self._cuda.Device(self._index):
                 self._runtime.deviceSynchronize()
@@ -284,7 +284,7 @@ class CudaDevice(Device):
         return self._unavailable(str(error))
 
     def _unavailable(self, reason: str) -> UnavailableError:
-        return UnavailableError(ProblemCode.NOT_READY, f"the device {self.name} failed: {reason}", retry_after=1)
+        return UnavailableError(ProblemCode.NOT_READY, f"device {self.name} failed: {reason}", retry_after=1)
 
     def usage(self) -> Usage:
         """See ``Device.usage``."""
@@ -317,16 +317,16 @@ class CudaDevice(Device):
 
 
 @contextmanager
-def _ended(stream: Any) -> Generator[None]:
-    """At the end waits until nothing on a stream uses any more what is about to be given back."""
+def _synchronized(stream: Any) -> Generator[None]:
+    """Synchronizes with a stream on exit, before the resources it uses are released."""
     try:
         yield
     finally:
         stream.synchronize()
 
 
-def _mend_elements(stage: Stage, job: ElementsJob, base: int, places: Array, lane: Lane, stop: Stop) -> None:
-    """Computes a few results of formulas on the host, from the elements that they depend on."""
+def _recompute_elements(stage: Stage, job: ElementsJob, base: int, places: Array, lane: Lane, stop: Stop) -> None:
+    """Recomputes a few element-wise results on the host, from the elements they depend on."""
     taken = {}
     for name, offsets in job.offsets(places).items():
         dtype = stage.inputs[name].data_type.dtype
@@ -338,5 +338,5 @@ def _mend_elements(stage: Stage, job: ElementsJob, base: int, places: Array, lan
 
 
 def _typed(arrays: Mapping[str, Array], descs: Mapping[str, BufferTensorDesc]) -> dict[str, Array]:
-    """Bytes as the elements that they are."""
+    """Views byte arrays as arrays of their data types."""
     return {name: array.view(descs[name].data_type.dtype) for name, array in arrays.items()}

@@ -1,4 +1,4 @@
-"""CuPy, imported when a card is asked for and not before."""
+"""Lazy import of CuPy."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ..base import DeviceUnavailable
 
 
 def cupy_for(index: int = 0) -> Any:
-    """CuPy, once it is known to see the GPU.
+    """Returns CuPy, after checking that it can use the GPU.
 
     Raises:
-        DeviceUnavailable: no CuPy, no driver, or no such GPU.
+        DeviceUnavailable: CuPy or the driver is missing, or there is no such GPU.
     """
     try:
         cupy = import_module("cupy")
@@ -28,5 +28,5 @@ def cupy_for(index: int = 0) -> Any:
 
 
 def _line(error: Exception) -> str:
-    """The first line of what an error says; CuPy's have whole pages."""
+    """Returns the first line of an error, as CuPy's messages may be pages long."""
     return next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)

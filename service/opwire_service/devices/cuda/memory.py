@@ -1,4 +1,4 @@
-"""Memory for one card, all of it bounded: blocks on the card, and pinned buffers that data passes on its way there."""
+"""Bounded memory for one card: blocks on the card, and pinned staging buffers on the host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwire.tensor import Array
 from ...execution import Stop, Stopped
 
 ALIGNMENT = 256
-"""Of every tensor on the card, in bytes."""
+"""Alignment of tensors on the card, in bytes."""
 
 _SMALLEST = 64 * 1024
 _PATIENCE = 0.01
@@ -26,18 +26,18 @@ def aligned(size: int) -> int:
 
 
 def block_size(size: int) -> int:
-    """The size of the block that so many bytes get: at most an eighth more, so that blocks fit other requests too."""
+    """Returns the size of the block for ``size`` bytes, rounded up by at most an eighth to make blocks reusable."""
     size = max(size, _SMALLEST)
     step = 1 << max(0, size.bit_length() - 4)
     return -(-size // step) * step
 
 
 class MemoryPool:
-    """Blocks of the card's memory, at most so many bytes of them; those given back are kept for the next request.
+    """A pool of blocks of the card's memory. Released blocks are kept for reuse.
 
     Args:
         runtime: CuPy's CUDA runtime.
-        budget: bytes.
+        budget: maximum total size in bytes.
     """
 
     def __init__(self, runtime: Any, budget: int) -> None:
@@ -55,35 +55,35 @@ class MemoryPool:
 
     @property
     def promised(self) -> int:
-        """Bytes for plans that were accepted, whether they run or wait."""
+        """Bytes reserved for accepted plans, running or queued."""
         return self._promised
 
     @property
     def reserved(self) -> int:
-        """Bytes taken from the card, in use or kept."""
+        """Bytes allocated on the card, in use or kept for reuse."""
         return self._in_use + self._kept_bytes
 
     def admit(self, size: int) -> None:
-        """Refuses what will never fit.
+        """Refuses a size that never fits.
 
         Raises:
-            LimitExceededError: the budget is smaller than the block.
+            LimitExceededError: the block exceeds the budget.
         """
         if block_size(size) > self.budget:
             raise LimitExceededError(
                 ProblemCode.TENSOR_TOO_LARGE,
-                f"the operator takes {size} bytes of the card's memory; its budget is {self.budget}",
+                f"the operator needs {size} bytes of the card's memory; its budget is {self.budget}",
                 limit=self.budget,
                 size=size,
             )
 
     @contextmanager
     def promise(self, size: int) -> Generator[None]:
-        """Keeps room for a block, for as long as the context lasts; nothing is allocated yet.
+        """Reserves budget for a block for the duration of the context, without allocating it.
 
         Raises:
-            LimitExceededError: the budget is smaller than the block.
-            OverloadedError: others were promised too much of it.
+            LimitExceededError: the block exceeds the budget.
+            OverloadedError: too much of the budget is reserved by others.
         """
         self.admit(size)
         block = block_size(size)
@@ -91,7 +91,7 @@ class MemoryPool:
             if self._promised + block > self.budget:
                 raise OverloadedError(
                     ProblemCode.MEMORY_FULL,
-                    f"the operator takes {size} bytes of the card's memory; {self._promised} of {self.budget} are held",
+                    f"the operator needs {size} bytes of the card's memory; {self._promised} of {self.budget} are held",
                     limit=self.budget,
                     size=size,
                     retry_after=1,
@@ -105,11 +105,11 @@ class MemoryPool:
 
     @contextmanager
     def block(self, size: int, stop: Stop) -> Generator[int]:
-        """The address of a block, for as long as the context lasts; waits while others use up the budget.
+        """Provides the address of a block for the duration of the context, waiting while the budget is in use.
 
         Raises:
-            LimitExceededError: the budget is smaller than the block.
-            OverloadedError: the card has less memory left than the budget promises.
+            LimitExceededError: the block exceeds the budget.
+            OverloadedError: the card has less free memory than the budget allows.
             Stopped: ``stop()`` returned True.
         """
         self.admit(size)
@@ -150,14 +150,14 @@ class MemoryPool:
                     self._release(until=0)
         raise OverloadedError(
             ProblemCode.MEMORY_FULL,
-            f"the card has no {size} bytes left; other programs use its memory",
+            f"the card has no {size} bytes of free memory; other programs are using it",
             limit=self.budget,
             size=size,
             retry_after=1,
         )
 
     def _release(self, until: int) -> None:
-        """Gives kept blocks back to the card until so many bytes are reserved, or none is kept."""
+        """Frees kept blocks, largest first, until at most ``until`` bytes are reserved."""
         for size in sorted(self._kept, reverse=True):
             blocks = self._kept[size]
             while blocks and self.reserved > until:
@@ -165,18 +165,18 @@ class MemoryPool:
                 self._kept_bytes -= size
 
     def close(self) -> None:
-        """Gives all kept blocks back to the card."""
+        """Frees all kept blocks."""
         with self._changed:
             self._release(until=0)
 
 
 class Staging:
-    """Pinned buffers of one size: from them the card copies while the host goes on.
+    """A pool of pinned buffers of one size, which the card reads asynchronously.
 
     Args:
         cuda: CuPy's ``cuda`` module.
-        size: bytes of a buffer.
-        count: of buffers; they are made when first needed.
+        size: size of a buffer in bytes.
+        count: number of buffers; they are allocated on first use.
     """
 
     def __init__(self, cuda: Any, size: int, count: int) -> None:
@@ -188,7 +188,7 @@ class Staging:
 
     @contextmanager
     def buffers(self, count: int, stop: Stop) -> Generator[list[Array]]:
-        """So many buffers at once, as arrays of bytes.
+        """Provides ``count`` buffers as byte arrays for the duration of the context.
 
         Raises:
             Stopped: ``stop()`` returned True.

@@ -1,4 +1,4 @@
-"""Where everything that a plan needs on a card lies in one block of its memory."""
+"""Layout of everything a plan needs on a card, within one block of its memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ from .memory import aligned
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Where everything that a job needs lies in one block: offsets in bytes."""
+    """Layout of everything a job needs within one block, as offsets in bytes.
+
+    Attributes:
+        inputs, outputs: offsets of its tensors.
+        scratch: offset of its scratch memory.
+        state: offset of its state, which is zeroed before a run.
+        uncertain: offset of the list of results that the card could not determine.
+        size: end of all this.
+    """
 
     inputs: Mapping[str, int]
     outputs: Mapping[str, int]
@@ -32,7 +40,7 @@ class Room:
 
     @classmethod
     def behind(cls, end: int, inputs: Mapping[str, int], outputs: Mapping[str, int], job: CudaJob) -> Room:
-        """The room of a job whose tensors lie somewhere before a byte, and all else behind it."""
+        """Lays out a job with its tensors somewhere before offset ``end``, and everything else after it."""
         state = end + aligned(job.scratch_bytes)
         uncertain = state + aligned(job.state_bytes)
         return cls(inputs, outputs, end, state, uncertain, uncertain + aligned(job.uncertain_bytes))
@@ -49,7 +57,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A job of a plan, with the descs of its tensors as they lie on the card."""
+    """A job of a plan, with its layout and the descs of its tensors on the card."""
 
     job: CudaJob
     room: Room
@@ -58,7 +66,7 @@ class Stage:
 
     @property
     def host_bytes(self) -> int:
-        """What the host takes to compute results of it again: a copy of its tensors."""
+        """Host memory for recomputing results, in bytes: a copy of its tensors."""
         descs = (*self.inputs.values(), *self.outputs.values())
         return sum(desc.data_size_in_bytes for desc in descs) if self.job.uncertain_bytes else 0
 
@@ -68,11 +76,11 @@ class PreparedPlan:
     """A plan ready to run.
 
     Attributes:
-        inputs, outputs: offsets of its tensors; outputs lie as ``device_desc`` says.
-        stages: its jobs, one after the other.
-        zeroed: the offset and the size of bytes that are 0 at first.
-        size: of all.
-        is_graph: whether stages read what others write.
+        inputs, outputs: offsets of its tensors; outputs have the layout of ``device_desc``.
+        stages: its jobs, in order.
+        zeroed: offset and size of the bytes to zero before a run.
+        size: total size in bytes.
+        is_graph: whether stages read the results of others.
     """
 
     inputs: Mapping[str, int]
@@ -84,14 +92,14 @@ class PreparedPlan:
 
     @classmethod
     def single(cls, plan: Plan, job: CudaJob) -> PreparedPlan:
-        """A plan of one operator."""
+        """Prepares a plan of one operator."""
         room = Room.of(plan, job)
         stage = Stage(job, room, plan.inputs, plan.outputs)
         return cls(room.inputs, room.outputs, (stage,), (0, 0), room.size, is_graph=False)
 
     @classmethod
     def graph(cls, plan: Plan, graph: CudaGraph) -> PreparedPlan:
-        """A graph: what is between its parts lies in one piece, and what they take for themselves behind it."""
+        """Prepares a graph. Its intermediate tensors are contiguous, followed by memory that the parts use in turn."""
         inputs, outputs, begin = _tensors(plan)
         memory = graph.memory
         end = begin + aligned(memory.size)
@@ -114,12 +122,12 @@ class PreparedPlan:
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """All that will be launched."""
+        """All programs that it launches."""
         return tuple(dict.fromkeys(program for stage in self.stages for program in stage.job.programs))
 
 
 def _tensors(plan: Plan) -> tuple[dict[str, int], dict[str, int], int]:
-    """The offsets of a plan's tensors, and where they end."""
+    """Returns the offsets of a plan's inputs and outputs, and the end of the tensors."""
     end = 0
     offsets = []
     outputs = [device_desc(desc) for desc in plan.outputs.values()]

@@ -1,4 +1,4 @@
-"""Bytes on their way to a card and back, in pieces through pinned buffers; waiting asks whether to stop."""
+"""Transfers to and from a card, in pieces through pinned buffers, with waits that poll ``stop``."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from ...execution import Stop, Stopped
 from ...kernels.cuda.job import device_desc
 
 BUFFERS_PER_STREAM = 2
-"""One is filled while the card reads the other."""
+"""Number of pinned buffers per stream: one is filled while the card reads the other."""
 
 LAUNCHES_AHEAD = 8
-"""Of kernels that a stream has before it, at least; it has at most twice as many."""
+"""Minimum number of kernels queued on a stream before the host waits; at most twice as many are queued."""
 
 _SPINS = 20
 _PAUSE = 20e-6
-"""Waiting looks so often at once, and then after so many seconds each time: sleeping leaves Python to other threads."""
+"""A wait polls ``_SPINS`` times without a pause, then sleeps ``_PAUSE`` seconds in between to release the GIL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What one running plan has to itself: a stream, pinned buffers, and for each an event that says it is free."""
+    """The exclusive resources of one running plan: a stream, and pinned buffers, each with an event for its release."""
 
     runtime: Any
     stream: Any
@@ -39,7 +39,7 @@ class Lane:
     events: list[Any]
 
     def upload(self, source: Array | EncodedTensor, desc: BufferTensorDesc, address: int, stop: Stop) -> None:
-        """Copies a tensor to the card, all of its extent; returns before all of it is there."""
+        """Copies the whole extent of a tensor to the card, asynchronously."""
         size, whole = desc.data_size_in_bytes, self.buffers[0].size
         step = whole // 3 * 3 if isinstance(source, EncodedTensor) else whole
         fill = source.decode if isinstance(source, EncodedTensor) else _filler(bytes_of(source, desc))
@@ -52,7 +52,7 @@ class Lane:
             event.record(self.stream)
 
     def download(self, address: int, target: Array, stop: Stop) -> None:
-        """Copies as many bytes from the card as a target has."""
+        """Copies bytes from the card to fill ``target``."""
         coming: deque[tuple[Array, Array, Any]] = deque()
         whole = self.buffers[0].size
         for (buffer, event), start in zip(self._turns(), range(0, target.size, whole), strict=False):
@@ -68,7 +68,7 @@ class Lane:
             _receive(*coming.popleft(), stop)
 
     def gather(self, address: int, offsets: Array, size: int, stop: Stop) -> Array:
-        """A few pieces of so many bytes, from the card: one after the other."""
+        """Returns a few pieces of ``size`` bytes each from the card, concatenated."""
         buffer, event = self.buffers[0], self.events[0]
         wait(event, stop)
         self._copy_each(address, offsets, size, self.runtime.memcpyDeviceToHost)
@@ -77,7 +77,7 @@ class Lane:
         return buffer[: size * len(offsets)].copy()
 
     def scatter(self, pieces: Array, address: int, offsets: Array, size: int, stop: Stop) -> None:
-        """Puts a few pieces of so many bytes to their places on the card."""
+        """Copies a few concatenated pieces of ``size`` bytes each to their offsets on the card."""
         wait(self.events[0], stop)
         self.buffers[0][: pieces.size] = pieces
         self._copy_each(address, offsets, size, self.runtime.memcpyHostToDevice)
@@ -91,12 +91,12 @@ class Lane:
             self.runtime.memcpyAsync(target, source, size, kind, self.stream.ptr)
 
     def _turns(self) -> Iterator[tuple[Array, Any]]:
-        """The buffers and their events, over and over."""
+        """Yields the buffers and their events in endless rotation."""
         return itertools.cycle(zip(self.buffers, self.events, strict=True))
 
 
 class Pace:
-    """Keeps who launches kernels on a stream not far ahead of it."""
+    """Keeps the host from queueing kernels too far ahead of a stream."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -104,7 +104,11 @@ class Pace:
         self._last: Any = None
 
     def launched(self, stop: Stop, count: float = 1.0) -> None:
-        """One more was launched, which counts as so many."""
+        """Records a launch with the weight ``count``, waiting if the host is too far ahead.
+
+        Raises:
+            Stopped: ``stop()`` returned True.
+        """
         self._ahead += count
         if self._ahead < LAUNCHES_AHEAD:
             return
@@ -117,20 +121,20 @@ class Pace:
 
 
 def bytes_of(array: Array, desc: BufferTensorDesc) -> Array:
-    """The bytes of a tensor's extent, gaps included, behind an array that is laid out as its desc says."""
+    """Returns the bytes of an array in the layout of its desc, gaps included."""
     memory = (ctypes.c_uint8 * desc.data_size_in_bytes).from_address(array.ctypes.data)
     found: Array = np.ctypeslib.as_array(memory)
     return found
 
 
 def landing(array: Array, desc: BufferTensorDesc) -> Array:
-    """Where the bytes of an output come in: its own memory, or packed where that has gaps."""
+    """Returns the buffer to download an output to: the array itself, or a contiguous copy if it has gaps."""
     packed = device_desc(desc)
     return bytes_of(array, desc) if packed is desc else np.empty(packed.data_size_in_bytes, np.uint8)
 
 
 def _filler(source: Array) -> Callable[[int, Array], None]:
-    """Copies the bytes from a place on."""
+    """Returns a function that copies bytes of ``source`` from an offset."""
 
     def fill(start: int, into: Array) -> None:
         into[...] = source[start : start + into.size]
@@ -144,7 +148,7 @@ def _receive(buffer: Array, target: Array, event: Any, stop: Stop) -> None:
 
 
 def wait(event: Any, stop: Stop) -> None:
-    """Returns when an event has come.
+    """Waits for an event.
 
     Raises:
         Stopped: ``stop()`` returned True.

@@ -1,6 +1,6 @@
 """Devices on the nodes of a Ray cluster.
 
-A process of its own, the bridge, belongs to the cluster: Ray ends a process that loses its node or the head, and a
-server must not end with them. The server speaks with it over a socket, and has tensors in memory that both share. Only
-the modules of the bridge and of the nodes import ray.
+A separate process, the bridge, joins the cluster, because Ray terminates a process that loses its node or the head, and
+the server must survive that. Server and bridge communicate over a socket and pass tensors in shared memory. Only the
+modules of the bridge and of the nodes import ray.
 """

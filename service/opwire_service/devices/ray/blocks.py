@@ -1,6 +1,6 @@
-"""Memory that a server shares with its bridge: blocks without a name, which end with the two processes.
+"""Anonymous shared memory between a server and its bridge, which is released when both processes end.
 
-They are of few sizes and used again: to get new memory from the system takes longer than to fill it.
+Blocks have few distinct sizes and are reused, since obtaining memory from the system takes longer than filling it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 from opwire.tensor import Array
 
 LEAST = 1 << 16
-"""Bytes of the smallest block."""
+"""Size of the smallest block, in bytes."""
 
 IDLE_BYTES = 1 << 28
-"""Of blocks that nobody uses; beyond that they are given back to the system."""
+"""Maximum total size of idle blocks, in bytes; beyond it, blocks are released."""
 
 
 def block_size(size: int) -> int:
-    """Bytes of the block for so many bytes: at most a quarter more."""
+    """Returns the size of the block for ``size`` bytes: at least ``LEAST``, and rounded up by at most a quarter."""
     if size <= LEAST:
         return LEAST
     step = 1 << max(0, size.bit_length() - 3)
@@ -33,7 +33,13 @@ def block_size(size: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedBlock:
-    """Shared memory, as bytes."""
+    """A block of shared memory.
+
+    Attributes:
+        number: number by which messages refer to it.
+        size: size in bytes.
+        memory: its bytes.
+    """
 
     number: int
     size: int
@@ -41,11 +47,11 @@ class SharedBlock:
 
 
 class SharedBlocks:
-    """The blocks of a server.
+    """The pool of blocks of a server.
 
     Args:
-        on_new: told of each new block, with its descriptor, which is closed behind it.
-        on_drop: told of each that is given back to the system.
+        on_new: called with each new block and its file descriptor, which is closed afterwards.
+        on_drop: called with each block that is released.
     """
 
     def __init__(self, on_new: Callable[[SharedBlock, int], None], on_drop: Callable[[SharedBlock], None]) -> None:
@@ -57,10 +63,10 @@ class SharedBlocks:
         self._lock = Lock()
 
     def take(self, size: int) -> SharedBlock:
-        """A block of at least so many bytes; what is in it is of no meaning.
+        """Returns a block of at least ``size`` bytes with undefined content.
 
         Raises:
-            OSError: the system has no memory for it, or the bridge is gone.
+            OSError: the system is out of memory, or the bridge is gone.
         """
         size = block_size(size)
         with self._lock:
@@ -79,7 +85,7 @@ class SharedBlocks:
         return block
 
     def give_back(self, block: SharedBlock) -> None:
-        """Nobody uses a block any more."""
+        """Returns a block to the pool."""
         with self._lock:
             if self._idle_bytes + block.size <= IDLE_BYTES:
                 self._idle.setdefault(block.size, []).append(block)
@@ -89,5 +95,5 @@ class SharedBlocks:
 
 
 def opened(descriptor: int, size: int) -> Array:
-    """The memory behind a descriptor, as bytes; it lasts as long as the array."""
+    """Maps the memory of a file descriptor as bytes; the mapping lives as long as the array."""
     return np.frombuffer(mmap.mmap(descriptor, size), np.uint8)

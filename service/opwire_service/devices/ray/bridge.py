@@ -1,4 +1,4 @@
-"""The process that belongs to a Ray cluster for a server: it ends with the server, or with the cluster."""
+"""The process that joins a Ray cluster on behalf of a server, and ends with the server or the cluster."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from opwire.tensor import Array
 from .blocks import opened
 from .channel import Channel
 from .joining import BridgeLocation, NotJoined, Refused, joined
-from .members import LOOKS_EVERY, ClusterMembers
-from .messages import CallOutcome, Done, Failed, Heard, Joined, NewBlock, Run, Said, Stop
+from .members import POLL_SECONDS, ClusterMembers
+from .messages import CallOutcome, Done, Failed, FromBridge, Joined, NewBlock, Run, Stop, ToBridge
 
 THREADS = 256
-"""Calls that are under way at a time."""
+"""Maximum number of concurrent calls."""
 
-LOOKS_FOR_LOSS = 0.25
-"""Seconds between two looks whether the device of a call is gone."""
+LOSS_POLL_SECONDS = 0.25
+"""Interval of checks whether the device of a call is gone, in seconds."""
 
 LEAVES_WITHIN = 10.0
-"""Seconds that leaving a cluster without a head may take."""
+"""Maximum time for leaving a cluster without a head, in seconds."""
 
-LARGEST_SHARE = 0.4
-"""Of the object store, that one plan may take."""
+MAX_SHARE = 0.4
+"""Maximum share of the object store for one plan."""
 
 
 _FULL = (ObjectStoreFullError, OutOfDiskError, OutOfMemoryError)
@@ -42,11 +42,11 @@ _FULL = (ObjectStoreFullError, OutOfDiskError, OutOfMemoryError)
 
 @dataclass(slots=True, eq=False)
 class HostCall:
-    """A plan under way.
+    """A running plan.
 
     Attributes:
-        host: the actor that runs it, once it was asked to.
-        stopped: whether nobody wants the answer any more.
+        host: actor that runs it, once chosen.
+        stopped: whether it has been cancelled.
     """
 
     host: Any = None
@@ -54,15 +54,15 @@ class HostCall:
 
 
 class Bridge:
-    """Carries calls between a server and the actors.
+    """Forwards calls from a server to the actors.
 
     Args:
-        channel: to the server.
-        members: the devices.
-        server: by which actors know this server.
+        channel: channel to the server.
+        members: devices of the cluster.
+        server: ID of the server for the actors.
     """
 
-    def __init__(self, channel: Channel[Heard, Said], members: ClusterMembers, server: str) -> None:
+    def __init__(self, channel: Channel[FromBridge, ToBridge], members: ClusterMembers, server: str) -> None:
         self._channel = channel
         self._members = members
         self._server = server
@@ -72,15 +72,15 @@ class Bridge:
         self._threads = ThreadPoolExecutor(THREADS, "opwire-call")
 
     def serve(self) -> None:
-        """Does what the server says, until that ends."""
+        """Handles the messages of the server until that ends."""
         try:
             while True:
-                self._heed(self._channel.receive())
+                self._handle(self._channel.receive())
         except (EOFError, OSError):
             for number in list(self._calls):
                 self._stop(number)
 
-    def _heed(self, message: Said) -> None:
+    def _handle(self, message: ToBridge) -> None:
         if isinstance(message, Run):
             self._calls[message.call] = call = HostCall()
             self._threads.submit(self._run, message, call)
@@ -104,7 +104,7 @@ class Bridge:
     def _run(self, run: Run, call: HostCall) -> None:
         try:
             done = self._outcome(run, call)
-        except Exception as error:  # a defect, of which the server tells its client
+        except Exception as error:  # a bug, which the server reports to its client
             done = Done(run.call, CallOutcome.FAILED, f"{type(error).__name__}: {error}")
         del self._calls[run.call]
         tell(self._channel, done)
@@ -135,17 +135,17 @@ class Bridge:
         return Done(run.call, CallOutcome(outcome), answer)
 
     def _await(self, answer: Any, run: Run) -> Any:
-        """What an actor answers.
+        """Waits for the result of an actor.
 
         Raises:
-            RayError: it is gone.
+            RayError: the actor is gone.
         """
         while True:
             try:
-                return ray.get(answer, timeout=LOOKS_FOR_LOSS)
+                return ray.get(answer, timeout=LOSS_POLL_SECONDS)
             except TimeoutError:
                 if self._members.host(run.device) is None:
-                    raise RayError("the device was given up") from None
+                    raise RayError("the device was lost") from None
 
     def _name(self, number: int) -> str:
         return f"{self._server}-{number}"
@@ -153,11 +153,11 @@ class Bridge:
 
 def _refusal(error: Exception) -> OverloadedError:
     what = type(error).__name__
-    return OverloadedError(ProblemCode.MEMORY_FULL, f"the way to the cluster has no room left: {what}", retry_after=1)
+    return OverloadedError(ProblemCode.MEMORY_FULL, f"Ray has no room for the tensors: {what}", retry_after=1)
 
 
-def tell(channel: Channel[Heard, Said], message: Heard) -> None:
-    """Says something to the server; one that is gone needs to know nothing."""
+def tell(channel: Channel[FromBridge, ToBridge], message: FromBridge) -> None:
+    """Sends a message to the server, unless that is gone."""
     try:
         channel.send(message)
     except OSError:
@@ -165,16 +165,16 @@ def tell(channel: Channel[Heard, Said], message: Heard) -> None:
 
 
 def main(descriptor: str, address: str, store_bytes: str, cpu_device: str, folder: str) -> None:
-    """Joins a cluster, and carries calls until the server ends or the cluster is lost.
+    """Joins a cluster and forwards calls until the server ends or the cluster is lost.
 
     Args:
-        descriptor: of the socket to the server.
+        descriptor: file descriptor of the socket to the server.
         address, store_bytes, cpu_device, folder: see Options.
     """
-    channel: Channel[Heard, Said] = Channel(socket.socket(fileno=int(descriptor)))
+    channel: Channel[FromBridge, ToBridge] = Channel(socket.socket(fileno=int(descriptor)))
     try:
         with joined(address, int(store_bytes), folder) as place:
-            channel.send(Joined(place.address, int(_store(place) * LARGEST_SHARE)))
+            channel.send(Joined(place.address, int(_store(place) * MAX_SHARE)))
             server = secrets.token_hex(8)
             members = ClusterMembers(lambda message: tell(channel, message), place.node, server, cpu_device)
             threading.Thread(target=_follow, args=(members,), name="opwire-nodes", daemon=True).start()
@@ -182,33 +182,33 @@ def main(descriptor: str, address: str, store_bytes: str, cpu_device: str, folde
             Bridge(channel, members, server).serve()
     except NotJoined as error:
         tell(channel, Failed(str(error), isinstance(error, Refused)))
-    os._exit(0)  # a call that Ray never answers would keep its thread, and so this process
+    os._exit(0)  # a call that Ray never completes would keep its thread, and so this process, alive
 
 
 def _store(place: BridgeLocation) -> float:
-    """Bytes of the object store of the node that the bridge is attached to."""
+    """Returns the size of the object store of the bridge's node, in bytes."""
     found = [node["Resources"] for node in ray.nodes() if node["NodeID"] == place.node]
     return float(found[0]["object_store_memory"]) if found else 0.0
 
 
 def _follow(members: ClusterMembers) -> None:
-    """Follows the nodes; without the head, the devices that are known go on."""
+    """Tracks the nodes. Without the head, the known devices continue."""
     while True:
         try:
             members.follow()
-        except Exception as error:  # what Ray raises has no class in common
-            sys.stderr.write(f"the head does not answer: {error}\n")
-        time.sleep(LOOKS_EVERY)
+        except Exception as error:  # Ray's errors have no common base class
+            sys.stderr.write(f"the head does not respond: {error}\n")
+        time.sleep(POLL_SECONDS)
 
 
-def _listen(members: ClusterMembers, channel: Channel[Heard, Said]) -> None:
-    """Asks the devices for signs of life; ends the bridge if the head has given none for long."""
+def _listen(members: ClusterMembers, channel: Channel[FromBridge, ToBridge]) -> None:
+    """Exchanges heartbeats with the devices; ends the bridge if the head has been silent for too long."""
     while not members.is_headless:
         try:
             members.listen()
-        except Exception as error:  # what Ray raises has no class in common
-            sys.stderr.write(f"a device cannot be asked for a sign of life: {error}\n")
-        time.sleep(LOOKS_EVERY)
+        except Exception as error:  # Ray's errors have no common base class
+            sys.stderr.write(f"heartbeat of a device failed: {error}\n")
+        time.sleep(POLL_SECONDS)
     channel.close()
     time.sleep(LEAVES_WITHIN)
     os._exit(3)

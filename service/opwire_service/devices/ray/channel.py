@@ -1,4 +1,4 @@
-"""A socket between a server and its bridge: messages, and descriptors of shared memory."""
+"""The socket between a server and its bridge, for messages and file descriptors of shared memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class Channel(Generic[S, R]):
-    """One end: any thread may send, one receives. Both ends are the same program, so messages are pickled."""
+    """One end of the socket. Any thread may send, one receives. Messages are pickled, as both ends run this program."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
@@ -23,7 +23,8 @@ class Channel(Generic[S, R]):
         self._lock = Lock()
 
     def send(self, message: S, descriptor: int | None = None) -> None:
-        """
+        """Sends a message, and a file descriptor after it if given.
+
         Raises:
             OSError: the other end is closed.
         """
@@ -33,7 +34,7 @@ class Channel(Generic[S, R]):
                 send_handle(self._connection, descriptor, None)
 
     def receive(self) -> R:
-        """The next message.
+        """Waits for the next message.
 
         Raises:
             EOFError, OSError: the other end is closed.
@@ -42,11 +43,11 @@ class Channel(Generic[S, R]):
         return message
 
     def receive_descriptor(self) -> int:
-        """The descriptor that follows a message."""
+        """Receives the descriptor that follows a message."""
         return recv_handle(self._connection)
 
     def close(self) -> None:
-        """Ends the conversation: who receives, at either end, gets EOFError."""
-        with suppress(OSError):  # the other end has done so
+        """Closes the socket; receivers at both ends get EOFError."""
+        with suppress(OSError):  # the other end has closed it
             self._end.shutdown(socket.SHUT_RDWR)
         self._end.close()

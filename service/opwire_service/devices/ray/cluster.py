@@ -1,4 +1,4 @@
-"""A Ray cluster as a pool of devices: kept joined for as long as the server runs."""
+"""A Ray cluster as a pool of devices, which the server rejoins whenever it is lost."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from opwire.describe import ClusterInfo
 from ..base import Usage
 from .device import RemoteDevice
 from .link import Link, Options
-from .messages import Done, Draining, Failed, Heard, Joined, Lost, Unused, Up, Used
+from .messages import Done, Draining, Failed, FromBridge, Joined, Lost, Unused, Up, Used
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
-"""Seconds between the end of a bridge and the start of the next."""
+FIRST_PAUSE, MAX_PAUSE = 0.5, 5.0
+"""Pause between the end of a bridge and the start of the next one, in seconds."""
 
 REFUSED_PAUSE = 30.0
-"""Seconds until a cluster with another version is asked again."""
+"""Pause before retrying a cluster that refused this program, in seconds."""
 
-LEAST_STORE = 100 << 20
-"""Bytes: Ray takes no smaller object store."""
+MIN_STORE_BYTES = 100 << 20
+"""Minimum size of Ray's object store, in bytes."""
 
 log = logging.getLogger("opwire")
 
 
 class Cluster:
-    """Joins a cluster, and joins it again when it was lost.
+    """Joins a cluster, and rejoins it when it is lost.
 
     Args:
-        address: auto, local or HOST:PORT, see ``--ray``.
-        memory_bytes: that requests may hold, and so the most that is on its way to nodes.
-        on_join: called with each device that takes work from now on; in a thread of this class, as the other one.
-        on_leave: called with each that takes no more.
-        cpu_device: module and class of the device of a node's processors.
+        address: ``auto``, ``local`` or HOST:PORT, see ``--ray``.
+        memory_bytes: limit of memory held by requests, and so of the data in transit to nodes.
+        on_join: called with each device that becomes available, on a thread of this class.
+        on_leave: called with each device that accepts no more work, on the same thread.
+        cpu_device: module and class of the CPU device of nodes.
     """
 
     def __init__(
@@ -58,15 +58,15 @@ class Cluster:
         self._thread = threading.Thread(target=self._keep, name="opwire-cluster", daemon=True)
 
     def start(self) -> None:
-        """Begins to join."""
+        """Starts joining, in the background."""
         self._thread.start()
 
     def describe(self) -> ClusterInfo:
-        """How the server stands with it."""
+        """Returns the state of the cluster."""
         return {**self._info, "nodes": sorted({device.node for device in list(self._devices.values())})}
 
     def close(self) -> None:
-        """Leaves the cluster; what runs there is given up."""
+        """Leaves the cluster, abandoning running work."""
         with self._lock:
             self._closing.set()
             link = self._link
@@ -87,31 +87,31 @@ class Cluster:
                 code = link.close()
             if self._closing.is_set():
                 return
-            pause = FIRST_PAUSE if was_joined else min(2 * pause, LONGEST_PAUSE)
+            pause = FIRST_PAUSE if was_joined else min(2 * pause, MAX_PAUSE)
             if was_joined:
-                log.warning("the cluster is lost (%s; %s): it will be joined again", link.last_words, code)
-                self._info = {**self._info, "state": "joining", "reason": link.last_words}
+                log.warning("lost the cluster (%s; exit code %s); rejoining it", link.last_line, code)
+                self._info = {**self._info, "state": "joining", "reason": link.last_line}
             self._closing.wait(REFUSED_PAUSE if self._info["state"] == "refused" else pause)
 
     def _follow(self, link: Link) -> bool:
-        """Does what a bridge says until it ends. Returns whether it had joined."""
+        """Handles the messages of a bridge until it ends. Returns whether it had joined."""
         for message in link.messages():
-            self._heed(link, message)
+            self._handle(link, message)
         for number in list(self._devices):
             self._leave(number)
         self._info = {**self._info, "refused": {}}
         return bool(link.largest)
 
-    def _heed(self, link: Link, message: Heard) -> None:
+    def _handle(self, link: Link, message: FromBridge) -> None:
         match message:
             case Up():
                 device = self._devices[message.device] = RemoteDevice(message, link)
-                log.info("%s joins", device.name)
+                log.info("device %s joined", device.name)
                 self._on_join(device)
             case Draining():
-                self._leave(message.device, "drains")
+                self._leave(message.device, "is draining")
             case Lost():
-                self._leave(message.device, f"is lost: {message.reason}")
+                self._leave(message.device, f"was lost: {message.reason}")
             case Used():
                 if message.device in self._devices:
                     self._devices[message.device].used = Usage(message.memory, message.memory_limit, message.kernels)
@@ -123,33 +123,33 @@ class Cluster:
             case Failed():
                 self._fail(message)
             case Done():
-                pass  # its link has taken it
+                pass  # handled by the link
 
-    def _leave(self, number: int, why: str = "is lost with the cluster") -> None:
+    def _leave(self, number: int, why: str = "was lost with the cluster") -> None:
         device = self._devices.pop(number, None)
         if device is not None:
             if not self._closing.is_set():
-                log.warning("%s %s", device.name, why)
+                log.warning("device %s %s", device.name, why)
             self._on_leave(device)
 
     def _refuse(self, unused: Unused) -> None:
         for name, reason in unused.reasons.items():
             if self._info["refused"].get(name) != reason:
-                log.error("%s is not used: %s", name, reason)
+                log.error("device %s cannot be used: %s", name, reason)
         self._info = {**self._info, "refused": dict(unused.reasons)}
 
     def _fail(self, failed: Failed) -> None:
         if self._info["reason"] != failed.reason:
-            log.log(logging.ERROR if failed.refused else logging.WARNING, "no cluster: %s", failed.reason)
+            log.log(logging.ERROR if failed.refused else logging.WARNING, "cannot join the cluster: %s", failed.reason)
         state = "refused" if failed.refused else "joining"
         self._info = {**self._info, "state": state, "reason": failed.reason}
 
 
 def store_bytes(memory_bytes: int) -> int:
-    """Bytes of the object store of a node that a server starts: for what its requests hold, if there is room."""
+    """Returns the object store size for a node started by a server: the memory of its requests, if there is room."""
     try:
         shared = os.statvfs("/dev/shm")
     except OSError:
-        return LEAST_STORE
+        return MIN_STORE_BYTES
     free = shared.f_bavail * shared.f_frsize
-    return max(LEAST_STORE, min(memory_bytes, free // 2))
+    return max(MIN_STORE_BYTES, min(memory_bytes, free // 2))

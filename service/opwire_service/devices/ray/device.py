@@ -1,4 +1,4 @@
-"""A device of a node, as the server sees it."""
+"""A device of a node, as seen by the server."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ from .blocks import SharedBlock, SharedBlocks, block_size
 from .messages import CallOutcome, Done, Up
 from .packing import BlockLayout, dump_plan, pack, unpack
 
-LOOKS_EVERY = 0.01
-"""Seconds between two looks at ``stop`` while a node works."""
+POLL_SECONDS = 0.01
+"""Interval at which ``stop`` is polled while a node works, in seconds."""
 
 PLANS = 256
-"""Plans that are kept as bytes: those used last."""
+"""Size of the LRU cache of serialized plans."""
 
 
 @dataclass(slots=True, eq=False)
 class RemoteCall:
-    """A plan under way on a node.
+    """A plan running on a node.
 
     Attributes:
-        block: with its tensors.
-        done: how it ended, once it has.
-        abandoned: nobody waits for it any more, so its block goes back when it has ended.
+        device: number of the device.
+        block: block with its tensors.
+        done: its outcome, once it has ended.
+        abandoned: whether nobody waits for it, so that its block is returned to the pool when it ends.
+        ended: set when it has ended.
     """
 
     device: int
@@ -44,18 +46,24 @@ class RemoteCall:
 
 
 class Carrier(Protocol):
-    """Carries calls to nodes and back.
+    """Transport of calls to nodes.
 
     Attributes:
-        blocks: of shared memory.
-        largest: bytes of a block that may be sent.
+        blocks: pool of shared memory.
+        largest: maximum size of a block that may be sent, in bytes.
     """
 
     blocks: SharedBlocks
     largest: int
 
     def start(self, device: int, plan: bytes, block: SharedBlock, sent: int) -> RemoteCall:
-        """Has a device run a plan.
+        """Starts a plan on a device.
+
+        Args:
+            device: number of the device.
+            plan: the serialized plan.
+            block: block with the inputs, to be overwritten by the outputs.
+            sent: size of the inputs in bytes.
 
         Raises:
             DeviceLost: the bridge is gone.
@@ -63,23 +71,24 @@ class Carrier(Protocol):
         ...
 
     def stop(self, call: RemoteCall) -> None:
-        """Gives a call up. Its block goes back when it has ended."""
+        """Abandons a call. Its block is returned to the pool when it ends."""
         ...
 
 
 class RemoteDevice(Device):
-    """Runs plans on a device of another process, most likely on another machine.
+    """Runs plans on a device of another process, usually on another machine.
 
     Args:
-        up: what is known of it.
-        carrier: of its calls.
+        up: message that announced the device.
+        carrier: transport of its calls.
 
     Attributes:
-        number: of the device on its bridge.
-        node: the name of its node.
-        at_home: whether it is one of the machine that the server is on.
-        fixed: seconds of a call that does nothing.
-        per_byte: seconds for each byte on the way.
+        number: number of the device in its bridge.
+        node: name of its node.
+        at_home: whether it is on the server's machine.
+        fixed: cost of an empty call, in seconds.
+        per_byte: transport cost per byte, in seconds.
+        used: usage as last reported.
     """
 
     def __init__(self, up: Up, carrier: Carrier) -> None:
@@ -98,11 +107,11 @@ class RemoteDevice(Device):
 
     @property
     def inline_work(self) -> int:
-        """Nothing: a node is always further away."""
+        """Zero, as a remote call is never faster than a thread switch."""
         return 0
 
     def executes(self, operator: str) -> bool:
-        """See ``Device.executes``; a graph, if it runs all of its operators."""
+        """See ``Device.executes``. Graphs are supported; their operators are checked individually."""
         if operator == GRAPH.name:
             return True
         return super().executes(operator) and (self._operators is None or operator in self._operators)
@@ -112,7 +121,7 @@ class RemoteDevice(Device):
         return False
 
     def admit(self, plan: Plan) -> AbstractContextManager[None]:
-        """See ``Device.admit``: both ways of a plan have to go through the object store."""
+        """See ``Device.admit``. Inputs and outputs must fit Ray's object store."""
         size = sent_bytes(plan)
         if size > self._carrier.largest:
             message = f"{size} bytes of tensors; {self.name} takes at most {self._carrier.largest}"
@@ -127,8 +136,8 @@ class RemoteDevice(Device):
         """See ``Device.run``.
 
         Raises:
-            DeviceLost: the node went away; the outputs hold nothing of use.
-            OpwireError: what the node's device raises.
+            DeviceLost: the node was lost; the content of the outputs is undefined.
+            OpwireError: the error raised by the node's device.
         """
         try:
             block = self._carrier.blocks.take(sent_bytes(plan))
@@ -137,7 +146,7 @@ class RemoteDevice(Device):
         with self._returned(block):
             pack(plan.inputs, inputs, block.memory, stop)
         call = self._carrier.start(self.number, self._dump(plan), block, BlockLayout.of(plan.inputs).size)
-        while not call.ended.wait(LOOKS_EVERY):
+        while not call.ended.wait(POLL_SECONDS):
             if stop():
                 self._carrier.stop(call)
                 raise Stopped
@@ -149,7 +158,7 @@ class RemoteDevice(Device):
 
     @contextmanager
     def _returned(self, block: SharedBlock) -> Generator[None]:
-        """Gives a block back if an error comes before it is sent."""
+        """Returns a block to the pool if an error occurs before it is sent."""
         try:
             yield
         except BaseException:
@@ -158,7 +167,7 @@ class RemoteDevice(Device):
 
     def _settle(self, call: RemoteCall) -> None:
         done = call.done
-        if done is None or done.outcome in (CallOutcome.LOST, CallOutcome.STOPPED):  # which nobody here has asked for
+        if done is None or done.outcome in (CallOutcome.LOST, CallOutcome.STOPPED):  # not stopped by this server
             raise DeviceLost(self.name)
         if done.outcome is CallOutcome.FAILED:
             if isinstance(done.problem, Mapping):
@@ -166,7 +175,7 @@ class RemoteDevice(Device):
             raise InternalError(ProblemCode.INTERNAL_ERROR, f"{self.name} failed: {done.problem}")
 
     def usage(self) -> Usage:
-        """See ``Device.usage``; it is as old as the node's last sign of life."""
+        """See ``Device.usage``. As of the node's last heartbeat."""
         return self.used
 
     def describe(self) -> dict[str, object]:
@@ -175,9 +184,9 @@ class RemoteDevice(Device):
         return {**self._described, "name": self.name, "node": self.node, "transfer": transfer}
 
     def close(self) -> None:
-        """There is nothing to end: other servers may use the device too."""
+        """Does nothing, as other servers may use the device too."""
 
 
 def sent_bytes(plan: Plan) -> int:
-    """Bytes of the block that a plan needs: its inputs, and then its outputs in their place."""
+    """Returns the size of the block for a plan, in bytes: its inputs, which are then overwritten by its outputs."""
     return max(BlockLayout.of(plan.inputs).size, BlockLayout.of(plan.outputs).size)

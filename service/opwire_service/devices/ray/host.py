@@ -1,7 +1,7 @@
-"""The actor that has a device of a node: the same device as a server has alone, asked over Ray.
+"""The actor that runs a device on a node, for servers to call over Ray.
 
-Actors outlive the server that made them, so that all servers of a cluster share them; one that no server asks for some
-time ends itself.
+Actors outlive the server that created them, so that all servers of a cluster share them. An actor that no server has
+contacted for some time ends itself.
 """
 
 from __future__ import annotations
@@ -32,38 +32,38 @@ from .messages import CallOutcome
 from .packing import BlockLayout, allocate, load_plan
 
 WORKING, ANSWERING = "working", "answering"
-"""The groups of methods that run side by side: plans, and all that is over at once."""
+"""Concurrency groups of methods: running plans, and everything that returns immediately."""
 
 LEASE = 60.0
-"""Seconds without a server after which an actor ends."""
+"""Time without contact to any server after which an actor ends, in seconds."""
 
 SERVER_SILENT = 20.0
-"""Seconds without a sign of life after which the plans of a server are given up."""
+"""Time without a heartbeat after which the plans of a server are cancelled, in seconds."""
 
 PLANS = 1024
-"""Plans that are kept as read: those used last."""
+"""Size of the LRU cache of deserialized plans."""
 
 STOPPED = 4096
-"""Calls that were given up before they began, of which the actor knows."""
+"""Maximum number of cancelled calls that are remembered before they start."""
 
 
 def versions() -> dict[str, str]:
-    """What must be the same on a server and on its nodes: results have the same bits then, and calls the same form."""
+    """Returns the versions that must match on a server and its nodes, for identical results and compatible calls."""
     return {"opwire": version("opwire"), "Python": ".".join(platform.python_version_tuple()[:2])}
 
 
 def operators(device: Device) -> list[str] | None:
-    """The operators of a device; None if they are all that there are: to list those takes longer than to load it."""
+    """Returns the operators of a device, or None for all operators, as listing them takes longer than loading one."""
     return None if type(device).executes is Device.executes else list(filter(device.executes, EXECUTABLE))
 
 
 class DeviceHost:
-    """Has a device and runs the plans of all servers on it.
+    """Runs the plans of all servers on one device.
 
     Args:
-        name: of the actor.
+        name: name of the actor.
         target: module and class of the device.
-        arguments: of its making.
+        arguments: keyword arguments of its constructor.
     """
 
     def __init__(self, name: str, target: str, arguments: Mapping[str, Any]) -> None:
@@ -74,11 +74,11 @@ class DeviceHost:
         self._stopped: OrderedDict[str, None] = OrderedDict()
         self._servers: dict[str, float] = {}
         self._heard = time.monotonic()
-        threading.Thread(target=self._end_alone, name="opwire-lease", daemon=True).start()
+        threading.Thread(target=self._end_when_idle, name="opwire-lease", daemon=True).start()
 
     @ray.method(concurrency_group=ANSWERING)
     def introduce(self) -> dict[str, Any]:
-        """What it is: versions, places and description of the device, and its operators, see ``operators``."""
+        """Returns the versions, and the places, description and operators of the device; see ``operators``."""
         self._heard = time.monotonic()
         described = {**self._device.describe(), "pid": os.getpid()}
         return {
@@ -90,19 +90,19 @@ class DeviceHost:
 
     @ray.method(concurrency_group=ANSWERING)
     def beat(self, server: str) -> tuple[int, int, int, str | None]:
-        """A sign of life of both sides. Returns what the device uses, and why it is of no use any more."""
+        """Exchanges a heartbeat. Returns the usage of the device, and why it has failed for good, if it has."""
         self._heard = self._servers[server] = time.monotonic()
         usage = self._device.usage()
         return usage.memory, usage.memory_limit, usage.kernels, self._device.broken
 
     @ray.method(concurrency_group=ANSWERING)
     def measure(self, payload: Array) -> int:
-        """Nothing but the way here and back."""
+        """Does nothing, to measure the transport."""
         return payload.size
 
     @ray.method(concurrency_group=ANSWERING)
     def stop(self, call: str) -> None:
-        """Nobody wants the answer of a call any more, which may not have begun."""
+        """Cancels a call, which may not have started yet."""
         self._stopped[call] = None
         while len(self._stopped) > STOPPED:
             self._stopped.popitem(last=False)
@@ -112,13 +112,13 @@ class DeviceHost:
         """Runs a plan.
 
         Args:
-            server: that asks.
-            call: by which it may be stopped.
-            written: the plan.
+            server: ID of the calling server.
+            call: ID of the call, for ``stop``.
+            written: the serialized plan.
             payload: its inputs.
 
         Returns:
-            how it ended, with its outputs or the problem.
+            The outcome, with the outputs or the problem.
         """
         self._servers.setdefault(server, time.monotonic())
         try:
@@ -127,7 +127,7 @@ class DeviceHost:
             return CallOutcome.STOPPED.value, None
         except OpwireError as error:
             return CallOutcome.FAILED.value, to_problem(error)
-        except Exception as error:  # a defect: the server says so, and the actor goes on
+        except Exception as error:  # a bug: reported to the server, while the actor continues
             return CallOutcome.FAILED.value, f"{type(error).__name__}: {error}"
         finally:
             self._stopped.pop(call, None)
@@ -145,9 +145,9 @@ class DeviceHost:
             self._device.run(plan, inputs, packing.views(plan.outputs, memory), stop)
         return memory
 
-    def _end_alone(self) -> None:
+    def _end_when_idle(self) -> None:
         while time.monotonic() - self._heard < LEASE:
             time.sleep(1.0)
             if self._device.broken is not None:
-                os._exit(1)  # Ray starts it again, in a process that can use the card
+                os._exit(1)  # Ray restarts the actor in a new process, which can use the card again
         ray.kill(ray.get_actor(self._name, NAMESPACE))

@@ -1,4 +1,4 @@
-"""How a bridge becomes part of a cluster. Only a process that may end with the cluster does this."""
+"""Joining a cluster. Only for processes that may be terminated along with it, such as a bridge."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ray._raylet import GcsClient  # type: ignore[attr-defined]
 from ray.exceptions import AuthenticationError
 
 NAMESPACE = "opwire"
-"""Of the actors: all servers of a cluster find them there."""
+"""Ray namespace of the actors, shared by all servers of a cluster."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -28,19 +28,19 @@ LEAVES_WITHIN = 8.0
 
 
 class NotJoined(Exception):
-    """There is no cluster at the moment; the message says why."""
+    """The cluster is not available at the moment; the message says why."""
 
 
 class Refused(NotJoined):
-    """The cluster cannot be joined until somebody changes a version, or has a token for it."""
+    """The cluster cannot be joined until somebody changes a version or provides a token."""
 
 
 class BridgeLocation(NamedTuple):
-    """Where a bridge is.
+    """The location of a bridge in a cluster.
 
     Attributes:
-        address: of the cluster.
-        node: that it is attached to, by its id.
+        address: address of the cluster.
+        node: ID of the node it is attached to.
     """
 
     address: str
@@ -49,16 +49,16 @@ class BridgeLocation(NamedTuple):
 
 @contextmanager
 def joined(address: str, store_bytes: int, folder: str) -> Generator[BridgeLocation]:
-    """Belongs to a cluster for as long as the context lasts.
+    """Joins a cluster for the duration of the context.
 
     Args:
-        address: ``auto`` is the cluster that this machine is a node of, ``local`` a new one with this machine alone;
-            HOST:PORT has the head, and this machine becomes a node of it that offers nothing.
-        store_bytes: of the object store of a node that is started.
-        folder: for what Ray leaves on disk of such a node.
+        address: ``auto`` for the cluster that this machine is a node of, ``local`` for a new one with only this
+            machine, or HOST:PORT of a head, which this machine joins as a node without resources.
+        store_bytes: size of the object store of a node that is started, in bytes.
+        folder: folder for the files of such a node.
 
     Raises:
-        NotJoined: it is not there, or does not take this process.
+        NotJoined: the cluster is not available or refuses this process.
     """
     if address == "local":
         store = {"object_store_memory": store_bytes, "include_dashboard": False, "_temp_dir": folder}
@@ -69,7 +69,7 @@ def joined(address: str, store_bytes: int, folder: str) -> Generator[BridgeLocat
             yield place
     else:
         require_same(address)
-        # Of several nodes of one machine Ray tells a program which is its own by their folders.
+        # With several nodes on one machine, Ray identifies a program's own node by its folder.
         with _node(address, folder, store_bytes), _connected(address, _temp_dir=folder) as place:
             yield place
 
@@ -93,7 +93,7 @@ def _connected(address: str, **options: Any) -> Generator[BridgeLocation]:
 
 @contextmanager
 def _node(address: str, folder: str, store_bytes: int) -> Generator[None]:
-    """Makes this machine a node that only sends and receives: to speak with a cluster, a process needs one."""
+    """Starts a node without resources on this machine, as a process needs one to communicate with a cluster."""
     command = [
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--address={address}"),
         *(f"--temp-dir={folder}", "--num-cpus=0", "--num-gpus=0", f"--object-store-memory={store_bytes}"),
@@ -113,48 +113,49 @@ def _node(address: str, folder: str, store_bytes: int) -> Generator[None]:
 
 
 def _end_with_parent() -> None:
-    """Ends the process with the one that made it, however that ends."""
+    """Makes the process end when its parent does, however that ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def require_same(address: str) -> None:
-    """Asks the head at HOST:PORT for its versions.
+    """Checks that the versions of the head at HOST:PORT match those of this process.
 
     Raises:
-        NotJoined: it does not answer.
-        Refused: they are others than those of this process.
+        NotJoined: the head does not respond.
+        Refused: the versions differ, or the cluster requires a token.
     """
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), REACHED_WITHIN).close()
     except OSError as error:
-        raise NotJoined(f"no head answers at {address}: {error.strerror or error}") from None
+        raise NotJoined(f"no response from {address}: {error.strerror or error}") from None
     try:
         found = GcsClient(address=address).internal_kv_get(
             b"CLUSTER_METADATA", namespace=b"cluster", timeout=REACHED_WITHIN
         )
     except AuthenticationError:
-        raise Refused(f"the cluster at {address} asks for a token: see RAY_AUTH_MODE and RAY_AUTH_TOKEN") from None
-    except Exception as error:  # what Ray raises has no class in common
-        raise NotJoined(f"no head of a Ray cluster answers at {address}: {_line(error)}") from None
+        raise Refused(f"the cluster at {address} requires a token: see RAY_AUTH_MODE and RAY_AUTH_TOKEN") from None
+    except Exception as error:  # Ray's errors have no common base class
+        raise NotJoined(f"no response from a Ray head at {address}: {_line(error)}") from None
     if found is not None:
         theirs = json.loads(found)
         compare(address, str(theirs.get("ray_version")), str(theirs.get("python_version")))
 
 
 def compare(address: str, ray_version: str, python_version: str) -> None:
-    """
+    """Compares the versions of a cluster with those of this process.
+
     Raises:
-        Refused: a cluster's version of Ray, or of Python but for the last number, is not that of this process.
+        Refused: the version of Ray, or the minor version of Python, differs.
     """
     ours = platform.python_version()
     if ray_version != ray.__version__ or python_version.split(".")[:2] != ours.split(".")[:2]:
         raise Refused(
-            f"the cluster at {address} has Ray {ray_version} and Python {python_version}, this server Ray "
-            f"{ray.__version__} and Python {ours}: install the same on both"
+            f"the cluster at {address} has Ray {ray_version} and Python {python_version}, this server has Ray "
+            f"{ray.__version__} and Python {ours}; install the same versions on both"
         )
 
 
 def _line(error: Exception) -> str:
-    """The first line of an error."""
+    """Returns the first line of an error."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -1,4 +1,4 @@
-"""The server's end of one bridge, from its start to its end."""
+"""The server's end of a bridge, which it starts, communicates with and stops."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from ..base import DeviceLost
 from .blocks import SharedBlock, SharedBlocks
 from .channel import Channel
 from .device import RemoteCall
-from .messages import CallOutcome, Done, DropBlock, Heard, Joined, NewBlock, Run, Said, Stop
+from .messages import CallOutcome, Done, DropBlock, FromBridge, Joined, NewBlock, Run, Stop, ToBridge
 
 PROGRAM = "import sys; from opwire_service.devices.ray.bridge import main; main(*sys.argv[1:])"
 
 ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",  # a node that a server starts has nothing to drain
+    "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",  # a node started by a server has nothing to drain
     "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL": "minor",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_gcs_rpc_server_reconnect_timeout_s": "20",
 }
-"""Of a bridge, unless the server's environment says something else."""
+"""Environment variables of a bridge; those of the server take precedence."""
 
 ENDS_WITHIN = 10.0
-"""Seconds that a bridge has to leave its cluster."""
+"""Maximum time for a bridge to leave its cluster, in seconds."""
 
 _LINES = 20
 
@@ -39,18 +39,18 @@ log = logging.getLogger("opwire")
 
 
 def environment() -> dict[str, str]:
-    """That of a process that uses Ray."""
+    """Returns the environment for a process that uses Ray."""
     return {**ENVIRONMENT, **os.environ}
 
 
 class Options(NamedTuple):
-    """What a bridge is to do.
+    """Options of a bridge.
 
     Attributes:
-        address: of the cluster: auto, local or HOST:PORT.
-        store_bytes: of the object store of a node that it starts.
-        cpu_device: module and class of the device of a node's processors.
-        folder: for what Ray leaves on disk of such a node.
+        address: address of the cluster: ``auto``, ``local`` or HOST:PORT.
+        store_bytes: size of the object store of a node that it starts, in bytes.
+        cpu_device: module and class of the CPU device of nodes.
+        folder: folder for the files of a node that it starts.
     """
 
     address: str
@@ -60,17 +60,17 @@ class Options(NamedTuple):
 
 
 class Link:
-    """Starts a bridge, and carries calls over it.
+    """Starts a bridge and transports calls over it.
 
     Attributes:
         blocks: see Carrier.
         largest: see Carrier; 0 until the bridge has joined.
-        address: of the cluster, once it has.
+        address: address of the cluster; as given until the bridge has joined.
     """
 
     def __init__(self, options: Options) -> None:
         ours, theirs = socket.socketpair()
-        self._channel: Channel[Said, Heard] = Channel(ours)
+        self._channel: Channel[ToBridge, FromBridge] = Channel(ours)
         command = [sys.executable, "-c", PROGRAM, str(theirs.fileno()), *map(str, options)]
         with theirs:
             self._process = subprocess.Popen(
@@ -82,7 +82,7 @@ class Link:
                 stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
-                start_new_session=True,  # a Ctrl-C is for the server alone, which lets accepted work end
+                start_new_session=True,  # Ctrl-C must only reach the server, which completes accepted work
             )
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._printer = threading.Thread(target=self._print, name="opwire-bridge-log", daemon=True)
@@ -95,8 +95,8 @@ class Link:
         self._lock = threading.Lock()
         self._is_open = True
 
-    def messages(self) -> Iterator[Heard]:
-        """What the bridge says, until it ends; what concerns calls is seen to here."""
+    def messages(self) -> Iterator[FromBridge]:
+        """Yields the messages of the bridge until it ends. Those about calls are handled here."""
         try:
             while True:
                 message = self._channel.receive()
@@ -129,13 +129,13 @@ class Link:
         with self._lock:
             call.abandoned = True
             numbers = [number for number, each in self._calls.items() if each is call]
-        if not numbers:  # it has ended meanwhile
+        if not numbers:  # it has just ended
             self.blocks.give_back(call.block)
         for number in numbers:
             self._send(Stop(number))
 
     def close(self) -> int:
-        """Ends the bridge. Returns its exit code."""
+        """Stops the bridge and returns its exit code."""
         self._channel.close()
         try:
             code = self._process.wait(ENDS_WITHIN)
@@ -146,9 +146,9 @@ class Link:
         return code
 
     @property
-    def last_words(self) -> str:
-        """What the bridge, or Ray, printed last."""
-        return self._lines[-1] if self._lines else "it printed nothing"
+    def last_line(self) -> str:
+        """The last line printed by the bridge or Ray."""
+        return self._lines[-1] if self._lines else "no output"
 
     def _ended(self, done: Done) -> None:
         with self._lock:
@@ -174,7 +174,7 @@ class Link:
     def _drop(self, block: SharedBlock) -> None:
         self._send(DropBlock(block.number))
 
-    def _send(self, message: Said) -> None:
+    def _send(self, message: ToBridge) -> None:
         try:
             self._channel.send(message)
         except OSError:

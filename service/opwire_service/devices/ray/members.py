@@ -1,4 +1,4 @@
-"""The devices of a cluster as their bridge keeps them: an actor each, started, asked for signs of life, given up."""
+"""The devices of a cluster, managed by the bridge: each is an actor, which is started, monitored, and restarted."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from .host import ANSWERING, WORKING, DeviceHost, versions
 from .joining import NAMESPACE
-from .messages import Draining, Heard, Lost, Unused, Up, Used
+from .messages import Draining, FromBridge, Lost, Unused, Up, Used
 from .nodes import Names, Wanted, wanted
 
-LOOKS_EVERY = 0.25
-"""Seconds between two looks at the nodes."""
+POLL_SECONDS = 0.25
+"""Polling interval of the nodes, in seconds."""
 
 BEATS_EVERY = 1.0
 SILENT = 6.0
-"""Seconds without a sign of life after which a device is given up."""
+"""Time without a heartbeat after which a device counts as lost, in seconds."""
 
 HEAD_SILENT = 30.0
-"""Seconds without the head after which a cluster counts as lost; Ray itself may end the bridge before."""
+"""Time without the head after which a cluster counts as lost, in seconds; Ray may end the bridge earlier."""
 
 STARTS_WITHIN = 120.0
-"""Seconds that an actor may take to start: it may have to load CUDA."""
+"""Maximum time for an actor to start, which may include loading CUDA, in seconds."""
 
 ARRIVES_WITHIN = 20.0
-"""Seconds that the tensors of a measurement may take."""
+"""Maximum time for the tensors of a measurement to arrive, in seconds."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
-"""Seconds until a device that could not be started is tried again."""
+FIRST_PAUSE, MAX_PAUSE = 2.0, 60.0
+"""First and maximum pause before retrying a device that could not be started, in seconds."""
 
 WORKERS, ANSWERERS = 16, 4
-"""Plans that an actor runs at a time at most, for all servers, and what else it does at a time."""
+"""Concurrency of an actor's methods: plans of all servers, and everything else."""
 
 MEASURED_BYTES = 4 << 20
-"""Of the tensor with which the way to a node is measured."""
+"""Size of the tensor used to measure the transport to a node, in bytes."""
 
 CUDA_DEVICE = "opwire_service.devices.cuda.device:CudaDevice"
 
 
 class MemberState(Enum):
-    """What becomes of a member."""
+    """States of a member."""
 
     STARTING = auto()
     UP = auto()
     DOWN = auto()
-    """It was lost, or could not be started; it is tried again while its node lives."""
+    """Lost, or could not be started; retried while its node is alive."""
 
 
 @dataclass(slots=True, eq=False)
@@ -63,13 +63,17 @@ class ClusterMember:
     """A device of a node.
 
     Attributes:
-        number: the last one that it had; it has a new one each time that it comes up.
+        wanted: the device.
+        state: its state.
+        number: its latest number; it gets a new one each time it comes up.
         host: its actor.
-        due: when it is tried again.
-        failures: tries in vain since it was up.
-        draining: whether its node is about to go.
-        heard: when it last gave a sign of life.
-        beat: the sign of life that it was asked for.
+        due: time of the next attempt to start it.
+        failures: number of failed attempts since it was last up.
+        draining: whether its node is draining.
+        heard: time of the last heartbeat.
+        beat: pending heartbeat.
+        used: usage as last reported.
+        refused: why it could not be started.
     """
 
     wanted: Wanted
@@ -86,16 +90,16 @@ class ClusterMember:
 
 
 class ClusterMembers:
-    """Follows the nodes of the cluster.
+    """Tracks the nodes of a cluster and manages their devices.
 
     Args:
-        say: tells the server.
-        home: the id of the node that the bridge is attached to.
-        server: by which actors know this server.
-        cpu_device: module and class of the device of a node's processors.
+        say: sends a message to the server.
+        home: ID of the node that the bridge is attached to.
+        server: ID of the server for the actors.
+        cpu_device: module and class of the CPU device of nodes.
     """
 
-    def __init__(self, say: Callable[[Heard], None], home: str, server: str, cpu_device: str) -> None:
+    def __init__(self, say: Callable[[FromBridge], None], home: str, server: str, cpu_device: str) -> None:
         self._say = say
         self._home = home
         self._server = server
@@ -110,28 +114,28 @@ class ClusterMembers:
 
     @property
     def is_headless(self) -> bool:
-        """Whether the head has been silent for so long that the cluster is to be joined anew."""
+        """Whether the head has been silent for so long that the cluster must be rejoined."""
         return time.monotonic() - self._headed > HEAD_SILENT
 
     def host(self, number: int) -> Any:
-        """The actor of a device; None if it is gone."""
+        """Returns the actor of a device, or None if the device is gone."""
         member = self._up.get(number)
         return None if member is None else member.host
 
     def lose(self, number: int, reason: str) -> None:
-        """A device did not answer as it should: it is given up, and tried again while its node lives."""
+        """Marks a device that misbehaved as lost; it is restarted while its node is alive."""
         with self._lock:
             member = self._up.pop(number, None)
             if member is None:
                 return
-            member.state, member.beat, member.due = MemberState.DOWN, None, time.monotonic() + LOOKS_EVERY
+            member.state, member.beat, member.due = MemberState.DOWN, None, time.monotonic() + POLL_SECONDS
         self._say(Lost(number, reason))
 
     def follow(self) -> None:
-        """Looks at the nodes, and at the signs of life of the devices.
+        """Updates the members from the current nodes: starts, drains and removes devices.
 
         Raises:
-            RayError, RuntimeError: the head cannot be asked.
+            RayError, RuntimeError: the head does not respond.
         """
         nodes = ray.nodes()
         with self._lock:
@@ -151,12 +155,12 @@ class ClusterMembers:
         self._headed = time.monotonic()
 
     def _silent_nodes(self) -> set[str]:
-        """Nodes that had devices and have none any more: most likely dead, though the head does not know it yet."""
+        """Returns nodes that have lost all their devices: most likely dead, though the head does not know it yet."""
         silent = {each.node for each, member in self._members.items() if member.number}
         return silent - {member.wanted.node for member in self._up.values()}
 
     def listen(self) -> None:
-        """Asks devices for signs of life; gives up those that are silent, and tries again those that are due."""
+        """Exchanges heartbeats with the devices, drops silent ones, and restarts those that are due."""
         now = time.monotonic()
         for member in list(self._members.values()):
             if member.state is MemberState.UP:
@@ -165,7 +169,7 @@ class ClusterMembers:
                 self._start(member)
 
     def _drain(self, each: Wanted) -> None:
-        """A node is about to go: what it runs goes on, and its actor stays known for that."""
+        """Drains a device: its running plans continue, so its actor is kept."""
         member = self._members.get(each)
         if member is None or member.state is not MemberState.UP:
             return
@@ -183,12 +187,12 @@ class ClusterMembers:
             known: Any = ray.get(host.introduce.remote(), timeout=STARTS_WITHIN)
             self._require_same(known["versions"])
             fixed, per_byte = measure(host)
-        except Exception as error:  # what Ray raises has no class in common
+        except Exception as error:  # Ray's errors have no common base class
             self._refuse(member, error)
             return
         at_home = member.wanted.node == self._home
         with self._lock:
-            if self._members.get(member.wanted) is not member:  # its node has gone meanwhile
+            if self._members.get(member.wanted) is not member:  # its node is gone by now
                 return
             node = self._names[member.wanted.node]
             member.host, member.heard, member.refused, member.beat = host, time.monotonic(), None, None
@@ -200,17 +204,19 @@ class ClusterMembers:
 
     def _refuse(self, member: ClusterMember, error: Exception) -> None:
         member.refused = _reason(error)
-        member.due = time.monotonic() + min(FIRST_PAUSE * 2**member.failures, LONGEST_PAUSE)
+        member.due = time.monotonic() + min(FIRST_PAUSE * 2**member.failures, MAX_PAUSE)
         member.failures = min(member.failures + 1, 10)
         member.state = MemberState.DOWN
 
     def _require_same(self, theirs: Mapping[str, str]) -> None:
         ours = versions()
         if theirs != ours:
-            raise VersionMismatch(f"it has {_listed(theirs)}, this server {_listed(ours)}: install the same on both")
+            raise VersionMismatch(
+                f"it has {_listed(theirs)}, this server has {_listed(ours)}; install the same versions on both"
+            )
 
     def _actor(self, wanted: Wanted) -> Any:
-        """The actor of a device, which another server may have made."""
+        """Gets the actor of a device, which another server may have created, or creates it."""
         name = f"{wanted.node}/{wanted.device}"
         target, arguments = (self._cpu_device, {"threads": wanted.threads}) if wanted.threads else (CUDA_DEVICE, {})
         make: Any = ray.remote
@@ -234,7 +240,7 @@ class ClusterMembers:
             *used, broken = ray.get(member.beat, timeout=0)
         except TimeoutError:
             if now - member.heard > SILENT:
-                self.lose(member.number, f"no sign of life for {SILENT:.0f} s")
+                self.lose(member.number, f"no heartbeat for {SILENT:.0f} s")
             return
         except RayError as error:
             self.lose(member.number, _reason(error))
@@ -258,18 +264,18 @@ class ClusterMembers:
 
 
 class VersionMismatch(Exception):
-    """A node has other versions than the server."""
+    """The versions on a node and on the server differ."""
 
 
 class Unreachable(Exception):
-    """A node runs its actor, but does not get what this server sends."""
+    """A node runs its actor, but does not receive the data sent by this server."""
 
 
 def measure(host: Any) -> tuple[float, float]:
-    """The seconds of a call to an actor that does nothing, and those for each byte on the way.
+    """Measures the cost of an empty call to an actor and the transport cost per byte, in seconds.
 
     Raises:
-        Unreachable: the call took too long.
+        Unreachable: a call took too long.
     """
     fixed = min(_timed(host, np.zeros(1, np.uint8)) for _ in range(5))
     large = np.zeros(MEASURED_BYTES, np.uint8)
@@ -283,14 +289,14 @@ def _timed(host: Any, payload: Any) -> float:
     except GetTimeoutError:
         here = ray.util.get_node_ip_address()
         raise Unreachable(
-            f"{payload.size} bytes did not arrive there within {ARRIVES_WITHIN:.0f} s: "
-            f"it must reach the ports of Ray on this server, at {here}"
+            f"{payload.size} bytes did not arrive at the node within {ARRIVES_WITHIN:.0f} s; "
+            f"the node must be able to reach the ports of Ray on this server, at {here}"
         ) from None
     return time.perf_counter() - started
 
 
 def _reason(error: Exception) -> str:
-    """The last line of an error, which says most; Ray puts what happened elsewhere first."""
+    """Returns the last line of an error, which is the most specific, as Ray puts remote tracebacks first."""
     if isinstance(error, RayTaskError):
         error = error.cause if isinstance(error.cause, Exception) else error
     lines = str(error).strip().splitlines()

@@ -1,4 +1,4 @@
-"""What a server and its bridge say to each other, in this order or that."""
+"""Messages between a server and its bridge."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any, NamedTuple
 
 
 class NewBlock(NamedTuple):
-    """The server has made shared memory of so many bytes; its descriptor follows."""
+    """The server has created a block of shared memory, whose file descriptor follows."""
 
     block: int
     size: int
 
 
 class DropBlock(NamedTuple):
-    """The server uses a block no more."""
+    """The server has released a block."""
 
     block: int
 
 
 class Run(NamedTuple):
-    """A device shall run a plan.
+    """Requests that a device run a plan.
 
     Attributes:
-        call: by which answers name it.
-        device: the number of the device, see Up.
-        plan: as ``dump_plan`` writes it.
-        block: with the inputs in it; the outputs come there.
-        sent: bytes of the inputs.
+        call: number by which other messages refer to this call.
+        device: number of the device, see Up.
+        plan: the plan as written by ``dump_plan``.
+        block: number of the block with the inputs, to be overwritten by the outputs.
+        sent: size of the inputs in bytes.
     """
 
     call: int
@@ -39,13 +39,13 @@ class Run(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """Nobody wants the answer of a call any more."""
+    """Cancels a call."""
 
     call: int
 
 
 class CallOutcome(Enum):
-    """How a call ended."""
+    """Outcomes of a call."""
 
     DONE = "done"
     STOPPED = "stopped"
@@ -57,7 +57,9 @@ class Done(NamedTuple):
     """A call has ended, and its block is free.
 
     Attributes:
-        problem: of a call that failed: why, as the members of a problem, or as text for a defect.
+        call: number of the call.
+        outcome: how it ended.
+        problem: cause of a failure: a problem document, or text for a bug.
     """
 
     call: int
@@ -66,10 +68,11 @@ class Done(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """The bridge belongs to a cluster.
+    """The bridge has joined a cluster.
 
     Attributes:
-        largest: bytes of the largest block that may be sent.
+        address: address of the cluster.
+        largest: maximum size of a block that may be sent, in bytes.
     """
 
     address: str
@@ -80,7 +83,8 @@ class Failed(NamedTuple):
     """The bridge could not join, and ends.
 
     Attributes:
-        refused: whether that is so until somebody changes a version.
+        reason: why.
+        refused: whether retrying is futile until somebody changes a version or credentials.
     """
 
     reason: str
@@ -88,17 +92,18 @@ class Failed(NamedTuple):
 
 
 class Up(NamedTuple):
-    """A device takes work.
+    """A device is ready for work.
 
     Attributes:
-        device: its number, never used again.
-        node: by name.
-        at_home: whether it is one of the machine that the server is on.
-        places: plans that it runs at the same time; None if that is for the server to say.
-        described: what it says of itself.
-        operators: that it runs; None for all that some device runs.
-        fixed: seconds of a call that does nothing.
-        per_byte: seconds for each byte on the way.
+        device: number of the device, never reused.
+        name: name of the device.
+        node: name of its node.
+        at_home: whether it is on the server's machine.
+        places: number of plans that it runs concurrently; None to let the server decide.
+        described: the device's description of itself.
+        operators: supported operators; None for all that any device supports.
+        fixed: cost of an empty call, in seconds.
+        per_byte: transport cost per byte, in seconds.
     """
 
     device: int
@@ -113,20 +118,20 @@ class Up(NamedTuple):
 
 
 class Draining(NamedTuple):
-    """A device ends what it runs, and takes nothing more."""
+    """A device completes its running work and accepts no more."""
 
     device: int
 
 
 class Lost(NamedTuple):
-    """A device is gone, with what it ran."""
+    """A device is gone, along with its running work."""
 
     device: int
     reason: str
 
 
 class Used(NamedTuple):
-    """What a device uses at the moment, see Usage."""
+    """The current usage of a device, see Usage."""
 
     device: int
     memory: int
@@ -135,13 +140,13 @@ class Used(NamedTuple):
 
 
 class Unused(NamedTuple):
-    """The devices that cannot be used, by name, with the reason."""
+    """The devices that cannot be used, and the reason for each."""
 
     reasons: Mapping[str, str]
 
 
-Said = NewBlock | DropBlock | Run | Stop
-"""By the server."""
+ToBridge = NewBlock | DropBlock | Run | Stop
+"""Messages from the server."""
 
-Heard = Done | Joined | Failed | Up | Draining | Lost | Used | Unused
-"""From the bridge."""
+FromBridge = Done | Joined | Failed | Up | Draining | Lost | Used | Unused
+"""Messages from the bridge."""

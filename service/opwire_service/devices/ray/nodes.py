@@ -1,4 +1,4 @@
-"""Which devices the nodes of a cluster have, and how they are called. Pure: what Ray says of nodes is an argument."""
+"""Devices and names of a cluster's nodes. Pure: Ray's list of nodes is an argument."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Any, NamedTuple
 
 CPU, GPU = "CPU", "GPU"
-"""The resources of a node, as Ray calls them."""
+"""Ray's names of a node's resources."""
 
-LONGEST_NAME = 100
-"""Characters of a node's name."""
+MAX_NAME_LENGTH = 100
+"""Maximum length of a node's name, in characters."""
 
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Wanted(NamedTuple):
-    """A device that a node has.
+    """A device of a node.
 
     Attributes:
-        node: its id.
-        device: ``cpu``, or ``cuda:0`` and so on.
-        threads: of a ``cpu``; 0 of a GPU.
+        node: ID of the node.
+        device: name of the device: ``cpu``, ``cuda:0`` etc.
+        threads: number of threads of a CPU; 0 for a GPU.
     """
 
     node: str
@@ -30,11 +30,11 @@ class Wanted(NamedTuple):
 
 
 def wanted(nodes: Iterable[Mapping[str, Any]], draining: Iterable[str] = ()) -> list[Wanted]:
-    """The devices of the nodes that live and do not drain.
+    """Returns the devices of the nodes that are alive and not draining.
 
     Args:
-        nodes: as ``ray.nodes()`` lists them.
-        draining: ids of nodes.
+        nodes: nodes as listed by ``ray.nodes()``.
+        draining: IDs of draining nodes.
     """
     found, leaving = [], frozenset(draining)
     for node in nodes:
@@ -49,10 +49,10 @@ def wanted(nodes: Iterable[Mapping[str, Any]], draining: Iterable[str] = ()) -> 
 
 
 class Names:
-    """The names of nodes: that which the node was given, or its machine's.
+    """The names of nodes: the name given to a node, or its host name.
 
-    Where several nodes have the same one, those seen later have a part of their id behind it; one that has fallen
-    silent leaves its name to another.
+    If several nodes have the same name, a part of the ID is appended for those seen later. A silent node gives up its
+    name to another one.
     """
 
     def __init__(self) -> None:
@@ -62,10 +62,11 @@ class Names:
         return self._names[node]
 
     def follow(self, nodes: Iterable[Mapping[str, Any]], silent: Container[str] = ()) -> None:
-        """Names the nodes that live, as ``ray.nodes()`` lists them, and forgets the others.
+        """Names the nodes that are alive and forgets the others.
 
         Args:
-            silent: ids of nodes that none of their devices is heard of.
+            nodes: nodes as listed by ``ray.nodes()``.
+            silent: IDs of nodes whose devices all have stopped responding.
         """
         alive = {node["NodeID"]: node for node in nodes if node["Alive"]}
         for gone in self._names.keys() - alive.keys():
@@ -87,4 +88,4 @@ def _name(node: Mapping[str, Any]) -> str:
     given = str(node.get("NodeName") or "")
     if not given or given == node["NodeManagerAddress"]:
         given = str(node.get("NodeManagerHostname") or node["NodeManagerAddress"])
-    return _UNUSUAL.sub("-", given)[:LONGEST_NAME].strip("-") or "node"
+    return _UNUSUAL.sub("-", given)[:MAX_NAME_LENGTH].strip("-") or "node"

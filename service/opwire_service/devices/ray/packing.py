@@ -1,4 +1,4 @@
-"""A plan on its way to a node: itself, and its tensors one behind the other."""
+"""Serialization of plans and their tensors for a node."""
 
 from __future__ import annotations
 
@@ -20,15 +20,20 @@ from opwire.tensor import Array, BufferTensorDesc
 from ...execution import Arrays, Stop, Stopped
 
 ALIGNMENT = 64
-"""Bytes: where vectors begin, whatever the processor."""
+"""Alignment of tensors in bytes, sufficient for the vectors of any processor."""
 
 PIECE = 1 << 24
-"""Bytes that are copied between two looks at ``stop``."""
+"""Number of bytes copied between two calls of ``stop``."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockLayout:
-    """Where tensors lie: offsets by name, and the bytes of all together."""
+    """The layout of tensors in a block.
+
+    Attributes:
+        offsets: offset of each tensor by name, in bytes.
+        size: total size in bytes.
+    """
 
     offsets: Mapping[str, int]
     size: int
@@ -42,18 +47,18 @@ class BlockLayout:
         return cls(offsets, end)
 
     def views(self, descs: Mapping[str, BufferTensorDesc], memory: Array) -> dict[str, Array]:
-        """The tensors in memory that begins with the first of them."""
+        """Returns the tensors as views of ``memory``."""
         return {name: desc.view(memory, self.offsets[name]) for name, desc in descs.items()}
 
 
 def allocate(descs: Iterable[BufferTensorDesc], size: int) -> Array:
-    """Memory for so many bytes of tensors, with nothing in their gaps."""
+    """Allocates ``size`` bytes for tensors, zeroed if these have gaps."""
     has_gaps = any(desc.extent != desc.element_count for desc in descs)
     return (np.zeros if has_gaps else np.empty)(size, np.uint8)
 
 
 def pack(descs: Mapping[str, BufferTensorDesc], arrays: Arrays, memory: Array, stop: Stop) -> None:
-    """Copies tensors into memory, gaps included.
+    """Copies tensors to memory, gaps included.
 
     Raises:
         Stopped: ``stop()`` returned True.
@@ -65,7 +70,7 @@ def pack(descs: Mapping[str, BufferTensorDesc], arrays: Arrays, memory: Array, s
 
 
 def unpack(descs: Mapping[str, BufferTensorDesc], memory: Array, arrays: Arrays, stop: Stop) -> None:
-    """Copies tensors out of memory; what is in the gaps of the arrays stays.
+    """Copies tensors from memory to arrays, leaving the gaps of the arrays unchanged.
 
     Raises:
         Stopped: ``stop()`` returned True.
@@ -81,7 +86,7 @@ def unpack(descs: Mapping[str, BufferTensorDesc], memory: Array, arrays: Arrays,
 
 
 def _bytes_of(array: Array, size: int) -> Array:
-    """The bytes of a tensor's extent behind an array that is laid out as its desc says."""
+    """Returns the bytes of an array in the layout of its desc, gaps included."""
     found: Array = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(array.ctypes.data))
     return found
 
@@ -94,7 +99,7 @@ def _copy(source: Array, target: Array, stop: Stop) -> None:
 
 
 class _Pickler(pickle.Pickler):
-    """Writes declarations of operators by their names: both sides have them."""
+    """Writes operator declarations by name, as both sides have them."""
 
     def persistent_id(self, obj: Any) -> str | None:
         return obj.name if isinstance(obj, Operator) else None
@@ -106,13 +111,13 @@ class _Unpickler(pickle.Unpickler):
 
 
 def dump_plan(plan: Plan) -> bytes:
-    """A plan as bytes, for another process with the same version of opwire."""
+    """Serializes a plan for another process with the same version of opwire."""
     written = io.BytesIO()
     _Pickler(written, pickle.HIGHEST_PROTOCOL).dump(plan)
     return written.getvalue()
 
 
 def load_plan(written: bytes) -> Plan:
-    """The plan that ``dump_plan`` wrote. What is read comes from a server of the same cluster."""
+    """Deserializes a plan written by ``dump_plan``. The bytes are trusted: they come from a server of the cluster."""
     plan: Plan = _Unpickler(io.BytesIO(written)).load()
     return plan

@@ -1,4 +1,4 @@
-"""What a server needs for a cluster, said before it starts."""
+"""Checks the requirements for joining a cluster before the server starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..base import DeviceUnavailable
 from .link import environment
 
 REFUSED = 3
-"""Exit code of the question whether a cluster takes this program, where it does not."""
+"""Exit code of the compatibility check if the cluster refuses this program."""
 
 ANSWERED_WITHIN = 30.0
 
@@ -27,17 +27,17 @@ except NotJoined:
 
 
 def require_ray(address: str) -> None:
-    """Asks for Ray, and asks the head at HOST:PORT, if there is one at the moment, for its versions.
+    """Checks that Ray is installed, and that its versions match those of the head at HOST:PORT if that responds.
 
     Raises:
-        DeviceUnavailable: Ray is not installed, or other versions than those of the cluster.
+        DeviceUnavailable: Ray is not installed, or the cluster refuses this program.
     """
     if find_spec("ray") is None:
         raise DeviceUnavailable("--ray needs Ray: pip install 'opwire[ray]'")
     if ":" not in address:
         return
     command = [sys.executable, "-c", _QUESTION, address]
-    try:  # in a process of its own, which Ray may end
+    try:  # in a separate process, since Ray may terminate it
         asked = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=ANSWERED_WITHIN)
     except subprocess.TimeoutExpired:
         return

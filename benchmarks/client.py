@@ -1,8 +1,8 @@
-"""What a small call costs in the client: ARGMAX of float32 [3,3], beside Triton's stock client, on one server.
+"""Measures the client's overhead per call: ARGMAX of float32 [3,3], against Triton's client, on the same server.
 
 python benchmarks/client.py http://127.0.0.1:8000
 
-It needs ``pip install "tritonclient[http]"``. Both clients call in turns, one call at a time.
+Requires ``pip install "tritonclient[http]"``. The clients take turns, with one call at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TURNS = 20
 
 
 def triton(url: str) -> Callable[[], Any]:
-    """The call by Triton's client."""
+    """Returns the call with Triton's client."""
     client = InferenceServerClient(urlsplit(url).netloc)
     parameters = {"Axes": "[1]", "AxisDirection": "INCREASING"}
 
@@ -37,7 +37,7 @@ def triton(url: str) -> Callable[[], Any]:
 
 
 def opwire(url: str) -> Callable[[], Any]:
-    """The call by opwire's client."""
+    """Returns the call with opwire's client."""
     client = Client(url)
     return lambda: client.argmax(X, 1).output
 

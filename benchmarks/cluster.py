@@ -1,7 +1,7 @@
-"""Measures a cluster: what calls cost, how soon nodes join, what more of them do, and that nothing is left behind.
+"""Measures a cluster: the cost of calls, how soon nodes join, how throughput scales, and that nothing leaks.
 
-All nodes are simulated on this machine, by ``ray.cluster_utils.Cluster``; to see how throughput grows they have a
-device that takes its time without a processor. So this shows what the way to nodes costs, and nothing of networks.
+All nodes are simulated on this machine with ``ray.cluster_utils.Cluster``. For the scaling of throughput, their device
+only waits and uses no CPU. The results show the overhead of dispatching to nodes, not of a network.
 
     python -m benchmarks.cluster [calls stopping leaks joins scaling kernels gpus] [--calls 10000] [--results FILE]
 """
@@ -23,7 +23,7 @@ PARTS = ("calls", "stopping", "leaks", "joins", "scaling", "kernels", "gpus")
 
 
 def main() -> int:
-    """Measures what is asked for. Returns 1 if a bound was missed."""
+    """Runs the selected measurements. Returns 1 if a bound was missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; all where none is given")
     parser.add_argument("--calls", type=int, default=10_000, help="of which nothing may be left in an object store")

@@ -1,4 +1,4 @@
-"""What the console costs: how soon each page is seen, and the rates of the data routes with it, without it and watched.
+"""Measures the console: page load times, and its effect on the throughput of the data routes.
 
 Run it on a quiet machine: python -m benchmarks.console
 """
@@ -22,7 +22,7 @@ PAGES = {
     "/try": ".passes",
     "/live": ".figures",
 }
-"""Pages, and what is shown last of each."""
+"""Pages, each with a selector for what is shown last."""
 
 ROUNDS = 7
 REQUESTS = 300
@@ -38,7 +38,7 @@ _PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?
 
 
 def first_view(browser: Browser, url: str, last: str) -> tuple[float, float]:
-    """Milliseconds until something is seen, and until all is there, with nothing cached; the least of some rounds."""
+    """Returns the milliseconds until first paint and until the page is complete, uncached; the best of some rounds."""
     found: list[tuple[float, float]] = []
     for _ in range(ROUNDS):
         context = browser.new_context(viewport={"width": 1280, "height": 800})
@@ -52,7 +52,7 @@ def first_view(browser: Browser, url: str, last: str) -> tuple[float, float]:
 
 
 def cost(server: Served) -> tuple[float, float]:
-    """Seconds that a client waits for some requests, and seconds of processors that the server spends on them."""
+    """Returns the seconds that a client waits for some requests, and the CPU seconds that the server spends on them."""
     with httpx.Client(base_url=server.url) as client:
         client.post("/v1/execute", json=REQUEST)
         spent, begun = _processor_seconds(server), time.monotonic()
@@ -67,7 +67,7 @@ def _processor_seconds(server: Served) -> float:
 
 
 def compare(what: str, one: Served, other: Served) -> None:
-    """Prints the rates of two servers that are asked in turn, the best of each, and what they spend on a request."""
+    """Prints the best throughput of two servers, measured in turns, and their CPU time per request."""
     found: dict[str, list[tuple[float, float]]] = {one.url: [], other.url: []}
     for i in range(2 * ROUNDS):
         for server in (one, other) if i % 2 else (other, one):

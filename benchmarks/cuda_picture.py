@@ -1,4 +1,4 @@
-"""The picture of a run of ``benchmarks.cuda``: every operator's share of the copy bandwidth beside PyTorch's."""
+"""Plots the results of ``benchmarks.cuda``: each operator's share of the copy bandwidth, next to PyTorch's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = {"opwire_share": "opwire", "torch_share": "PyTorch"}
 
 
 def draw(report: Mapping[str, Any], path: Path) -> None:
-    """Draws one panel a data type and writes the picture."""
+    """Draws one panel per data type and saves the figure."""
     types = list(dict.fromkeys(row["data_type"] for row in report["rows"]))
     figure, panels = plt.subplots(1, len(types), figsize=(7 * len(types), 14), layout="constrained")
     for panel, data_type in zip(panels, types, strict=True):

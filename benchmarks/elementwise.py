@@ -1,10 +1,10 @@
-"""Measures operators of single elements on the CPU device against NumPy, PyTorch, JAX and ONNX Runtime.
+"""Measures elementwise operators on the CPU device against NumPy, PyTorch, JAX and ONNX Runtime.
 
-Run it from the root of the repository: ``python -m benchmarks.elementwise``. It prints a row a cell: nanoseconds an
-element of each, and how many times as fast as the best of the others the CPU device is. They take turns within a cell,
-while the threads of the others sleep, and each counts by its median. NumPy has one thread. With ``--cpu-time`` all have
-one, and what counts is the time that the processor works for them: that tells them apart on a busy machine. Cells may
-be measured in several runs, each with the same ``--output``.
+Run it from the root of the repository: ``python -m benchmarks.elementwise``. It prints one row per cell: nanoseconds
+per element for each library, and the CPU device's speedup over the best of the others. They take turns within a cell,
+while the threads of the others sleep; the median of each counts. NumPy has one thread. With ``--cpu-time`` all have one
+thread and are compared by CPU time, which is meaningful even on a busy machine. Cells may be measured in several runs
+with the same ``--output``.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ _GROUPS = {"arithmetic": ARITHMETIC, "transcendental": TRANSCENDENTAL, "chains o
 
 
 class Cell(NamedTuple):
-    """What is measured at a time.
+    """A single measurement.
 
     Attributes:
-        group: of the operator.
+        group: group of the operator.
         row: the operator.
-        type_name: the data type of its tensors.
-        layout: of the last input.
-        size: of a tensor, a name in ``SIZES``.
+        type_name: data type of its tensors.
+        layout: layout of the last input.
+        size: size of a tensor, a key of ``SIZES``.
     """
 
     group: str
@@ -137,7 +137,7 @@ def _opwire(device: CpuDevice, row: Row, operands: Mapping[str, Operand]) -> Cal
         }
         for name, array in arrays.items()
     }
-    if "LOGICAL" in row.name:  # truth values of one byte, as the others have them
+    if "LOGICAL" in row.name:  # one-byte truth values, as in the other libraries
         descs["OutputTensor"] = {"DataType": "UINT8", "Sizes": list(next(iter(arrays.values())).shape)}
     plan = check({"type": row.name, "desc": {**descs, **row.attributes}})
     outputs = {name: np.empty(desc.sizes, desc.data_type.dtype) for name, desc in plan.outputs.items()}
@@ -153,7 +153,7 @@ def _interleaved(calls: Mapping[str, Call], rounds: int, *, cpu_time: bool) -> d
             rest()
             call()
             repeats, used = 0, 0.0
-            while used < 5e-3:  # what takes less than the clock tells is repeated
+            while used < 5e-3:  # repeats calls that are too short for the clock
                 started = clock()
                 call()
                 used += clock() - started
@@ -197,7 +197,7 @@ def _all_cells() -> list[Cell]:
 
 
 def _chosen(given: argparse.Namespace) -> list[Cell]:
-    """The cells to measure; parts of them are runs of neighbours."""
+    """Returns the cells to measure; a part is a contiguous run of them."""
     cells = [
         cell
         for cell in _all_cells()
@@ -212,7 +212,7 @@ def _chosen(given: argparse.Namespace) -> list[Cell]:
 
 
 def _figure(device: CpuDevice, cell: Cell, given: argparse.Namespace) -> dict[str, Any] | None:
-    """What a cell takes; None where no other library has it."""
+    """Returns the figures of a cell, or None if no other library supports it."""
     row, operands = cell.row, _operands(cell.row, cell.type_name, cell.layout, SIZES[cell.size])
     calls = {"opwire": _opwire(device, row, operands)}
     started = time.perf_counter()
@@ -245,10 +245,10 @@ def _summarize(figures: list[dict[str, Any]]) -> None:
 
 
 def _merged(path: Path, figures: list[dict[str, Any]], machine: dict[str, Any]) -> dict[str, Any]:
-    """New figures with those of other cells in a file, in the order of all cells.
+    """Merges new figures into those of a file, in the order of all cells.
 
     Raises:
-        SystemExit: those were measured otherwise.
+        SystemExit: the file was measured under other conditions.
     """
     found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"machine": machine, "cells": []}
     unlike = [key for key in machine if key != "load" and machine[key] != found["machine"].get(key)]
@@ -271,7 +271,7 @@ def main() -> None:
         if figure is None:
             continue
         figures.append(figure)
-        if given.output is not None:  # after each cell, so that what is stopped leaves those before
+        if given.output is not None:  # after each cell, so that an interrupted run keeps its results
             given.output.write_text(json.dumps(_merged(given.output, figures, machine), indent=1) + "\n")
     _summarize(figures)
     device.close()

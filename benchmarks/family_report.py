@@ -1,4 +1,4 @@
-"""What was measured of the families: a table, what is slower than it may be, and a picture."""
+"""The results of the family benchmark: a table, the cells that are too slow, and a plot."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from rich.table import Table
 from .report import geometric_mean
 
 Figure = Mapping[str, Any]
-"""A measured cell: family, name, size, layout, ratio to the best peer, and seconds of each participant."""
+"""A measured cell: family, name, size, layout, ratio to the best peer, and the seconds of each participant."""
 
 COPY = "copy"
-"""What takes part in each cell of movement besides."""
+"""The additional participant of every movement cell."""
 
 EXACT = ("average", "sum")
-"""How the names of cells begin that are correctly rounded sums, which cost more than plain ones."""
+"""Name prefixes of cells with correctly rounded sums, which cost more than plain ones."""
 
 COLOURS = {"16KB": "#7a7a7a", "16MB": "#1b6ca8", "64MB": "#e07b39"}
 
 
 def summary(figures: Sequence[Figure]) -> Table:
-    """A row a family."""
+    """Returns a table with one row per family."""
     table = Table("family", "cells", "times as fast", "least", "most")
     for family in dict.fromkeys(figure["family"] for figure in figures):
         cells = sorted((f for f in figures if f["family"] == family), key=lambda f: float(f["ratio"]))
@@ -34,7 +34,7 @@ def summary(figures: Sequence[Figure]) -> Table:
 
 
 def slower(figures: Sequence[Figure]) -> Iterator[str]:
-    """The cells that take more time than they may, beside the best peer or beside a copy."""
+    """Yields the cells that are slower than allowed, relative to the best peer or to a copy."""
     for figure in figures:
         name = f"{figure['name']}, {figure['layout']} {figure['size']}"
         allowed = 2.0 if figure["name"].startswith(EXACT) else 1.6
@@ -46,20 +46,20 @@ def slower(figures: Sequence[Figure]) -> Iterator[str]:
 
 
 def share_of_copy(figure: Figure) -> float | None:
-    """The speed of a movement as a fraction of that of a copy of as many bytes."""
+    """Returns the speed of a movement as a fraction of that of a copy of the same size."""
     seconds = figure["seconds"]
     return seconds[COPY] / seconds["opwire"] if COPY in seconds else None
 
 
 def _least_share(figure: Figure) -> float:
-    """What a movement must reach: of runs, and of what lies across; single elements and small tensors need not."""
+    """Returns the required share of a copy's speed: lower for strided access, 0 for single elements and small tensors."""
     if figure["size"] == "16KB" or figure["name"] == "depth to space":
         return 0.0
     return 0.6 if (figure["layout"] == "packed") != (figure["name"] == "transposed copy") else 0.4
 
 
 def picture(figures: Sequence[Figure], machine: Mapping[str, Any], path: Path) -> None:
-    """Draws how many times as fast as its best peer each cell is: a row a family, a dot a cell, a bar their mean."""
+    """Draws the speedup over the best peer: one row per family, one dot per cell, one bar per mean."""
     mpl.use("svg")
     from matplotlib import pyplot
 

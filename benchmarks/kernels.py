@@ -1,10 +1,10 @@
-"""Measures the CPU device against NumPy, ONNX Runtime and PyTorch, side by side, over a declared matrix.
+"""Measures the CPU device against NumPy, ONNX Runtime and PyTorch over a fixed matrix of cells.
 
-Run it from the root of the repository: ``python -m benchmarks.kernels``. It prints a table and writes the figures as
-JSON and as a picture. NumPy has one thread; all others have as many as ``--threads`` says.
+Run it from the root of the repository: ``python -m benchmarks.kernels``. It prints a table and saves the figures as
+JSON and as a plot. NumPy has one thread; all others have ``--threads``.
 
-A cell that is slower than allowed is measured once more at the end, in ``--again`` more rounds: other programs on the
-machine may have had its few turns. Its medians are those of all rounds, the first ones among them.
+A cell that is slower than allowed is measured again at the end, for ``--again`` more rounds, as other programs may have
+disturbed its first ones. Its medians then cover all rounds.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ def _machine(device: CpuDevice, threads: int) -> dict[str, object]:
 
 
 def _calls(device: CpuDevice, reader: Reader, cell: Cell, threads: int) -> dict[str, Call]:
-    """Those that take part in a cell, but for those whose answer is another; and reading as much memory."""
+    """Returns the participants of a cell whose answers agree with opwire's, and reading the same amount of memory."""
     calls = participants(device, cell, threads)
     for wrong in disagreeing(cell, calls):
-        # NumPy, for one, adds up FLOAT16 in FLOAT16, until nothing more is added.
+        # NumPy, for one, accumulates FLOAT16 in FLOAT16, where the sum stops growing.
         print(f"{' '.join(cell.name)}: {wrong} and opwire disagree, so it is left out")
         del calls[wrong]
     if len(calls) == 1:
@@ -76,7 +76,7 @@ def _measure(device: CpuDevice, chosen: Sequence[Make], given: argparse.Namespac
     """Measures cells, and those that are slower than allowed once more, for longer."""
     reader = Reader(given.threads)
     figures = []
-    # A thread that draws the bar now and then would be one more beside those that are measured.
+    # A refresh thread of the progress bar would disturb the measurement.
     for make in track(chosen, "measuring", auto_refresh=False):
         cell = make()
         times = interleaved(_calls(device, reader, cell, given.threads), given.seconds, given.rounds)

@@ -31,7 +31,7 @@ _WIDTH = 160
 
 
 def _choose(given: str, known: Mapping[str, T], option: str) -> list[T]:
-    """The members of a table that a list of names picks, in the order of the table."""
+    """Returns the entries of a table that a comma-separated list selects, in table order."""
     names = list(known) if given == "all" else given.split(",")
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -89,7 +89,7 @@ def main(
 
 
 class _Session:
-    """A run over the chosen contenders."""
+    """A run over the selected contenders."""
 
     def __init__(self, cases: Sequence[Case], plan: Plan, found: Found, console: Console) -> None:
         self.found = found
@@ -99,7 +99,7 @@ class _Session:
         self._installed: list[tuple[Contender, Installed]] = []
 
     def install(self, contenders: Sequence[Contender], folder: Path) -> None:
-        """Makes the environments that are missing; what cannot be installed is noted and left out."""
+        """Creates missing environments; records and skips contenders that do not install."""
         for contender in contenders:
             try:
                 installed = install(contender.name, contender.requirements, folder)
@@ -114,7 +114,7 @@ class _Session:
             self._installed.append((contender, installed))
 
     def run(self, check_only: bool) -> None:
-        """Checks and then measures one contender after the other, with a floor beside each; or only checks them."""
+        """Checks and then measures each contender, with a floor beside it; or only checks them."""
         floor = CONTENDERS["floor"]
         environment = install(floor.name, floor.requirements, Path())
         with self._running(floor, environment, floor.forms[0]) as beside:
@@ -128,7 +128,7 @@ class _Session:
                     self._leave_out(contender, str(reason))
 
     def _check(self, contender: Contender, installed: Installed) -> None:
-        """Also fills the caches that some servers keep on disk, such as compiled kernels."""
+        """Checks all forms. This also fills on-disk caches, such as those of compiled kernels."""
         with self._running(contender, installed, contender.forms[0]) as server:
             for form in contender.forms:
                 for case in self._cases:

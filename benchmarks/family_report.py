@@ -52,7 +52,7 @@ def share_of_copy(figure: Figure) -> float | None:
 
 
 def _least_share(figure: Figure) -> float:
-    """Returns the required share of a copy's speed: lower for strided access, 0 for single elements and small tensors."""
+    """Returns the required share of a copy's speed: lower if strided, 0 for single elements and small tensors."""
     if figure["size"] == "16KB" or figure["name"] == "depth to space":
         return 0.0
     return 0.6 if (figure["layout"] == "packed") != (figure["name"] == "transposed copy") else 0.4

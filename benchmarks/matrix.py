@@ -77,7 +77,8 @@ class Cell:
         function: the REDUCE function, or ``MAX_POOLING2``.
         operator: the operator as passed to ``check``.
         source: the input.
-        attributes: parameters for the peers: ``axes``, or ``window``, ``stride``, ``padding``, ``spatial``, ``indices``.
+        attributes: parameters of the peers: ``axes``, or ``window``, ``stride``, ``padding``, ``spatial`` and
+            ``indices``.
     """
 
     name: tuple[str, str, str, str]

@@ -129,7 +129,7 @@ def disagreeing(cell: Cell, calls: Mapping[str, Call]) -> list[str]:
 
 
 def _plane_starts(cell: Cell, count: int) -> Array:
-    """Returns position offsets: PyTorch counts from the start of a channel, DirectML and ONNX from that of the tensor."""
+    """Returns position offsets: PyTorch counts from the start of a channel, DirectML and ONNX of the tensor."""
     planes = cell.source.shape[0] * cell.source.shape[1]
     size = cell.source.size // planes
     return np.repeat(np.arange(planes, dtype=np.int64) * size, count // planes)

@@ -36,7 +36,7 @@ class Measured:
 
 
 def work_rate(found: Measured, connections: int) -> float:
-    """Returns answers per second; if there are few, from their mean time, as requests in flight would skew the count."""
+    """Returns answers per second; if these are few, from their mean time, as requests in flight skew the count."""
     if not found.answers:
         return 0.0
     few = found.answers < _FEW * connections and not found.errors

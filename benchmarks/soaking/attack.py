@@ -1,4 +1,4 @@
-"""A server under attack: others must hardly notice, and nothing may be left of it afterwards."""
+"""A server under attack: other clients must hardly notice, and nothing may be left behind."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ _MIB = 2**20
 _LONGEST_WAIT = 1.0
 _BUDGET = 1.2
 _LOG_BYTES, _LOG_BYTES_EACH = 16 * 1024, 1000
-"""Bytes of the log for each attack, and for each request in it."""
+"""Log bytes allowed per attack, and per request of an attack."""
 
 _QUIET_SECONDS, _QUIET_SECONDS_QUICK = 2.0, 0.5
 _SECONDS, _SECONDS_QUICK = 180.0, 90.0
-"""All attacks together; when they are over, no other begins."""
+"""Time limit for all attacks together; once it has passed, no further attack starts."""
 
 _RETURNS_WITHIN = 15.0
 _GROWTH, _KEPT = 1.1, 64 * _MIB
-"""How much more memory may be in use at rest afterwards: a part of that before, and what caches may keep."""
+"""Allowed memory at rest afterwards: this multiple of the memory before, plus what caches may keep."""
 
 _MORE_FILES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of an attack.
+    """The result of an attack.
 
     Attributes:
-        longest: seconds that a call of the normal client took meanwhile.
-        calls: of the normal client.
-        peak: bytes of memory that the server had in use.
-        log_bytes: that the server wrote.
-        broken: the promises that were not kept.
+        longest: the longest call of the normal client meanwhile, in seconds.
+        calls: number of calls of the normal client.
+        peak: peak memory of the server, in bytes.
+        log_bytes: bytes that the server logged.
+        broken: the broken promises.
     """
 
     name: str
@@ -56,13 +56,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """Where attacks take place.
+    """The setting of the attacks.
 
     Attributes:
-        server: that is attacked.
+        server: the attacked server.
         beside: the normal client.
-        most: bytes of memory that may be in use.
-        wait: seconds that a normal call may take.
+        most: maximum memory in use, in bytes.
+        wait: maximum duration of a normal call, in seconds.
     """
 
     server: Served
@@ -102,7 +102,7 @@ def _attack(field: _Field, attack: Attack, target: Target) -> Row:
 
 
 def _nothing(target: Target) -> None:
-    """The normal client alone."""
+    """Lets the normal client run alone."""
     time.sleep(target.left)
     target.tally.sent("200")
 
@@ -122,7 +122,7 @@ def _say(row: Row) -> None:
 
 
 def _left_behind(server: Served, resident: int, files: int, most: float) -> Iterator[str]:
-    """What is not as it was before the attacks; and so many bytes of memory may be in use at rest."""
+    """Yields differences from the state before the attacks, given the allowed memory at rest."""
     gauges = server.settled(_RETURNS_WITHIN)
     yield from (f"{name} is {value:g}" for name, value in gauges.items() if value)
     ends = time.monotonic() + _RETURNS_WITHIN
@@ -168,7 +168,7 @@ def main(
                 left_seconds -= rows[-1].seconds
                 _say(rows[-1])
         try:
-            # In the quick form kernels may just have been loaded, which are kept.
+            # A quick run may just have loaded kernels, which are kept.
             most = math.inf if quick else _GROWTH * resident + _KEPT
             left = list(_left_behind(server, resident, files, most))
         except OSError as error:

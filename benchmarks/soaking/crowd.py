@@ -1,4 +1,4 @@
-"""Many clients at a time: none of their calls fails, and they get as much done as few."""
+"""Many concurrent clients: none of their calls fails, and they get as much done as a few."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .served import served
 
 
 def _closed(shapes: list[str], generators: list[str], plan: closed_loop.Plan, least: dict[str, float]) -> list[str]:
-    """Runs the closed loops. Returns the promises that were not kept."""
+    """Runs the closed loops. Returns the broken promises."""
     failed: list[str] = []
     if shapes:
         typer.echo(closed_loop.heading())
@@ -53,7 +53,7 @@ def main(
     growth: Annotated[float, typer.Option(min=1, help="How much more memory may be in use afterwards.")] = 1.1,
     rest: Annotated[float, typer.Option(min=0, help="Seconds at rest before memory is measured.")] = 6,
 ) -> None:
-    """Closed loops of 4, 64 and 256 connections, and open loops at half and at twice the capacity."""
+    """Closed loops with 4, 64 and 256 connections, and open loops at half and at twice the capacity."""
     generators = _names(by, list(closed_loop.GENERATORS))
     if wrk.PROGRAM is None and "wrk" in generators:
         raise typer.BadParameter("there is no wrk here; in Debian it is a package of that name", param_hint="--by")
@@ -73,7 +73,7 @@ def main(
 
 
 def _names(given: str | None, known: list[str]) -> list[str]:
-    """The names in a list; all that are known where there is no list."""
+    """Returns the names in a list, or all known ones if there is none."""
     chosen = known if given is None else [name for name in given.split(",") if name]
     if unknown := set(chosen) - set(known):
         raise typer.BadParameter(f"unknown: {', '.join(unknown)}; known: {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""Verified calls through the client library, while others do their worst and workers are killed: none may be lost."""
+"""Verified calls of the client library, while others misbehave and workers are killed: none may be lost."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ _RETRIES = 10
 
 @dataclass(slots=True)
 class Record:
-    """What happened.
+    """The outcome of a soak.
 
     Attributes:
-        answers: that were right.
-        lost: the errors of calls that came to nothing, and of wrong answers.
-        abuses: the answers to abuses, by status; 0 is none.
-        failures: exceptions of abusive clients.
+        answers: number of right answers.
+        lost: errors of calls that failed for good, and wrong answers.
+        abuses: answers to abuses by status; 0 stands for none.
     """
 
     answers: int = 0
@@ -65,7 +64,7 @@ def _abuse(url: str, record: Record, over: threading.Event, seed: int) -> None:
     chance = random.Random(seed)
     while not over.is_set():
         status = 0
-        with suppress(OSError):  # the server hung up on it, or the worker was killed
+        with suppress(OSError):  # the server closed the connection, or the worker was killed
             status = chance.choice(ABUSES)(url, chance)
         with record.lock:
             record.abuses[status] += 1
@@ -80,7 +79,7 @@ def _kill(server: Served, over: threading.Event, every: float) -> None:
 
 
 def soak(server: Served, seconds: float, kill_every: float | None) -> Record:
-    """Soaks a server for a while, and waits until all clients have ended."""
+    """Soaks a server for a while, and waits until all clients have finished."""
     record, over = Record(), threading.Event()
     tasks: list[Callable[[], None]] = [partial(_call, server.url, record, over, i) for i in range(_CALLERS)]
     tasks += [partial(_abuse, server.url, record, over, i) for i in range(_ABUSERS)]
@@ -104,7 +103,7 @@ def main(
     rest: Annotated[float, typer.Option(min=0, help="Seconds at rest before memory is measured.")] = 5,
     growth: Annotated[float, typer.Option(min=1, help="How much more memory may be in use afterwards.")] = 1.1,
 ) -> None:
-    """Verified calls with retries, among clients that misbehave and workers that are killed."""
+    """Verified calls with retries, while other clients misbehave and workers are killed."""
     with served("--workers", str(workers), "--log-level", "info") as server:
         soak(server, warm_up, None)
         before = server.resident_at_rest(rest, workers)

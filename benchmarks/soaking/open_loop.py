@@ -1,4 +1,4 @@
-"""Half of the load that a server can carry, then twice that load: what it takes must not wait too long."""
+"""Half of the load that a server can carry, then twice that load: accepted requests must not wait too long."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .served import Served, apart, served
 _MEASURES = 3
 _MEASURE_SECONDS = 2.5
 _CONNECTIONS = 8
-"""With so many, the server is busy and nothing is refused."""
+"""Enough connections to keep the server busy without refusals."""
 
 _GRACE = 5.0
-"""Seconds beyond its deadline after which a request without an answer has failed."""
+"""Seconds after its deadline at which an unanswered request counts as failed."""
 
 _MAX_WAIT_MS = 5000
-"""Where the server tells no other."""
+"""Default if the server reports none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Promises:
-    """What must hold.
+    """The required bounds.
 
     Attributes:
-        goodput: answers a second under twice the load, in parts of the capacity.
-        wait: of what is taken, in parts of the server's longest wait.
-        budget: memory above that at rest, in parts of the server's budget.
-        rest: memory at rest afterwards, in parts of that before.
+        goodput: answers per second at twice the load, as a fraction of the capacity.
+        wait: wait of accepted requests, as a multiple of the server's maximum wait.
+        budget: memory above that at rest, as a multiple of the server's budget.
+        rest: memory at rest afterwards, as a multiple of that before.
     """
 
     goodput: float = 0.9
@@ -45,9 +45,9 @@ class Promises:
 
 
 class Times(NamedTuple):
-    """Seconds of each of the two loads, of twice the load before memory is measured, and at rest before that.
+    """Seconds for each of the two loads, for a warm-up at twice the load before memory is measured, and at rest.
 
-    Memory is flat once it has seen its worst.
+    Memory stays flat once the server has been through its worst case.
     """
 
     seconds: float
@@ -57,15 +57,15 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What became of a server.
+    """The results for a server.
 
     Attributes:
-        before, after: the requests that it answers in a second, measured before and after the loads.
-        half, twice: what came of the loads.
-        resident: bytes of memory at rest before them and after them.
-        peak: the most bytes that were in use meanwhile.
-        limits: that the server tells.
-        defects: lines of its log, and gauges that do not fall to 0.
+        before, after: its capacity in requests per second, before and after the loads.
+        half, twice: the outcomes of the loads.
+        resident: memory at rest before and after the loads, in bytes.
+        peak: peak memory during the loads, in bytes.
+        limits: the limits that the server reports.
+        defects: suspicious log lines, and gauges that do not return to 0.
     """
 
     before: float
@@ -79,7 +79,7 @@ class Found:
 
     @property
     def capacity(self) -> float:
-        """The machine may be another one, so to speak, after a minute."""
+        """The mean of both measurements, as the machine's speed may drift within a minute."""
         return (self.before + self.after) / 2
 
 
@@ -99,7 +99,7 @@ class _Loads:
         return self._run(flow)
 
     def capacity(self) -> float:
-        """The requests that it answers in a second."""
+        """Returns the server's capacity in requests per second."""
         flows = (self._flow(self._flood().at_most(_CONNECTIONS, _MEASURE_SECONDS)) for _ in range(_MEASURES))
         return median(flow.rate for flow in flows)
 
@@ -112,7 +112,7 @@ def run(workload: Workload, rows: int, times: Times) -> Found:
 
     Args:
         workload, rows: see ``request``.
-        times: how long.
+        times: durations of the phases.
     """
     with (
         apart() as use_own_core,
@@ -122,7 +122,7 @@ def run(workload: Workload, rows: int, times: Times) -> Found:
         use_own_core()
         server.wait_idle()
         loads = _Loads(server, request(server.url, workload, rows), runner)
-        loads.capacity()  # the first request of a kind may wait for its kernel to be compiled
+        loads.capacity()  # the first request may wait for its kernel to be compiled
         if times.warm_up:
             loads.at_rate(2 * loads.capacity(), times.warm_up)
         at_rest = server.resident_at_rest(times.rest)
@@ -139,7 +139,7 @@ def run(workload: Workload, rows: int, times: Times) -> Found:
 
 
 def say(workload: Workload, found: Found) -> None:
-    """Prints what was found."""
+    """Prints the results."""
     rates = f"{found.before:.0f} requests a second before, {found.after:.0f} after"
     typer.echo(f"open loop, {workload}: it answers {rates}")
     _say("half the load", found.half)
@@ -163,7 +163,7 @@ def _say(name: str, flow: Flow) -> None:
 
 
 def broken(found: Found, promises: Promises) -> Iterator[str]:
-    """The promises that were not kept."""
+    """Yields the broken promises."""
     half, twice = found.half, found.twice
     for status in half.waits.keys() - {200}:
         yield f"{len(half.waits[status])} of status {status} at half the load"
@@ -174,7 +174,7 @@ def broken(found: Found, promises: Promises) -> Iterator[str]:
     if half.no_hint + twice.no_hint:
         yield f"{half.no_hint + twice.no_hint} of status 429 without Retry-After"
     longest_wait = found.limits.get("max_wait_ms", _MAX_WAIT_MS) / 1000
-    if 429 not in twice.waits and twice.seconds > 2 * longest_wait:  # before that, all may wait
+    if 429 not in twice.waits and twice.seconds > 2 * longest_wait:  # until then, all requests may wait
         yield "nothing was refused: the server can carry more than was measured at first"
     share = twice.rate / found.capacity
     if not share >= promises.goodput:

@@ -1,4 +1,4 @@
-"""Compressed bodies: bombs, lies, and what must still be right."""
+"""Compressed bodies: bombs, false declarations, and what must still work."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _USUAL = {"Accept": "application/json"}
 
 
 def _bomb(mebibytes: int, window_bits: int) -> bytes:
-    """So many zero bytes, compressed; the same piece again and again, and without the sums at the end."""
+    """Compresses ``mebibytes`` MiB of zeros by repeating the same compressed piece, without the trailing checksums."""
     made, piece = zlib.compressobj(9, zlib.DEFLATED, window_bits), bytes(1 << 20)
     first, next_ = (made.compress(piece) + made.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
     return first + next_ * (mebibytes - 1)
 
 
 def bombs(target: Target) -> None:
-    """A few megabytes that expand to gigabytes, in each encoding, and twice compressed."""
+    """A few megabytes that expand to gigabytes, in each encoding and doubly compressed."""
     size = target.size(4096, 512)
     gzipped, deflated = _bomb(size, 31), _bomb(size, 15)
     bodies = {
@@ -47,7 +47,7 @@ def bombs(target: Target) -> None:
 
 
 def lies(target: Target) -> None:
-    """What is said to be compressed and is not is refused, also when the request is well known; and the reverse."""
+    """Bodies whose declared encoding is false are refused, even if the request is cached already; valid ones pass."""
     right = gzip.compress(_BODY)
     for _ in range(5):
         _expect(target, _BODY, {}, 200, "a plain body")

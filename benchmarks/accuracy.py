@@ -148,10 +148,10 @@ def main() -> None:
         default=20_000,
         choices=range(1, LONG),
         metavar="N",
-        help="elements drawn of each function and type",
+        help="elements per function and type",
     )
-    parser.add_argument("--output", type=Path, help="a file for the figures, as JSON")
-    parser.add_argument("--picture", type=Path, help="a file for the picture, as SVG")
+    parser.add_argument("--output", type=Path, help="JSON file for the results")
+    parser.add_argument("--picture", type=Path, help="SVG file for a plot")
     given = parser.parse_args()
     device = CpuDevice()
     computes: dict[str, Compute] = {

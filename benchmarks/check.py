@@ -144,11 +144,11 @@ def _turn(package: Path) -> dict[str, float]:
 
 
 def main(
-    before: Annotated[Path | None, typer.Option(help="The folder of another version's package opwire.")] = None,
+    before: Annotated[Path | None, typer.Option(help="Folder with another version of the opwire package.")] = None,
     turns: Annotated[int, typer.Option(min=1)] = 5,
     measure: Annotated[bool, typer.Option(hidden=True)] = False,
 ) -> None:
-    """Measures the check of one desc for each of several operators."""
+    """Measures the cost of checking one desc of each of several operators."""
     if measure:
         typer.echo(json.dumps(measured()))
         return
@@ -161,7 +161,9 @@ def main(
     for name, seconds in least[HERE].items():
         line = f"{name:>22}: {1e6 * seconds:6.1f} us"
         earlier = least[versions[-1]].get(name) if before is not None else None
-        typer.echo(line if earlier is None else f"{line}, {seconds / earlier:.2f} of {1e6 * earlier:.1f} us before")
+        typer.echo(
+            line if earlier is None else f"{line}, {seconds / earlier:.2f} times the {1e6 * earlier:.1f} us before"
+        )
 
 
 if __name__ == "__main__":

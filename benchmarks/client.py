@@ -43,8 +43,8 @@ def opwire(url: str) -> Callable[[], Any]:
 
 
 def main(
-    url: Annotated[str, typer.Argument(help="Of a running opwire server.")] = "http://127.0.0.1:8000",
-    calls: Annotated[int, typer.Option(min=TURNS, help="By each client.")] = 4000,
+    url: Annotated[str, typer.Argument(help="URL of a running opwire server.")] = "http://127.0.0.1:8000",
+    calls: Annotated[int, typer.Option(min=TURNS, help="Calls per client.")] = 4000,
 ) -> None:
     """Compares the clients."""
     clients = {"tritonclient": triton(url), "opwire": opwire(url)}
@@ -52,7 +52,7 @@ def main(
     used = dict.fromkeys(clients, 0.0)
     for call in clients.values():
         if call().ravel().tolist() != ANSWER:
-            raise SystemExit("a wrong answer")
+            raise SystemExit("wrong answer")
     for _ in range(TURNS):
         for name, call in clients.items():
             began = time.process_time()
@@ -64,9 +64,9 @@ def main(
     for name, found in seconds.items():
         p50, p90 = (1e6 * np.percentile(found, percent) for percent in (50, 90))
         cpu = 1e6 * used[name] / len(found)
-        typer.echo(f"{name:>12}: p50 {p50:.0f} us, p90 {p90:.0f} us, CPU of the client {cpu:.0f} us a call")
+        typer.echo(f"{name:>12}: p50 {p50:.0f} us, p90 {p90:.0f} us, client CPU {cpu:.0f} us per call")
     ratio = np.median(seconds["opwire"]) / np.median(seconds["tritonclient"])
-    typer.echo(f"opwire takes {ratio:.2f} of tritonclient's time")
+    typer.echo(f"opwire takes {ratio:.2f} times as long as tritonclient")
 
 
 if __name__ == "__main__":

@@ -25,19 +25,19 @@ PARTS = ("calls", "stopping", "leaks", "joins", "scaling", "kernels", "gpus")
 def main() -> int:
     """Runs the selected measurements. Returns 1 if a bound was missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; all where none is given")
-    parser.add_argument("--calls", type=int, default=10_000, help="of which nothing may be left in an object store")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="to which the figures of GPUs are written")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; default: all")
+    parser.add_argument("--calls", type=int, default=10_000, help="number of calls of the leak check")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="JSON file for the results of the GPUs")
     given = parser.parse_args()
     asked = given.parts or list(PARTS)
     if not set(asked) <= set(PARTS):
-        parser.error(f"allowed: {', '.join(PARTS)}")
+        parser.error(f"unknown part; allowed: {', '.join(PARTS)}")
     kept = [_measured(part, given.calls, given.results) for part in asked]
     return 0 if all(kept) else 1
 
 
 def _measured(part: str, calls: int, results: Path | None) -> bool:
-    print(f"-- {part}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors", flush=True)
+    print(f"-- {part}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
     if part == "gpus":
         return measure_gpus(results)
     if part == "joins":

@@ -149,8 +149,8 @@ def is_right(case: Case, answer: bytes) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--axis", type=int, default=1, help="of reductions: 1 has columns, 3 has rows")
-    parser.add_argument("--only", default="", help="rows whose names contain this")
+    parser.add_argument("--axis", type=int, default=1, help="reduced axis: 1 for columns, 3 for rows")
+    parser.add_argument("--only", default="", help="only rows whose names contain this")
     arguments = parser.parse_args()
     with TemporaryDirectory() as cache:
         os.environ["NUMBA_CACHE_DIR"] = cache

@@ -74,23 +74,23 @@ def compare(what: str, one: Served, other: Served) -> None:
             found[server.url].append(cost(server))
     waited, spent = zip(*(map(min, zip(*found[server.url], strict=True)) for server in (one, other)), strict=True)
     rates = [REQUESTS / each for each in waited]
-    print(f"{what}: {rates[0]:.0f} requests/s against {rates[1]:.0f}, ratio {rates[0] / rates[1]:.3f};", end=" ")
+    print(f"{what}: {rates[0]:.0f} requests/s vs. {rates[1]:.0f}, ratio {rates[0] / rates[1]:.3f};", end=" ")
     each = [seconds / REQUESTS * 1e6 for seconds in spent]
-    print(f"{each[0]:.0f} us of a processor a request against {each[1]:.0f}, ratio {each[1] / each[0]:.3f}")
+    print(f"{each[0]:.0f} us of CPU per request vs. {each[1]:.0f}, ratio {each[1] / each[0]:.3f}")
 
 
 def main() -> int:
     path = shutil.which("chromium")
     if path is None:
-        sys.stderr.write("there is no chromium on the PATH\n")
+        sys.stderr.write("chromium is not on the PATH\n")
         return 1
-    print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
+    print(f"machine load: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     with process("--console") as having, process("--no-console") as lacking, sync_playwright() as driver:
-        compare("with the console, and without it", having, lacking)
+        compare("with and without the console", having, lacking)
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         for page, last in PAGES.items():
             paint, whole = first_view(browser, having.url + page, last)
-            print(f"{page}: something after {paint:.0f} ms, all after {whole:.0f} ms")
+            print(f"{page}: first paint after {paint:.0f} ms, complete after {whole:.0f} ms")
         watching = browser.new_page()
         watching.goto(f"{having.url}/live")
         compare("with a live page open, and without the console", having, lacking)

@@ -28,7 +28,7 @@ def draw(report: Mapping[str, Any], path: Path) -> None:
         panel.set_yticks(range(len(rows)), [f"{row['operator']} {row['what']}" for row in rows], fontsize=8)
         panel.axvline(1, color="black", linewidth=0.8)
         panel.set_ylim(-0.6, len(rows) - 0.4)
-        panel.set_xlabel("share of the bandwidth of a copy")
+        panel.set_xlabel("share of a copy's bandwidth")
         panel.set_title(f"{data_type}, 1 GiB")
         panel.legend(loc="lower right")
     copy = report["copy_bytes_per_second"] / 1e12

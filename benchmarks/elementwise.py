@@ -169,18 +169,20 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS))
     parser.add_argument("--sizes", nargs="+", default=["16MB", "64MB"], choices=list(SIZES))
     parser.add_argument("--groups", nargs="+", default=list(_GROUPS), choices=list(_GROUPS))
-    parser.add_argument("--part", type=_part, default=(1, 1), metavar="K/N", help="the K-th of N parts of these cells")
-    parser.add_argument("--cpu-time", action="store_true", help="one thread each, and the time of the processor")
+    parser.add_argument(
+        "--part", type=_part, default=(1, 1), metavar="K/N", help="only the K-th of N parts of the cells"
+    )
+    parser.add_argument("--cpu-time", action="store_true", help="one thread each, compared by CPU time")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--output", type=Path, help="a file for the figures, as JSON; cells that it has stay in it")
+    parser.add_argument("--output", type=Path, help="JSON file for the results; keeps its other cells")
     return parser.parse_args()
 
 
 def _part(text: str) -> tuple[int, int]:
     which, count = map(int, text.split("/"))
     if not 1 <= which <= count:
-        raise argparse.ArgumentTypeError(f"{text} is no part such as 1/4")
+        raise argparse.ArgumentTypeError(f"{text} is not a part such as 1/4")
     return which, count
 
 
@@ -239,7 +241,7 @@ def _summarize(figures: list[dict[str, Any]]) -> None:
         ratios = [figure["ratio"] for figure in figures if figure["group"] == group]
         if ratios:
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            print(f"{group}: geometric mean x{mean:.2f}, least x{min(ratios):.2f}, {len(ratios)} cells")
+            print(f"{group}: geometric mean x{mean:.2f}, minimum x{min(ratios):.2f}, {len(ratios)} cells")
     if figures:
         print(f"slowest first call: {max(figure['first'] for figure in figures):.2f} s")
 
@@ -253,7 +255,7 @@ def _merged(path: Path, figures: list[dict[str, Any]], machine: dict[str, Any]) 
     found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"machine": machine, "cells": []}
     unlike = [key for key in machine if key != "load" and machine[key] != found["machine"].get(key)]
     if unlike:
-        raise SystemExit(f"{path} has cells of another {' and '.join(unlike)}; give another file, or delete it")
+        raise SystemExit(f"{path} was measured with another {' and '.join(unlike)}; use another file, or delete it")
     merged = {(figure["group"], *figure["cell"]): figure for figure in (*found["cells"], *figures)}
     ordered = [merged[key] for cell in _all_cells() if (key := (cell.group, *cell.names)) in merged]
     return {"machine": {**machine, "load": max(machine["load"], found["machine"]["load"])}, "cells": ordered}

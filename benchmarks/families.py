@@ -118,13 +118,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", nargs="+", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--layouts", nargs="+", default=["packed", "strided"])
-    parser.add_argument("--processor-time", action="store_true", help="for a busy machine, with one thread")
-    parser.add_argument("--only", nargs="+", default=[""], help="families and cells whose names contain one of these")
-    parser.add_argument("--json", type=Path, help="where to write the figures; those there that are not measured stay")
-    parser.add_argument("--picture", type=Path, help="where to draw all figures of that file")
+    parser.add_argument("--processor-time", action="store_true", help="compare CPU time, for a busy machine")
+    parser.add_argument("--only", nargs="+", default=[""], help="only cells whose family or name contains one of these")
+    parser.add_argument("--json", type=Path, help="JSON file for the results; keeps its other cells")
+    parser.add_argument("--picture", type=Path, help="SVG file for a plot of all results in the JSON file")
     options = parser.parse_args(arguments)
     if options.processor_time and options.threads != 1:
-        parser.error("--processor-time compares one thread with one thread: give --threads 1")
+        parser.error("--processor-time compares single threads: use --threads 1")
     clock = time.process_time if options.processor_time else time.perf_counter
     if hasattr(os, "sched_setaffinity"):  # JAX uses one thread per core
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])

@@ -25,7 +25,7 @@ COLOURS = {"16KB": "#7a7a7a", "16MB": "#1b6ca8", "64MB": "#e07b39"}
 
 def summary(figures: Sequence[Figure]) -> Table:
     """Returns a table with one row per family."""
-    table = Table("family", "cells", "times as fast", "least", "most")
+    table = Table("family", "cells", "speedup", "lowest", "highest")
     for family in dict.fromkeys(figure["family"] for figure in figures):
         cells = sorted((f for f in figures if f["family"] == family), key=lambda f: float(f["ratio"]))
         ends = (f"{f['ratio']:.2f} ({f['name']}, {f['layout']} {f['size']})" for f in (cells[0], cells[-1]))
@@ -39,10 +39,10 @@ def slower(figures: Sequence[Figure]) -> Iterator[str]:
         name = f"{figure['name']}, {figure['layout']} {figure['size']}"
         allowed = 2.0 if figure["name"].startswith(EXACT) else 1.6
         if figure["ratio"] * allowed < 1:
-            yield f"{name}: {1 / figure['ratio']:.2f} times the best peer, {allowed} are allowed"
+            yield f"{name}: {1 / figure['ratio']:.2f} times as long as the best peer, allowed: {allowed}"
         share, least = share_of_copy(figure), _least_share(figure)
         if share is not None and share < least:
-            yield f"{name}: {share:.2f} of a copy's speed, less than {least}"
+            yield f"{name}: {share:.2f} of a copy's speed, required: {least}"
 
 
 def share_of_copy(figure: Figure) -> float | None:
@@ -83,10 +83,10 @@ def picture(figures: Sequence[Figure], machine: Mapping[str, Any], path: Path) -
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.3)
     axes.set_xlabel(
-        "times as fast as the fastest of NumPy, ONNX Runtime, PyTorch and JAX; a dot a cell, a bar their mean"
+        "speedup over the fastest of NumPy, ONNX Runtime, PyTorch and JAX (dots: cells, bars: geometric means)"
     )
     threads = "one thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
-    axes.set_title(f"opwire's CPU device, {threads} of {machine['processor']}", fontsize=10)
+    axes.set_title(f"opwire's CPU device, {threads} on {machine['processor']}", fontsize=10)
     axes.legend(fontsize=8, loc="lower right")
     chart.tight_layout()
     chart.savefig(path)

@@ -143,18 +143,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--only", default="", help="networks whose names contain this")
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--only", default="", help="only networks whose names contain this")
+    parser.add_argument("--json", type=Path, help="JSON file for the results")
     options = parser.parse_args(arguments)
     device = CpuDevice(threads=options.threads)
     columns = (
         "network",
         "opwire ms",
         "peers ms",
-        "over the best peer",
+        "vs. best peer",
         "correctly rounded",
         "planned MiB",
-        "taken MiB",
+        "used MiB",
     )
     table, figures = Table(*columns), {}
     for name in NETWORKS:

@@ -41,10 +41,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS), choices=list(LAYOUTS))
     parser.add_argument("--sizes", nargs="+", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=0.5, help="for each cell")
-    parser.add_argument("--rounds", type=int, default=30, help="at most, for each cell")
-    parser.add_argument("--again", type=int, default=12, help="more rounds for cells that are slower than allowed")
-    parser.add_argument("--output", type=Path, default=FOLDER, help="the folder for kernels.json and kernels.svg")
+    parser.add_argument("--seconds", type=float, default=0.5, help="seconds per cell")
+    parser.add_argument("--rounds", type=int, default=30, help="maximum rounds per cell")
+    parser.add_argument(
+        "--again", type=int, default=12, help="additional rounds for cells that are slower than allowed"
+    )
+    parser.add_argument("--output", type=Path, default=FOLDER, help="folder for kernels.json and kernels.svg")
     return parser.parse_args()
 
 
@@ -65,10 +67,10 @@ def _calls(device: CpuDevice, reader: Reader, cell: Cell, threads: int) -> dict[
     calls = participants(device, cell, threads)
     for wrong in disagreeing(cell, calls):
         # NumPy, for one, accumulates FLOAT16 in FLOAT16, where the sum stops growing.
-        print(f"{' '.join(cell.name)}: {wrong} and opwire disagree, so it is left out")
+        print(f"{' '.join(cell.name)}: {wrong} disagrees with opwire and is left out")
         del calls[wrong]
     if len(calls) == 1:
-        raise SystemExit(f"{' '.join(cell.name)}: nobody agrees with opwire")
+        raise SystemExit(f"{' '.join(cell.name)}: no peer agrees with opwire")
     return {**calls, READING: reader.call(cell.source.nbytes)}
 
 

@@ -79,7 +79,7 @@ def _rest() -> None:
     used = QUIET_SECONDS
     while used > QUIET * QUIET_SECONDS:
         if time.perf_counter() > deadline:
-            raise RuntimeError("some thread of this process never sleeps")
+            raise RuntimeError("a thread of this process never sleeps")
         before = time.process_time()
         time.sleep(QUIET_SECONDS)
         used = time.process_time() - before

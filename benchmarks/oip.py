@@ -264,15 +264,17 @@ def compare_shared(url: str, rounds: int) -> float:
         ratios = [slow / fast for slow, fast in zip(tail, shared, strict=True)]
         found.append(statistics.median(ratios))
         medians = f"tail {statistics.median(tail):.0f} ms, shared memory {statistics.median(shared):.0f} ms"
-        least = f"least {min(tail):.0f} and {min(shared):.0f} ms"
+        least = f"minima {min(tail):.0f} and {min(shared):.0f} ms"
         sys.stdout.write(f"{list(SHARED_SHAPE)}, {client} client: {medians}; {least}; ratio {found[-1]:.2f}\n")
     return min(found)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--url", help=f"a running server, with --shared one that takes {_PREFIX}; else one is started")
-    parser.add_argument("--device", default="cpu", help="of the server that is started (default: cpu)")
+    parser.add_argument(
+        "--url", help=f"running server; with --shared it must allow the prefix {_PREFIX} (default: start one)"
+    )
+    parser.add_argument("--device", default="cpu", help="device of the started server (default: cpu)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--seconds", type=int, default=2)

@@ -287,18 +287,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--processor-time", action="store_true", help="for a busy machine, with one thread")
-    parser.add_argument("--only", default="", help="cells whose names contain this")
-    parser.add_argument("--json", type=Path, help="where to write the figures")
-    parser.add_argument("--picture", type=Path, help="where to draw the shares of correctly rounded results")
+    parser.add_argument("--processor-time", action="store_true", help="compare CPU time, for a busy machine")
+    parser.add_argument("--only", default="", help="only cells whose names contain this")
+    parser.add_argument("--json", type=Path, help="JSON file for the results")
+    parser.add_argument("--picture", type=Path, help="SVG file for a plot of the correctly rounded shares")
     options = parser.parse_args(arguments)
     if options.processor_time and options.threads != 1:
-        parser.error("--processor-time compares one thread with one thread: give --threads 1")
+        parser.error("--processor-time compares single threads: use --threads 1")
     clock = time.thread_time if options.processor_time else time.perf_counter
     device = CpuDevice(threads=options.threads)
     for _ in device.warm_up():  # otherwise a bound plan looks for its kernels on every call
         pass
-    table, figures = Table("cell", "opwire ms", "peers ms", "over the best peer", "correctly rounded"), {}
+    table, figures = Table("cell", "opwire ms", "peers ms", "vs. best peer", "correctly rounded"), {}
     for cell in _cells():
         if options.only not in cell.name:
             continue

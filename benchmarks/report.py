@@ -131,18 +131,19 @@ def summary(figures: Sequence[Figure]) -> list[str]:
     slow = [figure for figure in large if figure.is_slow]
     bounds = [figure.ratio / figure.read_fraction for figure in large if figure.ratio is not None]
     if bounds:
-        lines.append(
-            f"16 MB and above, a kernel that took no longer than reading: {geometric_mean(bounds):.2f} times faster"
-        )
+        lines.append(f"16 MB and above, a kernel as fast as reading would be {geometric_mean(bounds):.2f} times faster")
     lines.append(f"16 MB and above, slower than allowed: {len(slow)} of {len(large)}")
     again = [figure for figure in large if figure.again]
     if again:
-        lines.append(f"  and {len(again) - len(slow)} that were only in their first rounds, but not in those added")
-    lines += [f"  {' '.join(figure.name)}: {1 / (figure.ratio or 1):.2f} times {figure.best_peer}" for figure in slow]
+        lines.append(f"  and {len(again) - len(slow)} in their first rounds only")
+    lines += [
+        f"  {' '.join(figure.name)}: {1 / (figure.ratio or 1):.2f} times as long as {figure.best_peer}"
+        for figure in slow
+    ]
     for function in sorted(EXTREMES & {figure.function for figure in large}):
         fractions = [figure.read_fraction for figure in large if figure.function == function]
         least = min(fractions)
-        lines.append(f"{function}: {geometric_mean(fractions):.2f} of the read bandwidth, at least {least:.2f}")
+        lines.append(f"{function}: {geometric_mean(fractions):.2f} of the read bandwidth, minimum {least:.2f}")
     return lines
 
 
@@ -167,7 +168,7 @@ def picture(figures: Sequence[Figure], machine: Mapping[str, object], path: Path
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.3)
     axes.set_xlabel("times faster than the fastest of NumPy, ONNX Runtime and PyTorch (inputs of 16 MB and more)")
-    axes.set_title(f"opwire's CPU device, {machine['threads']} threads of {machine['processor']}", fontsize=10)
+    axes.set_title(f"opwire's CPU device, {machine['threads']} threads on {machine['processor']}", fontsize=10)
     axes.legend(fontsize=8, loc="lower right")
     chart.tight_layout()
     chart.savefig(path)

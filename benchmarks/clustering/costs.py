@@ -95,7 +95,7 @@ def _compare(label: str, count: int, device: RemoteDevice, bare: Any) -> bool:
     least = " and ".join(f"{min(taken) * 1e3:.2f}" for taken in times.values())
     print(
         f"{label:>7}: call {ours * 1e3:7.2f} ms, bare actor {theirs * 1e3:7.2f} ms, ratio {ours / theirs:.2f}; at most "
-        f"{most * 1e3:7.2f} ms: {'kept' if ours <= most else 'MISSED'} (medians; the least {least})"
+        f"{most * 1e3:7.2f} ms: {'kept' if ours <= most else 'MISSED'} (medians; minima {least})"
     )
     return ours <= most
 
@@ -118,8 +118,8 @@ def measure_stopping(cluster: Simulated) -> None:
             stopped.append(time.perf_counter() - end)
     over = statistics.median(stopped) - statistics.median(usual)
     print(
-        f"stopping: {over * 1e3:.1f} ms from the wish to the node's doing something else, beyond a call of "
-        f"{statistics.median(usual) * 1e3:.1f} ms (medians of 10; the worst {max(stopped) * 1e3:.0f} ms with the call)"
+        f"stopping: {over * 1e3:.1f} ms until the node runs something else, not counting the call of "
+        f"{statistics.median(usual) * 1e3:.1f} ms itself (medians of 10; worst {max(stopped) * 1e3:.0f} ms with it)"
     )
 
 
@@ -152,7 +152,7 @@ def measure_leaks(cluster: Simulated, calls: int) -> bool:
     finally:
         ray.shutdown()
     print(
-        f"leaks: {calls} calls of 300 KB at {rate:.0f} a second; object stores held {before:.0f} B, then {after:.0f} B"
+        f"leaks: {calls} calls of 300 KB at {rate:.0f}/s; object stores held {before:.0f} B before, {after:.0f} B after"
     )
     return after <= before
 

@@ -55,7 +55,7 @@ def measure_gpus(results: Path | None = None) -> bool:
         count = 0
         print(error)
     if count < 2:
-        print(f"GPUs: not measured, this machine has {count}")
+        print(f"GPUs: not measured; this machine has {count}")
         return True
     with served(Settings(ray="local")) as url:
         until(lambda: len(_cards(url)) >= count)

@@ -59,7 +59,7 @@ def _measure(cluster: Simulated, url: str, own: set[int], clients: int) -> bool:
         taken = [_join(cluster, url, own) for _ in range(JOINS)]
     kept = max(taken) <= WITHIN
     listed = ", ".join(f"{each:.2f}" for each in taken)
-    print(f"{clients} clients: {listed} s until a node takes work; at most {WITHIN} s: {'kept' if kept else 'MISSED'}")
+    print(f"{clients} clients: {listed} s until a node takes work; bound {WITHIN} s: {'kept' if kept else 'MISSED'}")
     return kept
 
 

@@ -158,7 +158,7 @@ def measure_scaling(cluster: Simulated) -> bool:
             kept = kept and linear >= LINEAR
             verdict = "kept" if linear >= LINEAR else "MISSED"
             print(
-                f"{nodes} nodes: {found:6.1f} a second of {WORK * 1e3:.0f} ms each, {linear:.2f} of linear: {verdict}"
+                f"{nodes} nodes: {found:6.1f} requests/s of {WORK * 1e3:.0f} ms each, {linear:.2f} of linear: {verdict}"
             )
     return kept
 
@@ -182,12 +182,12 @@ def measure_kernels(cluster: Simulated) -> bool:
         _once(url, request, "cpu")
         everything, found = rate(url, request, "cpu", 4)
         answers |= found
-    print(", ".join(f"{device}: {found:.2f} a second" for device, found in rates.items()), end=", ")
-    print(f"cpu with all processors: {everything:.2f}")
+    print(", ".join(f"{device}: {found:.2f}/s" for device, found in rates.items()), end=", ")
+    print(f"cpu with all cores: {everything:.2f}/s")
     two = rates["cluster"]
     print(
         f"two nodes: {two / rates['cpu']:.2f} times the server alone, {two / rates['node0/cpu']:.2f} times one node, "
-        f"{two / everything:.2f} times the server with all processors; {len(answers)} different answer(s)"
+        f"{two / everything:.2f} times the server with all cores; {len(answers)} distinct answer(s)"
     )
     return len(answers) == 1 and two >= rates["cpu"]
 

@@ -107,5 +107,5 @@ def until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + WITHIN
     while not condition():
         if time.monotonic() > end:
-            raise TimeoutError("it did not come to pass")
+            raise TimeoutError(f"the condition did not hold within {WITHIN:g} s")
         time.sleep(0.02)

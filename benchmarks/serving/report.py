@@ -18,7 +18,7 @@ from .cases import CASES, Case
 from .rounds import Row
 
 OURS, FLOOR = "opwire", "floor"
-AXIS = "requests a second in multiples of the floor's (median over numbers of connections)"
+AXIS = "requests per second relative to the floor (median over numbers of connections)"
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ def table(case: Case, rows: Sequence[Row]) -> Table:
     made.add_column("form")
     for name in ("conns", "req/s", "floor req/s", "of floor", "time/floor", "CPU us", "p50 ms", "p99 ms", "memory"):
         made.add_column(name, justify="right")
-    made.add_column("opwire is", justify="right")
+    made.add_column("opwire lead", justify="right")
     made.add_column("errors", justify="right")
     for connections in sorted({row.connections for row in rows if row.case == case.name}):
         shown = [row for row in rows if (row.case, row.connections) == (case.name, connections)]
@@ -138,10 +138,10 @@ def notes(found: Found) -> list[str]:
     """Returns explanations for the reader of the table."""
     rounds = f"{found.rounds} {'rounds' if found.rounds > 1 else 'round'} of {found.seconds:g} s"
     return [
-        f"Load: {found.load}, {rounds}, the floor under the same bytes before each; medians. opwire on {found.device}.",
-        "CPU: processor time of all processes of the server for each request. Memory: the most above idle, of all its",
-        "processes, while it answers one request at a time, in multiples of the tensor; shared memory counts for each.",
-        "opwire is: opwire's best form of the same encoding against this row, both in multiples of their floor.",
+        f"Load: {found.load}, {rounds}, each after the floor with the same bytes; medians. opwire on {found.device}.",
+        "CPU: CPU time of all processes of the server per request. Memory: peak of all its processes above idle while",
+        "it answers one request at a time, as a multiple of the tensor; shared memory counts once per process.",
+        "opwire lead: opwire's best form of the same encoding relative to this row, each relative to its floor.",
         *(f"{title}: {found.versions[title]}; {words}." for title, words in found.settings.items()),
         *(f"{name} was not measured: {reason}" for name, reason in found.missing.items()),
     ]

@@ -76,7 +76,7 @@ def _run(command: Sequence[str]) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise NotInstalled(f"not done within {INSTALL_SECONDS} s") from None
+        raise NotInstalled(f"not finished within {INSTALL_SECONDS} s") from None
     if done.returncode:
         # pip lists every version it considered, in lines of many thousand characters.
         lines = [line[:300] for line in done.stderr.splitlines() if line.startswith("ERROR")] or [done.stderr[-300:]]

@@ -89,15 +89,15 @@ def _attack(field: _Field, attack: Attack, target: Target) -> Row:
     if target.tally.more:
         broken.append(f"{target.tally.more} more like these")
     if longest > field.wait:
-        broken.append(f"the normal client waited for {longest:.1f} s")
+        broken.append(f"the normal client waited {longest:.1f} s, more than {field.wait:g} s")
     failures = Counter(call.failure for call in calls if call.failure)
     broken += (f"the normal client, {count} times: {failure}" for failure, count in failures.items())
     if peak > field.most:
-        broken.append(f"{peak / _MIB:.0f} MiB of memory were in use, more than {field.most / _MIB:.0f}")
+        broken.append(f"{peak / _MIB:.0f} MiB of memory in use, more than {field.most / _MIB:.0f}")
     if written > _LOG_BYTES + _LOG_BYTES_EACH * target.tally.requests:
         broken.append(f"{written} bytes of log for {target.tally.requests} requests")
     if not server.is_alive:
-        broken.append("the server has ended")
+        broken.append("the server has exited")
     return Row(attack.name, target.tally, seconds, longest, len(calls), peak, written, broken)
 
 
@@ -131,24 +131,24 @@ def _left_behind(server: Served, resident: int, files: int, most: float) -> Iter
     now, open_files = server.resident(), server.open_files()
     typer.echo(f"at rest: {resident / _MIB:.0f} MiB and {files} files before, {now / _MIB:.0f} and {open_files} after")
     if now > most:
-        yield f"{now / _MIB:.0f} MiB are in use at rest, more than {most / _MIB:.0f}"
+        yield f"{now / _MIB:.0f} MiB in use at rest, more than {most / _MIB:.0f}"
     if open_files > files + _MORE_FILES:
-        yield f"{open_files} files are open, {files} were before"
+        yield f"{open_files} open files, {files} before"
     if not server.is_ready():
         yield "the server is not ready"
     if server.restarts():
-        yield f"{server.restarts():g} workers were replaced"
+        yield f"{server.restarts():g} worker restarts"
     yield from (f"defect: {line}" for line in server.defects[:20])
 
 
 def main(
-    quick: Annotated[bool, typer.Option("--quick", help="Some 20 seconds, in place of three minutes.")] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that serve.")] = 1,
-    only: Annotated[str, typer.Option(help="Attacks whose names hold one of these words, such as giants,lies.")] = "",
-    seed: Annotated[int, typer.Option(help="Of what is drawn.")] = 14,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds that a normal call may take.")] = _LONGEST_WAIT,
+    quick: Annotated[bool, typer.Option("--quick", help="Run for some 20 seconds instead of three minutes.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
+    only: Annotated[str, typer.Option(help="Only attacks whose names contain one of these.")] = "",
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 14,
+    wait: Annotated[float, typer.Option(min=0, help="Maximum seconds of a normal call.")] = _LONGEST_WAIT,
 ) -> None:
-    """Clients that mean harm, one kind after the other, beside a normal one."""
+    """Harmful clients, one kind after another, beside a normal one."""
     chosen = [attack for attack in ATTACKS if any(word in attack.name for word in only.split(","))]
     with served("--workers", str(workers)) as server:
         server.wait_complete(workers)
@@ -163,7 +163,7 @@ def main(
                 seconds = min(attack.quick if quick else attack.seconds, left_seconds)
                 target = Target(server.url, quick=quick, seed=seed, seconds=seconds)
                 if seconds <= 0:
-                    target.tally.expect(False, "it was not run: those before took too long")
+                    target.tally.expect(False, "not run: earlier attacks took too long")
                 rows.append(_attack(_Field(server, beside, most, wait), attack, target))
                 left_seconds -= rows[-1].seconds
                 _say(rows[-1])
@@ -176,5 +176,5 @@ def main(
     for line in left:
         typer.echo(f"broken: {line}")
     failed = sum(bool(row.broken) for row in rows)
-    typer.echo(f"{failed} of {len(rows)} attacks broke a promise" if failed or left else "all promises were kept")
+    typer.echo(f"{failed} of {len(rows)} attacks broke a promise" if failed or left else "all promises kept")
     raise typer.Exit(1 if failed or left else 0)

@@ -81,7 +81,7 @@ def bystander(url: str) -> Iterator[Bystander]:
         ends = time.monotonic() + _STARTS_WITHIN
         while {call.step for call in calls} != set(range(len(_STEPS))):
             if time.monotonic() > ends or process.exitcode is not None:
-                raise RuntimeError("the client beside the attacks got no answer")
+                raise RuntimeError("the normal client got no answer")
             time.sleep(0.05)
         yield Bystander(calls)
     finally:

@@ -225,4 +225,4 @@ def broken(row: Row, least: dict[str, float]) -> Iterator[str]:
         yield f"{where}: {count} times {failure}"
     bound = least[row.group.generator]
     if row.connections <= 64 and not row.share >= bound:
-        yield f"{where}: {row.share:.2f} of the work done that fewer get done, less than {bound:g}"
+        yield f"{where}: {row.share:.2f} of the throughput of fewer connections, less than {bound:g}"

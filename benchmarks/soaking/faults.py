@@ -50,7 +50,7 @@ def _call(url: str, record: Record, over: threading.Event, seed: int) -> None:
             x = random_.integers(-1000, 1000, _SHAPES[random_.integers(len(_SHAPES))]).astype(np.float32)
             try:
                 right = np.array_equal(client.argmax(x, 1).output, np.argmax(x, 1, keepdims=True))
-                why = "" if right else f"a wrong answer for {x.shape}"
+                why = "" if right else f"wrong answer for {x.shape}"
             except OpwireError as error:
                 why = f"{type(error).__name__} after {error.retries} retries: {error}"
             with record.lock:
@@ -96,12 +96,12 @@ def soak(server: Served, seconds: float, kill_every: float | None) -> Record:
 
 
 def main(
-    seconds: Annotated[float, typer.Option(min=1, help="How long the faults go on.")] = 60,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that serve; of several some are killed.")] = 1,
-    kill_every: Annotated[float, typer.Option(min=0.1, help="Seconds between two kills.")] = 3,
+    seconds: Annotated[float, typer.Option(min=1, help="Duration of the faults in seconds.")] = 60,
+    workers: Annotated[int, typer.Option(min=1, help="Worker processes; if there are several, some are killed.")] = 1,
+    kill_every: Annotated[float, typer.Option(min=0.1, help="Seconds between kills.")] = 3,
     warm_up: Annotated[float, typer.Option(min=0, help="Seconds under faults before memory is measured.")] = 15,
     rest: Annotated[float, typer.Option(min=0, help="Seconds at rest before memory is measured.")] = 5,
-    growth: Annotated[float, typer.Option(min=1, help="How much more memory may be in use afterwards.")] = 1.1,
+    growth: Annotated[float, typer.Option(min=1, help="Maximum growth of memory, as a factor.")] = 1.1,
 ) -> None:
     """Verified calls with retries, while other clients misbehave and workers are killed."""
     with served("--workers", str(workers), "--log-level", "info") as server:
@@ -110,7 +110,7 @@ def main(
         record = soak(server, seconds, kill_every if workers > 1 else None)
         after = server.resident_at_rest(rest, workers)
         gauges, defects = server.settled(), server.defects
-    typer.echo(f"answers {record.answers}, lost {len(record.lost)}; to abuses, by status: {dict(record.abuses)}")
+    typer.echo(f"answers {record.answers}, lost {len(record.lost)}; answers to abuses by status: {dict(record.abuses)}")
     typer.echo(f"afterwards {gauges}; resident MiB before {before / 2**20:.0f}, after {after / 2**20:.0f}")
     broken = [
         *(f"lost: {why}" for why in record.lost[:10]),

@@ -140,15 +140,15 @@ def run(workload: Workload, rows: int, times: Times) -> Found:
 
 def say(workload: Workload, found: Found) -> None:
     """Prints the results."""
-    rates = f"{found.before:.0f} requests a second before, {found.after:.0f} after"
-    typer.echo(f"open loop, {workload}: it answers {rates}")
+    rates = f"{found.before:.0f} requests/s before, {found.after:.0f} after"
+    typer.echo(f"open loop, {workload}: capacity {rates}")
     _say("half the load", found.half)
     _say("twice the load", found.twice)
     share = found.twice.rate / found.capacity
     longest = 1000 * found.twice.percentile(200, 100)
     before, after = (size / 2**20 for size in found.resident)
-    typer.echo(f"  goodput {share:.2f} of the capacity; longest wait of what was taken {longest:.0f} ms")
-    typer.echo(f"  MiB at rest {before:.0f}, at most {found.peak / 2**20:.0f}, at rest again {after:.0f}")
+    typer.echo(f"  goodput {share:.2f} of the capacity; longest wait of an accepted request {longest:.0f} ms")
+    typer.echo(f"  MiB at rest {before:.0f}, peak {found.peak / 2**20:.0f}, at rest afterwards {after:.0f}")
 
 
 def _say(name: str, flow: Flow) -> None:
@@ -158,8 +158,8 @@ def _say(name: str, flow: Flow) -> None:
         share = len(waits) / count
         typer.echo(f"  {name}: {len(waits)} ({share:.1%}) of status {status}, p50 {p50:.1f} ms, p99 {p99:.1f} ms")
     late = 1000 * float(np.percentile(flow.late or [0.0], 99))
-    own = f"the generator used {flow.cpu:.0%} of a core, was late by {late:.1f} ms (p99)"
-    typer.echo(f"  {name}: {own}, and had {flow.connections} connections; no answers: {dict(flow.other)}")
+    own = f"the generator used {flow.cpu:.0%} of a core, was {late:.1f} ms late (p99)"
+    typer.echo(f"  {name}: {own}, and had {flow.connections} connections; failures: {dict(flow.other)}")
 
 
 def broken(found: Found, promises: Promises) -> Iterator[str]:
@@ -170,19 +170,19 @@ def broken(found: Found, promises: Promises) -> Iterator[str]:
     for status in twice.waits.keys() - {200, 429}:
         yield f"{len(twice.waits[status])} of status {status} at twice the load"
     for name, count in (half.other + twice.other).items():
-        yield f"{count} times {name} in place of an answer"
+        yield f"{count} times {name} instead of an answer"
     if half.no_hint + twice.no_hint:
         yield f"{half.no_hint + twice.no_hint} of status 429 without Retry-After"
     longest_wait = found.limits.get("max_wait_ms", _MAX_WAIT_MS) / 1000
     if 429 not in twice.waits and twice.seconds > 2 * longest_wait:  # until then, all requests may wait
-        yield "nothing was refused: the server can carry more than was measured at first"
+        yield "nothing was refused: the capacity is higher than measured"
     share = twice.rate / found.capacity
     if not share >= promises.goodput:
         yield f"goodput at twice the load is {share:.2f} of the capacity, less than {promises.goodput:g}"
     bound = promises.wait * longest_wait
     longest = twice.percentile(200, 100)
     if not longest <= bound:
-        yield f"what was taken waited for up to {longest:.1f} s, more than {bound:.1f} s"
+        yield f"accepted requests waited up to {longest:.1f} s, more than {bound:.1f} s"
     yield from _broken_memory(found, promises)
     yield from found.defects
 
@@ -192,6 +192,6 @@ def _broken_memory(found: Found, promises: Promises) -> Iterator[str]:
     budget = promises.budget * found.limits["memory_bytes"]
     if found.peak - before > budget:
         taken = (found.peak - before) / 2**20
-        yield f"{taken:.0f} MiB were in use above those at rest, more than {budget / 2**20:.0f}"
+        yield f"{taken:.0f} MiB in use above those at rest, more than {budget / 2**20:.0f}"
     if after > promises.rest * before:
         yield f"memory at rest grew by {after / before - 1:.0%}"

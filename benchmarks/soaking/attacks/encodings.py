@@ -35,7 +35,7 @@ def bombs(target: Target) -> None:
         "gzip twice": (gzip.compress(gzipped, 1), "gzip"),
         "a list": (gzip.compress(gzipped, 1), "gzip, gzip"),
         "many members": (gzip.compress(b" ") * 100_000, "gzip"),
-        "JSON that is nested": (gzip.compress(b"[[[]]]," * (size << 11), 1), "gzip"),
+        "nested JSON": (gzip.compress(b"[[[]]]," * (size << 11), 1), "gzip"),
         "spaces": (gzip.compress(b" " * (size << 14) + _BODY, 1), "gzip"),
     }
     asks = [
@@ -54,16 +54,16 @@ def lies(target: Target) -> None:
     for _ in range(3):
         _expect(target, _BODY, {"Content-Encoding": "gzip"}, 400, "a plain body said to be gzip")
         _expect(target, _BODY, {"Content-Encoding": "deflate"}, 400, "a plain body said to be deflate")
-        _expect(target, _BODY, {"Content-Encoding": "br"}, 415, "an encoding that is not known")
+        _expect(target, _BODY, {"Content-Encoding": "br"}, 415, "an unknown encoding")
         _expect(target, right, {"Content-Encoding": "gzip"}, 200, "a gzip body")
         _expect(target, zlib.compress(_BODY), {"Content-Encoding": "deflate"}, 200, "a deflate body")
-        _expect(target, right, {}, 400, "a gzip body that is said to be plain")
-        _expect(target, right[:-6], {"Content-Encoding": "gzip"}, 400, "a gzip body that is cut off")
-        _expect(target, _BODY, {"Content-Encoding": "identity"}, None, "an encoding that is none")
+        _expect(target, right, {}, 400, "a gzip body said to be plain")
+        _expect(target, right[:-6], {"Content-Encoding": "gzip"}, 400, "a truncated gzip body")
+        _expect(target, _BODY, {"Content-Encoding": "identity"}, None, "the identity encoding")
 
 
 def _expect(target: Target, body: bytes, fields: dict[str, str], status: int | None, what: str) -> None:
     answer = target.ask(target.post(_PATH, body, {**_USUAL, **fields}), what)
     found = None if answer is None else answer.status
     if status is not None:
-        target.tally.expect(found == status, f"{what}: status {found} in place of {status}")
+        target.tally.expect(found == status, f"{what}: status {found} instead of {status}")

@@ -114,7 +114,7 @@ def many_connections(target: Target) -> None:
             if number % 3 == 1:
                 with connection.makefile("rb") as file:
                     answer = read_answer(file)
-                target.tally.expect(answer is not None and answer.status == 200, "a small sum is not answered")
+                target.tally.expect(answer is not None and answer.status == 200, "a small sum was not answered")
             if number % 2:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         target.tally.sent("came and went")

@@ -74,7 +74,7 @@ def _check(target: Target, connection: http.client.HTTPConnection, message: Mess
     right = meaning(message)
     found = _found(json.loads(body)) if answer.status == 200 else None
     kept = found == right and (right is not None or 400 <= answer.status < 500)
-    target.tally.expect(kept, f"status {answer.status}, {found} in place of {right} for {message.body!r}")
+    target.tally.expect(kept, f"status {answer.status}, {found} instead of {right} for {message.body!r}")
 
 
 def _found(answer: Mapping[str, Any]) -> int:

@@ -94,7 +94,9 @@ def pipelines(target: Target) -> None:
             target, data + _greatest_of(target, 5, b"Connection: close") + _greatest_of(target, 6), count + 2, 10
         )
         found = [_number(answer) for answer in seen.answers]
-        target.tally.expect(found == [*numbers, 5], f"{count + 1} pipelined requests: {len(found)} answers, or wrong")
+        target.tally.expect(
+            found == [*numbers, 5], f"{count + 1} pipelined requests: {len(found)} answers, or a wrong one"
+        )
 
 
 def upgrades(target: Target) -> None:
@@ -141,7 +143,7 @@ def malformed(target: Target) -> None:
         "a length and chunks": post + b"Content-Length: 7\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "an unknown encoding": post + b"Transfer-Encoding: gzip\r\n\r\n" + body,
         "chunked and then more": post + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
-        "a chunk of no number": post + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n{}\r\n0\r\n\r\n",
+        "a chunk size that is not a number": post + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n{}\r\n0\r\n\r\n",
         "a negative chunk": post + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n{}\r\n0\r\n\r\n",
         "a huge chunk": post + b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n{}\r\n",
         "a head of 1 MiB": get + host + b"A: " + b"a" * 2**20 + b"\r\n\r\n",
@@ -160,7 +162,7 @@ def paths(target: Target) -> None:
         head = f"GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nUser-Agent: {'u' * 3000}\r\n\r\n".encode()
         target.ask(head, f"a path {path[:30]!r}", may_close=True)
     answer = target.ask(f"GET http://{target.host}/livez HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".encode(), "")
-    target.tally.expect(answer is not None and answer.status == 200, "a path in absolute form is not taken")
+    target.tally.expect(answer is not None and answer.status == 200, "a path in absolute form was refused")
 
 
 def chunks(target: Target) -> None:

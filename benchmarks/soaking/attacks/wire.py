@@ -219,7 +219,7 @@ def _read(file: BinaryIO, size: int) -> bytes:
     while size > 0:
         piece = file.read(min(size, _PIECE))
         if not piece:
-            raise ConnectionResetError("the answer is cut off")
+            raise ConnectionResetError("truncated answer")
         size -= len(piece)
         if len(kept) < _KEPT:
             kept += piece

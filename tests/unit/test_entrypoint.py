@@ -87,7 +87,7 @@ def test_what_is_no_file_of_keys_does_not_leave_the_server_open(machine, kind):
         machine.secret.symlink_to("/nowhere" if kind == "link to nothing" else "/dev/zero")
     done = machine.run()
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"{machine.secret} is there, but is not a regular file" in done.stderr
+    assert f"{machine.secret} exists but is not a regular file" in done.stderr
 
 
 def test_a_small_memory_limit_is_reported(machine):

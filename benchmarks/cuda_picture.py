@@ -12,7 +12,7 @@ mpl.use("Agg")
 
 from matplotlib import pyplot as plt
 
-COLOURS = {"opwire_share": "#1b6ca8", "torch_share": "#e07b39"}
+COLORS = {"opwire_share": "#1b6ca8", "torch_share": "#e07b39"}
 NAMES = {"opwire_share": "opwire", "torch_share": "PyTorch"}
 
 
@@ -24,7 +24,7 @@ def draw(report: Mapping[str, Any], path: Path) -> None:
         rows = [row for row in report["rows"] if row["data_type"] == data_type][::-1]
         for offset, member in ((0.2, "opwire_share"), (-0.2, "torch_share")):
             places = [i + offset for i in range(len(rows))]
-            panel.barh(places, [row[member] for row in rows], 0.4, color=COLOURS[member], label=NAMES[member])
+            panel.barh(places, [row[member] for row in rows], 0.4, color=COLORS[member], label=NAMES[member])
         panel.set_yticks(range(len(rows)), [f"{row['operator']} {row['what']}" for row in rows], fontsize=8)
         panel.axvline(1, color="black", linewidth=0.8)
         panel.set_ylim(-0.6, len(rows) - 0.4)

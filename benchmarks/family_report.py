@@ -20,7 +20,7 @@ COPY = "copy"
 EXACT = ("average", "sum")
 """Name prefixes of cells with correctly rounded sums, which cost more than plain ones."""
 
-COLOURS = {"16KB": "#7a7a7a", "16MB": "#1b6ca8", "64MB": "#e07b39"}
+COLORS = {"16KB": "#7a7a7a", "16MB": "#1b6ca8", "64MB": "#e07b39"}
 
 
 def summary(figures: Sequence[Figure]) -> Table:
@@ -64,17 +64,17 @@ def picture(figures: Sequence[Figure], machine: Mapping[str, Any], path: Path) -
     from matplotlib import pyplot
 
     rows = list(dict.fromkeys(figure["family"] for figure in figures))
-    sizes = [size for size in COLOURS if any(figure["size"] == size for figure in figures)]
+    sizes = [size for size in COLORS if any(figure["size"] == size for figure in figures)]
     chart, axes = pyplot.subplots(figsize=(9, 0.55 * len(rows) + 1.6))
     for i, size in enumerate(sizes):
         chosen = [figure for figure in figures if figure["size"] == size]
-        shift, colour = (i - (len(sizes) - 1) / 2) * 0.26, COLOURS[size]
+        shift, color = (i - (len(sizes) - 1) / 2) * 0.26, COLORS[size]
         ratios = [[f["ratio"] for f in chosen if f["family"] == family] for family in rows]
         means = [geometric_mean(found) for found in ratios]
         places = [row + shift for row in range(len(rows))]
-        axes.barh(places, [mean - 1 for mean in means], 0.24, left=1, color=colour, alpha=0.45, label=size)
+        axes.barh(places, [mean - 1 for mean in means], 0.24, left=1, color=color, alpha=0.45, label=size)
         heights = [rows.index(figure["family"]) + shift for figure in chosen]
-        axes.scatter([figure["ratio"] for figure in chosen], heights, s=7, color=colour)
+        axes.scatter([figure["ratio"] for figure in chosen], heights, s=7, color=color)
     axes.axvline(1, color="black", linewidth=1)
     axes.set_xscale("log")
     axes.set_xticks([0.5, 1, 2, 4, 10, 40], ["½", "1", "2", "4", "10", "40"])

@@ -261,8 +261,8 @@ def picture(cells: dict[str, Any], path: Path) -> None:
         lines[f"PyTorch, {report['card']}"] = {int(size): row["torch_right"] for size, row in squares}
     sizes = sorted(set().union(*lines.values()))
     for name, shares in {**lines, "opwire, on both": dict.fromkeys(sizes, 1.0)}.items():
-        colour = "black" if name.startswith("opwire") else None
-        axes.plot(list(shares), [100 * share for share in shares.values()], marker="o", label=name, color=colour)
+        color = "black" if name.startswith("opwire") else None
+        axes.plot(list(shares), [100 * share for share in shares.values()], marker="o", label=name, color=color)
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.set_ylim(0, 105)

@@ -16,7 +16,7 @@ SECONDS_PER_VISIT = 1e-6
 TARGET = "benchmarks.clustering.waiting:WaitingDevice"
 """The value for ``Settings.node_device``."""
 
-_LOOKS_EVERY = 0.005
+_POLL_SECONDS = 0.005
 
 
 class WaitingDevice(Device):
@@ -35,7 +35,7 @@ class WaitingDevice(Device):
 
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``Device.run``."""
-        while not self._busy.acquire(timeout=_LOOKS_EVERY):
+        while not self._busy.acquire(timeout=_POLL_SECONDS):
             if stop():
                 raise Stopped
         try:
@@ -43,7 +43,7 @@ class WaitingDevice(Device):
             while (left := end - time.monotonic()) > 0:
                 if stop():
                     raise Stopped
-                time.sleep(min(left, _LOOKS_EVERY))
+                time.sleep(min(left, _POLL_SECONDS))
             for output in outputs.values():
                 output[...] = np.zeros((), output.dtype)
         finally:

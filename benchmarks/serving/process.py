@@ -24,8 +24,8 @@ STARTS_WITHIN = 180.0
 ENDS_WITHIN = 15.0
 ANSWERS_WITHIN = 120.0
 RESTS_WITHIN = 30.0
-_AT_REST = 0.5
-_LITTLE = 0.05
+_SAMPLE_SECONDS = 0.5
+_IDLE_SHARE = 0.05
 """Sampling interval in seconds, and the CPU seconds per second below which a server counts as idle."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _MARK = "OPWIRE_BENCHMARK"
@@ -138,9 +138,9 @@ class Server:
         end = time.monotonic() + RESTS_WITHIN
         before = self.cpu_seconds()
         while time.monotonic() < end:
-            time.sleep(_AT_REST)
+            time.sleep(_SAMPLE_SECONDS)
             now = self.cpu_seconds()
-            if now - before < _LITTLE * _AT_REST:
+            if now - before < _IDLE_SHARE * _SAMPLE_SECONDS:
                 return
             before = now
 

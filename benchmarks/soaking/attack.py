@@ -101,7 +101,7 @@ def _attack(field: _Field, attack: Attack, target: Target) -> Row:
     return Row(attack.name, target.tally, seconds, longest, len(calls), peak, written, broken)
 
 
-def _nothing(target: Target) -> None:
+def baseline(target: Target) -> None:
     """Lets the normal client run alone."""
     time.sleep(target.left)
     target.tally.sent("200")
@@ -159,7 +159,7 @@ def main(
             typer.echo(_HEADING)
             rows = []
             left_seconds = _SECONDS_QUICK if quick else _SECONDS
-            for attack in (Attack(_nothing, _QUIET_SECONDS, _QUIET_SECONDS_QUICK), *chosen):
+            for attack in (Attack(baseline, _QUIET_SECONDS, _QUIET_SECONDS_QUICK), *chosen):
                 seconds = min(attack.quick if quick else attack.seconds, left_seconds)
                 target = Target(server.url, quick=quick, seed=seed, seconds=seconds)
                 if seconds <= 0:

@@ -20,14 +20,14 @@ from urllib.request import urlopen
 
 _STARTS_WITHIN = 60.0
 _IDLE_WITHIN = 90.0
-_LOOKS = 0.5
-_LITTLE = 0.1
+_SAMPLE_SECONDS = 0.5
+_IDLE_SHARE = 0.1
 """Seconds between two samples of CPU time, and the share of a core below which it counts as idle."""
 
 _PR_SET_PDEATHSIG = 1
 """The ``prctl`` option for the signal that a process receives when its parent dies."""
 
-_BEHIND = 30
+_CONTEXT_LINES = 30
 """Log lines kept after one that indicates a defect."""
 
 _GAUGES = ("opwire_queued_operators", "opwire_running_operators", "opwire_request_memory_bytes")
@@ -65,7 +65,7 @@ class Served:
             if found and not self.url:
                 self.url = found[1]
                 self._ready.set()
-            behind = _BEHIND if "Traceback" in line or "internal_error" in line else behind - 1
+            behind = _CONTEXT_LINES if "Traceback" in line or "internal_error" in line else behind - 1
             if behind > 0:
                 self.defects.append(line.rstrip())
         self._ready.set()
@@ -175,9 +175,9 @@ class Served:
         ends = time.monotonic() + _IDLE_WITHIN
         before = sum(map(_ticks, self.processes()))
         while time.monotonic() < ends:
-            time.sleep(_LOOKS)
+            time.sleep(_SAMPLE_SECONDS)
             now = sum(map(_ticks, self.processes()))
-            if now - before < _LITTLE * _LOOKS * os.sysconf("SC_CLK_TCK"):
+            if now - before < _IDLE_SHARE * _SAMPLE_SECONDS * os.sysconf("SC_CLK_TCK"):
                 return
             before = now
 

@@ -8,18 +8,18 @@ from typing import Any
 from ...execution import Stop, Stopped
 from ..layout import coordinates
 
-ASKED = 32
+POLL_EVERY = 32
 """Elements between polls of ``stop``: a few milliseconds of slow arithmetic."""
 
 
-def places(sizes: Sequence[int], stop: Stop, asked: int = ASKED) -> Iterator[tuple[Any, ...]]:
+def places(sizes: Sequence[int], stop: Stop, poll_every: int = POLL_EVERY) -> Iterator[tuple[Any, ...]]:
     """Yields the coordinates in row-major order.
 
     Raises:
         Stopped: ``stop()`` returned True.
     """
     for number, place in enumerate(coordinates(sizes)):
-        if number % asked == 0 and stop():
+        if number % poll_every == 0 and stop():
             raise Stopped
         yield place
 

@@ -17,7 +17,7 @@ MASK = (1 << WORD) - 1
 COUNTER = 4
 """Words of the counter, lowest first; the words of the key follow it in the state."""
 
-ASKED = 128
+POLL_EVERY = 128
 
 
 def block(counter: int, key: tuple[int, int]) -> tuple[int, int, int, int]:
@@ -36,7 +36,7 @@ def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     *words, k0, k1 = inputs["InputStateTensor"].reshape(-1).tolist()
     counter = sum(word << WORD * i for i, word in enumerate(words))
     target = outputs["OutputTensor"]
-    free = places(target.shape, stop, ASKED)
+    free = places(target.shape, stop, POLL_EVERY)
     blocks = 0
     while four := list(islice(free, COUNTER)):
         for place, result in zip(four, block(counter + blocks, (k0, k1)), strict=False):

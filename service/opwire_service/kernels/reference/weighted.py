@@ -15,7 +15,7 @@ from .. import exact
 Taps = Iterable[tuple[int, Fraction]]
 """What an output reads along one dimension: indices with positive weights."""
 
-_ASKED = 256
+_POLL_EVERY = 256
 """Terms between polls of ``stop``."""
 
 
@@ -40,7 +40,7 @@ class Total:
             Stopped: ``stop()`` returned True.
         """
         self._terms += 1
-        if self._terms % _ASKED == 0 and self._stop():
+        if self._terms % _POLL_EVERY == 0 and self._stop():
             raise Stopped
         number = float(element)
         if isfinite(number):

@@ -1,9 +1,9 @@
-"""Measures how far results of functions of single elements are from the real ones, here and in other libraries.
+"""Measures the accuracy of elementwise functions, in opwire and in other libraries.
 
-Run it from the root of the repository: ``python -m benchmarks.accuracy``. Of each function it draws elements from all
-patterns of bits and from those near 0, and computes the real results with mpmath. An error is counted in units of the
-last place of the real result; a result is correctly rounded if it is off by half of one at most. Results that are
-infinite though the real one is not have an infinite error; those beyond the range of the type are left out.
+Run it from the root of the repository: ``python -m benchmarks.accuracy``. For each function it draws arguments from all
+bit patterns and from a normal distribution around 0, and computes the real results with mpmath. Errors are in ULPs of
+the real result; a result is correctly rounded if its error is at most 0.5. The error is infinite where the result is
+infinite but the real one is not; real results beyond the range of the type are left out.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from .onnx_model import elementwise
 
 TYPES = {"FLOAT32": np.float32, "FLOAT16": np.float16}
 BITS = {"FLOAT32": (23, -126), "FLOAT16": (10, -14)}
-"""Of the fraction, and the least exponent."""
+"""Fraction bits and the least exponent of each type."""
 
 LONG = 1 << 17
-"""Elements of the tensors that opwire is given, for which it has kernels."""
+"""Elements of the tensors given to opwire, enough for its fast kernels."""
 
 PRECISION = 240
-"""Bits of the real results."""
+"""Precision of the real results, in bits."""
 
 Compute = Callable[[Function, list[Array]], Array | None]
 
@@ -98,7 +98,7 @@ def _onnxruntime(function: Function, inputs: list[Array]) -> Array | None:
 
 
 def _drawn(function: Function, type_name: str, count: int) -> list[Array]:
-    """Elements for which the function is defined: half of them of all sizes."""
+    """Returns arguments in the function's domain, half of them from all bit patterns."""
     dtype = np.dtype(TYPES[type_name])
     draw = np.random.default_rng(1)
     unsigned = np.dtype(f"u{dtype.itemsize}")
@@ -113,7 +113,7 @@ def _drawn(function: Function, type_name: str, count: int) -> list[Array]:
 
 
 def _real(function: Function, inputs: list[Array]) -> tuple[Array, Array]:
-    """The real results as sums of two FLOAT64."""
+    """Returns the real results as unevaluated sums of two FLOAT64."""
     high, low = np.empty(inputs[0].size), np.empty(inputs[0].size)
     with mpmath.workprec(PRECISION):
         for place, elements in enumerate(zip(*(array.tolist() for array in inputs), strict=True)):
@@ -124,7 +124,7 @@ def _real(function: Function, inputs: list[Array]) -> tuple[Array, Array]:
 
 
 def _measured(found: Array, high: Array, low: Array, type_name: str) -> dict[str, Any]:
-    """The largest error, and the share of results that are correctly rounded."""
+    """Returns the largest error and the share of correctly rounded results."""
     fraction, least = BITS[type_name]
     unit = np.ldexp(1.0, np.maximum(np.frexp(high)[1] - 1, least) - fraction)
     with np.errstate(all="ignore"):
@@ -148,10 +148,10 @@ def main() -> None:
         default=20_000,
         choices=range(1, LONG),
         metavar="N",
-        help="elements drawn of each function and type",
+        help="elements per function and type",
     )
-    parser.add_argument("--output", type=Path, help="a file for the figures, as JSON")
-    parser.add_argument("--picture", type=Path, help="a file for the picture, as SVG")
+    parser.add_argument("--output", type=Path, help="JSON file for the results")
+    parser.add_argument("--picture", type=Path, help="SVG file for a plot")
     given = parser.parse_args()
     device = CpuDevice()
     computes: dict[str, Compute] = {
@@ -193,11 +193,11 @@ def _versions() -> dict[str, str]:
 
 
 def picture(result: dict[str, Any], path: Path) -> None:
-    """The share of FLOAT32 results that are correctly rounded: a row a function, a dot a library."""
+    """Draws the share of correctly rounded FLOAT32 results: one row per function, one marker per library."""
     mpl.use("svg")
     from matplotlib import pyplot
 
-    mpl.rcParams["svg.hashsalt"] = "opwire"  # the same picture for the same figures
+    mpl.rcParams["svg.hashsalt"] = "opwire"  # makes the SVG reproducible
     rows = [row for row in result["rows"] if row["type"] == "FLOAT32"][::-1]
     figure, axes = pyplot.subplots(figsize=(8, 0.28 * len(rows) + 1.2), layout="constrained")
     for library, marker in zip(("numpy", "onnxruntime", "torch", "jax", "opwire"), "sD^vo", strict=True):

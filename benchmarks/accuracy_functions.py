@@ -1,4 +1,4 @@
-"""Functions whose accuracy is measured: as mpmath has them, and what they are called elsewhere."""
+"""The functions of the accuracy benchmark: their mpmath versions and their names in other libraries."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from opwire.tensor import Array
 
 
 class Function(NamedTuple):
-    """A function of single elements.
+    """An elementwise function.
 
     Attributes:
-        name: of the operator.
-        exact: takes numbers of mpmath.
-        inside: which elements it is defined for.
-        numpy: that of NumPy.
-        torch: the name in PyTorch, or in ``torch.nn.functional``.
-        jax: that in ``jax.numpy``, or in ``jax.nn``.
-        onnx: that of the operator of ONNX.
-        attributes: of the desc.
-        inputs: how many.
+        name: name of the operator.
+        exact: computes it on mpmath numbers.
+        inside: returns a mask of the elements in its domain.
+        numpy: the NumPy function.
+        torch: its name in PyTorch or ``torch.nn.functional``.
+        jax: its name in ``jax.numpy``, ``jax.nn`` or ``jax.scipy.special``.
+        onnx: name of the ONNX operator.
+        attributes: attributes of the desc.
+        inputs: number of inputs.
     """
 
     name: str
@@ -42,7 +42,7 @@ def _up_to_1(x: Array) -> Array:
 
 
 def _named(name: str, numpy: Any, inside: Callable[[Array], Array] = np.isfinite) -> Function:
-    """A function that all have under similar names."""
+    """Returns a function with similar names in all libraries."""
     exact = getattr(mpmath, name.lower())
     title = name.title()
     return Function(f"ELEMENT_WISE_{name}", exact, inside, numpy, name.lower(), numpy.__name__, title)

@@ -1,8 +1,8 @@
-"""What a check of an operator desc costs, in a bare loop: by operator, beside another version of the package.
+"""Measures the cost of checking an operator desc, optionally against another version of the package.
 
 python benchmarks/check.py --before ../opwire-before/client
 
-The versions run in turns, each time in a process of their own; the least time of each counts.
+The versions take turns, each in a fresh process; the best time of each counts.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import typer
 
 BATCHES = 40
 CHECKS = 100
-"""Of a batch; the quickest batch counts."""
+"""Checks per batch; the fastest batch counts."""
 
 HERE = Path(__file__).resolve().parent.parent / "client"
 
 
 def tensor(*sizes: int, data_type: str = "FLOAT32") -> dict[str, Any]:
-    """A packed tensor desc."""
+    """Returns a packed tensor desc."""
     return {"DataType": data_type, "Sizes": list(sizes)}
 
 
@@ -107,11 +107,11 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "LSTM": ("LSTM", _LSTM),
     "MULTIHEAD_ATTENTION": ("MULTIHEAD_ATTENTION", _ATTENTION),
 }
-"""By name the operator and its desc."""
+"""Operators and descs, by name."""
 
 
 def measured() -> dict[str, float]:
-    """Seconds of a check by case, of those that this version of the package declares."""
+    """Returns the seconds per check for each case that this version of the package supports."""
     from opwire.check import check
     from opwire.errors import ContractViolation
 
@@ -144,11 +144,11 @@ def _turn(package: Path) -> dict[str, float]:
 
 
 def main(
-    before: Annotated[Path | None, typer.Option(help="The folder of another version's package opwire.")] = None,
+    before: Annotated[Path | None, typer.Option(help="Folder with another version of the opwire package.")] = None,
     turns: Annotated[int, typer.Option(min=1)] = 5,
     measure: Annotated[bool, typer.Option(hidden=True)] = False,
 ) -> None:
-    """Measures the check of one desc for each of several operators."""
+    """Measures the cost of checking one desc of each of several operators."""
     if measure:
         typer.echo(json.dumps(measured()))
         return
@@ -161,7 +161,9 @@ def main(
     for name, seconds in least[HERE].items():
         line = f"{name:>22}: {1e6 * seconds:6.1f} us"
         earlier = least[versions[-1]].get(name) if before is not None else None
-        typer.echo(line if earlier is None else f"{line}, {seconds / earlier:.2f} of {1e6 * earlier:.1f} us before")
+        typer.echo(
+            line if earlier is None else f"{line}, {seconds / earlier:.2f} times the {1e6 * earlier:.1f} us before"
+        )
 
 
 if __name__ == "__main__":

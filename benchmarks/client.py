@@ -1,8 +1,8 @@
-"""What a small call costs in the client: ARGMAX of float32 [3,3], beside Triton's stock client, on one server.
+"""Measures the client's overhead per call: ARGMAX of float32 [3,3], against Triton's client, on the same server.
 
 python benchmarks/client.py http://127.0.0.1:8000
 
-It needs ``pip install "tritonclient[http]"``. Both clients call in turns, one call at a time.
+Requires ``pip install "tritonclient[http]"``. The clients take turns, with one call at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TURNS = 20
 
 
 def triton(url: str) -> Callable[[], Any]:
-    """The call by Triton's client."""
+    """Returns the call with Triton's client."""
     client = InferenceServerClient(urlsplit(url).netloc)
     parameters = {"Axes": "[1]", "AxisDirection": "INCREASING"}
 
@@ -37,14 +37,14 @@ def triton(url: str) -> Callable[[], Any]:
 
 
 def opwire(url: str) -> Callable[[], Any]:
-    """The call by opwire's client."""
+    """Returns the call with opwire's client."""
     client = Client(url)
     return lambda: client.argmax(X, 1).output
 
 
 def main(
-    url: Annotated[str, typer.Argument(help="Of a running opwire server.")] = "http://127.0.0.1:8000",
-    calls: Annotated[int, typer.Option(min=TURNS, help="By each client.")] = 4000,
+    url: Annotated[str, typer.Argument(help="URL of a running opwire server.")] = "http://127.0.0.1:8000",
+    calls: Annotated[int, typer.Option(min=TURNS, help="Calls per client.")] = 4000,
 ) -> None:
     """Compares the clients."""
     clients = {"tritonclient": triton(url), "opwire": opwire(url)}
@@ -52,7 +52,7 @@ def main(
     used = dict.fromkeys(clients, 0.0)
     for call in clients.values():
         if call().ravel().tolist() != ANSWER:
-            raise SystemExit("a wrong answer")
+            raise SystemExit("wrong answer")
     for _ in range(TURNS):
         for name, call in clients.items():
             began = time.process_time()
@@ -64,9 +64,9 @@ def main(
     for name, found in seconds.items():
         p50, p90 = (1e6 * np.percentile(found, percent) for percent in (50, 90))
         cpu = 1e6 * used[name] / len(found)
-        typer.echo(f"{name:>12}: p50 {p50:.0f} us, p90 {p90:.0f} us, CPU of the client {cpu:.0f} us a call")
+        typer.echo(f"{name:>12}: p50 {p50:.0f} us, p90 {p90:.0f} us, client CPU {cpu:.0f} us per call")
     ratio = np.median(seconds["opwire"]) / np.median(seconds["tritonclient"])
-    typer.echo(f"opwire takes {ratio:.2f} of tritonclient's time")
+    typer.echo(f"opwire takes {ratio:.2f} times as long as tritonclient")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Measures a cluster: what calls cost, how soon nodes join, what more of them do, and that nothing is left behind.
+"""Measures a cluster: the cost of calls, how soon nodes join, how throughput scales, and that nothing leaks.
 
-All nodes are simulated on this machine, by ``ray.cluster_utils.Cluster``; to see how throughput grows they have a
-device that takes its time without a processor. So this shows what the way to nodes costs, and nothing of networks.
+All nodes are simulated on this machine with ``ray.cluster_utils.Cluster``. For the scaling of throughput, their device
+only waits and uses no CPU. The results show the overhead of dispatching to nodes, not of a network.
 
     python -m benchmarks.cluster [calls stopping leaks joins scaling kernels gpus] [--calls 10000] [--results FILE]
 """
@@ -23,21 +23,21 @@ PARTS = ("calls", "stopping", "leaks", "joins", "scaling", "kernels", "gpus")
 
 
 def main() -> int:
-    """Measures what is asked for. Returns 1 if a bound was missed."""
+    """Runs the selected measurements. Returns 1 if a bound was missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; all where none is given")
-    parser.add_argument("--calls", type=int, default=10_000, help="of which nothing may be left in an object store")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="to which the figures of GPUs are written")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; default: all")
+    parser.add_argument("--calls", type=int, default=10_000, help="number of calls of the leak check")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="JSON file for the results of the GPUs")
     given = parser.parse_args()
     asked = given.parts or list(PARTS)
     if not set(asked) <= set(PARTS):
-        parser.error(f"allowed: {', '.join(PARTS)}")
+        parser.error(f"unknown part; allowed: {', '.join(PARTS)}")
     kept = [_measured(part, given.calls, given.results) for part in asked]
     return 0 if all(kept) else 1
 
 
 def _measured(part: str, calls: int, results: Path | None) -> bool:
-    print(f"-- {part}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors", flush=True)
+    print(f"-- {part}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
     if part == "gpus":
         return measure_gpus(results)
     if part == "joins":

@@ -1,9 +1,9 @@
-"""Measures first answers: a server whose cache of kernels is empty, each operator, function and data type twice.
+"""Measures cold starts: a server with an empty kernel cache gets each operator, function and data type twice.
 
-Run it from the root of the repository: ``python -m benchmarks.cold``. Requests go one after the other, with a tensor of
-some 3 MB in the binary tail. For each row it prints the time of the first and the second answer; then the worst of
-both, the time until the server was ready, and whether answers for a smaller tensor have the bits of the reference.
-It exits with 1 where a target is missed.
+Run it from the root of the repository: ``python -m benchmarks.cold``. Requests run one at a time, with a tensor of
+about 3 MB in the binary tail. Each row has the times of the first and the second answer. Then follow the worst of both,
+the time until the server was ready, and whether the answers for a smaller tensor match the reference bit for bit. The
+exit code is 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .soaking.served import served
 
 LARGE = [1, 64, 112, 112]
 SMALL = [1, 8, 16, 24]
-"""Large enough for kernels, small enough for the reference."""
+"""Large enough to use kernels, and small enough for the reference."""
 
 READY, FIRST, SECOND = 1.5, 5.0, 0.05
 """Targets, in seconds."""
@@ -41,12 +41,12 @@ WITHIN_AN_ULP = ("LOG_SUM", "LOG_SUM_EXP")
 
 
 class Case(NamedTuple):
-    """An operator for a data type.
+    """An operator with a data type.
 
     Attributes:
-        name: of the row.
-        operator: without its input.
-        data_type: of the input.
+        name: name of the row.
+        operator: the operator without its input.
+        data_type: data type of the input.
     """
 
     name: str
@@ -54,14 +54,15 @@ class Case(NamedTuple):
     data_type: DataType
 
     def plan(self, sizes: list[int]) -> Plan:
-        """
+        """Returns the checked plan.
+
         Raises:
-            ContractViolation: the operator does not take the data type.
+            ContractViolation: the operator does not support the data type.
         """
         return check(self.sent(sizes))
 
     def sent(self, sizes: list[int]) -> dict[str, object]:
-        """The operator for an input of these sizes."""
+        """Returns the operator for an input of the given sizes."""
         kind, desc = self.operator["type"], self.operator["desc"]
         assert isinstance(desc, dict)
         desc = {"InputTensor": {"DataType": self.data_type.name, "Sizes": sizes}, **desc}
@@ -72,7 +73,7 @@ class Case(NamedTuple):
 
 
 def cases(axis: int) -> Iterator[Case]:
-    """Every operator, function and data type that the contract allows."""
+    """Yields all combinations of operator, function and data type that the contract allows."""
     for data_type in DataType:
         for name, operator in _operators(axis):
             case = Case(f"{name} {data_type.name}", operator, data_type)
@@ -95,7 +96,7 @@ def _operators(axis: int) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def values(case: Case, sizes: list[int]) -> Array:
-    """Numbers like any others: most sums of them have a rounding to decide."""
+    """Returns unremarkable numbers, so that most of their sums need rounding."""
     random = np.random.default_rng(prod(sizes))
     if case.data_type.is_float:
         return random.uniform(0.5, 1.5, sizes).astype(case.data_type.dtype)
@@ -109,7 +110,7 @@ class Connection:
         self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=300)
 
     def execute(self, case: Case, array: Array) -> tuple[float, bytes]:
-        """Seconds until the answer was there, and the bytes of all outputs."""
+        """Returns the seconds until the answer arrived, and the bytes of all outputs."""
         request = {
             "operator": case.sent(list(array.shape)),
             "inputs": {"InputTensor": {"binary_data_size": array.nbytes}},
@@ -133,7 +134,7 @@ class Connection:
 
 
 def is_right(case: Case, answer: bytes) -> bool:
-    """Whether an answer for the small tensor is the reference's, or within an ULP where no more is promised."""
+    """Returns whether an answer for the small tensor equals the reference, or is within an ULP where that is enough."""
     plan, array = case.plan(SMALL), values(case, SMALL)
     made = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
     ReferenceDevice().run(plan, {"InputTensor": array}, made, lambda: False)
@@ -148,8 +149,8 @@ def is_right(case: Case, answer: bytes) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--axis", type=int, default=1, help="of reductions: 1 has columns, 3 has rows")
-    parser.add_argument("--only", default="", help="rows whose names contain this")
+    parser.add_argument("--axis", type=int, default=1, help="reduced axis: 1 for columns, 3 for rows")
+    parser.add_argument("--only", default="", help="only rows whose names contain this")
     arguments = parser.parse_args()
     with TemporaryDirectory() as cache:
         os.environ["NUMBA_CACHE_DIR"] = cache

@@ -1,4 +1,4 @@
-"""What the console costs: how soon each page is seen, and the rates of the data routes with it, without it and watched.
+"""Measures the console: page load times, and its effect on the throughput of the data routes.
 
 Run it on a quiet machine: python -m benchmarks.console
 """
@@ -22,7 +22,7 @@ PAGES = {
     "/try": ".passes",
     "/live": ".figures",
 }
-"""Pages, and what is shown last of each."""
+"""Pages, each with a selector for what is shown last."""
 
 ROUNDS = 7
 REQUESTS = 300
@@ -38,7 +38,7 @@ _PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?
 
 
 def first_view(browser: Browser, url: str, last: str) -> tuple[float, float]:
-    """Milliseconds until something is seen, and until all is there, with nothing cached; the least of some rounds."""
+    """Returns the milliseconds until first paint and until the page is complete, uncached; the best of some rounds."""
     found: list[tuple[float, float]] = []
     for _ in range(ROUNDS):
         context = browser.new_context(viewport={"width": 1280, "height": 800})
@@ -52,7 +52,7 @@ def first_view(browser: Browser, url: str, last: str) -> tuple[float, float]:
 
 
 def cost(server: Served) -> tuple[float, float]:
-    """Seconds that a client waits for some requests, and seconds of processors that the server spends on them."""
+    """Returns the seconds that a client waits for some requests, and the CPU seconds that the server spends on them."""
     with httpx.Client(base_url=server.url) as client:
         client.post("/v1/execute", json=REQUEST)
         spent, begun = _processor_seconds(server), time.monotonic()
@@ -67,30 +67,30 @@ def _processor_seconds(server: Served) -> float:
 
 
 def compare(what: str, one: Served, other: Served) -> None:
-    """Prints the rates of two servers that are asked in turn, the best of each, and what they spend on a request."""
+    """Prints the best throughput of two servers, measured in turns, and their CPU time per request."""
     found: dict[str, list[tuple[float, float]]] = {one.url: [], other.url: []}
     for i in range(2 * ROUNDS):
         for server in (one, other) if i % 2 else (other, one):
             found[server.url].append(cost(server))
     waited, spent = zip(*(map(min, zip(*found[server.url], strict=True)) for server in (one, other)), strict=True)
     rates = [REQUESTS / each for each in waited]
-    print(f"{what}: {rates[0]:.0f} requests/s against {rates[1]:.0f}, ratio {rates[0] / rates[1]:.3f};", end=" ")
+    print(f"{what}: {rates[0]:.0f} requests/s vs. {rates[1]:.0f}, ratio {rates[0] / rates[1]:.3f};", end=" ")
     each = [seconds / REQUESTS * 1e6 for seconds in spent]
-    print(f"{each[0]:.0f} us of a processor a request against {each[1]:.0f}, ratio {each[1] / each[0]:.3f}")
+    print(f"{each[0]:.0f} us of CPU per request vs. {each[1]:.0f}, ratio {each[1] / each[0]:.3f}")
 
 
 def main() -> int:
     path = shutil.which("chromium")
     if path is None:
-        sys.stderr.write("there is no chromium on the PATH\n")
+        sys.stderr.write("chromium is not on the PATH\n")
         return 1
-    print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
+    print(f"machine load: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     with process("--console") as having, process("--no-console") as lacking, sync_playwright() as driver:
-        compare("with the console, and without it", having, lacking)
+        compare("with and without the console", having, lacking)
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         for page, last in PAGES.items():
             paint, whole = first_view(browser, having.url + page, last)
-            print(f"{page}: something after {paint:.0f} ms, all after {whole:.0f} ms")
+            print(f"{page}: first paint after {paint:.0f} ms, complete after {whole:.0f} ms")
         watching = browser.new_page()
         watching.goto(f"{having.url}/live")
         compare("with a live page open, and without the console", having, lacking)

@@ -1,7 +1,7 @@
-"""Reductions and max pooling on one NVIDIA GPU: opwire, PyTorch and CuPy on the same data, as shares of a copy's speed.
+"""Reductions and max pooling on one NVIDIA GPU: opwire, PyTorch and CuPy, relative to the speed of a copy.
 
-Run ``python -m benchmarks.cuda RESULTS.json``; it needs CuPy, PyTorch and Matplotlib. The answers are compared first.
-Times are medians of single runs between two events; the inputs, two of them in turns, are far larger than the cache.
+Run ``python -m benchmarks.cuda RESULTS.json``; it needs CuPy, PyTorch and Matplotlib. Results are compared first. Times
+are medians of single runs between two events; two inputs, far larger than the cache, alternate.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.devices.cuda.room import Room
 
 SIZES = {"FLOAT32": (128, 1024, 2048), "FLOAT16": (256, 1024, 2048)}
-"""1 GiB each."""
+"""Shapes of 1 GiB each."""
 
 AXES = {"last": (2,), "first": (0,), "middle": (1,), "all": (0, 1, 2)}
 
 IMAGES = {"FLOAT32": (16, 64, 512, 512), "FLOAT16": (32, 64, 512, 512)}
-"""1 GiB each."""
+"""Shapes of 1 GiB each."""
 
 POOLINGS = {"3x3/2": (3, 2, 1), "2x2/2": (2, 2, 0), "3x3/1": (3, 1, 1)}
-"""Window, stride and padding of both dimensions."""
+"""Window, stride and padding in both dimensions."""
 
 TORCH_TYPES = {"FLOAT32": torch.float32, "FLOAT16": torch.float16}
 RUNS, WARM_UP = 9, 2
 HEAD_START = 8_000_000
-"""Cycles that the card waits at first, so that what is timed was launched long before it runs."""
+"""Cycles that the GPU waits at first, so that launch overhead is hidden from the measurement."""
 
 INPUTS = 2
 DIM = tuple[int, ...] | None
@@ -64,12 +64,12 @@ CUPY: dict[str, Callable[[Any, DIM], Any]] = {
 
 POSITIONS = ("ARGMAX", "ARGMIN")
 TOLERANCES = {"FLOAT32": 2e-5, "FLOAT16": 2e-3}
-"""How far PyTorch's sums may lie from opwire's, which are correctly rounded."""
+"""Maximum difference between PyTorch's sums and opwire's, which are correctly rounded."""
 
 
 @dataclass
 class Row:
-    """One measurement; times in microseconds, shares of the copy's bandwidth."""
+    """One measurement: times in microseconds, shares relative to the copy's bandwidth."""
 
     operator: str
     data_type: str
@@ -84,7 +84,7 @@ class Row:
 
 
 class Prepared:
-    """A plan on the card, with its inputs and outputs."""
+    """A plan on the GPU, with its inputs and outputs."""
 
     def __init__(self, device: CudaDevice, operator: dict[str, object], inputs: list[torch.Tensor]) -> None:
         self.plan: Plan = check(operator)
@@ -107,7 +107,7 @@ class Prepared:
 
     @property
     def uncertain(self) -> int:
-        """Results of the last run that the host would compute again."""
+        """Number of results of the last run that the host would recompute."""
         start = self._room.uncertain
         return int(self._block[start : start + 4].view(torch.int32)[0]) if self._job.uncertain_bytes else 0
 
@@ -118,7 +118,7 @@ def _members(memory: Any) -> Iterator[Any]:
 
 
 def measure(run: Callable[[int], object]) -> float:
-    """Microseconds."""
+    """Returns the median time of a run, in microseconds."""
     torch.cuda.synchronize()
     torch.cuda._sleep(HEAD_START)
     events = []
@@ -133,14 +133,14 @@ def measure(run: Callable[[int], object]) -> float:
 
 
 def copy_bandwidth() -> float:
-    """Bytes per second, read and written, of a copy of 1 GiB on the card."""
+    """Returns the bandwidth of a 1 GiB copy on the GPU, in bytes read and written per second."""
     sources = [torch.randn(2**28, device="cuda") for _ in range(INPUTS)]
     target = torch.empty_like(sources[0])
     return 2 * target.nbytes / measure(lambda turn: target.copy_(sources[turn])) * 1e6
 
 
 def data_for(function: str, data_type: str, sizes: tuple[int, ...]) -> list[torch.Tensor]:
-    """Normal random numbers; positive where a logarithm follows, near 1 where they are multiplied."""
+    """Returns normal random numbers: positive for logarithms, close to 1 for products."""
     made = []
     for _ in range(INPUTS):
         x = torch.randn(sizes, device="cuda", dtype=TORCH_TYPES[data_type])
@@ -190,8 +190,8 @@ def row(
 
 
 def compare(prepared: Prepared, function: str, data_type: str, x: torch.Tensor, dim: DIM) -> None:
-    """Positions must name an element as extreme as PyTorch's; sums agree up to PyTorch's rounding."""
-    # PyTorch's sum of 2**29 exponentials of halves overflows.
+    """Checks results against PyTorch: positions must name equally extreme elements, sums agree up to its error."""
+    # PyTorch's sum of 2**29 exponentials overflows in FLOAT16.
     theirs = REDUCTIONS[function](x.float() if function == "LOG_SUM_EXP" else x, dim)
     ours = prepared.output("OutputTensor", torch.int32 if function in POSITIONS else x.dtype).reshape(theirs.shape)
     if function in POSITIONS:
@@ -245,7 +245,7 @@ def pooling(device: CudaDevice, name: str, data_type: str, indices: bool, bandwi
 
 
 def geometric_means(measured: list[Row]) -> dict[str, float]:
-    """How many times as fast as PyTorch the reductions alone are, max pooling alone, and all together."""
+    """Returns the geometric mean speedups over PyTorch: for reductions, for max pooling, and overall."""
     poolings = [found for found in measured if found.operator.startswith("MAX_POOLING")]
     reductions = [found for found in measured if not found.operator.startswith("MAX_POOLING")]
     sets = {"reductions": reductions, "max_pooling": poolings, "the_whole_table": measured}

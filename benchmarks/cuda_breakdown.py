@@ -1,7 +1,7 @@
-"""Where the time of plans on one NVIDIA GPU goes: how long the launches of each kernel take.
+"""Profiles plans on one NVIDIA GPU: the time of each kernel's launches.
 
 Run ``python -m benchmarks.cuda_breakdown [NAMES]``; it needs CuPy and PyTorch. Names are those of products, or parts of
-the names of cells of ``benchmarks.cuda_families``. Medians of several runs, with an event between any two launches.
+the names of cells in ``benchmarks.cuda_families``. Times are medians of several runs, with events between all launches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from opwire_service.kernels.cuda.job import CudaJob, CudaMemory, Launch, MatrixP
 
 RUNS, WARM_UP = 7, 2
 HEAD_START = 20_000_000
-"""Cycles that the card waits at first, so that what is timed was launched long before it runs."""
+"""Cycles that the GPU waits at first, so that launch overhead is hidden from the measurement."""
 
 
 def _name(launch: Launch) -> str:
@@ -30,7 +30,7 @@ def _name(launch: Launch) -> str:
 
 
 def _timed(device: CudaDevice, launches: list[Launch], zeroed: tuple[int, int]) -> list[float]:
-    """Microseconds of each launch."""
+    """Returns the microseconds of each launch."""
     stream = cupy.cuda.Stream.null
     address, size = zeroed
     torch.cuda.synchronize()
@@ -50,7 +50,7 @@ def _timed(device: CudaDevice, launches: list[Launch], zeroed: tuple[int, int]) 
 
 
 def shares(device: CudaDevice, job: CudaJob, memory: CudaMemory) -> list[tuple[str, int, float]]:
-    """The kernels of a job in the order of their first launches: how many launches of each, and their microseconds."""
+    """Returns the kernels of a job in order of their first launch, with the number of launches and the total time."""
     launches = list(job.launches(memory))
     zeroed = memory.state, job.state_bytes + (job.uncertain_bytes and 8)
     runs = [_timed(device, launches, zeroed) for _ in range(WARM_UP + RUNS)][WARM_UP:]
@@ -63,7 +63,7 @@ def shares(device: CudaDevice, job: CudaJob, memory: CudaMemory) -> list[tuple[s
 
 
 def jobs(device: CudaDevice, only: list[str]) -> Iterator[tuple[str, Any]]:
-    """What has a job and its memory, by name."""
+    """Yields the prepared cells by name."""
     for name, prepared in cuda_products.cells(device):
         if not only or any(each in name for each in only):
             yield name, prepared

@@ -1,8 +1,8 @@
-"""Operators of single elements on one NVIDIA GPU: opwire and PyTorch on the same data, as shares of a copy's speed.
+"""Elementwise operators on one NVIDIA GPU: opwire and PyTorch on the same data, relative to the speed of a copy.
 
 Run ``python -m benchmarks.cuda_elements RESULTS.json``; it needs CuPy and PyTorch. Tensors have 256 MB, packed, or with
-the second one broadcast along an axis. Times are medians of single runs between two events. PyTorch's results are
-rounded less well, so that they are only compared for being near.
+the second one broadcast along an axis. Times are medians of single runs between two events. PyTorch's results are less
+accurate, so they are compared with a tolerance.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from opwire_service.devices.cuda.room import Room
 from opwire_service.kernels.cuda.job import CudaMemory
 
 SIZES = {"FLOAT32": (64, 1024, 1024), "FLOAT16": (128, 1024, 1024)}
-"""256 MB each."""
+"""Shapes of 256 MB each."""
 
 TOLERANCES = {"FLOAT32": 1e-4, "FLOAT16": 1e-2}
 
 AXES = {"axis 0": 0, "axis 1": 1, "axis 2": 2}
-"""Along which the second input is broadcast."""
+"""Axes along which the second input is broadcast."""
 
 F = torch.nn.functional
 SCALE = {"ScaleBias": {"Scale": 0.7, "Bias": 0.1}}
@@ -42,13 +42,13 @@ Peer = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Formula:
-    """An operator with what it is given, and the same in PyTorch.
+    """An operator with its attributes, and its PyTorch equivalent.
 
     Attributes:
-        operator: its name.
-        attributes: of the desc.
-        peer: of as many tensors as the operator has inputs.
-        is_bound_by_memory: whether it computes so little that only the memory counts.
+        operator: name of the operator.
+        peer: the PyTorch function, with one argument per input.
+        attributes: attributes of the desc.
+        is_bound_by_memory: whether memory bandwidth alone determines its speed.
     """
 
     operator: str
@@ -58,7 +58,7 @@ class Formula:
 
 
 def formulas() -> Iterator[tuple[str, Formula]]:
-    """What is measured, by name."""
+    """Yields the measured formulas by name."""
     for name, peer in (("ADD", torch.add), ("MULTIPLY", torch.mul), ("DIVIDE", torch.div), ("MAX", torch.maximum)):
         yield name, Formula(f"ELEMENT_WISE_{name}", peer, {}, True)
     yield "ADD1 and RELU", Formula("ELEMENT_WISE_ADD1", lambda a, b: F.relu(a + b), RELU, True)
@@ -85,7 +85,7 @@ BINARY = {"ATensor": "BTensor", "InputTensor": "ExponentTensor"}
 
 @dataclass
 class Row:
-    """One measurement; times in microseconds, shares of the copy's bandwidth."""
+    """One measurement: times in microseconds, shares relative to the copy's bandwidth."""
 
     formula: str
     data_type: str
@@ -101,7 +101,7 @@ class Row:
 
 
 class Case:
-    """A formula of tensors on the card."""
+    """A formula on tensors in GPU memory."""
 
     def __init__(self, device: CudaDevice, formula: Formula, data_type: str, axis: int | None) -> None:
         sizes = SIZES[data_type]
@@ -144,7 +144,7 @@ class Case:
         return int(self._uncertain[:4].view(torch.int32)[0]) if self._job.uncertain_bytes else 0
 
     def compare(self, formula: Formula, data_type: str) -> None:
-        """PyTorch's results are near."""
+        """Checks that PyTorch's results are close."""
         self.run(0)
         torch.cuda.synchronize()
         rows = slice(0, 2)
@@ -179,7 +179,7 @@ def measured(device: CudaDevice, bandwidth: float, only: list[str]) -> Iterator[
 
 
 def copy_bandwidth() -> float:
-    """Bytes per second, read and written, of a copy of 256 MB on the card."""
+    """Returns the bandwidth of a 256 MB copy on the GPU, in bytes read and written per second."""
     sources = [torch.randn(2**26, device="cuda") for _ in range(INPUTS)]
     target = torch.empty_like(sources[0])
     return 2 * target.nbytes / measure(lambda turn: target.copy_(sources[turn])) * 1e6

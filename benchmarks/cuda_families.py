@@ -1,8 +1,8 @@
-"""Families of operators on one NVIDIA GPU: opwire and PyTorch on the same data, as shares of a copy's speed.
+"""Operator families on one NVIDIA GPU: opwire and PyTorch on the same data, relative to the speed of a copy.
 
-Run ``python -m benchmarks.cuda_families RESULTS.json [NAMES]``; it needs CuPy and PyTorch. What is measured stands in
-the modules of ``benchmarks.cuda_cells``: each has ``FAMILIES``, functions that yield cells. With names only the cells
-are measured whose family or name contains one of them. Times are medians of single runs between two events.
+Run ``python -m benchmarks.cuda_families RESULTS.json [NAMES]``; it needs CuPy and PyTorch. The cells come from the
+modules of ``benchmarks.cuda_cells``, whose ``FAMILIES`` are functions that yield cells. NAMES select the cells whose
+family or name contains one of them. Times are medians of single runs between two events.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TYPES = {
 
 @dataclass
 class Row:
-    """One measurement; times in microseconds, shares of the copy's bandwidth."""
+    """One measurement: times in microseconds, shares relative to the copy's bandwidth."""
 
     family: str
     name: str
@@ -53,7 +53,7 @@ class Row:
 
 
 class Case:
-    """A cell whose tensors lie on the card."""
+    """A cell with its tensors in GPU memory."""
 
     def __init__(self, device: CudaDevice, cell: Cell) -> None:
         self._device, self._cell = device, cell
@@ -97,7 +97,7 @@ def _addresses(inputs: Mapping[str, torch.Tensor]) -> dict[str, int]:
 
 
 def _desc(cell: Cell, inputs: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-    """The desc of a cell, whose tensors lie as they do in PyTorch."""
+    """Returns the desc of a cell, with the tensors laid out as in PyTorch."""
     names = {dtype: data_type.name for data_type, dtype in TYPES.items()}
     desc: dict[str, Any] = dict(cell.fields)
     for name, tensor in inputs.items():
@@ -111,7 +111,7 @@ def _desc(cell: Cell, inputs: Mapping[str, torch.Tensor]) -> dict[str, Any]:
 
 
 def cells(only: list[str]) -> Iterator[Cell]:
-    """What is measured, of the modules in the order of their names."""
+    """Yields the selected cells, ordered by module name."""
     for module in sorted(each.name for each in iter_modules(cuda_cells.__path__)):
         for family in getattr(import_module(f"benchmarks.cuda_cells.{module}"), "FAMILIES", ()):
             for cell in family():
@@ -128,7 +128,7 @@ def measured(device: CudaDevice, bandwidth: float, only: list[str]) -> Iterator[
 
 
 def means(rows: list[Row]) -> dict[str, float]:
-    """How many times as fast as PyTorch each family is, and all together."""
+    """Returns the geometric mean speedup over PyTorch, by family and overall."""
     sets = {family: [row for row in rows if row.family == family] for family in dict.fromkeys(r.family for r in rows)}
     sets["all"] = rows
     return {name: mean(chosen) for name, chosen in sets.items()}

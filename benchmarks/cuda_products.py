@@ -1,8 +1,8 @@
-"""Exact products on one NVIDIA GPU beside PyTorch's FLOAT32 and FLOAT16, without TF32.
+"""Exact products on one NVIDIA GPU, compared with PyTorch in FLOAT32 and FLOAT16, without TF32.
 
-Run ``python -m benchmarks.cuda_products RESULTS.json [NAME ...]``; it needs CuPy and PyTorch. Operands lie on the card.
-Times are medians of single runs between two events. What is right comes from float64 sums of some rows, whose distance
-to the middle of two floats is larger than their error; other elements do not count.
+Run ``python -m benchmarks.cuda_products RESULTS.json [NAME ...]``; it needs CuPy and PyTorch. Operands are in GPU
+memory. Times are medians of single runs between two events. Results are checked against float64 sums of some rows;
+elements whose float64 sum is too close to a rounding boundary to decide are ignored.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ SIZES = (
     ("FLOAT32", 8192, 64, 512),
     ("FLOAT32", 16, 4096, 4096),
 )
-"""Types of products, rows, depth and columns."""
+"""Data type, rows, depth and columns of each product."""
 
 ROWS = 8
-"""Of a product, or one image of a convolution, whose results are looked at."""
+"""Rows of a product whose results are checked; of a convolution, one image."""
 
 CONVOLUTIONS = {
     # channels, size, filters, window, stride, padding, groups
@@ -49,14 +49,14 @@ CONVOLUTIONS = {
 IMAGES = (1, 32)
 RUNS, WARM_UP = 9, 3
 HEAD_START = 4_000_000
-"""Cycles that the card waits at first, so that what is timed was launched long before it runs."""
+"""Cycles that the GPU waits at first, so that launch overhead is hidden from the measurement."""
 
 Peer = Callable[[], torch.Tensor]
 
 
 @dataclass
 class Row:
-    """One measurement; times in microseconds, shares of the results that were looked at."""
+    """One measurement: times in microseconds, and shares of the checked results."""
 
     name: str
     opwire_us: float
@@ -68,7 +68,7 @@ class Row:
 
 
 class Prepared:
-    """A plan whose tensors lie on the card."""
+    """A plan with its tensors in GPU memory."""
 
     def __init__(self, device: CudaDevice, plan: Plan, inputs: list[torch.Tensor]) -> None:
         self.plan, self._device, self._job = plan, device, device.job(plan)
@@ -86,7 +86,7 @@ class Prepared:
         self._device.enqueue(self._job, self._memory, cupy.cuda.Stream.null, lambda: False)
 
     def count_open(self) -> int:
-        """The sums that bounds leave open."""
+        """Returns the number of sums that the error bounds leave undecided."""
         found = 0
         for launch in self._job.launches(self._memory):
             if isinstance(launch, KernelLaunch):
@@ -101,7 +101,7 @@ class Prepared:
 
 
 def measure(run: Callable[[], object]) -> float:
-    """Microseconds."""
+    """Returns the median time of a run, in microseconds."""
     times = []
     for _ in range(WARM_UP + RUNS):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -115,16 +115,16 @@ def measure(run: Callable[[], object]) -> float:
 
 
 def share_right(given: torch.Tensor, sums: torch.Tensor, bound: torch.Tensor) -> float:
-    """The share of results that are the nearest to sums in float64, where a bound on those decides it."""
+    """Returns the share of correctly rounded results, among those that the float64 sums and their bound decide."""
     result = given.cpu().numpy()
-    # Not PyTorch's conversion, which rounds FLOAT16 twice, by way of FLOAT32.
+    # PyTorch's conversion rounds FLOAT16 twice, via FLOAT32.
     low, high = ((sums + by).cpu().numpy().astype(result.dtype) for by in (-bound, bound))
     known = low == high
     return float(np.count_nonzero((result == high) & known) / np.count_nonzero(known))
 
 
 def product(device: CudaDevice, data_type: str, m: int, k: int, n: int) -> tuple[Prepared, torch.Tensor, torch.Tensor]:
-    """A product, and its operands."""
+    """Returns a prepared product and its operands."""
     a = torch.randn(m, k, device="cuda", dtype=TYPES[data_type])
     b = torch.randn(k, n, device="cuda", dtype=TYPES[data_type])
     tensors = {"ATensor": {"DataType": data_type, "Sizes": [m, k]}, "BTensor": {"DataType": data_type, "Sizes": [k, n]}}
@@ -140,7 +140,7 @@ def products(device: CudaDevice, data_type: str, m: int, k: int, n: int) -> Row:
 
 
 def convolution(device: CudaDevice, name: str, images: int) -> tuple[Prepared, torch.Tensor, torch.Tensor]:
-    """A convolution, and its input and filters."""
+    """Returns a prepared convolution, its input and its filters."""
     channels, size, filters, window, stride, padding, groups = CONVOLUTIONS[name]
     x = torch.randn(images, channels, size, size, device="cuda")
     w = torch.randn(filters, channels // groups, window, window, device="cuda")
@@ -170,7 +170,7 @@ def convolutions(device: CudaDevice, name: str, images: int) -> Row:
 
 
 def measured(name: str, ours: Prepared, peer: Peer, sums: torch.Tensor, bound: torch.Tensor, count: int) -> Row:
-    """Times, and shares of the results of some lines or images."""
+    """Returns the times, and the shares for some rows or images."""
     mine, theirs = measure(ours.run), measure(peer)
     open_share = ours.count_open() / ours.output.numel()
     shares = [share_right(each[:count], sums, bound) for each in (ours.output, peer())]
@@ -188,7 +188,7 @@ def rows(device: CudaDevice, only: list[str]) -> Iterator[Row]:
 
 
 def cells(device: CudaDevice) -> Iterator[tuple[str, Prepared]]:
-    """What is measured, by name."""
+    """Yields the prepared cells by name."""
     for sizes in SIZES:
         yield _name(*sizes), product(device, *sizes)[0]
     for images in IMAGES:

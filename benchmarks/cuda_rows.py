@@ -1,4 +1,4 @@
-"""What the benchmarks of families and of single elements on a GPU print of a measurement, and what they write."""
+"""Console output and result files shared by the GPU benchmarks of families and of elementwise operators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 
 
 def times(size: int, bandwidth: float, ours: float, theirs: float) -> dict[str, float]:
-    """The members of a row that follow from two times in microseconds, for so many bytes beside a copy's bandwidth."""
+    """Returns the fields of a row derived from two times in microseconds, the bytes moved, and a copy's bandwidth."""
     copied = size / bandwidth * 1e6
     return {
         "bytes": size,
@@ -31,7 +31,7 @@ def announce(bandwidth: float) -> None:
 
 
 def show(label: str, row: Any, remark: str) -> None:
-    """One line for a row."""
+    """Prints one line for a row."""
     print(
         f"{label}{'*' if row.bound_by_memory else ' '} {row.opwire_us:9.1f} us {row.opwire_share:5.2f} of copy  "
         f"torch {row.torch_us:9.1f} us {row.torch_share:5.2f}  x{row.speedup:5.2f}{remark}",
@@ -40,7 +40,7 @@ def show(label: str, row: Any, remark: str) -> None:
 
 
 def mean(rows: Iterable[Any]) -> float:
-    """How many times as fast as PyTorch: the geometric mean."""
+    """Returns the geometric mean speedup over PyTorch."""
     return round(statistics.geometric_mean(row.torch_us / row.opwire_us for row in rows), 3)
 
 

@@ -1,7 +1,7 @@
-"""How the kernel throughput grows with the GPUs of one host: the same steady load on one, two, ... of them.
+"""How kernel throughput scales with the GPUs of one host: the same steady load on one, two, ... of them.
 
-Run ``python -m benchmarks.cuda_scaling RESULTS.json``. The data lies on the cards and nothing of HTTP is in the
-figures: each device gets one plan after the other from its own thread, over two inputs of 1 GiB in turns.
+Run ``python -m benchmarks.cuda_scaling RESULTS.json``. The data stays in GPU memory and HTTP is not involved: a thread
+per device runs one plan after another, alternating between two inputs of 1 GiB.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ OPERATORS: dict[str, dict[str, object]] = {
 }
 SECONDS = 1.5
 AHEAD = 8
-"""Plans on a stream before the thread waits for one of them."""
+"""Plans queued on a stream before the thread waits for one of them."""
 
 
 class Load:
-    """A device with a plan and its data on the card."""
+    """A device with a plan and its data in GPU memory."""
 
     def __init__(self, index: int, operator: dict[str, Any]) -> None:
         self.device = CudaDevice(index, memory_bytes=2**30)
@@ -63,7 +63,7 @@ class Load:
 
 
 def throughput(loads: list[Load]) -> float:
-    """Plans per second of all devices together."""
+    """Returns the plans per second of all devices together."""
     for load in loads:
         load.run_until(time.perf_counter() + 0.1)
         load.runs = 0

@@ -1,9 +1,9 @@
-"""Requests with large tensors through HTTP, on the GPU and on the CPU of one host, and where the server places them.
+"""Requests with large tensors over HTTP, on the GPU and the CPU of one host, and where the server places them.
 
-Run ``python -m benchmarks.cuda_serving RESULTS.json [SECONDS]``; it needs a GPU and CuPy, and the kernels that
-``opwire warmup`` prepares. Tensors travel in the binary tail, unless it says base64. Each connection sends the same
-bytes over and over, from a thread that does nothing else; the limits of the server are such that nothing is refused.
-The answers of both devices are compared first. The load shares the cores with the server.
+Run ``python -m benchmarks.cuda_serving RESULTS.json [SECONDS]``; it needs a GPU, CuPy, and the kernels prepared by
+``opwire warmup``. Tensors travel in the binary tail unless marked base64. Each connection sends the same bytes
+repeatedly from its own thread; the server's limits are high enough that nothing is refused. The answers of both devices
+are compared first. The load generator shares the cores with the server.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from opwire_service.process.serve import serve
 from opwire_service.settings import Limits, Settings
 
 SIZES = (2**18, 2**22, 2**24)
-"""Elements of FLOAT32: 1 to 64 MiB."""
+"""FLOAT32 elements: 1 to 64 MiB."""
 
 LARGE = 2**24
-"""From so many elements on a measurement takes four times as long, for enough answers to count."""
+"""Number of elements from which on a measurement takes four times as long, to collect enough answers."""
 
 CONNECTIONS = {1: (1, 16), 4: (16,)}
-"""Connections that are measured, by the number of processes that serve."""
+"""Numbers of connections to measure, by number of worker processes."""
 
 DEVICES = ("cpu", "cuda", "auto")
 BASE64 = "base64"
-"""The end of the names of operators whose tensors are sent so."""
+"""Suffix of the operators whose tensors are sent as base64."""
 
 PORT = 8931
 STARTS_WITHIN = 120.0
 
 LIMITS = replace(Limits(), memory_bytes=16 * 2**30, max_wait_ms=60_000)
-"""For 16 requests of 64 MiB at a time, with their tensors, in one process."""
+"""Enough for 16 concurrent requests of 64 MiB with their tensors in one process."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement; ``placed`` says how many requests went to which device."""
+    """One measurement; ``placed`` counts the requests by device."""
 
     operator: str
     bytes: int
@@ -64,7 +64,7 @@ class Row:
 
 
 def operators(elements: int) -> dict[str, dict[str, Any]]:
-    """By name: rows, in either encoding, and the class map of an image."""
+    """Returns operators by name: sums of rows, in both encodings, and the class map of an image."""
     rows = {"DataType": "FLOAT32", "Sizes": [elements // 256, 256]}
     side = 2 ** ((elements.bit_length() - 1) // 2 - 2)
     classes = {"DataType": "FLOAT32", "Sizes": [1, elements // side**2, side, side]}
@@ -94,7 +94,7 @@ def request(name: str, operator: dict[str, Any], elements: int, device: str) -> 
 
 
 class Connection(threading.Thread):
-    """Sends a request again and again until it is told to stop."""
+    """Sends a request repeatedly until stopped."""
 
     def __init__(self, message: bytes, stop: threading.Event) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class Connection(threading.Thread):
 
 
 def load(message: bytes, connections: int, seconds: float) -> tuple[list[dict[str, Any]], float, bytes]:
-    """The heads of the answers after a warm-up, the seconds that they took, and the tensors of one."""
+    """Returns the heads of the answers after a warm-up, the elapsed seconds, and the tensors of one answer."""
     stop = threading.Event()
     threads = [Connection(message, stop) for _ in range(connections)]
     for thread in threads:

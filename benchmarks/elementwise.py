@@ -1,10 +1,10 @@
-"""Measures operators of single elements on the CPU device against NumPy, PyTorch, JAX and ONNX Runtime.
+"""Measures elementwise operators on the CPU device against NumPy, PyTorch, JAX and ONNX Runtime.
 
-Run it from the root of the repository: ``python -m benchmarks.elementwise``. It prints a row a cell: nanoseconds an
-element of each, and how many times as fast as the best of the others the CPU device is. They take turns within a cell,
-while the threads of the others sleep, and each counts by its median. NumPy has one thread. With ``--cpu-time`` all have
-one, and what counts is the time that the processor works for them: that tells them apart on a busy machine. Cells may
-be measured in several runs, each with the same ``--output``.
+Run it from the root of the repository: ``python -m benchmarks.elementwise``. It prints one row per cell: nanoseconds
+per element for each library, and the CPU device's speedup over the best of the others. They take turns within a cell,
+while the threads of the others sleep; the median of each counts. NumPy has one thread. With ``--cpu-time`` all have one
+thread and are compared by CPU time, which is meaningful even on a busy machine. Cells may be measured in several runs
+with the same ``--output``.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ _GROUPS = {"arithmetic": ARITHMETIC, "transcendental": TRANSCENDENTAL, "chains o
 
 
 class Cell(NamedTuple):
-    """What is measured at a time.
+    """A single measurement.
 
     Attributes:
-        group: of the operator.
+        group: group of the operator.
         row: the operator.
-        type_name: the data type of its tensors.
-        layout: of the last input.
-        size: of a tensor, a name in ``SIZES``.
+        type_name: data type of its tensors.
+        layout: layout of the last input.
+        size: size of a tensor, a key of ``SIZES``.
     """
 
     group: str
@@ -137,7 +137,7 @@ def _opwire(device: CpuDevice, row: Row, operands: Mapping[str, Operand]) -> Cal
         }
         for name, array in arrays.items()
     }
-    if "LOGICAL" in row.name:  # truth values of one byte, as the others have them
+    if "LOGICAL" in row.name:  # one-byte truth values, as in the other libraries
         descs["OutputTensor"] = {"DataType": "UINT8", "Sizes": list(next(iter(arrays.values())).shape)}
     plan = check({"type": row.name, "desc": {**descs, **row.attributes}})
     outputs = {name: np.empty(desc.sizes, desc.data_type.dtype) for name, desc in plan.outputs.items()}
@@ -153,7 +153,7 @@ def _interleaved(calls: Mapping[str, Call], rounds: int, *, cpu_time: bool) -> d
             rest()
             call()
             repeats, used = 0, 0.0
-            while used < 5e-3:  # what takes less than the clock tells is repeated
+            while used < 5e-3:  # repeats calls that are too short for the clock
                 started = clock()
                 call()
                 used += clock() - started
@@ -169,18 +169,20 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS))
     parser.add_argument("--sizes", nargs="+", default=["16MB", "64MB"], choices=list(SIZES))
     parser.add_argument("--groups", nargs="+", default=list(_GROUPS), choices=list(_GROUPS))
-    parser.add_argument("--part", type=_part, default=(1, 1), metavar="K/N", help="the K-th of N parts of these cells")
-    parser.add_argument("--cpu-time", action="store_true", help="one thread each, and the time of the processor")
+    parser.add_argument(
+        "--part", type=_part, default=(1, 1), metavar="K/N", help="only the K-th of N parts of the cells"
+    )
+    parser.add_argument("--cpu-time", action="store_true", help="one thread each, compared by CPU time")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--output", type=Path, help="a file for the figures, as JSON; cells that it has stay in it")
+    parser.add_argument("--output", type=Path, help="JSON file for the results; keeps its other cells")
     return parser.parse_args()
 
 
 def _part(text: str) -> tuple[int, int]:
     which, count = map(int, text.split("/"))
     if not 1 <= which <= count:
-        raise argparse.ArgumentTypeError(f"{text} is no part such as 1/4")
+        raise argparse.ArgumentTypeError(f"{text} is not a part such as 1/4")
     return which, count
 
 
@@ -197,7 +199,7 @@ def _all_cells() -> list[Cell]:
 
 
 def _chosen(given: argparse.Namespace) -> list[Cell]:
-    """The cells to measure; parts of them are runs of neighbours."""
+    """Returns the cells to measure; a part is a contiguous run of them."""
     cells = [
         cell
         for cell in _all_cells()
@@ -212,7 +214,7 @@ def _chosen(given: argparse.Namespace) -> list[Cell]:
 
 
 def _figure(device: CpuDevice, cell: Cell, given: argparse.Namespace) -> dict[str, Any] | None:
-    """What a cell takes; None where no other library has it."""
+    """Returns the figures of a cell, or None if no other library supports it."""
     row, operands = cell.row, _operands(cell.row, cell.type_name, cell.layout, SIZES[cell.size])
     calls = {"opwire": _opwire(device, row, operands)}
     started = time.perf_counter()
@@ -239,21 +241,21 @@ def _summarize(figures: list[dict[str, Any]]) -> None:
         ratios = [figure["ratio"] for figure in figures if figure["group"] == group]
         if ratios:
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            print(f"{group}: geometric mean x{mean:.2f}, least x{min(ratios):.2f}, {len(ratios)} cells")
+            print(f"{group}: geometric mean x{mean:.2f}, minimum x{min(ratios):.2f}, {len(ratios)} cells")
     if figures:
         print(f"slowest first call: {max(figure['first'] for figure in figures):.2f} s")
 
 
 def _merged(path: Path, figures: list[dict[str, Any]], machine: dict[str, Any]) -> dict[str, Any]:
-    """New figures with those of other cells in a file, in the order of all cells.
+    """Merges new figures into those of a file, in the order of all cells.
 
     Raises:
-        SystemExit: those were measured otherwise.
+        SystemExit: the file was measured under other conditions.
     """
     found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"machine": machine, "cells": []}
     unlike = [key for key in machine if key != "load" and machine[key] != found["machine"].get(key)]
     if unlike:
-        raise SystemExit(f"{path} has cells of another {' and '.join(unlike)}; give another file, or delete it")
+        raise SystemExit(f"{path} was measured with another {' and '.join(unlike)}; use another file, or delete it")
     merged = {(figure["group"], *figure["cell"]): figure for figure in (*found["cells"], *figures)}
     ordered = [merged[key] for cell in _all_cells() if (key := (cell.group, *cell.names)) in merged]
     return {"machine": {**machine, "load": max(machine["load"], found["machine"]["load"])}, "cells": ordered}
@@ -271,7 +273,7 @@ def main() -> None:
         if figure is None:
             continue
         figures.append(figure)
-        if given.output is not None:  # after each cell, so that what is stopped leaves those before
+        if given.output is not None:  # after each cell, so that an interrupted run keeps its results
             given.output.write_text(json.dumps(_merged(given.output, figures, machine), indent=1) + "\n")
     _summarize(figures)
     device.close()

@@ -1,7 +1,7 @@
-"""Operators of single elements on NumPy, PyTorch, JAX and ONNX Runtime, each as fast as the library documents.
+"""Elementwise operators in NumPy, PyTorch, JAX and ONNX Runtime, each in the fastest documented way.
 
-Every peer gets the tensors as they lie in memory. NumPy and PyTorch take strides as we do, and write into memory that
-is there; JAX and ONNX Runtime know no strides, so transposing and broadcasting are part of what they compile.
+Every peer gets the tensors as they are laid out in memory. NumPy and PyTorch support strides and write to preallocated
+memory, like opwire. JAX and ONNX Runtime have no strides, so they compile transposition and broadcasting.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ Call = Callable[[], Any]
 
 
 class Row(NamedTuple):
-    """An operator, and what it is called elsewhere.
+    """An operator and its equivalents in other libraries.
 
     Attributes:
-        name: of the operator.
-        numpy: takes the inputs and the output.
-        torch: the name of a function of PyTorch.
-        jax: that of a function of ``jax.numpy``, or of ``jax.nn``.
-        onnx: that of an operator of ONNX.
-        types: that it is measured for.
-        attributes: of the desc.
-        chain: whether ``x * 0.5 + 0.25`` comes first.
+        name: name of the operator.
+        numpy: function of the inputs and the output.
+        torch: name of the PyTorch function.
+        jax: name of the function in ``jax.numpy`` or ``jax.nn``.
+        onnx: name of the ONNX operator.
+        types: the measured data types.
+        attributes: attributes of the desc.
+        chain: whether ``x * 0.5 + 0.25`` is applied first.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Operand(NamedTuple):
     """An input.
 
     Attributes:
-        memory: its elements as they lie in memory.
+        memory: its elements in memory order.
         layout: how they become the tensor: packed, row, column or transposed.
         view: the tensor.
     """
@@ -61,7 +61,7 @@ SCALE, BIAS = 0.5, 0.25
 
 
 def numpy_call(row: Row, operands: list[Operand], threads: int) -> Call | None:
-    """NumPy, which has one thread."""
+    """NumPy, single-threaded."""
     function = row.numpy
     if function is None or row.chain:
         return None
@@ -71,7 +71,7 @@ def numpy_call(row: Row, operands: list[Operand], threads: int) -> Call | None:
 
 
 def torch_call(row: Row, operands: list[Operand], threads: int) -> Call | None:
-    """PyTorch, eager."""
+    """PyTorch in eager mode."""
     if find_spec("torch") is None:
         return None
     import torch
@@ -99,7 +99,7 @@ def _as_torch(torch: Any, operand: Operand) -> Any:
 
 
 def jax_call(row: Row, operands: list[Operand], threads: int) -> Call | None:
-    """JAX, compiled with the layout."""
+    """JAX, compiled for the layout."""
     if find_spec("jax") is None or not row.jax:
         return None
     import jax
@@ -122,7 +122,7 @@ def jax_call(row: Row, operands: list[Operand], threads: int) -> Call | None:
 
 
 def onnxruntime_call(row: Row, operands: list[Operand], threads: int) -> Call | None:
-    """ONNX Runtime, into memory that is there; None where it has no such kernel."""
+    """ONNX Runtime with preallocated output; None if it has no such kernel."""
     if find_spec("onnxruntime") is None or not row.onnx or row.chain:
         return None
     import onnxruntime

@@ -1,8 +1,8 @@
-"""Measures the families without a product on the CPU against NumPy, ONNX Runtime, PyTorch and JAX.
+"""Measures the operator families other than products on the CPU, against NumPy, ONNX Runtime, PyTorch and JAX.
 
 Run it from the root of the repository: ``python -m benchmarks.families``. All participants of a cell take turns in one
-process, while the threads of the others sleep; each counts by the fastest of its calls. A ratio is how many times as
-fast as the best peer opwire is. What moves elements is also compared with a plain copy of as many bytes.
+process, while the threads of the others sleep; the fastest call of each counts. A ratio is opwire's speedup over the
+best peer. Data movement is also compared with a plain copy of the same number of bytes.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from .resting import rest
 Clock = Callable[[], float]
 
 SIZES = {"16KB": 1 << 12, "16MB": 1 << 22, "64MB": 1 << 24}
-"""Elements of four bytes."""
+"""Number of 4-byte elements, by size."""
 
 TURN = 0.02
-"""Seconds that a participant has at a time."""
+"""Duration of a participant's turn, in seconds."""
 
 
 def _drawn(layout: str) -> Callable[..., Array]:
-    """Makes inputs; strided ones have their last two dimensions in the other order in memory."""
+    """Returns a factory of inputs; strided ones have their last two dimensions swapped in memory."""
 
     def draw(*sizes: int) -> Array:
         values = np.random.default_rng(0).standard_normal(sizes, np.float32)
@@ -71,11 +71,11 @@ def _opwire(device: CpuDevice, plan: Plan, cell: Cell) -> Call:
 
 
 def _copy(plan: Plan) -> Call:
-    """Copies half as many bytes as a plan reads and writes, on all threads, from one packed array to another."""
+    """Copies half the bytes that a plan reads and writes, with all threads, between packed arrays."""
     import torch
 
     count = sum(desc.data_size_in_bytes for desc in (*plan.inputs.values(), *plan.outputs.values())) // 2
-    source, target = (torch.from_numpy(np.full(count, number, np.uint8)) for number in range(2))  # in large pages
+    source, target = (torch.from_numpy(np.full(count, number, np.uint8)) for number in range(2))  # in huge pages
     return lambda: target.copy_(source)
 
 
@@ -87,7 +87,7 @@ def _participants(device: CpuDevice, cell: Cell, threads: int) -> dict[str, Call
 
 
 def _measure(calls: dict[str, Call], rounds: int, clock: Clock) -> dict[str, float]:
-    """The least seconds of each, which take turns: it says most on a machine that does other things too."""
+    """Returns the minimum seconds of each call, taken in turns; the minimum is the most robust on a busy machine."""
     least = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
         for name, call in calls.items():
@@ -104,7 +104,7 @@ def _measure(calls: dict[str, Call], rounds: int, clock: Clock) -> dict[str, flo
 
 
 def _renewed(known: list[dict[str, Any]], found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Figures of both, by their cells; what is found takes the place of what was known."""
+    """Merges figures by cell; new ones replace known ones."""
 
     def cells(figures: list[dict[str, Any]]) -> dict[tuple[str, ...], dict[str, Any]]:
         return {tuple(figure[name] for name in ("family", "size", "layout", "name")): figure for figure in figures}
@@ -118,18 +118,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", nargs="+", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--layouts", nargs="+", default=["packed", "strided"])
-    parser.add_argument("--processor-time", action="store_true", help="for a busy machine, with one thread")
-    parser.add_argument("--only", nargs="+", default=[""], help="families and cells whose names contain one of these")
-    parser.add_argument("--json", type=Path, help="where to write the figures; those there that are not measured stay")
-    parser.add_argument("--picture", type=Path, help="where to draw all figures of that file")
+    parser.add_argument("--processor-time", action="store_true", help="compare CPU time, for a busy machine")
+    parser.add_argument("--only", nargs="+", default=[""], help="only cells whose family or name contains one of these")
+    parser.add_argument("--json", type=Path, help="JSON file for the results; keeps its other cells")
+    parser.add_argument("--picture", type=Path, help="SVG file for a plot of all results in the JSON file")
     options = parser.parse_args(arguments)
     if options.processor_time and options.threads != 1:
-        parser.error("--processor-time compares one thread with one thread: give --threads 1")
+        parser.error("--processor-time compares single threads: use --threads 1")
     clock = time.process_time if options.processor_time else time.perf_counter
-    if hasattr(os, "sched_setaffinity"):  # JAX has as many threads as there are cores
+    if hasattr(os, "sched_setaffinity"):  # JAX uses one thread per core
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
     device, figures = CpuDevice(options.threads), []
-    for _ in device.warm_up():  # what is bound before its kernels are ready asks for them each time
+    for _ in device.warm_up():  # otherwise a bound plan looks for its kernels on every call
         pass
     for family, size, layout in product(FAMILIES, options.sizes, options.layouts):
         for cell in family(SIZES[size], _drawn(layout)):

@@ -1,4 +1,4 @@
-"""What ``benchmarks.families`` measures: for each family some requests, and what its peers do for the same answer."""
+"""The cells of ``benchmarks.families``: requests of each family, and their equivalents in the peers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MOVEMENT = "movement"
 
 @dataclass(frozen=True, slots=True)
 class Onnx:
-    """An operator of ONNX Runtime.
+    """An ONNX Runtime operator.
 
     Attributes:
-        operator, attributes: of the default domain.
+        operator, attributes: the operator, of the default domain.
         constants: inputs that follow those of the cell, by name.
-        takes: how many inputs of the cell it has.
-        outputs: their data types by name.
+        takes: number of the cell's inputs that it takes; None for all.
+        outputs: data types of its outputs by name.
     """
 
     operator: str
@@ -39,15 +39,15 @@ class Onnx:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A request, and its peers.
+    """A request and its peers.
 
     Attributes:
-        family, name: of the cell.
-        operator, inputs, fields: the request; members of an array of tensors are ``Name[0]``, ``Name[1]``.
+        family, name: identify the cell.
+        operator, inputs, fields: the request; members of a tensor array are named ``Name[0]``, ``Name[1]``.
         numpy, torch: functions of the inputs, or None.
-        jax: likewise, of those inputs alone that are not one element again and again.
-        onnx: what ONNX Runtime has for it, or None.
-        is_by_element: whether the order of elements does not matter, so that peers may take and leave them as they lie.
+        jax: likewise, of the inputs that do not repeat a single element.
+        onnx: the ONNX Runtime operator, or None.
+        is_by_element: whether element order is irrelevant, so that peers may keep the elements in memory order.
     """
 
     family: str
@@ -63,11 +63,11 @@ class Cell:
 
 
 Drawn = Callable[..., Array]
-"""Makes an input of some sizes, packed or strided."""
+"""Makes an input of the given sizes, packed or strided."""
 
 
 def _images(n: int, side: int = 56, channels: int = 64) -> tuple[int, int, int, int]:
-    """Sizes of about so many elements."""
+    """Returns sizes with about ``n`` elements."""
     channels = min(channels, max(1, n // side**2))
     return max(1, n // (channels * side**2)), channels, side, side
 
@@ -81,26 +81,26 @@ def _integers(*values: int) -> Array:
 
 
 def _as_peers_leave(x: Array, data_type: str) -> dict[str, Any]:
-    """An output like an input, whose elements peers leave in the order of memory that they have."""
+    """Returns an output like the input, in whose memory order peers leave the elements."""
     strides = [step // x.itemsize for step in x.strides]
     return {"OutputTensor": {"DataType": data_type, "Sizes": list(x.shape), "Strides": strides}}
 
 
 def _joined(a: Array, b: Array) -> Array:
-    """Rows joined in the order of the dimensions; by itself NumPy leaves them in that of the inputs' memory."""
+    """Joins rows in dimension order; by default NumPy would keep the memory order of the inputs."""
     whole = np.empty((len(a), a.shape[1] + b.shape[1]), a.dtype)
     return np.concatenate([a, b], 1, out=whole)
 
 
 def _padded(a: Array, before: int, after: int) -> Array:
-    """Rows with zeros around them, in the order of the dimensions, faster than by ``numpy.pad``."""
+    """Pads rows with zeros, in dimension order; faster than ``numpy.pad``."""
     whole = np.zeros((len(a), before + a.shape[1] + after), a.dtype)
     whole[:, before:-after] = a
     return whole
 
 
 def _shuffled(a: Any) -> Any:
-    """Depth moved into squares of two, by JAX."""
+    """Moves depth into 2x2 blocks, with JAX."""
     n, channels, height, width = a.shape
     parts = a.reshape(n, channels // 4, 2, 2, height, width).transpose(0, 1, 4, 2, 5, 3)
     return parts.reshape(n, channels // 4, 2 * height, 2 * width)
@@ -285,7 +285,7 @@ def _casting(n: int, drawn: Drawn) -> Iterator[Cell]:
         x = chosen(source)
         yield Cell("casts", f"{source} to {target}", "CAST", {"InputTensor": x}, _as_peers_leave(x, target.upper()),
                    lambda a, t=target: a.astype(t), lambda a, t=target: a.to(getattr(torch, t)),
-                   None if source == "int64" else lambda a, t=target: a.astype(t),  # of which JAX has none
+                   None if source == "int64" else lambda a, t=target: a.astype(t),  # JAX has no int64
                    Onnx("Cast", {"to": ELEMENT_TYPES[target]}, outputs={"y": target}), is_by_element=True)  # fmt: skip
 
 

@@ -1,7 +1,7 @@
-"""What NumPy, ONNX Runtime, PyTorch and JAX do for the same answer as a cell of the families.
+"""The cells of the families in NumPy, ONNX Runtime, PyTorch and JAX.
 
-ONNX Runtime and JAX have no strided tensors. They take the elements as they lie in memory, and put the dimensions into
-their order themselves.
+ONNX Runtime and JAX have no strided tensors. They get the elements in memory order, and transpose the dimensions
+themselves.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _OPSET = 18
 
 
 def numpy_call(cell: Cell, threads: int) -> Call | None:
-    """NumPy, which has one thread."""
+    """NumPy, single-threaded."""
     function, arrays = cell.numpy, list(cell.inputs.values())
     return None if function is None else lambda: function(*arrays)
 
 
 def torch_call(cell: Cell, threads: int) -> Call | None:
-    """PyTorch, whose tensors are strided."""
+    """PyTorch, with strided tensors."""
     function = cell.torch
     if function is None:
         return None
@@ -38,7 +38,7 @@ def torch_call(cell: Cell, threads: int) -> Call | None:
 
 
 def _laid(array: Array) -> tuple[Array, tuple[int, ...]]:
-    """The elements in the order of memory, and by which order of dimensions they are those of the array."""
+    """Returns the elements in memory order, and the permutation of dimensions that restores the array."""
     order = list(range(array.ndim))
     if not array.flags.c_contiguous:
         order.sort(key=lambda axis: -array.strides[axis])
@@ -46,7 +46,7 @@ def _laid(array: Array) -> tuple[Array, tuple[int, ...]]:
 
 
 def jax_call(cell: Cell, threads: int) -> Call | None:
-    """JAX, which has as many threads as the process has cores."""
+    """JAX, with one thread per core of the process."""
     function = cell.jax
     if function is None:
         return None
@@ -64,7 +64,7 @@ def jax_call(cell: Cell, threads: int) -> Call | None:
 
 
 def onnxruntime_call(cell: Cell, threads: int) -> Call | None:
-    """ONNX Runtime, into memory that is there; None where it has no such kernel."""
+    """ONNX Runtime with preallocated output; None if it has no such kernel."""
     if cell.onnx is None:
         return None
     import onnxruntime

@@ -1,4 +1,4 @@
-"""What was measured of the families: a table, what is slower than it may be, and a picture."""
+"""The results of the family benchmark: a table, the cells that are too slow, and a plot."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from rich.table import Table
 from .report import geometric_mean
 
 Figure = Mapping[str, Any]
-"""A measured cell: family, name, size, layout, ratio to the best peer, and seconds of each participant."""
+"""A measured cell: family, name, size, layout, ratio to the best peer, and the seconds of each participant."""
 
 COPY = "copy"
-"""What takes part in each cell of movement besides."""
+"""The additional participant of every movement cell."""
 
 EXACT = ("average", "sum")
-"""How the names of cells begin that are correctly rounded sums, which cost more than plain ones."""
+"""Name prefixes of cells with correctly rounded sums, which cost more than plain ones."""
 
-COLOURS = {"16KB": "#7a7a7a", "16MB": "#1b6ca8", "64MB": "#e07b39"}
+COLORS = {"16KB": "#7a7a7a", "16MB": "#1b6ca8", "64MB": "#e07b39"}
 
 
 def summary(figures: Sequence[Figure]) -> Table:
-    """A row a family."""
-    table = Table("family", "cells", "times as fast", "least", "most")
+    """Returns a table with one row per family."""
+    table = Table("family", "cells", "speedup", "lowest", "highest")
     for family in dict.fromkeys(figure["family"] for figure in figures):
         cells = sorted((f for f in figures if f["family"] == family), key=lambda f: float(f["ratio"]))
         ends = (f"{f['ratio']:.2f} ({f['name']}, {f['layout']} {f['size']})" for f in (cells[0], cells[-1]))
@@ -34,47 +34,47 @@ def summary(figures: Sequence[Figure]) -> Table:
 
 
 def slower(figures: Sequence[Figure]) -> Iterator[str]:
-    """The cells that take more time than they may, beside the best peer or beside a copy."""
+    """Yields the cells that are slower than allowed, relative to the best peer or to a copy."""
     for figure in figures:
         name = f"{figure['name']}, {figure['layout']} {figure['size']}"
         allowed = 2.0 if figure["name"].startswith(EXACT) else 1.6
         if figure["ratio"] * allowed < 1:
-            yield f"{name}: {1 / figure['ratio']:.2f} times the best peer, {allowed} are allowed"
+            yield f"{name}: {1 / figure['ratio']:.2f} times as long as the best peer, allowed: {allowed}"
         share, least = share_of_copy(figure), _least_share(figure)
         if share is not None and share < least:
-            yield f"{name}: {share:.2f} of a copy's speed, less than {least}"
+            yield f"{name}: {share:.2f} of a copy's speed, required: {least}"
 
 
 def share_of_copy(figure: Figure) -> float | None:
-    """The speed of a movement as a fraction of that of a copy of as many bytes."""
+    """Returns the speed of a movement as a fraction of that of a copy of the same size."""
     seconds = figure["seconds"]
     return seconds[COPY] / seconds["opwire"] if COPY in seconds else None
 
 
 def _least_share(figure: Figure) -> float:
-    """What a movement must reach: of runs, and of what lies across; single elements and small tensors need not."""
+    """Returns the required share of a copy's speed: lower if strided, 0 for single elements and small tensors."""
     if figure["size"] == "16KB" or figure["name"] == "depth to space":
         return 0.0
     return 0.6 if (figure["layout"] == "packed") != (figure["name"] == "transposed copy") else 0.4
 
 
 def picture(figures: Sequence[Figure], machine: Mapping[str, Any], path: Path) -> None:
-    """Draws how many times as fast as its best peer each cell is: a row a family, a dot a cell, a bar their mean."""
+    """Draws the speedup over the best peer: one row per family, one dot per cell, one bar per mean."""
     mpl.use("svg")
     from matplotlib import pyplot
 
     rows = list(dict.fromkeys(figure["family"] for figure in figures))
-    sizes = [size for size in COLOURS if any(figure["size"] == size for figure in figures)]
+    sizes = [size for size in COLORS if any(figure["size"] == size for figure in figures)]
     chart, axes = pyplot.subplots(figsize=(9, 0.55 * len(rows) + 1.6))
     for i, size in enumerate(sizes):
         chosen = [figure for figure in figures if figure["size"] == size]
-        shift, colour = (i - (len(sizes) - 1) / 2) * 0.26, COLOURS[size]
+        shift, color = (i - (len(sizes) - 1) / 2) * 0.26, COLORS[size]
         ratios = [[f["ratio"] for f in chosen if f["family"] == family] for family in rows]
         means = [geometric_mean(found) for found in ratios]
         places = [row + shift for row in range(len(rows))]
-        axes.barh(places, [mean - 1 for mean in means], 0.24, left=1, color=colour, alpha=0.45, label=size)
+        axes.barh(places, [mean - 1 for mean in means], 0.24, left=1, color=color, alpha=0.45, label=size)
         heights = [rows.index(figure["family"]) + shift for figure in chosen]
-        axes.scatter([figure["ratio"] for figure in chosen], heights, s=7, color=colour)
+        axes.scatter([figure["ratio"] for figure in chosen], heights, s=7, color=color)
     axes.axvline(1, color="black", linewidth=1)
     axes.set_xscale("log")
     axes.set_xticks([0.5, 1, 2, 4, 10, 40], ["½", "1", "2", "4", "10", "40"])
@@ -83,10 +83,10 @@ def picture(figures: Sequence[Figure], machine: Mapping[str, Any], path: Path) -
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.3)
     axes.set_xlabel(
-        "times as fast as the fastest of NumPy, ONNX Runtime, PyTorch and JAX; a dot a cell, a bar their mean"
+        "speedup over the fastest of NumPy, ONNX Runtime, PyTorch and JAX (dots: cells, bars: geometric means)"
     )
     threads = "one thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
-    axes.set_title(f"opwire's CPU device, {threads} of {machine['processor']}", fontsize=10)
+    axes.set_title(f"opwire's CPU device, {threads} on {machine['processor']}", fontsize=10)
     axes.legend(fontsize=8, loc="lower right")
     chart.tight_layout()
     chart.savefig(path)

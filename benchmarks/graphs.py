@@ -1,10 +1,9 @@
 """Measures whole networks at batch 1 against ONNX Runtime and PyTorch, and graphs of small operators over HTTP.
 
 Run it from the root of the repository: ``python -m benchmarks.graphs``. All participants of a network take turns in one
-process with as many threads as ``--threads`` says; each counts by the median of its calls. The shares are of results
-that are those of the network in float64, rounded once; an operator of opwire rounds its own result correctly, but its
-inputs are rounded too. Memory is what a run takes besides inputs and outputs: as planned, and the most that the process
-had more than before.
+process with ``--threads`` threads; the median call of each counts. The shares are of results that equal those of the
+network in float64, rounded once; an opwire operator rounds its own result correctly, but its inputs are rounded as
+well. Memory is what a run needs besides inputs and outputs: as planned, and as the increase of the process's peak.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ Call = Callable[[], Array]
 
 
 def _own(device: CpuDevice, network: Network, x: Array) -> tuple[Call, Plan, Callable[[], int]]:
-    """The call, its plan, and a measure of the memory that it takes."""
+    """Returns the call, its plan, and a function that measures its memory."""
     plan = check_graph(network.graph.to_json())
     constants = {CONSTANT + name: array for name, array in network.graph.constants.items()}
     given = {"x": x, **constants}
@@ -64,7 +63,7 @@ def _bytes(array: Array) -> Array:
 
 
 def _status(name: str) -> int:
-    """Bytes."""
+    """Reads a value of the process status, in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
 
@@ -89,7 +88,7 @@ def _peers(network: Network, x: Array, threads: int) -> dict[str, Call]:
 
 
 def _measure(calls: dict[str, Call], threads: int, rounds: int) -> dict[str, float]:
-    """The median seconds of each participant; BLAS has all threads, but one for each of opwire's."""
+    """Returns the median seconds of each participant; BLAS uses all threads, but one per thread of opwire."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(rounds + 1):
         for name, call in calls.items():
@@ -102,7 +101,7 @@ def _measure(calls: dict[str, Call], threads: int, rounds: int) -> dict[str, flo
 
 
 def _shares(calls: dict[str, Call], network: Network, x: Array) -> dict[str, float]:
-    """For each participant the share of its results that are the exact ones, rounded once."""
+    """Returns the share of each participant's results that are the exact ones, rounded once."""
     if not find_spec("torch"):
         return {}
     exact = network.torch("float64")(x).numpy().astype(np.float32)
@@ -115,7 +114,7 @@ def _network(device: CpuDevice, name: str, threads: int, rounds: int) -> dict[st
     own, plan, memory = _own(device, network, x)
     calls = {"opwire": own, **_peers(network, x, threads)}
     planned, taken = device.scratch_bytes(plan), None
-    with suppress(OSError), threadpool_limits(1, "blas"):  # where the system does not say
+    with suppress(OSError), threadpool_limits(1, "blas"):  # where the system does not report it
         taken = memory()
     found = _measure(calls, threads, rounds)
     return {
@@ -144,18 +143,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--only", default="", help="networks whose names contain this")
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--only", default="", help="only networks whose names contain this")
+    parser.add_argument("--json", type=Path, help="JSON file for the results")
     options = parser.parse_args(arguments)
     device = CpuDevice(threads=options.threads)
     columns = (
         "network",
         "opwire ms",
         "peers ms",
-        "over the best peer",
+        "vs. best peer",
         "correctly rounded",
         "planned MiB",
-        "taken MiB",
+        "used MiB",
     )
     table, figures = Table(*columns), {}
     for name in NETWORKS:

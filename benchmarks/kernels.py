@@ -1,10 +1,10 @@
-"""Measures the CPU device against NumPy, ONNX Runtime and PyTorch, side by side, over a declared matrix.
+"""Measures the CPU device against NumPy, ONNX Runtime and PyTorch over a fixed matrix of cells.
 
-Run it from the root of the repository: ``python -m benchmarks.kernels``. It prints a table and writes the figures as
-JSON and as a picture. NumPy has one thread; all others have as many as ``--threads`` says.
+Run it from the root of the repository: ``python -m benchmarks.kernels``. It prints a table and saves the figures as
+JSON and as a plot. NumPy has one thread; all others have ``--threads``.
 
-A cell that is slower than allowed is measured once more at the end, in ``--again`` more rounds: other programs on the
-machine may have had its few turns. Its medians are those of all rounds, the first ones among them.
+A cell that is slower than allowed is measured again at the end, for ``--again`` more rounds, as other programs may have
+disturbed its first ones. Its medians then cover all rounds.
 """
 
 from __future__ import annotations
@@ -41,10 +41,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS), choices=list(LAYOUTS))
     parser.add_argument("--sizes", nargs="+", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=0.5, help="for each cell")
-    parser.add_argument("--rounds", type=int, default=30, help="at most, for each cell")
-    parser.add_argument("--again", type=int, default=12, help="more rounds for cells that are slower than allowed")
-    parser.add_argument("--output", type=Path, default=FOLDER, help="the folder for kernels.json and kernels.svg")
+    parser.add_argument("--seconds", type=float, default=0.5, help="seconds per cell")
+    parser.add_argument("--rounds", type=int, default=30, help="maximum rounds per cell")
+    parser.add_argument(
+        "--again", type=int, default=12, help="additional rounds for cells that are slower than allowed"
+    )
+    parser.add_argument("--output", type=Path, default=FOLDER, help="folder for kernels.json and kernels.svg")
     return parser.parse_args()
 
 
@@ -61,14 +63,14 @@ def _machine(device: CpuDevice, threads: int) -> dict[str, object]:
 
 
 def _calls(device: CpuDevice, reader: Reader, cell: Cell, threads: int) -> dict[str, Call]:
-    """Those that take part in a cell, but for those whose answer is another; and reading as much memory."""
+    """Returns the participants of a cell whose answers agree with opwire's, and reading the same amount of memory."""
     calls = participants(device, cell, threads)
     for wrong in disagreeing(cell, calls):
-        # NumPy, for one, adds up FLOAT16 in FLOAT16, until nothing more is added.
-        print(f"{' '.join(cell.name)}: {wrong} and opwire disagree, so it is left out")
+        # NumPy, for one, accumulates FLOAT16 in FLOAT16, where the sum stops growing.
+        print(f"{' '.join(cell.name)}: {wrong} disagrees with opwire and is left out")
         del calls[wrong]
     if len(calls) == 1:
-        raise SystemExit(f"{' '.join(cell.name)}: nobody agrees with opwire")
+        raise SystemExit(f"{' '.join(cell.name)}: no peer agrees with opwire")
     return {**calls, READING: reader.call(cell.source.nbytes)}
 
 
@@ -76,7 +78,7 @@ def _measure(device: CpuDevice, chosen: Sequence[Make], given: argparse.Namespac
     """Measures cells, and those that are slower than allowed once more, for longer."""
     reader = Reader(given.threads)
     figures = []
-    # A thread that draws the bar now and then would be one more beside those that are measured.
+    # A refresh thread of the progress bar would disturb the measurement.
     for make in track(chosen, "measuring", auto_refresh=False):
         cell = make()
         times = interleaved(_calls(device, reader, cell, given.threads), given.seconds, given.rounds)

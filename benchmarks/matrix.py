@@ -1,4 +1,4 @@
-"""The cells that are measured: operator, data type, layout and size, with the input of each."""
+"""The measured cells: operator, data type, layout and size, with their inputs."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ FUNCTIONS: dict[str, tuple[DataType, ...]] = {
     "ARGMIN": (*FLOATS, *WIDE_INTEGERS, *BYTES),
     "ARGMAX": (*FLOATS, *WIDE_INTEGERS, *BYTES),
 }
-"""The functions of REDUCE and the two operators of the same names, with the data types that are measured."""
+"""The REDUCE functions and the operators of the same names, with the measured data types."""
 
 EXACT = frozenset({"SUM", "AVERAGE", "L1", "L2", "SUM_SQUARE", "MULTIPLY"})
-"""The functions that are correctly rounded on floats, which no peer does."""
+"""The functions that opwire rounds correctly on floats, which no peer does."""
 
 EXTREMES = frozenset({"MIN", "MAX", "ARGMIN", "ARGMAX"})
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the reduced axes lie.
+    """The position of the reduced axes.
 
     Attributes:
-        split: the logarithms of the sizes, as fractions of that of the elements.
-        axes: the reduced ones.
-        order: the dimensions from the outermost to the innermost in memory, if not in their order.
+        split: the logarithms of the sizes, as fractions of that of the element count.
+        axes: the reduced axes.
+        order: dimensions from outermost to innermost in memory, if not in their natural order.
     """
 
     split: tuple[float, ...]
@@ -74,10 +74,11 @@ class Cell:
 
     Attributes:
         name: function or pooling, layout, data type and size.
-        function: of REDUCE, or ``MAX_POOLING2``.
-        operator: its desc, as ``check`` takes it.
+        function: the REDUCE function, or ``MAX_POOLING2``.
+        operator: the operator as passed to ``check``.
         source: the input.
-        attributes: what the peers need: ``axes``, or ``window``, ``strides``, ``padding`` and ``indices``.
+        attributes: parameters of the peers: ``axes``, or ``window``, ``stride``, ``padding``, ``spatial`` and
+            ``indices``.
     """
 
     name: tuple[str, str, str, str]
@@ -92,14 +93,14 @@ class Cell:
 
 
 def sizes_of(layout: Layout, elements: int) -> tuple[int, ...]:
-    """Sizes that are powers of two and have so many elements, itself a power of two."""
+    """Returns power-of-two sizes with ``elements`` elements, itself a power of two."""
     bits = elements.bit_length() - 1
     parts = [round(part * bits) for part in layout.split[:-1]]
     return tuple(1 << part for part in (*parts, bits - sum(parts)))
 
 
 def values(function: str, data_type: DataType, count: int) -> Array:
-    """Values for which the function has a result that is neither zero nor infinite, where that can be."""
+    """Returns values for which the function's result is neither zero nor infinite, if possible."""
     random = np.random.default_rng(count)
     if not data_type.is_float:
         info = np.iinfo(data_type.dtype)
@@ -114,7 +115,7 @@ def values(function: str, data_type: DataType, count: int) -> Array:
 
 
 def reduction(function: str, data_type: DataType, layout: str, size: str) -> Cell:
-    """A function along the axes of a layout."""
+    """Returns the cell of a function along the axes of a layout."""
     shape = LAYOUTS[layout]
     sizes = sizes_of(shape, SIZES[size] // data_type.dtype.itemsize)
     order = shape.order or tuple(range(len(sizes)))
@@ -140,13 +141,13 @@ POOLINGS: dict[str, tuple[tuple[int, ...], int, int, int]] = {
     "3x3/1 p1": ((8, 64, 112, 112), 3, 1, 1),
     "3x3x3/2 p1": ((2, 16, 32, 80, 80), 3, 2, 1),
 }
-"""Sizes, window, stride and padding, the last three along each spatial dimension."""
+"""Sizes, window, stride and padding, the last three for each spatial dimension."""
 
 POOLED_TYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.INT8, DataType.UINT8)
 
 
 def pooling(name: str, data_type: DataType, indices: bool) -> Cell:
-    """Max pooling, with the positions of the winners or without."""
+    """Returns the cell of a max pooling, with or without the positions of the winners."""
     sizes, window, stride, padding = POOLINGS[name]
     spatial = len(sizes) - 2
     source = values("MAX", data_type, prod(sizes)).reshape(sizes)
@@ -167,7 +168,7 @@ def pooling(name: str, data_type: DataType, indices: bool) -> Cell:
 
 
 def class_map(data_type: DataType) -> Cell:
-    """ARGMAX along the classes of the logits of an image."""
+    """Returns the cell of an ARGMAX over the classes of an image's logits."""
     sizes = (1, 150, 256, 256)
     source = values("ARGMAX", data_type, prod(sizes)).reshape(sizes)
     tensor = {"DataType": data_type.name, "Sizes": list(sizes)}
@@ -180,9 +181,9 @@ Make = Callable[[], Cell]
 
 
 def cells(functions: list[str], types: list[str], layouts: list[str], sizes: list[str]) -> Iterator[Make]:
-    """What makes the cells of a choice of rows: all their inputs together would not fit into memory.
+    """Yields factories of the selected cells; all their inputs together would not fit into memory.
 
-    Images are among the sizes from 16 MB on.
+    Image cells are included regardless of ``sizes``.
     """
     for function in functions:
         for data_type in FUNCTIONS.get(function, ()):

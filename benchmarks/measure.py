@@ -1,9 +1,9 @@
-"""Interleaved measurements: the participants of a cell take turns, so that noise of the machine hits all of them.
+"""Interleaved measurements: the participants of a cell take turns, so that machine noise affects all of them.
 
-Each is measured as it would run alone. After a call the threads of a library spin for a while, in wait for the next
-one: those of opwire for 0.05 ms, of PyTorch for some 8 ms, of ONNX Runtime for some 30 ms. Whoever came next would
-share its cores with them. So a turn begins only when no thread of the process has run for a while, and with calls that
-are not timed, after which its own threads are awake and its caches as they are between calls. This holds for all.
+Each is measured as if it ran alone. After a call, the threads of a library spin while they wait for the next one: those
+of opwire for 0.05 ms, of PyTorch for about 8 ms, of ONNX Runtime for about 30 ms. The next participant would share its
+cores with them. A turn therefore starts only once no thread of the process has run for a while, and with untimed calls
+that wake the participant's own threads and warm its caches.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from .matrix import EXTREMES, Cell
 from .peers import PEERS, Call, arrays
 
 WARM_SECONDS = 3e-3
-"""At the start of a turn a call is repeated for so long, once at least, and not timed."""
+"""Duration of the untimed calls at the start of a turn, at least one."""
 
 TURN_SECONDS = 20e-3
-"""Then it is repeated until it took so long, and each call counts."""
+"""Duration of the timed calls that follow."""
 
 QUIET_SECONDS = 10e-3
-"""Several ticks of the clock by which the system counts the time of threads that run."""
+"""Several ticks of the clock with which the system accounts CPU time."""
 
 QUIET = 0.1
-"""The part of ``QUIET_SECONDS`` that all threads together may run for; a single one that spins runs for all of it."""
+"""Fraction of ``QUIET_SECONDS`` that all threads may run in total; a single spinning thread uses all of it."""
 
 MOST_REST_SECONDS = 1.0
 
@@ -47,7 +47,7 @@ def _never() -> bool:
 
 
 def opwire_call(device: CpuDevice, cell: Cell) -> Call:
-    """A plan that is bound to its arrays once, as a server binds them: a peer's session or tensor is made once too."""
+    """Returns a plan bound to its arrays once, as in a server; sessions and tensors of peers are created once, too."""
     plan = check(cell.operator)
     outputs = {name: np.empty(desc.sizes, desc.data_type.dtype) for name, desc in plan.outputs.items()}
     bound = device.bind(plan, {"InputTensor": cell.source}, outputs)
@@ -61,7 +61,7 @@ def opwire_call(device: CpuDevice, cell: Cell) -> Call:
 
 
 def interleaved(calls: Mapping[str, Call], seconds: float, most_rounds: int) -> Times:
-    """Seconds of each call, round by round, for about so many seconds in all but for at least two rounds."""
+    """Returns the seconds of each call, for about ``seconds`` in total but at least two rounds."""
     times: Times = {name: [] for name in calls}
     deadline = time.perf_counter() + seconds
     for done in range(most_rounds):
@@ -74,12 +74,12 @@ def interleaved(calls: Mapping[str, Call], seconds: float, most_rounds: int) -> 
 
 
 def _rest() -> None:
-    """Waits until no thread of this process runs."""
+    """Waits until no thread of this process is running."""
     deadline = time.perf_counter() + MOST_REST_SECONDS
     used = QUIET_SECONDS
     while used > QUIET * QUIET_SECONDS:
         if time.perf_counter() > deadline:
-            raise RuntimeError("some thread of this process never sleeps")
+            raise RuntimeError("a thread of this process never sleeps")
         before = time.process_time()
         time.sleep(QUIET_SECONDS)
         used = time.process_time() - before
@@ -99,7 +99,7 @@ def _turn(call: Call) -> list[float]:
 
 
 def participants(device: CpuDevice, cell: Cell, threads: int) -> dict[str, Call]:
-    """opwire and those peers that can run a cell."""
+    """Returns the calls of opwire and of the peers that support a cell."""
     calls = {"opwire": opwire_call(device, cell)}
     for name, make in PEERS.items():
         call = make(cell, threads)
@@ -113,9 +113,9 @@ def participants(device: CpuDevice, cell: Cell, threads: int) -> dict[str, Call]
 
 
 def disagreeing(cell: Cell, calls: Mapping[str, Call]) -> list[str]:
-    """The peers whose answer is not ours.
+    """Returns the peers whose answers differ from opwire's.
 
-    Indices and extremes must be equal; sums of floats may differ as much as plain summation errs.
+    Indices and extremes must be equal; float sums may differ by the error of naive summation.
     """
     ours = [part.ravel() for part in arrays(calls["opwire"]())]
     found = []
@@ -129,7 +129,7 @@ def disagreeing(cell: Cell, calls: Mapping[str, Call]) -> list[str]:
 
 
 def _plane_starts(cell: Cell, count: int) -> Array:
-    """PyTorch counts positions from the start of a channel, DirectML and ONNX from that of the tensor."""
+    """Returns position offsets: PyTorch counts from the start of a channel, DirectML and ONNX of the tensor."""
     planes = cell.source.shape[0] * cell.source.shape[1]
     size = cell.source.size // planes
     return np.repeat(np.arange(planes, dtype=np.int64) * size, count // planes)
@@ -138,7 +138,7 @@ def _plane_starts(cell: Cell, count: int) -> Array:
 def _agree(cell: Cell, mine: Array, other: Array) -> bool:
     if not cell.is_float or cell.function in EXTREMES or cell.function == "MAX_POOLING2":
         return bool(np.array_equal(mine, other.astype(mine.dtype)))
-    # Plain sums of millions of terms in FLOAT32, or of thousands in FLOAT16, are that far off; some overflow.
+    # Naive sums of millions of FLOAT32 terms, or thousands of FLOAT16 terms, are that inaccurate; some overflow.
     scale = 0.03 if cell.source.dtype == np.float32 else 0.3
     wide, others = mine.astype(np.float64), other.astype(np.float64)
     finite = np.isfinite(wide) & np.isfinite(others)
@@ -155,11 +155,11 @@ def _read(zero: int, source: int, target: int, states: int, geometry: int, begin
 
 
 _READ = 1 << 15
-"""Numbers that are read at a time."""
+"""Numbers read per piece."""
 
 
 class Reader:
-    """Reads memory on as many threads as the participants have, and does nothing with it: a bound for all kernels."""
+    """Reads memory with as many threads as the participants have, and does nothing else: a bound for all kernels."""
 
     def __init__(self, threads: int) -> None:
         self._pool = Pool(threads)
@@ -168,7 +168,7 @@ class Reader:
         self._made: dict[int, Call] = {}
 
     def call(self, size: int) -> Call:
-        """What reads so many bytes, the same ones each time, once."""
+        """Returns a call that reads ``size`` bytes once, the same ones each time."""
         if size not in self._made:
             data = np.ones(size // 8, np.int64)
             totals = np.empty(-(-data.size // _READ), np.int64)

@@ -1,4 +1,4 @@
-"""The networks of the benchmark of graphs, each built at once for opwire, ONNX Runtime and PyTorch."""
+"""The networks of the graph benchmark, each built for opwire, ONNX Runtime and PyTorch at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DOMAINS = {"": 20, "com.microsoft": 1}
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor of a network: its name for ONNX Runtime and PyTorch, and what opwire has for it."""
+    """A tensor of a network: its name in ONNX Runtime and PyTorch, and its opwire tensor."""
 
     name: str
     tensor: opwire.GraphTensor
@@ -31,9 +31,9 @@ class Network:
     """A network under construction; ``x`` is its only input.
 
     Attributes:
-        graph: for opwire.
-        nodes, constants: for ONNX Runtime.
-        steps: for PyTorch, each with the names of what it reads, those of weights last, and of its result.
+        graph: the opwire graph.
+        nodes, constants: the ONNX Runtime model.
+        steps: the PyTorch steps, each with the names of its inputs, weights last, and of its result.
     """
 
     graph: opwire.Graph = field(default_factory=opwire.Graph)
@@ -55,7 +55,7 @@ class Network:
         weights: tuple[Array, ...] = (),
         domain: str = "",
     ) -> Value:
-        """Adds what opwire has already for the others."""
+        """Adds to the other libraries what the opwire graph already has."""
         name = f"t{len(self.steps)}"
         named = {f"{name}_w{i}": array for i, array in enumerate(weights)}
         self.constants |= named
@@ -65,7 +65,7 @@ class Network:
         return Value(name, tensor)
 
     def convolution(self, x: Value, filters: int, window: int, stride: int = 1) -> Value:
-        """A convolution with bias, padded so that stride 1 keeps the size."""
+        """Adds a convolution with bias, padded so that stride 1 preserves the size."""
         from torch.nn.functional import conv2d
 
         channels, padding = x.tensor.sizes[1], window // 2
@@ -106,7 +106,7 @@ class Network:
         return self.add(tensor, "MaxPool", attributes, lambda a: max_pool2d(a, window, stride, padding), [x])
 
     def linear(self, x: Value, size: int) -> Value:
-        """A product with a matrix, and a bias."""
+        """Adds a matrix product and a bias."""
         _, rows, before = x.tensor.sizes
         matrix, bias = self.weights(before, size, scale=before**-0.5), self.weights(size, scale=0.1)
         tensor = self.graph.gemm(x.tensor, matrix[None], np.broadcast_to(bias, (1, rows, size)))
@@ -135,7 +135,7 @@ class Network:
         return self.add(tensor, "MultiHeadAttention", {"num_heads": heads}, run, sources, domain="com.microsoft")
 
     def normalized(self, x: Value) -> Value:
-        """The layer normalization of the last dimension."""
+        """Adds a layer normalization over the last dimension."""
         from torch.nn.functional import layer_norm
 
         size = x.tensor.sizes[2]
@@ -152,22 +152,22 @@ class Network:
         return self.add(tensor, "LayerNormalization", attributes, run, [x], (scale, bias))
 
     def begin(self, *sizes: int) -> Value:
-        """The input."""
+        """Declares the input."""
         return Value("x", self.graph.input("x", "FLOAT32", sizes))
 
     def end(self, y: Value) -> None:
-        """The output."""
+        """Declares the output."""
         self.graph.output("y", y.tensor)
         self.nodes.append(onnx_model.node("Identity", [y.name], ["y"], {}))
         self.steps.append((lambda a: a, [y.name], "y"))
 
     def onnx(self, sizes: tuple[int, ...]) -> bytes:
-        """The model of ONNX."""
+        """Returns the ONNX model."""
         inputs = {"x": ("float32", sizes)}
         return onnx_model.network(self.nodes, self.constants, inputs, {"y": "float32"}, _DOMAINS)
 
     def torch(self, dtype: str) -> Callable[[Array], Any]:
-        """What runs it with PyTorch, in ``float32`` or ``float64``."""
+        """Returns a function that runs the network in PyTorch, in ``float32`` or ``float64``."""
         import torch
 
         kind = getattr(torch, dtype)
@@ -184,7 +184,7 @@ class Network:
 
 
 def resnet() -> tuple[Network, tuple[int, ...]]:
-    """The beginning of a ResNet-50 and two bottlenecks of each of its stages, the first with a projection."""
+    """Returns the start of a ResNet-50 and two bottlenecks of each of its stages, the first with a projection."""
     made, sizes = Network(), (1, 3, 224, 224)
     x = made.max_pooling(made.relu(made.convolution(made.begin(*sizes), 64, 7, 2)), 3, 2, 1)
     for stage, width in enumerate((64, 128, 256, 512)):
@@ -199,7 +199,7 @@ def resnet() -> tuple[Network, tuple[int, ...]]:
 
 
 def bert() -> tuple[Network, tuple[int, ...]]:
-    """An encoder layer of BERT-base: 128 tokens, 768 features, 12 heads."""
+    """Returns an encoder layer of BERT-base: 128 tokens, 768 features, 12 heads."""
     made, sizes = Network(), (1, 128, 768)
     x = made.begin(*sizes)
     mixed = made.attention(*(made.linear(x, 768) for _ in range(3)), heads=12)
@@ -210,7 +210,7 @@ def bert() -> tuple[Network, tuple[int, ...]]:
 
 
 def formulas() -> tuple[Network, tuple[int, ...]]:
-    """Three formulas that feed each other, on 16 MiB."""
+    """Returns three chained elementwise formulas on 16 MiB."""
     made, sizes = Network(), (1, 1, 2048, 2048)
     x = made.begin(*sizes)
     made.end(made.relu(made.plus(made.plus(x, x), x)))

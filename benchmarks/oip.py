@@ -1,7 +1,7 @@
-"""Compares the Open Inference Protocol with the native binary route, and its shared memory with its binary tail: one
-ARGMAX each way, by turns, on one server.
+"""Compares the Open Inference Protocol with the native binary route, and optionally shared memory with the binary
+tail: the same ARGMAX each way, in turns, on one server.
 
-Needs wrk, and tritonclient for shared memory. Run with the Python that opwire is installed in:
+Requires wrk, and tritonclient for shared memory. Run it with the Python that opwire is installed in:
 ``python benchmarks/oip.py --device cpu --shared``.
 """
 
@@ -63,7 +63,7 @@ class Route:
 
 
 def routes(shape: tuple[int, ...]) -> list[Route]:
-    """The same request natively and over the protocol, tensors as raw bytes both ways."""
+    """Returns the same request natively and over the protocol, with raw tensor bytes both ways."""
     array = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     desc = {"InputTensor": {"DataType": "FLOAT32", "Sizes": list(shape)}, "Axes": [1], "AxisDirection": "INCREASING"}
     headers, chunks = write_call(Call({"type": "ARGMAX", "desc": desc}, {"InputTensor": array}), Encoding.BINARY)
@@ -73,7 +73,7 @@ def routes(shape: tuple[int, ...]) -> list[Route]:
         "parameters": {"binary_data_output": True, "Axes": "[1]", "AxisDirection": "INCREASING"},
     }
     head = json.dumps(request, separators=(",", ":")).encode()
-    # As tritonclient sends it: without a content type, and the tensor wherever the head ends.
+    # Like tritonclient: no content type, and the tensor follows the head without alignment.
     return [
         Route("native", "/v1/execute", headers, b"".join(chunks)),
         Route("oip", "/v2/models/ARGMAX/infer", {HEAD_LENGTH: str(len(head))}, head + array.tobytes()),
@@ -81,7 +81,7 @@ def routes(shape: tuple[int, ...]) -> list[Route]:
 
 
 def load(server: Server, route: Route, folder: Path, connections: int, seconds: int) -> tuple[float, float]:
-    """Requests a second, and microseconds of the server's processor for each; an answer other than 200 is an error."""
+    """Returns requests per second and the server's CPU microseconds per request; any status but 200 is an error."""
     script, body = folder / "post.lua", folder / "body"
     script.write_text(_SCRIPT)
     body.write_bytes(route.body)
@@ -109,13 +109,13 @@ def load(server: Server, route: Route, folder: Path, connections: int, seconds: 
 
 @dataclass(frozen=True)
 class Server:
-    """A server; without its process nobody can tell its processor time."""
+    """A server; its CPU time is known only if its process is."""
 
     url: str
     process: int | None = None
 
     def seconds(self) -> float:
-        """The processor time that its process has taken so far."""
+        """Returns the CPU time used by its process so far."""
         if self.process is None:
             return float("nan")
         fields = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
@@ -124,7 +124,7 @@ class Server:
 
 @contextmanager
 def serving(device: str) -> Iterator[Server]:
-    """A server of its own on a free port."""
+    """Runs a server on a free port while the context lasts."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -141,11 +141,11 @@ def serving(device: str) -> Iterator[Server]:
 
 
 def compare(server: Server, shape: tuple[int, ...], rounds: int, connections: int, seconds: int) -> float:
-    """The median of the rounds' ratios, with rates and costs printed."""
+    """Prints rates and costs, and returns the median of the rounds' ratios."""
     rates: dict[str, list[float]] = {"native": [], "oip": []}
     costs: dict[str, list[float]] = {"native": [], "oip": []}
     with tempfile.TemporaryDirectory() as folder:
-        for turn in range(-1, rounds):  # the first is to warm up
+        for turn in range(-1, rounds):  # the first round is a warm-up
             for route in routes(shape):
                 rate, cost = load(server, route, Path(folder), connections, seconds)
                 if turn >= 0:
@@ -155,7 +155,7 @@ def compare(server: Server, shape: tuple[int, ...], rounds: int, connections: in
         shape, "rate", "/s", rates, [o / n for n, o in zip(rates["native"], rates["oip"], strict=True)]
     )
     cost_ratios = [n / o for n, o in zip(costs["native"], costs["oip"], strict=True)]
-    # What others do on the machine changes a rate, and hardly the processor time of a request.
+    # Other load on the machine affects the rate, but hardly the CPU time per request.
     return middle if server.process is None else print_ratio(shape, "processor", " us", costs, cost_ratios)
 
 
@@ -171,10 +171,10 @@ def print_ratio(
 
 
 class Ways:
-    """One request in four ways: over the tail and through shared memory, by the stock client and by a plain one.
+    """One request in four ways: via the tail or shared memory, with Triton's client or a minimal one.
 
-    The array is new to the server each time: with shared memory the client copies it there, and the answer from there.
-    The plain client copies nothing else; the stock one puts a body together first.
+    The array is new to the server each time: with shared memory, the client copies it into the region, and the answer
+    out of it. The minimal client copies nothing else; Triton's client first assembles a body.
     """
 
     def __init__(self, url: str, stack: ExitStack) -> None:
@@ -244,12 +244,12 @@ class Ways:
 
 
 def compare_shared(url: str, rounds: int) -> float:
-    """The lesser of the two clients' ratios of throughput, shared memory to tail; the times are printed."""
+    """Prints the times, and returns the lower of the two clients' throughput ratios of shared memory to tail."""
     with ExitStack() as stack:
         ways = Ways(url, stack)
         times: dict[str, list[float]] = {}
         answers = {}
-        for turn in range(-2, rounds):  # the first are to warm up
+        for turn in range(-2, rounds):  # the first two rounds are a warm-up
             for way in (ways.stock_tail, ways.stock_shared, ways.plain_tail, ways.plain_shared):
                 began = time.perf_counter()
                 answers[way.__name__] = way()
@@ -264,15 +264,17 @@ def compare_shared(url: str, rounds: int) -> float:
         ratios = [slow / fast for slow, fast in zip(tail, shared, strict=True)]
         found.append(statistics.median(ratios))
         medians = f"tail {statistics.median(tail):.0f} ms, shared memory {statistics.median(shared):.0f} ms"
-        least = f"least {min(tail):.0f} and {min(shared):.0f} ms"
+        least = f"minima {min(tail):.0f} and {min(shared):.0f} ms"
         sys.stdout.write(f"{list(SHARED_SHAPE)}, {client} client: {medians}; {least}; ratio {found[-1]:.2f}\n")
     return min(found)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--url", help=f"a running server, with --shared one that takes {_PREFIX}; else one is started")
-    parser.add_argument("--device", default="cpu", help="of the server that is started (default: cpu)")
+    parser.add_argument(
+        "--url", help=f"running server; with --shared it must allow the prefix {_PREFIX} (default: start one)"
+    )
+    parser.add_argument("--device", default="cpu", help="device of the started server (default: cpu)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--seconds", type=int, default=2)

@@ -1,4 +1,4 @@
-"""ONNX models as the bytes of their protocol buffers; so the benchmark needs no library to make them.
+"""Writes ONNX models as protocol buffers, so that the benchmarks need no library for it.
 
 Field numbers are those of ``onnx.proto3``.
 """
@@ -17,7 +17,7 @@ ELEMENT_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "i
 
 _IR_VERSION, _OPSET = 9, 18
 _ELEMENTWISE_OPSET = 20
-"""The first with Gelu."""
+"""The first opset with Gelu."""
 
 _FLOAT, _INT, _STRING, _INTS = 1, 2, 3, 7
 """``AttributeProto.AttributeType``."""
@@ -69,7 +69,7 @@ def node(
     attributes: Mapping[str, float | str | Sequence[int]],
     domain: str = "",
 ) -> bytes:
-    """A node of a model; an integer is no float."""
+    """Encodes a node; integers become integer attributes."""
     content = b"".join(_bytes(1, name) for name in inputs) + b"".join(_bytes(2, name) for name in outputs)
     content += _bytes(4, operator) + b"".join(_bytes(5, _attribute(name, value)) for name, value in attributes.items())
     return content + (_bytes(7, domain) if domain else b"")
@@ -82,14 +82,14 @@ def network(
     outputs: Mapping[str, str],
     domains: Mapping[str, int],
 ) -> bytes:
-    """A model of several nodes.
+    """Encodes a model with several nodes.
 
     Args:
-        nodes: in an order in which they can run.
-        constants: by name.
+        nodes: in topological order.
+        constants: arrays by name.
         inputs: data types and sizes by name.
         outputs: data types by name.
-        domains: of the operators, with the version of each.
+        domains: the operator domains with their versions.
     """
     graph = b"".join(_bytes(1, each) for each in nodes) + _bytes(2, "benchmark")
     graph += b"".join(_bytes(5, _constant(name, array)) for name, array in constants.items())
@@ -109,15 +109,15 @@ def model(
     attributes: Mapping[str, int | Sequence[int]],
     axes: Sequence[int] | None = None,
 ) -> bytes:
-    """A model that applies one operator to an input ``x``.
+    """Encodes a model that applies one operator to an input ``x``.
 
     Args:
-        operator: of the default domain.
-        dtype: of the input.
-        sizes: of the input.
+        operator: an operator of the default domain.
+        dtype: data type of the input.
+        sizes: sizes of the input.
         outputs: data types by name.
-        attributes: of the operator.
-        axes: its second input, a constant, if it has one.
+        attributes: attributes of the operator.
+        axes: its constant second input, if any.
     """
     constants = {} if axes is None else {"axes": np.array(axes, "<i8")}
     only = node(operator, ["x", *constants], list(outputs), attributes)
@@ -125,12 +125,12 @@ def model(
 
 
 def elementwise(operator: str, inputs: Sequence[tuple[str, Sequence[int], bool]], output: str) -> bytes:
-    """A model of an operator of single elements, with inputs ``x0``, ``x1`` and the output ``y``.
+    """Encodes a model of an elementwise operator, with inputs ``x0``, ``x1`` and the output ``y``.
 
     Args:
-        operator: of the default domain.
-        inputs: of each the data type, the sizes in memory, and whether its two dimensions are to be transposed.
-        output: the data type of the result.
+        operator: an operator of the default domain.
+        inputs: data type, sizes in memory, and whether to transpose the two dimensions, for each input.
+        output: data type of the result.
     """
     names = [f"t{number}" if is_transposed else f"x{number}" for number, (_, _, is_transposed) in enumerate(inputs)]
     transposed = [number for number, (_, _, is_transposed) in enumerate(inputs) if is_transposed]

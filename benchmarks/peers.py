@@ -1,7 +1,7 @@
-"""The same cells on NumPy, ONNX Runtime and PyTorch: for each the fastest form that the library documents.
+"""The same cells in NumPy, ONNX Runtime and PyTorch, each in the fastest documented form.
 
-A peer makes a call without arguments from a cell, which returns the answer, or None where it cannot run the cell. All
-setting up happens outside of the call, and so does the memory of the result where a library takes it.
+A peer turns a cell into a call without arguments that returns the answer, or into None if it does not support the cell.
+All setup happens outside of the call, including the allocation of the result where the library allows that.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _numpy_arg(function: Callable[..., Array], x: Array, axes: tuple[int, ...]) 
 
 
 def numpy_call(cell: Cell, threads: int) -> Call | None:
-    """NumPy, which has one thread."""
+    """NumPy, single-threaded."""
     if cell.function not in _NUMPY:
         return None
     function, axes = _NUMPY[cell.function], cell.attributes["axes"]
@@ -87,7 +87,7 @@ def _torch_product(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def torch_call(cell: Cell, threads: int) -> Call | None:
-    """PyTorch on CPUs; of max pooling it has the values alone and both, as we do."""
+    """PyTorch on the CPU; its max pooling returns values alone or with indices, like opwire's."""
     torch.set_num_threads(threads)
     tensor = torch.from_numpy(cell.source)
     if cell.function in _TORCH:
@@ -134,7 +134,7 @@ def _model(cell: Cell) -> bytes | None:
 
 
 def onnxruntime_call(cell: Cell, threads: int) -> Call | None:
-    """ONNX Runtime on CPUs. It has no strided tensors: a copy into the order of the dimensions is part of the call."""
+    """ONNX Runtime on the CPU. It has no strided tensors, so a copy to dimension order is part of the call."""
     content = _model(cell)
     if content is None or cell.source.dtype.name not in ELEMENT_TYPES:
         return None
@@ -144,7 +144,7 @@ def onnxruntime_call(cell: Cell, threads: int) -> Call | None:
     try:
         session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
         session.run(None, {"x": np.ascontiguousarray(cell.source)})
-    except Exception:  # it has a class of its own for each status, and any says that it cannot
+    except Exception:  # each status has its own exception class, and any of them means it is unsupported
         return None
     return lambda: session.run(None, {"x": np.ascontiguousarray(cell.source)})
 
@@ -157,6 +157,6 @@ PEERS: dict[str, Callable[[Cell, int], Call | None]] = {
 
 
 def arrays(answer: Any) -> tuple[Array, ...]:
-    """An answer as arrays, whichever library it came from."""
+    """Converts an answer of any library to arrays."""
     parts = answer if isinstance(answer, tuple | list) else (answer,)
     return tuple(part.numpy() if isinstance(part, torch.Tensor) else np.asarray(part) for part in parts)

@@ -1,8 +1,8 @@
-"""Measures exact products on the CPU against NumPy, and ONNX Runtime and PyTorch where they are installed.
+"""Measures exact products on the CPU against NumPy, and against ONNX Runtime and PyTorch if installed.
 
 Run it from the root of the repository: ``python -m benchmarks.products``. All participants of a cell take turns in one
-process with as many threads as ``--threads`` says; each counts by the fastest of its calls. The last column is the
-share of a peer's results that are rounded correctly; those of opwire all are.
+process with ``--threads`` threads; the fastest call of each counts. The last column is the share of a peer's results
+that are correctly rounded; all of opwire's are.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ Clock = Callable[[], float]
 NAMES = {"numpy": "NumPy", "onnxruntime": "ONNX Runtime", "torch": "PyTorch"}
 
 SQUARE = re.compile(r"GEMM FLOAT32 ([0-9]+)(x\1x\1)?")
-"""A square product, as it is named here and in the results of a card."""
+"""The name of a square product, here and in the GPU results."""
 
 CARDS = "cuda-products-*.json"
-"""Results of cards, in the folder of the picture, that it shows too."""
+"""GPU results, in the folder of the plot, which includes them."""
 
 OPSET = 17
-"""Of ONNX."""
+"""ONNX opset."""
 
 TURN = 0.03
-"""Seconds that a participant has at a time."""
+"""Duration of a participant's turn, in seconds."""
 
 CONVOLUTIONS = {
     # channels, size, filters, window, stride, padding, groups
@@ -74,7 +74,7 @@ GEMMS = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What is measured: a request and what its peers do for it."""
+    """A request and its equivalents in the peers."""
 
     name: str
     operator: str
@@ -164,7 +164,7 @@ def _lstm() -> Cell:
 
 
 def _onnxruntime(cell: Cell, outputs: dict[str, Array], threads: int) -> Call | None:
-    """A session for the cells that one ONNX operator expresses."""
+    """Returns a session for cells that a single ONNX operator can express."""
     kinds = {"GEMM": "MatMul", "MATRIX_MULTIPLY_INTEGER": "MatMulInteger", "CONVOLUTION": "Conv"}
     if not find_spec("onnxruntime") or cell.operator not in kinds:
         return None
@@ -201,10 +201,9 @@ def _participants(device: CpuDevice, cell: Cell, threads: int) -> tuple[dict[str
 
 
 def _measure(calls: dict[str, Call], threads: int, rounds: int, clock: Clock) -> dict[str, float]:
-    """The least seconds of each participant, which take turns, some calls each.
+    """Returns the minimum seconds of each participant; they take turns of several calls.
 
-    BLAS of NumPy has all threads, that of opwire one a thread of its own. The least of many says most on a machine that
-    does other things too.
+    NumPy's BLAS uses all threads, opwire's one per thread of its own. The minimum is the most robust on a busy machine.
     """
     least = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
@@ -223,7 +222,7 @@ def _measure(calls: dict[str, Call], threads: int, rounds: int, clock: Clock) ->
 
 
 def _shares(cell: Cell, calls: dict[str, Call], outputs: dict[str, Array]) -> dict[str, float]:
-    """Of each peer that has FLOAT32 or FLOAT16 results the share that are those of opwire, so correctly rounded."""
+    """Returns the share of each peer's float results that equal opwire's, which are correctly rounded."""
     if cell.operator != "GEMM":
         return {}
     right = outputs["OutputTensor"].reshape(-1)
@@ -247,7 +246,7 @@ def _row(name: str, taken: dict[str, float], shares: dict[str, float]) -> list[s
 
 
 def picture(cells: dict[str, Any], path: Path) -> None:
-    """Draws which share of the results of square products each library rounds correctly, on CPUs and on cards."""
+    """Draws the share of correctly rounded results of square products, by library, on CPUs and GPUs."""
     mpl.use("svg")
     from matplotlib import pyplot
 
@@ -262,8 +261,8 @@ def picture(cells: dict[str, Any], path: Path) -> None:
         lines[f"PyTorch, {report['card']}"] = {int(size): row["torch_right"] for size, row in squares}
     sizes = sorted(set().union(*lines.values()))
     for name, shares in {**lines, "opwire, on both": dict.fromkeys(sizes, 1.0)}.items():
-        colour = "black" if name.startswith("opwire") else None
-        axes.plot(list(shares), [100 * share for share in shares.values()], marker="o", label=name, color=colour)
+        color = "black" if name.startswith("opwire") else None
+        axes.plot(list(shares), [100 * share for share in shares.values()], marker="o", label=name, color=color)
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.set_ylim(0, 105)
@@ -277,7 +276,7 @@ def picture(cells: dict[str, Any], path: Path) -> None:
 
 
 def machine(threads: int, is_processor_time: bool) -> dict[str, object]:
-    """What a report says of the machine."""
+    """Returns the description of the machine for a report."""
     versions = {name: version(name) for name in ("numpy", "torch", "onnxruntime", "jax") if find_spec(name)}
     load = os.getloadavg()[1] if hasattr(os, "getloadavg") else None
     known = {"processor": get_host_cpu_name(), "cores": os.cpu_count(), "threads": threads}
@@ -288,18 +287,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--processor-time", action="store_true", help="for a busy machine, with one thread")
-    parser.add_argument("--only", default="", help="cells whose names contain this")
-    parser.add_argument("--json", type=Path, help="where to write the figures")
-    parser.add_argument("--picture", type=Path, help="where to draw the shares of correctly rounded results")
+    parser.add_argument("--processor-time", action="store_true", help="compare CPU time, for a busy machine")
+    parser.add_argument("--only", default="", help="only cells whose names contain this")
+    parser.add_argument("--json", type=Path, help="JSON file for the results")
+    parser.add_argument("--picture", type=Path, help="SVG file for a plot of the correctly rounded shares")
     options = parser.parse_args(arguments)
     if options.processor_time and options.threads != 1:
-        parser.error("--processor-time compares one thread with one thread: give --threads 1")
+        parser.error("--processor-time compares single threads: use --threads 1")
     clock = time.thread_time if options.processor_time else time.perf_counter
     device = CpuDevice(threads=options.threads)
-    for _ in device.warm_up():  # what is bound before its kernels are ready asks for them each time
+    for _ in device.warm_up():  # otherwise a bound plan looks for its kernels on every call
         pass
-    table, figures = Table("cell", "opwire ms", "peers ms", "over the best peer", "correctly rounded"), {}
+    table, figures = Table("cell", "opwire ms", "peers ms", "vs. best peer", "correctly rounded"), {}
     for cell in _cells():
         if options.only not in cell.name:
             continue

@@ -1,4 +1,4 @@
-"""What was measured, as a table for the terminal and as a picture."""
+"""The results as a terminal table and as a plot."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .matrix import EXACT, EXTREMES, MIB
 PEERS = ("NumPy", "ONNX Runtime", "PyTorch")
 
 READING = "reading"
-"""What takes part in each cell besides: reading as much memory on as many threads."""
+"""The additional participant of each cell: reading the same amount of memory with the same number of threads."""
 
 LARGE = 16 * MIB
-"""From here on a cell is judged by memory speed, below by the overhead."""
+"""Size from which on a cell is judged by memory speed rather than by overhead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Figure:
 
     Attributes:
         name: function or pooling, layout, data type and size.
-        function: of REDUCE, or ``MAX_POOLING2``.
-        size: bytes of the input.
-        is_float: whether its elements are.
+        function: the REDUCE function, or ``MAX_POOLING2``.
+        size: size of the input in bytes.
+        is_float: whether its elements are floats.
         times: seconds of all calls by participant.
         again: rounds that were added because it was slow.
     """
@@ -44,12 +44,12 @@ class Figure:
     again: int = 0
 
     def with_rounds(self, times: Mapping[str, Sequence[float]], rounds: int) -> Figure:
-        """The same cell with the times of more rounds."""
+        """Returns the cell with the times of additional rounds."""
         return replace(self, times={name: [*taken, *times[name]] for name, taken in self.times.items()}, again=rounds)
 
     @property
     def medians(self) -> Mapping[str, float]:
-        """Seconds by participant."""
+        """Median seconds by participant."""
         return {name: median(taken) for name, taken in self.times.items()}
 
     @property
@@ -59,23 +59,23 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """How many times faster than the best peer."""
+        """Speedup over the best peer."""
         peer = self.best_peer
         return None if peer is None else self.medians[peer] / self.medians["opwire"]
 
     @property
     def read_fraction(self) -> float:
-        """How fast the input was gone through, as a fraction of the bandwidth at which as much memory was read."""
+        """Speed of processing the input, as a fraction of the read bandwidth for the same amount of memory."""
         return self.medians[READING] / self.medians["opwire"]
 
     @property
     def allowed(self) -> float:
-        """Times of the best peer that it may take: correctly rounded float sums cost more than plain ones."""
+        """Allowed multiple of the best peer's time: correctly rounded float sums cost more than plain ones."""
         return 1.6 if self.is_float and self.function in EXACT else 1.25
 
     @property
     def is_slow(self) -> bool:
-        """Whether it is slower than allowed, in a size that is judged by that."""
+        """Whether it is slower than allowed, for a size to which that applies."""
         return self.size >= LARGE and self.ratio is not None and self.ratio * self.allowed < 1
 
     def to_json(self) -> dict[str, object]:
@@ -97,7 +97,7 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 
 def table(figures: Sequence[Figure], machine: Mapping[str, object]) -> None:
-    """Prints every cell, and what follows from the large ones."""
+    """Prints every cell, and a summary of the large ones."""
     console = Console(width=150)
     console.print(", ".join(f"{name} {value}" for name, value in machine.items() if name != "operators"))
     cells = Table("cell", "opwire ms", *(f"{peer} ms" for peer in PEERS), "times faster", "of read bandwidth")
@@ -118,7 +118,7 @@ def table(figures: Sequence[Figure], machine: Mapping[str, object]) -> None:
 
 
 def summary(figures: Sequence[Figure]) -> list[str]:
-    """The geometric means, the slowest cells, and the read bandwidth that extremes reach."""
+    """Returns the geometric means, the slowest cells, and the read bandwidth that extremes achieve."""
     lines = []
     for name, chosen in (
         ("16 MB and above", [figure for figure in figures if figure.size >= LARGE]),
@@ -131,23 +131,24 @@ def summary(figures: Sequence[Figure]) -> list[str]:
     slow = [figure for figure in large if figure.is_slow]
     bounds = [figure.ratio / figure.read_fraction for figure in large if figure.ratio is not None]
     if bounds:
-        lines.append(
-            f"16 MB and above, a kernel that took no longer than reading: {geometric_mean(bounds):.2f} times faster"
-        )
+        lines.append(f"16 MB and above, a kernel as fast as reading would be {geometric_mean(bounds):.2f} times faster")
     lines.append(f"16 MB and above, slower than allowed: {len(slow)} of {len(large)}")
     again = [figure for figure in large if figure.again]
     if again:
-        lines.append(f"  and {len(again) - len(slow)} that were only in their first rounds, but not in those added")
-    lines += [f"  {' '.join(figure.name)}: {1 / (figure.ratio or 1):.2f} times {figure.best_peer}" for figure in slow]
+        lines.append(f"  and {len(again) - len(slow)} in their first rounds only")
+    lines += [
+        f"  {' '.join(figure.name)}: {1 / (figure.ratio or 1):.2f} times as long as {figure.best_peer}"
+        for figure in slow
+    ]
     for function in sorted(EXTREMES & {figure.function for figure in large}):
         fractions = [figure.read_fraction for figure in large if figure.function == function]
         least = min(fractions)
-        lines.append(f"{function}: {geometric_mean(fractions):.2f} of the read bandwidth, at least {least:.2f}")
+        lines.append(f"{function}: {geometric_mean(fractions):.2f} of the read bandwidth, minimum {least:.2f}")
     return lines
 
 
 def picture(figures: Sequence[Figure], machine: Mapping[str, object], path: Path) -> None:
-    """Draws how many times faster than the best peer each large cell is: a row a function, a dot a cell."""
+    """Draws the speedup of each large cell over the best peer: one row per function, one dot per cell."""
     mpl.use("svg")
     from matplotlib import pyplot
 
@@ -167,7 +168,7 @@ def picture(figures: Sequence[Figure], machine: Mapping[str, object], path: Path
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.3)
     axes.set_xlabel("times faster than the fastest of NumPy, ONNX Runtime and PyTorch (inputs of 16 MB and more)")
-    axes.set_title(f"opwire's CPU device, {machine['threads']} threads of {machine['processor']}", fontsize=10)
+    axes.set_title(f"opwire's CPU device, {machine['threads']} threads on {machine['processor']}", fontsize=10)
     axes.legend(fontsize=8, loc="lower right")
     chart.tight_layout()
     chart.savefig(path)

@@ -1,4 +1,4 @@
-"""A pause between the participants of a measurement, which share the cores."""
+"""A pause between the participants of a measurement, as they share the cores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 def rest() -> None:
-    """Waits until the threads of all libraries sleep, which spin for a while after a call."""
+    """Waits until the threads of all libraries sleep; they spin for a while after a call."""
     for _ in range(50):
         before = time.process_time()
         time.sleep(4e-3)

@@ -1,10 +1,10 @@
-"""Measures opwire beside other servers of tensors, all under the same load, each against a bare ASGI floor.
+"""Measures opwire and other tensor servers under the same load, each relative to a bare ASGI floor.
 
 python benchmarks/serving.py --help
 
-It needs ``pip install ".[bench]"`` and Linux; best with wrk (a package of that name in Debian and Ubuntu), else it
-uses a slower load generator of its own. The servers are installed, each into an environment of its own, in a cache
-folder outside the repository.
+Requires ``pip install ".[bench]"`` and Linux. It prefers wrk (the Debian and Ubuntu package ``wrk``) and falls back to
+its own, slower load generator. Each server is installed into its own environment in a cache folder outside the
+repository.
 """
 
 import typer

@@ -1,4 +1,4 @@
-"""A graph of 20 small operators over HTTP, beside one operator alone, and beside 20 requests."""
+"""A graph of 20 small operators over HTTP, compared with a single operator and with 20 requests."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ import numpy as np
 import opwire
 
 COUNT = 20
-"""Operators of the graph."""
+"""Operators in the graph."""
 
 _WARM = 200
-"""Calls before those that count: kernels are compiled meanwhile."""
+"""Untimed calls at first, during which kernels are compiled."""
 
 _AT_A_TIME = 50
 
 
 @contextmanager
 def _server() -> Iterator[str]:
-    """The address of a server with its default settings."""
+    """Runs a server with default settings and yields its URL."""
     command = [sys.executable, "-m", "opwire_service", "serve", "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -37,7 +37,7 @@ def _server() -> Iterator[str]:
 
 
 def _graph() -> opwire.Graph:
-    """Additions, square roots and sums of rows."""
+    """Returns a graph of additions, activations, reductions and absolute values."""
     graph = opwire.Graph()
     x = graph.input("x", "FLOAT32", [8, 16])
     y = x
@@ -56,7 +56,7 @@ def _graph() -> opwire.Graph:
 
 
 def small_operators(rounds: int) -> dict[str, float]:
-    """Median seconds of a call, and what they are to each other."""
+    """Returns the median seconds of each call, and their ratios."""
     x = np.random.default_rng(0).standard_normal((8, 16)).astype(np.float32)
     graph = _graph()
     with _server() as url, opwire.Client(url) as client:

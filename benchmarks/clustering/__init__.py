@@ -1,1 +1,1 @@
-"""What the benchmark of a cluster, and its tests, need besides the server."""
+"""Support for the cluster benchmark and the cluster tests."""

@@ -1,4 +1,4 @@
-"""What a call to a node costs, next to a bare actor of Ray that has the same device."""
+"""The cost of a call to a node, compared with a bare Ray actor using the same device."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ RUNS = {"4 B": 60, "3.2 MB": 30, "64 MB": 10}
 
 FIXED = 2.5e-3
 FACTOR = 1.3
-"""A call may take so many seconds, and so many times those of a bare actor for the same bytes."""
+"""Bound on a call: this many seconds, plus this multiple of the bare actor's time for the same bytes."""
 
 
 def reduction(count: int, strides: list[int] | None = None) -> Plan:
-    """A maximum of so many numbers."""
+    """Returns a maximum over ``count`` numbers."""
     tensor: dict[str, object] = {"DataType": "FLOAT32", "Sizes": [count]}
     if strides is not None:
         tensor["Strides"] = strides
@@ -37,7 +37,7 @@ def reduction(count: int, strides: list[int] | None = None) -> Plan:
 
 
 def bare_actor(node: str) -> Any:
-    """An actor on a node that runs a maximum on a device, and nothing else."""
+    """Starts an actor on a node that only computes a maximum on a device."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -58,7 +58,7 @@ def bare_actor(node: str) -> Any:
 
 
 def measure_calls(cluster: Simulated) -> bool:
-    """Prints the time of a call to a node, and of one to a bare actor there, in turns. Returns whether it is kept."""
+    """Prints the times of calls to a node and to a bare actor, taken in turns. Returns whether the bound is met."""
     import ray
 
     ray.init(cluster.address, log_to_driver=False, logging_level="error")
@@ -95,13 +95,13 @@ def _compare(label: str, count: int, device: RemoteDevice, bare: Any) -> bool:
     least = " and ".join(f"{min(taken) * 1e3:.2f}" for taken in times.values())
     print(
         f"{label:>7}: call {ours * 1e3:7.2f} ms, bare actor {theirs * 1e3:7.2f} ms, ratio {ours / theirs:.2f}; at most "
-        f"{most * 1e3:7.2f} ms: {'kept' if ours <= most else 'MISSED'} (medians; the least {least})"
+        f"{most * 1e3:7.2f} ms: {'kept' if ours <= most else 'MISSED'} (medians; minima {least})"
     )
     return ours <= most
 
 
 def measure_stopping(cluster: Simulated) -> None:
-    """Prints how long a node goes on with work that nobody wants any more."""
+    """Prints how long a node keeps working on a request that was abandoned."""
     long, short = reduction(60_000_000, [0]), reduction(1)
     one, output = {"InputTensor": np.zeros(1, "f4")}, {"OutputTensor": np.empty(1, "f4")}
     with pool(cluster.address, 1, TARGET) as (device, *_):
@@ -114,12 +114,12 @@ def measure_stopping(cluster: Simulated) -> None:
             try:
                 device.run(long, one, output, partial(_is_after, end))
             except Stopped:
-                device.run(short, one, output, lambda: False)  # it does one after the other
+                device.run(short, one, output, lambda: False)  # runs only after the abandoned one has stopped
             stopped.append(time.perf_counter() - end)
     over = statistics.median(stopped) - statistics.median(usual)
     print(
-        f"stopping: {over * 1e3:.1f} ms from the wish to the node's doing something else, beyond a call of "
-        f"{statistics.median(usual) * 1e3:.1f} ms (medians of 10; the worst {max(stopped) * 1e3:.0f} ms with the call)"
+        f"stopping: {over * 1e3:.1f} ms until the node runs something else, not counting the call of "
+        f"{statistics.median(usual) * 1e3:.1f} ms itself (medians of 10; worst {max(stopped) * 1e3:.0f} ms with it)"
     )
 
 
@@ -128,7 +128,7 @@ def _is_after(moment: float) -> bool:
 
 
 def measure_leaks(cluster: Simulated, calls: int) -> bool:
-    """Prints what the object stores hold before and after many calls. Returns whether it is the same."""
+    """Prints the usage of the object stores before and after many calls. Returns whether it did not grow."""
     import ray
 
     ray.init(cluster.address, log_to_driver=False, logging_level="error")
@@ -143,16 +143,16 @@ def measure_leaks(cluster: Simulated, calls: int) -> bool:
                 assert output[0] == 1
 
             list(threads.map(call, range(100)))
-            time.sleep(2)  # Ray frees objects some time after the last reference to them
+            time.sleep(2)  # Ray frees objects with a delay
             before, started = _held(), time.perf_counter()
             list(threads.map(call, range(calls)))
             rate = calls / (time.perf_counter() - started)
-            time.sleep(3)  # as before
+            time.sleep(3)  # likewise
             after = _held()
     finally:
         ray.shutdown()
     print(
-        f"leaks: {calls} calls of 300 KB at {rate:.0f} a second; object stores held {before:.0f} B, then {after:.0f} B"
+        f"leaks: {calls} calls of 300 KB at {rate:.0f}/s; object stores held {before:.0f} B before, {after:.0f} B after"
     )
     return after <= before
 

@@ -1,8 +1,8 @@
-"""Two GPUs of one host as two devices of a cluster, next to one of them.
+"""Two GPUs of one host as two cluster devices, compared with one of them.
 
-Requests take a card tens of milliseconds and carry 256 KB each way, so that the cards are the bound and not the
-process that sends them work. They are written once, and answers are not read: clients would take the most processor
-time otherwise.
+Requests take tens of milliseconds on a GPU and carry 256 KB each way, so that the GPUs are the bottleneck rather than
+the process that feeds them. Requests are encoded once and answers are not decoded; otherwise the clients would use most
+of the CPU.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ ROUNDS = 4
 SECONDS = 4.0
 
 SIZE = 256
-"""Of the square matrix that each request carries."""
+"""Side of the square matrix in each request."""
 
 PRODUCTS, WINDOW = 512, 257
 
 Written = tuple[dict[str, str], list[Buffer]]
-"""Headers of a request, and its body in pieces."""
+"""Headers of a request, and its body in chunks."""
 
 
 def measure_gpus(results: Path | None = None) -> bool:
-    """Prints how much more two GPUs do than one. Returns whether it is enough; True where there are not two.
+    """Prints the speedup of two GPUs over one. Returns whether it suffices; True on machines with fewer than two GPUs.
 
     Args:
-        results: the file that the figures are written to.
+        results: file for the results.
     """
     try:
         count = CudaDevice.count()
@@ -55,7 +55,7 @@ def measure_gpus(results: Path | None = None) -> bool:
         count = 0
         print(error)
     if count < 2:
-        print(f"GPUs: not measured, this machine has {count}")
+        print(f"GPUs: not measured; this machine has {count}")
         return True
     with served(Settings(ray="local")) as url:
         until(lambda: len(_cards(url)) >= count)
@@ -68,23 +68,23 @@ def measure_gpus(results: Path | None = None) -> bool:
 
 
 def _cards(url: str) -> dict[str, str]:
-    """The GPUs of the cluster by the names of their devices."""
+    """Returns the GPUs of the cluster by device name."""
     devices = httpx.get(f"{url}/v1/server").json()["devices"]
     return {each["name"]: each["card"] for each in devices if "/cuda:" in each["name"]}
 
 
 def _products(device: str) -> Call:
-    """A chain of products, launch after launch."""
+    """A chain of matrix products, launched one after another."""
     graph = opwire.Graph()
     values = matrix = graph.input("a", "FLOAT32", [1, 1, SIZE, SIZE])
     for _ in range(PRODUCTS):
-        values = graph.gemm(values, matrix, alpha=2 / SIZE)  # so that numbers keep their size
+        values = graph.gemm(values, matrix, alpha=2 / SIZE)  # keeps the magnitude of the values
     graph.output("b", values)
     return prepare.execute(graph, {"a": _matrix()}, device=device)
 
 
 def _windows(device: str) -> Call:
-    """Large windows around each element, in a few long launches."""
+    """A large window around each element, in a few long launches."""
     margin = [WINDOW // 2] * 2
     desc = {
         "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, SIZE, SIZE]},
@@ -105,7 +105,7 @@ def _matrix() -> Array:
 
 
 def _compare(url: str, cards: list[str], load: str, make: Callable[[str], Call]) -> dict[str, Any]:
-    """One card and two in turns; the one is each of them in turns."""
+    """Measures one GPU and both in turns; the single one alternates."""
     requests = {card: write_call(make(card), Encoding.BINARY) for card in cards}
     alone = _latency(url, requests)
     answers = set[bytes]()
@@ -128,14 +128,14 @@ def _compare(url: str, cards: list[str], load: str, make: Callable[[str], Call])
 
 
 def _ask(client: httpx.Client, request: Written) -> bytes:
-    """The tensor of the answer."""
+    """Returns the tensor of the answer."""
     headers, pieces = request
     answer = client.post("/v1/execute", headers=headers, content=b"".join(pieces)).raise_for_status()
     return answer.content[int(answer.headers[HEAD_LENGTH]) :]
 
 
 def _latency(url: str, requests: Mapping[str, Written]) -> float:
-    """Seconds of a request that has a card to itself; before that, each card gets what must be compiled."""
+    """Returns the seconds of a request that has a GPU to itself, after one request to each GPU compiles the kernels."""
     taken = []
     with httpx.Client(base_url=url, timeout=120.0) as client:
         for request in requests.values():
@@ -148,7 +148,7 @@ def _latency(url: str, requests: Mapping[str, Written]) -> float:
 
 
 def _rate(url: str, requests: Mapping[str, Written], answers: set[bytes]) -> float:
-    """Answers a second of clients who each have one of the cards; the different answers are added to others."""
+    """Returns the answers per second of clients that each use one of the GPUs, and collects the distinct answers."""
     sent = list(requests.values())
 
     @contextmanager

@@ -1,6 +1,6 @@
-"""How soon a node that joins takes work.
+"""How soon a joining node takes work.
 
-It has a processor of its own, as a machine that comes has; all else has the others of this one.
+The new node gets a core of its own, as a new machine would; everything else uses the remaining cores.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from .scaling import Request, asked, await_devices, served
 from .simulated import Simulated, simulated, until
 
 WITHIN = 5.0
-"""Seconds from when the head knows the node."""
+"""Maximum seconds after the head knows the node."""
 
 JOINS = 4
 CLIENTS = 4
 
 
 def _request() -> Request:
-    """Sums of 300 KB, which pass through object stores."""
+    """Returns sums over 300 KB, which pass through object stores."""
     tensor = {"DataType": "FLOAT32", "Sizes": [256, 300]}
     desc = {"Function": "SUM", "InputTensor": tensor, "Axes": [1]}
     return {"type": "REDUCE", "desc": desc}, {"InputTensor": np.ones((256, 300), "f4")}
 
 
 def measure_joins() -> bool:
-    """Prints how soon nodes take work: while nothing runs, and while clients ask another one.
+    """Prints how soon nodes take work, on an idle cluster and while clients use another node.
 
     Returns whether that is soon enough.
     """
@@ -59,17 +59,17 @@ def _measure(cluster: Simulated, url: str, own: set[int], clients: int) -> bool:
         taken = [_join(cluster, url, own) for _ in range(JOINS)]
     kept = max(taken) <= WITHIN
     listed = ", ".join(f"{each:.2f}" for each in taken)
-    print(f"{clients} clients: {listed} s until a node takes work; at most {WITHIN} s: {'kept' if kept else 'MISSED'}")
+    print(f"{clients} clients: {listed} s until a node takes work; bound {WITHIN} s: {'kept' if kept else 'MISSED'}")
     return kept
 
 
 def _join(cluster: Simulated, url: str, own: set[int]) -> float:
-    """Seconds from when the head knows a node until that has answered a request."""
+    """Returns the seconds from when the head knows a node until the node has answered a request."""
     name = f"node{len(cluster.ids)}"
     with ThreadPoolExecutor(1) as threads:
         taken = threads.submit(_await_work, cluster.address, url, name)
         others = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, own)  # of this thread, and of what it starts
+        os.sched_setaffinity(0, own)  # inherited by the processes this thread starts
         cluster.add(1)
         os.sched_setaffinity(0, others)
     cluster.remove()

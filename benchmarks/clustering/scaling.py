@@ -1,4 +1,4 @@
-"""How much more a cluster does with more nodes, through a server and its clients."""
+"""How the throughput of a cluster grows with its nodes, measured through a server and its clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .simulated import STORE, Simulated, until
 from .waiting import SECONDS_PER_VISIT, TARGET
 
 WORK = 0.05
-"""Seconds of a request."""
+"""Seconds per request."""
 
 CLIENTS_PER_NODE = 4
 SETTLING, SECONDS = 1.0, 8.0
@@ -34,14 +34,14 @@ Ask = Callable[[], bytes]
 
 
 def waiting_request() -> Request:
-    """For which a WaitingDevice takes ``WORK``."""
+    """Returns a request that takes a WaitingDevice ``WORK`` seconds."""
     tensor = {"DataType": "FLOAT32", "Sizes": [round(WORK / SECONDS_PER_VISIT)], "Strides": [0]}
     desc = {"Function": "SUM", "InputTensor": tensor, "Axes": [0]}
     return {"type": "REDUCE", "desc": desc}, {"InputTensor": np.zeros(1, "f4").tobytes()}
 
 
 def kernel_request() -> Request:
-    """Some tenths of a second of a processor for 256 KB of numbers, as work has for which a cluster pays."""
+    """Returns a request of some tenths of a CPU second for 256 KB, the kind of work that a cluster is worth it for."""
     desc = {
         "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 256, 256]},
         "WindowSize": [25, 25],
@@ -56,7 +56,7 @@ def kernel_request() -> Request:
 
 @contextmanager
 def served(settings: Settings) -> Iterator[str]:
-    """The address of a server in a thread of this process."""
+    """Runs a server in a thread of this process and yields its URL."""
     server = HttpServer(replace(settings, port=0, log_level="error", limits=Limits(memory_bytes=STORE)))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -70,16 +70,16 @@ def served(settings: Settings) -> Iterator[str]:
 
 
 def await_devices(url: str, count: int) -> None:
-    """Waits until a server has so many devices of its cluster."""
+    """Waits until a server has at least ``count`` devices of its cluster."""
     until(lambda: sum("/" in each["name"] for each in httpx.get(f"{url}/v1/server").json()["devices"]) >= count)
 
 
 class Rate:
-    """Requests that clients have answered.
+    """Counts the answers that clients receive.
 
     Attributes:
-        answered: how many.
-        answers: the different ones.
+        answered: number of answers.
+        answers: the distinct answers.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Rate:
             self.answers.add(answer)
 
     def measure(self, seconds: float) -> float:
-        """Answers a second for so long; those of the second before do not count."""
+        """Returns the answers per second over ``seconds``, after a settling time."""
         time.sleep(SETTLING)
         before, started = self.answered, time.perf_counter()
         time.sleep(seconds)
@@ -102,10 +102,11 @@ class Rate:
 
 @contextmanager
 def repeated(clients: int, opened: Callable[[int], AbstractContextManager[Ask]]) -> Iterator[Rate]:
-    """Clients that ask over and over, for as long as the context lasts.
+    """Runs clients that send requests continuously while the context lasts.
 
     Args:
-        opened: what the client of a number asks, once each time.
+        clients: number of clients.
+        opened: returns the connection of the client with a given number; its value sends one request.
     """
     ended, found = threading.Event(), Rate()
 
@@ -126,7 +127,7 @@ def repeated(clients: int, opened: Callable[[int], AbstractContextManager[Ask]])
 
 
 def asked(url: str, request: Request, device: str, clients: int) -> AbstractContextManager[Rate]:
-    """Clients that all ask for the same."""
+    """Runs clients that all send the same request."""
 
     @contextmanager
     def opened(_: int) -> Iterator[Ask]:
@@ -139,13 +140,13 @@ def asked(url: str, request: Request, device: str, clients: int) -> AbstractCont
 
 
 def rate(url: str, request: Request, device: str, clients: int) -> tuple[float, set[bytes]]:
-    """Requests a second that clients have answered, and the different answers."""
+    """Returns the answers per second, and the distinct answers."""
     with asked(url, request, device, clients) as found:
         return found.measure(SECONDS), found.answers
 
 
 def measure_scaling(cluster: Simulated) -> bool:
-    """Prints the throughput with 1, 2, 4 and 8 nodes. Returns whether it is near enough to linear."""
+    """Prints the throughput with 1, 2, 4 and 8 nodes. Returns whether it is close enough to linear."""
     alone, kept = 0.0, True
     with served(Settings(ray=cluster.address, node_device=TARGET)) as url:
         for nodes in (1, 2, 4, 8):
@@ -157,22 +158,22 @@ def measure_scaling(cluster: Simulated) -> bool:
             kept = kept and linear >= LINEAR
             verdict = "kept" if linear >= LINEAR else "MISSED"
             print(
-                f"{nodes} nodes: {found:6.1f} a second of {WORK * 1e3:.0f} ms each, {linear:.2f} of linear: {verdict}"
+                f"{nodes} nodes: {found:6.1f} requests/s of {WORK * 1e3:.0f} ms each, {linear:.2f} of linear: {verdict}"
             )
     return kept
 
 
 def measure_kernels(cluster: Simulated) -> bool:
-    """Prints the throughput of a kernel alone, and with two nodes of one processor.
+    """Prints the throughput of a kernel on a server alone, and with two nodes of one core each.
 
-    Alone is a server with one processor, as each node has; that of all processors of this machine is shown besides.
+    The server alone has one core, like each node; its throughput with all cores is printed for comparison.
 
-    Returns whether it has the same bits everywhere, and two nodes are not slower than the server alone.
+    Returns whether all results have the same bits, and two nodes are not slower than the server alone.
     """
     request, rates, answers = kernel_request(), dict[str, float](), set[bytes]()
     with _one_processor(), served(Settings(ray=cluster.address, threads=1)) as url:
         await_devices(url, 2)
-        for device in ("cpu", "node0/cpu", "node1/cpu"):  # what must be compiled is
+        for device in ("cpu", "node0/cpu", "node1/cpu"):  # compiles the kernels
             _once(url, request, device)
         for device in ("cpu", "node0/cpu", "cluster"):
             rates[device], found = rate(url, request, device, 4)
@@ -181,19 +182,19 @@ def measure_kernels(cluster: Simulated) -> bool:
         _once(url, request, "cpu")
         everything, found = rate(url, request, "cpu", 4)
         answers |= found
-    print(", ".join(f"{device}: {found:.2f} a second" for device, found in rates.items()), end=", ")
-    print(f"cpu with all processors: {everything:.2f}")
+    print(", ".join(f"{device}: {found:.2f}/s" for device, found in rates.items()), end=", ")
+    print(f"cpu with all cores: {everything:.2f}/s")
     two = rates["cluster"]
     print(
         f"two nodes: {two / rates['cpu']:.2f} times the server alone, {two / rates['node0/cpu']:.2f} times one node, "
-        f"{two / everything:.2f} times the server with all processors; {len(answers)} different answer(s)"
+        f"{two / everything:.2f} times the server with all cores; {len(answers)} distinct answer(s)"
     )
     return len(answers) == 1 and two >= rates["cpu"]
 
 
 @contextmanager
 def _one_processor() -> Iterator[None]:
-    """The device of a server that starts now has one thread."""
+    """Limits the device of a server started within the context to one thread."""
     os.environ[THREADS_VARIABLE] = "1"
     try:
         yield

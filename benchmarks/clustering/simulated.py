@@ -1,4 +1,4 @@
-"""A cluster whose nodes are all on this machine, and the devices of one as a server has them."""
+"""A cluster whose nodes all run on this machine, and its devices as a server sees them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from opwire_service.devices.ray.device import RemoteDevice
 ROOT = Path(__file__).parent.parent.parent
 
 STORE = 200 << 20
-"""Bytes of the object store of each node."""
+"""Size of each node's object store, in bytes."""
 
 WITHIN = 180.0
 
 
 class Simulated:
-    """Nodes that are processes of this machine, made by ``ray.cluster_utils``. The head runs no work."""
+    """Nodes as processes of this machine, from ``ray.cluster_utils``. The head runs no work."""
 
     def __init__(self) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT / "client", ROOT / "service", ROOT)))
-        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has its bytecode beside it
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # lets installed packages use their bytecode
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_AUTH_MODE", "disabled")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -39,7 +39,7 @@ class Simulated:
         self._nodes: list[Any] = []
 
     def add(self, count: int) -> None:
-        """So many nodes more, of one processor each."""
+        """Adds nodes with one core each."""
         for _ in range(count):
             name = f"node{len(self.ids)}"
             made = self._cluster.add_node(num_cpus=1, object_store_memory=STORE, node_name=name)
@@ -47,18 +47,18 @@ class Simulated:
             self._nodes.append(made)
 
     def remove(self) -> None:
-        """Takes the last node away."""
+        """Removes the last node."""
         self.ids.pop()
         self._cluster.remove_node(self._nodes.pop())
 
     def close(self) -> None:
-        """Ends all nodes."""
+        """Stops all nodes."""
         self._cluster.shutdown()
 
 
 @contextmanager
 def simulated(nodes: int) -> Iterator[Simulated]:
-    """A cluster of so many nodes, which is ended at the end."""
+    """Runs a cluster of ``nodes`` nodes while the context lasts."""
     made = Simulated()
     try:
         made.add(nodes)
@@ -85,10 +85,12 @@ class Pool:
 
 @contextmanager
 def pool(address: str, count: int, device: str) -> Iterator[list[RemoteDevice]]:
-    """The devices of a cluster, once there are so many.
+    """Yields the devices of a cluster, once there are at least ``count``.
 
     Args:
-        device: module and class of the device of a node's processors.
+        address: address of the cluster.
+        count: number of devices to wait for.
+        device: module and class of the device for a node's CPU.
     """
     found = Pool()
     cluster = Cluster(address, STORE, found.join, found.part, device)
@@ -101,9 +103,9 @@ def pool(address: str, count: int, device: str) -> Iterator[list[RemoteDevice]]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Waits for what must come to pass."""
+    """Waits until a condition holds."""
     end = time.monotonic() + WITHIN
     while not condition():
         if time.monotonic() > end:
-            raise TimeoutError("it did not come to pass")
+            raise TimeoutError(f"the condition did not hold within {WITHIN:g} s")
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""A device that takes its time without a processor, so that one machine can stand for many."""
+"""A device that waits instead of computing, so that one machine can stand in for many."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from opwire_service.execution import Arrays, Stop, Stopped
 SECONDS_PER_VISIT = 1e-6
 
 TARGET = "benchmarks.clustering.waiting:WaitingDevice"
-"""As a server is told of it, see ``Settings.node_device``."""
+"""The value for ``Settings.node_device``."""
 
-_LOOKS_EVERY = 0.005
+_POLL_SECONDS = 0.005
 
 
 class WaitingDevice(Device):
-    """Waits a microsecond for each element visit, one plan after the other; its outputs are zero.
+    """Waits a microsecond per element visit, one plan at a time; its outputs are zero.
 
     Args:
-        threads: of its node, which do nothing.
+        threads: threads of its node, unused.
     """
 
     name = "cpu"
@@ -35,7 +35,7 @@ class WaitingDevice(Device):
 
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``Device.run``."""
-        while not self._busy.acquire(timeout=_LOOKS_EVERY):
+        while not self._busy.acquire(timeout=_POLL_SECONDS):
             if stop():
                 raise Stopped
         try:
@@ -43,7 +43,7 @@ class WaitingDevice(Device):
             while (left := end - time.monotonic()) > 0:
                 if stop():
                     raise Stopped
-                time.sleep(min(left, _LOOKS_EVERY))
+                time.sleep(min(left, _POLL_SECONDS))
             for output in outputs.values():
                 output[...] = np.zeros((), output.dtype)
         finally:
@@ -54,4 +54,4 @@ class WaitingDevice(Device):
         return {"name": self.name, "kind": "waiting", "threads": self._threads}
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Does nothing."""

@@ -1,1 +1,1 @@
-"""What ``benchmarks.cuda_families`` measures: a module for each group of families, with the requests and the peers."""
+"""The cells of ``benchmarks.cuda_families``: one module per group of families, with requests and peers."""

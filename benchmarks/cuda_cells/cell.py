@@ -1,4 +1,4 @@
-"""A request on tensors that lie on the card, and the same in PyTorch."""
+"""A request on tensors in GPU memory, and its PyTorch equivalent."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A request, and its peer.
+    """A request and its peer.
 
     Attributes:
-        family, name: of the cell.
+        family, name: identify the cell.
         operator, fields: the request.
-        inputs: makes the tensors by name, those of an array as ``Name[0]``, ``Name[1]``; it is asked several times.
-        peer: does the same in PyTorch, of the inputs in their order.
-        is_bound_by_memory: whether only the bytes that move matter.
-        moved: bytes that must be read and written at least; by default all inputs and outputs.
-        compares: says whether the outputs, in their order, are right for the peer's result; by default bit for bit.
+        inputs: returns new tensors by name, those of an array as ``Name[0]``, ``Name[1]``; called several times.
+        peer: the PyTorch equivalent, called with the inputs in order.
+        is_bound_by_memory: whether only the bytes moved matter.
+        moved: minimum bytes read and written; by default all inputs and outputs.
+        compares: returns whether the outputs, in order, match the peer's result; by default bit for bit.
     """
 
     family: str
@@ -42,7 +42,7 @@ Cells = Callable[[], Iterator[Cell]]
 
 
 def same_bits(outputs: Tensors, result: Any) -> bool:
-    """Whether the outputs are the peer's, bit for bit."""
+    """Returns whether the outputs equal the peer's, bit for bit."""
     results = result if isinstance(result, tuple | list) else [result]
     pairs = zip(outputs, results, strict=False)
     return all(torch.equal(_bits(one.reshape(-1)), _bits(other.reshape(-1).to(one.dtype))) for one, other in pairs)

@@ -1,4 +1,4 @@
-"""Movements, casts, gathers, scatters, the best of sequences and running values."""
+"""Data movement, casts, gathers, scatters, top-k and cumulative sums."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .cell import Cell, Tensors
 F = torch.nn.functional
 
 ROWS, WIDTH = 2**16, 1024
-"""Of a matrix of 256 MB in FLOAT32."""
+"""Shape of a 256 MB FLOAT32 matrix."""
 
 IMAGES = (32, 64, 128, 256)
 
 
 def _drawn(*sizes: int, dtype: torch.dtype = torch.float32, name: str = "InputTensor") -> Any:
-    """Makes one input."""
+    """Returns a factory of one random input."""
     return lambda: {name: _values(sizes, dtype)}
 
 
@@ -171,7 +171,7 @@ def _sparse() -> dict[str, torch.Tensor]:
 
 
 def _same_values(outputs: Tensors, result: Any) -> bool:
-    """The values alone: of equals PyTorch takes any."""
+    """Compares the values only, as PyTorch breaks ties arbitrarily."""
     return torch.equal(outputs[0], result[0])
 
 
@@ -195,7 +195,7 @@ def _summed(axis: int, dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Ten
 
 
 def _near(outputs: Tensors, result: Any) -> bool:
-    """PyTorch's sums are rounded at each step."""
+    """Compares with a tolerance, as PyTorch's sums are rounded at each step."""
     return torch.allclose(outputs[0].double(), result.double(), rtol=1e-3, atol=0.3)
 
 

@@ -1,4 +1,4 @@
-"""Softmax, normalizations, poolings, quantizations and resamplings."""
+"""Softmax, normalizations, poolings, quantization and resampling."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .cell import Cell, Tensors
 F = torch.nn.functional
 
 TYPES = {"FLOAT32": (torch.float32, 1), "FLOAT16": (torch.float16, 2)}
-"""Data types, and by how many times more elements there are in 256 MB than of FLOAT32."""
+"""Data types, with the number of elements in 256 MB relative to FLOAT32."""
 
 TOLERANCES = {torch.float32: 1e-3, torch.float16: 2e-2}
-"""How far PyTorch's results may lie, as a part of 1 and more."""
+"""Tolerances for PyTorch's results, relative to ``1 + abs(result)``."""
 
 
 def is_near(outputs: Tensors, result: Any) -> bool:
-    """Whether the first output is the peer's but for its rounding."""
+    """Returns whether the first output equals the peer's up to rounding."""
     ours, theirs = outputs[0].float(), result.float()
     tolerance = TOLERANCES.get(outputs[0].dtype, 1.0)
     return bool(((ours - theirs).abs() <= tolerance * (1 + theirs.abs())).all())
@@ -29,11 +29,11 @@ def is_near(outputs: Tensors, result: Any) -> bool:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Makes tensors by name, of normal random numbers; scales and variances are positive.
+    """A factory of named tensors with normal random numbers; scales and variances are positive.
 
     Attributes:
-        dtype: of those that name none.
-        tensors: names, and sizes or pairs of sizes and another type.
+        dtype: the default type.
+        tensors: sizes by name, or pairs of sizes and another type.
     """
 
     dtype: torch.dtype
@@ -163,7 +163,7 @@ def resamplings() -> Iterator[Cell]:
             fields = {"OutputTensor": {"DataType": kind, "Sizes": output}, "Scales": [1, 1, factor, factor]}
             peer = partial(F.interpolate, scale_factor=factor, mode="bilinear")
             yield _cell("resamplings", name, "RESAMPLE", inputs, peer, InterpolationMode="LINEAR", **fields)
-            if factor > 1:  # PyTorch takes other neighbours where there are two
+            if factor > 1:  # PyTorch breaks ties between two neighbors differently
                 nearest = partial(F.interpolate, scale_factor=factor)
                 mode = {"InterpolationMode": "NEAREST_NEIGHBOR"}
                 yield _cell("resamplings", f"{name}, nearest", "RESAMPLE", inputs, nearest, **mode, **fields)

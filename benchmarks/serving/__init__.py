@@ -1,1 +1,1 @@
-"""Measures opwire beside other servers that compute the same: one folder of servers, one module to describe each."""
+"""Measures opwire and other servers on the same task: a folder of servers, and one module to describe each."""

@@ -1,4 +1,4 @@
-"""What every server computes: ARGMAX along axis 1 of three tensors, whose answers are known without computing them."""
+"""The task of every server: ARGMAX along axis 1 of three tensors, with known answers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SEED = 20_000
 
 @dataclass(frozen=True)
 class Case:
-    """A tensor, and how many connections send it.
+    """A tensor, and the numbers of connections that send it.
 
     Attributes:
-        name: on the command line.
-        sizes: of the float32 tensor.
-        connections: each number is a row of the table.
-        smaller: sizes of a tensor of the same rank for warming up, which leaves little behind in memory.
+        name: name on the command line.
+        sizes: sizes of the float32 tensor.
+        connections: numbers of connections, one row of the table each.
+        smaller: sizes of a warm-up tensor of the same rank that leaves little behind in memory.
     """
 
     name: str
@@ -35,23 +35,23 @@ class Case:
 
     @cached_property
     def winners(self) -> NDArray[np.uint32]:
-        """The answer, chosen before the tensor is made; its shape is that of the tensor without the axis."""
+        """The answer, chosen before the tensor is made; it has the tensor's shape without the axis."""
         rest = self.sizes[:AXIS] + self.sizes[AXIS + 1 :]
         return np.random.default_rng(SEED).integers(0, self.sizes[AXIS], rest, np.uint32)
 
     @cached_property
     def tensor(self) -> NDArray[np.float32]:
-        """Noise below 1, with a 2 where the winners stand."""
+        """Noise below 1, with a 2 at each winner."""
         tensor = np.random.default_rng(SEED + 1).random(self.sizes, np.float32)
         np.put_along_axis(tensor, np.expand_dims(self.winners, AXIS).astype(np.intp), np.float32(2), AXIS)
         return tensor
 
     def shrunk(self) -> Case:
-        """The case with its smaller tensor."""
+        """Returns the case with its smaller tensor."""
         return replace(self, sizes=self.smaller)
 
     def check(self, answer: NDArray[Any]) -> None:
-        """Raises ValueError unless the answer holds the winners, in whichever shape."""
+        """Raises ValueError unless the answer has the winners, in any shape."""
         if answer.size != self.winners.size or not np.array_equal(answer.reshape(self.winners.shape), self.winners):
             raise ValueError(f"wrong answer for {list(self.sizes)}: {answer.size} elements, {answer.ravel()[:4]}...")
 

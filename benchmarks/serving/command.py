@@ -31,7 +31,7 @@ _WIDTH = 160
 
 
 def _choose(given: str, known: Mapping[str, T], option: str) -> list[T]:
-    """The members of a table that a list of names picks, in the order of the table."""
+    """Returns the entries of a table that a comma-separated list selects, in table order."""
     names = list(known) if given == "all" else given.split(",")
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -43,25 +43,25 @@ def _generator(given: str) -> tuple[str, Measure]:
     if given == "auto":
         given = "python" if wrk.PROGRAM is None else "wrk"
     if given == "wrk" and wrk.PROGRAM is None:
-        raise typer.BadParameter("there is no wrk here; in Debian it is a package of that name", param_hint="--load")
+        raise typer.BadParameter("wrk is not installed (Debian, Ubuntu: apt install wrk)", param_hint="--load")
     found: dict[str, Measure] = {"wrk": wrk.measure, "python": measure_with_python}
     return given, _choose(given, found, "--load")[0]
 
 
 def main(
-    peers: Annotated[str, typer.Option(help=f"Servers: all, or some of {','.join(CONTENDERS)}.")] = "all",
-    shapes: Annotated[str, typer.Option(help=f"Tensors: all, or some of {','.join(CASES)}.")] = "all",
-    connections: Annotated[str, typer.Option(help="Requests under way, such as 1,8; by default by tensor.")] = "",
-    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds of load on each server in a round.")] = 5,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds for each row.")] = 3,
-    device: Annotated[str, typer.Option(help="Device of opwire; auto is cpu if there is one.")] = "auto",
+    peers: Annotated[str, typer.Option(help=f"Servers: all, or a list of {','.join(CONTENDERS)}.")] = "all",
+    shapes: Annotated[str, typer.Option(help=f"Tensors: all, or a list of {','.join(CASES)}.")] = "all",
+    connections: Annotated[str, typer.Option(help="Numbers of connections, such as 1,8; default: by tensor.")] = "",
+    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds of load per server and round.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds per row.")] = 3,
+    device: Annotated[str, typer.Option(help="opwire's device; auto prefers cpu.")] = "auto",
     load: Annotated[str, typer.Option(help="Load generator: auto, wrk or python.")] = "auto",
-    cache: Annotated[Path | None, typer.Option(help="Folder that keeps the servers' environments.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write everything found as JSON.")] = None,
-    plot_file: Annotated[Path | None, typer.Option("--plot", help="Draw the ratios to the floor.")] = None,
-    check_only: Annotated[bool, typer.Option("--check-only", help="Check one answer of each form; no load.")] = False,
+    cache: Annotated[Path | None, typer.Option(help="Cache folder for the servers' environments.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the results to this JSON file.")] = None,
+    plot_file: Annotated[Path | None, typer.Option("--plot", help="Plot the ratios to the floor.")] = None,
+    check_only: Annotated[bool, typer.Option("--check-only", help="Only check one answer of each form.")] = False,
 ) -> None:
-    """Measure opwire beside other servers under the same load, each against a bare ASGI floor in the same round."""
+    """Measure opwire and other servers under the same load, each relative to a bare ASGI floor in the same round."""
     console = Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False)
     chosen = _choose(peers, CONTENDERS, "--peers")
     cases = _choose(shapes, CASES, "--shapes")
@@ -89,7 +89,7 @@ def main(
 
 
 class _Session:
-    """A run over the chosen contenders."""
+    """A run over the selected contenders."""
 
     def __init__(self, cases: Sequence[Case], plan: Plan, found: Found, console: Console) -> None:
         self.found = found
@@ -99,12 +99,12 @@ class _Session:
         self._installed: list[tuple[Contender, Installed]] = []
 
     def install(self, contenders: Sequence[Contender], folder: Path) -> None:
-        """Makes the environments that are missing; what cannot be installed is noted and left out."""
+        """Creates missing environments; records and skips contenders that do not install."""
         for contender in contenders:
             try:
                 installed = install(contender.name, contender.requirements, folder)
             except NotInstalled as reason:
-                self._leave_out(contender, f"it does not install: {reason}")
+                self._leave_out(contender, f"installation failed: {reason}")
                 continue
             if installed.seconds is not None:
                 self.found.installs[contender.name] = round(installed.seconds, 1)
@@ -114,7 +114,7 @@ class _Session:
             self._installed.append((contender, installed))
 
     def run(self, check_only: bool) -> None:
-        """Checks and then measures one contender after the other, with a floor beside each; or only checks them."""
+        """Checks and then measures each contender, with a floor beside it; or only checks them."""
         floor = CONTENDERS["floor"]
         environment = install(floor.name, floor.requirements, Path())
         with self._running(floor, environment, floor.forms[0]) as beside:
@@ -128,13 +128,13 @@ class _Session:
                     self._leave_out(contender, str(reason))
 
     def _check(self, contender: Contender, installed: Installed) -> None:
-        """Also fills the caches that some servers keep on disk, such as compiled kernels."""
+        """Checks all forms. This also fills on-disk caches, such as those of compiled kernels."""
         with self._running(contender, installed, contender.forms[0]) as server:
             for form in contender.forms:
                 for case in self._cases:
                     if case.name in form.cases:
                         check(server, form, case)
-                        self._plan.say(f"{contender.title}, {form.name}: {list(case.sizes)} is answered right")
+                        self._plan.say(f"{contender.title}, {form.name}: {list(case.sizes)} answered correctly")
 
     def _measure(self, contender: Contender, form: Form, server: Server, floor: Server) -> None:
         cases = [case for case in self._cases if case.name in form.cases]

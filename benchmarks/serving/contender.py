@@ -1,4 +1,4 @@
-"""What there is to know of a server before it runs: how to install and start it, and how its requests look."""
+"""The description of a server: how to install and start it, and how to write its requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SERVERS = Path(__file__).with_name("servers")
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A number within the body that is another one in every request, always with as many digits."""
+    """A number within the body that changes with every request and keeps its number of digits."""
 
     first: int
     last: int
@@ -28,8 +28,10 @@ class Request:
     """A POST request.
 
     Attributes:
-        body: with a counter, the two parts around it; else one part.
-        counter: stands between the two parts.
+        path: path of the request.
+        headers: its headers.
+        body: the body; with a counter, the two parts around it.
+        counter: the number between the two parts.
     """
 
     path: str
@@ -38,7 +40,7 @@ class Request:
     counter: Counter | None = None
 
     def content(self, number: int | None = None) -> bytes:
-        """The body; its counter, if there is one, shows the first or the given number."""
+        """Returns the body, with the given number in its counter if it has one; by default the first number."""
         if self.counter is None:
             return self.body[0]
         before, after = self.body
@@ -47,7 +49,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to a request; the names of its headers are in lower case."""
+    """The answer to a request; header names are in lower case."""
 
     headers: Mapping[str, str]
     body: bytes
@@ -55,14 +57,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """One way to send a tensor and to get the indices back.
+    """One way to send a tensor and receive the indices.
 
     Attributes:
-        name: in the table.
-        encoding: of the tensor; forms of the same encoding are compared.
-        request: for a case.
-        answer: the indices in a reply, in any shape.
-        cases: names of the cases that the form is measured with.
+        name: name in the table.
+        encoding: encoding of the tensor; forms of the same encoding are compared.
+        request: writes the request for a case.
+        answer: reads the indices from a reply, in any shape.
+        cases: names of the cases measured with this form.
     """
 
     name: str
@@ -74,12 +76,12 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a server is started with.
+    """The parameters of a server's start.
 
     Attributes:
         python: the interpreter of its environment.
-        port: where it has to listen; the one behind it is free too.
-        device: of opwire.
+        port: the port to listen on; the next one is free, too.
+        device: opwire's device.
     """
 
     python: Path
@@ -92,7 +94,7 @@ class Start:
 
 
 def script(name: str) -> Callable[[Start], list[str]]:
-    """The command of a server that is a script in the folder of servers."""
+    """Returns the command of a server that is a script in the servers folder."""
     return lambda start: [str(start.python), str(SERVERS / name), str(start.port)]
 
 
@@ -101,14 +103,14 @@ class Contender:
     """A server.
 
     Attributes:
-        name: on the command line.
-        title: in the table.
-        package: whose version is reported.
-        requirements: installed into an environment of its own; none if it shares the one of this program.
-        command: that starts it.
-        environment: further variables.
-        forms: of its requests.
-        settings: what was chosen for it, in a few words.
+        name: name on the command line.
+        title: title in the table.
+        package: the package whose version is reported.
+        requirements: packages for its own environment; empty to share this program's.
+        command: returns the command that starts it.
+        environment: additional environment variables.
+        forms: the forms of its requests.
+        settings: a short description of its settings.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Load on a server: the same for all of them, by wrk, or by opwire's own generator where there is no wrk."""
+"""Load on a server, the same for all: from wrk, or from opwire's own generator if there is no wrk."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from opwire_service.bench import load_generator as generator
 from .contender import Request
 
 _FEW = 50
-"""Answers on each connection."""
+"""Answers per connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a server did under load; times in seconds.
+    """A server's results under load; times in seconds.
 
     Attributes:
-        answers: that are a success.
-        errors: other answers, and failures of connections.
-        seconds: that the load went on.
+        answers: successful answers.
+        errors: other answers, and connection failures.
+        seconds: duration of the load.
         mean, p50, p99: from the first byte sent to the last one received.
-        kinds: the errors by kind, where the generator tells.
+        kinds: errors by kind, if the generator reports them.
     """
 
     answers: int
@@ -36,7 +36,7 @@ class Measured:
 
 
 def work_rate(found: Measured, connections: int) -> float:
-    """Answers a second; of few, what is under way at the end matters, and the mean time tells more than the number."""
+    """Returns answers per second; if these are few, from their mean time, as requests in flight skew the count."""
     if not found.answers:
         return 0.0
     few = found.answers < _FEW * connections and not found.errors
@@ -44,7 +44,7 @@ def work_rate(found: Measured, connections: int) -> float:
 
 
 Measure = Callable[[str, Request, int, float, int], Measured]
-"""Loads the server at a URL with a request, by so many connections, for so many seconds, with a timeout in seconds."""
+"""Loads a URL with a request, given the connections, the seconds and a timeout in seconds."""
 
 
 def measure_with_python(url: str, request: Request, connections: int, seconds: float, timeout: int) -> Measured:

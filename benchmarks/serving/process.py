@@ -1,4 +1,4 @@
-"""A server that runs: started, watched through /proc with every process that it starts, and ended."""
+"""A running server: started, watched with all its processes through /proc, and stopped."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ STARTS_WITHIN = 180.0
 ENDS_WITHIN = 15.0
 ANSWERS_WITHIN = 120.0
 RESTS_WITHIN = 30.0
-_AT_REST = 0.5
-_LITTLE = 0.05
-"""Seconds for which a server is looked at, and of processor time in a second that do not count as work."""
+_SAMPLE_SECONDS = 0.5
+_IDLE_SHARE = 0.05
+"""Sampling interval in seconds, and the CPU seconds per second below which a server counts as idle."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _MARK = "OPWIRE_BENCHMARK"
 
 
 class ServerFailed(Exception):
-    """A server did not start, or did not answer; the message says what is known."""
+    """A server did not start or did not answer; the message has the details."""
 
 
 def free_port() -> int:
-    """A port that is free, as is the one behind it."""
+    """Returns a free port whose successor is free, too."""
     while True:
         with socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", 0))
@@ -74,10 +74,10 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def post(self, request: Request) -> Reply:
-        """Sends a request and takes its answer.
+        """Sends a request and returns its answer.
 
         Raises:
-            ServerFailed: there is none, or it is none of status 200.
+            ServerFailed: there is no answer, or its status is not 200.
         """
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWERS_WITHIN)
         try:
@@ -96,7 +96,7 @@ class Server:
         """Waits until the server answers a request.
 
         Raises:
-            ServerFailed: it ends, or does not answer in time.
+            ServerFailed: the server exits, or does not answer in time.
         """
         end = time.monotonic() + STARTS_WITHIN
         while True:
@@ -116,7 +116,7 @@ class Server:
         return self._log.read_bytes()[-600:].decode(errors="replace").strip()
 
     def processes(self) -> Iterator[Path]:
-        """Their folders in /proc."""
+        """Yields the /proc folders of its processes."""
         mark = self._mark.encode()
         for process in PROC.iterdir():
             if process.name.isdigit():
@@ -125,29 +125,29 @@ class Server:
                         yield process
 
     def cpu_seconds(self) -> float:
-        """The time that all its processes have had."""
+        """Returns the CPU time used by all its processes."""
         ticks = 0
         for process in self.processes():
             with contextlib.suppress(OSError):
                 fields = (process / "stat").read_text().rpartition(")")[2].split()
-                ticks += sum(map(int, fields[11:15]))  # user and system, own and of children that have ended
+                ticks += sum(map(int, fields[11:15]))  # user and system, including reaped children
         return ticks / _TICKS
 
     def rest(self) -> None:
-        """Waits until they do little: some load in the background, while they answer, what they need later."""
+        """Waits until the server is idle: some already answer while they load more in the background."""
         end = time.monotonic() + RESTS_WITHIN
         before = self.cpu_seconds()
         while time.monotonic() < end:
-            time.sleep(_AT_REST)
+            time.sleep(_SAMPLE_SECONDS)
             now = self.cpu_seconds()
-            if now - before < _LITTLE * _AT_REST:
+            if now - before < _IDLE_SHARE * _SAMPLE_SECONDS:
                 return
             before = now
 
     def memory(self, field: str) -> int:
-        """Bytes over all its processes; ``VmRSS`` is what they hold, ``VmHWM`` the most since ``reset_peak``.
+        """Returns bytes summed over all its processes: ``VmRSS`` for current, ``VmHWM`` for peak since ``reset_peak``.
 
-        Memory that processes share counts once for each.
+        Shared memory counts once per process.
         """
         kibibytes = 0
         for process in self.processes():
@@ -158,13 +158,13 @@ class Server:
         return kibibytes * 1024
 
     def reset_peak(self) -> None:
-        """``VmHWM`` starts anew."""
+        """Resets ``VmHWM``."""
         for process in self.processes():
             with contextlib.suppress(OSError):
                 (process / "clear_refs").write_text("5")
 
     def stop(self) -> None:
-        """Ends all its processes."""
+        """Stops all its processes."""
         self._signal(signal.SIGTERM)
         end = time.monotonic() + ENDS_WITHIN
         while self._process.poll() is None or any(self.processes()):
@@ -180,7 +180,7 @@ class Server:
 
 @contextmanager
 def running(contender: Contender, installed: Installed, device: str, first: Request) -> Generator[Server]:
-    """A server that answers, in a working folder of its own; both are gone afterwards.
+    """Runs a server in its own working folder while the context lasts; both are removed afterwards.
 
     Raises:
         ServerFailed: it does not answer the first request.

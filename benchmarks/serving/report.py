@@ -1,4 +1,4 @@
-"""What was found: a table, JSON and a plot."""
+"""The results: a table, JSON and a plot."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from .cases import CASES, Case
 from .rounds import Row
 
 OURS, FLOOR = "opwire", "floor"
-AXIS = "requests a second in multiples of the floor's (median over numbers of connections)"
+AXIS = "requests per second relative to the floor (median over numbers of connections)"
 
 
 @dataclass(slots=True)
 class Found:
-    """Everything that a run has found.
+    """The results of a run.
 
     Attributes:
-        load: the name of the load generator.
-        seconds, rounds, device: as set.
-        versions: of the packages measured, by contender.
-        installs: seconds that an environment took to make, by contender.
-        settings: what was chosen, by contender.
+        load: name of the load generator.
+        seconds, rounds, device: the settings.
+        versions: versions of the measured packages, by contender.
+        installs: seconds to create an environment, by contender.
+        settings: the chosen settings, by contender.
         missing: why a contender could not be measured, by name.
-        rows: of the table.
+        rows: rows of the table.
     """
 
     load: str
@@ -46,7 +46,7 @@ class Found:
     rows: list[Row] = field(default_factory=list)
 
     def to_json(self) -> dict[str, object]:
-        """All of it, with the machine; what is no number is null."""
+        """Returns all results with the machine; NaN and infinities become null."""
         return {
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "machine": {"cpu": cpu_model(), "cores": os.cpu_count(), "python": platform.python_version()},
@@ -65,7 +65,7 @@ def _finite(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def cpu_model() -> str:
-    """The name of the processor, where /proc tells it."""
+    """Returns the CPU model from /proc, if it has one."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
@@ -73,9 +73,9 @@ def cpu_model() -> str:
 
 
 def lead(row: Row, rows: Sequence[Row]) -> float:
-    """How many times the requests of this row opwire serves, in the best form of the same encoding; NaN if unknown.
+    """Returns opwire's throughput in its best form of the same encoding as a multiple of this row's; NaN if unknown.
 
-    Both are taken in multiples of the floor that ran beside each.
+    Both are relative to the floor that ran beside each.
     """
     ours = [
         other.of_floor
@@ -88,14 +88,14 @@ def lead(row: Row, rows: Sequence[Row]) -> float:
 
 
 def table(case: Case, rows: Sequence[Row]) -> Table:
-    """The rows of a case, by connections and then by rate."""
+    """Returns the rows of a case, by connections and then by rate."""
     title = f"ARGMAX along axis 1 of float32 {list(case.sizes)}, {_size(case.tensor_bytes)}"
     made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     made.add_column("server")
     made.add_column("form")
     for name in ("conns", "req/s", "floor req/s", "of floor", "time/floor", "CPU us", "p50 ms", "p99 ms", "memory"):
         made.add_column(name, justify="right")
-    made.add_column("opwire is", justify="right")
+    made.add_column("opwire lead", justify="right")
     made.add_column("errors", justify="right")
     for connections in sorted({row.connections for row in rows if row.case == case.name}):
         shown = [row for row in rows if (row.case, row.connections) == (case.name, connections)]
@@ -135,20 +135,20 @@ def _size(number: int) -> str:
 
 
 def notes(found: Found) -> list[str]:
-    """What a reader of the table must know."""
+    """Returns explanations for the reader of the table."""
     rounds = f"{found.rounds} {'rounds' if found.rounds > 1 else 'round'} of {found.seconds:g} s"
     return [
-        f"Load: {found.load}, {rounds}, the floor under the same bytes before each; medians. opwire on {found.device}.",
-        "CPU: processor time of all processes of the server for each request. Memory: the most above idle, of all its",
-        "processes, while it answers one request at a time, in multiples of the tensor; shared memory counts for each.",
-        "opwire is: opwire's best form of the same encoding against this row, both in multiples of their floor.",
+        f"Load: {found.load}, {rounds}, each after the floor with the same bytes; medians. opwire on {found.device}.",
+        "CPU: CPU time of all processes of the server per request. Memory: peak of all its processes above idle while",
+        "it answers one request at a time, as a multiple of the tensor; shared memory counts once per process.",
+        "opwire lead: opwire's best form of the same encoding relative to this row, each relative to its floor.",
         *(f"{title}: {found.versions[title]}; {words}." for title, words in found.settings.items()),
         *(f"{name} was not measured: {reason}" for name, reason in found.missing.items()),
     ]
 
 
 def plotted(rows: Sequence[Row], case: Case) -> list[tuple[str, float]]:
-    """For the plot: each form with its rate in multiples of the floor, the median over all numbers of connections."""
+    """Returns each form with its rate relative to the floor, the median over all numbers of connections."""
     rates: dict[str, list[float]] = {}
     for row in rows:
         if row.case == case.name:
@@ -157,7 +157,7 @@ def plotted(rows: Sequence[Row], case: Case) -> list[tuple[str, float]]:
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draws a bar for each form, one field for each case."""
+    """Draws one bar per form, one panel per case."""
     from matplotlib.figure import Figure
 
     cases = [case for case in CASES.values() if any(row.case == case.name for row in rows)]

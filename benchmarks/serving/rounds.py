@@ -1,4 +1,4 @@
-"""Rounds: the floor and a contender by turns under the same load, so that both meet the machine in the same mood."""
+"""Rounds: floor and contender take turns under the same load, so that noise affects both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .load import Measure, Measured, work_rate
 from .process import Server
 
 LEAST_ANSWERS = 4
-"""A measurement goes on until there is time for so many answers, however long one takes."""
+"""A measurement lasts long enough for this many answers per connection, however slow they are."""
 
 _MEMORY_REQUESTS = 3
 _LEAST_TIMEOUT = 30
@@ -22,16 +22,16 @@ _LEAST_TIMEOUT = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What a contender did with a form of request; the floor had requests of the same bytes.
+    """The results of a contender with one form of request; the floor got requests with the same bytes.
 
     Attributes:
-        rate, floor_rate: requests a second.
-        of_floor: the median over the rounds of their ratio.
-        cpu, floor_cpu: seconds of processor time a request.
+        rate, floor_rate: requests per second.
+        of_floor: their ratio, the median over the rounds.
+        cpu, floor_cpu: CPU seconds per request.
         p50, p99: seconds.
-        memory: the most that the server held above its idle state, in multiples of the tensor, while it answered
-            one request at a time.
-        errors: over all rounds.
+        memory: the server's peak above its idle state while it answers one request at a time, as a multiple of the
+            tensor.
+        errors: errors over all rounds.
     """
 
     contender: str
@@ -53,13 +53,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to measure.
+    """The settings of a measurement.
 
     Attributes:
-        measure: what loads a server.
-        seconds: of load on each server in a round.
-        rounds: for each row.
-        say: told what is measured next.
+        measure: loads a server.
+        seconds: seconds of load per server and round.
+        rounds: rounds per row.
+        say: reports what is measured next.
     """
 
     measure: Measure
@@ -70,7 +70,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """A server under load for a while, and the processor time that it had."""
+    """A server under load for a while, with the CPU time it used."""
 
     connections: int
     measured: Measured
@@ -78,7 +78,7 @@ class _Turn:
 
     @property
     def rate(self) -> float:
-        """Answers a second."""
+        """Answers per second."""
         return work_rate(self.measured, self.connections)
 
     @property
@@ -94,13 +94,13 @@ def check(server: Server, form: Form, case: Case) -> None:
 def measure(
     contender: Contender, form: Form, server: Server, floor: Server, cases: Sequence[Case], plan: Plan
 ) -> Iterator[Row]:
-    """Measures one form of a contender, on a server that has had no other: memory is not given back soon.
+    """Measures one form of a contender, on a fresh server, as memory is not returned quickly.
 
     Raises:
         ServerFailed: a server gave no answer.
-        ValueError: a wrong one.
+        ValueError: a server gave a wrong answer.
     """
-    for case in cases:  # some servers load at the first request what they need for all others
+    for case in cases:  # some servers load what they need on the first request
         check(server, form, case.shrunk())
     server.rest()
     idle = server.memory("VmRSS")
@@ -117,7 +117,7 @@ def measure(
 
 
 def _peak(server: Server, form: Form, case: Case) -> int:
-    """The most bytes that a server holds while it answers one request after another, rightly."""
+    """Returns the server's peak memory while it answers requests one at a time, checking the answers."""
     server.reset_peak()
     for _ in range(_MEMORY_REQUESTS):
         check(server, form, case)

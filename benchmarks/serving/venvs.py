@@ -1,4 +1,4 @@
-"""An environment for each server that needs one, made once and kept in a cache folder."""
+"""Creates an environment for each server that needs one, and keeps it in a cache folder."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Installed:
 
     Attributes:
         python: its interpreter.
-        seconds: that its making took; None if it was there.
+        seconds: seconds to create it; None if it already existed.
     """
 
     python: Path
     seconds: float | None = None
 
     def version(self, package: str) -> str:
-        """The version of a package in it."""
+        """Returns the version of a package in the environment."""
         program = "import sys, importlib.metadata as m; print(m.version(sys.argv[1]))"
         found = subprocess.run(
             [self.python, "-c", program, package], capture_output=True, text=True, timeout=60, check=True
@@ -41,17 +41,17 @@ class Installed:
 
 
 def cache_folder() -> Path:
-    """Where environments are kept unless told otherwise: beside what other programs keep for later."""
+    """Returns the default folder for environments, in the user's cache directory."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "opwire" / "benchmarks"
 
 
 def install(name: str, requirements: Sequence[str], folder: Path) -> Installed:
-    """The environment of a server, made unless it is there already with these requirements.
+    """Returns the environment of a server, creating it unless it exists with these requirements.
 
     Args:
-        name: of the environment's folder.
-        requirements: to install; without any, this program's own environment is taken.
-        folder: in which the environments lie.
+        name: name of the environment's folder.
+        requirements: packages to install; without any, this program's own environment is used.
+        folder: parent folder of the environments.
 
     Raises:
         NotInstalled: pip failed.
@@ -76,8 +76,8 @@ def _run(command: Sequence[str]) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise NotInstalled(f"not done within {INSTALL_SECONDS} s") from None
+        raise NotInstalled(f"not finished within {INSTALL_SECONDS} s") from None
     if done.returncode:
-        # pip names every version that it passed over, in lines of many thousand characters.
+        # pip lists every version it considered, in lines of many thousand characters.
         lines = [line[:300] for line in done.stderr.splitlines() if line.startswith("ERROR")] or [done.stderr[-300:]]
         raise NotInstalled(" ".join(lines[-_LAST_LINES:]))

@@ -1,4 +1,4 @@
-"""Load by wrk, an HTTP load generator in C (in Debian and Ubuntu: the package wrk)."""
+"""Load generation with wrk, an HTTP benchmarking tool (the Debian and Ubuntu package ``wrk``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROGRAM = shutil.which("wrk")
 _MARK = "measured"
 
 _KINDS = ("connect", "read", "write", "status", "timeout")
-"""Of errors, in the order in which the script writes their numbers."""
+"""Kinds of errors, in the order in which the script prints their counts."""
 
 _SCRIPT = """
 local function read(name)
@@ -41,7 +41,7 @@ function done(summary, latency)
 end
 """
 
-# The request is formatted once; then only the digits in it change.
+# The request is formatted once; afterwards only its digits change.
 _COUNTER = """
 local before, after
 local number = {first} - {step}
@@ -62,7 +62,7 @@ end
 
 
 def measure(url: str, request: Request, connections: int, seconds: float, timeout: int) -> Measured:
-    """Loads a server with one thread of wrk, which knows whole seconds only.
+    """Loads a server with one thread of wrk, which only supports whole seconds.
 
     Raises:
         OSError: wrk failed.

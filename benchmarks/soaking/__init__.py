@@ -1,1 +1,1 @@
-"""A server in a process of its own, under faults, under more load than it can carry, and under attack."""
+"""A server in its own process, under faults, under more load than it can carry, and under attack."""

@@ -1,4 +1,4 @@
-"""Clients as no server likes them: each does its worst once, and returns the status that it got, or 0 for none."""
+"""Misbehaving clients: each misbehaves once, and returns the status it got, or 0 for none."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _request(call: Call) -> bytes:
 
 _WHOLE = _request(prepare.sum(_LARGE, 1))
 _LARGE_ANSWER = _request(prepare.sum(_LARGE, []))
-"""Over no axis, the sum is as large as the tensor."""
+"""Reduced over no axis, the sum is as large as the tensor."""
 
 
 def _status(connection: socket.socket) -> int:
@@ -46,14 +46,14 @@ def _status(connection: socket.socket) -> int:
 
 
 def leaves_within_the_body(url: str, chance: random.Random) -> int:
-    """Sends a part of a request and is gone."""
+    """Sends part of a request and disconnects."""
     with _connect(url) as connection:
         connection.sendall(_WHOLE[: chance.randrange(1, len(_WHOLE))])
     return 0
 
 
 def leaves_before_the_answer(url: str, chance: random.Random) -> int:
-    """Sends a request and is gone, after a moment."""
+    """Sends a request and disconnects after a moment."""
     with _connect(url) as connection:
         connection.sendall(_WHOLE)
         time.sleep(chance.random() * 0.01)
@@ -61,7 +61,7 @@ def leaves_before_the_answer(url: str, chance: random.Random) -> int:
 
 
 def is_slow(url: str, chance: random.Random) -> int:
-    """Sends a request by small pieces and waits, then gives up."""
+    """Sends a request in small pieces with pauses, then gives up."""
     with _connect(url) as connection:
         for start in range(0, chance.randrange(200, 2000), 100):
             connection.sendall(_WHOLE[start : start + 100])
@@ -70,7 +70,7 @@ def is_slow(url: str, chance: random.Random) -> int:
 
 
 def does_not_read(url: str, chance: random.Random) -> int:
-    """Asks for a large answer and does not take it."""
+    """Asks for a large answer and does not read it."""
     with _connect(url) as connection:
         connection.sendall(_LARGE_ANSWER)
         time.sleep(chance.random())
@@ -78,7 +78,7 @@ def does_not_read(url: str, chance: random.Random) -> int:
 
 
 def is_in_a_hurry(url: str, chance: random.Random) -> int:
-    """Has less time than the work takes."""
+    """Sets a timeout shorter than the work takes."""
     with Client(url, timeout=0.001 + chance.random() * 0.02, max_retries=0) as client:
         try:
             client.sum(_LARGE, 1)
@@ -88,7 +88,7 @@ def is_in_a_hurry(url: str, chance: random.Random) -> int:
 
 
 def is_oversize(url: str, chance: random.Random) -> int:
-    """Announces more than any server takes."""
+    """Announces a larger body than any server accepts."""
     with _connect(url) as connection:
         connection.sendall(_head(10**12, "Content-Type: application/json") + b"{" * 1000)
         return _status(connection)
@@ -105,7 +105,7 @@ _NONSENSE = (
 
 
 def is_malformed(url: str, chance: random.Random) -> int:
-    """Sends what is no request."""
+    """Sends something that is not a valid request."""
     with _connect(url) as connection:
         connection.sendall(chance.choice(_NONSENSE))
         return _status(connection)

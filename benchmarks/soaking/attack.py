@@ -1,4 +1,4 @@
-"""A server under attack: others must hardly notice, and nothing may be left of it afterwards."""
+"""A server under attack: other clients must hardly notice, and nothing may be left behind."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ _MIB = 2**20
 _LONGEST_WAIT = 1.0
 _BUDGET = 1.2
 _LOG_BYTES, _LOG_BYTES_EACH = 16 * 1024, 1000
-"""Bytes of the log for each attack, and for each request in it."""
+"""Log bytes allowed per attack, and per request of an attack."""
 
 _QUIET_SECONDS, _QUIET_SECONDS_QUICK = 2.0, 0.5
 _SECONDS, _SECONDS_QUICK = 180.0, 90.0
-"""All attacks together; when they are over, no other begins."""
+"""Time limit for all attacks together; once it has passed, no further attack starts."""
 
 _RETURNS_WITHIN = 15.0
 _GROWTH, _KEPT = 1.1, 64 * _MIB
-"""How much more memory may be in use at rest afterwards: a part of that before, and what caches may keep."""
+"""Allowed memory at rest afterwards: this multiple of the memory before, plus what caches may keep."""
 
 _MORE_FILES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of an attack.
+    """The result of an attack.
 
     Attributes:
-        longest: seconds that a call of the normal client took meanwhile.
-        calls: of the normal client.
-        peak: bytes of memory that the server had in use.
-        log_bytes: that the server wrote.
-        broken: the promises that were not kept.
+        longest: the longest call of the normal client meanwhile, in seconds.
+        calls: number of calls of the normal client.
+        peak: peak memory of the server, in bytes.
+        log_bytes: bytes that the server logged.
+        broken: the broken promises.
     """
 
     name: str
@@ -56,13 +56,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """Where attacks take place.
+    """The setting of the attacks.
 
     Attributes:
-        server: that is attacked.
+        server: the attacked server.
         beside: the normal client.
-        most: bytes of memory that may be in use.
-        wait: seconds that a normal call may take.
+        most: maximum memory in use, in bytes.
+        wait: maximum duration of a normal call, in seconds.
     """
 
     server: Served
@@ -89,20 +89,20 @@ def _attack(field: _Field, attack: Attack, target: Target) -> Row:
     if target.tally.more:
         broken.append(f"{target.tally.more} more like these")
     if longest > field.wait:
-        broken.append(f"the normal client waited for {longest:.1f} s")
+        broken.append(f"the normal client waited {longest:.1f} s, more than {field.wait:g} s")
     failures = Counter(call.failure for call in calls if call.failure)
     broken += (f"the normal client, {count} times: {failure}" for failure, count in failures.items())
     if peak > field.most:
-        broken.append(f"{peak / _MIB:.0f} MiB of memory were in use, more than {field.most / _MIB:.0f}")
+        broken.append(f"{peak / _MIB:.0f} MiB of memory in use, more than {field.most / _MIB:.0f}")
     if written > _LOG_BYTES + _LOG_BYTES_EACH * target.tally.requests:
         broken.append(f"{written} bytes of log for {target.tally.requests} requests")
     if not server.is_alive:
-        broken.append("the server has ended")
+        broken.append("the server has exited")
     return Row(attack.name, target.tally, seconds, longest, len(calls), peak, written, broken)
 
 
-def _nothing(target: Target) -> None:
-    """The normal client alone."""
+def baseline(target: Target) -> None:
+    """Lets the normal client run alone."""
     time.sleep(target.left)
     target.tally.sent("200")
 
@@ -122,7 +122,7 @@ def _say(row: Row) -> None:
 
 
 def _left_behind(server: Served, resident: int, files: int, most: float) -> Iterator[str]:
-    """What is not as it was before the attacks; and so many bytes of memory may be in use at rest."""
+    """Yields differences from the state before the attacks, given the allowed memory at rest."""
     gauges = server.settled(_RETURNS_WITHIN)
     yield from (f"{name} is {value:g}" for name, value in gauges.items() if value)
     ends = time.monotonic() + _RETURNS_WITHIN
@@ -131,24 +131,24 @@ def _left_behind(server: Served, resident: int, files: int, most: float) -> Iter
     now, open_files = server.resident(), server.open_files()
     typer.echo(f"at rest: {resident / _MIB:.0f} MiB and {files} files before, {now / _MIB:.0f} and {open_files} after")
     if now > most:
-        yield f"{now / _MIB:.0f} MiB are in use at rest, more than {most / _MIB:.0f}"
+        yield f"{now / _MIB:.0f} MiB in use at rest, more than {most / _MIB:.0f}"
     if open_files > files + _MORE_FILES:
-        yield f"{open_files} files are open, {files} were before"
+        yield f"{open_files} open files, {files} before"
     if not server.is_ready():
         yield "the server is not ready"
     if server.restarts():
-        yield f"{server.restarts():g} workers were replaced"
+        yield f"{server.restarts():g} worker restarts"
     yield from (f"defect: {line}" for line in server.defects[:20])
 
 
 def main(
-    quick: Annotated[bool, typer.Option("--quick", help="Some 20 seconds, in place of three minutes.")] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that serve.")] = 1,
-    only: Annotated[str, typer.Option(help="Attacks whose names hold one of these words, such as giants,lies.")] = "",
-    seed: Annotated[int, typer.Option(help="Of what is drawn.")] = 14,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds that a normal call may take.")] = _LONGEST_WAIT,
+    quick: Annotated[bool, typer.Option("--quick", help="Run for some 20 seconds instead of three minutes.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
+    only: Annotated[str, typer.Option(help="Only attacks whose names contain one of these.")] = "",
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 14,
+    wait: Annotated[float, typer.Option(min=0, help="Maximum seconds of a normal call.")] = _LONGEST_WAIT,
 ) -> None:
-    """Clients that mean harm, one kind after the other, beside a normal one."""
+    """Harmful clients, one kind after another, beside a normal one."""
     chosen = [attack for attack in ATTACKS if any(word in attack.name for word in only.split(","))]
     with served("--workers", str(workers)) as server:
         server.wait_complete(workers)
@@ -159,16 +159,16 @@ def main(
             typer.echo(_HEADING)
             rows = []
             left_seconds = _SECONDS_QUICK if quick else _SECONDS
-            for attack in (Attack(_nothing, _QUIET_SECONDS, _QUIET_SECONDS_QUICK), *chosen):
+            for attack in (Attack(baseline, _QUIET_SECONDS, _QUIET_SECONDS_QUICK), *chosen):
                 seconds = min(attack.quick if quick else attack.seconds, left_seconds)
                 target = Target(server.url, quick=quick, seed=seed, seconds=seconds)
                 if seconds <= 0:
-                    target.tally.expect(False, "it was not run: those before took too long")
+                    target.tally.expect(False, "not run: earlier attacks took too long")
                 rows.append(_attack(_Field(server, beside, most, wait), attack, target))
                 left_seconds -= rows[-1].seconds
                 _say(rows[-1])
         try:
-            # In the quick form kernels may just have been loaded, which are kept.
+            # A quick run may just have loaded kernels, which are kept.
             most = math.inf if quick else _GROWTH * resident + _KEPT
             left = list(_left_behind(server, resident, files, most))
         except OSError as error:
@@ -176,5 +176,5 @@ def main(
     for line in left:
         typer.echo(f"broken: {line}")
     failed = sum(bool(row.broken) for row in rows)
-    typer.echo(f"{failed} of {len(rows)} attacks broke a promise" if failed or left else "all promises were kept")
+    typer.echo(f"{failed} of {len(rows)} attacks broke a promise" if failed or left else "all promises kept")
     raise typer.Exit(1 if failed or left else 0)

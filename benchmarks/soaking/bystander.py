@@ -1,6 +1,6 @@
-"""A normal client beside others: how long each of its calls takes, and whether the answer is right.
+"""A normal client among others: the duration of each of its calls, and whether the answer is right.
 
-It runs in a process of its own, so that the time is the server's and not that of who attacks it.
+It runs in its own process, so that the durations reflect the server and not the attacker.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from opwire.errors import OpwireError
 from opwire.wire import Encoding
 
 _STEPS = (((3, 3), 0.01), ((1, 64, 112, 112), 0.1))
-"""Tensors, and the seconds between two calls: a thread for each."""
+"""Shapes, and the seconds between two calls; one thread each."""
 
 _TIMEOUT = 30.0
 _STARTS_WITHIN = 60.0
 
 
 class CallRecord(NamedTuple):
-    """A call that has ended; times are those of the system's monotonic clock.
+    """A completed call; times are from the system's monotonic clock.
 
     Attributes:
-        step: which of the tensors it sent.
-        failure: why there is no right answer, or nothing.
+        step: index of the shape it sent.
+        began, ended: when it began and ended.
+        failure: why there is no right answer, or an empty string.
     """
 
     step: int
@@ -44,12 +45,12 @@ class CallRecord(NamedTuple):
 
 @dataclass(slots=True)
 class Bystander:
-    """What the client has seen so far."""
+    """The calls of the client so far."""
 
     calls: Sequence[CallRecord]
 
     def wait_past(self, moment: float) -> None:
-        """Waits until each thread has ended a call that it began after a moment."""
+        """Waits until each thread has completed a call that it began after ``moment``."""
         ends = time.monotonic() + _TIMEOUT + 5
         while time.monotonic() < ends:
             last = self.calls[-1000:]
@@ -58,16 +59,16 @@ class Bystander:
             time.sleep(0.02)
 
     def between(self, began: float, ended: float) -> list[CallRecord]:
-        """The calls that were under way in a span of time."""
+        """Returns the calls that overlap a time span."""
         return [call for call in self.calls if call.ended >= began and call.began <= ended]
 
 
 @contextmanager
 def bystander(url: str) -> Iterator[Bystander]:
-    """A client that calls again and again while the context lasts.
+    """Runs a client that calls repeatedly while the context lasts.
 
     Raises:
-        RuntimeError: it gets no answer at first.
+        RuntimeError: its first calls get no answer.
     """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
@@ -80,7 +81,7 @@ def bystander(url: str) -> Iterator[Bystander]:
         ends = time.monotonic() + _STARTS_WITHIN
         while {call.step for call in calls} != set(range(len(_STEPS))):
             if time.monotonic() > ends or process.exitcode is not None:
-                raise RuntimeError("the client beside the attacks got no answer")
+                raise RuntimeError("the normal client got no answer")
             time.sleep(0.05)
         yield Bystander(calls)
     finally:
@@ -109,7 +110,7 @@ def _run(url: str, sender: Connection[CallRecord, Any]) -> None:
 
 
 def _call(url: str, step: int, report: Callable[[CallRecord], None]) -> None:
-    """Indices of maxima and sums of whole numbers, in both encodings; the sums are exact."""
+    """Requests argmax and sums of integers, in both encodings; the sums are exact."""
     sizes, pause = _STEPS[step]
     chance = np.random.default_rng(step)
     with Client(url, timeout=_TIMEOUT) as client:

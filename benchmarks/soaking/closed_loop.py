@@ -1,7 +1,7 @@
-"""Clients that each send the next request when the last one is answered: more of them must not get less done.
+"""Clients that send the next request once the last one is answered: more of them must not get less done.
 
-The cells of a group differ in the number of connections alone. They take turns, round after round, so that what else
-the machine does hits all of them; shares are taken within a round, and the median over the rounds counts.
+The cells of a group differ only in the number of connections. They take turns, round after round, so that other load on
+the machine affects all of them; shares are computed within a round, and their median counts.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from .served import Served
 
 CONNECTIONS = (4, 64, 256)
 MOST_CONNECTIONS = {"large": 32}
-"""Of cases whose bodies are many."""
+"""Connection limits for cases with large bodies."""
 
 _TIMEOUT = 120
 _WARMS = 0.5
-"""Seconds in which the server meets a request for the first times."""
+"""Seconds for warming up the server."""
 
 _MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What its cells have in common: the tensor, its encoding, and who sends it."""
+    """The common properties of some cells: the tensor, its encoding, and the load generator."""
 
     case: Case
     encoding: Encoding
@@ -50,14 +50,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a number of connections got done in one round.
+    """The results of a number of connections in one round.
 
     Attributes:
-        rate: right answers a second.
-        failures: what calls came to in place of right answers.
-        p50, p99: seconds.
-        peak: bytes of memory that the server had in use.
-        refused: what the server did not answer with success, by code, whether or not the client sent it again.
+        rate: right answers per second.
+        failures: failed calls by kind.
+        p50, p99: latencies in seconds.
+        peak: peak memory of the server in bytes.
+        refused: unsuccessful answers by code, whether or not the client retried.
     """
 
     rate: float
@@ -73,7 +73,10 @@ class Row:
     """The turns of a cell.
 
     Attributes:
-        share: of the work that the group's first cell gets done.
+        group: the group of the cell.
+        connections: number of connections.
+        turns: the turns.
+        share: throughput relative to the group's first cell.
     """
 
     group: Group
@@ -88,13 +91,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to measure.
+    """The settings of a measurement.
 
     Attributes:
-        connections: of the cells of each group, the one that the others are compared with first.
-        seconds: of a turn, or more, so that there is time for some answers on each connection.
-        least_answers: so many.
-        rounds: for each group.
+        connections: connections of each group's cells; the first cell is the baseline.
+        seconds: minimum duration of a turn.
+        least_answers: minimum time of a turn in answers per connection.
+        rounds: rounds per group.
     """
 
     connections: tuple[int, ...]
@@ -104,7 +107,7 @@ class Plan:
 
 
 def groups(case: str, generators: list[str]) -> Iterator[Group]:
-    """All groups with that tensor."""
+    """Yields all groups with a tensor."""
     for encoding in (Encoding.BASE64, Encoding.BINARY):
         for generator in generators:
             yield Group(CASES[case], encoding, generator)
@@ -141,7 +144,7 @@ def _turn(server: Served, group: Group, connections: int, seconds: float) -> Tur
 
 
 def _by_client(url: str, group: Group, connections: int, seconds: float) -> Turn:
-    """Threads of one client. Each ends the call that it has begun, so all that the server does is counted."""
+    """Loads with threads of one client. Each finishes its last call, so all of the server's work is counted."""
     lock = threading.Lock()
     waits: list[float] = []
     failures: Counter[str] = Counter()
@@ -178,10 +181,10 @@ def _by_client(url: str, group: Group, connections: int, seconds: float) -> Turn
 
 
 def _by_wrk(url: str, group: Group, connections: int, seconds: float) -> Turn:
-    """One thread of wrk, whatever the number of connections, so that it costs the same in all cells."""
+    """Loads with one thread of wrk for any number of connections, so that its cost is the same in all cells."""
     call = prepare.argmax(group.case.tensor, AXIS)
     headers, chunks = write_call(call, group.encoding)
-    fields = {name: value for name, value in headers.items() if name != "Content-Length"}  # wrk writes its own
+    fields = {name: value for name, value in headers.items() if name != "Content-Length"}  # wrk adds its own
     request = Request("/v1/execute", fields, (b"".join(chunks),))
     found = wrk.measure(url, request, connections, seconds, _TIMEOUT)
     return Turn(work_rate(found, connections), Counter(found.kinds), found.p50, found.p99)
@@ -193,13 +196,13 @@ _COLUMNS = (("connections", 13), ("answers/s", 11), ("share", 7), ("p50 ms", 9),
 
 
 def heading() -> str:
-    """The line above the rows."""
+    """Returns the header line."""
     columns = "".join(f"{name:>{width}}" for name, width in _COLUMNS)
     return f"{'tensor, encoding, generator':38}{columns}  failures; what the server refused"
 
 
 def line(row: Row) -> str:
-    """A row of the table: medians over its turns, and sums."""
+    """Formats a row of the table: medians over its turns, and totals."""
     rate = median(turn.rate for turn in row.turns)
     p50, p99 = (1000 * median(times) for times in zip(*((turn.p50, turn.p99) for turn in row.turns), strict=True))
     peak = max(turn.peak for turn in row.turns) / _MIB
@@ -211,15 +214,15 @@ def line(row: Row) -> str:
 
 
 def broken(row: Row, least: dict[str, float]) -> Iterator[str]:
-    """The promises that a row does not keep.
+    """Yields the promises that a row breaks.
 
     Args:
-        row: measured.
-        least: the share that up to 64 connections must get done, by generator.
+        row: the measured row.
+        least: minimum share for up to 64 connections, by generator.
     """
     where = f"{row.group}, {row.connections} connections"
     for failure, count in row.failures.items():
         yield f"{where}: {count} times {failure}"
     bound = least[row.group.generator]
     if row.connections <= 64 and not row.share >= bound:
-        yield f"{where}: {row.share:.2f} of the work done that fewer get done, less than {bound:g}"
+        yield f"{where}: {row.share:.2f} of the throughput of fewer connections, less than {bound:g}"

@@ -1,4 +1,4 @@
-"""Many clients at a time: none of their calls fails, and they get as much done as few."""
+"""Many concurrent clients: none of their calls fails, and they get as much done as a few."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .served import served
 
 
 def _closed(shapes: list[str], generators: list[str], plan: closed_loop.Plan, least: dict[str, float]) -> list[str]:
-    """Runs the closed loops. Returns the promises that were not kept."""
+    """Runs the closed loops. Returns the broken promises."""
     failed: list[str] = []
     if shapes:
         typer.echo(closed_loop.heading())
@@ -37,26 +37,26 @@ def _plan(quick: bool, connections: str, seconds: float, rounds: int) -> closed_
 
 
 def main(
-    quick: Annotated[bool, typer.Option("--quick", help="Some 90 seconds, in place of some 20 minutes.")] = False,
-    shapes: Annotated[str | None, typer.Option(help="Tensors of the closed loop; quick is small,medium.")] = None,
-    by: Annotated[str, typer.Option(help="Who sends them: wrk, and threads of one client.")] = "wrk,client",
-    connections: Annotated[str, typer.Option(help="Of the closed loop; the first number is compared with.")] = "",
-    seconds: Annotated[float, typer.Option(min=0, help="Of each turn of the closed loop; 0 is 5, quick 1.")] = 0,
-    rounds: Annotated[int, typer.Option(min=0, help="Turns of each cell; 0 is 3, quick 2.")] = 0,
-    share: Annotated[float, typer.Option(min=0, help="Of the work of the first, for up to 64 of wrk.")] = 0.9,
+    quick: Annotated[bool, typer.Option("--quick", help="Run for some 90 seconds instead of 20 minutes.")] = False,
+    shapes: Annotated[str | None, typer.Option(help="Tensors of the closed loop; quick: small,medium.")] = None,
+    by: Annotated[str, typer.Option(help="Load generators: wrk, and threads of one client.")] = "wrk,client",
+    connections: Annotated[str, typer.Option(help="Of the closed loop; the first is the baseline.")] = "",
+    seconds: Annotated[float, typer.Option(min=0, help="Per turn of the closed loop; 0: 5, quick 1.")] = 0,
+    rounds: Annotated[int, typer.Option(min=0, help="Turns per cell; 0: 3, quick 2.")] = 0,
+    share: Annotated[float, typer.Option(min=0, help="Minimum share of the baseline, up to 64 of wrk.")] = 0.9,
     client_share: Annotated[float, typer.Option(min=0, help="The same for threads of one client.")] = 0.8,
-    loads: Annotated[str | None, typer.Option(help="Of the open loop: work, base64, binary; quick is work.")] = None,
-    open_seconds: Annotated[float, typer.Option(min=0, help="Of each open load; 0 is 60, quick 5.")] = 0,
-    warm_up: Annotated[float, typer.Option(min=0, help="Seconds of it before memory is measured.")] = 10,
-    rows: Annotated[int, typer.Option(min=1, help="Work of a request of the load work, in rows of 1024.")] = 8192,
-    goodput: Annotated[float, typer.Option(min=0, help="At twice the load, in parts of the capacity.")] = 0.9,
-    growth: Annotated[float, typer.Option(min=1, help="How much more memory may be in use afterwards.")] = 1.1,
+    loads: Annotated[str | None, typer.Option(help="Of the open loop: work, base64, binary; quick: work.")] = None,
+    open_seconds: Annotated[float, typer.Option(min=0, help="Per open load; 0: 60, quick 5.")] = 0,
+    warm_up: Annotated[float, typer.Option(min=0, help="Open load before memory is measured, in seconds.")] = 10,
+    rows: Annotated[int, typer.Option(min=1, help="Size of a request of the load work, in rows of 1024.")] = 8192,
+    goodput: Annotated[float, typer.Option(min=0, help="Minimum at twice the load, relative to the capacity.")] = 0.9,
+    growth: Annotated[float, typer.Option(min=1, help="Maximum growth of memory, as a factor.")] = 1.1,
     rest: Annotated[float, typer.Option(min=0, help="Seconds at rest before memory is measured.")] = 6,
 ) -> None:
-    """Closed loops of 4, 64 and 256 connections, and open loops at half and at twice the capacity."""
+    """Closed loops with 4, 64 and 256 connections, and open loops at half and at twice the capacity."""
     generators = _names(by, list(closed_loop.GENERATORS))
     if wrk.PROGRAM is None and "wrk" in generators:
-        raise typer.BadParameter("there is no wrk here; in Debian it is a package of that name", param_hint="--by")
+        raise typer.BadParameter("wrk is not installed (Debian, Ubuntu: apt install wrk)", param_hint="--by")
     cases = _names("small,medium" if shapes is None and quick else shapes, list(CASES))
     flows = _names("work" if loads is None and quick else loads, list(Workload))
     plan = _plan(quick, connections, seconds, rounds)
@@ -73,7 +73,7 @@ def main(
 
 
 def _names(given: str | None, known: list[str]) -> list[str]:
-    """The names in a list; all that are known where there is no list."""
+    """Returns the names in a list, or all known ones if there is none."""
     chosen = known if given is None else [name for name in given.split(",") if name]
     if unknown := set(chosen) - set(known):
         raise typer.BadParameter(f"unknown: {', '.join(unknown)}; known: {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""Verified calls through the client library, while others do their worst and workers are killed: none may be lost."""
+"""Verified calls of the client library, while others misbehave and workers are killed: none may be lost."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ _RETRIES = 10
 
 @dataclass(slots=True)
 class Record:
-    """What happened.
+    """The outcome of a soak.
 
     Attributes:
-        answers: that were right.
-        lost: the errors of calls that came to nothing, and of wrong answers.
-        abuses: the answers to abuses, by status; 0 is none.
-        failures: exceptions of abusive clients.
+        answers: number of right answers.
+        lost: errors of calls that failed for good, and wrong answers.
+        abuses: answers to abuses by status; 0 stands for none.
     """
 
     answers: int = 0
@@ -51,7 +50,7 @@ def _call(url: str, record: Record, over: threading.Event, seed: int) -> None:
             x = random_.integers(-1000, 1000, _SHAPES[random_.integers(len(_SHAPES))]).astype(np.float32)
             try:
                 right = np.array_equal(client.argmax(x, 1).output, np.argmax(x, 1, keepdims=True))
-                why = "" if right else f"a wrong answer for {x.shape}"
+                why = "" if right else f"wrong answer for {x.shape}"
             except OpwireError as error:
                 why = f"{type(error).__name__} after {error.retries} retries: {error}"
             with record.lock:
@@ -65,7 +64,7 @@ def _abuse(url: str, record: Record, over: threading.Event, seed: int) -> None:
     chance = random.Random(seed)
     while not over.is_set():
         status = 0
-        with suppress(OSError):  # the server hung up on it, or the worker was killed
+        with suppress(OSError):  # the server closed the connection, or the worker was killed
             status = chance.choice(ABUSES)(url, chance)
         with record.lock:
             record.abuses[status] += 1
@@ -80,7 +79,7 @@ def _kill(server: Served, over: threading.Event, every: float) -> None:
 
 
 def soak(server: Served, seconds: float, kill_every: float | None) -> Record:
-    """Soaks a server for a while, and waits until all clients have ended."""
+    """Soaks a server for a while, and waits until all clients have finished."""
     record, over = Record(), threading.Event()
     tasks: list[Callable[[], None]] = [partial(_call, server.url, record, over, i) for i in range(_CALLERS)]
     tasks += [partial(_abuse, server.url, record, over, i) for i in range(_ABUSERS)]
@@ -97,21 +96,21 @@ def soak(server: Served, seconds: float, kill_every: float | None) -> Record:
 
 
 def main(
-    seconds: Annotated[float, typer.Option(min=1, help="How long the faults go on.")] = 60,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that serve; of several some are killed.")] = 1,
-    kill_every: Annotated[float, typer.Option(min=0.1, help="Seconds between two kills.")] = 3,
+    seconds: Annotated[float, typer.Option(min=1, help="Duration of the faults in seconds.")] = 60,
+    workers: Annotated[int, typer.Option(min=1, help="Worker processes; if there are several, some are killed.")] = 1,
+    kill_every: Annotated[float, typer.Option(min=0.1, help="Seconds between kills.")] = 3,
     warm_up: Annotated[float, typer.Option(min=0, help="Seconds under faults before memory is measured.")] = 15,
     rest: Annotated[float, typer.Option(min=0, help="Seconds at rest before memory is measured.")] = 5,
-    growth: Annotated[float, typer.Option(min=1, help="How much more memory may be in use afterwards.")] = 1.1,
+    growth: Annotated[float, typer.Option(min=1, help="Maximum growth of memory, as a factor.")] = 1.1,
 ) -> None:
-    """Verified calls with retries, among clients that misbehave and workers that are killed."""
+    """Verified calls with retries, while other clients misbehave and workers are killed."""
     with served("--workers", str(workers), "--log-level", "info") as server:
         soak(server, warm_up, None)
         before = server.resident_at_rest(rest, workers)
         record = soak(server, seconds, kill_every if workers > 1 else None)
         after = server.resident_at_rest(rest, workers)
         gauges, defects = server.settled(), server.defects
-    typer.echo(f"answers {record.answers}, lost {len(record.lost)}; to abuses, by status: {dict(record.abuses)}")
+    typer.echo(f"answers {record.answers}, lost {len(record.lost)}; answers to abuses by status: {dict(record.abuses)}")
     typer.echo(f"afterwards {gauges}; resident MiB before {before / 2**20:.0f}, after {after / 2**20:.0f}")
     broken = [
         *(f"lost: {why}" for why in record.lost[:10]),

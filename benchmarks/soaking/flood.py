@@ -1,8 +1,8 @@
-"""Requests at a rate, sent when they are due, whatever became of those before, each on a connection of its own.
+"""Requests at a fixed rate, sent when due regardless of earlier ones, each on its own connection.
 
-The generator runs on the machine of the server and must not slow it, nor be slowed by it: its requests are made
-beforehand, it never waits for an answer before it sends the next request, and where there are several cores, one is
-its own. What it needed of that core, and how late it was, are part of what it finds.
+The generator runs on the server's machine; neither may slow down the other. It therefore prepares its requests
+beforehand, never waits for an answer before sending the next request, and has a core of its own if there are several.
+It also reports how much of that core it used, and how late it was.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from opwire.wire import Encoding, write_call
 from opwire_service.bench.load_generator import Address, write_request
 
 SETTLES = 1.0
-"""Seconds at the start of a flow that do not count for the answers a second."""
+"""Seconds at the start of a flow that are excluded from the rate."""
 
 _UNREAD = 128 * 1024
-"""Bytes that the system takes of a request ahead of the server. Over a network it is not much more either; here the
-generator would take the server's time to copy megabytes that wait.
+"""Size of the send buffer in bytes. It is not much larger over a network; here, a larger one would make the generator
+take CPU time from the server to copy megabytes that only wait.
 """
 
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)", re.IGNORECASE)
@@ -37,7 +37,7 @@ _RETRY_AFTER = re.compile(rb"\r\nretry-after: \d+", re.IGNORECASE)
 
 
 class Workload(StrEnum):
-    """What a request asks for."""
+    """The kind of request."""
 
     WORK = "work"
     BASE64 = "base64"
@@ -45,18 +45,18 @@ class Workload(StrEnum):
 
 
 def request(url: str, workload: Workload, rows: int) -> bytes:
-    """A request as it goes over the wire.
+    """Returns a request as sent over the wire.
 
     Args:
-        url: of the server.
-        workload: what it asks for.
-        rows: of 1024 elements each, where it asks for work.
+        url: URL of the server.
+        workload: the kind of request.
+        rows: rows of 1024 elements each, for WORK.
     """
     return _much_work(url, rows) if workload is Workload.WORK else _many_bytes(url, Encoding(workload.value))
 
 
 def _much_work(url: str, rows: int) -> bytes:
-    """REDUCE of a tensor that repeats one element: much work and few bytes."""
+    """Returns a REDUCE of a tensor that repeats one element: much work, few bytes."""
     desc = {
         "Function": "DML_REDUCE_FUNCTION_SUM",
         "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, rows, 1024], "Strides": [0, 0, 0, 0]},
@@ -68,7 +68,7 @@ def _much_work(url: str, rows: int) -> bytes:
 
 
 def _many_bytes(url: str, encoding: Encoding) -> bytes:
-    """ARGMAX of 3 MiB: what it takes is spent on the body."""
+    """Returns an ARGMAX of 3 MiB, where the body dominates the cost."""
     call = prepare.argmax(np.zeros((1, 64, 112, 112), np.float32), 1)
     headers, chunks = write_call(call, encoding)
     return write_request(f"{url}/v1/execute", headers, b"".join(chunks))
@@ -76,17 +76,17 @@ def _many_bytes(url: str, encoding: Encoding) -> bytes:
 
 @dataclass(slots=True)
 class Flow:
-    """What came of requests that were sent.
+    """The outcome of a flow of requests.
 
     Attributes:
-        seconds: for which they were sent.
-        waits: seconds from sending to the whole answer, by status.
-        on_time: answers of status 200 that were complete within the time counted, which begins after ``SETTLES``.
+        seconds: duration of sending.
+        waits: seconds from sending to the complete answer, by status.
+        on_time: answers of status 200 completed within the counted time, which begins after ``SETTLES``.
         no_hint: answers of status 429 without ``Retry-After``.
-        other: what came in place of answers.
-        late: seconds by which they were sent later than they were due. All of it is the generator's own.
-        cpu: share of a core that sending them took.
-        connections: the most that were open.
+        other: failures without an answer.
+        late: how late each request was sent, in seconds; this is all due to the generator.
+        cpu: share of a core used by the generator while sending.
+        connections: maximum number of open connections.
     """
 
     seconds: float = 0.0
@@ -100,21 +100,21 @@ class Flow:
 
     @property
     def rate(self) -> float:
-        """Answers of status 200 a second."""
+        """Answers of status 200 per second."""
         return self.on_time / max(self.seconds - SETTLES, 1e-9)
 
     def percentile(self, status: int, percent: float) -> float:
-        """The wait that so many percent of the answers of a status do not exceed; NaN without any."""
+        """Returns a percentile of the waits for answers of a status; NaN if there are none."""
         return float(np.percentile(self.waits.get(status, [float("nan")]), percent))
 
 
 class Flood:
-    """Sends one request, again and again.
+    """Sends a request repeatedly.
 
     Args:
-        url: of the server.
-        data: of the request.
-        patience: seconds after which a request without an answer has failed.
+        url: URL of the server.
+        data: the request.
+        patience: seconds after which an unanswered request has failed.
     """
 
     def __init__(self, url: str, data: bytes, patience: float) -> None:
@@ -128,7 +128,7 @@ class Flood:
         self._counted = (0.0, 0.0)
 
     async def at_rate(self, rate: float, seconds: float) -> Flow:
-        """Sends so many a second on average, for so long, as many clients do that know nothing of each other."""
+        """Sends ``rate`` requests per second on average, at random times like independent clients."""
         began, used = self._begin(seconds)
         for at in _times(rate, seconds):
             due = began + at
@@ -141,7 +141,7 @@ class Flood:
         return await self._end()
 
     async def at_most(self, connections: int, seconds: float) -> Flow:
-        """Sends the next request when one is answered, on so many connections."""
+        """Sends the next request once one is answered, on a fixed number of connections."""
 
         async def caller() -> None:
             while time.perf_counter() - began < seconds:
@@ -163,7 +163,7 @@ class Flood:
         try:
             async with asyncio.timeout(self._patience):
                 head = await self._exchange()
-        except (OSError, EOFError) as error:  # that the patience is over, too
+        except (OSError, EOFError) as error:  # includes the timeout
             flow.other[type(error).__name__] += 1
             return
         now, status = time.perf_counter(), int(head[9:12])
@@ -172,7 +172,7 @@ class Flood:
         flow.no_hint += status == 429 and not _RETRY_AFTER.search(head)
 
     async def _exchange(self) -> bytes:
-        """Sends a request on an idle connection or a new one. Returns the head of the answer."""
+        """Sends a request on an idle or a new connection. Returns the head of the answer."""
         reader, writer = self._idle.pop() if self._idle else await self._connect()
         keep = False
         try:
@@ -180,7 +180,7 @@ class Flood:
             head = await reader.readuntil(b"\r\n\r\n")
             length = _LENGTH.search(head)
             await reader.readexactly(int(length[1]) if length else 0)
-            # What was answered before it was all sent leaves a rest that nobody would wait for.
+            # If the answer came before everything was sent, the unsent rest makes the connection unusable.
             keep = not _CLOSES.search(head) and not writer.transport.get_write_buffer_size()
         finally:
             if keep:

@@ -1,4 +1,4 @@
-"""Half of the load that a server can carry, then twice that load: what it takes must not wait too long."""
+"""Half of the load that a server can carry, then twice that load: accepted requests must not wait too long."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .served import Served, apart, served
 _MEASURES = 3
 _MEASURE_SECONDS = 2.5
 _CONNECTIONS = 8
-"""With so many, the server is busy and nothing is refused."""
+"""Enough connections to keep the server busy without refusals."""
 
 _GRACE = 5.0
-"""Seconds beyond its deadline after which a request without an answer has failed."""
+"""Seconds after its deadline at which an unanswered request counts as failed."""
 
 _MAX_WAIT_MS = 5000
-"""Where the server tells no other."""
+"""Default if the server reports none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Promises:
-    """What must hold.
+    """The required bounds.
 
     Attributes:
-        goodput: answers a second under twice the load, in parts of the capacity.
-        wait: of what is taken, in parts of the server's longest wait.
-        budget: memory above that at rest, in parts of the server's budget.
-        rest: memory at rest afterwards, in parts of that before.
+        goodput: answers per second at twice the load, as a fraction of the capacity.
+        wait: wait of accepted requests, as a multiple of the server's maximum wait.
+        budget: memory above that at rest, as a multiple of the server's budget.
+        rest: memory at rest afterwards, as a multiple of that before.
     """
 
     goodput: float = 0.9
@@ -45,9 +45,9 @@ class Promises:
 
 
 class Times(NamedTuple):
-    """Seconds of each of the two loads, of twice the load before memory is measured, and at rest before that.
+    """Seconds for each of the two loads, for a warm-up at twice the load before memory is measured, and at rest.
 
-    Memory is flat once it has seen its worst.
+    Memory stays flat once the server has been through its worst case.
     """
 
     seconds: float
@@ -57,15 +57,15 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What became of a server.
+    """The results for a server.
 
     Attributes:
-        before, after: the requests that it answers in a second, measured before and after the loads.
-        half, twice: what came of the loads.
-        resident: bytes of memory at rest before them and after them.
-        peak: the most bytes that were in use meanwhile.
-        limits: that the server tells.
-        defects: lines of its log, and gauges that do not fall to 0.
+        before, after: its capacity in requests per second, before and after the loads.
+        half, twice: the outcomes of the loads.
+        resident: memory at rest before and after the loads, in bytes.
+        peak: peak memory during the loads, in bytes.
+        limits: the limits that the server reports.
+        defects: suspicious log lines, and gauges that do not return to 0.
     """
 
     before: float
@@ -79,7 +79,7 @@ class Found:
 
     @property
     def capacity(self) -> float:
-        """The machine may be another one, so to speak, after a minute."""
+        """The mean of both measurements, as the machine's speed may drift within a minute."""
         return (self.before + self.after) / 2
 
 
@@ -99,7 +99,7 @@ class _Loads:
         return self._run(flow)
 
     def capacity(self) -> float:
-        """The requests that it answers in a second."""
+        """Returns the server's capacity in requests per second."""
         flows = (self._flow(self._flood().at_most(_CONNECTIONS, _MEASURE_SECONDS)) for _ in range(_MEASURES))
         return median(flow.rate for flow in flows)
 
@@ -112,7 +112,7 @@ def run(workload: Workload, rows: int, times: Times) -> Found:
 
     Args:
         workload, rows: see ``request``.
-        times: how long.
+        times: durations of the phases.
     """
     with (
         apart() as use_own_core,
@@ -122,7 +122,7 @@ def run(workload: Workload, rows: int, times: Times) -> Found:
         use_own_core()
         server.wait_idle()
         loads = _Loads(server, request(server.url, workload, rows), runner)
-        loads.capacity()  # the first request of a kind may wait for its kernel to be compiled
+        loads.capacity()  # the first request may wait for its kernel to be compiled
         if times.warm_up:
             loads.at_rate(2 * loads.capacity(), times.warm_up)
         at_rest = server.resident_at_rest(times.rest)
@@ -139,16 +139,16 @@ def run(workload: Workload, rows: int, times: Times) -> Found:
 
 
 def say(workload: Workload, found: Found) -> None:
-    """Prints what was found."""
-    rates = f"{found.before:.0f} requests a second before, {found.after:.0f} after"
-    typer.echo(f"open loop, {workload}: it answers {rates}")
+    """Prints the results."""
+    rates = f"{found.before:.0f} requests/s before, {found.after:.0f} after"
+    typer.echo(f"open loop, {workload}: capacity {rates}")
     _say("half the load", found.half)
     _say("twice the load", found.twice)
     share = found.twice.rate / found.capacity
     longest = 1000 * found.twice.percentile(200, 100)
     before, after = (size / 2**20 for size in found.resident)
-    typer.echo(f"  goodput {share:.2f} of the capacity; longest wait of what was taken {longest:.0f} ms")
-    typer.echo(f"  MiB at rest {before:.0f}, at most {found.peak / 2**20:.0f}, at rest again {after:.0f}")
+    typer.echo(f"  goodput {share:.2f} of the capacity; longest wait of an accepted request {longest:.0f} ms")
+    typer.echo(f"  MiB at rest {before:.0f}, peak {found.peak / 2**20:.0f}, at rest afterwards {after:.0f}")
 
 
 def _say(name: str, flow: Flow) -> None:
@@ -158,31 +158,31 @@ def _say(name: str, flow: Flow) -> None:
         share = len(waits) / count
         typer.echo(f"  {name}: {len(waits)} ({share:.1%}) of status {status}, p50 {p50:.1f} ms, p99 {p99:.1f} ms")
     late = 1000 * float(np.percentile(flow.late or [0.0], 99))
-    own = f"the generator used {flow.cpu:.0%} of a core, was late by {late:.1f} ms (p99)"
-    typer.echo(f"  {name}: {own}, and had {flow.connections} connections; no answers: {dict(flow.other)}")
+    own = f"the generator used {flow.cpu:.0%} of a core, was {late:.1f} ms late (p99)"
+    typer.echo(f"  {name}: {own}, and had {flow.connections} connections; failures: {dict(flow.other)}")
 
 
 def broken(found: Found, promises: Promises) -> Iterator[str]:
-    """The promises that were not kept."""
+    """Yields the broken promises."""
     half, twice = found.half, found.twice
     for status in half.waits.keys() - {200}:
         yield f"{len(half.waits[status])} of status {status} at half the load"
     for status in twice.waits.keys() - {200, 429}:
         yield f"{len(twice.waits[status])} of status {status} at twice the load"
     for name, count in (half.other + twice.other).items():
-        yield f"{count} times {name} in place of an answer"
+        yield f"{count} times {name} instead of an answer"
     if half.no_hint + twice.no_hint:
         yield f"{half.no_hint + twice.no_hint} of status 429 without Retry-After"
     longest_wait = found.limits.get("max_wait_ms", _MAX_WAIT_MS) / 1000
-    if 429 not in twice.waits and twice.seconds > 2 * longest_wait:  # before that, all may wait
-        yield "nothing was refused: the server can carry more than was measured at first"
+    if 429 not in twice.waits and twice.seconds > 2 * longest_wait:  # until then, all requests may wait
+        yield "nothing was refused: the capacity is higher than measured"
     share = twice.rate / found.capacity
     if not share >= promises.goodput:
         yield f"goodput at twice the load is {share:.2f} of the capacity, less than {promises.goodput:g}"
     bound = promises.wait * longest_wait
     longest = twice.percentile(200, 100)
     if not longest <= bound:
-        yield f"what was taken waited for up to {longest:.1f} s, more than {bound:.1f} s"
+        yield f"accepted requests waited up to {longest:.1f} s, more than {bound:.1f} s"
     yield from _broken_memory(found, promises)
     yield from found.defects
 
@@ -192,6 +192,6 @@ def _broken_memory(found: Found, promises: Promises) -> Iterator[str]:
     budget = promises.budget * found.limits["memory_bytes"]
     if found.peak - before > budget:
         taken = (found.peak - before) / 2**20
-        yield f"{taken:.0f} MiB were in use above those at rest, more than {budget / 2**20:.0f}"
+        yield f"{taken:.0f} MiB in use above those at rest, more than {budget / 2**20:.0f}"
     if after > promises.rest * before:
         yield f"memory at rest grew by {after / before - 1:.0%}"

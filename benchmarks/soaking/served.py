@@ -1,4 +1,4 @@
-"""The server under test: its processes, their memory and files, its log and its gauges."""
+"""The server under test: its processes with their memory and files, its log and its gauges."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from urllib.request import urlopen
 
 _STARTS_WITHIN = 60.0
 _IDLE_WITHIN = 90.0
-_LOOKS = 0.5
-_LITTLE = 0.1
-"""Seconds between two looks at the time of processors, and the share of a core that does not count as work."""
+_SAMPLE_SECONDS = 0.5
+_IDLE_SHARE = 0.1
+"""Seconds between two samples of CPU time, and the share of a core below which it counts as idle."""
 
 _PR_SET_PDEATHSIG = 1
-"""The option of ``prctl`` for the signal that a process gets when its parent ends."""
+"""The ``prctl`` option for the signal that a process receives when its parent dies."""
 
-_BEHIND = 30
-"""Lines that are kept behind one that tells of a defect."""
+_CONTEXT_LINES = 30
+"""Log lines kept after one that indicates a defect."""
 
 _GAUGES = ("opwire_queued_operators", "opwire_running_operators", "opwire_request_memory_bytes")
 _WORKERS = "opwire_workers"
@@ -38,12 +38,12 @@ _SAMPLE = re.compile(r"^(\w+)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 
 
 class Served:
-    """A server that runs.
+    """A running server.
 
     Attributes:
-        url: its address.
-        defects: lines of its log that tell of a defect, each with those behind it.
-        log_bytes: that it has written to its log.
+        url: its URL.
+        defects: log lines that indicate a defect, each with the lines after it.
+        log_bytes: bytes that it has logged.
     """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -65,13 +65,13 @@ class Served:
             if found and not self.url:
                 self.url = found[1]
                 self._ready.set()
-            behind = _BEHIND if "Traceback" in line or "internal_error" in line else behind - 1
+            behind = _CONTEXT_LINES if "Traceback" in line or "internal_error" in line else behind - 1
             if behind > 0:
                 self.defects.append(line.rstrip())
         self._ready.set()
 
     def workers(self) -> list[int]:
-        """The processes that serve beside the first."""
+        """Returns the ids of the worker processes."""
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
         return [int(child) for child in children if "spawn_main" in _command(child)]
 
@@ -84,29 +84,29 @@ class Served:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its first process runs."""
+        """Whether its main process is running."""
         return self._process.poll() is None
 
     def processes(self) -> tuple[int, ...]:
-        """The first process, and those that serve beside it."""
+        """Returns the ids of the main process and the workers."""
         return self._process.pid, *self.workers()
 
     def resident(self) -> int:
-        """Bytes of memory that all of its processes have in use."""
+        """Returns the resident memory of all its processes, in bytes."""
         return sum(map(_resident_pages, self.processes())) * os.sysconf("SC_PAGE_SIZE")
 
     def reset_peak(self) -> None:
-        """``peak`` starts anew."""
+        """Resets ``peak``."""
         for process in self.processes():
             with contextlib.suppress(OSError):
                 Path(f"/proc/{process}/clear_refs").write_text("5")
 
     def peak(self) -> int:
-        """The most bytes of memory that its processes had in use since ``reset_peak``, each at its own worst time."""
+        """Returns the peak memory of its processes since ``reset_peak``, each at its own peak, in bytes."""
         return sum(map(_peak_bytes, self.processes()))
 
     def open_files(self) -> int:
-        """Files and sockets that its processes have open."""
+        """Returns the number of files and sockets that its processes have open."""
         found = 0
         for process in self.processes():
             with contextlib.suppress(OSError):
@@ -114,10 +114,9 @@ class Served:
         return found
 
     def resident_at_rest(self, seconds: float, workers: int = 1) -> int:
-        """The same when that many processes serve, and nothing was to be done for so long.
+        """Returns ``resident`` once ``workers`` workers are up and nothing has happened for ``seconds``.
 
-        Within five seconds the server has given back what its requests have freed. Nothing that it answers tells when:
-        to ask again and again would be work.
+        The server returns freed memory within five seconds. It does not report when, and polling it would be work.
         """
         self.wait_complete(workers)
         self.settled()
@@ -126,7 +125,7 @@ class Served:
 
     @contextlib.contextmanager
     def watched(self, every: float = 0.1) -> Iterator[list[int]]:
-        """Looks at ``resident`` again and again while the context lasts; the list holds what was seen."""
+        """Samples ``resident`` repeatedly while the context lasts, into the list that it yields."""
         seen: list[int] = []
         over = threading.Event()
 
@@ -143,24 +142,24 @@ class Served:
             watcher.join()
 
     def gauges(self) -> dict[str, float]:
-        """What waits, runs and is held."""
+        """Returns the numbers of waiting and running operators, and the memory held by requests."""
         return self._metrics(*_GAUGES)
 
     def limits(self) -> dict[str, int]:
-        """The bounds that it tells."""
+        """Returns the limits that it reports."""
         with urlopen(f"{self.url}/v1/server", timeout=10) as answer:
             told: dict[str, Any] = json.load(answer)
         limits: dict[str, int] = told["limits"]
         return limits
 
     def is_ready(self) -> bool:
-        """Whether it says so."""
+        """Returns whether it reports to be ready."""
         with contextlib.suppress(OSError), urlopen(f"{self.url}/readyz", timeout=10) as answer:
             return bool(answer.status == 200)
         return False
 
     def ended(self, route: str = "/v1/execute") -> Counter[str]:
-        """How many requests to a route have ended, by the code of how they did."""
+        """Returns the number of completed requests to a route, by code."""
         found: Counter[str] = Counter()
         for code, name, value in _ENDED.findall(self._metrics_text()):
             if name == route:
@@ -168,22 +167,22 @@ class Served:
         return found
 
     def restarts(self) -> float:
-        """Workers that were replaced."""
+        """Returns the number of worker restarts."""
         return self._metrics(_RESTARTS)[_RESTARTS]
 
     def wait_idle(self) -> None:
-        """Waits until its processes do little: after the start they may prepare what they need later."""
+        """Waits until its processes are idle: after the start they may prepare what they need later."""
         ends = time.monotonic() + _IDLE_WITHIN
         before = sum(map(_ticks, self.processes()))
         while time.monotonic() < ends:
-            time.sleep(_LOOKS)
+            time.sleep(_SAMPLE_SECONDS)
             now = sum(map(_ticks, self.processes()))
-            if now - before < _LITTLE * _LOOKS * os.sysconf("SC_CLK_TCK"):
+            if now - before < _IDLE_SHARE * _SAMPLE_SECONDS * os.sysconf("SC_CLK_TCK"):
                 return
             before = now
 
     def wait_complete(self, workers: int) -> None:
-        """Waits until so many workers are ready."""
+        """Waits until ``workers`` workers are ready."""
         end = time.monotonic() + _STARTS_WITHIN
         while self._metrics(_WORKERS)[_WORKERS] < workers and time.monotonic() < end:
             time.sleep(0.1)
@@ -200,7 +199,7 @@ class Served:
         return found
 
     def settled(self, within: float = 10.0) -> dict[str, float]:
-        """The gauges once they are all 0, or when the time is over."""
+        """Returns the gauges once they are all 0, or when the time is up."""
         end = time.monotonic() + within
         while any((found := self.gauges()).values()) and time.monotonic() < end:
             time.sleep(0.1)
@@ -220,7 +219,7 @@ def _resident_pages(process: int) -> int:
 
 
 def _ticks(process: int) -> int:
-    """Processor time of a process, in ticks of the system's clock."""
+    """Returns the CPU time of a process in clock ticks."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         return int(fields[11]) + int(fields[12])
@@ -236,7 +235,7 @@ def _peak_bytes(process: int) -> int:
 
 @contextlib.contextmanager
 def apart() -> Iterator[Callable[[], None]]:
-    """Leaves one core, if there are several, to what calls the function; what starts before that has the others."""
+    """Reserves one of several cores for whoever calls the yielded function; earlier processes get the rest."""
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) == 1:
         yield lambda: None
@@ -254,7 +253,7 @@ def _end_with_the_parent() -> None:
 
 @contextlib.contextmanager
 def served(*arguments: str) -> Iterator[Served]:
-    """A server on a free port, which is stopped at the end, and when this process is killed."""
+    """Runs a server on a free port while the context lasts; it also stops if this process is killed."""
     command = [sys.executable, "-m", "opwire_service", "serve", "--port", "0", *arguments]
     with subprocess.Popen(
         command,

@@ -1,4 +1,4 @@
-"""The images that the tests run, and the whole deployment."""
+"""Fixtures: the image under test, a container of it, and the whole deployment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def image() -> str:
-    """The image under test, built as a user would; in the host's network, whose package index it then reaches."""
+    """The image under test, built as a user would, but on the host's network to reach its package index."""
     arguments = ("--network", "host", "--build-arg", f"BASE={BASE}", "--build-arg", "REVISION=tested")
     run("docker", "build", *arguments, "-f", str(ROOT / "docker/Dockerfile"), "-t", IMAGE, str(ROOT))
     return docker("image", "inspect", "-f", "{{.Id}}", IMAGE)
@@ -24,7 +24,7 @@ def image() -> str:
 
 @pytest.fixture(scope="module")
 def server(image: str) -> Iterator[Container]:
-    """One container with the settings of the image."""
+    """A container with the default settings of the image."""
     with container() as started:
         started.wait_ready()
         yield started

@@ -1,4 +1,4 @@
-"""The compose file, running: replicas behind nginx and Prometheus, with free ports and names of its own."""
+"""Runs the compose file: replicas behind nginx, and Prometheus, with free ports and a project name of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine import BASE, COMPOSE, FOLDER, IMAGE, docker, run, status, wait_for
 PROJECT = "opwire-test"
 SERVICES = ("opwire", "replica", "nginx", "prometheus")
 
-# Image of the compose file: its variable, and the Debian release and package that stand in where it cannot be pulled.
+# For each image: its variable, and the Debian release, package and program that replace it if it cannot be pulled.
 STAND_INS = {
     "prom/prometheus:v3.5.0": ("PROMETHEUS_IMAGE", "bookworm", "prometheus", "prometheus"),
     "nginx:1.28-alpine": ("NGINX_IMAGE", "forky", "nginx-light", "nginx"),
@@ -29,7 +29,7 @@ GRAFANA = "grafana/grafana:12.1.0"
 
 @dataclass
 class Deployment:
-    """What is running, and where."""
+    """A running deployment."""
 
     env: dict[str, str]
     profile: str = "scale"
@@ -45,33 +45,33 @@ class Deployment:
         return self.url("OPWIRE_BALANCER_PORT")
 
     def containers(self, service: str) -> list[str]:
-        """Those of a service that run."""
+        """Returns the running containers of a service."""
         project = self.env["COMPOSE_PROJECT_NAME"]
         labels = (f"label=com.docker.compose.project={project}", f"label=com.docker.compose.service={service}")
         return docker("ps", "-q", *(word for label in labels for word in ("--filter", label))).split()
 
     def prometheus(self, path: str, **parameters: str) -> Any:
-        """The data of an answer of Prometheus's API."""
+        """Returns the data of a Prometheus API response."""
         query = urllib.parse.urlencode(parameters)
         answer = httpx.get(f"{self.url('PROMETHEUS_PORT')}/api/v1/{path}?{query}", timeout=10).json()
         assert answer["status"] == "success", answer
         return answer["data"]
 
     def up(self) -> list[str]:
-        """The targets that Prometheus reads without an error."""
+        """Returns the targets that Prometheus scrapes successfully."""
         targets = self.prometheus("targets")["activeTargets"]
         return [target["scrapeUrl"] for target in targets if target["health"] == "up"]
 
 
 def pulled(image: str) -> bool:
-    """Whether an image is here, or can be had."""
+    """Returns whether an image exists locally or can be pulled."""
     if run("docker", "image", "inspect", image, check=False).returncode == 0:
         return True
     return run("docker", "pull", "-q", image, check=False).returncode == 0
 
 
 def stand_in(release: str, package: str, program: str) -> str:
-    """An image of a Debian package, on the base image."""
+    """Builds an image of a Debian package, on top of the base image."""
     name = f"opwire-test-{program}"
     given = {"BASE": BASE, "RELEASE": release, "PACKAGE": package, "PROGRAM": program}
     arguments = [word for key, value in given.items() for word in ("--build-arg", f"{key}={value}")]
@@ -87,7 +87,7 @@ def free_port() -> int:
 
 @contextmanager
 def deployment() -> Iterator[Deployment]:
-    """Starts it, and removes it with its volumes at the end of the block."""
+    """Runs a deployment while the context lasts, and removes it with its volumes."""
     env = {"COMPOSE_PROJECT_NAME": PROJECT, "OPWIRE_IMAGE": IMAGE, "OPWIRE_CPU_THREADS": "1", "OPWIRE_REPLICAS": "2"}
     for image, (variable, *package) in STAND_INS.items():
         env[variable] = image if pulled(image) else stand_in(*package)
@@ -105,7 +105,7 @@ def deployment() -> Iterator[Deployment]:
 
 
 def expressions(path: Path = FOLDER / "grafana/dashboards/opwire.json") -> dict[str, str]:
-    """Every query of the dashboard, under a name, with its variables filled in as Grafana fills in All."""
+    """Returns the queries of the dashboard by name, with their variables set to All."""
     board = json.loads(path.read_text(encoding="utf-8"))
     found = {}
     for panel in board["panels"]:

@@ -1,4 +1,4 @@
-"""What the tests ask of Docker, and of the containers that they start."""
+"""Helpers for Docker, and for the containers that the tests start."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ BASE = os.environ["OPWIRE_TEST_BASE"]
 COMPOSE = os.environ["OPWIRE_TEST_COMPOSE"].split()
 IMAGE = "opwire-test"
 LOCKED = ("--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
-"""How the compose file runs it."""
+"""Hardening options, as in the compose file."""
 
 MEASURED: list[str] = []
-"""What is said at the end of the tests."""
+"""Lines printed at the end of the tests."""
 
 
 def docker(*arguments: str, check: bool = True) -> str:
-    """The output of a docker command."""
+    """Runs a docker command and returns its output."""
     return run("docker", *arguments, check=check).stdout.strip()
 
 
 def run(*command: str, check: bool = True, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """A finished command; what it wrote to stderr is part of the error if it fails."""
+    """Runs a command to completion; if it fails, the error includes its output."""
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(env or {})}, cwd=FOLDER)
     assert not check or done.returncode == 0, f"{' '.join(command)}: {done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return done
 
 
 def inspect(what: str) -> dict[str, Any]:
-    """All that Docker knows of an image or a container."""
+    """Returns Docker's description of an image or a container."""
     found: dict[str, Any] = json.loads(docker("inspect", what))[0]
     return found
 
 
 class Container:
-    """A running container of the image, and where it can be reached from outside."""
+    """A running container of the image, with its URL on the host."""
 
     def __init__(self, name: str, scheme: str = "http") -> None:
         self.name = name
@@ -66,7 +66,7 @@ class Container:
 
 @contextmanager
 def container(*options: str, scheme: str = "http", command: Sequence[str] = ()) -> Iterator[Container]:
-    """Runs the image as the compose file does, with further options, until the end of the block."""
+    """Runs the image as the compose file does, with additional options, while the context lasts."""
     name = docker("run", "-d", *LOCKED, "-p", "127.0.0.1::8000", *options, IMAGE, *command)
     try:
         yield Container(name, scheme)
@@ -75,7 +75,7 @@ def container(*options: str, scheme: str = "http", command: Sequence[str] = ()) 
 
 
 def status(url: str) -> int | None:
-    """The status that a URL answers with; None without an answer."""
+    """Returns the HTTP status of a URL, or None without an answer."""
     try:
         return httpx.get(url, verify=False, timeout=2).status_code
     except httpx.HTTPError:
@@ -83,7 +83,7 @@ def status(url: str) -> int | None:
 
 
 def wait_for(holds: Any, seconds: float, explain: Any = str) -> None:
-    """Waits until something holds, and fails if it does not in time."""
+    """Waits until a condition holds, and fails if it does not in time."""
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, f"not within {seconds} s\n{explain()}"

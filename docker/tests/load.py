@@ -1,4 +1,4 @@
-"""Clients that keep asking, and ask again where no answer came."""
+"""Clients that send requests continuously and retry those without an answer."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from opwire import Client
 from opwire.errors import OverloadedError, TransportError, UnavailableError
 
 AGAIN = (TransportError, UnavailableError, OverloadedError)
-"""No answer, or one that says to come again: operators are pure, so asking twice harms nothing."""
+"""Errors to retry on: operators are pure, so repeating a request is harmless."""
 
 PATIENCE = 30.0
 
 
 class Load:
-    """Threads that run the examples against a server until the end of the block.
+    """Threads that run the examples against a server while the context lasts.
 
     Attributes:
-        answers: right answers so far.
-        retries: tries that brought none.
-        failures: requests that got no right answer, or none in time.
+        answers: number of right answers so far.
+        retries: number of attempts without an answer.
+        failures: requests without a right answer in time.
     """
 
     def __init__(self, url: str, threads: int = 4) -> None:
@@ -45,7 +45,7 @@ class Load:
             thread.join()
 
     def wait_answers(self, more: int, seconds: float = 60.0) -> None:
-        """Waits until there are so many more answers."""
+        """Waits for ``more`` further answers."""
         goal, end = self.answers + more, time.monotonic() + seconds
         while self.answers < goal:
             assert time.monotonic() < end, f"{self.answers} of {goal} answers; {self.failures[:3]}"

@@ -1,4 +1,4 @@
-"""The examples of the operators, sent through the client and compared with what they declare."""
+"""The operators' examples, run through the client and compared with their declared outputs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ EXAMPLES = [(operator.name, example) for operator in OPERATORS.values() for exam
 
 
 def array(values: object, data_type: str) -> Array:
-    """Nested lists as an array; numpy reads "NaN" and "Infinity" as they are meant."""
+    """Converts nested lists to an array; NumPy parses "NaN" and "Infinity"."""
     return np.array(values, np.float64 if "FLOAT" in data_type else object).astype(DataType[data_type].dtype)
 
 
 def check(client: Client, name: str, example: Example) -> None:
-    """Runs an example; the answer must be the declared one, to the last bit."""
+    """Runs an example; the outputs must equal the declared ones, bit for bit."""
     result = client.execute({"type": name, "desc": example.desc}, example.inputs, feature_level=example.level)
     assert result.device == "cpu"
     assert list(result.outputs) == list(example.outputs)

@@ -1,4 +1,4 @@
-"""The profile `ray`: head, workers and server in containers of their own, and workers that stop, die and return."""
+"""The profile `ray`: head, workers and server in separate containers, with workers that stop, die and return."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RIGHT = NUMBERS.astype("i8").sum(axis=1, keepdims=True).astype("f4").tobytes()
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Deployment]:
-    """A head, two workers of one processor and a server, which ask each other for a token."""
+    """A head, two workers of one CPU each and a server, with token authentication."""
     extras = ("--build-arg", "EXTRAS=service,ray", "--build-arg", "PACKAGES=ray[default]")
     arguments = ("--network", "host", "--build-arg", f"BASE={BASE}", "--build-arg", "REVISION=tested", *extras)
     run("docker", "build", *arguments, "-f", str(ROOT / "docker/Dockerfile"), "-t", IMAGE, str(ROOT))
@@ -49,7 +49,7 @@ def cluster() -> Iterator[Deployment]:
 
 
 def members(cluster: Deployment) -> set[str]:
-    """The devices of workers that the server has."""
+    """Returns the workers' devices known to the server."""
     try:
         found = httpx.get(f"{cluster.url('OPWIRE_RAY_PORT')}/v1/server", timeout=5).json()["devices"]
     except httpx.HTTPError:
@@ -58,16 +58,16 @@ def members(cluster: Deployment) -> set[str]:
 
 
 def device_of(container: str) -> str:
-    """By which the server knows the processors of a worker."""
+    """Returns the server's name for the CPU device of a worker."""
     return f"{inspect(container)['Config']['Hostname']}/cpu"
 
 
 class Asking:
-    """Clients that ask the cluster for the same over and over.
+    """Clients that send the same request to the cluster continuously.
 
     Attributes:
-        answered: right answers by device.
-        failures: what else came.
+        answered: number of right answers by device.
+        failures: all other outcomes.
     """
 
     def __init__(self) -> None:
@@ -86,14 +86,14 @@ class Asking:
                     self.failures.append(repr(error))
 
     def wait_answers(self, count: int, device: str) -> None:
-        """Waits until a device has given so many more."""
+        """Waits for ``count`` further answers from a device."""
         goal = self.answered[device] + count
         wait_for(lambda: self.answered[device] >= goal, 60, lambda: f"{self.answered} {self.failures[:3]}")
 
 
 @contextmanager
 def asking(cluster: Deployment) -> Iterator[Asking]:
-    """Clients until the end of the block."""
+    """Runs clients while the context lasts."""
     made = Asking()
     threads = [threading.Thread(target=made.ask, args=(cluster.url("OPWIRE_RAY_PORT"),)) for _ in range(4)]
     for thread in threads:

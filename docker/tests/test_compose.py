@@ -1,4 +1,4 @@
-"""The deployment: requests through nginx, and replicas that are killed, stopped and replaced meanwhile."""
+"""The deployment: requests through nginx while replicas are killed, stopped and replaced."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_stop_loses_no_answer(deployed: Deployment):
 
 
 def test_upgrade_loses_no_answer(deployed: Deployment):
-    """Each container is replaced by a new one, of another address, while the others serve."""
+    """Each container is replaced by one with a new address while the others serve."""
     with Load(deployed.balancer) as load:
         load.wait_answers(100)
         for service in ("opwire", "replica"):
@@ -97,7 +97,7 @@ def test_upgrade_loses_no_answer(deployed: Deployment):
 
 
 def fresh(deployed: Deployment, service: str, before: set[str]) -> bool:
-    """Whether all containers of a service are new, and ready."""
+    """Returns whether all containers of a service are new and healthy."""
     now = deployed.containers(service)
     return len(now) == len(before) and not before & set(now) and all(map(healthy, now))
 

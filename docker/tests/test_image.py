@@ -1,4 +1,4 @@
-"""The image alone: what it holds, how it starts, answers, stops, and what it may be given."""
+"""The image by itself: its contents, how it starts, answers and stops, and its options."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_cold_start():
             wait_for(lambda url=started.url: status(f"{url}/readyz") == 200, 60, started.logs)
             seconds.append(time.monotonic() - start)
     MEASURED.append(f"docker run to ready: {', '.join(f'{each:.2f}' for each in seconds)} s")
-    # The least: the others also hold what else the machine did meanwhile.
+    # The minimum, as the others include noise from the machine.
     assert min(seconds) <= MOST_SECONDS
 
 
@@ -96,7 +96,7 @@ def test_kernels_for_the_processor(tmp_path: Path, how):
 
 
 def test_stop_drains():
-    """Requests that were accepted before the stop are answered, and then the container ends with code 0."""
+    """Requests accepted before the stop are answered, and then the container exits with code 0."""
     values = np.random.default_rng(1).standard_normal((1, 1 << 14)).astype(np.float32)
     with container("-e", "OPWIRE_DEVICE=reference") as started, ThreadPoolExecutor(8) as pool:
         started.wait_ready()
@@ -112,7 +112,7 @@ def test_stop_drains():
 
 
 def accepted(url: str) -> int:
-    """The operators that wait or run."""
+    """Returns the number of queued and running operators."""
     text = httpx.get(f"{url}/metrics", timeout=10).text
     found = re.findall(r"^opwire_(?:queued|running)_operators\{.*\} (\S+)$", text, re.MULTILINE)
     return sum(int(float(each)) for each in found)
@@ -145,7 +145,7 @@ def test_api_keys(tmp_path: Path):
 
 @pytest.mark.parametrize(("kind", "said"), [("empty", "it holds no API key"), ("folder", "not a regular file")])
 def test_what_holds_no_keys_opens_nothing(tmp_path: Path, kind, said):
-    """Docker makes a folder where the file to mount is missing."""
+    """Docker creates a directory if the file to mount is missing."""
     keys = tmp_path / "keys"
     if kind == "empty":
         keys.touch()

@@ -1,4 +1,4 @@
-"""Prometheus with the committed configuration: what it reads, its alerts, and every query of the dashboard."""
+"""Prometheus with the committed configuration: its targets, its alerts, and every query of the dashboard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUERIES = expressions()
 
 
 def promtool(deployed: Deployment, *arguments: str) -> str:
-    """What promtool says of the committed files, in the image of the deployment."""
+    """Runs promtool on the committed files, in the image of the deployment."""
     mounted = ("-v", f"{FOLDER}/prometheus:/rules:ro", "-w", "/rules", "--entrypoint", "promtool")
     return docker("run", "--rm", *mounted, deployed.env["PROMETHEUS_IMAGE"], *arguments)
 
@@ -35,7 +35,7 @@ def test_alerts(deployed: Deployment):
 
 @pytest.fixture(scope="module")
 def loaded(deployed: Deployment) -> Deployment:
-    """Prometheus has read all servers while they answered, refused, and took batches."""
+    """Waits until Prometheus has scraped all servers while they answer, refuse, and process batches."""
     with Load(deployed.balancer, threads=2) as load, Client(deployed.balancer) as client:
         wait_for(lambda: asked(client) and complete(deployed), 120, lambda: missing(deployed))
         load.wait_answers(1)
@@ -44,7 +44,7 @@ def loaded(deployed: Deployment) -> Deployment:
 
 
 def asked(client: Client) -> bool:
-    """Sends what the load does not: a request that is refused, and a batch."""
+    """Sends what the load lacks: a request that is refused, and a batch."""
     array = np.ones((1, 2), np.float32)
     call = prepare.argmax(array, axes=[1])
     client.execute_many([call, call])
@@ -54,7 +54,7 @@ def asked(client: Client) -> bool:
 
 
 def data(deployed: Deployment, expr: str) -> list[float]:
-    """The numbers of a query, now."""
+    """Returns the current values of a query."""
     result = deployed.prometheus("query", query=expr)["result"]
     return [float(each["value"][1]) for each in result if not math.isnan(float(each["value"][1]))]
 

@@ -1,4 +1,4 @@
-"""The servers, in the order of the table: one module describes each."""
+"""The servers, in table order; one module describes each."""
 
 from __future__ import annotations
 

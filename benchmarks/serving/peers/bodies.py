@@ -1,4 +1,4 @@
-"""Bodies that several servers take and give: JSON with base64, raw bytes, and the binary tensors of protocol v2."""
+"""Bodies shared by several servers: JSON with base64, raw bytes, and the binary tensors of protocol v2."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ..contender import Reply, Request
 
 JSON = {"Content-Type": "application/json"}
 BINARY = {"Content-Type": "application/octet-stream"}
-RAW = {"Content-Type": "application/x-tensor"}  # KServe takes an octet-stream for JSON
+RAW = {"Content-Type": "application/x-tensor"}  # KServe parses an octet-stream as JSON
 HEAD_LENGTH = "Inference-Header-Content-Length"
 
 
 def base64_of(case: Case) -> bytes:
-    """A case's tensor in base64."""
+    """Encodes a case's tensor in base64."""
     encoded: bytes = pybase64.b64encode(case.tensor.data)
     return encoded
 
 
 def read_base64(text: str | bytes) -> NDArray[Any]:
-    """Indices from base64."""
+    """Decodes indices from base64."""
     return np.frombuffer(pybase64.b64decode(text, validate=True), np.uint32)
 
 
@@ -51,7 +51,7 @@ def read_raw(_: Case, reply: Reply) -> NDArray[Any]:
 
 
 def write_v2(case: Case, model: str) -> Request:
-    """A request of the Open Inference Protocol v2 with a binary tensor, which asks for a binary answer."""
+    """An Open Inference Protocol v2 request with a binary tensor that asks for a binary answer."""
     given = {
         "name": "x",
         "shape": case.sizes,
@@ -65,5 +65,5 @@ def write_v2(case: Case, model: str) -> Request:
 
 
 def read_tail(_: Case, reply: Reply) -> NDArray[Any]:
-    """The only tensor behind the JSON head of a reply."""
+    """The only tensor, after the JSON head of a reply."""
     return np.frombuffer(reply.body[int(reply.headers[HEAD_LENGTH.lower()]) :], np.uint32)

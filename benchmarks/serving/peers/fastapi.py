@@ -1,4 +1,4 @@
-"""An ordinary FastAPI service with a pydantic model and base64; its route runs on the event loop or in a thread."""
+"""A typical FastAPI service with a pydantic model and base64; its route runs on the event loop or in a thread."""
 
 from __future__ import annotations
 

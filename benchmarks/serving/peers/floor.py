@@ -1,4 +1,4 @@
-"""The bare ASGI application, as a row of its own: its ratio to itself shows how noisy the machine is."""
+"""The bare ASGI application as a row of its own; its ratio to itself shows the noise of the machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ANSWER = b"x" * 20
 
 
 def _answer(case: Case, reply: Reply) -> NDArray[Any]:
-    """It computes nothing: its 20 bytes stand for the right answer, any others for none."""
+    """It computes nothing, so its 20 bytes count as the right answer."""
     return case.winners if reply.body == ANSWER else np.empty(0)
 
 

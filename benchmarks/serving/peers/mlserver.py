@@ -1,4 +1,4 @@
-"""MLServer with a custom model in its own process and its base64 codec."""
+"""MLServer with a custom model in process and its base64 codec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""opwire: JSON with base64, with the plan cached and with a new desc in every request, and the binary tail."""
+"""opwire: JSON with base64, with a cached plan or a new desc per request, and the binary tail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .bodies import read_base64, read_tail
 PATH = "/v1/execute"
 
 TOTAL_SIZES = Counter(100_000, 999_996, 4)
-"""Values for TotalTensorSizeInBytes. A server keeps far fewer plans, so none of them is seen again in time."""
+"""Values of TotalTensorSizeInBytes. A server caches far fewer plans, so none of them is still cached when it recurs."""
 
 
 def _operator(case: Case, **tensor: int) -> dict[str, object]:
@@ -73,7 +73,7 @@ CONTENDER = Contender(
     command=_command,
     forms=(
         Form(name="base64", encoding="base64", request=_base64, answer=_read),
-        # Where tensors are large nobody sees what it takes to check a desc.
+        # With large tensors, the cost of checking a desc is invisible.
         Form(name="base64, new desc", encoding="base64", request=_new_desc, answer=_read, cases=("small",)),
         Form(name="binary tail", encoding="binary", request=_binary, answer=read_tail),
     ),

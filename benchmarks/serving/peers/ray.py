@@ -1,4 +1,4 @@
-"""Ray Serve with one replica behind its HAProxy, the fastest way in that it has."""
+"""Ray Serve with one replica behind its HAProxy, its fastest ingress."""
 
 from __future__ import annotations
 

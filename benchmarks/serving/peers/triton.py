@@ -1,4 +1,4 @@
-"""Triton with one instance on its Python backend, and its binary tensors."""
+"""Triton with one instance on its Python backend, with binary tensors."""
 
 from __future__ import annotations
 

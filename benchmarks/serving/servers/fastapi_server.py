@@ -1,4 +1,4 @@
-"""The service that most people would write: FastAPI, a pydantic model with base64, NumPy, a JSON answer.
+"""A typical service: FastAPI, a pydantic model with base64, NumPy, a JSON answer.
 
 python fastapi_server.py PORT
 """

@@ -1,4 +1,4 @@
-"""The bare ASGI floor: reads the body, answers 20 bytes. Nothing that serves with uvicorn can be faster.
+"""The bare ASGI floor: reads the body and answers 20 bytes. No server on uvicorn can be faster.
 
 python floor_server.py PORT
 """

@@ -1,4 +1,4 @@
-"""LitServe with one worker and one API server; base64 in JSON, since its workers take what the JSON holds.
+"""LitServe with one worker and one API server; base64 in JSON, as its workers only receive JSON.
 
 python litserve_server.py PORT
 """

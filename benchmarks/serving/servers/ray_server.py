@@ -1,4 +1,4 @@
-"""Ray Serve with one replica, which takes and gives raw bytes.
+"""Ray Serve with one replica that receives and returns raw bytes.
 
 python ray_server.py PORT
 """

@@ -1,4 +1,4 @@
-"""The model that Triton's Python backend runs."""
+"""The model for Triton's Python backend."""
 
 import numpy as np
 import triton_python_backend_utils as triton

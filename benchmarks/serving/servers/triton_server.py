@@ -1,8 +1,8 @@
-"""Triton with one instance of a model on its Python backend; its programs come from the package nvidia-pytriton.
+"""Triton with one model instance on its Python backend; its programs come from the package nvidia-pytriton.
 
 python triton_server.py PORT
 
-It lays its model repository out in the working folder.
+It creates its model repository in the working folder.
 """
 
 import os
@@ -24,7 +24,7 @@ RANKS = (2, 4)
 
 
 def main(port: str) -> None:
-    """Lays out a model repository and becomes Triton."""
+    """Creates a model repository and replaces this process by Triton."""
     package = Path(pytriton.__file__).parent
     folder = Path.cwd()
     backend = folder / "backends" / "python"

@@ -1,4 +1,4 @@
-"""What a client can do to a server, one family a module; each attack is bounded in count and time."""
+"""Attacks that a client can mount, one family per module; each is bounded in count and time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ATTACKS", "Attack", "Tally", "Target"]
 
 
 class Attack(NamedTuple):
-    """An attack, and how long it may go on in full and in the quick form, in seconds."""
+    """An attack, and its maximum duration in the full and in the quick run, in seconds."""
 
     run: Callable[[Target], None]
     seconds: float
@@ -20,7 +20,7 @@ class Attack(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its family and what it does."""
+        """Its family and function name."""
         return f"{self.run.__module__.rpartition('.')[2]}.{self.run.__name__}"
 
 
@@ -50,4 +50,4 @@ ATTACKS = (
     Attack(giants.reductions, 10, 2),
     Attack(giants.wide_rows, 6, 2),
 )
-"""Those that need little time first, so that they are run whatever the others do to the server."""
+"""The shortest come first, so that they run whatever the others do to the server."""

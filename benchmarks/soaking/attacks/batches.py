@@ -1,4 +1,4 @@
-"""Batches of few bytes whose outputs are many: their sum is bounded too."""
+"""Small batches with huge outputs, whose sum must be bounded, too."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .wire import BATCH, Target, execute, json_bytes, reduction
 
 _PATIENCE = 30.0
 _MOST_READ = 1 << 29
-"""Bytes of an answer that are read; then the client has had enough."""
+"""Bytes of an answer to read before the client gives up on it."""
 
 
 def huge_outputs(target: Target) -> None:
-    """Many times 128 MB, and as many times as fits the largest output; of pooling and of reductions."""
+    """Many outputs of 128 MB, and as many as possible of the largest size, from pooling and from reductions."""
     timeout = target.size(8000, 2000)
     pooled = execute(pool("MAX_POOLING", [1, 1, 2**12, 2**13], [1, 1], "FLOAT32"), timeout_ms=timeout)
     keep = execute(reduction([2**26], [], "MAX"), timeout_ms=timeout)
@@ -23,7 +23,7 @@ def huge_outputs(target: Target) -> None:
 
 
 def much_work(target: Target) -> None:
-    """As many requests as a batch may hold, each with as much work as it may ask for, and little time."""
+    """As many requests as a batch may hold, each with the maximum work and little time."""
     work = reduction([2**14, 2**14], [0, 1])
     batches = [
         [execute(work, timeout_ms=500)] * 256,

@@ -1,4 +1,4 @@
-"""JSON that is small to send and large to keep: nested, wide, or with strings that take more memory than bytes."""
+"""JSON that is small to send but large in memory: nested, wide, or with strings that expand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MIB = 1 << 20
 
 
 class Place(NamedTuple):
-    """Where a value stands in a request: its path, and the text around the value."""
+    """The position of a value in a request: the path, and the text around the value."""
 
     path: str
     before: bytes
@@ -43,11 +43,11 @@ PLACES = (
     Place(_INFER, _TENSOR + b'[1,3,2]}],"id":', b"}"),
     Place(_INFER, _TENSOR + b'[1,3,2]}],"outputs":', b"}"),
 )
-"""In every route, and wherever a parser may look."""
+"""Covers every route, and every position a parser may inspect."""
 
 
 class Kind(NamedTuple):
-    """How a value grows: what is repeated, and what stands before and behind all of it."""
+    """How a value grows: the repeated item, and the text before and after all of them."""
 
     before: bytes
     item: bytes
@@ -55,7 +55,7 @@ class Kind(NamedTuple):
 
 
 _DEEP = 100
-"""As deep as most parsers go."""
+"""About the maximum depth of most parsers."""
 
 NESTED = (
     Kind(b"[", b"[" * _DEEP + b"]" * _DEEP + b",", b"1]"),
@@ -92,22 +92,22 @@ STRINGS = (
 
 
 def nested(target: Target) -> None:
-    """Lists and objects in each other, as deep as parsers go and millions deep, wherever a value may stand."""
+    """Nested lists and objects, as deep as parsers allow and millions deep, in every position of a value."""
     _send_all(target, NESTED)
 
 
 def wide(target: Target) -> None:
-    """Millions of small values beside each other."""
+    """Millions of small sibling values."""
     _send_all(target, WIDE)
 
 
 def strings(target: Target) -> None:
-    """Long strings and numbers, with escapes, and with one character that makes all others wide."""
+    """Long strings and numbers, with escapes, and with one character that widens all others."""
     _send_all(target, STRINGS)
 
 
 def _send_all(target: Target, kinds: tuple[Kind, ...]) -> None:
-    """The worst first, and then others as they are drawn."""
+    """Sends the worst one first, then a random selection."""
     drawn = [*product(PLACES, kinds)]
     worst = drawn.pop(0)
     target.chance.shuffle(drawn)

@@ -1,4 +1,4 @@
-"""Compressed bodies: bombs, lies, and what must still be right."""
+"""Compressed bodies: bombs, false declarations, and what must still work."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _USUAL = {"Accept": "application/json"}
 
 
 def _bomb(mebibytes: int, window_bits: int) -> bytes:
-    """So many zero bytes, compressed; the same piece again and again, and without the sums at the end."""
+    """Compresses ``mebibytes`` MiB of zeros by repeating the same compressed piece, without the trailing checksums."""
     made, piece = zlib.compressobj(9, zlib.DEFLATED, window_bits), bytes(1 << 20)
     first, next_ = (made.compress(piece) + made.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
     return first + next_ * (mebibytes - 1)
 
 
 def bombs(target: Target) -> None:
-    """A few megabytes that expand to gigabytes, in each encoding, and twice compressed."""
+    """A few megabytes that expand to gigabytes, in each encoding and doubly compressed."""
     size = target.size(4096, 512)
     gzipped, deflated = _bomb(size, 31), _bomb(size, 15)
     bodies = {
@@ -35,7 +35,7 @@ def bombs(target: Target) -> None:
         "gzip twice": (gzip.compress(gzipped, 1), "gzip"),
         "a list": (gzip.compress(gzipped, 1), "gzip, gzip"),
         "many members": (gzip.compress(b" ") * 100_000, "gzip"),
-        "JSON that is nested": (gzip.compress(b"[[[]]]," * (size << 11), 1), "gzip"),
+        "nested JSON": (gzip.compress(b"[[[]]]," * (size << 11), 1), "gzip"),
         "spaces": (gzip.compress(b" " * (size << 14) + _BODY, 1), "gzip"),
     }
     asks = [
@@ -47,23 +47,23 @@ def bombs(target: Target) -> None:
 
 
 def lies(target: Target) -> None:
-    """What is said to be compressed and is not is refused, also when the request is well known; and the reverse."""
+    """Bodies whose declared encoding is false are refused, even if the request is cached already; valid ones pass."""
     right = gzip.compress(_BODY)
     for _ in range(5):
         _expect(target, _BODY, {}, 200, "a plain body")
     for _ in range(3):
         _expect(target, _BODY, {"Content-Encoding": "gzip"}, 400, "a plain body said to be gzip")
         _expect(target, _BODY, {"Content-Encoding": "deflate"}, 400, "a plain body said to be deflate")
-        _expect(target, _BODY, {"Content-Encoding": "br"}, 415, "an encoding that is not known")
+        _expect(target, _BODY, {"Content-Encoding": "br"}, 415, "an unknown encoding")
         _expect(target, right, {"Content-Encoding": "gzip"}, 200, "a gzip body")
         _expect(target, zlib.compress(_BODY), {"Content-Encoding": "deflate"}, 200, "a deflate body")
-        _expect(target, right, {}, 400, "a gzip body that is said to be plain")
-        _expect(target, right[:-6], {"Content-Encoding": "gzip"}, 400, "a gzip body that is cut off")
-        _expect(target, _BODY, {"Content-Encoding": "identity"}, None, "an encoding that is none")
+        _expect(target, right, {}, 400, "a gzip body said to be plain")
+        _expect(target, right[:-6], {"Content-Encoding": "gzip"}, 400, "a truncated gzip body")
+        _expect(target, _BODY, {"Content-Encoding": "identity"}, None, "the identity encoding")
 
 
 def _expect(target: Target, body: bytes, fields: dict[str, str], status: int | None, what: str) -> None:
     answer = target.ask(target.post(_PATH, body, {**_USUAL, **fields}), what)
     found = None if answer is None else answer.status
     if status is not None:
-        target.tally.expect(found == status, f"{what}: status {found} in place of {status}")
+        target.tally.expect(found == status, f"{what}: status {found} instead of {status}")

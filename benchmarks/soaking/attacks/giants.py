@@ -1,4 +1,4 @@
-"""Few bytes that ask for much work: tensors with stride 0 and little time, on each device; and honest wide rows."""
+"""Small requests for huge work: tensors with stride 0 and short timeouts, on each device; and legitimate wide rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .wire import BINARY, EXECUTE, HEAD_LENGTH, JSON, Target, execute, json_bytes, reduction
 
 _LATE = 3.0
-"""Seconds beyond its own time within which a request must be answered, on a machine that does other things too."""
+"""Seconds beyond its timeout within which a request must be answered, as the machine may be busy."""
 
 _ITEM_BYTES = {"UINT8": 1, "INT8": 1, "FLOAT16": 2, "FLOAT32": 4, "INT64": 8, "UINT64": 8}
 
@@ -25,7 +25,7 @@ _DEVICES = ("cpu", "reference")
 
 
 def pooling(target: Target) -> None:
-    """Max pooling of one element that is repeated up to 2^28 times, in windows small and large."""
+    """Max pooling of a single element repeated up to 2^28 times, with small and large windows."""
     shapes = ([1, 1, 1, 2**27], [1, 1, 2**13, 2**14], [2**9, 2**9, 2**5, 2**4], [1, 1, 2**27, 1], [2**13, 2**13, 1, 1])
     windows = ([1, 1], [1, 3], [3, 1], [16, 16], [1, 4096])
     drawn = [
@@ -39,7 +39,7 @@ def pooling(target: Target) -> None:
 
 
 def reductions(target: Target) -> None:
-    """Reductions over no axis, over one and over all, of up to 2^28 elements that are one."""
+    """Reductions over no axis, one axis or all axes, of a single element repeated up to 2^28 times."""
     shapes: tuple[tuple[list[int], list[int]], ...] = (
         ([2**26], []),
         ([2**28], [0]),
@@ -69,13 +69,13 @@ def pool(kind: str, sizes: list[int], window: list[int], data_type: str) -> dict
 
 def _ask(target: Target, operator: dict[str, object], item_bytes: int, device: str, timeout_ms: int) -> None:
     body = json_bytes(execute(operator, bytes(item_bytes), device=device, timeout_ms=timeout_ms))
-    # Its time may be over while the answer is on its way, which is cut off then.
+    # The timeout may expire while the answer is being sent, which cuts it off.
     what, within = f"{device} {body[:200]!r}", timeout_ms / 1000 + _LATE
     target.ask(target.post(EXECUTE, body), what, within=within, may_close=True)
 
 
 def wide_rows(target: Target) -> None:
-    """Pooling of one dimension: wide rows are honest work, and their answers must be right and soon."""
+    """One-dimensional pooling: wide rows are legitimate work, to be answered correctly and soon."""
     widths = [1_323_000] if target.quick else [1_040_000, 1_323_000, 3_000_000]
     target.each([partial(_ask_for_row, target, width) for width in widths], 3)
 
@@ -95,7 +95,7 @@ def _ask_for_row(target: Target, width: int) -> None:
 
 
 def _begins_right(body: bytes, samples: NDArray[np.float32]) -> bool:
-    """Whether the begin of the answer, which alone is kept, holds the maxima of three neighbours each."""
+    """Returns whether the start of the answer, all that is kept, has the maxima of three neighbors each."""
     right = np.maximum(np.maximum(samples[:-2], samples[1:-1]), samples[2:])
     text = base64.b64encode(right[:120_000].tobytes())
     return text in body

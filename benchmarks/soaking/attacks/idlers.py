@@ -1,4 +1,4 @@
-"""Clients that take their time: they do not read what they asked for, or do not send what they announced."""
+"""Slow clients: they do not read what they asked for, or do not send what they announced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REST = 0.5
 def _hold(
     target: Target, open_: Sequence[Callable[[], socket.socket]], seconds: float
 ) -> Iterator[list[socket.socket]]:
-    """Opens connections and keeps them so for a while; yields them again and again meanwhile."""
+    """Opens connections and holds them for a while, yielding them repeatedly meanwhile."""
     with contextlib.ExitStack() as stack:
         held: list[socket.socket] = []
         for make in open_:
@@ -38,7 +38,7 @@ def _sent(target: Target, data: bytes, received: int | None = None) -> socket.so
 
 
 def unread_answers(target: Target) -> None:
-    """Nine clients ask for 256 MiB each, more than the server has, and never read; when dropped, they come again."""
+    """Nine clients ask for 256 MiB each, more than the server has, and never read; once dropped, they come back."""
     body = json_bytes(execute(reduction([2**26 - 1], [], "MAX")))
     ask = target.post(EXECUTE, body, {"Connection": "keep-alive"})
     for _ in range(target.size(2, 1)):
@@ -50,7 +50,7 @@ def unread_answers(target: Target) -> None:
 
 
 def unread_batches(target: Target) -> None:
-    """Two clients ask for batches whose answers take all memory there is, and read a little of them, now and then."""
+    """Two clients ask for batches whose answers fill the entire memory budget, and read a little now and then."""
     one = execute(reduction([2**26 - 1], [], "MAX"))
     ask = target.post("/v1/batch", json_bytes({"requests": [one] * 8}), {"Accept": JSON})
     for held in _hold(target, [partial(_sent, target, ask, _UNREAD)] * 2, target.size(10, 3)):
@@ -59,7 +59,7 @@ def unread_batches(target: Target) -> None:
 
 
 def unread_pipeline(target: Target) -> None:
-    """Thousands of small requests on each connection, whose answers nobody reads."""
+    """Thousands of small requests per connection, whose answers are never read."""
     ask = target.post(EXECUTE, json_bytes(execute(reduction([3], [0]))), {"Connection": "keep-alive"})
     data = ask * target.size(4000, 1000)
 
@@ -76,7 +76,7 @@ def unread_pipeline(target: Target) -> None:
 
 
 def slow_senders(target: Target) -> None:
-    """Heads, bodies and chunks that come by single bytes, beside connections that say nothing."""
+    """Heads, bodies and chunks sent byte by byte, beside connections that send nothing."""
     body = json_bytes(execute(reduction([3], [0])))
     whole = target.post(EXECUTE, body)
     chunked = target.head("POST", EXECUTE, {"Content-Type": JSON, "Transfer-Encoding": "chunked"})
@@ -90,7 +90,7 @@ def slow_senders(target: Target) -> None:
 
 
 def announced(target: Target) -> None:
-    """Bodies of 256 MiB each that are announced and do not come: they must not take others' memory."""
+    """Announced bodies of 256 MiB each that never arrive: they must not take memory from others."""
     fields = {"Content-Type": BINARY, "Content-Length": str(2**28), "Inference-Header-Content-Length": "100"}
     data = target.head("POST", EXECUTE, fields)
     rest = bytes(64 * 1024)
@@ -103,7 +103,7 @@ def announced(target: Target) -> None:
 
 
 def many_connections(target: Target) -> None:
-    """Connections come and go, with and without a request, and some are reset."""
+    """Connections that come and go, with and without a request, some of them reset."""
     ask = target.post(EXECUTE, json_bytes(execute(reduction([3], [0]))), {"Connection": "keep-alive"})
     for number in range(target.size(2000, 300)):
         if target.left < 0:
@@ -114,7 +114,7 @@ def many_connections(target: Target) -> None:
             if number % 3 == 1:
                 with connection.makefile("rb") as file:
                     answer = read_answer(file)
-                target.tally.expect(answer is not None and answer.status == 200, "a small sum is not answered")
+                target.tally.expect(answer is not None and answer.status == 200, "a small sum was not answered")
             if number % 2:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         target.tally.sent("came and went")

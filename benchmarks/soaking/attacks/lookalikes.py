@@ -1,6 +1,6 @@
-"""Requests that look like one that came before and mean another: each answer must be that of its own JSON.
+"""Requests that resemble an earlier one but differ in meaning: each must be answered according to its own JSON.
 
-What a text means is said by Python's own parser, where the last of equal names counts, and by NumPy.
+The expected meaning comes from Python's JSON parser, where the last of duplicate names counts, and from NumPy.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from .wire import BINARY, EXECUTE, HEAD_LENGTH, JSON, Target
 _TYPES = {"INT8": np.int8, "UINT8": np.uint8}
 _RANDOM = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _LOOKALIKES = ("INT8", "9999", "1234", "true", "null", "AQMC", "Axes", "type", "desc", "SUM+", "4100", "1000")
-"""Tensors of three bytes that might be something else."""
+"""Base64 of three-byte tensors that could be mistaken for something else."""
 
 _INFER = "/v2/models/ARGMAX/infer"
 _PARAMETERS = {"Axes": "[0]", "AxisDirection": "INCREASING"}
 _REPEATS = 4
-"""How often a request comes with other tensors until its lookalikes do."""
+"""Number of requests with different tensors before their lookalikes."""
 
 
 class Message(NamedTuple):
-    """A request: its path, its body, and the length of the JSON in it if a tail follows."""
+    """A request: its path, its body, and the length of its JSON if a tail follows."""
 
     path: str
     body: bytes
@@ -38,7 +38,7 @@ class Message(NamedTuple):
 
 
 def lookalikes(target: Target) -> None:
-    """Families of requests: one comes several times, then those that differ from it in little."""
+    """Families of requests: one is sent several times, then variants that differ slightly."""
     seeds = [target.chance.randrange(2**32) for _ in range(target.size(300, 25))]
     target.each([partial(_family, target, seed) for seed in seeds], 2)
 
@@ -74,11 +74,11 @@ def _check(target: Target, connection: http.client.HTTPConnection, message: Mess
     right = meaning(message)
     found = _found(json.loads(body)) if answer.status == 200 else None
     kept = found == right and (right is not None or 400 <= answer.status < 500)
-    target.tally.expect(kept, f"status {answer.status}, {found} in place of {right} for {message.body!r}")
+    target.tally.expect(kept, f"status {answer.status}, {found} instead of {right} for {message.body!r}")
 
 
 def _found(answer: Mapping[str, Any]) -> int:
-    """The index in an answer of either protocol."""
+    """Returns the index from an answer of either protocol."""
     outputs = answer["outputs"]
     if isinstance(outputs, list):
         return int(outputs[0]["data"][0])
@@ -87,7 +87,7 @@ def _found(answer: Mapping[str, Any]) -> int:
 
 
 def meaning(message: Message) -> int | None:
-    """The index that a request asks for; None if it must be refused."""
+    """Returns the index that a request asks for, or None if it must be refused."""
     try:
         head = message.body[: message.head_length]
         document = json.loads(head)
@@ -147,7 +147,7 @@ def _require(holds: bool) -> None:
 
 
 def _native(chance: random.Random, tensors: random.Random) -> Message:
-    """Members in any order, some of them twice, written in many ways; only the tensors differ from turn to turn."""
+    """Writes members in random order, some twice, in varying notations; only the tensors differ between turns."""
     size = chance.choice((3, 3, 6))
     members = _members(chance, size)
     texts = [_tensor(tensors, size) for _ in range(chance.choice((1, 1, 2)))]
@@ -162,7 +162,7 @@ def _native(chance: random.Random, tensors: random.Random) -> Message:
 
 
 def _native_tail(chance: random.Random, tensors: random.Random) -> Message:
-    """The same with the tensor behind the JSON."""
+    """Like ``_native``, with the tensor after the JSON."""
     size = chance.choice((3, 6))
     members = [
         *_members(chance, size),
@@ -187,7 +187,7 @@ def _members(chance: random.Random, size: int) -> list[tuple[str, str]]:
 
 
 def _infer(chance: random.Random, tensors: random.Random) -> Message:
-    """An inference with numbers; its identity and its shape look like them."""
+    """Writes an inference request whose id and shape resemble its numbers."""
     size = chance.choice((3, 4))
     lists = [",".join(str(tensors.randrange(128)) for _ in range(size)) for _ in range(chance.choice((1, 1, 2)))]
     tensor = [
@@ -215,7 +215,7 @@ def _tensor(chance: random.Random, size: int) -> str:
 
 
 def _string(chance: random.Random, text: str) -> str:
-    """A string, mostly as it is, at times with one or all of its characters escaped."""
+    """Writes a string, usually verbatim, sometimes with one or all characters escaped."""
     drawn = chance.random()
     if drawn > 0.3:
         return f'"{text}"'
@@ -229,7 +229,7 @@ def _object(chance: random.Random, members: list[tuple[str, str]]) -> str:
 
 
 def _changed(chance: random.Random, message: Message) -> Message:
-    """The message with one piece of its text exchanged for another of the same length, or with one byte changed."""
+    """Replaces a piece of the text by another of the same length, or changes one byte."""
     end = message.head_length if message.head_length is not None else len(message.body)
     body = bytearray(message.body)
     at = chance.randrange(end)

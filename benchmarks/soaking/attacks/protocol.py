@@ -1,4 +1,4 @@
-"""HTTP as clients should not speak it, and as they seldom do: what the standard says must be done."""
+"""HTTP as clients should not or rarely speak it, against the requirements of the standard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _H2 = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: A
 
 
 class _Seen(NamedTuple):
-    """What came on a connection: the answers, whether the server closed it, and after how many seconds."""
+    """The outcome of a connection: the answers, whether the server closed it, and after how many seconds."""
 
     answers: list[Answer]
     closed: bool
@@ -24,7 +24,7 @@ class _Seen(NamedTuple):
 
 
 def _talk(target: Target, data: bytes, most: int, within: float = _CLOSES_WITHIN) -> _Seen:
-    """Sends some bytes and reads so many answers at most, until the connection is closed or the time is over."""
+    """Sends data and reads up to ``most`` answers, until the connection is closed or the time is up."""
     began = time.monotonic()
     found: list[Answer] = []
     closed = False
@@ -47,7 +47,7 @@ def _talk(target: Target, data: bytes, most: int, within: float = _CLOSES_WITHIN
 
 
 def _greatest_of(target: Target, number: int, *lines: bytes, version: bytes = b"1.1", host: bool = True) -> bytes:
-    """A request for the greatest of some bytes, which is ``number``; to be answered with numbers."""
+    """Returns a request for the maximum of a tensor whose only element is ``number``, answered as numbers."""
     operator = {"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": _SOURCE, "Axes": [0]}}
     body = json_bytes(execute(operator, number.to_bytes(4, "little"), output_format="numbers"))
     head = [b"POST " + EXECUTE.encode() + b" HTTP/" + version, b"Content-Type: " + JSON.encode()]
@@ -67,7 +67,7 @@ def _number(answer: Answer) -> object:
 
 
 def closing(target: Target) -> None:
-    """Who asks for the connection to be closed, or speaks HTTP/1.0, gets that, also when the request is well known."""
+    """Requests to close the connection, and HTTP/1.0, are honored even if the request is already cached."""
     forms = {
         "Connection: close": partial(_greatest_of, target, 7, b"Connection: close"),
         "connection: Close, TE": partial(_greatest_of, target, 7, b"connection: Close, TE"),
@@ -86,7 +86,7 @@ def closing(target: Target) -> None:
 
 
 def pipelines(target: Target) -> None:
-    """Requests in one packet are answered in their order, up to one that closes; heads as in a crowd of clients."""
+    """Pipelined requests are answered in order, up to one that closes; with heads like those of many clients."""
     for count in (2, 20, target.size(500, 100)):
         numbers = [target.chance.randrange(2**31) for _ in range(count)]
         data = b"".join(_greatest_of(target, number) for number in numbers)
@@ -94,11 +94,13 @@ def pipelines(target: Target) -> None:
             target, data + _greatest_of(target, 5, b"Connection: close") + _greatest_of(target, 6), count + 2, 10
         )
         found = [_number(answer) for answer in seen.answers]
-        target.tally.expect(found == [*numbers, 5], f"{count + 1} pipelined requests: {len(found)} answers, or wrong")
+        target.tally.expect(
+            found == [*numbers, 5], f"{count + 1} pipelined requests: {len(found)} answers, or a wrong one"
+        )
 
 
 def upgrades(target: Target) -> None:
-    """An upgrade that the server does not do is ignored, and what follows is answered or refused, not lost."""
+    """An unsupported upgrade is ignored, and what follows is answered or refused, not lost."""
     others = (b"Connection: Upgrade\r\nUpgrade: websocket\r\n", b"Upgrade: h2c\r\n", b"Connection: upgrade\r\n", _H2)
     for lines in others:
         first = _greatest_of(target, 1, lines.rstrip())
@@ -111,7 +113,7 @@ def upgrades(target: Target) -> None:
 
 
 def _refused(target: Target, data: bytes, what: str) -> None:
-    """What must not be answered as if it were right, and after which the connection is of no use."""
+    """Expects that data is refused and the connection closed."""
     seen = _talk(target, data, 2)
     statuses = [answer.status for answer in seen.answers]
     good = len(statuses) <= 1 and all(status in _REFUSED for status in statuses) and seen.closed
@@ -119,7 +121,7 @@ def _refused(target: Target, data: bytes, what: str) -> None:
 
 
 def malformed(target: Target) -> None:
-    """Heads that must be refused: hosts, versions, lengths, names and values that are none, and ambiguous bodies."""
+    """Heads that must be refused: invalid hosts, versions, lengths, names and values, and ambiguous bodies."""
     host, get = b"Host: h\r\n", b"GET /livez HTTP/1.1\r\n"
     post = b"POST /v1/execute HTTP/1.1\r\n" + host
     body = b'{"a":1}'
@@ -141,7 +143,7 @@ def malformed(target: Target) -> None:
         "a length and chunks": post + b"Content-Length: 7\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "an unknown encoding": post + b"Transfer-Encoding: gzip\r\n\r\n" + body,
         "chunked and then more": post + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
-        "a chunk of no number": post + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n{}\r\n0\r\n\r\n",
+        "a chunk size that is not a number": post + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n{}\r\n0\r\n\r\n",
         "a negative chunk": post + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n{}\r\n0\r\n\r\n",
         "a huge chunk": post + b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n{}\r\n",
         "a head of 1 MiB": get + host + b"A: " + b"a" * 2**20 + b"\r\n\r\n",
@@ -152,7 +154,7 @@ def malformed(target: Target) -> None:
 
 
 def paths(target: Target) -> None:
-    """Paths that are long or odd; what the server logs of them is counted for every attack."""
+    """Long and odd paths; what the server logs about them counts, as for every attack."""
     long = "/" + "x" * 30_000
     odd = (long, "/v1/" + "%00" * 5000, "/" + "é" * 9000, "//" * 5000, "/v2/models/" + "A" * 30_000, "/livez?" + long)
     given = [*odd, "/v2/models/%0a%0d%1b[31m/ready", "/../" * 1000, "http://h/livez", "*", "/v1/execute#x", "/livez%00"]
@@ -160,11 +162,11 @@ def paths(target: Target) -> None:
         head = f"GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nUser-Agent: {'u' * 3000}\r\n\r\n".encode()
         target.ask(head, f"a path {path[:30]!r}", may_close=True)
     answer = target.ask(f"GET http://{target.host}/livez HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".encode(), "")
-    target.tally.expect(answer is not None and answer.status == 200, "a path in absolute form is not taken")
+    target.tally.expect(answer is not None and answer.status == 200, "a path in absolute form was refused")
 
 
 def chunks(target: Target) -> None:
-    """Bodies in chunks: small ones, with extensions, with trailers, and without an end."""
+    """Chunked bodies: with tiny chunks, extensions and trailers, and without an end."""
     body = json_bytes(execute(reduction([3], [0])))
     head = target.head("POST", EXECUTE, {"Content-Type": JSON, "Transfer-Encoding": "chunked", "Connection": "close"})
     pieces = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
@@ -189,7 +191,7 @@ def chunks(target: Target) -> None:
 
 
 def mutations(target: Target) -> None:
-    """Right requests with some bytes changed, left out or put in: an answer or a closed connection, and soon."""
+    """Valid requests with some bytes changed, removed or inserted: an answer or a closed connection, and soon."""
     whole = _greatest_of(target, 7, b"Connection: close")
     target.each([partial(_mutated, target, _mutation(target, whole)) for _ in range(target.size(600, 60))], 4)
 
@@ -211,7 +213,7 @@ def _mutated(target: Target, changed: bytes) -> None:
             try:
                 answer = read_answer(file)
                 outcome = "closed" if answer is None else str(answer.status)
-            except TimeoutError:  # where it still waits for bytes that were announced
+            except TimeoutError:  # the server still waits for announced bytes
                 answer, outcome = None, "waits"
         target.tally.sent(outcome)
         usual = answer is None or is_usual(answer.status) or answer.status == 505

@@ -1,4 +1,4 @@
-"""What attacks share: the server as their target, plain requests, and what came of them."""
+"""Shared by the attacks: the target server, plain requests, and the tally of outcomes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BINARY = "application/octet-stream"
 HEAD_LENGTH = "Inference-Header-Content-Length"
 
 _PATIENCE = 10.0
-"""Seconds within which any request must be answered that does not ask for more."""
+"""Default time limit for an answer, in seconds."""
 
 _ALL = 1 << 40
 _KEPT = 1 << 20
@@ -32,7 +32,7 @@ _MOST_TOLD = 5
 
 
 class Answer(NamedTuple):
-    """An answer; names of headers are in lower case, and only the begin of a large body is kept."""
+    """An answer; header names are in lower case, and of a large body only the start is kept."""
 
     status: int
     headers: Mapping[str, str]
@@ -47,13 +47,13 @@ class Answer(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """What came of an attack.
+    """The outcomes of an attack.
 
     Attributes:
-        requests: that were sent.
-        outcomes: how many ended in each way, by status or in words.
-        broken: promises that the server did not keep; the first of them.
-        more: how many others there were.
+        requests: number of requests sent.
+        outcomes: number of requests by outcome, a status or words.
+        broken: the first broken promises.
+        more: number of further broken promises.
     """
 
     requests: int = 0
@@ -63,13 +63,13 @@ class Tally:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def sent(self, outcome: str) -> None:
-        """Counts a request and how it ended."""
+        """Counts a request and its outcome."""
         with self._lock:
             self.requests += 1
             self.outcomes[outcome] += 1
 
     def expect(self, kept: bool, promise: str) -> None:
-        """Notes a promise that was not kept."""
+        """Records a promise that was not kept."""
         with self._lock:
             if not kept and len(self.broken) < _MOST_TOLD:
                 self.broken.append(promise)
@@ -81,10 +81,10 @@ class Target:
     """A server under attack.
 
     Args:
-        url: of the server.
-        quick: whether little time is left for each attack.
-        seed: of what is drawn.
-        seconds: for which an attack may go on.
+        url: URL of the server.
+        quick: whether this is a quick run.
+        seed: random seed.
+        seconds: maximum duration of the attack.
     """
 
     def __init__(self, url: str, *, quick: bool, seed: int, seconds: float) -> None:
@@ -102,15 +102,15 @@ class Target:
         return self.ends - time.monotonic()
 
     def size(self, full: int, quick: int) -> int:
-        """One of two numbers, by the time there is."""
+        """Returns one of two numbers, depending on the kind of run."""
         return quick if self.quick else full
 
     def connect(self, timeout: float = _PATIENCE, received: int | None = None) -> socket.socket:
-        """A connection.
+        """Opens a connection.
 
         Args:
-            timeout: seconds for each operation.
-            received: bytes that the system takes of answers that nobody reads.
+            timeout: timeout of each operation, in seconds.
+            received: size of the receive buffer, in bytes.
         """
         connection = socket.socket()
         connection.settimeout(timeout)
@@ -120,24 +120,24 @@ class Target:
         return connection
 
     def head(self, method: str, path: str, fields: Mapping[str, str]) -> bytes:
-        """The head of a request."""
+        """Returns the head of a request."""
         lines = [f"{method} {path} HTTP/1.1", f"Host: {self.host}", *(f"{k}: {v}" for k, v in fields.items()), "", ""]
         return "\r\n".join(lines).encode("latin-1")
 
     def post(self, path: str, body: bytes, fields: Mapping[str, str] | None = None) -> bytes:
-        """A request, which closes the connection."""
+        """Returns a request that closes the connection."""
         usual = {"Content-Type": JSON, "Accept": BINARY, "Connection": "close", "Content-Length": str(len(body))}
         return self.head("POST", path, {**usual, **(fields or {})}) + body
 
     def ask(
         self, data: bytes, what: str, *, within: float = _PATIENCE, may_close: bool = False, most: int = _ALL
     ) -> Answer | None:
-        """Sends a request on a connection of its own, and takes its answer.
+        """Sends a request on its own connection and returns the answer.
 
         Args:
             data: head and body.
-            what: names the request where a promise is broken.
-            within: seconds until there must be an answer.
+            what: name of the request in broken promises.
+            within: seconds within which it must be answered.
             may_close: whether the server may close the connection instead.
             most: bytes of the answer to read.
         """
@@ -163,7 +163,7 @@ class Target:
         return (None, "closed") if answer is None else (answer, str(answer.status))
 
     def each(self, actions: Iterable[Callable[[], object]], at_a_time: int) -> None:
-        """Does all that there is time for, some at a time."""
+        """Performs as many actions as time allows, ``at_a_time`` concurrently."""
         with ThreadPoolExecutor(at_a_time) as pool:
             for done in [pool.submit(self._if_time, action) for action in actions]:
                 done.result()
@@ -174,13 +174,13 @@ class Target:
 
 
 def is_usual(status: int) -> bool:
-    """Whether a server may answer so to whatever it is sent."""
+    """Returns whether a status is an acceptable answer to anything."""
     return 200 <= status < 500 or status in (503, 504)
 
 
 @contextlib.contextmanager
 def sending(connection: socket.socket, data: bytes) -> Iterator[None]:
-    """Sends while the answer is awaited: a server may answer before it has read all, and then reads no more."""
+    """Sends in the background: a server may answer before it has read everything, and then reads no more."""
 
     def send() -> None:
         with contextlib.suppress(OSError):
@@ -197,7 +197,7 @@ def sending(connection: socket.socket, data: bytes) -> Iterator[None]:
 
 
 def read_answer(file: BinaryIO, most: int = _ALL) -> Answer | None:
-    """The next answer on a connection, or the begin of it; None where the server has closed it."""
+    """Returns the next answer on a connection, or its start; None if the server has closed it."""
     line = file.readline(_PIECE).split(maxsplit=2)
     if len(line) < 2 or not line[1].isdigit():
         return None
@@ -214,12 +214,12 @@ def read_answer(file: BinaryIO, most: int = _ALL) -> Answer | None:
 
 
 def _read(file: BinaryIO, size: int) -> bytes:
-    """Reads so many bytes and returns the first of them."""
+    """Reads ``size`` bytes and returns the first of them."""
     kept = bytearray()
     while size > 0:
         piece = file.read(min(size, _PIECE))
         if not piece:
-            raise ConnectionResetError("the answer is cut off")
+            raise ConnectionResetError("truncated answer")
         size -= len(piece)
         if len(kept) < _KEPT:
             kept += piece
@@ -241,16 +241,16 @@ def _read_chunks(file: BinaryIO, most: int) -> bytes:
 def reduction(
     sizes: list[int], axes: list[int], function: str = "SUM", data_type: str = "FLOAT32"
 ) -> dict[str, object]:
-    """A reduction of one element that is repeated."""
+    """Returns a reduction of a single repeated element."""
     source = {"DataType": data_type, "Sizes": sizes, "Strides": [0] * len(sizes)}
     return {"type": "REDUCE", "desc": {"Function": function, "InputTensor": source, "Axes": axes}}
 
 
 def execute(operator: Mapping[str, object], tensor: bytes = bytes(4), **members: object) -> dict[str, object]:
-    """A request to run an operator with one input."""
+    """Returns a request to run an operator with one input."""
     return {"operator": operator, "inputs": {"InputTensor": base64.b64encode(tensor).decode()}, **members}
 
 
 def json_bytes(document: object) -> bytes:
-    """A document as the shortest JSON text."""
+    """Serializes a document as compact JSON."""
     return json.dumps(document, separators=(",", ":")).encode()

@@ -1,1 +1,1 @@
-"""What computes: one package a device, in it one module a family of operators."""
+"""Kernels: one package per device, each with one module per operator family."""

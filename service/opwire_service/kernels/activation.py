@@ -1,4 +1,4 @@
-"""Activations that are fused into other operators, in float64."""
+"""Activations fused into other operators, evaluated in float64."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _VALUES = InputElement("Values")
 
 
 def activated(activation: NestedOperator | None, values: Array) -> Array:
-    """The activation of each value, within a few units of the last place of float64.
+    """Applies an activation element by element, accurate to a few float64 ULPs.
 
     Args:
-        activation: a fused or nested operator of single elements as a plan's attributes hold it, or None for none.
-        values: float64, of any shape. They stay as they are.
+        activation: a fused or nested elementwise operator from a plan's attributes, or None.
+        values: a float64 array of any shape; it is not modified.
 
     Returns:
-        An array of that shape; ``values`` itself where there is no activation.
+        An array of the same shape; ``values`` itself if there is no activation.
 
     Raises:
-        ValueError: the activation works on more than one element at a time.
+        ValueError: the activation is not elementwise.
     """
     if activation is None:
         return values

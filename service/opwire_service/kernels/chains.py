@@ -1,4 +1,4 @@
-"""Which steps of a graph become chains: formulas one after the other on tensors of the same sizes."""
+"""Groups the steps of a graph into chains: consecutive elementwise formulas on tensors of equal sizes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from opwire.tensor import BufferTensorDesc
 
 
 class FormulaJob(Protocol):
-    """What computes a step whose output is a formula of its inputs, element by element.
+    """The job of a step whose output is an elementwise formula of its inputs.
 
     Attributes:
-        output: the name of its output.
-        target: the desc of that.
+        output: name of the step's output.
+        target: desc of that output.
     """
 
     @property
@@ -30,14 +30,14 @@ F = TypeVar("F", bound=FormulaJob)
 
 @dataclass(frozen=True, slots=True)
 class ChainMember(Generic[F]):
-    """A formula of a chain.
+    """One formula of a chain.
 
     Attributes:
-        step: of the graph.
-        job: of the step alone.
-        links: those inputs that earlier members leave, by name, and the numbers of these.
-        is_kept: whether others than members read its output, so that it goes to memory.
-        in_place: whether it goes to where one of its inputs is.
+        step: the step of the graph.
+        job: the job of that step on its own.
+        links: maps the name of each input produced within the chain to the index of the member that produces it.
+        is_kept: whether the output is written to memory because something outside the chain reads it.
+        in_place: whether the output overwrites one of the inputs.
     """
 
     step: Step
@@ -49,11 +49,11 @@ class ChainMember(Generic[F]):
 
 @dataclass(frozen=True, slots=True)
 class StepGroup(Generic[F]):
-    """Steps that run together.
+    """Steps that run together, as one chain or as a single step.
 
     Attributes:
-        steps: their numbers.
-        members: of the chain that they are; none of one step that runs by itself.
+        steps: indices of the steps.
+        members: the members of the chain; empty for a step that runs by itself.
     """
 
     steps: range
@@ -62,12 +62,12 @@ class StepGroup(Generic[F]):
 
 @dataclass(frozen=True, slots=True)
 class Grouping(Generic[F]):
-    """The steps of a graph in groups.
+    """The steps of a graph, partitioned into groups.
 
     Attributes:
-        groups: in their order.
-        passing: numbers of those bytes between steps that a group hands on without putting them into memory.
-        shared: numbers of bytes that take the place of others, which are not needed any more when they are written.
+        groups: the groups, in execution order.
+        passing: numbers of the intermediates that stay within a group and are never written to memory.
+        shared: maps the number of an intermediate to that of the one it overwrites, which is dead by then.
     """
 
     groups: tuple[StepGroup[F], ...]
@@ -84,15 +84,15 @@ def grouped(
     in_place: Callable[[F], bool] = lambda formula: False,
     only_last: bool = False,
 ) -> Grouping[F]:
-    """Puts steps together.
+    """Partitions the steps of a graph into groups.
 
     Args:
-        steps: of a graph.
-        formulas: of each step, None for what is no formula that a chain may have.
-        most: members of a chain.
-        fits: whether two formulas may be in one chain.
-        in_place: whether the output of a formula may take the place of an input, where its operator allows that.
-        only_last: whether each member but the last is read by the next one alone, and once.
+        steps: the steps of the graph.
+        formulas: the formula of each step, or None if the step cannot be part of a chain.
+        most: maximum number of members in a chain.
+        fits: whether two formulas may be in the same chain.
+        in_place: whether the output of a formula may overwrite an input, provided its operator allows it.
+        only_last: whether the output of every member but the last must be read exactly once, by the next member.
     """
     return _Grouping(steps, formulas, most, fits, in_place, only_last).all()
 
@@ -124,7 +124,7 @@ class _Grouping(Generic[F]):
         return Grouping(groups, frozenset(self.passing), self.shared)
 
     def _runs(self) -> Iterator[range]:
-        """Steps one after the other whose formulas fit together."""
+        """Yields maximal runs of consecutive steps whose formulas fit together."""
         begin, written = 0, dict[Bytes, BufferTensorDesc]()
         for i, step in enumerate(self.steps):
             if i > begin and (i - begin == self.most or not self._continues(begin, i, written)):
@@ -135,7 +135,7 @@ class _Grouping(Generic[F]):
         yield range(begin, len(self.steps))
 
     def _continues(self, begin: int, number: int, written: Mapping[Bytes, BufferTensorDesc]) -> bool:
-        """Whether a step can be in the chain of those before it, which have written what is given."""
+        """Returns whether a step can extend the chain that starts at ``begin`` and has written ``written``."""
         first, formula, step = self.formulas[begin], self.formulas[number], self.steps[number]
         if first is None or formula is None or not self.fits(first, formula):
             return False
@@ -157,7 +157,7 @@ class _Grouping(Generic[F]):
         return StepGroup(steps, members)
 
     def _members(self, steps: range) -> Iterator[ChainMember[F]]:
-        """The members of a chain of formulas; none of another step."""
+        """Yields the members of a chain; nothing for a step that is not a formula."""
         writers: dict[Bytes, int] = {}
         for count, i in enumerate(steps):
             step, job = self.steps[i], self.formulas[i]
@@ -172,7 +172,7 @@ class _Grouping(Generic[F]):
             yield ChainMember(step, job, links, is_kept, in_place)
 
     def _shares(self, group: range, number: int, job: F, at: Bytes) -> bool:
-        """Lets an output take the place of an input that nothing reads after it, if its operator allows that."""
+        """Lets an output overwrite an input that is dead after this step, if the operator allows it."""
         step = self.steps[number]
         for output, name in step.plan.operator.schema.in_place:
             source = step.inputs.get(name)
@@ -186,7 +186,7 @@ class _Grouping(Generic[F]):
         return False
 
     def _ends(self, source: Bytes, group: range, number: int, target: BufferTensorDesc) -> bool:
-        """Whether bytes come from before a group, and its steps up to this one are the last to read them: all alike."""
+        """Returns whether ``source`` precedes the group, is last read here, and only with descs like ``target``."""
         readers = self.readers[source]
         if readers[-1] > number or any(source in self.steps[i].outputs.values() for i in group):
             return False
@@ -201,6 +201,6 @@ class _Grouping(Generic[F]):
 
 
 def are_alike(one: BufferTensorDesc, other: BufferTensorDesc) -> bool:
-    """Whether two descs say the same of the same bytes."""
+    """Returns whether two descs describe the same bytes in the same way."""
     mine, theirs = ((desc.data_type, desc.sizes, desc.element_strides) for desc in (one, other))
     return mine == theirs

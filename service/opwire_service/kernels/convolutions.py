@@ -1,7 +1,7 @@
-"""The geometry of convolutions as products of matrices: filters times the columns that a window sees.
+"""The geometry of convolutions as matrix products: filters times the columns of elements under each window.
 
-A transposed convolution falls into phases: outputs that lie a stride apart meet the same elements of the filter. Within
-a phase it is a convolution of stride one, so both directions are computed alike.
+A transposed convolution is split into phases: outputs that are a multiple of the stride apart meet the same filter
+elements. Each phase is a convolution of stride 1, so both directions share one computation.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class PhaseDimension(NamedTuple):
     """One spatial dimension of a phase.
 
     Attributes:
-        size: of the input.
-        first, stride, length: the outputs, from the first one in steps.
-        tap, apart, taps: the elements of the filter, likewise.
-        base, step, turn: output ``j`` meets by tap ``t`` the element ``base + j * step + t * turn`` of the input.
+        size: size of the input.
+        first, stride, length: the phase's outputs, as start, step and count.
+        tap, apart, taps: the phase's filter elements, likewise.
+        base, step, turn: output ``j`` and tap ``t`` meet input element ``base + j * step + t * turn``.
     """
 
     size: int
@@ -47,12 +47,14 @@ class PhaseDimension(NamedTuple):
 
 
 class ConvolutionGeometry:
-    """The sizes of a convolution, and how it is cut.
+    """The sizes of a convolution and its partition into phases.
 
     Attributes:
-        groups, filters, channels: groups, channels of the output in each, channels of the input in each.
-        images: of the batch.
-        is_whole: whether each output belongs to a phase; if not, some consist of the bias alone.
+        groups: number of groups.
+        filters: output channels per group.
+        channels: input channels per group.
+        images: batch size.
+        is_whole: whether every output belongs to a phase; the others consist of the bias alone.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -75,12 +77,12 @@ class ConvolutionGeometry:
 
     @property
     def phases(self) -> int:
-        """How many there may be."""
+        """Upper bound on the number of phases; some may have no outputs."""
         return prod(self._counts)
 
     @property
     def longest(self) -> list[tuple[int, int]]:
-        """For each dimension the most taps and the most outputs that a phase has."""
+        """The maximum numbers of taps and of outputs of any phase, for each dimension."""
         if not self._transposed:
             return [(window, target) for _, window, target, *_ in self._lines]
         return [
@@ -89,7 +91,7 @@ class ConvolutionGeometry:
         ]
 
     def phase(self, number: int) -> tuple[PhaseDimension, ...] | None:
-        """The lines of a phase, or None where it has no outputs."""
+        """Returns the dimensions of a phase, or None if it has no outputs."""
         lines = []
         for count, line in zip(self._counts, self._lines, strict=True):
             number, tap = divmod(number, count)
@@ -100,7 +102,7 @@ class ConvolutionGeometry:
         return tuple(lines)
 
     def filters_of(self, kernel: Array, phase: tuple[PhaseDimension, ...]) -> Array:
-        """A view of the filter, ``[groups, filters, *taps, channels]``."""
+        """Returns a view of the filter for one phase, ``[groups, filters, *taps, channels]``."""
         spatial = tuple(range(3, kernel.ndim + 1))
         view = np.flip(kernel, tuple(range(2, kernel.ndim))) if self._mirrored else kernel
         split = (self.groups, -1, *view.shape[1:])
@@ -117,7 +119,7 @@ def _forward(size: int, window: int, target: int, stride: int, dilation: int, st
 def _phase(
     tap: int, size: int, window: int, target: int, stride: int, dilation: int, start: int
 ) -> PhaseDimension | None:
-    """The outputs that element ``tap`` of the filter reaches; ``apart`` further on others reach them too."""
+    """Returns one dimension of the phase whose first filter element is ``tap``, or None if it has no outputs."""
     first = (tap * dilation - start) % stride
     if first >= target:
         return None

@@ -1,6 +1,6 @@
-"""Real numbers in decimal: so many digits that rounding once more gives the float nearest to the real number.
+"""Real numbers as decimals with enough digits that one final rounding yields the nearest float.
 
-Contexts are the caller's own, so threads do not meet; nothing traps, overflow is infinity.
+The caller provides the context, so threads share no state. Nothing traps; overflow yields infinity.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from .exact import Float, FloatFormat, round_ratio
 FLOAT64 = FloatFormat(DataType.FLOAT64, 52)
 
 DIGITS = 250
-"""Of numbers whose differences may cancel: what is left of the greatest is far below the least subnormal FLOAT32."""
+"""Precision where differences may cancel: the error stays far below the least subnormal FLOAT32."""
 
 _FIRST_DIGITS = 40
-"""With so many most results are decided."""
+"""Initial precision, which decides the rounding of most results."""
 
 _LEAST = -1100
-"""Powers of ten below which every format knows but zero."""
+"""Decimal exponent below which every number rounds to zero in every format."""
 
 Bounds = tuple[Decimal, Decimal]
-"""The least and the greatest that a real number may be."""
+"""Lower and upper bound of a real number."""
 
 
 def context(digits: int = DIGITS) -> Context:
@@ -33,12 +33,12 @@ def context(digits: int = DIGITS) -> Context:
 
 
 def decimal_of(number: Fraction, within: Context) -> Decimal:
-    """A fraction, exact as far as the context has digits."""
+    """Converts a fraction, rounded to the precision of the context."""
     return within.divide(Decimal(number.numerator), Decimal(number.denominator))
 
 
 def round_decimal(number: Decimal, to: FloatFormat) -> Float:
-    """The nearest float, of two the even one; infinities, NaN and zeros, of any exponent, stay what they are."""
+    """Rounds to the nearest float, ties to even. Infinities, NaN and zeros of any exponent are preserved."""
     if not number or not number.is_finite():
         return to.of(float(number))
     if number.adjusted() < _LEAST:
@@ -49,7 +49,7 @@ def round_decimal(number: Decimal, to: FloatFormat) -> Float:
 
 
 def round_bounds(bounds: Callable[[Context], Bounds], to: FloatFormat) -> Float:
-    """A real number that is no tie, from bounds that narrow with the digits of the context."""
+    """Rounds a real number that is not a tie, given bounds that tighten as the precision of the context grows."""
     digits = _FIRST_DIGITS
     while True:
         low, high = (round_decimal(bound, to) for bound in bounds(context(digits)))

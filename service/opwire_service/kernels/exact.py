@@ -1,8 +1,8 @@
 """Exact arithmetic for reductions of floats: the real result, rounded once.
 
-Every finite FLOAT16 or FLOAT32 is an integer times one fixed power of two, so sums and products are exact in Python
-integers. All functions take their elements as chunks: 1-dimensional arrays, iterated as often as the result needs.
-Infinities, NaN and the sign of a zero follow IEEE 754 arithmetic.
+Every finite FLOAT16 or FLOAT32 is an integer multiple of a fixed power of two, so Python integers represent sums and
+products exactly. All functions take their elements as chunks, 1-dimensional arrays that may be iterated repeatedly.
+Infinities, NaN and the sign of zero follow IEEE 754.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Float = np.floating[Any]
 
 @dataclass(frozen=True)
 class FloatFormat:
-    """A binary format of IEEE 754; each finite value is an integer times ``2**unit``, its least subnormal."""
+    """An IEEE 754 binary format. Every finite value is an integer multiple of ``2**unit``, the least subnormal."""
 
     data_type: DataType
     fraction_bits: int
@@ -44,7 +44,7 @@ class FloatFormat:
 
     @cached_property
     def infinity(self) -> int:
-        """The bits of positive infinity: all those of the exponent."""
+        """The bit pattern of positive infinity, which is also the mask of the exponent field."""
         return self.sign - (1 << self.fraction_bits)
 
     @cached_property
@@ -63,7 +63,7 @@ class FloatFormat:
         return np.ascontiguousarray(values).view(self.bits_dtype)
 
     def parts(self, values: Array) -> tuple[Array, Array]:
-        """Finite values as signed integers and shifts: each is ``integer * 2**(shift + unit)``, both int64."""
+        """Splits finite values into int64 signed integers and shifts: each is ``integer * 2**(shift + unit)``."""
         bits = self.bits_of(values).astype(np.int64)
         implicit = 1 << self.fraction_bits
         exponents = (bits & self.infinity) >> self.fraction_bits
@@ -78,12 +78,12 @@ FORMATS = {row.data_type: row for row in (FLOAT16, FLOAT32)}
 
 
 def round_ratio(numerator: int, denominator: int, to: FloatFormat) -> Float:
-    """``numerator / denominator`` rounded to nearest, ties to even; zero is +0, what rounds to zero keeps its sign."""
+    """Rounds ``numerator / denominator`` to nearest, ties to even. Zero yields +0; an underflow keeps its sign."""
     if not numerator:
         return to.of(0)
     magnitude = abs(numerator)
     significant = to.fraction_bits + 1
-    # In units of the format, and 2**shift of them at a time, the quotient has at least the significant bits.
+    # Counted in multiples of 2**shift units, the quotient has at least the significant bits.
     shift = max(0, magnitude.bit_length() - denominator.bit_length() - to.unit - significant)
     scaled = magnitude << -to.unit
     quotient, rest = divmod(scaled, denominator << shift)
@@ -99,19 +99,19 @@ def round_ratio(numerator: int, denominator: int, to: FloatFormat) -> Float:
 
 
 def round_scaled(integer: int, exponent: int, to: FloatFormat) -> Float:
-    """``integer * 2**exponent`` rounded like ``round_ratio``, whatever the exponent."""
-    # Far outside the format's range the exponent does not matter any more, and the integers stay small.
+    """Rounds ``integer * 2**exponent`` like ``round_ratio``, for any exponent."""
+    # Far outside the format's range the exponent no longer matters; clamping it keeps the integers small.
     exponent = max(-integer.bit_length() - 1000, min(exponent, 1000))
     return round_ratio(integer << max(exponent, 0), 1 << max(-exponent, 0), to)
 
 
 def round_root(numerator: int, denominator: int, to: FloatFormat) -> Float:
-    """The square root of a ratio that is not negative, rounded once."""
+    """Returns the square root of a non-negative ratio, rounded once."""
     significant = to.fraction_bits + 1
     extra = max(0, significant + 2 - (numerator.bit_length() - denominator.bit_length()) // 2)
     root = isqrt((numerator << 2 * extra) // denominator)
     inexact = root * root * denominator != numerator << 2 * extra
-    # The root has bits beyond those that are kept; one more below them says whether anything was cut off.
+    # The root has more bits than are kept; one sticky bit below them records whether anything was cut off.
     return round_ratio(2 * root + inexact, 2 << extra, to)
 
 
@@ -119,10 +119,10 @@ _LIMB = 24
 
 
 def integer_sum(integers: Array, shifts: Array) -> int:
-    """The sum of ``integers * 2**shifts``, for at most 2**29 int64 integers below 2**48 in magnitude."""
+    """Returns the sum of ``integers * 2**shifts``, for at most 2**29 int64 integers below 2**48 in magnitude."""
     total = 0
     for limb, offset in ((integers & ((1 << _LIMB) - 1), 0), (integers >> _LIMB, _LIMB)):
-        # Limbs have 24 bits, so float64 adds up 2**29 of them without rounding.
+        # Limbs have 24 bits, so float64 sums 2**29 of them without rounding.
         by_shift = np.bincount(shifts, limb.astype(np.float64))
         for shift in np.flatnonzero(by_shift).tolist():
             total += int(by_shift[shift]) << (shift + offset)
@@ -134,10 +134,10 @@ class Sum:
     """The exact sum of the elements added so far, or of their squares.
 
     Attributes:
-        units: the sum of the finite elements as a multiple of ``2**unit``, of their squares of ``2**(2*unit)``.
-        special: what infinities and NaN alone add up to; 0 without any.
-        count: elements added.
-        negative_zeros: whether every element is -0, so that the sum is.
+        units: sum of the finite elements in multiples of ``2**unit``; of their squares, of ``2**(2*unit)``.
+        special: sum of the infinities and NaNs alone; 0 if there are none.
+        count: number of elements added.
+        negative_zeros: whether every element is -0, which makes the sum -0.
     """
 
     format: FloatFormat
@@ -147,7 +147,7 @@ class Sum:
     negative_zeros: bool = True
 
     def add(self, values: Array, *, squared: bool = False) -> None:
-        """Adds each of some values, or its square."""
+        """Adds the values, or their squares."""
         finite = np.isfinite(values)
         for value in values[~finite].tolist():
             self.special += abs(value) if squared else value
@@ -158,7 +158,7 @@ class Sum:
             self.negative_zeros = False
 
     def rounded(self, divisor: int = 1) -> Float:
-        """The sum over a divisor."""
+        """Returns the sum divided by ``divisor``, rounded."""
         if self.special:
             return self.format.of(self.special)
         if self.negative_zeros:
@@ -167,7 +167,7 @@ class Sum:
 
 
 def sum_of(chunks: Chunks, of: FloatFormat) -> Sum:
-    """The exact sum of all elements."""
+    """Returns the exact sum of all elements."""
     total = Sum(of)
     for values in chunks:
         total.add(values)
@@ -191,7 +191,7 @@ def average(chunks: Chunks, of: FloatFormat) -> Float:
 
 
 def l1(chunks: Chunks, of: FloatFormat) -> Float:
-    """The sum of the magnitudes."""
+    """Returns the sum of the magnitudes."""
     return sum_of((np.abs(values) for values in chunks), of).rounded()
 
 
@@ -203,7 +203,7 @@ def sum_square(chunks: Chunks, of: FloatFormat) -> Float:
 
 
 def l2(chunks: Chunks, of: FloatFormat) -> Float:
-    """The root of the sum of squares; it overflows only if the root itself does."""
+    """Returns the root of the sum of squares; it overflows only if the root itself does."""
     total = _squares(chunks, of)
     if total.special:
         return of.of(total.special)
@@ -212,9 +212,9 @@ def l2(chunks: Chunks, of: FloatFormat) -> Float:
 
 @dataclass
 class ProductBounds:
-    """Bounds of a positive product: ``low * 2**exponent`` to ``high * 2**exponent``, both within ``bits`` bits.
+    """Bounds of a positive product, ``low * 2**exponent`` and ``high * 2**exponent``, each of at most ``bits`` bits.
 
-    They are equal as long as the product itself has no more bits.
+    They are equal as long as the product itself fits in ``bits`` bits.
     """
 
     bits: int
@@ -223,8 +223,8 @@ class ProductBounds:
     exponent: int = 0
 
     def multiply(self, integer: int, exponent: int) -> None:
-        """Multiplies by ``integer * 2**exponent``, integer > 0."""
-        # Without trailing zeros no intermediate product has more bits than the final one.
+        """Multiplies by ``integer * 2**exponent``, where ``integer`` is positive."""
+        # With trailing zeros removed, no intermediate product has more bits than the final one.
         zeros = (integer & -integer).bit_length() - 1
         integer >>= zeros
         self.low *= integer
@@ -242,9 +242,9 @@ class ExactProduct:
     """The product of the elements multiplied so far.
 
     Attributes:
-        magnitude: of the product of all finite elements but zeros.
-        negative: whether its sign is.
-        special: the product of the magnitudes of all other elements; 1 without any.
+        magnitude: magnitude of the product of all finite nonzero elements.
+        negative: whether the product is negative.
+        special: product of the magnitudes of all other elements; 1 if there are none.
     """
 
     format: FloatFormat
@@ -265,7 +265,7 @@ class ExactProduct:
             self.magnitude.multiply(abs(prod(integers[piece].tolist())), exponent)
 
     def rounded(self) -> Float | None:
-        """The product, or None while the interval is too wide to tell."""
+        """Returns the product, or None while its bounds round to different floats."""
         sign = -1 if self.negative else 1
         if self.special != 1:
             return self.format.of(sign * self.special)
@@ -280,7 +280,7 @@ _FACTORS = 64
 
 
 def multiply(chunks: Chunks, of: FloatFormat, bits: int = 256) -> Float:
-    """The product. In bounded memory: it keeps as many bits of it as decide on the rounding, at first ``bits``."""
+    """Returns the product, in bounded memory: doubles the precision from ``bits`` until the rounding is decided."""
     while True:
         product = ExactProduct(of, ProductBounds(bits))
         for values in chunks:

@@ -1,4 +1,4 @@
-"""The operators that some device runs. Each runs on the reference device, which therefore says which they are."""
+"""The operators that a device can run. The reference device runs all of them, so it defines the set."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ class _Executable(Mapping[str, Operator[Any]]):
 
 
 EXECUTABLE: Mapping[str, Operator[Any]] = _Executable()
-"""The executable operators by name."""
+"""The executable operators, by name."""

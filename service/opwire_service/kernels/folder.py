@@ -1,4 +1,4 @@
-"""Where what was compiled for GPUs, and what was measured of devices, is kept."""
+"""The cache folder for compiled GPU kernels and device measurements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CACHE_VARIABLE = "OPWIRE_KERNEL_CACHE"
 
 
 def cache_folder() -> Path:
-    """The folder that ``OPWIRE_KERNEL_CACHE`` names, or one in the user's cache."""
+    """Returns the folder set by ``OPWIRE_KERNEL_CACHE``, or a default one in the user's cache directory."""
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named)

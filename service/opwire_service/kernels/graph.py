@@ -1,4 +1,4 @@
-"""What devices share that run a graph step by step in the memory of this process: where the bytes between steps lie."""
+"""Placement of the intermediates of a graph that a device runs step by step in this process's memory."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from opwire.tensor import Array, BufferTensorDesc
 from ..execution import Arrays
 
 ALIGNMENT = 64
-"""Bytes: whole lines of the cache, so that no two tensors share one."""
+"""Alignment in bytes: a full cache line, so that no two tensors share one."""
 
 
 @dataclass(frozen=True, eq=False)
 class GraphMemory:
-    """One block for all bytes between the steps of a graph; those share a place in it that are never needed together.
+    """One memory block for all intermediates of a graph; those that are never live together may overlap.
 
     Attributes:
-        graph: the plan of a graph.
-        groups: numbers of steps that run together, in their order; empty where each runs by itself.
-        passing: numbers of bytes that are handed on within such a group, and need no place.
-        shared: numbers of bytes that take the place of others, whatever the lives of both.
+        graph: the plan of the graph.
+        groups: ranges of steps that run together, in order; empty if every step runs by itself.
+        passing: numbers of the intermediates that stay within a group and need no memory.
+        shared: maps the number of an intermediate to that of the one it overwrites, regardless of their lifetimes.
     """
 
     graph: Plan
@@ -41,17 +41,17 @@ class GraphMemory:
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        """Where in the block the bytes of each number begin."""
+        """The offset in the block of each intermediate, in bytes."""
         return self._layout[0]
 
     @cached_property
     def size(self) -> int:
-        """Bytes of the block."""
+        """Size of the block in bytes."""
         return self._layout[1]
 
     @cached_property
     def _layout(self) -> tuple[tuple[int, ...], int]:
-        """Large ones choose first; each takes the lowest place that is free for as long as it is needed."""
+        """Places the largest first, each at the lowest offset that is free throughout its lifetime."""
         owners = [self._owner(number) for number in range(len(self.steps.between))]
         lives: dict[int, tuple[int, int]] = {}
         for number, (first, last) in self._lives().items():
@@ -63,7 +63,7 @@ class GraphMemory:
         }
         offsets = dict.fromkeys(sizes, 0)
         chosen = sorted((number for number in sizes if sizes[number]), key=lambda each: -sizes[each])
-        # By columns: the first and the last group, and where the bytes begin and end.
+        # Columns: first and last group, begin and end in the block.
         placed = np.zeros((4, len(chosen)), np.int64)
         for count, number in enumerate(chosen):
             first, last = lives[number]
@@ -74,13 +74,13 @@ class GraphMemory:
         return tuple(offsets[owner] for owner in owners), int(placed[3].max(initial=0))
 
     def _owner(self, number: int) -> int:
-        """The number of the bytes whose place these take."""
+        """Returns the number of the intermediate whose memory this one uses."""
         while number in self.shared:
             number = self.shared[number]
         return number
 
     def _lives(self) -> dict[int, tuple[int, int]]:
-        """For the bytes of each number the first and the last group that needs them."""
+        """Returns the first and the last group that use each intermediate."""
         steps = self.steps.steps
         groups = self.groups or tuple(range(i, i + 1) for i in range(len(steps)))
         lives: dict[int, tuple[int, int]] = {}
@@ -97,7 +97,7 @@ class GraphMemory:
 
     @cached_property
     def has_gaps(self) -> bool:
-        """Whether a step may read bytes between steps that none has written."""
+        """Whether a step may read bytes of an intermediate that no step has written."""
         written: dict[Bytes, int] = {}
         for step in self.steps.steps:
             for name, at in step.outputs.items():
@@ -108,19 +108,19 @@ class GraphMemory:
         return any(desc.data_size_in_bytes > written[at] for at, desc in read if at.place is Place.BETWEEN)
 
     def arrays(self, inputs: Arrays, outputs: Arrays) -> GraphTensors:
-        """The tensors of all steps in one run."""
-        # Else a step could read there what another request has left.
+        """Returns the tensors of all steps for one run."""
+        # Zeroed where there are gaps, so that no step reads leftovers of another request.
         return GraphTensors(self, inputs, outputs, (np.zeros if self.has_gaps else np.empty)(self.size, np.uint8))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphTensors:
-    """The tensors of a graph's steps while it runs.
+    """The tensors of a graph's steps during one run.
 
     Attributes:
-        memory: where the bytes between steps lie.
-        inputs, outputs: of the graph.
-        block: for the bytes between steps.
+        memory: the placement of the intermediates.
+        inputs, outputs: the arrays of the graph.
+        block: memory for the intermediates.
     """
 
     memory: GraphMemory
@@ -129,11 +129,11 @@ class GraphTensors:
     block: Array
 
     def of(self, step: Step) -> tuple[Arrays, Arrays]:
-        """The inputs and outputs of a step."""
+        """Returns the inputs and outputs of a step."""
         return self._views(step.plan.inputs, step.inputs), self._views(step.plan.outputs, step.outputs)
 
     def copy(self) -> None:
-        """Fills the outputs that no step writes."""
+        """Fills the outputs that are copies of inputs or of intermediates rather than outputs of a step."""
         for name, source in self.memory.steps.copies.items():
             self.outputs[name][...] = self.array(self.memory.graph.outputs[name], source)
 
@@ -141,7 +141,7 @@ class GraphTensors:
         return {name: self.array(desc, places[name]) for name, desc in descs.items()}
 
     def array(self, desc: BufferTensorDesc, at: Bytes) -> Array:
-        """The bytes of a tensor of a step, as its desc sees them."""
+        """Returns a view of a step's tensor as its desc describes it."""
         if at.place is Place.BETWEEN:
             return desc.view(self.block, self.memory.offsets[int(at.name)])
         name = str(at.name)
@@ -155,7 +155,7 @@ def _alike(one: BufferTensorDesc, other: BufferTensorDesc) -> bool:
 
 
 def _lowest(begin: Array, end: Array, size: int) -> int:
-    """The lowest place for so many bytes beside pieces that are taken."""
+    """Returns the lowest offset where ``size`` bytes fit between the occupied ranges."""
     order = np.argsort(begin)
-    free = np.append(0, np.maximum.accumulate(end[order]))  # where all that begin before each one have ended
+    free = np.append(0, np.maximum.accumulate(end[order]))  # end of everything that begins earlier
     return int(free[np.argmax(free + size <= np.append(begin[order], np.iinfo(np.int64).max))])

@@ -1,7 +1,7 @@
 """The loops of a reduction: any axes and strides, collapsed to the fewest dimensions that visit the same elements.
 
-A dimension of size 1 vanishes, neighbours whose strides fit become one, and the kept dimensions are put in the order of
-the input's memory. Nothing here is copied or run; every device reads its loops off a ``ReductionLayout``.
+Dimensions of size 1 are dropped, adjacent dimensions with matching strides are merged, and the kept dimensions are
+ordered by the input's memory. This module only plans: every device derives its loops from a ``ReductionLayout``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from opwire.tensor import BufferTensorDesc
 
 
 class Loop(NamedTuple):
-    """A dimension to walk: its size, and the elements to step in the input and in the output (0 where reduced)."""
+    """A dimension to iterate: its size and its element strides in the input and in the output (0 where reduced)."""
 
     size: int
     source: int
@@ -26,8 +26,8 @@ class ReductionLayout(NamedTuple):
     """The loops of a reduction, outermost first.
 
     Attributes:
-        kept: one point of these loops is one element of the output.
-        reduced: one point is one element that goes into it, in the logical order unless the caller gave that up.
+        kept: loops over the elements of the output.
+        reduced: loops over the elements reduced into one output, in logical order unless the caller waived that.
     """
 
     kept: tuple[Loop, ...]
@@ -45,13 +45,13 @@ class ReductionLayout(NamedTuple):
 def reduction_layout(
     source: BufferTensorDesc, target: BufferTensorDesc, axes: Iterable[int], *, ordered: bool = True
 ) -> ReductionLayout:
-    """The loops of a reduction of ``source`` along ``axes`` into ``target``, whose sizes there are 1.
+    """Returns the loops of a reduction of ``source`` along ``axes`` into ``target``.
 
     Args:
         source: the input.
-        target: the output; it has the rank of the input.
+        target: the output, of the same rank as the input and of size 1 along ``axes``.
         axes: the reduced dimensions, in any order.
-        ordered: whether the reduced elements must be visited in row-major order; if not, in the order of memory.
+        ordered: whether to visit the reduced elements in row-major order rather than in memory order.
     """
     reduced_axes = frozenset(axes)
     kept, reduced = list[Loop](), list[Loop]()
@@ -69,7 +69,7 @@ def reduction_layout(
 
 
 def by_memory(loops: Iterable[Loop]) -> list[Loop]:
-    """The loops with the widest input stride outermost; of equal ones the wider output stride."""
+    """Returns the loops sorted by input stride, then by output stride, largest outermost."""
     found = list(loops)
     if len(found) > 1:
         found.sort(key=_STEPS, reverse=True)
@@ -80,7 +80,7 @@ _STEPS = attrgetter("source", "target")
 
 
 def collapse(loops: Sequence[Loop]) -> tuple[Loop, ...]:
-    """Merges each loop with the one outside it where a single stride walks both."""
+    """Merges each loop into the enclosing one where a single stride covers both."""
     if len(loops) < 2:
         return tuple(loops)
     merged: list[Loop] = []
@@ -93,7 +93,7 @@ def collapse(loops: Sequence[Loop]) -> tuple[Loop, ...]:
 
 
 def coordinates(sizes: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-    """The coordinates of a tensor in row-major order, one at a time: ``numpy.ndindex`` makes whole dimensions first."""
+    """Yields coordinates in row-major order, lazily; ``numpy.ndindex`` materializes whole dimensions first."""
     if not sizes:
         yield ()
         return

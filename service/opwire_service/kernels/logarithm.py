@@ -1,6 +1,6 @@
-"""Logarithms of exact sums, computed with so many digits that rounding them gives the nearest float.
+"""Logarithms of exact sums, with enough digits that rounding them yields the nearest float.
 
-Like ``exact``, the functions take their elements as chunks: 1-dimensional arrays, iterated as often as needed.
+As in ``exact``, the elements come as chunks: 1-dimensional arrays that may be iterated repeatedly.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from .exact import Chunks, Float, FloatFormat, round_ratio, sum_of
 
 _DIGITS = 120
-"""The least result that is not zero is near 1e-45 and comes from a sum near 1: some 75 digits of it remain."""
+"""The least nonzero result is about 1e-45, from a sum close to 1; some 75 digits of it remain significant."""
 
 
 def _context() -> Context:
@@ -21,19 +21,19 @@ def _context() -> Context:
 
 
 def log_sum(chunks: Chunks, of: FloatFormat) -> Float:
-    """ln of the sum: of zero negative infinity, of a negative sum NaN."""
+    """Returns ln of the sum: -inf for a zero sum, NaN for a negative one."""
     total = sum_of(chunks, of)
     if total.special:
         return of.of(inf if total.special > 0 else nan)
     if total.units <= 0:
         return of.of(nan if total.units else -inf)
-    # Written out in decimal the sum is exact: 2**-n is 5**n / 10**n.
+    # In decimal the sum is exact: 2**-n is 5**n / 10**n.
     exact = Decimal(f"{total.units * 5**-of.unit}E{of.unit}")
     return _rounded(_context().ln(exact), of)
 
 
 def log_sum_exp(chunks: Chunks, of: FloatFormat) -> Float:
-    """ln of the sum of exponentials, shifted by the greatest element so that none of them overflows."""
+    """Returns ln of the sum of exponentials, shifted by the maximum so that none of them overflows."""
     greatest = -inf
     for values in chunks:
         if np.isnan(values).any():

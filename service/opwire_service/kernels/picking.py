@@ -1,4 +1,4 @@
-"""Which elements the operators pick by index: loops over the output, and what the indices name."""
+"""Access patterns of the gather operators: loops over the output, and how index tuples address the source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwire.tensor import BufferTensorDesc
 
 
 class Point(NamedTuple):
-    """A loop over points: its size, and the steps in the indices, in the source and in the target."""
+    """A loop over points: its size and its element strides in the indices, the source and the target."""
 
     size: int
     indices: int
@@ -19,7 +19,7 @@ class Point(NamedTuple):
 
 
 class Component(NamedTuple):
-    """An index of a tuple: elements from the tuple's first one to it, the size it counts in, the step it makes."""
+    """One index of a tuple: its offset from the first one, the size of the indexed dimension and its stride."""
 
     place: int
     size: int
@@ -27,11 +27,11 @@ class Component(NamedTuple):
 
 
 class Picks(NamedTuple):
-    """What is picked; all steps count elements.
+    """The access pattern of a gather; all strides count elements.
 
     Attributes:
-        points: one for each element of the output, in the order of its dimensions.
-        components: of the tuple of indices that a point reads.
+        points: loops over the elements of the output, one per dimension.
+        components: the components of the index tuple that each point reads.
     """
 
     points: tuple[Point, ...]
@@ -77,13 +77,13 @@ def _with_target(plan: Plan, loops: list[tuple[int, int, int]]) -> tuple[Point, 
 
 
 def aligned_strides(desc: BufferTensorDesc, rank: int) -> tuple[int, ...]:
-    """The strides of a tensor for as many sizes as there are: leading ones are added to its own, or taken away."""
+    """Returns the strides of the last ``rank`` dimensions of a tensor, padded with leading zeros."""
     strides = (0,) * rank + desc.element_strides
     return strides[len(strides) - rank :]
 
 
 def last_dimensions(desc: BufferTensorDesc, count: int) -> list[tuple[int, int]]:
-    """The sizes and strides of the last dimensions of a tensor."""
+    """Returns the sizes and strides of the last ``count`` dimensions of a tensor."""
     return list(zip(desc.sizes, desc.element_strides, strict=True))[desc.rank - count :]
 
 
@@ -93,4 +93,4 @@ PICKS: dict[str, Callable[[Plan], Picks]] = {
     "GATHER_ND": gather_nd,
     "GATHER_ND1": gather_nd,
 }
-"""By operator."""
+"""Access patterns, by operator."""

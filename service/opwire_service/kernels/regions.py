@@ -1,4 +1,4 @@
-"""The regions of a plan: which image each lies in, and where."""
+"""The regions of interest of a plan: the image and the position of each."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .sampling import SampledAxis, sampled_axes
 
 
 class Region(NamedTuple):
-    """A region of an image.
+    """A region of interest.
 
     Attributes:
-        image: its number, None if there is none of that number.
+        image: index of the image, or None if it is out of range.
         axes: the height and the width.
-        inside: for each of them the samples that lie inside.
+        inside: the range of samples inside the image, for each axis.
     """
 
     image: int | None
@@ -29,16 +29,16 @@ class Region(NamedTuple):
 
 
 _FAR = 2.0**40
-"""Farther than any tensor reaches."""
+"""Larger than any tensor dimension."""
 
 
 class RegionsOfInterest:
-    """The regions of ROI_ALIGN, ROI_ALIGN1 or their gradient; the one that was asked for last is kept.
+    """The regions of ROI_ALIGN, ROI_ALIGN1 or their gradient; the most recent one is cached.
 
     Args:
-        plan: of any of them.
-        inputs: of the plan.
-        images, crops: the sizes of the tensor of images and of that of the crops.
+        plan: a plan of one of these operators.
+        inputs: the inputs of the plan.
+        images, crops: sizes of the image tensor and of the tensor of crops.
     """
 
     def __init__(self, plan: Plan, inputs: Arrays, images: tuple[int, ...], crops: tuple[int, ...]) -> None:
@@ -60,9 +60,9 @@ class RegionsOfInterest:
 
 
 def corners_of(region: Array, scale: float) -> tuple[int, int, int, int, int]:
-    """The image of a region of ROI_POOLING, -1 for none, and its left, top, right and bottom, each inside it.
+    """Returns the image of a ROI_POOLING region, -1 for none, and its left, top, right and bottom, all inclusive.
 
-    Corners are rounded half away from zero; NaN is 0, and what lies far away stays there.
+    Corners are rounded half away from zero. NaN counts as 0, and distant corners are clamped to ``_FAR``.
     """
     image = float(region[0])
     left, top, right, bottom = (_rounded(float(corner) * scale) for corner in region[1:])
@@ -77,7 +77,7 @@ def _rounded(value: float) -> int:
 
 
 def all_corners(regions: Array, scale: float) -> Array:
-    """What ``corners_of`` tells of each of some regions, int64; an image that is farther than any tensor is another."""
+    """Vectorized ``corners_of``, as int64. Image numbers are clamped to ``_FAR``, beyond any tensor."""
     with np.errstate(all="ignore"):
         image, corners = regions[:, :1].astype(np.float64), regions[:, 1:].astype(np.float64) * scale
     corners = np.clip(np.where(np.isnan(corners), 0.0, corners), -_FAR, _FAR)
@@ -87,16 +87,16 @@ def all_corners(regions: Array, scale: float) -> Array:
 
 
 def bin_of(first: int, last: int, at: int, bins: int, size: int) -> range:
-    """The positions of a bin along one dimension of an image, none if it lies outside."""
+    """Returns the positions of a bin along one dimension of an image; empty if it lies outside."""
     length = last - first + 1
     begin, end = (first + at * length // bins, first - (-(at + 1) * length // bins))
     return range(*(max(0, min(place, size)) for place in (begin, end)))
 
 
 def bins_of(first: Array, last: Array, bins: int, size: int) -> Array:
-    """What ``bin_of`` tells of all bins of some regions, as begins and ends: int64 of shape ``[regions, bins, 2]``."""
+    """Vectorized ``bin_of`` for all bins of the regions: begins and ends, int64 of shape ``[regions, bins, 2]``."""
     whole, rest = np.divmod(last - first + 1, bins)
-    # A place times a length may be more than 64 bits hold; times the rest of the length it is not.
+    # Bin number times length may overflow 64 bits; bin number times the remainder does not.
     places, parts = np.arange(bins + 1), np.arange(bins + 1, dtype=np.uint64) * rest.astype(np.uint64)[:, None]
     begins = places[:-1] * whole[:, None] + (parts[:, :-1] // np.uint64(bins)).astype(np.int64)
     ends = places[1:] * whole[:, None] + ((parts[:, 1:] + np.uint64(bins - 1)) // np.uint64(bins)).astype(np.int64)
@@ -105,5 +105,5 @@ def bins_of(first: Array, last: Array, bins: int, size: int) -> Array:
 
 
 def is_average(attributes: Any) -> bool:
-    """Whether samples are averaged; otherwise the greatest counts."""
+    """Returns whether samples are averaged rather than reduced to their maximum."""
     return bool(attributes.ReductionFunction.name == "AVERAGE")

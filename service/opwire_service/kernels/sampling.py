@@ -1,8 +1,8 @@
-"""Where outputs lie in the input: the one mapper of coordinates of all resamplings and regions.
+"""Maps output coordinates to the input, for every resampling and every region operator.
 
-Coordinates of resampling are computed step by step in FLOAT32, as a shader would, those of regions in FLOAT64. What is
-read at a coordinate is the same for both: a nearest element, or two neighbours with the weights ``1 - f`` and ``f``.
-An element whose weight is 0 is not read.
+Coordinates are computed step by step, in FLOAT32 for resampling as a shader would and in FLOAT64 for regions. Sampling
+is the same for both: the nearest element, or two neighbors with weights ``1 - f`` and ``f``. An element of weight 0 is
+not read.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from opwire.tensor import Array
 
 @dataclass(frozen=True, slots=True)
 class ResampledAxis:
-    """A dimension that is resampled.
+    """A dimension of a resampling.
 
     Attributes:
-        size: of the input.
-        outputs: of the output.
+        size: size of the input.
+        outputs: size of the output.
         scale, input_offset, output_offset: ``out = (in + input_offset) * scale + output_offset``.
     """
 
@@ -35,7 +35,7 @@ class ResampledAxis:
     output_offset: float
 
     def coordinates(self, outputs: Array) -> Array:
-        """The coordinates in the input of some outputs, as float64."""
+        """Returns the input coordinates of the given outputs, as float64."""
         single = np.float32
         with np.errstate(all="ignore"):
             moved = (outputs.astype(single) - single(self.output_offset)) / single(self.scale)
@@ -46,12 +46,12 @@ class ResampledAxis:
 
 
 def resampled_axes(plan: Plan, source: tuple[int, ...], result: tuple[int, ...]) -> tuple[ResampledAxis, ...]:
-    """The dimensions of a resampling.
+    """Returns the dimensions of a resampling.
 
     Args:
-        plan: of any of them; of a gradient, too.
-        source: the sizes of what is resampled.
-        result: the sizes of what it becomes.
+        plan: a resampling or its gradient.
+        source: sizes of the tensor that is resampled.
+        result: sizes of the resampled tensor.
     """
     attributes, rank = plan.attributes, len(source)
     if plan.operator.name == "UPSAMPLE_2D":
@@ -68,7 +68,7 @@ def is_linear(attributes: Any) -> bool:
 
 
 def nearest_indices(coordinates: Array, size: int, attributes: Any) -> Array:
-    """The elements nearest to coordinates, as int64: halves go up, or all go in the direction of rounding."""
+    """Returns the elements nearest to the coordinates, as int64: halves round up unless a rounding direction is set."""
     direction = getattr(attributes, "RoundingDirection", None)
     inside = within(coordinates, size)
     if direction is None:
@@ -79,15 +79,15 @@ def nearest_indices(coordinates: Array, size: int, attributes: Any) -> Array:
 
 
 def within(coordinates: Array, size: int) -> Array:
-    """Coordinates moved to the edges of the input if they lie outside; NaN to the first."""
+    """Clamps coordinates to the input; NaN becomes 0."""
     inside: Array = np.clip(np.nan_to_num(coordinates, nan=0.0, posinf=np.inf, neginf=-np.inf), 0.0, size - 1.0)
     return inside
 
 
 def neighbours(coordinates: Array, size: int) -> tuple[Array, Array]:
-    """The element at or below each coordinate, int64, and how far above it the coordinate lies, as a part of 1.
+    """Returns the int64 element at or below each coordinate, and the fraction by which the coordinate exceeds it.
 
-    That part is exact. Where it is 0 there is no second element.
+    The fraction is exact. Where it is 0 there is no second element.
     """
     inside = within(coordinates, size)
     first = np.floor(inside)
@@ -96,14 +96,14 @@ def neighbours(coordinates: Array, size: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class SampledAxis:
-    """A dimension of a region: each of its outputs owns ``samples`` neighbouring ones of all samples.
+    """A dimension of a region; each output owns ``samples`` consecutive samples.
 
     Attributes:
-        size: of the input.
-        outputs: of the crop.
-        start, extent: of the region, in elements of the input; the extent is negative where it is mirrored.
-        samples: for each output.
-        input_offset, output_offset: those of the desc.
+        size: size of the input.
+        outputs: size of the crop.
+        start, extent: start and length of the region in input elements; the extent is negative if it is mirrored.
+        samples: samples per output.
+        input_offset, output_offset: the pixel offsets of the desc.
         to_corners: whether the first and the last sample lie on the corners of the region.
     """
 
@@ -118,17 +118,17 @@ class SampledAxis:
 
     @property
     def steps(self) -> int:
-        """The extent over the distance of two samples; 0 if there is one sample, which then lies in the middle."""
+        """The extent divided by the sample spacing; 0 for a single sample, which is then centered."""
         return self.outputs * self.samples - self.to_corners
 
     def shares(self, samples: Array) -> Array:
-        """How far each sample lies from the start of the region to its end, as a part of the extent."""
+        """Returns the position of each sample within the region, as a fraction of the extent."""
         if not self.steps:
             return np.full(samples.shape, 0.5)
         return (samples.astype(np.float64) - self.output_offset) / float(self.steps)
 
     def coordinates(self, samples: Array) -> Array:
-        """The coordinates in the input of some samples, in float64 step by step."""
+        """Returns the input coordinates of samples, computed step by step in float64."""
         with np.errstate(all="ignore"):
             if not self.steps:
                 moved = np.full(samples.shape, self.extent / 2)
@@ -137,14 +137,14 @@ class SampledAxis:
             return moved + self.start - self.input_offset
 
     def coordinate(self, sample: int) -> float:
-        """Like ``coordinates``, of one sample."""
+        """Scalar version of ``coordinates``."""
         moved = self.extent / 2
         if self.steps:
             moved = (float(sample) - self.output_offset) * self.extent / float(self.steps)
         return moved + self.start - self.input_offset
 
     def inside(self) -> range:
-        """The samples that lie in the input, or less than one element beside it; coordinates go one way."""
+        """Returns the samples inside the input or at most one element outside; coordinates are monotonic."""
         count = self.outputs * self.samples
         if not np.isfinite(self.extent) or not np.isfinite(self.start):
             return range(0)
@@ -154,7 +154,7 @@ class SampledAxis:
         return range(bounds[0], max(bounds))
 
     def _first(self, count: int, holds: Callable[[float], bool]) -> int:
-        """The first of ``count`` samples whose coordinate holds something that all later ones hold too."""
+        """Returns the first of ``count`` samples whose coordinate satisfies a monotonic predicate."""
         least, most = 0, count
         while least < most:
             middle = (least + most) // 2
@@ -166,13 +166,13 @@ class SampledAxis:
 
 
 def extents(attributes: Any, corners: Array, axis: int, outputs: int) -> tuple[Array, Array, Array]:
-    """Where regions begin along one axis, how long they are, in elements of the input, and samples for each output.
+    """Returns the starts and extents of regions along one axis, in input elements, and the samples per output.
 
     Args:
-        attributes: of ROI_ALIGN, ROI_ALIGN1 or the gradient.
-        corners: a row for each region: left, top, right, bottom.
+        attributes: attributes of ROI_ALIGN, ROI_ALIGN1 or their gradient.
+        corners: one row per region: left, top, right, bottom.
         axis: 0 for the height, 1 for the width.
-        outputs: of the crop along it.
+        outputs: size of the crop along the axis.
     """
     scale = (attributes.SpatialScaleY, attributes.SpatialScaleX)[axis]
     least, most = attributes.MinimumSamplesPerOutput, attributes.MaximumSamplesPerOutput
@@ -185,7 +185,7 @@ def extents(attributes: Any, corners: Array, axis: int, outputs: int) -> tuple[A
 
 
 def sampled_axes(attributes: Any, corners: Array, image: tuple[int, ...], crop: tuple[int, ...]) -> list[SampledAxis]:
-    """The height and the width of one region; ``image`` and ``crop`` are those of the input and of the output."""
+    """Returns the height and width axes of one region, given the spatial sizes of the images and of the crops."""
     axes = []
     for axis, (size, outputs) in enumerate(zip(image, crop, strict=True)):
         start, extent, samples = (values[0] for values in extents(attributes, corners[None], axis, outputs))
@@ -194,7 +194,7 @@ def sampled_axes(attributes: Any, corners: Array, image: tuple[int, ...], crop: 
 
 
 def offsets(attributes: Any) -> tuple[float, float, bool]:
-    """The offsets of samples, and whether they are stretched to the corners of a region."""
+    """Returns the input and output pixel offsets, and whether samples are aligned to the corners of a region."""
     return (
         getattr(attributes, "InputPixelOffset", 0.5),
         getattr(attributes, "OutputPixelOffset", -0.5),

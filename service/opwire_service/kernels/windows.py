@@ -1,6 +1,6 @@
-"""The windows of a pooling: which elements each has, and which windows have an element.
+"""Pooling windows: the elements each window covers, and the windows that cover an element.
 
-Every pooling and every gradient of one, on any device, walks its windows by these ranges.
+Every pooling operator and gradient on every device iterates its windows with these ranges.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from opwire.rules.dimension import Dimension
 
 
 def dimensions_of(attributes: Any, sizes: Sequence[int]) -> tuple[Dimension, ...]:
-    """The spatial dimensions of what windows slide over, outermost first.
+    """Returns the spatial dimensions that the windows slide over, outermost first.
 
     Args:
-        attributes: of a pooling; without dilations they are all 1.
-        sizes: of the whole tensor, whose first two dimensions are not spatial.
+        attributes: attributes of a pooling operator; missing dilations default to 1.
+        sizes: sizes of the whole tensor, whose first two dimensions are not spatial.
     """
     spatial = sizes[2:]
     members = zip(
@@ -33,21 +33,21 @@ def dimensions_of(attributes: Any, sizes: Sequence[int]) -> tuple[Dimension, ...
 
 
 def covered(dimension: Dimension, window: int) -> range:
-    """The positions of the input that a window has along one dimension; none if it lies in the padding."""
+    """Returns the input positions under a window along one dimension; empty if it lies in the padding."""
     begin = window * dimension.stride - dimension.start
     first = begin + max(0, -(begin // dimension.dilation)) * dimension.dilation
     return range(first, max(first, min(begin + dimension.dilated_window, dimension.size)), dimension.dilation)
 
 
 def covering(dimension: Dimension, count: int, position: int) -> range:
-    """The windows, of ``count``, that have a position of the input."""
+    """Returns the windows, out of ``count``, that cover an input position."""
     reach = position + dimension.start
     first = max(0, -((dimension.dilated_window - 1 - reach) // dimension.stride))
     end = min(count, reach // dimension.stride + 1)
     common = gcd(dimension.stride, dimension.dilation)
     if reach % common:
         return range(0)
-    # Windows that begin a multiple of the dilation before the position are so many apart.
+    # Windows whose start differs from the position by a multiple of the dilation recur at this interval.
     apart = dimension.dilation // common
     phase = reach // common * pow(dimension.stride // common, -1, apart) % apart if apart > 1 else 0
     first += (phase - first) % apart
@@ -55,17 +55,17 @@ def covering(dimension: Dimension, count: int, position: int) -> range:
 
 
 def places(dimensions: Sequence[Dimension], coordinate: Sequence[int]) -> tuple[range, ...]:
-    """The positions of the input that the window of an output's spatial coordinate has, dimension by dimension."""
+    """Returns the input positions under the window of an output's spatial coordinate, for each dimension."""
     return tuple(covered(dimension, at) for dimension, at in zip(dimensions, coordinate, strict=True))
 
 
 def slices(ranges: Sequence[range]) -> tuple[slice, ...]:
-    """What an array is indexed with to have just the elements of some ranges."""
+    """Converts ranges to the slices that select them in an array."""
     return tuple(slice(part.start, part.stop, part.step) for part in ranges)
 
 
 def divisor(attributes: Any, dimensions: Sequence[Dimension], ranges: Sequence[range]) -> int:
-    """What the sum of a window is divided by for the mean: 0 where it has no element."""
+    """Returns the divisor for the mean of a window; 0 if the window is empty."""
     if attributes.IncludePadding:
         return prod(dimension.window for dimension in dimensions)
     return prod(map(len, ranges))

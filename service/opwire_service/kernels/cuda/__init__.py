@@ -1,4 +1,4 @@
-"""The kernels of the CUDA device by operator: each makes the job of a plan, which says what to launch."""
+"""The kernels of the CUDA device, by operator. Each one turns a plan into a job, which says what to launch."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FAMILIES = (
 _BY_FAMILY: tuple[Mapping[str, Callable[[Plan, int], CudaJob]], ...] = tuple(family.JOBS for family in _FAMILIES)
 
 JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {name: job for jobs in _BY_FAMILY for name, job in jobs.items()}
-"""Operator -> job of a plan for a card with so many multiprocessors."""
+"""Maps an operator to the factory of its job, given a plan and the number of multiprocessors."""
 
 MULTIPLYING = frozenset(name for family in (gemm, convolution, integers) for name in family.JOBS)
-"""Operators whose jobs multiply matrices by cuBLAS."""
+"""Operators whose jobs multiply matrices with cuBLAS."""

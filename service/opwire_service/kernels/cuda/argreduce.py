@@ -1,4 +1,4 @@
-"""ARGMIN and ARGMAX: the position of the winner among the elements along axes."""
+"""ARGMIN and ARGMAX: the position of the winner among the elements along the axes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .reduction import Accumulator, Reduction
 
 
 def extreme(data_type: DataType, *, greatest: bool, first: bool, position: bool) -> Accumulator:
-    """The accumulator that finds the greatest or least element, the first or last of equals, or its position."""
+    """Returns the accumulator for the greatest or least element, or its position; ties go to the first or the last."""
     flags = {"GREATEST": greatest, "FIRST": first, "POSITION": position}
     macros = tuple((name, int(value)) for name, value in flags.items())
     return Accumulator("extreme", 16 if data_type.bits == 64 else 8, macros, ordered=True)
 
 
 def job(plan: Plan, processors: int) -> Reduction:
-    """The job of a plan of ARGMIN or ARGMAX."""
+    """Returns the job of an ARGMIN or ARGMAX plan."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     accumulator = extreme(
         source.data_type,

@@ -1,4 +1,4 @@
-"""Compiling programs for a card, each once; machine code is kept on disk for the next process.
+"""Compiles GPU programs, each once, and caches their machine code on disk for later processes.
 
 CuPy's own ``RawModule`` compiles with denormals flushed to zero, so NVRTC is called directly.
 """
@@ -22,32 +22,32 @@ from ..folder import cache_folder
 from .job import KernelLaunch, Program
 
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
-"""Contracted multiplications would spoil error-free transformations; where the kernels want one they say so."""
+"""Contraction to FMA would break error-free transformations; kernels request FMA explicitly where they want it."""
 
 _USUAL_SHARED = 48 << 10
-"""Bytes of shared memory that a block may have without being allowed more."""
+"""Shared memory per block, in bytes, that needs no opt-in."""
 
 _SHARED_ATTRIBUTE = 8
 """``CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES``."""
 
 LOADED, ON_DISK = 1024, 4096
-"""Programs that are kept: there may be as many as there are graphs."""
+"""Maximum numbers of programs kept in memory and on disk; every graph may add some."""
 
 _DROPPED = 64
-"""Programs that are dropped later than that, since their kernels may run still."""
+"""Number of evicted programs kept alive, as their kernels may still be running."""
 
 _PATIENCE = 0.01
-"""Seconds between two questions whether to stop."""
+"""Interval between polls of ``stop``, in seconds."""
 
 
 class Compiler:
-    """The compiled programs of a card.
+    """The compiled programs of a GPU.
 
     Args:
-        cupy: the module.
-        index: of the card.
-        loaded: programs that are kept ready: those used last.
-        on_disk: programs whose machine code is kept on disk.
+        cupy: the CuPy module.
+        index: index of the GPU.
+        loaded: maximum number of loaded programs; the least recently used one is evicted.
+        on_disk: maximum number of programs whose machine code is cached on disk.
     """
 
     def __init__(self, cupy: Any, index: int, loaded: int = LOADED, on_disk: int = ON_DISK) -> None:
@@ -64,12 +64,12 @@ class Compiler:
         self._threads = ThreadPoolExecutor(4, "opwire-compile")
 
     def __len__(self) -> int:
-        """Programs compiled so far."""
+        """Returns the number of loaded programs."""
         with self._lock:
             return sum(module.done() for module in self._modules.values())
 
     def kernel(self, launch: KernelLaunch, stop: Stop) -> Callable[[Any], None]:
-        """What puts a launch on a stream; the errors are those of ``get``."""
+        """Returns a function that enqueues a launch on a stream; raises like ``get``."""
         program, entry, shared = launch.program, launch.entry, launch.shared_bytes
         found = self._kernels.get((program, entry))
         if shared > self._most_shared:
@@ -81,20 +81,20 @@ class Compiler:
             with self._lock:
                 if program in self._modules:
                     self._kernels[program, entry] = found
-        # As bytes: CuPy has NumPy describe all members of a structure anew, which takes longer than the launch.
+        # As raw bytes: for a structured array CuPy describes every field anew, which takes longer than the launch.
         parameter = launch.parameter.view(f"V{launch.parameter.itemsize}")
         return lambda stream: found(launch.grid, launch.block, (parameter,), shared, stream)
 
     def ask(self, programs: Iterable[Program]) -> None:
-        """Begins to compile those programs that are not ready, some at a time."""
+        """Starts compiling the programs that are not ready yet, in the background."""
         for program in programs:
             self._module(program)
 
     def get(self, program: Program, stop: Stop) -> Any:
-        """The module of a program.
+        """Returns the module of a program, compiling it if needed.
 
         Raises:
-            Stopped: ``stop()`` returned True while it was compiled; that goes on for the next one who asks.
+            Stopped: ``stop()`` returned True during compilation, which continues in the background.
         """
         module = self._module(program)
         while not module.done():
@@ -130,7 +130,7 @@ class Compiler:
             binary = kept.read_bytes()
         except OSError:
             binary = self._compile(code, options)
-            with suppress(OSError):  # without a place to keep it the next process compiles again
+            with suppress(OSError):  # without a writable cache, the next process compiles again
                 if not self._folder.is_dir() or len(os.listdir(self._folder)) < self._most_on_disk:
                     _write(kept, binary)
         with self._cuda.Device(self._index):
@@ -150,12 +150,12 @@ class Compiler:
             nvrtc.destroyProgram(program)
 
     def close(self) -> None:
-        """Waits for what is being compiled."""
+        """Waits for running compilations."""
         self._threads.shutdown(cancel_futures=True)
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Writes a file that others may read at any time, so that they see all of it or none."""
+    """Writes a file atomically, as other processes may read it at any time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         file.write(data)

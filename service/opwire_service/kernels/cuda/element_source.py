@@ -1,6 +1,7 @@
-"""Formulas that feed each other as C for NVRTC: what is read and written of an element, and what becomes of it.
+"""Generates C for NVRTC from formulas that feed each other: loading, computing and storing their elements.
 
-Each is rounded to the type of its tensor, as it is alone; what only the others read never goes to memory.
+Every result is rounded to its tensor's type, as if the formula ran alone; intermediates used only by other formulas
+are never written to memory.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _HEAD = "static __device__ __forceinline__"
 
 
 class Read(NamedTuple):
-    """What the kernel reads for a tensor: the type of an element, and how it is walked."""
+    """How the kernel reads a tensor: the type of its elements, and how it is walked."""
 
     c_type: str
     walk: str
@@ -23,12 +24,12 @@ class Read(NamedTuple):
 
 
 class Formula(NamedTuple):
-    """A formula and its place among others.
+    """A formula and its connections to others.
 
     Attributes:
-        source: of the formula.
-        operands: for each tensor that it reads the number of a read, or ``~n`` for what formula n gives.
-        target: the number of the output that it is written to; None if only others read it.
+        source: the source of the formula.
+        operands: for each tensor it reads, the index of a read, or ``~n`` for the result of formula ``n``.
+        target: index of the output it is written to; None if only other formulas use it.
     """
 
     source: FormulaSource
@@ -37,18 +38,20 @@ class Formula(NamedTuple):
 
     @property
     def c_type(self) -> str:
-        """Of its result."""
+        """The C type of the result."""
         return TYPES[self.source.formula.output]
 
 
 def element_source(
     reads: Sequence[Read], formulas: Sequence[Formula], texts: Sequence[str] = (), at_first: Sequence[str] = ()
 ) -> str:
-    """The generated part of ``elementwise.cu``.
+    """Returns the generated part of ``elementwise.cu``.
 
     Args:
-        texts: the functions of the formulas, where they are others than their own.
-        at_first: what a block begins with.
+        reads: the tensors that are read.
+        formulas: the formulas, in order of evaluation.
+        texts: the functions of the formulas, if not their own.
+        at_first: statements at the start of a block.
     """
     written = [(formula.target, formula.c_type) for formula in formulas if formula.target is not None]
     given = [(number, read.c_type) for number, read in enumerate(reads)]
@@ -98,7 +101,7 @@ def _one(number: int, read: Read) -> str:
 
 
 def _way(name: str, formulas: Sequence[Formula]) -> list[str]:
-    """All formulas in one of their ways, one after the other; whether all are certain."""
+    """Returns a function that evaluates all formulas in order by one method, and returns whether all are certain."""
     statements = ["bool certain = true"]
     for number, formula in enumerate(formulas):
         operands = [f"z{~operand}" if operand < 0 else f"element.x{operand}" for operand in formula.operands]

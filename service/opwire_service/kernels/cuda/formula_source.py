@@ -1,4 +1,4 @@
-"""Formulas as C for NVRTC: what an element is, in the way that computes it exactly at the least cost."""
+"""Generates C for NVRTC from formulas, using the cheapest method that computes each element exactly."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WHOLES = {
     "select": "{0} ? {1} : {2}",
     SCALED: "scaled_whole({0}, {1}, {2})",
 }
-"""The primitives of integers that are not those of ``wholes`` with their names."""
+"""The integer primitives that do not correspond by name to a function of ``wholes``."""
 
 _MOVING = frozenset(("absolute", "negate"))
 
@@ -52,30 +52,30 @@ BINARY32 = Precision(
         "erfc": 210.0,
     },
 )
-"""CUDA's functions of floats, for results of FLOAT16: the errors are 4 and 8 units of the last place, twice the
-greatest that NVIDIA documents. What becomes subnormal or infinite on the way is 0 or infinite as FLOAT16."""
+"""CUDA's float functions, for FLOAT16 results: errors of 4 and 8 ULPs, twice the maximum that NVIDIA documents.
+Intermediate results that become subnormal or infinite are 0 or infinite in FLOAT16 as well."""
 
 WORTH = 2.0**-16
-"""The error up to which floats settle most results of FLOAT16."""
+"""Maximum error at which floats still decide most FLOAT16 results."""
 
 USUAL = 2.0**20
-"""Constants from its inverse to it, and 0, keep products with FLOAT16 in the range of normal floats."""
+"""Constants of magnitude 1/USUAL to USUAL, and 0, keep products with FLOAT16 within the normal floats."""
 
 
 @dataclass
 class Body:
-    """The statements of a function: one for each part of an expression, however often that is used.
+    """The statements of a function; each subexpression is evaluated once, however often it is used.
 
     Attributes:
         lines: the statements.
-        names: the variable of each part and what it is computed in.
+        names: the variable of each subexpression, with the arithmetic it is computed in.
     """
 
     lines: list[str] = field(default_factory=list)
     names: dict[tuple[str, Expression], str] = field(default_factory=dict)
 
     def variable(self, kind: str, expression: Expression, declared: str, value: str) -> str:
-        """The name of a new variable with a value."""
+        """Declares a new variable with a value and returns its name."""
         name = self.names[kind, expression] = f"t{len(self.names)}"
         self.lines.append(f"    {declared} {name} = {value};")
         return name
@@ -83,11 +83,11 @@ class Body:
 
 @dataclass(frozen=True)
 class FormulaSource:
-    """A formula as C.
+    """A formula as C source.
 
     Attributes:
-        formula: with its data types.
-        names: of the tensors that it reads, in their order.
+        formula: the formula with its data types.
+        names: names of the tensors it reads, in parameter order.
     """
 
     formula: PlanFormula
@@ -99,11 +99,11 @@ class FormulaSource:
 
     @property
     def is_certain(self) -> bool:
-        """Whether no element is ever left to the host."""
+        """Whether the GPU decides every element, leaving none to the host."""
         return not self._is_certified
 
     def text(self, number: int) -> str:
-        """The functions ``quick_NUMBER`` and ``careful_NUMBER`` of the elements that it reads and the result."""
+        """Returns the functions ``quick_NUMBER`` and ``careful_NUMBER``, which take the elements and set the result."""
         quick, careful = f"quick_{number}", f"careful_{number}"
         if not self._is_certified:
             body = Body()
@@ -122,7 +122,7 @@ class FormulaSource:
 
     @property
     def _is_certified(self) -> bool:
-        """Whether results are rounded from wider ones."""
+        """Whether results are rounded from a wider type and need certification."""
         formula = self.formula
         types = {formula.inputs[name] for name in self.names}
         floats = {data_type for data_type in types if data_type.is_float}
@@ -139,7 +139,7 @@ class FormulaSource:
         return isinstance(self.formula.expression, Operation) and self.formula.expression.primitive in ON_BITS
 
     def function(self, name: str, lines: list[str]) -> str:
-        """A function of the elements that the formula reads and of its result, which says whether that is certain."""
+        """Returns a function from the formula's elements to its result that returns whether the result is certain."""
         output = TYPES[self.formula.output]
         parameters = [f"{TYPES[self.formula.inputs[each]]} {self._argument(each)}" for each in self.names]
         head = f"static __device__ __forceinline__ bool {name}({', '.join([*parameters, f'{output} &result'])}) {{\n"
@@ -149,7 +149,7 @@ class FormulaSource:
         return f"x{self.names.index(name)}"
 
     def _stored(self, expression: Expression, body: Body) -> str:
-        """The element as it is stored; one that is only moved, or has its sign changed, keeps its other bits."""
+        """Returns the stored element; where it is only moved, or its sign changed, its other bits are kept."""
         inputs, output = self.formula.inputs, self.formula.output
         match expression:
             case InputElement(name) if inputs[name] is output:
@@ -178,7 +178,7 @@ class FormulaSource:
         return f"(Output)({bits})" if primitive == "bit_count" else f"made<Output>({bits})"
 
     def _value(self, expression: Expression, body: Body) -> str:
-        """The value in the tensors' own type, in which FLOAT16 is widened to FLOAT32, which rounds just as well."""
+        """Returns the value in the tensors' own type; FLOAT16 is widened to FLOAT32, which rounds equally well."""
         if not any(data_type.is_float for data_type in self.formula.inputs.values()):
             return self._whole(expression, body)
         return self._float(expression, body)
@@ -235,7 +235,7 @@ class FormulaSource:
         return f"(i64)({value}ll)"
 
     def _in_doubles(self) -> list[str]:
-        """Statements that evaluate the formula in double and tell whether that is certain; none without a bound."""
+        """Returns statements that evaluate the formula in double and check certainty; empty without an error bound."""
         formula = self.formula
         bound = error_bound(formula.expression, formula.inputs) if formula.output.is_float else None
         if bound is None:
@@ -250,7 +250,7 @@ class FormulaSource:
         return [*body.lines, f"    return {certain};"]
 
     def _in_floats(self) -> list[str]:
-        """The same in float, of FLOAT16 alone."""
+        """Like ``_in_doubles`` in float, for formulas of FLOAT16 only."""
         formula = self.formula
         types = {formula.output, *(formula.inputs[name] for name in self.names)}
         if types != {DataType.FLOAT16} or not _is_usual(formula.expression):
@@ -264,7 +264,7 @@ class FormulaSource:
         return [*body.lines, f"    return certainly_half({value}, {reach}, result);"]
 
     def double_value(self, expression: Expression, body: Body) -> str:
-        """The value in double, of which the body gets the statements."""
+        """Returns the value in double, adding its statements to the body."""
         key = "double", expression
         if key in body.names:
             return body.names[key]
@@ -315,14 +315,14 @@ class FormulaSource:
 
 
 def _single(constant: Expression) -> str:
-    """A constant as a float."""
+    """Formats a constant as a float."""
     assert isinstance(constant, Constant)
     (bits,) = struct.unpack("<I", struct.pack("<f", constant.value))
     return f"__uint_as_float({bits:#x}u)"
 
 
 def _conditions(expression: Expression) -> set[str]:
-    """The tensors that are truth values."""
+    """Returns the tensors used as truth values."""
     match expression:
         case Operation("select", (InputElement(name), _, _)):
             return {name}
@@ -332,7 +332,7 @@ def _conditions(expression: Expression) -> set[str]:
 
 
 def _returned(lines: list[str]) -> str:
-    """What the last statement returns."""
+    """Returns the expression that the last statement returns."""
     return lines[-1].strip().removeprefix("return ").removesuffix(";")
 
 
@@ -359,7 +359,7 @@ def _has_infinity(expression: Expression) -> bool:
 
 
 def has_scale(expression: Expression) -> bool:
-    """Whether integers are scaled somewhere in a formula."""
+    """Returns whether a formula scales integers anywhere."""
     match expression:
         case Operation(primitive, operands):
             return primitive == SCALED or any(map(has_scale, operands))

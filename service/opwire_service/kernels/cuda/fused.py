@@ -1,4 +1,4 @@
-"""Fused activations as C for NVRTC, in double."""
+"""Generates C for NVRTC from fused activations, in double."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .formula_source import Body, FormulaSource
 
 
 def activated_source(activation: NestedOperator | None) -> str:
-    """The function ``double activated(double)``: the activation, or the value itself; it needs ``floats``."""
+    """Returns the function ``double activated(double)``, the activation or the identity; it needs ``floats``."""
     expression = (
         InputElement("Values") if activation is None else activated_expression(activation, InputElement("Values"))
     )

@@ -1,4 +1,4 @@
-"""A graph as jobs of a card, one after the other: chains of formulas are one job, and all between stays on the card."""
+"""Runs a graph as a sequence of GPU jobs: chains of formulas are fused, and intermediates stay on the GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .spreading import Spread
 
 
 class PlacedTensor(NamedTuple):
-    """A tensor of a part: the bytes that it lies in, and how."""
+    """A tensor of a graph part: the bytes it occupies and its layout."""
 
     at: Bytes
     desc: BufferTensorDesc
@@ -29,11 +29,11 @@ class PlacedTensor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GraphPart:
-    """What runs a step of a graph, or several.
+    """The job for one step of a graph, or for several.
 
     Attributes:
-        job: for the card.
-        inputs, outputs: its tensors, by the names that the job has for them.
+        job: the GPU job.
+        inputs, outputs: its tensors, by the job's own names for them.
     """
 
     job: CudaJob
@@ -43,18 +43,18 @@ class GraphPart:
 
 @dataclass(frozen=True, slots=True)
 class CudaGraph:
-    """The parts of a graph in their order, and where the bytes between them lie."""
+    """The parts of a graph in order, and the placement of its intermediates."""
 
     memory: GraphMemory
     parts: tuple[GraphPart, ...]
 
 
 def graph_of(plan: Plan, job_of: Callable[[Plan], CudaJob]) -> CudaGraph:
-    """The parts of a graph.
+    """Splits a graph into parts.
 
     Args:
-        plan: of the graph.
-        job_of: makes the job of a step.
+        plan: the plan of the graph.
+        job_of: returns the job of a step.
     """
     plan = without_gaps(plan)
     graph: Steps = plan.attributes
@@ -70,7 +70,7 @@ def _job(plan: Plan, job_of: Callable[[Plan], CudaJob]) -> CudaJob:
 
 
 def _fit(one: ElementsJob, other: ElementsJob) -> bool:
-    """Whether two formulas write in the same order."""
+    """Returns whether two formulas write in the same order."""
     mine, theirs = one.target, other.target
     return (mine.sizes, mine.element_strides) == (theirs.sizes, theirs.element_strides)
 
@@ -87,7 +87,7 @@ def _part(group: StepGroup[ElementsJob], graph: Steps, jobs: list[CudaJob]) -> G
 
 
 def _chain(members: Sequence[ChainMember[ElementsJob]]) -> GraphPart:
-    """The formulas of a chain as one job, whose tensors are called by their numbers among what it reads and writes."""
+    """Fuses the formulas of a chain into one job; its tensors are named by their index among its inputs and outputs."""
     sources: dict[tuple[Bytes, DataType, tuple[int, ...]], Source] = {}
     inputs: dict[str, PlacedTensor] = {}
     outputs: dict[str, PlacedTensor] = {}
@@ -113,10 +113,10 @@ def _chain(members: Sequence[ChainMember[ElementsJob]]) -> GraphPart:
 
 
 def without_gaps(plan: Plan) -> Plan:
-    """A graph whose steps leave no gaps in what they write, but for some that only put elements where they belong.
+    """Rewrites a graph so that no step leaves gaps in its output, except for steps that only spread elements out.
 
-    An output with gaps is packed, on the card also where those who read it agree on its layout. Outputs that were
-    copied from other bytes are those of steps.
+    An output with gaps is stored densely, and stays dense on the GPU if all its readers agree on its layout. Outputs of
+    the graph that are copies become outputs of steps.
     """
     graph: Steps = plan.attributes
     readers: dict[Bytes, list[BufferTensorDesc]] = {}
@@ -142,12 +142,12 @@ def without_gaps(plan: Plan) -> Plan:
 def _packed(
     step: Step, packed: set[Bytes], readers: Mapping[Bytes, list[BufferTensorDesc]], between: list[int]
 ) -> tuple[Step, list[Step]]:
-    """A step that writes no gaps, and those that come behind it where some read what it writes in another way.
+    """Returns a step with dense outputs, and the steps that restore the layout where readers need a different one.
 
     Args:
-        packed: the bytes that are packed, to which those of the step are added.
-        readers: how bytes are read.
-        between: the sizes of bytes between steps, to which more are added.
+        packed: the bytes stored densely; those of this step are added.
+        readers: the descs with which bytes are read.
+        between: the sizes of the intermediates, to which new ones are appended.
     """
     inputs = {
         name: device_desc(desc) if step.inputs[name] in packed else desc for name, desc in step.plan.inputs.items()
@@ -173,12 +173,12 @@ def _packed(
 
 
 def has_gaps(desc: BufferTensorDesc) -> bool:
-    """Whether there are elements between those of a tensor."""
+    """Returns whether there are gaps between the elements of a tensor."""
     return desc.extent != desc.element_count
 
 
 def _copy(name: str, source: BufferTensorDesc, at: Bytes, target: BufferTensorDesc, to: Bytes, like: Plan) -> Step:
-    """A step that copies elements."""
+    """Returns a step that copies elements."""
     identity = OPERATORS["ELEMENT_WISE_IDENTITY"]
     (given,), (found,) = identity.members.inputs, identity.members.outputs
     source, target = _as_bytes(source), _as_bytes(target)
@@ -194,5 +194,5 @@ def _copy(name: str, source: BufferTensorDesc, at: Bytes, target: BufferTensorDe
 
 
 def _as_bytes(desc: BufferTensorDesc) -> BufferTensorDesc:
-    """Elements of 4 bits as the bytes that hold them."""
+    """Views 4-bit elements as the bytes that hold them."""
     return BufferTensorDesc(DataType.UINT8, (desc.data_size_in_bytes,)) if desc.data_type.is_packed else desc

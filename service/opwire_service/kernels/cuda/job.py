@@ -1,4 +1,4 @@
-"""What a plan needs on a card: memory, launches of kernels, and what the host must compute again."""
+"""The requirements of a plan on a GPU: memory, kernel launches, and results that the host must recompute."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ TYPES = {
 """The names of the element types in the sources."""
 
 LOAD_BYTES = 16
-"""The most that a thread loads at once."""
+"""Maximum number of bytes a thread loads at once."""
 
 
 _SHORT_PRODUCT = 1 << 30
-"""Multiplications that take a small part of a millisecond."""
+"""Number of multiplications that take a small fraction of a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Sources, read as one, and the macros that specialise them.
+    """Sources, concatenated, and the macros that specialize them.
 
     Attributes:
-        sources: names of files, in folders beside this module where they say so.
-        macros: names and what stands for them.
-        generated: more of the program, behind the sources.
-        kernels: names of files that come behind that.
+        sources: names of source files, relative to this package.
+        macros: names and their replacements.
+        generated: generated source, placed after the sources.
+        kernels: names of source files placed after the generated source.
     """
 
     sources: tuple[str, ...]
@@ -64,11 +64,11 @@ def _source(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KernelLaunch:
-    """One launch of a kernel, whose only parameter is a structure: an array of one element.
+    """A kernel launch, whose only parameter is a structure: an array of one element.
 
     Attributes:
-        shared_bytes: that each block may have of its multiprocessor's own memory; where a card has fewer it gives none.
-        is_short: it takes a small part of a millisecond, so that many may wait on the card.
+        shared_bytes: dynamic shared memory per block; 0 is used instead if the GPU has less.
+        is_short: whether it takes a small fraction of a millisecond, so that many may be queued on the GPU.
     """
 
     program: Program
@@ -81,12 +81,12 @@ class KernelLaunch:
 
 
 class Matrices(NamedTuple):
-    """Float64 matrices of one size.
+    """Float64 matrices of equal size.
 
     Attributes:
-        address: of the first.
-        step: elements from one matrix to the next.
-        pitch: elements from one line to the next; those of a line are neighbours.
+        address: address of the first matrix.
+        step: elements between consecutive matrices.
+        pitch: elements between consecutive lines; the elements of a line are contiguous.
         is_transposed: whether lines are columns.
     """
 
@@ -98,14 +98,14 @@ class Matrices(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
-    """A call of the library that multiplies float64 matrices: ``target = left @ right``, for each of some.
+    """A batched float64 GEMM of the library: ``target = left @ right``.
 
     Attributes:
-        count: of matrices.
-        rows, columns: of the target, whose lines are rows.
+        count: number of matrices.
+        rows, columns: sizes of the target, whose lines are rows.
         depth: columns of the left and rows of the right matrix.
-        left, right, target: where they lie.
-        adds: to what the target holds.
+        left, right, target: the matrices.
+        adds: whether to add to the target instead of overwriting it.
     """
 
     count: int
@@ -128,13 +128,13 @@ Launch = KernelLaunch | MatrixProduct
 
 @dataclass(frozen=True, slots=True)
 class CudaMemory:
-    """Addresses on the card.
+    """Addresses in GPU memory.
 
     Attributes:
-        inputs, outputs: by tensor; outputs lie as ``device_desc`` says.
-        scratch: of ``CudaJob.scratch_bytes``.
-        state: of ``CudaJob.state_bytes``, 0 at first.
-        uncertain: of ``CudaJob.uncertain_bytes``, the first 8 of them 0; see ``CudaJob.recompute``.
+        inputs, outputs: by tensor name; outputs are laid out as ``device_desc`` says.
+        scratch: ``CudaJob.scratch_bytes`` of memory.
+        state: ``CudaJob.state_bytes`` of memory, initialized to 0.
+        uncertain: ``CudaJob.uncertain_bytes`` of memory, the first 8 bytes initialized to 0; see ``CudaJob.recompute``.
     """
 
     inputs: Mapping[str, int]
@@ -145,13 +145,13 @@ class CudaMemory:
 
 
 class CudaJob(Protocol):
-    """A plan as launches.
+    """A plan as kernel launches.
 
     Attributes:
-        programs: all that will be launched.
-        scratch_bytes: for intermediate results.
-        state_bytes: for what blocks tell others: who has finished, and whose results must be computed again.
-        uncertain_bytes: for the list of results that the card could not certify; 0 if it always can.
+        programs: all programs that will be launched.
+        scratch_bytes: memory for intermediate results.
+        state_bytes: memory for communication between blocks: which have finished, and which results must be recomputed.
+        uncertain_bytes: memory for the list of results that the GPU could not certify; 0 if it always can.
     """
 
     @property
@@ -167,24 +167,24 @@ class CudaJob(Protocol):
     def uncertain_bytes(self) -> int: ...
 
     def launches(self, memory: CudaMemory) -> Iterator[Launch]:
-        """The launches in their order, each at most some 10 ms of work."""
+        """Yields the launches in order, each at most about 10 ms of work."""
         ...
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Computes results on the host.
+        """Recomputes results on the host.
 
         Args:
-            places: the two numbers that the card listed for each of them; None means all results.
+            places: the two numbers that the GPU listed for each uncertain result; None means all results.
             inputs: the elements of each input's extent, 1-dimensional.
-            outputs: those of each output as ``device_desc`` lays it out; the results go there.
-            stop: asked between pieces of work.
+            outputs: the elements of each output, laid out as ``device_desc`` says; receives the results.
+            stop: polled between pieces of work.
         """
 
 
 def device_desc(desc: BufferTensorDesc) -> BufferTensorDesc:
-    """How an output lies on the card: as declared, or packed where it has gaps, whose bytes nobody may write.
+    """Returns the layout of an output on the GPU: as declared, or dense if it has gaps, which must not be written.
 
-    Half a byte behind an odd number of elements is a gap.
+    The unused half byte after an odd number of 4-bit elements counts as a gap.
     """
     has_gaps = desc.strides is not None and desc.extent != desc.element_count
     if not has_gaps and not (desc.data_type.is_packed and desc.extent % 2):

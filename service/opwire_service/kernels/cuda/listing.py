@@ -1,4 +1,4 @@
-"""What jobs share that launch one program, and list the places of an output whose results the host computes again."""
+"""The base of jobs with a single program that list the positions of results to recompute on the host."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from opwire.tensor import BufferTensorDesc
 from .job import Program
 
 UNCERTAIN = 2**20
-"""The most places that a card lists; if there are more, all results are computed again."""
+"""Maximum number of uncertain positions a GPU lists; if there are more, all results are recomputed."""
 
 
 class Listing:
-    """A job of one program, whose maker sets the program and the desc of the output as it lies on the card."""
+    """A job with a single program; subclasses set the program and the desc of the output on the GPU."""
 
     scratch_bytes = 0
     state_bytes = 0

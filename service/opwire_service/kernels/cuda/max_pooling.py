@@ -1,4 +1,4 @@
-"""MAX_POOLING, MAX_POOLING1 and MAX_POOLING2: strips of plain images with small windows, window by window otherwise."""
+"""MAX_POOLING, MAX_POOLING1 and MAX_POOLING2: in strips for 2D images with small windows, else window by window."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ THREADS = 256
 STRIP_THREADS = 128
 WIDEST_STRIP = 8
 LARGEST_WINDOW, LARGEST_STEP = 7, 4
-"""Of a window that strips are compiled for: its size, and its stride and dilation."""
+"""Limits for compiling strips: the window size, and its stride and dilation."""
 
 READS_PER_THREAD = 16
-"""Elements of a large window that are worth a thread of their own."""
+"""Elements of a large window that justify another thread."""
 
 LAUNCH_READS = 2**31
-"""Elements that one launch reads at most: some milliseconds."""
+"""Maximum number of elements read per launch: some milliseconds."""
 
 _RANK = 6
 _DIMENSION = np.dtype([(name, "<u4") for name in ("size", "stride", "window", "start", "dilation", "unused")])
@@ -40,7 +40,7 @@ _STRIPS = np.dtype([("pooling", _POOLING), ("across", "<u4"), ("down", "<u4")])
 
 
 class Pooling:
-    """The job of a max pooling."""
+    """The job of a max pooling plan."""
 
     scratch_bytes = 0
     state_bytes = 0
@@ -92,7 +92,7 @@ class Pooling:
             yield KernelLaunch(program, "pool_windows", (-(-count // block[1]), 1), block, part)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Nothing is ever uncertain."""
+        """Does nothing: no result is ever uncertain."""
 
     def _parameter(self, memory: CudaMemory) -> Array:
         (task,) = whole = np.zeros(1, _POOLING)
@@ -119,7 +119,7 @@ class Pooling:
         )
 
     def _strip_macros(self) -> dict[str, int] | None:
-        """How strips are compiled for these windows, or None where they are not."""
+        """Returns the macros of strips for these windows, or None if strips do not apply."""
         results = [tensor for tensor in (self._target, self._positions) if tensor is not None]
         if len(self._dimensions) != 2 or not all(map(_is_small, self._dimensions)):
             return None
@@ -143,7 +143,7 @@ class Pooling:
 
 
 def strip_height(down: Dimension) -> int:
-    """Rows of results that a thread computes one below the other: the more of the input they share, the more."""
+    """Returns the number of vertically adjacent results per thread; the more input they share, the more pay off."""
     if down.window <= down.stride:
         return 1
     return 4 if down.stride == 1 else 2
@@ -168,12 +168,12 @@ def _is_small(dimension: Dimension) -> bool:
 
 
 def _steps_fit(tensor: BufferTensorDesc, lanes: int) -> bool:
-    """Whether every row begins at a multiple of so many elements."""
+    """Returns whether every row begins at a multiple of ``lanes`` elements."""
     return not any(step % lanes for step in tensor.element_strides[:3])
 
 
 def job(plan: Plan, processors: int) -> Pooling:
-    """The job of a plan of max pooling."""
+    """Returns the job of a max pooling plan."""
     return Pooling(plan, processors)
 
 

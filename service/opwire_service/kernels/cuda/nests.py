@@ -1,4 +1,4 @@
-"""Nests of loops that walk several tensors at once, and where in each of them an index is."""
+"""Nested loops that walk several tensors at once, and the offset of an index in each of them."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ import numpy as np
 from opwire.tensor import Array, BufferTensorDesc
 
 AXES = 8
-"""The most loops of a nest, ``nests.cu`` has room for."""
+"""Maximum number of loops, limited by ``nests.cu``."""
 
 
 class NestLoop(NamedTuple):
-    """A loop: its size, and the elements that it steps in each tensor."""
+    """A loop: its size, and its element step in each tensor."""
 
     size: int
     steps: tuple[int, ...]
 
 
 Nest = tuple[NestLoop, ...]
-"""Outermost first."""
+"""Loops, outermost first."""
 
 
 def nest_dtype(tensors: int) -> np.dtype[Any]:
-    """The structure ``Nest`` of ``nests.cu``."""
+    """Returns the dtype of the structure ``Nest`` in ``nests.cu``."""
     axis = [(name, "<u4") for name in ("size", "factor", "shift1", "shift2")] + [("step", "<u4", (tensors,))]
     return np.dtype([("count", "<u4"), ("unused", "<u4"), ("axis", np.dtype(axis), (AXES,))])
 
 
 def division(size: int) -> tuple[int, int, int]:
-    """The numbers that replace divisions of 32 bits by multiplications: a factor and two shifts."""
+    """Returns the magic numbers that replace a 32-bit division by multiplication: a factor and two shifts."""
     bits = (size - 1).bit_length()
     factor = (2**32 * (2**bits - size)) // size + 1
     return factor, min(bits, 1), max(bits - 1, 0)
@@ -47,7 +47,7 @@ def write_nest(nest: Nest, into: Array) -> None:
 
 
 def merged(axes: Iterable[NestLoop]) -> Nest:
-    """Without loops of one step; each is merged with the one outside it where all tensors go on as before."""
+    """Drops loops of size 1, and merges each loop into the enclosing one where a single step covers both."""
     found: list[NestLoop] = []
     for axis in axes:
         if axis.size == 1:
@@ -60,12 +60,12 @@ def merged(axes: Iterable[NestLoop]) -> Nest:
 
 
 def size_of(nest: Nest) -> int:
-    """How many indices a nest has."""
+    """Returns the number of indices of a nest."""
     return prod(axis.size for axis in nest)
 
 
 def in_packs(nest: Nest, lanes: int) -> Nest:
-    """The nest over so many neighbours of the innermost loop at a time."""
+    """Returns the nest over packs of ``lanes`` adjacent elements of the innermost loop."""
     if lanes == 1:
         return nest
     inner = nest[-1]
@@ -73,7 +73,7 @@ def in_packs(nest: Nest, lanes: int) -> Nest:
 
 
 def offsets(nest: Nest, indices: Array, tensor: int) -> Array:
-    """Where in a tensor some indices are, int64."""
+    """Returns the int64 offsets of indices in a tensor."""
     rest = indices.astype(np.int64)
     found = np.zeros(rest.shape, np.int64)
     for axis in reversed(nest):
@@ -83,7 +83,7 @@ def offsets(nest: Nest, indices: Array, tensor: int) -> Array:
 
 
 def stretched_strides(desc: BufferTensorDesc | None, sizes: Sequence[int]) -> tuple[int, ...]:
-    """The strides of a tensor that is broadcast to sizes; all 0 of one that there is not."""
+    """Returns the strides of a tensor broadcast to ``sizes``; all 0 if there is no tensor."""
     if desc is None:
         return (0,) * len(sizes)
     missing = len(sizes) - desc.rank
@@ -93,7 +93,7 @@ def stretched_strides(desc: BufferTensorDesc | None, sizes: Sequence[int]) -> tu
 
 
 def coordinates_at(desc: BufferTensorDesc, place: int) -> tuple[int, ...]:
-    """The coordinate of the element that lies somewhere in a tensor without gaps."""
+    """Returns the coordinate of the element at a memory position of a dense tensor."""
     found, strides = [0] * desc.rank, desc.element_strides
     for i in sorted(range(desc.rank), key=strides.__getitem__, reverse=True):
         if desc.sizes[i] > 1:
@@ -102,7 +102,7 @@ def coordinates_at(desc: BufferTensorDesc, place: int) -> tuple[int, ...]:
 
 
 def strided(desc: BufferTensorDesc, flat: Array) -> Array:
-    """A tensor as a view of the elements of its extent."""
+    """Returns a tensor as a strided view of the elements of its extent."""
     strides = [step * flat.itemsize for step in desc.element_strides]
     view: Array = np.lib.stride_tricks.as_strided(flat, desc.sizes, strides, writeable=False)
     return view

@@ -1,4 +1,4 @@
-"""The primitives of floats as C, and constants."""
+"""The float primitives and constants as C."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FLOATS = {
     "round_even": "rint({0})",
     "round_away": "round({0})",
 }
-"""The primitives of floats that C calls otherwise."""
+"""The float primitives whose C expression is not a call by the same name."""
 
 TRUTHS = frozenset((*COMPARISONS, "not_", "and_", "or_", "xor"))
 

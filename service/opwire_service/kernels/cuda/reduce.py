@@ -1,4 +1,4 @@
-"""REDUCE: which accumulator a function of a data type has."""
+"""REDUCE: the accumulator for each function and data type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .reduction import Accumulator, Reduction, Tuning
 POSITIONS = {ReduceFunction.ARGMAX: True, ReduceFunction.ARGMIN: False}
 
 EXTREMES = {ReduceFunction.MAX: True, ReduceFunction.MIN: False}
-"""Function -> whether the greatest element wins."""
+"""Maps a function to whether the greatest element wins."""
 
 _SUM_MACROS = ("SQUARED", "MAGNITUDE", "LOGARITHM", "ROOT", "MEAN")
 
@@ -31,7 +31,7 @@ SUMS: dict[ReduceFunction, tuple[str, ...]] = {
     ReduceFunction.SUM: (),
     ReduceFunction.SUM_SQUARE: ("SQUARED",),
 }
-"""Function -> the macros of ``sums`` that are set."""
+"""Maps a function to the macros of ``sums`` that are set."""
 
 EXACT: dict[ReduceFunction, Callable[[exact.Chunks, exact.FloatFormat], exact.Float]] = {
     ReduceFunction.AVERAGE: exact.average,
@@ -49,11 +49,11 @@ INTEGERS: dict[ReduceFunction, tuple[str, str, int]] = {
     ReduceFunction.SUM: ("U(x)", "a + b", 0),
     ReduceFunction.SUM_SQUARE: ("U(x) * U(x)", "a + b", 0),
 }
-"""Function -> what an element x becomes, how two results combine, and the result of nothing."""
+"""Maps a function to the term of an element x, the operation that combines two results, and the initial value."""
 
 CAREFUL_EXPONENTIALS = Tuning(row_blocks=2, column_blocks=2)
 CAREFUL_PRODUCT = Tuning(column_blocks=2)
-"""Of what computes the results that quick passes leave open; it takes many registers."""
+"""Tunings of the accumulators that repair what quick passes leave undecided; these need many registers."""
 
 TUNINGS: dict[tuple[str, DataType], Tuning] = {
     ("sums", DataType.FLOAT32): Tuning(),
@@ -65,11 +65,11 @@ TUNINGS: dict[tuple[str, DataType], Tuning] = {
     ("log_sum_exp", DataType.FLOAT32): Tuning(row_batch=8, column_batch=8),
     ("log_sum_exp", DataType.FLOAT16): Tuning(lanes=4, row_batch=8, column_batch=8),
 }
-"""What computes most results of the float functions -> what was fastest on an H200."""
+"""Tunings of the accumulators that compute most float results: the fastest ones measured on an H200."""
 
 
 def job(plan: Plan, processors: int) -> Reduction:
-    """The job of a plan of REDUCE."""
+    """Returns the job of a REDUCE plan."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     accumulator = accumulator_of(plan.attributes.Function, source.data_type)
     return Reduction(source, target, plan.attributes.Axes, accumulator, processors)

@@ -1,4 +1,4 @@
-"""How a reduction is laid over the threads of a card, whatever it computes."""
+"""How a reduction is distributed over the threads of a GPU, whatever it computes."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from .nests import division
 
 THREADS = 256
 ROW_THREADS = 128
-"""Threads that share a row where there are many rows; with more of them the last merge weighs too much."""
+"""Maximum threads per row if there are many rows; with more of them the final merge dominates."""
 
 LOADS = 32
-"""The fewest loads that are worth a thread of their own: merging two threads costs as much as several elements."""
+"""Minimum loads that justify another thread: merging two threads costs as much as several elements."""
 
 NARROWEST = 64
-"""The fewest threads side by side in a block, where there are so many columns: they read 1 KiB in a row."""
+"""Minimum adjacent threads in a block, if there are that many columns: together they read 1 KiB."""
 
 NARROWEST_ROW = 8
-"""The fewest threads that share a row where more would be worth it: they read 128 bytes in a row."""
+"""Minimum threads per row if more would be justified: together they read 128 bytes."""
 
 LONGEST = 8192
-"""The most terms of a thread; so many of FLOAT16 a double adds up exactly."""
+"""Maximum number of terms per thread; a double adds this many FLOAT16 exactly."""
 
 BLOCKS_PER_PROCESSOR = 4
-"""What a multiprocessor holds at once if a thread has 64 registers, as most kernels are compiled for."""
+"""Blocks that a multiprocessor can hold at 64 registers per thread, for which most kernels are compiled."""
 
 QUICK_FROM = 2**16
-"""The fewest elements that are worth a quick pass, and one that may repair it."""
+"""Minimum number of elements that justify a quick pass followed by a repair pass."""
 
 UNCERTAIN = 2**20
-"""The most places of uncertain results that a card lists; if there are more, all are computed again."""
+"""Maximum number of uncertain positions a GPU lists; if there are more, all results are recomputed."""
 
 _LOOP = np.dtype([(name, "<u4") for name in ("size", "source", "target", "factor", "shift1", "shift2")])
 LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (8,))])
 DOUBLE_LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (16,))])
-"""Of a program that sets ``LOOPS`` to 16: two loops for each dimension."""
+"""For programs that set ``LOOPS`` to 16: two loops per dimension."""
 
 TASK = np.dtype(
     [
@@ -60,17 +60,17 @@ TASK = np.dtype(
 _BYTES = np.dtype((np.void, TASK.itemsize))
 
 Recompute = Callable[[Array, Stop], Any]
-"""The exact result for a view of the elements of one output."""
+"""Returns the exact result for a view of the elements of one output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How much of a multiprocessor the threads of a kernel take; changes no result.
+    """The resources that the threads of a kernel use; results do not depend on them.
 
     Attributes:
-        lanes: columns that one thread may have; each takes registers.
-        row_batch, column_batch: loads in flight of a thread that has part of a row, or columns.
-        row_blocks, column_blocks: blocks that a multiprocessor shall hold at once at least, which limits the registers.
+        lanes: maximum number of columns per thread; each needs registers.
+        row_batch, column_batch: loads in flight per thread, for parts of a row and for columns.
+        row_blocks, column_blocks: minimum number of blocks resident per multiprocessor, which limits the registers.
     """
 
     lanes: int = 16
@@ -82,13 +82,13 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
-    """What the loops compute: a source that defines ``Accumulator``, its size, and the macros it needs.
+    """The computation of a reduction: a source that defines ``Accumulator``, its size, and its macros.
 
     Attributes:
         recompute: the exact path for results that the kernel does not certify, or None if it always does.
         ordered: whether the positions of the elements matter.
-        tuning: what its threads take.
-        quick: what computes most results faster; the outputs that it does not certify are then computed by this one.
+        tuning: resources of its threads.
+        quick: a faster accumulator that computes most results; the ones it cannot certify are repaired by this one.
     """
 
     source: str
@@ -102,15 +102,15 @@ class Accumulator:
 
 @dataclass(frozen=True, slots=True)
 class ReductionGeometry:
-    """Loops, blocks and splits.
+    """The loops, blocks and splits of a reduction.
 
     Attributes:
-        rows: whether threads lie along the reduced elements, or along the kept ones.
-        lanes: neighbouring elements in one load.
-        kept, reduced: the loops over loads, outermost first.
+        rows: whether threads are laid along the reduced elements rather than along the kept ones.
+        lanes: adjacent elements per load.
+        kept, reduced: loops over loads, outermost first.
         block: threads along x and y.
-        splits: parts into which the reduced elements of each output are divided.
-        stretch: loads in a part; columns read their part through, rows take turns, load by load.
+        splits: number of parts that the reduced elements of each output are divided into.
+        stretch: loads per part; column threads read their part sequentially, row threads interleave load by load.
     """
 
     rows: bool
@@ -136,20 +136,20 @@ class ReductionGeometry:
 
     @property
     def depth(self) -> int:
-        """Additions that a term takes part in, at most."""
+        """Maximum number of additions that any term takes part in."""
         sharing = self.block[0] if self.rows else self.block[1]
         own = -(-self.stretch // sharing) * (self.lanes if self.rows else 1)
         return own + sharing + self.splits + 16
 
 
 def geometry(layout: ReductionLayout, item_bytes: int, processors: int, tuning: Tuning) -> ReductionGeometry:
-    """Lays a reduction over the threads of a card.
+    """Distributes a reduction over the threads of a GPU.
 
     Args:
-        layout: its loops.
-        item_bytes: of an element of the input.
-        processors: multiprocessors of the card.
-        tuning: of the kernel that does most of the work.
+        layout: the loops of the reduction.
+        item_bytes: bytes per input element.
+        processors: number of multiprocessors.
+        tuning: tuning of the kernel that does most of the work.
     """
     kept, reduced = layout.kept, layout.reduced
     inner_kept = kept[-1].source if kept else 0
@@ -182,7 +182,7 @@ def geometry(layout: ReductionLayout, item_bytes: int, processors: int, tuning: 
 
 
 def _sharing(outputs: int, items: int, wanted: int) -> int:
-    """Threads that share a row: fewer than would be worth it where there are many rows, but neighbours."""
+    """Returns the threads per row; with many rows fewer than justified, but enough for contiguous reads."""
     most = _power_below(max(1, items // LOADS))
     if outputs < wanted:
         return min(most, THREADS)
@@ -198,7 +198,7 @@ def _power_above(number: int) -> int:
 
 
 def _lanes(inner: Sequence[Loop], others: Sequence[Loop], full: int) -> int:
-    """How many elements one load may bring, at most ``full``: they lie side by side, and every load is aligned."""
+    """Returns the elements per load, at most ``full``, such that they are contiguous and every load is aligned."""
     if not inner or inner[-1].source != 1:
         return 1
     steps = [inner[-1].size, *(loop.source for loop in (*inner[:-1], *others))]
@@ -214,7 +214,7 @@ def _by_lanes(loops: tuple[Loop, ...], lanes: int) -> tuple[Loop, ...]:
 
 
 def loops_parameter(loops: Sequence[Loop], into: Array) -> None:
-    """Writes loops, given outermost first, with the numbers that replace divisions by multiplications."""
+    """Writes loops, given outermost first, with the magic numbers that replace division by multiplication."""
     into["count"] = len(loops)
     for i, loop in enumerate(reversed(loops)):
         into["loop"][i] = (*loop, *division(loop.size))
@@ -225,9 +225,9 @@ class Reduction:
 
     Args:
         source, target: the tensors.
-        axes: that are reduced.
-        accumulator: what is computed.
-        processors: of the card.
+        axes: the reduced axes.
+        accumulator: the computation.
+        processors: number of multiprocessors.
     """
 
     def __init__(
@@ -249,7 +249,7 @@ class Reduction:
         if accumulator.quick is not None and self._layout.kept_count * self._layout.reduced_count >= QUICK_FROM:
             passes = ("QUICK", accumulator.quick), ("REPAIR", accumulator)
         self._passes = tuple((self._program(name, each), each) for name, each in passes)
-        # Bytes are copied faster than fields.
+        # Raw bytes are copied faster than fields.
         self._launches = tuple(replace(launch, parameter=launch.parameter.view(_BYTES)) for launch in self._prepared())
 
     def _program(self, name: str, accumulator: Accumulator) -> Program:
@@ -305,7 +305,7 @@ class Reduction:
             yield KernelLaunch(launch.program, launch.entry, launch.grid, launch.block, parameter)
 
     def _prepared(self) -> Iterator[KernelLaunch]:
-        """The launches but for the addresses."""
+        """Yields the launches, without addresses."""
         shape = self._geometry
         (task,) = whole = np.zeros(1, TASK)
         along = shape.block[1] if shape.rows else shape.block[0] * shape.lanes
@@ -317,12 +317,12 @@ class Reduction:
         loops_parameter(shape.reduced, task["reduced"])
         entry = "reduce_rows" if shape.rows else "reduce_columns"
         for number, program in enumerate(self.programs):
-            # Repairs look through the marks; mostly there is nothing to do.
+            # Repairs only scan the marks; usually there is nothing to do.
             blocks = min(shape.grid[0], self._processors * BLOCKS_PER_PROCESSOR) if number else shape.grid[0]
             yield KernelLaunch(program, entry, (blocks, shape.splits), shape.block, whole)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the offset of an output's first input element, and its own."""
+        """See ``CudaJob.recompute``; a place is the offset of an output's first input element, and its own offset."""
         assert self._accumulator.recompute is not None  # nothing is uncertain without it
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
         sizes = tuple(loop.size for loop in self._layout.reduced)

@@ -1,4 +1,4 @@
-"""Putting a packed tensor where a layout with gaps has it: the kernels write no such outputs themselves."""
+"""Spreads a dense tensor to a layout with gaps, as kernels never write such outputs themselves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .reduction import LOOPS, loops_parameter
 THREADS = 256
 
 LAUNCH_ELEMENTS = 2**28
-"""Elements of one launch at most: some milliseconds."""
+"""Maximum number of elements per launch: some milliseconds."""
 
 _WORDS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 _TASK = np.dtype(
@@ -26,7 +26,7 @@ _TASK = np.dtype(
 
 
 class Spread:
-    """The job of a plan that copies its only input, which is packed, to its only output."""
+    """The job of a plan that copies its only input, which is dense, to its only output."""
 
     scratch_bytes = 0
     state_bytes = 0
@@ -55,4 +55,4 @@ class Spread:
             yield KernelLaunch(self._program, "spread", (-(-count // THREADS), 1), (THREADS, 1), part)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Nothing: copies are certain."""
+        """Does nothing: copies are always certain."""

@@ -1,4 +1,4 @@
-"""Formulas of one FLOAT16 tensor as tables, the result for each of its 65,536 elements, in the source of a program."""
+"""Generates lookup tables for formulas of one FLOAT16 tensor, with the results for all 65,536 elements."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from .formula_source import FormulaSource
 TABLE_BYTES = 2 << 16
 
 KEPT = 64
-"""Tables that are kept, those used last."""
+"""Size of the least-recently-used cache of tables."""
 
 _PIECE = 1 << 13
-"""Patterns that are computed at a time."""
+"""Patterns computed at once."""
 
 
 COPIES_TABLE = "copy_table(table)"
-"""What a block begins with."""
+"""The statement at the start of a block."""
 
 
 def table_serves(formula: PlanFormula, source: FormulaSource) -> bool:
-    """Whether a formula has a table, and needs one."""
+    """Returns whether a formula can have a lookup table, and needs one."""
     types = [formula.output, *(formula.inputs[name] for name in source.names)]
     return types == [DataType.FLOAT16] * 2 and not source.is_certain
 
 
 def table_source(expression: Expression, source: FormulaSource) -> str:
-    """The table, and the functions ``quick_0`` and ``careful_0``, which look up an element."""
+    """Returns the table, and the functions ``quick_0`` and ``careful_0``, which look up an element."""
     words = _results(expression, source.names[0]).view("<u8")
     numbers = ",".join(f"{word:#x}" for word in words.tolist())
     table = f"static __device__ const u64 table[] __attribute__((aligned(16))) = {{{numbers}}};\n"
@@ -43,7 +43,7 @@ def table_source(expression: Expression, source: FormulaSource) -> str:
 
 @lru_cache(KEPT)
 def _results(expression: Expression, name: str) -> Array:
-    """By the bits of the elements."""
+    """Returns the results, indexed by the bits of the element."""
     patterns = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     results = np.empty_like(patterns)
     certified = Certified.of(expression, {name: DataType.FLOAT16}, DataType.FLOAT16)

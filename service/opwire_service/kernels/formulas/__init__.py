@@ -1,1 +1,1 @@
-"""Formulas of operators, as they are computed: resolved for a desc, in float64, and exactly."""
+"""Evaluation of operator formulas: resolved for a desc, in float64, and exactly."""

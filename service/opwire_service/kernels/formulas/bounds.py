@@ -1,7 +1,7 @@
-"""Bounds on the relative error of a formula that is evaluated in float64, known before any element is.
+"""A priori bounds on the relative error of a formula evaluated in float64.
 
-What NumPy computes is within 4 units of the last place; it is taken to be within 8. How much an error of the operand
-grows in a function is bounded by what its condition number can be as long as the result is neither zero nor infinite.
+NumPy's functions are within 4 ULPs; the bounds assume 8. How much a function amplifies the error of its operand is
+bounded by its condition number wherever the result is neither zero nor infinite.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import DataType
 
 UNIT = 2.0**-53
-"""Relative error of one operation of float64."""
+"""Relative error of one float64 operation."""
 
 FUNCTION = 2.0**-49
-"""That of a function, 8 units of the last place."""
+"""Relative error of a function, 8 ULPs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """The floats in which a formula is evaluated.
+    """The floating-point arithmetic in which a formula is evaluated.
 
     Attributes:
-        bits: significant ones.
-        function: the relative error of a function.
-        own: that of functions which are further off.
-        condition: by how much the relative error of the operand counts; other functions have no such bound.
+        bits: significant bits.
+        function: relative error of a function.
+        own: relative errors of the functions that are less accurate.
+        condition: upper bounds on the condition numbers of functions; functions not listed have no bound.
     """
 
     bits: int
@@ -49,7 +49,7 @@ _LEVEL = dict.fromkeys(("sqrt", "tanh", "erf", "asinh", "atan"), 1.0)
 BINARY64 = Precision(
     53,
     FUNCTION,
-    {"erfc": 2.0**-42},  # the square of the argument is rounded, and may be 746
+    {"erfc": 2.0**-42},  # the square of the argument, up to 746, is rounded
     {**_LEVEL, "exp": 746.0, "expm1": 746.0, "sinh": 712.0, "cosh": 712.0, "erfc": 1500.0},
 )
 
@@ -58,13 +58,13 @@ _SIGNIFICANT = {DataType.FLOAT16: 11, DataType.FLOAT32: 24, DataType.FLOAT64: 53
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a value.
+    """What is known about a value.
 
     Attributes:
-        error: relative.
-        bits: the most significant bits that it has where the error is 0.
-        sign: 1 if it is never negative, -1 if it is never positive, else 0.
-        keeps_sign: whether the computed value is negative, zero or positive just where the real one is.
+        error: bound on the relative error.
+        bits: maximum number of significant bits, where the error is 0.
+        sign: 1 if the value is never negative, -1 if it is never positive, else 0.
+        keeps_sign: whether the computed value always has the sign of the real one, or is zero with it.
     """
 
     error: float
@@ -76,25 +76,25 @@ class Known:
 def error_bound(
     expression: Expression, inputs: Mapping[str, DataType], precision: Precision = BINARY64
 ) -> float | None:
-    """The most that a computed value differs from the real one, as a part of it; None where data decide."""
+    """Returns a bound on the relative error of an expression, or None if it depends on the data."""
     known = _Bounds(inputs, precision).known(expression)
     return None if known is None else known.error
 
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """What is known of expressions.
+    """Derives what is known about expressions.
 
     Attributes:
-        inputs: the data types of the tensors.
-        precision: of what is computed.
+        inputs: data types of the tensors.
+        precision: the arithmetic.
     """
 
     inputs: Mapping[str, DataType]
     precision: Precision
 
     def known(self, expression: Expression) -> Known | None:
-        """What is known of a value; None where data decide."""
+        """Returns what is known about a value, or None if it depends on the data."""
         whole = self.precision.bits
         match expression:
             case InputElement(name):
@@ -222,7 +222,7 @@ _RULES: Mapping[str, Callable[..., Known | None]] = {
 
 
 def is_single(expression: Expression, data_type: DataType) -> bool:
-    """Whether computing in a type of floats rounds once at most, and nothing is computed from what is rounded."""
+    """Whether computing directly in a float type rounds at most once, and computes nothing from the rounded value."""
     return _rounding(expression, data_type) is not None
 
 
@@ -233,7 +233,7 @@ _COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal")
 
 
 def _rounding(expression: Expression, data_type: DataType) -> int | None:
-    """How often a value is rounded, 0 or 1; None for more, or where it is unknown."""
+    """Returns how often a value is rounded, 0 or 1; None if more often or unknown."""
     match expression:
         case InputElement():
             return 0

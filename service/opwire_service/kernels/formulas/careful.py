@@ -1,7 +1,7 @@
-"""Formulas in float64 with a bound on the error of each element, for the few that a bound for all leaves open.
+"""Formulas in float64 with an error bound per element, for the few elements that a uniform bound leaves undecided.
 
-Where an operation is exact it adds nothing to the bound; so ties are told from what only lies near one, and infinities
-and NaN that a formula has from those of float64, which holds no number that is too large or too small.
+Exact operations add nothing to the bound. This separates ties from values close to a tie, and the infinities and NaN
+of the formula itself from those caused by the limited range of float64.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from .float64 import FUNCTIONS
 from .sums import of_sum
 
 _LEAST = 2.0**-1070
-"""What is lost where results become subnormal, and more."""
+"""Margin for results that become subnormal."""
 
 _BEYOND = 1e300
-"""The error of an infinity that stands for a number: only what is infinite too can be told from it."""
+"""Error of an infinity produced by overflow. It is finite, so the value still compares as beyond any float64."""
 
 _SPLIT = 2.0**27 + 1
 
 
 class Bounded(NamedTuple):
-    """Values, and by how much each may differ from the real one; infinite where it cannot be told.
+    """Values with bounds on their absolute errors; a bound is infinite where none is known.
 
-    Where the rest is not zero the real one is the sum of both, exactly.
+    Where ``rest`` is nonzero, the real value is exactly ``value + rest``.
     """
 
     value: Any
@@ -40,7 +40,7 @@ class Bounded(NamedTuple):
 
 
 def evaluate(expression: Expression, tensors: Mapping[str, Array]) -> Bounded:
-    """A resolved expression of exact float64 arrays of one dimension; truth values are 0 and 1."""
+    """Evaluates a resolved expression of exact 1-dimensional float64 arrays; truth values are 0 and 1."""
     match expression:
         case InputElement(name):
             return Bounded(tensors[name], 0.0)
@@ -57,17 +57,17 @@ def evaluate(expression: Expression, tensors: Mapping[str, Array]) -> Bounded:
 def settle(
     expression: Expression, tensors: Mapping[str, Array], rounded: Callable[[Array], Array]
 ) -> tuple[Array, Array]:
-    """The elements of a resolved expression of exact float64 arrays of one dimension, and which of them are open."""
+    """Returns the rounded elements of a resolved expression and a mask of those whose rounding is undecided."""
     (size,) = np.broadcast_shapes((1,), *(array.shape for array in tensors.values()))
     value, error, _ = evaluate(expression, tensors)
     value, error = np.broadcast_to(value, size), np.broadcast_to(error, size)
-    low, high = rounded(value - 2 * error), rounded(value + 2 * error)  # at least one unit away
+    low, high = rounded(value - 2 * error), rounded(value + 2 * error)  # at least one ULP away
     differ = low.view(f"<u{low.itemsize}") != high.view(f"<u{high.itemsize}")
     return rounded(value), (differ & (error != 0)) | ~np.isfinite(error)
 
 
 def covers(expression: Expression) -> bool:
-    """Whether ``evaluate`` knows all operations of an expression: those of bits and of truth values are none."""
+    """Returns whether ``evaluate`` supports all operations of an expression; bitwise and logical ones it does not."""
     if not isinstance(expression, Operation):
         return True
     is_known = expression.primitive in _RULES or expression.primitive in _SLOPES
@@ -75,7 +75,7 @@ def covers(expression: Expression) -> bool:
 
 
 def _told(primitive: str, result: Bounded, operands: list[Bounded]) -> Bounded:
-    """Tells NaN and infinities of the real numbers from those that come of what float64 does not hold."""
+    """Distinguishes genuine NaN and infinities from those caused by float64's range."""
     value, error, rest = result
     if np.all(np.isfinite(value)):
         return result
@@ -89,7 +89,7 @@ def _told(primitive: str, result: Bounded, operands: list[Bounded]) -> Bounded:
 
 
 def _with_rest(primitive: str, result: Bounded, operands: list[Bounded]) -> Bounded:
-    """The result of a function where what its operand lacks is known."""
+    """Refines the result of a function where the rounding residue of its operand is known."""
     first, *others = operands
     if not np.any(first.rest) or not all(np.all(_is_exact(each)) for each in others):
         return result
@@ -106,12 +106,12 @@ def _is_exact(a: Bounded) -> Any:
 
 
 def _is_infinite(a: Bounded) -> Any:
-    """Whether the real value is infinite."""
+    """Returns where the real value is infinite."""
     return np.isinf(a.value) & _is_exact(a)
 
 
 def _has_sign(a: Bounded) -> Any:
-    """Whether the real value has the sign of the computed one."""
+    """Returns where the real value has the sign of the computed one."""
     return _is_exact(a) | (np.abs(a.value) > a.error)
 
 
@@ -126,7 +126,7 @@ def _split(a: Array) -> tuple[Array, Array]:
 
 
 def product_rest(a: Array, b: Array, product: Array) -> Array:
-    """What a product lacks, exactly; NaN where that is out of range."""
+    """Returns the rounding residue of a product exactly; NaN where it is out of range."""
     (ah, al), (bh, bl) = _split(a), _split(b)
     rest: Array = al * bl - (((product - ah * bh) - al * bh) - ah * bl)
     return rest
@@ -150,7 +150,7 @@ def _product(primitive: str, a: Bounded, b: Bounded) -> Bounded:
     product = a.value * b.value
     carried = 1.01 * (_carried(a.value, b.error) + _carried(b.value, a.error))
     is_exact: Any = np.False_
-    if not np.all(carried):  # where there is an error already, that of a rounding tells nothing more
+    if not np.all(carried):  # with an inherited error, an exact product gains nothing
         is_exact = (product_rest(a.value, b.value, product) == 0) & ((np.abs(product) > 1e-200) | (product == 0))
     is_sure = (_is_infinite(a) & _has_sign(b)) | (_is_infinite(b) & _has_sign(a))
     return Bounded(product, np.where(is_sure, 0.0, carried + _rounding(product, is_exact)))
@@ -193,8 +193,8 @@ def _same(primitive: str, a: Bounded) -> Bounded:
 
 
 def _step(primitive: str, a: Bounded) -> Bounded:
-    """Functions whose values are integers."""
-    reach = 2 * a.error  # at least one unit of the last place
+    """Functions with integer values."""
+    reach = 2 * a.error  # at least one ULP
     low, high = FUNCTIONS[primitive](a.value - reach), FUNCTIONS[primitive](a.value + reach)
     value = FUNCTIONS[primitive](a.value)
     error = np.where((low == high) & np.isfinite(value), 0.0, np.maximum(high - value, value - low))
@@ -206,7 +206,7 @@ def _mean(primitive: str, a: Bounded, b: Bounded) -> Bounded:
 
 
 def _remainder(primitive: str, a: Bounded, b: Bounded) -> Bounded:
-    """Of exact operands; only one that the divisor is added to is rounded."""
+    """Remainders of exact operands; they round only where the divisor is added."""
     value = FUNCTIONS[primitive](a.value, b.value)
     is_exact = value == FUNCTIONS["remainder"](a.value, b.value)
     return Bounded(value, _rounding(value, is_exact))
@@ -221,7 +221,7 @@ def _power(primitive: str, x: Bounded, y: Bounded) -> Bounded:
     is_square = y.value == 2
     is_special = (x.value == 0) | (x.value == 1) | ~np.isfinite(x.value) | ~np.isfinite(y.value)
     error = np.where((y.value == 0) | (is_special & _is_exact(x)), 0.0, np.where(y.value == 1, x.error, error))
-    # Beyond float64, and far from it being a matter of errors.
+    # A clear overflow, whatever the error.
     error = np.where(np.isinf(value) & np.isfinite(x.value) & (growth <= 0.01), 0.0, error)
     return Bounded(np.where(is_square, square.value, value), np.where(is_square, square.error, error))
 
@@ -252,15 +252,15 @@ _SLOPES: Mapping[str, Callable[[Any, Any], Any]] = {
     "erf": lambda x, f: 1.2 * np.exp(-x * x),
     "erfc": lambda x, f: 1.2 * np.exp(-x * x),
 }
-"""Derivatives of functions at x, where they are f."""
+"""Derivatives of functions at ``x``, given their value ``f`` there."""
 
 _POLES = frozenset(("log", "log1p", "atanh"))
-"""Functions that are infinite at a number."""
+"""Functions that are infinite at a finite argument."""
 
 _AT_ZERO = frozenset(_SLOPES) - {"acos", "acosh"}
 _AT_ONE = frozenset(("log", "acos", "acosh"))
 _AT_INFINITY = frozenset(_SLOPES) - {"atan"}
-"""Functions whose values there float64 holds."""
+"""Functions whose values at that argument are exact in float64."""
 
 _EDGES = {"log": 0.0, "sqrt": 0.0, "log1p": -1.0, "acosh": 1.0}
 _BOTH_EDGES = frozenset(("asin", "acos", "atanh"))
@@ -304,4 +304,4 @@ _RULES: Mapping[str, Callable[..., Bounded]] = {
 }
 
 _MOVING = frozenset(name for name, rule in _RULES.items() if rule in (_select, _extreme, _same, _compare))
-"""What computes nothing."""
+"""Primitives that only move or compare values, without rounding."""

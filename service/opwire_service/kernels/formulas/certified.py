@@ -1,4 +1,4 @@
-"""Formulas over the reals, rounded once: in float64, and exactly where that is too near to the middle of two floats."""
+"""Formulas over the reals, rounded once: in float64, and exactly where that is too close to a rounding boundary."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .bounds import UNIT, error_bound
 from .long import scaled_floats, scaled_integers
 
 ABSOLUTE = 2.0**-47
-"""The error of a cosine that is computed from a tangent: next to its zeros it is a large part of it."""
+"""Absolute error of a cosine computed from a tangent; near the zeros of the cosine it is large in relative terms."""
 
 DECIDED = 1 << 11
-"""Elements that have bounds of their own at a time: all intermediate results of one take up to a KiB."""
+"""Elements per batch of individual bounds; all intermediates of one element take up to 1 KiB."""
 
 
 @dataclass(frozen=True)
 class Certified:
-    """What computes a formula on arrays.
+    """A formula evaluated on arrays.
 
     Attributes:
-        formula: resolved.
-        inputs: the data types of the tensors that it names.
-        output: the data type of the result.
-        expression: the formula in float64; to an integer what it gives is truncated.
-        error: the bound on the relative error of all elements, None where each has its own.
-        infinite: whether it has an infinite constant, beside which what is too small for float64 matters.
-        absolute: an error that may come on top of ``error``, whatever the value.
+        formula: the resolved formula.
+        inputs: data types of the tensors it names.
+        output: data type of the result.
+        expression: the formula in float64; for an integer output its value is truncated.
+        error: bound on the relative error of all elements; None if each element needs its own.
+        infinite: whether the formula has an infinite constant, which makes float64 underflow matter.
+        absolute: an additional absolute error, independent of the value.
     """
 
     formula: Expression
@@ -57,9 +57,9 @@ class Certified:
         """Fills ``target``.
 
         Args:
-            tensors: by name, in the types of the formula; they broadcast to the shape of ``target``.
+            tensors: arrays by name, in the data types of the formula; they broadcast to the shape of ``target``.
             target: the output.
-            stop: asked where many elements need the exact path.
+            stop: polled where many elements need the exact path.
         """
         if self.error is None:
             places = tuple(index.ravel() for index in np.indices(target.shape, np.int32))
@@ -67,7 +67,7 @@ class Certified:
             return
         wide = {name: array.astype(np.float64) for name, array in tensors.items()}
         values = float64.evaluate(self.expression, wide) if not self.absolute else self._cosine(wide)
-        # The real number lies between these two: what both are rounded to is right.
+        # The real value lies between these two; where both round to the same float, that is the result.
         below, above = np.empty(target.shape, target.dtype), target
         reach = self.error + 2 * UNIT
         low, high = values * (1 - reach), values * (1 + reach)
@@ -82,14 +82,14 @@ class Certified:
             self.decide(tensors, target, np.nonzero(undecided), stop)
 
     def _cosine(self, wide: Mapping[str, Array]) -> Any:
-        """The cosine by the tangent of half the angle, which NumPy has vectors for."""
+        """Computes the cosine from the tangent of half the angle, which NumPy vectorizes."""
         assert isinstance(self.expression, Operation)
         t = np.tan(float64.evaluate(self.expression.operands[0], wide) * 0.5)
         t *= t
         return (1 - t) / (1 + t)
 
     def decide(self, tensors: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
-        """Decides elements at given places, with a bound for each, and those that are open even then exactly."""
+        """Decides the elements at the given places with individual bounds, and the undecided ones exactly."""
         for first in range(0, places[0].size, DECIDED):
             self._decide(tensors, target, tuple(place[first : first + DECIDED] for place in places), stop)
 
@@ -103,7 +103,7 @@ class Certified:
         self._exactly(taken, target, places, np.flatnonzero(is_open), stop)
 
     def _long(self, taken: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
-        """ScaleBias, the one formula of 64 bits that is not computed in the tensors' own type."""
+        """Computes ScaleBias, the only 64-bit formula that is not evaluated in the tensors' own type."""
         match self.expression:
             case Operation("add", (Operation("multiply", (InputElement(name), Constant(scale))), Constant(bias))):
                 x = taken[name]
@@ -128,7 +128,7 @@ class Certified:
     def _exactly(self, taken: Mapping[str, Array], target: Array, places: Any, which: Any, stop: Stop) -> None:
         if not len(which):
             return
-        from .exactly import ExactFormula  # it loads mpmath, which takes long, and few elements need it
+        from .exactly import ExactFormula  # imports mpmath, which is slow, and few elements need it
 
         exact = ExactFormula(self.formula, self.inputs, self.output)
         found = exact.of_all({name: array[which] for name, array in taken.items()}, stop)

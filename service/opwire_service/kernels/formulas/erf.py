@@ -1,7 +1,7 @@
-"""The error function and its complement in float64, by NumPy.
+"""The error function and its complement in float64, with NumPy.
 
-``erf`` is within 4 units of the last place. So is ``erfc`` but for its argument: it is that of a number whose square
-differs by one unit from that of ``x``, which far from 0 makes 2*x*x units more.
+``erf`` is within 4 ULPs. So is ``erfc`` except that rounding ``x*x`` perturbs its argument, which adds up to 2*x*x ULPs
+far from 0.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ERFC = (
     -0.14024059858554702,
     1.2375126308378275,
 )
-"""(1 + 2*x) * exp(x*x) * erfc(x) as a polynomial of (x - 3.75)/(x + 3.75), its highest power first."""
+"""Coefficients of (1 + 2*x) * exp(x*x) * erfc(x) in (x - 3.75)/(x + 3.75), highest power first."""
 
 _ERF = (
     -7.795898827002142e-10,
@@ -54,19 +54,19 @@ _ERF = (
     -0.37612638903183543,
     1.1283791670955126,
 )
-"""erf(x)/x as a polynomial of x*x, for x up to 1."""
+"""Coefficients of erf(x)/x in x*x, for x up to 1."""
 
 _MIDDLE = 3.75
 
 
 def erf(x: Array) -> Array:
-    """The error function of each element."""
+    """Returns the error function of each element."""
     far = np.copysign(1 - _erfc_of_positive(np.abs(x)), x)
     return np.where(np.abs(x) < 1, _near(x), far)
 
 
 def erfc(x: Array) -> Array:
-    """The complement of the error function of each element."""
+    """Returns the complementary error function of each element."""
     tail = _erfc_of_positive(np.abs(x))
     return np.where(np.abs(x) < 0.5, 1 - _near(x), np.where(x < 0, 2 - tail, tail))
 
@@ -78,7 +78,7 @@ def _near(x: Array) -> Array:
 
 
 def _erfc_of_positive(x: Array) -> Array:
-    bounded = np.minimum(x, 64)  # beyond, exp(-x*x) is 0
+    bounded = np.minimum(x, 64)  # exp(-x*x) is 0 beyond
     series: Array = _polynomial(_ERFC, (bounded - _MIDDLE) / (bounded + _MIDDLE))
     series *= np.exp(-bounded * bounded)
     series /= 1 + 2 * bounded

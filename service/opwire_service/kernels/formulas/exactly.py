@@ -1,4 +1,4 @@
-"""A resolved formula of one element, exactly: the real result rounded once, or the integer modulo the width."""
+"""Exact evaluation of a resolved formula: the real result rounded once, or the integer modulo the type's range."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ from .interval import Interval, Mpf, TooWide
 from .resolve import SCALED
 
 FIRST_BITS = 96
-"""Bits of intervals in the first attempt; each later one has twice as many."""
+"""Interval precision of the first attempt, in bits; it doubles with each retry."""
 
 MOST_BITS = 1 << 16
-"""That there is no end to it would be a fault of a formula: a result halfway between two floats is a fraction."""
+"""Maximum interval precision. Only a faulty formula exceeds it: midpoints of two floats are rational, hence exact."""
 
 _FINEST = 1100
-"""All floats and the places halfway between them are multiples of 2 to this power below 1."""
+"""All floats, and all midpoints of adjacent floats, are multiples of 2**-1100."""
 
 AT_ONCE = 64
-"""Elements computed between two questions whether to stop."""
+"""Number of elements between polls of ``stop``."""
 
 FORMATS = {**exact.FORMATS, DataType.FLOAT64: exact.FloatFormat(DataType.FLOAT64, 52)}
 
 _BITS = frozenset(("bit_and", "bit_or", "bit_xor", "bit_not", "bit_count", "shift_left", "shift_right"))
 
 PIECE = 1 << 11
-"""Elements evaluated in float64 at a time: all intermediate results of one take up to a KiB."""
+"""Elements per float64 batch; all intermediates of one element take up to 1 KiB."""
 
 Element = Any
-"""A numpy scalar."""
+"""A NumPy scalar."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExactFormula:
-    """A formula of single elements.
+    """An elementwise formula.
 
     Attributes:
-        expression: resolved.
-        inputs: the data types of the tensors that it names.
-        output: the data type of the result.
+        expression: the resolved formula.
+        inputs: data types of the tensors it names.
+        output: data type of the result.
     """
 
     expression: Expression
@@ -57,17 +57,17 @@ class ExactFormula:
     output: DataType
 
     def of(self, elements: Mapping[str, Element]) -> Element:
-        """The element of the output for those of the inputs, by name."""
+        """Returns the output element for the named input elements."""
         return self._settled(self.expression, elements)
 
     def of_all(self, elements: Mapping[str, Array], stop: Stop) -> Array:
-        """The elements of the output for many of the inputs; those that come more than once are computed once.
+        """Returns the output elements for arrays of input elements, computing each distinct combination once.
 
-        Tensors repeat themselves: where one element needs this path, thousands of the same value may.
+        Tensors repeat values: where one element needs the exact path, thousands of equal ones may.
 
         Args:
-            elements: of shape (count,), by name.
-            stop: asked between them.
+            elements: arrays of shape (count,), by name.
+            stop: polled regularly.
 
         Raises:
             Stopped: ``stop()`` returned True.
@@ -87,20 +87,20 @@ class ExactFormula:
             found[index] = self.of({name: array[index] for name, array in elements.items()})
 
     def _settled_in_float64(self, found: Array, elements: Mapping[str, Array]) -> Array:
-        """Fills in what float64 tells, as it does infinities; tells what that is."""
+        """Fills in the elements that float64 decides, such as infinities, and returns their mask."""
         is_real = all(each.is_float and each.bits < 64 for each in (self.output, *self.inputs.values()))
         if not (is_real and careful.covers(self.expression)):
             return np.zeros(found.size, bool)
         with np.errstate(all="ignore"):
             wide = {name: array.astype(np.float64) for name, array in elements.items()}
             found[...], is_open = careful.settle(self.expression, wide, lambda value: value.astype(found.dtype))
-        # NaN that is moved keeps its bits.
+        # A NaN that is only moved keeps its bits.
         has_nan = reduce(np.logical_or, map(np.isnan, wide.values()))
         is_known: Array = ~is_open & ~has_nan
         return is_known
 
     def _settled(self, expression: Expression, elements: Mapping[str, Element]) -> Element:
-        """The element; one that is only moved, or has its sign changed, keeps its other bits."""
+        """Returns the element; where it is only moved, or its sign changed, its other bits are kept."""
         match expression:
             case InputElement(name) if self.inputs[name] is self.output:
                 return elements[name]
@@ -126,7 +126,7 @@ class ExactFormula:
             case InputElement(name):
                 return int(elements[name])
             case Constant(value):
-                return value  # type: ignore[return-value]  # an integer, or what scales one
+                return value  # type: ignore[return-value]  # an integer, or the scale of one
             case Operation("select", (condition, yes, no)):
                 return self._integer(yes if self._holds(condition, elements) else no, elements)
             case Operation(primitive, operands):
@@ -173,12 +173,12 @@ class ExactFormula:
 
 
 def _stored(element: Element) -> int:
-    """The bits of an element as an unsigned integer."""
+    """Returns the bits of an element as an unsigned integer."""
     return int.from_bytes(element.tobytes(), "little")
 
 
 def _decided(attempt: Any) -> Any:
-    """What an attempt gives with as many bits as it takes."""
+    """Returns the result of an attempt, doubling its precision until the interval is narrow enough."""
     bits = FIRST_BITS
     while True:
         try:
@@ -190,10 +190,10 @@ def _decided(attempt: Any) -> Any:
 
 
 def rounded(value: real.Number, data_type: DataType) -> Element:
-    """A number as an element: rounded to the nearest float, ties to even; truncated and saturated to an integer.
+    """Converts a number to an element: floats round to nearest, ties to even; integers truncate and saturate.
 
     Raises:
-        TooWide: an interval is too wide to tell.
+        TooWide: an interval is too wide to decide.
     """
     if not data_type.is_float:
         return data_type.dtype.type(truncated(value, data_type))
@@ -202,7 +202,7 @@ def rounded(value: real.Number, data_type: DataType) -> Element:
         return to.of(value)
     if not isinstance(value, Interval):
         return exact.round_ratio(value.numerator, value.denominator, to)
-    for inwards in (0, 1):  # where an end is halfway between two floats, the number is on the inner side of it
+    for inwards in (0, 1):  # an end on a midpoint of two floats is excluded: the number lies on its inner side
         low, high = _rounded_end(value.low, inwards, to), _rounded_end(value.high, -inwards, to)
         if low == high and np.signbit(low) == np.signbit(high):
             return low
@@ -210,7 +210,7 @@ def rounded(value: real.Number, data_type: DataType) -> Element:
 
 
 def _rounded_end(end: Mpf, moved: int, to: exact.FloatFormat) -> Element:
-    """An end of an interval as a float, moved before by less than to the next float or place halfway between two."""
+    """Rounds an end of an interval, after moving it by less than the distance to the next float or midpoint."""
     integer, exponent = -end[1] if end[0] else end[1], end[2]
     if moved and exponent < _FINEST:
         finer = max(0, exponent + _FINEST) + 1
@@ -219,7 +219,7 @@ def _rounded_end(end: Mpf, moved: int, to: exact.FloatFormat) -> Element:
 
 
 def _distinct(arrays: Sequence[Array]) -> tuple[Array, Array]:
-    """Where each different tuple of elements is first, and which of them every tuple is."""
+    """Returns the first index of each distinct tuple of elements, and for every element the number of its tuple."""
     codes = np.zeros(arrays[0].size, np.int64)
     for array in arrays:
         values, code = np.unique(array.view(f"<u{array.itemsize}"), return_inverse=True)

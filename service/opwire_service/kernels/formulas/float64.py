@@ -1,4 +1,4 @@
-"""The primitives of formulas in float64, by NumPy: each within 4 units of the last place, the exact ones exact."""
+"""The formula primitives in float64, with NumPy: functions within 4 ULPs, exact operations exactly."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def _round_away(x: Array) -> Array:
 
 
 def _sin(x: Array) -> Array:
-    """By the tangent of half the angle, which NumPy computes with vectors where it has none for the sine."""
+    """Computes the sine from the tangent of half the angle; NumPy vectorizes the tangent but not the sine."""
     t = np.tan(x * 0.5)
     sine: Array = (t + t) / (t * t + 1)
     return sine
 
 
 def _power(x: Array, y: Array) -> Array:
-    if np.size(y) == 1 and np.all(y == 0.5):  # NumPy takes the square root, which differs from C's pow
+    if np.size(y) == 1 and np.all(y == 0.5):  # NumPy uses the square root, which differs from C's pow
         return np.sqrt(np.where(x == -np.inf, np.inf, x)) + 0.0
     return np.power(x, y)
 
@@ -99,11 +99,11 @@ FUNCTIONS: Mapping[str, Function] = {
     "greater_equal": np.greater_equal,
     "select": np.where,
 }
-"""The primitives of real numbers; truth values are booleans."""
+"""The primitives on real numbers; truth values are booleans."""
 
 
 def evaluate(expression: Expression, tensors: Mapping[str, Array]) -> Any:
-    """A resolved expression of float64 arrays that broadcast."""
+    """Evaluates a resolved expression of float64 arrays, with broadcasting."""
     match expression:
         case InputElement(name):
             return tensors[name]

@@ -1,4 +1,4 @@
-"""The formula of a plan: resolved, with the data types and the arrays that it reads."""
+"""The resolved formula of a plan, with the data types and arrays it reads."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .resolve import resolve
 
 @dataclass(frozen=True, slots=True)
 class PlanFormula:
-    """What a plan computes for each element.
+    """The elementwise computation of a plan.
 
     Attributes:
-        expression: resolved.
-        inputs: the data types of the tensors that it names, those of ``channels`` included.
-        output: the data type of the result.
-        output_name: of the one output.
-        channels: numbers of the desc that belong to channels, as FLOAT32 arrays that broadcast.
+        expression: the resolved formula.
+        inputs: data types of the tensors it names, including those of ``channels``.
+        output: data type of the result.
+        output_name: name of the output.
+        channels: per-channel numbers of the desc, as FLOAT32 arrays that broadcast.
     """
 
     expression: Expression
@@ -34,7 +34,7 @@ class PlanFormula:
 
 
 def formula_of(plan: Plan) -> PlanFormula:
-    """The formula of a plan of an operator that has one."""
+    """Returns the formula of a plan whose operator has one."""
     formula = plan.operator.formula
     assert formula is not None
     (name, target), *_ = plan.outputs.items()
@@ -64,7 +64,7 @@ def _per_channel(formula: Expression) -> set[str]:
 
 
 def tensors(expression: Expression) -> set[str]:
-    """The names of the tensors in a resolved expression."""
+    """Returns the names of the tensors in a resolved expression."""
     match expression:
         case InputElement(name):
             return {name}
@@ -74,7 +74,7 @@ def tensors(expression: Expression) -> set[str]:
 
 
 def primitives(expression: Expression) -> set[str]:
-    """The names of what is called in a resolved expression."""
+    """Returns the names of the primitives in a resolved expression."""
     match expression:
         case Operation(primitive, operands):
             return {primitive}.union(*map(primitives, operands))

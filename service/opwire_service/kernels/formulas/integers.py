@@ -1,4 +1,4 @@
-"""The primitives of formulas over integers modulo two to the power of their width, and over bits."""
+"""The formula primitives on integers, which wrap around, and on bits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .resolve import SCALED, integer_range, saturated
 
 
 def _quotient(a: int, b: int) -> int:
-    """Toward zero; by zero all bits are set."""
+    """Truncating division; division by zero sets all bits."""
     if not b:
         return -1
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
@@ -28,7 +28,7 @@ def _floor_remainder(a: int, b: int) -> int:
 
 
 def _power(base: int, exponent: int, bits: int) -> int:
-    """The power modulo 2**bits; of negative exponents truncated, and of zero then all bits set."""
+    """Returns the power modulo 2**bits. Negative exponents truncate; zero to a negative power has all bits set."""
     if exponent >= 0:
         return pow(base, exponent, 1 << bits)
     if base in (1, -1):
@@ -68,16 +68,16 @@ _WRAPPING: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Integers:
-    """The primitives over the integers of a type. Those on bits take the stored ones as an unsigned integer.
+    """The primitives on the integers of a type. Bitwise ones take the stored bits as an unsigned integer.
 
     Attributes:
-        data_type: of the results.
+        data_type: data type of the results.
     """
 
     data_type: DataType
 
     def apply(self, primitive: str, *operands: int) -> int:
-        """A primitive, but ``select``."""
+        """Applies a primitive other than ``select``."""
         if primitive == SCALED:
             return scaled(operands[0], operands[1], operands[2], self.data_type)
         if primitive == "power":
@@ -91,7 +91,7 @@ class Integers:
 
 
 def wrapped(value: int, data_type: DataType) -> int:
-    """A value modulo two to the power of the width."""
+    """Wraps a value around to the range of a type."""
     least, _ = integer_range(data_type)
     return (value - least) % (1 << data_type.bits) + least
 
@@ -104,10 +104,10 @@ def scaled(value: int, scale: float, bias: float, data_type: DataType) -> int:
 
 
 def truncated(value: real.Number, data_type: DataType) -> int:
-    """A number as an integer: truncated, then saturated; NaN gives 0.
+    """Converts a number to an integer: truncated, then saturated; NaN becomes 0.
 
     Raises:
-        TooWide: an interval has an integer in it.
+        TooWide: an interval contains an integer.
     """
     if isinstance(value, interval.Interval):
         low, high = map(interval.whole, value)

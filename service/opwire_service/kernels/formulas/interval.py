@@ -1,6 +1,6 @@
-"""Intervals of positive width around real numbers that are not rational, with ends of any precision, by mpmath.
+"""Intervals around irrational numbers, with ends of arbitrary precision, based on mpmath.
 
-Nothing here has a state: mpmath's contexts have one, and are not for threads, so its functions below them are used.
+This module is stateless: mpmath's contexts are stateful and not thread-safe, so it uses the functions beneath them.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 from mpmath import libmp
 
 Mpf = tuple[int, Any, int, int]
-"""A float of mpmath: sign, mantissa, exponent and bits."""
+"""An mpmath float: sign, mantissa, exponent and bit count."""
 
 _GUARD = 20
-"""Bits by which mpmath's functions are computed more precisely than their results are told."""
+"""Guard bits: how much more precisely mpmath's functions are evaluated than the claimed precision."""
 
 
 class TooWide(ArithmeticError):
-    """An interval is too wide to tell; the same with more bits tells."""
+    """An interval is too wide to decide; retry with more bits."""
 
 
 class Interval(NamedTuple):
-    """All numbers between ``low`` and ``high``. What it stands for is not rational, so it is neither of them."""
+    """All numbers between ``low`` and ``high``. The enclosed number is irrational, so it equals neither."""
 
     low: Mpf
     high: Mpf
@@ -33,7 +33,7 @@ class Interval(NamedTuple):
         """1 or -1.
 
         Raises:
-            TooWide: the interval has zero in it.
+            TooWide: the interval contains zero.
         """
         below, above = libmp.mpf_sign(self.low), libmp.mpf_sign(self.high)
         if below != above or not below:
@@ -42,7 +42,7 @@ class Interval(NamedTuple):
 
 
 def enclose(number: Fraction | Interval, bits: int) -> Interval:
-    """A rational number as an interval; an interval is one."""
+    """Encloses a rational number in an interval; an interval is returned as it is."""
     if isinstance(number, Interval):
         return number
     numerator, denominator = number.numerator, number.denominator
@@ -54,7 +54,7 @@ def enclose(number: Fraction | Interval, bits: int) -> Interval:
 
 
 def _widened(low: Mpf, high: Mpf, bits: int) -> Interval:
-    """The interval of ends that are right to so many bits."""
+    """Returns an interval whose ends are accurate to ``bits`` bits, widened by that error."""
     error = libmp.mpf_shift(libmp.fone, -bits)
     below = libmp.mpf_mul(libmp.mpf_abs(low), error, bits, "u")
     above = libmp.mpf_mul(libmp.mpf_abs(high), error, bits, "u")
@@ -74,7 +74,7 @@ def multiply(a: Interval, b: Interval, bits: int) -> Interval:
 
 
 def divide(a: Interval, b: Interval, bits: int) -> Interval:
-    assert b.sign  # else no quotient is in a corner
+    assert b.sign  # otherwise the corners do not bound the quotient
     return _of_corners(libmp.mpf_div, a, b, bits)
 
 
@@ -89,7 +89,7 @@ def _of_corners(operation: Callable[..., Mpf], a: Interval, b: Interval, bits: i
 
 
 def compare(a: Interval, b: Interval) -> int:
-    """-1 or 1.
+    """Returns -1 or 1.
 
     Raises:
         TooWide: the intervals overlap.
@@ -102,7 +102,7 @@ def compare(a: Interval, b: Interval) -> int:
 
 
 def _exponent(x: Mpf) -> int:
-    """A power of two that is greater, by at most a factor of two."""
+    """Returns the exponent of a power of two greater than x, by at most a factor of two."""
     return int(x[2] + x[3])
 
 
@@ -116,7 +116,7 @@ def _expm1(x: Mpf, bits: int, way: str) -> Mpf:
 
 def _log(x: Mpf, bits: int, way: str) -> Mpf:
     found: Mpf
-    if _exponent(x) == -1:  # what is next to a quarter mpmath 1.4 takes for next to 1
+    if _exponent(x) == -1:  # mpmath 1.4 mistakes numbers near 1/4 for numbers near 1
         double = libmp.mpf_log(libmp.mpf_shift(x, 1), bits + _GUARD, "n")
         found = libmp.mpf_sub(double, libmp.mpf_ln2(bits + _GUARD, "n"), bits, way)
     else:
@@ -127,7 +127,7 @@ def _log(x: Mpf, bits: int, way: str) -> Mpf:
 def _log1p(x: Mpf, bits: int, way: str) -> Mpf:
     if _exponent(x) < -bits:
         return x
-    return _log(libmp.mpf_add(x, libmp.fone), bits, way)  # the sum is exact, and the logarithm right
+    return _log(libmp.mpf_add(x, libmp.fone), bits, way)  # the sum is exact, and the logarithm accurate
 
 
 _RISING: Mapping[str, Any] = {
@@ -154,7 +154,7 @@ _LIMITS: Mapping[str, tuple[Mpf, Mpf]] = {
     "erf": (libmp.fnone, libmp.fone),
     "erfc": (libmp.fzero, libmp.ftwo),
 }
-"""Rational numbers that functions come near to and do not reach: no number of bits would tell that they do not."""
+"""Rational limits that functions approach but never reach; no finite precision would show that."""
 
 _OTHERS: Mapping[str, Any] = {
     "sin": libmp.mpf_sin,
@@ -162,11 +162,11 @@ _OTHERS: Mapping[str, Any] = {
     "tan": libmp.mpf_tan,
     "cosh": libmp.mpf_cosh,
 }
-"""Functions that rise and fall: of single numbers alone."""
+"""Functions that are not monotonic; supported for single numbers only."""
 
 
 def function(name: str, x: Interval, bits: int) -> Interval:
-    """A function of each number of an interval, where it is defined on all of it."""
+    """Applies a function to an interval on which it is defined throughout."""
     wide = bits + _GUARD + _lost(name, x)
     if name in _OTHERS:
         assert x.low == x.high
@@ -180,13 +180,13 @@ def function(name: str, x: Interval, bits: int) -> Interval:
 
 
 def _within(found: Interval, least: Mpf, most: Mpf) -> Interval:
-    """The part of an interval between two limits."""
+    """Clips an interval to two limits."""
     low = least if libmp.mpf_lt(found.low, least) else found.low
     return Interval(low, most if libmp.mpf_gt(found.high, most) else found.high)
 
 
 def _lost(name: str, x: Interval) -> int:
-    """Bits that mpmath's function loses: it does not look out for arguments next to the end where it is zero."""
+    """Returns how many bits mpmath's function loses near the argument where it is zero."""
     if name not in ("acos", "acosh"):
         return 0
     distance = libmp.mpf_sub(x.low, libmp.fone)
@@ -194,7 +194,7 @@ def _lost(name: str, x: Interval) -> int:
 
 
 def atan2(y: Interval, x: Interval, bits: int) -> Interval:
-    """The angle of a point with rational coordinates."""
+    """Returns the angle of a point with rational coordinates."""
     assert y.low == y.high
     assert x.low == x.high
     angle = libmp.mpf_atan2(y.low, x.low, bits + _GUARD, "n")
@@ -202,8 +202,8 @@ def atan2(y: Interval, x: Interval, bits: int) -> Interval:
 
 
 def power(base: Interval, exponent: Interval, bits: int) -> Interval:
-    """A power of a positive base."""
-    # The logarithm is to be right to as many bits behind the point of the product.
+    """Raises a positive base to a power."""
+    # The product needs as many correct fractional bits, hence the logarithm more.
     wide = bits + max(0, _exponent(exponent.low), _exponent(exponent.high)) + 32
     product = multiply(function("log", base, wide), exponent, wide)
     wide = bits + max(0, _exponent(product.low), _exponent(product.high))
@@ -216,7 +216,7 @@ def pi(bits: int) -> Interval:
 
 
 def whole(x: Mpf) -> int:
-    """An end without its fraction; one that is beyond all types of integers stays beyond them."""
+    """Truncates an end to an integer; ends beyond all integer types stay beyond them."""
     if _exponent(x) > 100:
         return -(1 << 100) if x[0] else 1 << 100
     value: Any = libmp.to_int(x)

@@ -1,4 +1,4 @@
-"""ScaleBias of 64 bits, for which float64 is not wide enough: of floats by exact parts, of integers by Python's."""
+"""64-bit ScaleBias, for which float64 is too narrow: floats in two exact parts, integers in Python's arithmetic."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .careful import product_rest
 from .resolve import integer_range
 
 _NEAR = 2.0**-50
-"""By how much the lower part may be off, of itself."""
+"""Relative error of the lower part."""
 
 PIECE = 1 << 12
-"""Integers between two questions whether to stop."""
+"""Number of integers between polls of ``stop``."""
 
 
 def scaled_floats(x: Array, scale: float, bias: float) -> tuple[Array, Array]:
-    """``x * scale + bias`` of float64, rounded once, and where it is open what the right result is."""
+    """Returns float64 ``x * scale + bias`` rounded once, and a mask of the elements left undecided."""
     product = x * scale
     rest = product_rest(x, np.full_like(x, scale), product)
     total = product + bias
@@ -35,7 +35,7 @@ def scaled_floats(x: Array, scale: float, bias: float) -> tuple[Array, Array]:
 
 
 def scaled_integers(x: Array, scale: float, bias: float, data_type: DataType, stop: Stop) -> Array | None:
-    """``x * scale + bias`` of integers, truncated, then saturated; None of infinite numbers.
+    """Returns integer ``x * scale + bias``, truncated and saturated, or None if scale or bias is not finite.
 
     Raises:
         Stopped: ``stop()`` returned True.

@@ -1,7 +1,7 @@
-"""Functions of FLOAT64 in few operations, that settle most results of FLOAT32 and FLOAT16.
+"""Fast FLOAT64 functions, accurate enough to decide most FLOAT32 and FLOAT16 results.
 
-Their errors are some 2**-38. Where that is too near the middle of two floats, the function is computed again with more
-care. Each is written once, for whatever writes code: vectors of a processor, or C for a card.
+Their errors are about 2**-38. Where that is too close to a rounding boundary, the result is recomputed more carefully.
+Each function is written once for every code generator: vector instructions of a CPU, or CUDA C.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _LOG2_E, _LN2 = 1 / math.log(2), math.log(2)
 _HALF_PI = 1.5707963267948966, 6.123233995736766e-17
 
 MOST = 690.0
-"""Exponents have this size at most: what they are of is beyond the range of FLOAT32, and 0 or an infinity in it."""
+"""Bound on the magnitude of exponents; beyond it, results are 0 or infinite in FLOAT32."""
 
 TURNS = 2.0**20
-"""Up to which an angle is told from multiples of pi/2 by two parts of that."""
+"""Largest angle that the two-part pi/2 reduces accurately."""
 
 QUICK = Precision(
     50,
@@ -36,14 +36,14 @@ QUICK = Precision(
     },
     {**BINARY64.condition, "gelu": 220.0},
 )
-"""What the functions keep, and a quotient: what their polynomials are off by, and some roundings."""
+"""Error bounds of the functions and of quotients: approximation error plus some roundings."""
 
 POLYNOMIAL = replace(QUICK, own={**QUICK.own, "exp": 2.0**-42, "gelu": 2.0**-39.2, "power": 2.0**-38.5})
-"""The same where no powers of two are looked up."""
+"""Error bounds without the lookup table for powers of two."""
 
 
 def _exp2(v: Writer, a: Number, factor: float) -> Number:
-    """Two to the power of a number times another."""
+    """Two to the power of ``a * factor``."""
     if v.has_sixteenths:
         product = v.multiply(a, v.number(16 * factor))
         k, sixteenths = v.nearest_product(product, v.number(1))
@@ -56,21 +56,21 @@ def _exp2(v: Writer, a: Number, factor: float) -> Number:
 
 
 def _exp2m1(v: Writer, a: Number, b: Number) -> Number:
-    """The error of the polynomial counts where the result is not near -1; where it is small there is no exponent."""
+    """``2**(a*b) - 1``. Small results have exponent 0, so the polynomial's relative error carries over."""
     k, exponent = v.nearest_product(a, b)
     f = v.multiply_add(a, b, v.negate(k))
     power = v.multiply(f, v.horner(fitted.EXP2M1, f))
     scale = v.exponent_added(v.number(1), exponent)
-    return v.multiply_add(scale, power, v.negate(v.subtract(v.number(1), scale)))  # of -0 it is -0
+    return v.multiply_add(scale, power, v.negate(v.subtract(v.number(1), scale)))  # keeps -0
 
 
 def exp(v: Writer, x: Number) -> Number:
-    """The product is within 2**-43 of the real one: twice 2**-44, for the number that it is by and for itself."""
+    """The product is within 2**-43: 2**-44 for the rounded constant and 2**-44 for its own rounding."""
     return _exp2(v, v.limited(x, MOST), _LOG2_E)
 
 
 def expm1(v: Writer, x: Number) -> Number:
-    """Likewise."""
+    """The product has the same error as in ``exp``."""
     return _exp2m1(v, v.limited(x, MOST), v.number(_LOG2_E))
 
 
@@ -82,13 +82,13 @@ def log(v: Writer, x: Number) -> Number:
 
 
 def log1p(v: Writer, x: Number) -> Number:
-    """Of numbers from 0 to 1, which is what formulas take it of."""
+    """For 0 to 1, the only arguments in formulas."""
     s = v.ratio(x, v.add(x, v.number(2)))
     return v.multiply(s, v.horner(fitted.LOG1P, v.multiply(s, s)))
 
 
 def power(v: Writer, x: Number, y: Number) -> Number:
-    """The logarithm is within 2**-46, and becomes up to 150 where the result is a FLOAT32."""
+    """The logarithm is within 2**-46; times y it is at most 150 where the result is a FLOAT32."""
     f, e = v.split(x)
     s = v.ratio(f, v.add(f, v.number(2)))
     logarithm = v.multiply_add(s, v.horner(fitted.LOG2, v.multiply(s, s)), e)
@@ -96,25 +96,25 @@ def power(v: Writer, x: Number, y: Number) -> Number:
 
 
 def tanh(v: Writer, x: Number) -> Number:
-    """Beyond 16 it is 1, but for 2**-45."""
+    """Beyond 16 it is 1 within 2**-45."""
     more = _exp2m1(v, v.limited(x, 16), v.number(2 * _LOG2_E))
     return v.ratio(more, v.add(more, v.number(2)))
 
 
 def rounded_tanh(v: Writer, x: Number) -> Number:
-    """Where nothing is computed from it: beyond 9.02 it is 1, to which FLOAT32 and FLOAT16 round it."""
+    """tanh as a final result: beyond 9.02, FLOAT32 and FLOAT16 round it to 1."""
     return _odd_quotient(v, v.limited(x, 9.02), fitted.TANH, fitted.TANH_OVER)
 
 
 def _odd_quotient(v: Writer, x: Number, above: fitted.Stepped, below: fitted.Stepped) -> Number:
-    """A number times a quotient of polynomials of its square."""
+    """``x`` times a quotient of polynomials in its square."""
     z = v.multiply(x, x)
     squared = v.multiply(z, z)
     return v.ratio(v.multiply(x, _stepped(v, above, z, squared)), _stepped(v, below, z, squared))
 
 
 def _stepped(v: Writer, polynomial: fitted.Stepped, t: Number, squared: Number) -> Number:
-    """A polynomial of a number whose square is known; what its leading coefficient is 1 for takes no product."""
+    """Evaluates a polynomial in ``t``, given its square; a leading coefficient of 1 saves a product."""
     highest, second, *rest = polynomial.first
     value = v.add(t, v.number(second)) if highest == 1 else v.multiply_add(v.number(highest), t, v.number(second))
     for coefficient in rest:
@@ -125,9 +125,10 @@ def _stepped(v: Writer, polynomial: fitted.Stepped, t: Number, squared: Number) 
 
 
 def sinh(v: Writer, x: Number) -> Number:
-    """From that and the hyperbolic cosine of what is left of a multiple of log(2).
+    """Combines the sinh and cosh of the remainder modulo log(2).
 
-    Where this is 0 so is the factor of the cosine: taken from the other, that sine keeps its sign if it is -0.
+    For x = -0 both terms are -0, which keeps the sign: the cosine is negated and multiplied by ``down - up``, rather
+    than multiplied by ``up - down``.
     """
     x = v.limited(x, MOST)
     k, exponent = v.nearest_product(x, v.number(_LOG2_E))
@@ -144,15 +145,14 @@ def cosh(v: Writer, x: Number) -> Number:
 
 
 def erf(v: Writer, x: Number) -> Number:
-    """Beyond 4 it is 1, to which FLOAT32 and FLOAT16 round it."""
+    """Beyond 4, FLOAT32 and FLOAT16 round it to 1."""
     return _odd_quotient(v, v.limited(x, 4), fitted.ERF, fitted.ERF_OVER)
 
 
 def gelu(v: Writer, x: Number) -> Number:
-    """A number, if it is positive, less its size times the part of the normal distribution beyond it: half of the
-    complement of the error function.
+    """``max(x, 0) - abs(x) * Q(abs(x))``, where Q is the upper tail of the normal distribution, ``erfc(x/sqrt(2))/2``.
 
-    Below -14.85 it is so near 0 that FLOAT32 and FLOAT16 round it to 0. The quotient does not wait for the exponential.
+    Below -14.85, FLOAT32 and FLOAT16 round it to 0. The quotient does not wait for the exponential.
     """
     size = v.at_most(v.absolute(x), math.sqrt(2 * MOST))
     squared = v.multiply(size, size)
@@ -163,14 +163,14 @@ def gelu(v: Writer, x: Number) -> Number:
 
 
 def _turned_back(v: Writer, x: Number, k: Number, angle: float) -> Number:
-    """An angle less k times another, a multiple of pi/2."""
+    """``x`` minus ``k`` times an angle, which is a multiple of pi/2."""
     for part in _HALF_PI:
         x = v.fused(k, v.number(-angle / _HALF_PI[0] * part), x)
     return x
 
 
 def _half_turned(v: Writer, x: Number, k: Number, turns: Number) -> Number:
-    """The sine of an angle less k half circles, of which an integer tells whether they are odd."""
+    """The sine of an angle minus ``k`` half turns; ``turns`` is the integer whose parity gives the sign."""
     r = _turned_back(v, x, k, math.pi)
     return v.sign_changed(v.multiply(r, v.horner(fitted.SIN_OF_HALF, v.multiply(r, r))), turns)
 
@@ -180,13 +180,13 @@ def sin(v: Writer, x: Number) -> Number:
 
 
 def cos(v: Writer, x: Number) -> Number:
-    """The sine of a quarter of a circle more."""
+    """The sine of the angle plus a quarter turn."""
     k, turns = v.nearest_product(v.multiply_add(x, v.number(1 / math.pi), v.number(0.5)), v.number(1))
     return _half_turned(v, x, v.subtract(k, v.number(0.5)), turns)
 
 
 def tan(v: Writer, x: Number) -> Number:
-    """A quarter of a circle further it is the inverse, with the other sign."""
+    """In odd quarter turns it is the negated reciprocal."""
     k, quarters = v.nearest_product(x, v.number(2 / math.pi))
     r = _turned_back(v, x, k, math.pi / 2)
     z = v.multiply(r, r)
@@ -196,7 +196,7 @@ def tan(v: Writer, x: Number) -> Number:
 
 
 def atan(v: Writer, x: Number) -> Number:
-    """From the nearest of 0, pi/4 and pi/2, whose sine and cosine may be taken for 0 and 1; beyond 2**50 from that."""
+    """Reduced to the nearest of 0, pi/4 and pi/2, scaled so that sine and cosine are 0 or 1; clamped at 2**50."""
     size = v.at_most(v.absolute(x), 2.0**50)
     is_upper = v.compare(">", size, v.number(math.sqrt(2) + 1))
     is_lower = v.compare("<", size, v.number(math.sqrt(2) - 1))
@@ -209,7 +209,7 @@ def atan(v: Writer, x: Number) -> Number:
 
 
 def _asin_series(v: Writer, size: Number) -> tuple[Number, Number]:
-    """Of a number up to 1/2 its arc sine; of one above that of sqrt((1 - size) / 2); and which."""
+    """Returns asin(size) up to 1/2 and asin(sqrt((1 - size) / 2)) above, and whether it is above."""
     is_upper = v.compare(">", size, v.number(0.5))
     t = v.choose(is_upper, v.root(v.multiply_add(size, v.number(-0.5), v.number(0.5))), size)
     return v.multiply(t, v.horner(fitted.ASIN, v.multiply(t, t))), is_upper
@@ -222,7 +222,7 @@ def asin(v: Writer, x: Number) -> Number:
 
 
 def acos(v: Writer, x: Number) -> Number:
-    """Next to 1 nothing is taken from anything."""
+    """Near 1 there is no subtraction that could cancel."""
     series, is_upper = _asin_series(v, v.absolute(x))
     part = v.choose(is_upper, v.add(series, series), v.sign_of(series, x))
     start = v.choose(is_upper, v.number(math.pi), v.number(math.pi / 2))
@@ -235,11 +235,11 @@ FUNCTIONS: Mapping[str, Callable[..., Number]] = {
 }
 
 LAST: Mapping[str, Callable[..., Number]] = {**FUNCTIONS, "tanh": rounded_tanh}
-"""Those of which nothing is computed, but which are rounded."""
+"""The functions where their result is final, that is, only rounded."""
 
 
 def unsure(v: Writer, name: str, operands: Sequence[Number]) -> list[Number]:
-    """Where a function does not keep its bound; elsewhere it gives NaN just where it has no value."""
+    """Returns the conditions under which a function may exceed its bound; otherwise it is NaN only if undefined."""
     x = operands[0]
     if name in ("sin", "cos", "tan"):
         return [v.not_(v.compare("<=", v.absolute(x), v.number(TURNS)))]
@@ -252,7 +252,7 @@ def unsure(v: Writer, name: str, operands: Sequence[Number]) -> list[Number]:
 
 
 def condensed(expression: Expression) -> Expression:
-    """A formula in which one call stands for a larger part that has a function of its own."""
+    """Replaces subexpressions that have a function of their own, such as GELU, by a single call."""
     match expression:
         case Operation("multiply", (x, half)) if half == erfc(-x * sqrt(0.5)) * 0.5:
             return Operation("gelu", (condensed(x),))
@@ -262,5 +262,5 @@ def condensed(expression: Expression) -> Expression:
 
 
 def is_worth(expression: Expression) -> bool:
-    """Whether a formula has functions that are quick."""
+    """Returns whether a formula contains any fast function."""
     return not primitives(expression).isdisjoint(FUNCTIONS)

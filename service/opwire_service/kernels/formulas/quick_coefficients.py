@@ -1,9 +1,9 @@
-"""Polynomials of quick functions, the highest power first, and quotients of two.
+"""Coefficients of the polynomials and rational approximations in ``quick``, highest power first.
 
-Some of the highest coefficients have 21 bits, as many as an instruction of a card holds.
+Some leading coefficients have only 21 bits, what fits into an immediate operand of a GPU instruction.
 
-The error of a polynomial or a quotient of two is the most that it differs from its function, found with 160 bits at
-thousands of points between which both are smooth; next to it roundings, some 2**-50, are small.
+The stated error is the maximum deviation from the function, measured with 160 bits at thousands of points between
+which both are smooth. Rounding errors, about 2**-50, are negligible beside it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 
 class Stepped(NamedTuple):
-    """A polynomial with some half of the products that its degree asks for.
+    """A polynomial evaluated with about half the multiplications that its degree suggests.
 
-    The rest after a division by ``t*t + a`` is a number, not a polynomial, where t*t = -a is a root of the polynomial's
-    odd powers; and so it goes on with the quotient.
+    Dividing by ``t*t + a`` leaves a constant remainder where ``t*t = -a`` is a root of the polynomial's odd part; the
+    quotient is divided likewise.
 
     Attributes:
-        first: a polynomial, the highest power first.
-        steps: each takes what there is times ``t*t`` and its first number, and adds its second.
+        first: coefficients of the last quotient, highest power first.
+        steps: pairs ``(a, b)``, each turning ``value`` into ``value * (t*t + a) + b``.
     """
 
     first: tuple[float, ...]
@@ -38,7 +38,7 @@ EXP2 = (
     0.6931471805581304,
     1.0,
 )
-"""2**f for f up to 1/2 away from 0: within 2**-42.7."""
+"""2**f for abs(f) <= 1/2: within 2**-42.7."""
 
 EXP2_OF_SIXTEENTH = (
     1.4676387238549773e-07,
@@ -46,7 +46,7 @@ EXP2_OF_SIXTEENTH = (
     0.0009383847926296645,
     0.04332169876016053,
 )
-"""(2**(f/16) - 1) / f for f up to 1/2 away from 0: 2**(f/16) within 2**-38.5."""
+"""(2**(f/16) - 1) / f for abs(f) <= 1/2: 2**(f/16) within 2**-38.5."""
 
 EXP2M1 = (
     1.0203121396696503e-07,
@@ -80,7 +80,7 @@ LOG2 = (
     0.9617966939243268,
     2.885390081777927,
 )
-"""That over log(2): within 2**-52."""
+"""The same divided by log(2): within 2**-52."""
 
 LOG1P = (
     0.20085442066192627,

@@ -1,7 +1,7 @@
-"""The primitives of formulas over the real numbers, with the infinities, NaN and signed zeros of IEEE 754.
+"""The formula primitives on real numbers, with the infinities, NaN and signed zeros of IEEE 754.
 
-A number is a fraction where it is rational and not zero, an interval around any other, and a float where it is a zero,
-an infinity or NaN.
+A nonzero rational number is a fraction, an irrational number an interval around it, and a zero, an infinity or NaN a
+float.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ Number = float | Fraction | Interval
 
 
 def _is_special(x: Number) -> TypeIs[float]:
-    """Whether a number is a zero, an infinity or NaN."""
+    """Returns whether a number is a zero, an infinity or NaN."""
     return isinstance(x, float)
 
 
 def number(value: float) -> Number:
-    """A float or an integer as a number."""
+    """Converts a float or an integer to a number."""
     return Fraction(value) if value and not (isinf(value) or isnan(value)) else float(value)
 
 
 def sign(x: Number) -> int:
-    """1 or -1, of zeros too; not of NaN."""
+    """Returns 1 or -1, for zeros too; NaN is not allowed."""
     if _is_special(x):
         return int(copysign(1, x))
     return x.sign if isinstance(x, Interval) else (1 if x > 0 else -1)
@@ -94,17 +94,17 @@ def divide(a: Number, b: Number, bits: int) -> Number:
 
 
 def _special(x: Number) -> float:
-    """A zero or an infinity; 1 or -1 for any other number."""
+    """Returns a zero or an infinity as it is, and 1 or -1 for any other number."""
     return x if _is_special(x) else float(sign(x))
 
 
 def compare(a: Number, b: Number, bits: int) -> int | None:
-    """-1, 0 or 1; None with a NaN."""
+    """Returns -1, 0 or 1; None if either is NaN."""
     if _is_nan(a) or _is_nan(b):
         return None
     if isinstance(a, Interval) or isinstance(b, Interval):
         if _is_special(a) or _is_special(b):
-            # Zero and the infinities lie apart from it; which way its sign says.
+            # An irrational number equals neither zero nor an infinity, so its sign decides.
             a, b = (x if _is_special(x) else Fraction(sign(x)) for x in (a, b))
             return (a > b) - (a < b)
         return interval.compare(enclose(a, bits), enclose(b, bits))
@@ -122,7 +122,7 @@ def maximum(a: Number, b: Number, bits: int) -> Number:
 
 
 def remainder(a: Number, b: Number, bits: int) -> Number:
-    """``a - b*trunc(a/b)``; a zero has the sign of a."""
+    """Returns ``a - b*trunc(a/b)``; a zero has the sign of a."""
     if _is_nan(a) or _is_nan(b) or _is_infinite(a) or _is_infinite(b) or _is_zero(b):
         return nan
     if _is_zero(a):
@@ -134,7 +134,7 @@ def remainder(a: Number, b: Number, bits: int) -> Number:
 
 
 def floor_remainder(a: Number, b: Number, bits: int) -> Number:
-    """``a - b*floor(a/b)``; a zero has the sign of b."""
+    """Returns ``a - b*floor(a/b)``; a zero has the sign of b."""
     rest = remainder(a, b, bits)
     if _is_nan(rest):
         return nan
@@ -152,7 +152,7 @@ def absolute(x: Number, bits: int) -> Number:
 
 
 def signum(x: Number, bits: int) -> Number:
-    """-1, 0 or 1; 0 for NaN."""
+    """Returns -1, 0 or 1; 0 for NaN."""
     return 0.0 if _is_nan(x) or _is_zero(x) else Fraction(sign(x))
 
 
@@ -167,7 +167,7 @@ def _whole(rounding: Callable[[Fraction], int]) -> Callable[[Number, int], Numbe
 
 
 def _away(x: Fraction) -> int:
-    """The nearest integer, halves away from zero."""
+    """Rounds to the nearest integer, halves away from zero."""
     return sign(x) * floor(abs(x) + Fraction(1, 2))
 
 
@@ -194,7 +194,7 @@ _AT: Mapping[str, tuple[float | str, float | str, float | str, float | str]] = {
     "erf": (-1, -0.0, 0.0, 1),
     "erfc": (2, 1, 1, 0.0),
 }
-"""What functions are at the negative infinity, the two zeros and the positive infinity."""
+"""Values of functions at negative infinity, -0, +0 and positive infinity."""
 
 _ENDS: Mapping[str, tuple[float, float, float | None, float | None]] = {
     "sqrt": (0, inf, None, None),
@@ -205,7 +205,7 @@ _ENDS: Mapping[str, tuple[float, float, float | None, float | None]] = {
     "acosh": (1, inf, 0.0, None),
     "atanh": (-1, 1, -inf, inf),
 }
-"""Where functions are defined, from and to, and what they are there if that is a zero or an infinity."""
+"""Lower and upper end of each domain, and the function's value there if that is a zero or an infinity."""
 
 
 def _function(name: str) -> Callable[[Number, int], Number]:
@@ -241,7 +241,7 @@ def _root(x: Fraction) -> Fraction | None:
 
 
 def atan2(y: Number, x: Number, bits: int) -> Number:
-    """The angle of a point, as C's atan2 has it."""
+    """Returns the angle of a point, with the special cases of C's atan2."""
     if _is_nan(y) or _is_nan(x):
         return nan
     if _is_zero(y) or (_is_infinite(x) and not _is_infinite(y)):
@@ -253,7 +253,7 @@ def atan2(y: Number, x: Number, bits: int) -> Number:
 
 
 def power(x: Number, y: Number, bits: int) -> Number:
-    """The power, as C's pow has it."""
+    """Returns the power, with the special cases of C's pow."""
     if _is_zero(y) or x == 1:
         return Fraction(1)
     if _is_nan(x) or _is_nan(y):
@@ -282,7 +282,7 @@ def _to_infinity(x: Number, y: Number) -> Number:
 
 
 _MOST_BITS = 1024
-"""Of powers that are computed as fractions: those of more bits are neither floats nor halfway between two."""
+"""Size limit for powers computed as fractions; larger ones are neither floats nor midpoints of two floats."""
 
 
 def _positive_power(x: Number, y: Fraction, bits: int) -> Number:
@@ -321,7 +321,7 @@ FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     "round_away": _whole(_away),
     **{name: _function(name) for name in _AT},
 }
-"""The primitives that give numbers: their last argument says how many bits an interval is to have."""
+"""The primitives that return numbers; their last argument is the precision of intervals in bits."""
 
 COMPARISONS: Mapping[str, Callable[[int], bool]] = {
     "equal": lambda order: order == 0,
@@ -330,4 +330,4 @@ COMPARISONS: Mapping[str, Callable[[int], bool]] = {
     "greater": lambda order: order > 0,
     "greater_equal": lambda order: order >= 0,
 }
-"""The primitives that compare, by the order of their operands; with NaN none holds."""
+"""The comparison primitives, given the order of their operands; with NaN none holds."""

@@ -1,6 +1,6 @@
-"""Formulas resolved for a desc: attributes become numbers, and options, scales and fused activations are put in.
+"""Resolves formulas for a desc: substitutes attributes, options, scales and fused activations.
 
-What is left are tensors, constants and primitives.
+Only tensors, constants and primitives remain.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from opwire.operators import OPERATORS
 from opwire.tensor import DataType
 
 SCALED = "scaled"
-"""The primitive of ScaleBias on integers: operand, scale and bias."""
+"""The ScaleBias primitive on integers; operands: value, scale and bias."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Resolution:
-    """What a desc gives.
+    """Resolves formulas for one desc.
 
     Attributes:
-        attribute: its attributes by name.
-        data_type: of the tensors that the formula begins with.
-        operand: in place of the input of a fused activation.
+        attribute: looks up an attribute of the desc by name.
+        data_type: data type of the formula's first input.
+        operand: replaces the input of a fused activation.
     """
 
     attribute: Callable[[str], Any]
@@ -48,7 +48,7 @@ class _Resolution:
     operand: Expression | None = None
 
     def of(self, formula: Expression) -> Expression:
-        """The formula without attributes."""
+        """Returns the formula with its attributes substituted."""
         match formula:
             case InputElement():
                 return formula if self.operand is None else self.operand
@@ -67,9 +67,9 @@ class _Resolution:
             case Operation(primitive, operands):
                 found = tuple(map(self.of, operands))
                 if primitive == "negate" and isinstance(found[0], Constant):
-                    return Constant(-found[0].value)  # not modulo the width of integers
+                    return Constant(-found[0].value)  # without integer wraparound
                 if primitive == "subtract" and isinstance(found[0], Constant) and found[0] == found[1]:
-                    return Constant(found[0].value - found[0].value)  # zero, of infinities NaN
+                    return Constant(found[0].value - found[0].value)  # zero; NaN for infinities
                 return Operation(primitive, found)
         return formula
 
@@ -90,35 +90,35 @@ class _Resolution:
 
 
 def resolve(formula: Expression, attribute: Callable[[str], Any], data_type: DataType) -> Expression:
-    """A formula for a desc.
+    """Resolves a formula for a desc.
 
     Args:
-        formula: of the operator.
-        attribute: the attributes of the desc by name.
-        data_type: of the first input.
+        formula: the formula of the operator.
+        attribute: looks up an attribute of the desc by name.
+        data_type: data type of the first input.
 
-    Returns:
-        An expression of tensors, constants and calls; of integers with the primitive ``SCALED`` beside the others.
+        Returns:
+            An expression of tensors, constants and primitives; for integers these include ``SCALED``.
     """
     return _Resolution(attribute, data_type).of(formula)
 
 
 def activated_expression(activation: NestedOperator | None, operand: Expression) -> Expression:
-    """The formula of a fused operator, of an operand of floats; the operand itself where nothing is fused.
+    """Returns the formula of a fused operator on a float operand, or the operand itself if nothing is fused.
 
     Raises:
-        ValueError: the operator does not work on each element alone.
+        ValueError: the operator is not elementwise.
     """
     if activation is None:
         return operand
     formula = OPERATORS[activation.name].formula
     if formula is None:
-        raise ValueError(f"{activation.name} is no operator of single elements")
+        raise ValueError(f"{activation.name} is not an elementwise operator")
     return _Resolution(activation.values.__getitem__, DataType.FLOAT32, operand).of(formula)
 
 
 def saturated(number: float | Fraction, data_type: DataType) -> int:
-    """A number as an integer of a type: truncated, then saturated; NaN gives 0."""
+    """Converts a number to an integer type: truncated, then saturated; NaN becomes 0."""
     least, greatest = integer_range(data_type)
     if isinstance(number, float) and isnan(number):
         return 0
@@ -126,7 +126,7 @@ def saturated(number: float | Fraction, data_type: DataType) -> int:
 
 
 def integer_range(data_type: DataType) -> tuple[int, int]:
-    """The least and the greatest integer of a type."""
+    """Returns the minimum and maximum of an integer type."""
     if data_type.is_signed:
         return -(1 << data_type.bits - 1), (1 << data_type.bits - 1) - 1
     return 0, (1 << data_type.bits) - 1

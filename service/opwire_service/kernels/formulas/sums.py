@@ -1,6 +1,6 @@
-"""Functions of a sum of two floats, where the second is what the first lacks by rounding.
+"""Functions of an unevaluated sum of two floats, the second being the rounding residue of the first.
 
-What rounding takes away matters where a function grows it: near zeros and ends of the function, and in large angles.
+The residue matters where a function amplifies it: near its zeros, at the ends of its domain, and at large angles.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from .bounds import FUNCTION
 from .float64 import FUNCTIONS
 
 _NEAR_ONE = frozenset(("log", "acosh", "power"))
-"""Functions that are taken of the distance to 1, as long as that is below one half."""
+"""Functions computed from the distance to 1, as long as that is below one half."""
 
 _STEPS = frozenset(("ceil", "floor", "truncate", "round_even", "round_away", "sign"))
-"""Functions that change at multiples of one half, and nowhere else."""
+"""Functions that change only at multiples of one half."""
 
 _MOST_STEPS = 2.0**51
-"""Below, what is lacking is a quarter at most."""
+"""Below this, the residue is at most a quarter."""
 
 
 def _angles(t: Any, r: Any) -> tuple[Any, Any]:
-    """Sine and cosine; each is off by less than 4 times what a function is."""
+    """Returns sine and cosine; the error of each is below 4 times that of a function."""
     sin_t, cos_t, sin_r, cos_r = FUNCTIONS["sin"](t), np.cos(t), FUNCTIONS["sin"](r), np.cos(r)
     return sin_t * cos_r + cos_t * sin_r, cos_t * cos_r - sin_t * sin_r
 
@@ -44,7 +44,7 @@ def _tan(t: Any, r: Any) -> tuple[Any, Any]:
 
 
 def _relative(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """Of a function of some roundings and two others."""
+    """Wraps a function with the error of a few roundings and two function calls."""
 
     def with_error(t: Any, r: Any) -> tuple[Any, Any]:
         value = function(t, r)
@@ -91,16 +91,16 @@ _FUNCTIONS: Mapping[str, Callable[..., tuple[Any, Any]]] = {
 
 
 def of_sum(primitive: str, t: Any, r: Any, *others: Any) -> tuple[Any, Any, Any] | None:
-    """Values of a function, by how much they may differ from the real ones, and where they serve.
+    """Returns values of a function, bounds on their errors, and a mask of where they are usable.
 
     Args:
         primitive: the function.
         t: the first part of its first operand.
-        r: the second part; not zero where the values are to serve.
-        others: operands, exact.
+        r: the second part; the values are usable only where it is nonzero.
+        others: further operands, exact.
 
     Returns:
-        None for functions that grow no error.
+        None for functions that do not amplify errors.
     """
     if primitive in _STEPS:
         is_between = 2 * t == np.floor(2 * t)

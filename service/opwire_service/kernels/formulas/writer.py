@@ -1,4 +1,4 @@
-"""What functions of FLOAT64 are written with, whatever the code is for."""
+"""The interface through which FLOAT64 functions emit code, for any target."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 Number = Any
-"""Some FLOAT64 in code that is being written; or a truth value, or an integer of its own kind."""
+"""A FLOAT64 in generated code, or a truth value, or an integer of the target's own kind."""
 
 
 class Writer(Protocol):
-    """Writes code for FLOAT64."""
+    """Emits FLOAT64 code."""
 
     def number(self, number: float) -> Number: ...
 
@@ -21,11 +21,11 @@ class Writer(Protocol):
     def multiply(self, a: Number, b: Number) -> Number: ...
 
     def divide(self, a: Number, b: Number) -> Number:
-        """Within 2**-50, where neither the quotient nor the divisor is near the ends of the range."""
+        """A quotient within 2**-50, unless the quotient or the divisor is near the ends of the range."""
         ...
 
     def ratio(self, a: Number, b: Number) -> Number:
-        """The same by what is never 0 or near the ends of the range, but may be NaN."""
+        """Like ``divide``, for a divisor that is never 0 or near the ends of the range, but may be NaN."""
         ...
 
     def fused(self, a: Number, b: Number, c: Number) -> Number:
@@ -37,7 +37,7 @@ class Writer(Protocol):
         ...
 
     def horner(self, coefficients: Sequence[float], x: Number) -> Number:
-        """A polynomial, the highest power first."""
+        """A polynomial, highest power first."""
         ...
 
     def root(self, x: Number) -> Number:
@@ -49,19 +49,19 @@ class Writer(Protocol):
     def absolute(self, a: Number) -> Number: ...
 
     def sign_of(self, size: Number, sign: Number) -> Number:
-        """What is nowhere negative, with the sign of another number."""
+        """``size``, which is never negative, with the sign of ``sign``."""
         ...
 
     def compare(self, how: str, a: Number, b: Number) -> Number:
-        """A truth value; none holds of NaN."""
+        """A truth value; false if either is NaN."""
         ...
 
     def is_usual(self, a: Number) -> Number:
-        """False where a number is 0, subnormal, infinite or NaN, and perhaps where it is below 0."""
+        """False if the number is 0, subnormal, infinite or NaN; possibly false if it is negative."""
         ...
 
     def of_positive(self, x: Number, value: Number) -> Number:
-        """A value, in place of which stands NaN where a usual number is below 0."""
+        """``value``, or NaN where ``x`` is a usual negative number."""
         ...
 
     def not_(self, a: Number) -> Number: ...
@@ -69,46 +69,46 @@ class Writer(Protocol):
     def choose(self, condition: Number, yes: Number, no: Number) -> Number: ...
 
     def limited(self, x: Number, most: float) -> Number:
-        """The nearest number within those to this one and its negative; NaN stays."""
+        """``x`` clamped to ``[-most, most]``; NaN is preserved."""
         ...
 
     def at_most(self, x: Number, most: float) -> Number:
-        """The lesser of two positive numbers; NaN stays."""
+        """The minimum of two positive numbers; NaN is preserved."""
         ...
 
     def unless_negative(self, a: Number) -> Number:
-        """A number, or 0 times it if it is below 0: -0 of -0, and NaN of an infinity below 0."""
+        """``a``, or 0 times ``a`` if it is negative: -0 for -0, and NaN for negative infinity."""
         ...
 
     def sign_changed(self, a: Number, turns: Number) -> Number:
-        """A number, or if an integer is odd its negative."""
+        """``a``, negated if the integer ``turns`` is odd."""
         ...
 
     def nearest_product(self, a: Number, b: Number) -> tuple[Number, Number]:
-        """An integer next to a product below 2**31, as a number and as an integer."""
+        """An integer nearest to a product below 2**31, as a number and as an integer."""
         ...
 
     def exponent_added(self, a: Number, exponent: Number) -> Number:
-        """A number times two to the power of an integer, where neither is subnormal."""
+        """``a`` times two to an integer power, where neither is subnormal."""
         ...
 
     def exponent_taken(self, a: Number, exponent: Number) -> Number:
-        """The same divided by it."""
+        """``a`` divided by two to an integer power, under the same condition."""
         ...
 
     @property
     def has_sixteenths(self) -> bool:
-        """Whether ``two_to_sixteenths`` takes little."""
+        """Whether ``two_to_sixteenths`` is cheap."""
         ...
 
     def two_to_sixteenths(self, sixteenths: Number) -> Number:
-        """Two to the power of an integer over 16."""
+        """Two to the power of an integer divided by 16."""
         ...
 
     def split(self, x: Number) -> tuple[Number, Number]:
-        """How much a number divided by a power of two lies above 1, from -0.2929 to 0.4143, and its exponent."""
+        """The significand of a number minus 1, from -0.2929 to 0.4143, and its exponent."""
         ...
 
     def of_odd(self, number: Number, odd: Number, even: Number) -> Number:
-        """One of two numbers: the first if an integer is odd."""
+        """``odd`` if the integer ``number`` is odd, else ``even``."""
         ...

@@ -1,8 +1,7 @@
-"""The kernels of the reference device: plain, one output element at a time.
+"""The kernels of the reference device: straightforward, one output element at a time.
 
-A module of this folder has the kernels of the family of its name as its ``KERNELS``, by operator; it is loaded when one
-of them is asked for. Its ``TURNS`` say how many turns the loops of those have that do not go through the elements of
-their outputs.
+Each module is named after an operator family and exports its kernels by operator as ``KERNELS``; it is imported on
+first use. Its ``TURNS``, if any, count the iterations of kernels that do not simply loop over their output elements.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def _modules() -> frozenset[str]:
 
 
 def turns_of(plan: Plan) -> int:
-    """How often what is done for each single element is done; what is copied or filled in pieces counts nothing."""
+    """Returns the number of per-element iterations of a plan; bulk copies and fills do not count."""
     name, family = plan.operator.name, CATALOG[plan.operator.name].family
     turns: Mapping[str, Callable[[Plan], int]] = getattr(import_module(f"{__name__}.{family}"), "TURNS", {})
     if name in turns:
@@ -58,11 +57,11 @@ def turns_of(plan: Plan) -> int:
 
 
 KERNELS: Mapping[str, Kernel] = _Kernels()
-"""The kernels by operator; that of graphs, which are none of DirectML's operators, is not listed."""
+"""The kernels, by operator. The graph kernel is not listed, as a graph is not a DirectML operator."""
 
 
 def _run_graph(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-    """Runs the steps of a graph one after the other."""
+    """Runs the steps of a graph in order."""
     memory = GraphMemory(plan)
     tensors = memory.arrays(inputs, outputs)
     for step in memory.steps.steps:

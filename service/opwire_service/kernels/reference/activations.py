@@ -1,4 +1,4 @@
-"""Activations of single elements."""
+"""Elementwise activations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ARGMIN and ARGMAX: positions count row-major over the reduced dimensions, in the order of the dimensions."""
+"""ARGMIN and ARGMAX: positions are row-major over the reduced dimensions, in dimension order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 
 def write_positions(extreme: Extreme, axes: tuple[int, ...], source: Array, target: Array, stop: Stop) -> None:
-    """Writes where among the elements along the axes the winner is."""
+    """Writes the position of the winner among the elements along the axes."""
     for elements, place in groups(axes, source, target):
         place[...] = extreme.winner(Elements(elements, stop))[0]
 

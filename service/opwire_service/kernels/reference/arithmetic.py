@@ -1,4 +1,4 @@
-"""Sums, products, quotients and extremes of elements."""
+"""Elementwise sums, products, quotients, minima and maxima."""
 
 from __future__ import annotations
 

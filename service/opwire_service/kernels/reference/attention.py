@@ -1,4 +1,4 @@
-"""Multi-head attention, one query of one head at a time, in float64; an output is rounded once."""
+"""Multi-head attention in float64, one query of one head at a time; each output is rounded once."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..layout import coordinates
 from .elements import CHUNK
 
 HEAD = 1024
-"""Numbers of a head that are read at a time."""
+"""Maximum number of head columns read at once."""
 
 
 class Operands(NamedTuple):
-    """Views of what is new, ``[batch, sequence, heads, head size]``.
+    """Views of the new queries, keys and values, ``[batch, sequence, heads, head size]``.
 
-    The biases of each are ``[heads, head size]`` or None.
+    Each bias is ``[heads, head size]`` or None.
     """
 
     query: Array
@@ -32,7 +32,7 @@ class Operands(NamedTuple):
 
 
 def operands(attributes: Any, inputs: Arrays) -> Operands:
-    """Queries, keys and values, however they are given."""
+    """Returns queries, keys and values, whether given separately or stacked."""
     heads = getattr(attributes, "HeadCount", 0)
     queries = heads or attributes.QueryHeadCount
     keys = heads or attributes.KeyValueHeadCount
@@ -66,13 +66,13 @@ def _biases(inputs: Arrays, shapes: list[tuple[int, ...]]) -> Any:
 
 
 class Cache(NamedTuple):
-    """Keys or values, past and new, as one sequence; where both end there are zeros.
+    """Past and new keys or values as one sequence, followed by zeros.
 
     Attributes:
         past: ``[batch, heads, length, head size]``, or None.
-        new: as in ``Operands``.
-        bias: of what is new.
-        begins: where what is new begins, for each entry of the batch.
+        new: the new rows, as in ``Operands``.
+        bias: bias of the new rows.
+        begins: position of the first new row, for each batch entry.
     """
 
     past: Array | None
@@ -81,7 +81,7 @@ class Cache(NamedTuple):
     begins: tuple[int, ...]
 
     def rows(self, batch: int, head: int, rows: slice, columns: slice) -> Array:
-        """Some positions of the sequence, in float64."""
+        """Returns some positions of the sequence, in float64."""
         begin, numbers = self.begins[batch], range(rows.start, rows.stop)
         width = len(range(*columns.indices(self.new.shape[-1])))
         found = np.zeros((len(numbers), width))
@@ -99,12 +99,12 @@ class Cache(NamedTuple):
 
 
 class Attention:
-    """What all queries have in common.
+    """The state shared by all queries of an attention.
 
     Args:
-        plan: of an attention.
+        plan: the plan of an attention.
         inputs: its tensors.
-        stop: asked before each piece.
+        stop: polled before each piece.
     """
 
     def __init__(self, plan: Plan, inputs: Arrays, stop: Stop) -> None:
@@ -123,30 +123,30 @@ class Attention:
         self._group = self.new.query.shape[2] // self.new.key.shape[2]
 
     def shared(self, head: int) -> int:
-        """The head of keys and values that one of queries reads."""
+        """Returns the key/value head that a query head reads."""
         shared: int = head // self._group
         return shared
 
     def seen(self, batch: int, i: int) -> int:
-        """How many keys a query sees, from the first one on."""
+        """Returns how many keys a query attends to, starting from the first."""
         total: int = self.total
         return min(total, self._begins[batch] + i + 1) if self.is_causal else total
 
     def unmasked(self, batch: int) -> tuple[int, int]:
-        """The first key that a mask of lengths leaves, and the one behind the last."""
-        assert self.mask is not None  # it is asked of such a mask alone
+        """Returns the half-open range of keys that a length mask keeps."""
+        assert self.mask is not None  # only called for such masks
         lengths = self.mask.reshape(-1)
         is_range = self._attributes.MaskType is MaskType.KEY_SEQUENCE_END_START
         return int(lengths[self.new.query.shape[0] + batch]) if is_range else 0, int(lengths[batch])
 
     def queries(self, batch: int, head: int, rows: slice, columns: slice) -> Array:
-        """Some queries of a head with their bias, in float64."""
+        """Returns some queries of a head with their bias, in float64."""
         found: Array = self.new.query[batch, rows, head, columns].astype(np.float64)
         bias = self.new.biases[0]
         return found if bias is None else found + bias[head, columns].astype(np.float64)
 
     def answer(self, batch: int, i: int, head: int) -> Iterator[tuple[slice, Array]]:
-        """The output of one query of one head, some columns at a time."""
+        """Yields the output of one query of one head, in pieces of columns."""
         with np.errstate(all="ignore"):
             greatest = np.max([scores.max() for _, scores in self._scores(batch, i, head)])
             total = sum(np.exp(scores - greatest).sum() for _, scores in self._scores(batch, i, head))
@@ -158,7 +158,7 @@ class Attention:
                 yield columns, found / total
 
     def _scores(self, batch: int, i: int, head: int) -> Iterator[tuple[slice, Array]]:
-        """The scores of keys, masked, some at a time."""
+        """Yields the masked scores of the keys, in pieces."""
         query = self.new.query[batch, i, head]
         for rows in _pieces(self.seen(batch, i), max(1, CHUNK // min(max(query.size, self.new.value.shape[3]), HEAD))):
             scores = np.zeros(rows.stop - rows.start)
@@ -189,13 +189,13 @@ def _pieces(count: int, most: int) -> Iterator[slice]:
 
 
 def lowest_rank(inputs: Arrays, name: str, rank: int) -> Array | None:
-    """A tensor without its leading ones, or None where it is not given."""
+    """Returns a tensor without its leading dimensions of size 1, or None if it is absent."""
     tensor = inputs.get(name)
     return None if tensor is None else tensor[(0,) * (tensor.ndim - rank)]
 
 
 def _begins(inputs: Arrays, past: int, batch: int) -> tuple[int, ...]:
-    """Where what is new begins: behind the past, or where its length says, which is at most that of the past."""
+    """Returns where the new rows begin: after the past, or at the past's length, clamped to the size of the past."""
     lengths = inputs.get("PastSequenceLengthsTensor")
     if lengths is None:
         return (past,) * batch

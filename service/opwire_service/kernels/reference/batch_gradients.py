@@ -1,4 +1,4 @@
-"""The gradients of batch normalizations: exact sums, and the formulas of the pages over the reals, rounded once."""
+"""Gradients of batch normalization: exact sums and the documented formulas over the reals, rounded once."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Group(NamedTuple):
     """The elements that share a scale, and the sums that their gradients need.
 
     Attributes:
-        values, gradients: of the input, of what it became.
-        number: of them.
-        total, gradient_total: their sums.
-        products: the sum of their products.
+        values, gradients: the input elements and the gradients of their outputs.
+        number: number of elements.
+        total, gradient_total: sums of both.
+        products: sum of their products.
     """
 
     values: Array
@@ -37,7 +37,7 @@ class Group(NamedTuple):
     products: Real
 
     def products_about(self, mean: Real, stop: Stop) -> Real:
-        """The sum of gradients times deviations from a mean."""
+        """Returns the sum of gradients times deviations from a mean."""
         if all(isinstance(each, Fraction) for each in (self.total, self.gradient_total, mean)):
             return subtract(self.products, multiply(mean, self.gradient_total))
         special = 0.0
@@ -49,7 +49,7 @@ class Group(NamedTuple):
 
 
 def summed(values: Array, gradients: Array, of: FloatFormat, stop: Stop) -> Group:
-    """The group of some elements."""
+    """Returns the group of the given elements."""
     total = moments(Elements(values, stop), of).total
     gradient_total = moments(Elements(gradients, stop), of).total
     pairs = zip(Elements(values, stop), Elements(gradients, stop), strict=True)
@@ -57,7 +57,7 @@ def summed(values: Array, gradients: Array, of: FloatFormat, stop: Stop) -> Grou
 
 
 Gradient = Callable[[Any, Any], Real]
-"""The gradient of an element, by its value and what came back."""
+"""The gradient of an element, given its value and the gradient of its output."""
 
 
 def by_given_statistics(group: Group, scale: Real, variance: Real, stop: Stop) -> Gradient:

@@ -1,4 +1,4 @@
-"""Shifts, logic and counts of the bits of elements."""
+"""Elementwise shifts, bitwise logic and bit counts."""
 
 from __future__ import annotations
 

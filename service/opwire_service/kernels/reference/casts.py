@@ -1,4 +1,4 @@
-"""CAST: floats to integers toward zero and no further than the type goes; all else as in C."""
+"""CAST: floats to integers truncate and saturate; all other conversions follow C."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 
 def converted(number: float, to: DataType) -> Array:
-    """A number as the nearest one of a type: an array without dimensions."""
+    """Converts a number to a type, rounding to nearest, as a 0-dimensional array."""
     if to.is_float:
         rounded: Array = _as_float(number, FORMATS.get(to, DOUBLE))
         return rounded
@@ -40,7 +40,7 @@ def converted(number: float, to: DataType) -> Array:
 
 
 def saturated(number: float, to: DataType) -> int:
-    """A float without its fraction, or the end of the integers of a type that it lies beyond; 0 for NaN."""
+    """Truncates a float and saturates it to the integers of a type; NaN becomes 0."""
     least = -(1 << (to.bits - 1)) if to.is_signed else 0
     greatest = least + (1 << to.bits) - 1
     if math.isnan(number):

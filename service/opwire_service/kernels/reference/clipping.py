@@ -1,4 +1,4 @@
-"""Elements limited to an interval, and the gradients of that."""
+"""Elementwise clipping and its gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors that are made of a number: constants, sequences and diagonals."""
+"""Tensors built from numbers: constants, sequences and diagonals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run_sequence(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> Non
 
 
 def _term(start: float, delta: float, count: int, data_type: DataType) -> Array:
-    """An element of a sequence: the exact number, rounded once, or modulo two to the power of the width."""
+    """Returns a term of a sequence: the exact number rounded once, or modulo the range of an integer type."""
     if not data_type.is_float:
         return converted(int(start) + count * int(delta), data_type)
     dtype = data_type.dtype
@@ -39,7 +39,7 @@ def _term(start: float, delta: float, count: int, data_type: DataType) -> Array:
         return np.array(start + count * delta, dtype)
     exact = Fraction(start) + count * Fraction(delta)
     if not exact:
-        return np.array(start + count * delta, dtype)  # which knows the sign of the zero
+        return np.array(start + count * delta, dtype)  # has the right sign of zero
     return np.array(round_ratio(exact.numerator, exact.denominator, FORMATS[data_type]))
 
 
@@ -52,7 +52,7 @@ def run_band(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 
 def _fill_band(plan: Plan, inputs: Arrays, outputs: Arrays, ends: tuple[int, int], stop: Stop) -> None:
-    """Writes the value on the diagonals from the first end to before the second one, or outside if that is less."""
+    """Writes the value on the diagonals ``[begin, end)``; if ``end`` is less, outside of ``[end, begin)``."""
     begin, end = ends
     target = bits(outputs["OutputTensor"])
     source = (

@@ -1,4 +1,4 @@
-"""Convolutions, one element of the output at a time: each gathers the products that go into it, transposed or not."""
+"""Convolutions and transposed convolutions, one output element at a time: each gathers its products."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Place = tuple[Any, ...]
 
 
 class FilteredDimension(NamedTuple):
-    """One spatial dimension: the size of the input, and how the filter slides along it."""
+    """A spatial dimension: the size of the input, and how the filter slides along it."""
 
     size: int
     filter: int
@@ -31,7 +31,7 @@ class FilteredDimension(NamedTuple):
     start: int
 
     def forward(self, at: int) -> tuple[range, range]:
-        """The elements of the filter that meet one of the input for an output, and those of the input."""
+        """Returns the filter elements that contribute to an output, and the input elements they meet."""
         begin = at * self.stride - self.start
         first = max(0, -(begin // self.dilation))
         last = min(self.filter - 1, (self.size - 1 - begin) // self.dilation)
@@ -40,7 +40,7 @@ class FilteredDimension(NamedTuple):
         return taps, range(where, where + len(taps) * self.dilation, self.dilation)
 
     def backward(self, at: int) -> tuple[range, range]:
-        """The same for a transposed convolution, where ``at + start == i * stride + k * dilation``."""
+        """Like ``forward`` for a transposed convolution, where ``at + start == i * stride + k * dilation``."""
         place = at + self.start
         common = gcd(self.stride, self.dilation)
         step = self.stride // common
@@ -62,10 +62,10 @@ def _slice(indices: range) -> slice:
 
 
 class Gathering:
-    """The views that meet for each element of the output.
+    """The input and filter views that meet in each output element.
 
     Args:
-        plan: of a convolution.
+        plan: the plan of a convolution.
         source: its input.
         kernel: its filter, not mirrored.
     """
@@ -84,7 +84,7 @@ class Gathering:
         self._groups = attributes.GroupCount
 
     def views(self, place: Place) -> tuple[Array, Array]:
-        """What is multiplied for an element of the output: of the input and of the filter, of one shape."""
+        """Returns the factors of an output element: views of the input and of the filter, of equal shape."""
         image, channel, *at = place
         axes = zip(self._axes, at, strict=True)
         met = [axis.backward(i) if self._transposed else axis.forward(i) for axis, i in axes]
@@ -110,7 +110,7 @@ def convolution(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None
 
 
 def _integer_sums(plan: Plan, inputs: Arrays, stop: Stop) -> Callable[[Place], int]:
-    """The sum of an element of the output; padding stands for the zero point, so it adds nothing."""
+    """Returns a function for the sum of an output element; padding equals the zero point, so it adds nothing."""
     gathering = Gathering(plan, inputs["InputTensor"], inputs["FilterTensor"])
     zero = _zero_point(inputs, "InputZeroPointTensor", 0)
 
@@ -145,7 +145,7 @@ def _zero_point(inputs: Arrays, name: str, channel: int) -> int:
 
 
 def _parameter(parameter: Array, channel: int) -> Any:
-    """That of a channel: one for all, or one for each."""
+    """Returns the parameter of a channel; there is one per channel or one for all."""
     return parameter.flat[channel if parameter.size > 1 else 0]
 
 

@@ -1,4 +1,4 @@
-"""CUMULATIVE_SUMMATION and CUMULATIVE_PRODUCT: each element of the output is an exact running value, rounded once."""
+"""CUMULATIVE_SUMMATION and CUMULATIVE_PRODUCT: each output element is the exact running value, rounded once."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..exact import FORMATS, ExactProduct, FloatFormat, ProductBounds, Sum
 from .elements import Elements, groups
 
 CHUNK = 64
-"""Elements whose running values take a few milliseconds."""
+"""Elements per chunk; their running values take a few milliseconds."""
 
 _FIRST_BITS = 256
-"""Of a running product, which most results need no more of."""
+"""Initial precision of a running product in bits, enough for most results."""
 
 Running = Iterator[Any]
-"""The value after each element."""
+"""Yields the value after each element."""
 
 
 def _run(sums: bool) -> Callable[[Plan, Arrays, Arrays, Stop], None]:
@@ -70,7 +70,7 @@ def _running_sums(elements: Elements, of: FloatFormat) -> Running:
 
 
 def _running_products(elements: Elements, of: FloatFormat) -> Running:
-    """Starts again with twice as many bits where the interval of the product is too wide to tell."""
+    """Restarts with twice as many bits when the bounds of the product are too wide to decide the rounding."""
     bits, done = _FIRST_BITS, 0
     while True:
         product, number = ExactProduct(of, ProductBounds(bits)), 0

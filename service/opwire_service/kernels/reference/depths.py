@@ -1,4 +1,4 @@
-"""Blocks of space as channels, and back: the channels of a block are its rows, its columns and the depth."""
+"""Spatial blocks to channels and back: the channels of a block are its rows, its columns and the depth."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run_depth_to_space(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) 
 
 
 def _parts(plan: Plan, channel: int, depths: int) -> tuple[int, int, int]:
-    """The depth, the row and the column that a channel of blocks stands for."""
+    """Returns the depth, row and column that a channel represents."""
     block = plan.attributes.BlockSize
     if _is_depth_first(plan):
         within, depth = divmod(channel, depths)
@@ -48,7 +48,7 @@ def _channel(plan: Plan, depth: int, row: int, column: int, depths: int) -> int:
 
 
 def _is_depth_first(plan: Plan) -> bool:
-    """Whether neighbouring channels of blocks differ in depth; without an order they do."""
+    """Returns whether adjacent channels differ in depth, which is the default order."""
     order = getattr(plan.attributes, "Order", DepthSpaceOrder.DEPTH_COLUMN_ROW)
     return bool(order == DepthSpaceOrder.DEPTH_COLUMN_ROW)
 

@@ -1,4 +1,4 @@
-"""The elements that go into one element of an output, read in bounded pieces whatever their strides."""
+"""The elements that contribute to an output element, read in chunks of bounded size whatever their strides."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ...execution import Stop, Stopped
 from ..layout import coordinates
 
 CHUNK = 16384
-"""Elements read at a time: a few milliseconds of exact arithmetic."""
+"""Elements per chunk: a few milliseconds of exact arithmetic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """The elements of a view in row-major order. A view with strides of 0 may have 2**32 of them in 4 bytes.
+    """The elements of a view in row-major order. With strides of 0, a view may have 2**32 elements in 4 bytes.
 
     Attributes:
-        view: any shape and strides.
-        stop: asked before each chunk.
-        chunk: elements in a chunk, the last one may have fewer.
+        view: an array of any shape and strides.
+        stop: polled before each chunk.
+        chunk: elements per chunk; the last one may be shorter.
     """
 
     view: Array
@@ -29,7 +29,7 @@ class Elements:
     chunk: int = CHUNK
 
     def __iter__(self) -> Iterator[Array]:
-        """Copies of the elements, chunk by chunk, 1-dimensional.
+        """Yields copies of the elements as 1-dimensional chunks.
 
         Raises:
             Stopped: ``stop()`` returned True.
@@ -41,9 +41,9 @@ class Elements:
 
 
 def groups(axes: tuple[int, ...], source: Array, target: Array) -> Iterator[tuple[Array, Array]]:
-    """The parts of a reduction: views of the elements reduced together, and of the output element they go to.
+    """Yields the parts of a reduction: views of the elements reduced together and of their output element.
 
-    The dimensions of the first view are the axes in ascending order; the second has one element.
+    The first view has the axes as its dimensions, in ascending order; the second has one element.
     """
     reduced = sorted(axes)
     kept = [i for i in range(source.ndim) if i not in axes]

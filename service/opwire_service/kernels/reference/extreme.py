@@ -1,4 +1,4 @@
-"""The one rule for least and greatest elements: NaN is skipped unless all are NaN, and -0 equals +0."""
+"""Minimum and maximum selection: NaN is skipped unless all elements are NaN, and -0 equals +0."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from opwire.tensor import Array
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """Which element wins.
+    """A rule for selecting an element.
 
     Attributes:
-        position: of the first winner among numbers.
-        beats: whether an element wins over an earlier one.
-        last: whether the last of equals wins, or the first.
+        position: returns the position of the first winner among numbers.
+        beats: returns whether an element wins over an earlier one.
+        last: whether the last of equal elements wins, rather than the first.
     """
 
     position: Callable[[Array], Any]
@@ -27,12 +27,12 @@ class Extreme:
     last: bool = False
 
     def winner(self, chunks: Iterable[Array]) -> tuple[int, Any]:
-        """The position of the element that wins and the element; of NaN alone the first or the last."""
+        """Returns the position and value of the winner; if all are NaN, the first or the last."""
         best: tuple[int, Any] | None = None
         not_a_number: tuple[int, Any] | None = None
         start = 0
         for values in chunks:
-            numbers = np.flatnonzero(values == values)  # NaN alone differs from itself
+            numbers = np.flatnonzero(values == values)  # excludes NaN
             if numbers.size:
                 found = self._winner(values, numbers)
                 if best is None or self.beats(values[found], best[1]):

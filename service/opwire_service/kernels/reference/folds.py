@@ -1,4 +1,4 @@
-"""UNFOLD copies the blocks of an image into columns; FOLD adds the columns up where their blocks were."""
+"""UNFOLD copies the blocks of an image into columns; FOLD adds the columns back at the positions of their blocks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .moves import Coordinate, move, view_at
 DOUBLE = FloatFormat(DataType.FLOAT64, 52)
 
 CHUNK = 1024
-"""Elements that are added between two questions whether to stop."""
+"""Elements added between polls of ``stop``."""
 
 _UNIT = 1074
-"""Every float is a multiple of two to the power of minus this."""
+"""Every float is a multiple of 2**-1074."""
 
 
 class FoldedDimension(NamedTuple):
-    """A dimension that is folded: its elements, its blocks, and how a block steps through it."""
+    """A folded dimension: its size, its blocks, and how a block steps through it."""
 
     size: int
     blocks: int
@@ -36,12 +36,12 @@ class FoldedDimension(NamedTuple):
     start: int
 
     def position(self, block: int, offset: int) -> int | None:
-        """Where in the image an element of a block lies; None in the padding."""
+        """Returns the image position of a block's element, or None if it is in the padding."""
         at = block * self.stride - self.start + offset * self.dilation
         return at if 0 <= at < self.size else None
 
     def blocks_at(self, position: int) -> list[tuple[int, int]]:
-        """The blocks that have an element at a position, and which."""
+        """Returns the blocks that cover a position, with the offset of the position in each."""
         at = position + self.start
         first = max(0, -((self.dilation * (self.window - 1) - at) // self.stride))
         found = []
@@ -53,7 +53,7 @@ class FoldedDimension(NamedTuple):
 
 
 def axes_of(plan: Plan, image: BufferTensorDesc) -> list[FoldedDimension]:
-    """The folded dimensions of an image."""
+    """Returns the folded dimensions of an image."""
     attributes, axes = plan.attributes, []
     sizes = image.sizes[image.rank - len(attributes.WindowSizes) :]
     for i, size in enumerate(sizes):
@@ -93,7 +93,7 @@ def run_fold(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 def element_at(
     columns: Array, data_type: DataType, axes: Sequence[FoldedDimension], at: Coordinate, stop: Stop
 ) -> Array:
-    """The sum of the columns for an element of the image, by its batch, its channel and its position."""
+    """Returns the sum of the columns for an image element, given its batch, channel and position."""
     image, channel, *position = at
     if stop():
         raise Stopped
@@ -103,7 +103,7 @@ def element_at(
 def _places(
     axes: Sequence[FoldedDimension], channel: int, position: Sequence[int], stop: Stop
 ) -> Iterator[tuple[int, int]]:
-    """The rows and columns of the elements that belong to one of the image."""
+    """Yields the rows and columns of the elements that contribute to an image element."""
     pairs = [axis.blocks_at(at) for axis, at in zip(axes, position, strict=True)]
     for count, chosen in enumerate(coordinates([len(each) for each in pairs])):
         if count % CHUNK == CHUNK - 1 and stop():
@@ -116,7 +116,7 @@ def _places(
 
 
 def _sum(data_type: DataType, source: Array, places: Iterator[Coordinate]) -> Array:
-    """The exact sum of some elements, rounded once; integers wrap. Without any it is 0."""
+    """Returns the exact sum of some elements, rounded once; integers wrap around. An empty sum is 0."""
     if not data_type.is_float:
         total = sum(int(source[place]) for place in places) % (1 << data_type.bits)
         return np.array(total, f"<u{data_type.bits // 8}").view(data_type.dtype)
@@ -124,7 +124,7 @@ def _sum(data_type: DataType, source: Array, places: Iterator[Coordinate]) -> Ar
 
 
 def _float_sum(elements: Iterator[Float], of: FloatFormat) -> Float:
-    """The sum of floats, rounded once; that of negative zeros alone is one."""
+    """Returns the sum of floats, rounded once; the sum is -0 if all elements are."""
     units, special, has_positive, count = 0, 0.0, False, 0
     for element in elements:
         number = float(element)
@@ -141,7 +141,7 @@ def _float_sum(elements: Iterator[Float], of: FloatFormat) -> Float:
 
 
 def _unravelled(index: int, sizes: list[int]) -> list[int]:
-    """The coordinate of a row-major index; the first size does not matter."""
+    """Returns the coordinate of a row-major index; the first size is irrelevant."""
     found = []
     for size in reversed(sizes[1:]):
         index, at = divmod(index, size)

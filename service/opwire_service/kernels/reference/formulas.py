@@ -1,4 +1,4 @@
-"""Operators that work on each element alone: their formulas, exactly, one element after the other."""
+"""Elementwise operators: their formulas, evaluated exactly for one element at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..layout import coordinates
 from . import Kernel
 
 ELEMENTS = 32
-"""Computed between two questions whether to stop: some milliseconds of long transcendental functions."""
+"""Elements between polls of ``stop``: some milliseconds of slow transcendental functions."""
 
 
 def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
@@ -34,7 +34,7 @@ def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 
 def of_family(family: str) -> dict[str, Kernel]:
-    """The kernels of those operators of a family of the contract that have a formula."""
+    """Returns the kernels of the operators in a family that have a formula."""
     return {
         name: run for name, kind in CATALOG.items() if kind.family == family and OPERATORS[name].formula is not None
     }

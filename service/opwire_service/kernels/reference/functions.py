@@ -1,4 +1,4 @@
-"""Functions of elements: roots, powers, exponentials, logarithms, trigonometry and rounding."""
+"""Elementwise functions: roots, powers, exponentials, logarithms, trigonometry and rounding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operators that pick or write elements and slices of a tensor by index."""
+"""The gather and scatter operators, which read or write elements and slices by index."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def run_scatter_nd(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> N
 
 
 def _counted(plan: Plan, inputs: Arrays) -> tuple[Array, Array]:
-    """The input and the indices without the leading dimensions that do not count."""
+    """Returns the input and the indices without their ignored leading dimensions."""
     counts = plan.attributes.InputDimensionCount, plan.attributes.IndicesDimensionCount
     source, indices = inputs["InputTensor"], inputs["IndicesTensor"]
     return source[(0,) * (source.ndim - counts[0])], indices[(0,) * (indices.ndim - counts[1])]
 
 
 def _without_ones(array: Array, sizes: tuple[int, ...]) -> Array:
-    """A view of the given sizes: leading ones are added to those of the array, or taken from them."""
+    """Reshapes an array to the given sizes by adding or removing leading dimensions of size 1."""
     if array.ndim < len(sizes):
         return array[(None,) * (len(sizes) - array.ndim)]
     return view_at(array, (0,) * (array.ndim - len(sizes)))
@@ -95,16 +95,16 @@ KERNELS = {
 
 
 COPIED = 8
-"""Elements that are copied while a tuple of indices is read."""
+"""Number of elements copied in the time it takes to read an index tuple."""
 
 
 def _gathered(plan: Plan) -> int:
-    """Tuples of indices, and the elements that they name."""
+    """Index tuples, and the elements they address."""
     return _tuples(plan) + plan.outputs["OutputTensor"].element_count // COPIED
 
 
 def _scattered(plan: Plan) -> int:
-    """Elements that are copied or put, and tuples of indices."""
+    """Elements copied or scattered, and index tuples."""
     tensors = plan.inputs
     return tensors["InputTensor"].element_count + tensors["UpdatesTensor"].element_count + _tuples(plan)
 

@@ -1,4 +1,4 @@
-"""The one rule for indices: negative ones count from the end; outside, the nearest is read and nothing written."""
+"""Index semantics: negative indices count from the end; out of range, reads clamp and writes are dropped."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from .moves import Coordinate, bits, paced
 
 
 def counted(index: int, size: int) -> int:
-    """An index of a dimension counted from its start; it may lie outside."""
+    """Returns an index counted from the start of the dimension; it may be out of range."""
     return index + size if index < 0 else index
 
 
 def clamped(index: int, size: int) -> int:
-    """The element that is read."""
+    """Returns the index of the element to read."""
     return max(0, min(counted(index, size), size - 1))
 
 
 def found(indices: Sequence[int], sizes: Sequence[int]) -> Coordinate | None:
-    """The place that is written, or None if it lies outside."""
+    """Returns the place to write, or None if it is out of range."""
     place = tuple(counted(index, size) for index, size in zip(indices, sizes, strict=True))
     inside = all(0 <= at < size for at, size in zip(place, sizes, strict=True))
     return place if inside else None
 
 
 def tuples(indices: Array, stop: Stop) -> Iterator[tuple[Coordinate, list[int]]]:
-    """The tuples along the last dimension of the indices, in row-major order, each with its coordinate before it."""
+    """Yields the index tuples along the last dimension, in row-major order, each with its leading coordinate."""
     for coordinate in paced(indices.shape[:-1], stop):
         yield coordinate, [int(indices[(*coordinate, i)]) for i in range(indices.shape[-1])]
 
 
 def copy(source: Array, target: Array, stop: Stop) -> None:
-    """Copies a slice, whatever its size."""
+    """Copies a slice of any size."""
     source, target = bits(source), bits(target)
     for coordinate in paced(target.shape, stop):
         target[coordinate] = source[coordinate]

@@ -1,4 +1,4 @@
-"""LOCAL_RESPONSE_NORMALIZATION and its gradient: elements over a power of what their neighbours' squares add up to."""
+"""LOCAL_RESPONSE_NORMALIZATION and its gradient: elements over a power of their neighbors' sum of squares."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .places import places
 from .reals import ZERO, Real, add, divide, multiply, power, real, rounded, subtract
 
 KEPT = 4096
-"""Responses that the gradient keeps: neighbours need the same ones."""
+"""Cache size of the gradient's responses, which neighboring elements share."""
 
 Place = tuple[int, ...]
 
 
 class _Response:
-    """What divides the elements, before it is raised to a power.
+    """The divisor of an element, before it is raised to a power.
 
     Args:
-        plan: has the regions.
+        plan: the plan, which defines the regions.
         source: the input.
-        stop: asked within large regions.
+        stop: polled within large regions.
     """
 
     def __init__(self, plan: Plan, source: Array, stop: Stop) -> None:
@@ -39,7 +39,7 @@ class _Response:
         self.share = divide(real(plan.attributes.Alpha), Fraction(plan.attributes.LocalSize))
 
     def region(self, place: Place, *, holding: bool = False) -> tuple[slice, ...]:
-        """The region of a coordinate, clipped to the tensor; or the coordinates whose regions hold it."""
+        """Returns the region of a coordinate clipped to the tensor, or the coordinates whose regions contain it."""
         before, after = (self._attributes.LocalSize - 1) // 2, self._attributes.LocalSize // 2
         if holding:
             before, after = after, before
@@ -55,7 +55,7 @@ class _Response:
 
 
 def response_of(plan: Plan, source: Array, to: FloatFormat, stop: Stop) -> Callable[[Place], Float]:
-    """What gives the normalized element of a coordinate."""
+    """Returns a function from a coordinate to its normalized element."""
     response, beta = _Response(plan, source, stop), real(plan.attributes.Beta)
     return lambda place: rounded(divide(real(source[place]), power(response(place), beta)), to)
 
@@ -68,12 +68,12 @@ def normalize(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 
 class Gradient:
-    """The gradients of single elements: g S^-Beta, less what each does to the responses of those whose regions hold it.
+    """The gradient of each element: g S^-Beta, minus its effect on every response whose region contains it.
 
     Args:
-        plan: has the regions.
-        inputs: of the plan.
-        stop: asked within large regions.
+        plan: the plan, which defines the regions.
+        inputs: the inputs of the plan.
+        stop: polled within large regions.
     """
 
     def __init__(self, plan: Plan, inputs: Arrays, stop: Stop) -> None:
@@ -104,7 +104,7 @@ def gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 
 def _within(region: tuple[slice, ...], stop: Stop) -> Iterator[Place]:
-    """The coordinates of a region."""
+    """Yields the coordinates of a region."""
     for offsets in places([part.stop - part.start for part in region], stop, 4):
         yield tuple(part.start + offset for part, offset in zip(region, offsets, strict=True))
 

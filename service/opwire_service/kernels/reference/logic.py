@@ -1,4 +1,4 @@
-"""Truth values of elements."""
+"""Elementwise logic and comparisons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of matrices, one element of the output at a time, each a real number that is rounded once."""
+"""Matrix products, one output element at a time, each a real number rounded once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _transformed(matrix: Array, transform: MatrixTransform) -> Array:
 
 
 def _softmax(element: Callable[[Place], Real], axes: tuple[int, ...], target: Array, to: FloatFormat) -> None:
-    """The softmax of blocks along some axes; each element is computed anew whenever it is needed."""
+    """Computes the softmax of blocks along some axes, recomputing each element whenever it is needed."""
     outer = [1 if i in axes else size for i, size in enumerate(target.shape)]
     inner = [size if i in axes else 1 for i, size in enumerate(target.shape)]
     for first in coordinates(outer):
@@ -118,7 +118,7 @@ def _zero_point(inputs: Arrays, name: str, i: int) -> int:
 
 
 def _parameter(parameter: Array, i: int) -> Any:
-    """That of a row or column: one for all, or one for each."""
+    """Returns the parameter of a row or column; there is one for each or one for all."""
     return parameter.flat[i if parameter.size > 1 else 0]
 
 

@@ -1,4 +1,4 @@
-"""Max pooling, the way back and the gradient: each window is a view of the elements that it has in the input."""
+"""Max pooling, unpooling and the gradient: each window is a view of the input elements it covers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .elements import CHUNK, Elements
 from .extreme import FIRST_GREATEST
 
 _KEPT = 1 << 12
-"""Windows whose winners are kept."""
+"""Cache size of window winners."""
 
 
 def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
@@ -33,7 +33,7 @@ def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 
 def _winner(image: Array, ranges: tuple[range, ...], stop: Stop) -> tuple[tuple[int, ...], Any]:
-    """Where in an image the winner of a window is, and what."""
+    """Returns the position in the image and the value of a window's winner."""
     elements = image[slices(ranges)]
     position, value = FIRST_GREATEST.winner(Elements(elements, stop))
     within = np.unravel_index(position, elements.shape)
@@ -58,10 +58,10 @@ def _unpool(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 
 class WindowWinners:
-    """Where the winners of windows are. Those that were found last are kept, for windows that overlap.
+    """The winner positions of windows; recent ones are cached for overlapping windows.
 
     Attributes:
-        dimensions: that the windows slide along.
+        dimensions: the dimensions that the windows slide along.
     """
 
     def __init__(self, source: Array, dimensions: tuple[Dimension, ...], stop: Stop) -> None:
@@ -82,19 +82,19 @@ class WindowWinners:
 
 
 def max_gradient_of(winners: WindowWinners, gradient: Array, coordinate: tuple[int, ...], to: FloatFormat) -> Float:
-    """The sum of the gradients of the windows that an element wins."""
+    """Returns the sum of the gradients of the windows that an element wins."""
     image, place = coordinate[:2], coordinate[2:]
     having = (
         covering(dimension, count, at)
         for dimension, count, at in zip(winners.dimensions, gradient.shape[2:], place, strict=True)
     )
     won = [(*image, *window) for window in product(*having) if winners[(*image, *window)] == place]
-    # Sums begin with +0: none is -0.
+    # The sum starts with +0, so it is never -0.
     return exact_sum([np.array([0, *(gradient[window] for window in won)], to.dtype)], to)
 
 
 def _gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-    """Each element gathers the gradients of the windows that it wins."""
+    """Gathers, for each element, the gradients of the windows it wins."""
     source, gradient, target = inputs["InputTensor"], inputs["InputGradientTensor"], outputs["OutputGradientTensor"]
     winners = WindowWinners(source, dimensions_of(plan.attributes, source.shape), stop)
     to = FORMATS[plan.inputs["InputTensor"].data_type]
@@ -105,7 +105,7 @@ def _gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 
 def _flat(coordinate: tuple[int, ...], sizes: tuple[int, ...]) -> int:
-    """The row-major position in the whole tensor."""
+    """Returns the row-major position in the whole tensor."""
     return sum(i * step for i, step in zip(coordinate, packed_strides(sizes), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Exact sums of the elements of a group, of their squares and of products, and what follows from them."""
+"""Exact sums of a group's elements, squares and products, and the statistics derived from them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .reals import NAN, ZERO, Real, divide, real
 
 @dataclass(frozen=True)
 class Moments:
-    """Of the elements of a group.
+    """The sums of a group of elements.
 
     Attributes:
-        count: elements.
-        total: their sum.
-        squares: the sum of their squares.
+        count: number of elements.
+        total: sum of the elements.
+        squares: sum of their squares.
     """
 
     count: int
@@ -33,7 +33,7 @@ class Moments:
         return divide(self.total, Fraction(self.count))
 
     def spread(self, about: Real) -> Real:
-        """The mean of the squared deviations from the mean, or from 0; NaN from a mean that is not finite."""
+        """Returns the mean squared deviation from ``about``, the mean or 0; NaN if that is not finite."""
         if not isinstance(about, Fraction) or not isinstance(self.total, Fraction):
             return divide(self.squares, Fraction(self.count)) if about == 0 else NAN
         assert isinstance(self.squares, Fraction)
@@ -41,7 +41,7 @@ class Moments:
 
 
 def moments(chunks: Iterable[Array], of: FloatFormat) -> Moments:
-    """The moments of a group."""
+    """Returns the moments of a group."""
     count, total, squares, special, special_squares = 0, 0, 0, 0.0, 0.0
     for values in chunks:
         count += values.size
@@ -61,7 +61,7 @@ def moments(chunks: Iterable[Array], of: FloatFormat) -> Moments:
 
 
 def sum_of_products(pairs: Iterable[tuple[Array, Array]], of: FloatFormat) -> Real:
-    """The sum of the products of two groups."""
+    """Returns the sum of the elementwise products of two groups."""
     total, special = 0, 0.0
     for left, right in pairs:
         if np.isfinite(left).all() and np.isfinite(right).all():

@@ -1,4 +1,4 @@
-"""The operators that move elements: splitting and joining, padding, repetition, reversal, and what stands beside it."""
+"""The operators that move elements: splitting, joining, padding, tiling, reversal, and those of related modules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run_join(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 
 def _parts(plan: Plan, whole: Array, tensors: Arrays) -> list[Array]:
-    """The parts of a tensor that others are, one after the other along the axis."""
+    """Returns views of the consecutive parts of ``whole`` along the axis, one per tensor."""
     axis = plan.attributes.Axis
     ends = list(accumulate(tensor.shape[axis] for tensor in tensors.values()))
     outer = (slice(None),) * axis
@@ -50,7 +50,7 @@ def run_padding(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None
 
 
 def padded(at: int, size: int, mode: PaddingMode) -> int | None:
-    """Which of the elements of a dimension stands at a place that may lie before or after them; None for the value."""
+    """Returns the element of a dimension that fills a position inside or outside it; None for the padding value."""
     if 0 <= at < size:
         return at
     match mode:

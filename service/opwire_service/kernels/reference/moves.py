@@ -1,4 +1,4 @@
-"""Elements that are moved: each element of an output is one of an input, bit for bit, or a constant."""
+"""Element moves: each output element is a bitwise copy of an input element, or a constant."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..layout import coordinates
 Coordinate = tuple[int, ...]
 
 PACE = 1024
-"""Elements between two questions whether to stop: a few milliseconds."""
+"""Elements between polls of ``stop``: a few milliseconds."""
 
 
 def paced(sizes: Sequence[int], stop: Stop) -> Iterator[Coordinate]:
-    """The coordinates of a tensor in row-major order.
+    """Yields the coordinates of a tensor in row-major order.
 
     Raises:
         Stopped: ``stop()`` returned True.
@@ -31,12 +31,12 @@ def paced(sizes: Sequence[int], stop: Stop) -> Iterator[Coordinate]:
 
 
 def bits(array: Array) -> Array:
-    """The same elements as unsigned integers, which are copied as they are, NaN too."""
+    """Views the elements as unsigned integers, which copy bit for bit, NaN included."""
     return array.view(np.dtype(f"<u{array.dtype.itemsize}"))
 
 
 def view_at(array: Array, place: Sequence[int]) -> Array:
-    """What stands at a place of the outermost dimensions: a view, of a single element too."""
+    """Returns the view at a place of the outermost dimensions; of a single element, too."""
     index: tuple[Any, ...] = (*place, ...)
     view: Array = array[index]
     return view
@@ -48,11 +48,11 @@ def move(
     """Fills a tensor with elements of another one.
 
     Args:
-        source: where the elements come from.
-        target: all of it is written.
-        place: says for a coordinate of the target which one of the source goes there, None for no one.
-        stop: asked now and then.
-        otherwise: the bits of an element where none goes.
+        source: the tensor to read.
+        target: the tensor to write, in full.
+        place: maps a target coordinate to its source coordinate, or to None for a constant.
+        stop: polled regularly.
+        otherwise: the bits of the constant.
     """
     source, target = bits(source), bits(target)
     for coordinate in paced(target.shape, stop):
@@ -61,5 +61,5 @@ def move(
 
 
 def bits_of(number: float, dtype: np.dtype[np.generic]) -> int:
-    """The bits of a number that a type can hold."""
+    """Returns the bits of a number in a type that can represent it."""
     return int(bits(np.array(number, dtype)))

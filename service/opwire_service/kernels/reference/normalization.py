@@ -1,4 +1,4 @@
-"""Normalizations: exact statistics, and the formula of the page over the reals, rounded once."""
+"""Normalizations: exact statistics and the documented formula over the reals, rounded once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .reals import ONE, ZERO, Real, add, decimal, divide, multiply, real, root, 
 
 
 def finished(value: Real, activation: Any, to: FloatFormat) -> Float:
-    """The element of the output: of the fused activation, if there is one."""
+    """Rounds an output element, after the fused activation if there is one."""
     if activation is None:
         return rounded(value, to)
     result = activated(activation, np.array([rounded(value, FLOAT64)], np.float64))
@@ -33,7 +33,7 @@ def finished(value: Real, activation: Any, to: FloatFormat) -> Float:
 
 
 def normalized(value: Any, mean: Real, divisor: Real, scale: Real, *summands: Real) -> Real:
-    """``scale * (value - mean) / divisor`` and the summands."""
+    """Returns ``scale * (value - mean) / divisor`` plus the summands."""
     result = divide(multiply(scale, subtract(real(value), mean)), divisor)
     for summand in summands:
         result = add(result, summand)
@@ -41,7 +41,7 @@ def normalized(value: Any, mean: Real, divisor: Real, scale: Real, *summands: Re
 
 
 def _parameter(array: Array | None, sizes: tuple[int, ...], default: Real) -> Any:
-    """What gives the parameter of a coordinate."""
+    """Returns a function from a coordinate to the parameter there."""
     if array is None:
         return lambda place: default
     stretched = np.broadcast_to(array, sizes)
@@ -78,7 +78,7 @@ def batch_normalization_training(plan: Plan, inputs: Arrays, outputs: Arrays, st
 
 
 def axes_of(plan: Plan) -> tuple[int, ...]:
-    """The dimensions along which mean and variance are taken."""
+    """Returns the dimensions over which mean and variance are computed."""
     if plan.operator.name == "BATCH_NORMALIZATION_TRAINING":
         return tuple(i for i, size in enumerate(plan.inputs["ScaleTensor"].sizes) if size == 1)
     if plan.operator.name == "MEAN_VARIANCE_NORMALIZATION":
@@ -88,14 +88,14 @@ def axes_of(plan: Plan) -> tuple[int, ...]:
 
 
 def uses(plan: Plan) -> tuple[bool, bool]:
-    """Whether the mean and the variance are used."""
+    """Returns whether the mean and the variance are used."""
     if plan.operator.name == "MEAN_VARIANCE_NORMALIZATION2":
         return bool(plan.attributes.UseMean), bool(plan.attributes.UseVariance)
     return True, bool(getattr(plan.attributes, "NormalizeVariance", True))
 
 
 def statistics_of(found: Moments, plan: Plan) -> tuple[Real, Real]:
-    """What is subtracted from the elements of a group, and what they are divided by."""
+    """Returns what to subtract from the elements of a group and what to divide them by."""
     use_mean, use_variance = uses(plan)
     mean = found.mean if use_mean else ZERO
     if not use_variance:
@@ -108,7 +108,7 @@ def mean_variance_normalization(plan: Plan, inputs: Arrays, outputs: Arrays, sto
     scales = _stretched(inputs.get("ScaleTensor"), source.shape)
     biases = _stretched(inputs.get("BiasTensor"), source.shape)
     axes, to = axes_of(plan), FORMATS[plan.outputs["OutputTensor"].data_type]
-    # All tensors in groups alike.
+    # Partition all tensors into the same groups.
     parts = zip(groups(axes, source, target), groups(axes, scales, biases), strict=True)
     for (view, into), (scale, bias) in parts:
         mean, divisor = statistics_of(moments(Elements(view, stop), to), plan)
@@ -123,7 +123,7 @@ def _stretched(array: Array | None, sizes: tuple[int, ...]) -> Array:
 
 
 def lp_normalization(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-    """X over its norm along an axis, or over Epsilon if that is greater."""
+    """Divides X by its norm along an axis, or by Epsilon if that is greater."""
     attributes, to = plan.attributes, FORMATS[plan.outputs["OutputTensor"].data_type]
     for view, into in groups((attributes.Axis,), inputs["InputTensor"], outputs["OutputTensor"]):
         elements = Elements(view, stop)
@@ -137,7 +137,7 @@ def lp_normalization(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) ->
 
 
 def _greater(a: Real, b: Real) -> Real:
-    """The greater of two numbers, where NaN is skipped."""
+    """Returns the greater of two numbers, skipping NaN."""
     if a != a or b != b:
         return b if a != a else a
     return b if decimal(b) > decimal(a) else a
@@ -156,7 +156,7 @@ KERNELS = {
 
 
 def _with_groups(plan: Plan) -> int:
-    """Each element, and twice for each group that has a mean: a deviation is a root."""
+    """Counts each element once and each group twice, as its deviation takes a root."""
     desc = plan.outputs["OutputTensor"]
     return desc.element_count + 2 * desc.element_count // prod(desc.sizes[axis] for axis in axes_of(plan))
 

@@ -1,4 +1,4 @@
-"""Roots of sums of powers: exact for low powers, else with so many digits that rounding gives the nearest float."""
+"""Roots of sums of powers: exact for low powers, otherwise with enough digits to round to the nearest float."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 from ..exact import Chunks, Float, FloatFormat, round_ratio
 
 _DIGITS = 60
-"""Twice the digits of a root that lies next to the middle of two FLOAT32, and some."""
+"""More than twice the digits of a root that lies next to the midpoint of two FLOAT32."""
 
 
 _LOW = 16
-"""Powers whose sums are kept as integers: of some thousand bits."""
+"""Highest power whose sums are kept as integers, of some thousand bits."""
 
 _ROOT_BITS = 64
-"""Bits of a root before what is cut off is told by one more."""
+"""Bits of a root; one sticky bit below them records whether anything was cut off."""
 
 
 def root_of_powers(chunks: Chunks, power: int, to: FloatFormat) -> Float:
-    """``(sum |x|**power) ** (1 / power)``, infinite or NaN where an element is."""
+    """Returns ``(sum |x|**power) ** (1 / power)``; infinite or NaN if an element is."""
     greatest = 0.0
     for values in chunks:
         if np.isnan(values).any():
@@ -31,7 +31,7 @@ def root_of_powers(chunks: Chunks, power: int, to: FloatFormat) -> Float:
         return to.of(greatest)
     if power <= _LOW:
         return _exact_root(chunks, power, to)
-    # Over the greatest element no power overflows.
+    # Relative to the greatest element, no power overflows.
     context = Context(prec=_DIGITS, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
     total = Decimal(0)
     for values in chunks:
@@ -43,7 +43,7 @@ def root_of_powers(chunks: Chunks, power: int, to: FloatFormat) -> Float:
 
 
 def _exact_root(chunks: Chunks, power: int, to: FloatFormat) -> Float:
-    """The same of finite elements, rounded once."""
+    """Like ``root_of_powers`` for finite elements, rounded once."""
     total = 0
     for values in chunks:
         integers, shifts = to.parts(np.abs(values))
@@ -55,7 +55,7 @@ def _exact_root(chunks: Chunks, power: int, to: FloatFormat) -> Float:
 
 
 def _integer_root(number: int, power: int) -> int:
-    """The root of a positive integer, rounded down (Newton)."""
+    """Returns the root of a positive integer, rounded down (Newton's method)."""
     root = 1 << -(-number.bit_length() // power)
     while True:
         better = ((power - 1) * root + number // root ** (power - 1)) // power

@@ -1,4 +1,4 @@
-"""ADAM_OPTIMIZER: the formula of the page over the reals, every output rounded once."""
+"""ADAM_OPTIMIZER: the documented formula over the reals, with every output rounded once."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ NAMES = ("Parameters", "FirstMoment", "SecondMoment")
 
 
 class OptimizerStep(NamedTuple):
-    """What all elements share.
+    """The quantities shared by all elements of a step.
 
     Attributes:
         beta1, beta2: weights of the old moments.
-        rate: what the quotient of the moments is multiplied by; NaN before the first step.
+        rate: factor of the quotient of the moments; NaN before the first step.
         epsilon: added to the root.
     """
 
@@ -41,7 +41,7 @@ class OptimizerStep(NamedTuple):
         return cls(beta1, beta2, _REALS.multiply(rate, corrected), epsilon)
 
     def apply(self, parameter: float, first: float, second: float, gradient: float) -> tuple[Decimal, Decimal, Decimal]:
-        """The new parameter and moments."""
+        """Returns the new parameter and moments."""
         x, m, v, g = map(Decimal, (parameter, first, second, gradient))
         first_moment = self._mixed(self.beta1, m, g)
         second_moment = self._mixed(self.beta2, v, _REALS.multiply(g, g))

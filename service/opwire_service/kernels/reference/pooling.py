@@ -1,4 +1,4 @@
-"""Averages, also of quantized data, and norms of windows, and the gradient of averages, by exact arithmetic."""
+"""Average pooling, its quantized variant and its gradient, and LP pooling, in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Coordinate = tuple[int, ...]
 def _windows(
     plan: Plan, source: Array, target: Array, stop: Stop
 ) -> Iterator[tuple[Coordinate, tuple[range, ...], Elements]]:
-    """For each output its coordinate, the positions of its window, and the window's elements."""
+    """Yields the coordinate of each output, the positions of its window, and the window's elements."""
     dimensions = dimensions_of(plan.attributes, source.shape)
     for coordinate in coordinates(target.shape):
         if stop():
@@ -40,7 +40,7 @@ def _windows(
 def average_of(
     attributes: Any, dimensions: Sequence[Dimension], ranges: Sequence[range], elements: Elements, to: exact.FloatFormat
 ) -> exact.Float:
-    """The mean of a window, whose positions inside the input are those of the ranges."""
+    """Returns the mean of a window, given its positions inside the input."""
     count = divisor(attributes, dimensions, ranges)
     total = exact.sum_of(elements, to)
     total.negative_zeros &= total.count == count  # padding adds +0
@@ -48,7 +48,7 @@ def average_of(
 
 
 def norm_of(elements: Elements, power: int, to: exact.FloatFormat) -> exact.Float:
-    """The norm of the elements of a window."""
+    """Returns the norm of the elements of a window."""
     if not elements.view.size:
         return to.of(0)
     if power == 1:
@@ -74,7 +74,7 @@ def _norm(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 def average_gradient_of(
     attributes: Any, dimensions: Sequence[Dimension], source: Array, coordinate: Coordinate, stop: Stop
 ) -> Total:
-    """What an element gathers: its share of the gradient of every window that has it."""
+    """Returns an element's total gradient: its share of each window that covers it."""
     total = Total(stop)
     ranges = (
         covering(dimension, count, at)
@@ -110,7 +110,7 @@ def _quantized_average(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) 
 
 
 def _parameter(inputs: Arrays, name: str, channel: int) -> Any:
-    """A parameter of a channel; they have one element, or one for each channel along a single dimension."""
+    """Returns the parameter of a channel; it has one element, or one per channel along a single dimension."""
     given = inputs.get(name)
     if given is None:
         return 0
@@ -118,7 +118,7 @@ def _parameter(inputs: Arrays, name: str, channel: int) -> Any:
 
 
 def _dequantized_sum(elements: Elements, zero: int, scale: float) -> Fraction | float:
-    """The sum of ``(element - zero) * scale``; a scale that is no number makes it infinite or NaN as IEEE does."""
+    """Returns the sum of ``(element - zero) * scale``; a non-finite scale yields infinity or NaN as in IEEE 754."""
     total, least, greatest, has_zero = 0, 0, 0, False
     for values in elements:
         differences = values.astype(np.int64) - zero
@@ -135,7 +135,7 @@ def _dequantized_sum(elements: Elements, zero: int, scale: float) -> Fraction | 
 
 
 def _steps(total: Fraction | float, count: int, scale: float) -> int | float:
-    """``total / count / scale``, rounded half to even; what is no number at all is 0."""
+    """Returns ``total / count / scale``, rounded half to even; NaN becomes 0."""
     if not count or isnan(scale) or isnan(total):
         return 0
     if isinstance(total, float):

@@ -1,4 +1,4 @@
-"""Sums of products as real numbers, rounded once: what matrix products and convolutions have in common."""
+"""Sums of products as real numbers, rounded once; shared by matrix products and convolutions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..exact import Float, FloatFormat, integer_sum, round_ratio
 from .elements import Elements
 
 Real = Fraction | float
-"""A real number as a fraction; an infinity or NaN as a float."""
+"""A finite number as a fraction; an infinity or NaN as a float."""
 
 
 @dataclass
@@ -26,8 +26,8 @@ class ProductSum:
     """The exact sum of the products added so far.
 
     Attributes:
-        units: that of the finite ones as a multiple of ``2**(2*unit)``.
-        special: what infinities and NaN alone add up to; 0 without any.
+        units: sum of the finite products in multiples of ``2**(2*unit)``.
+        special: sum of the infinities and NaNs alone; 0 if there are none.
     """
 
     format: FloatFormat
@@ -49,7 +49,7 @@ class ProductSum:
 
 
 def product_sum(left: Array, right: Array, of: FloatFormat, stop: Stop) -> Real:
-    """The sum of the products of two views of one shape."""
+    """Returns the sum of the products of two views of equal shape."""
     total = ProductSum(of)
     for a, b in zip(Elements(left, stop), Elements(right, stop), strict=True):
         total.add(a, b)
@@ -57,7 +57,7 @@ def product_sum(left: Array, right: Array, of: FloatFormat, stop: Stop) -> Real:
 
 
 def integer_product_sum(left: Array, left_zero: int, right: Array, right_zero: int, stop: Stop) -> int:
-    """The sum of the products of two views of integers, each less its zero point."""
+    """Returns the sum of the products of two integer views, after subtracting the zero points."""
     total = 0
     for a, b in zip(Elements(left, stop), Elements(right, stop), strict=True):
         pairs = zip(a.tolist(), b.tolist(), strict=True)
@@ -66,36 +66,36 @@ def integer_product_sum(left: Array, left_zero: int, right: Array, right_zero: i
 
 
 def real(number: Any) -> Real:
-    """A float as it is."""
+    """Converts a float exactly."""
     return Fraction(float(number)) if isfinite(number) else float(number)
 
 
 def scaled(number: Real, factor: Real) -> Real:
-    """The product; with an infinity or NaN by the rules of IEEE 754."""
+    """Returns the product; infinities and NaN follow IEEE 754."""
     if isinstance(number, Fraction) and isinstance(factor, Fraction):
         return number * factor
     return _as_float(number) * _as_float(factor)
 
 
 def added(number: Real, addend: Real) -> Real:
-    """The sum; with an infinity or NaN by the rules of IEEE 754."""
+    """Returns the sum; infinities and NaN follow IEEE 754."""
     if isinstance(number, Fraction) and isinstance(addend, Fraction):
         return number + addend
     return _as_float(number) + _as_float(addend)
 
 
 def _as_float(number: Real) -> float:
-    """An infinity or NaN, or in place of a fraction its sign."""
+    """Returns an infinity or NaN as it is, and the sign of a fraction."""
     return number if isinstance(number, float) else float((number > 0) - (number < 0))
 
 
 def rounded(number: Real, to: FloatFormat) -> Float:
-    """A number rounded to nearest, ties to even; zero is +0."""
+    """Rounds a number to nearest, ties to even; zero is +0."""
     return to.of(number) if isinstance(number, float) else round_ratio(number.numerator, number.denominator, to)
 
 
 def finished(number: Real, fused: NestedOperator | None, to: FloatFormat) -> Float:
-    """A number after an activation, if there is one, rounded to a format."""
+    """Applies the fused activation, if any, and rounds to a format."""
     if fused is None:
         return rounded(number, to)
     with np.errstate(over="ignore", under="ignore"):
@@ -103,7 +103,7 @@ def finished(number: Real, fused: NestedOperator | None, to: FloatFormat) -> Flo
 
 
 def quantized(number: Real, scale: float, zero_point: int, to: DataType) -> int:
-    """A number over a scale, halves to even, plus the zero point, saturated."""
+    """Divides by the scale, rounds half to even, adds the zero point and saturates."""
     limits = np.iinfo(to.dtype)
     quotient = _quotient(number, scale)
     if isinstance(quotient, Fraction):

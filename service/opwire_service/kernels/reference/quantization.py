@@ -1,4 +1,4 @@
-"""Quantization and its inverse: real quotients and products in fractions, rounded once."""
+"""Quantization and dequantization: real quotients and products as fractions, rounded once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Real = Fraction | float
 
 
 class ElementsByCoordinates(Protocol):
-    """The elements of a tensor by their coordinates."""
+    """A tensor's elements, indexed by coordinates."""
 
     def __getitem__(self, place: Place, /) -> Any: ...
 
@@ -33,10 +33,10 @@ class ElementsByCoordinates(Protocol):
 
 
 class Nibbles:
-    """Elements of 4 bits, of which two share a byte.
+    """4-bit elements, packed two to a byte.
 
     Args:
-        desc: of the tensor.
+        desc: the desc of the tensor.
         packed: its bytes.
     """
 
@@ -59,7 +59,7 @@ class Nibbles:
 
 
 def tensor(desc: BufferTensorDesc, array: Array) -> ElementsByCoordinates:
-    """The elements of a tensor of any type."""
+    """Returns the elements of a tensor of any type."""
     return Nibbles(desc, array) if desc.data_type.is_packed else array
 
 
@@ -72,7 +72,7 @@ def _real_of_float(value: float) -> Real:
 
 
 def quotient(dividend: Real, divisor: Any) -> Real:
-    """IEEE division, exact where both are finite and the divisor is not zero."""
+    """Returns the IEEE 754 quotient, exact if both are finite and the divisor is nonzero."""
     below = float(divisor)
     if isinstance(dividend, Fraction) and isfinite(below) and below:
         return dividend / Fraction(below)
@@ -85,12 +85,12 @@ def quotient(dividend: Real, divisor: Any) -> Real:
 
 
 def is_undefined(above: float, below: float) -> bool:
-    """Whether both are infinite, or both zero: their quotient is not a number."""
+    """Returns whether both are infinite or both are zero, so that their quotient is NaN."""
     return abs(above) == abs(below) and (above == 0 or abs(above) == inf)
 
 
 def quantized(value: Real, zero_point: int, limits: tuple[int, int]) -> int:
-    """The nearest integer, of two the even one, moved by the zero point and saturated; NaN counts as 0."""
+    """Rounds half to even, adds the zero point and saturates; NaN counts as 0."""
     least, greatest = limits
     if isinstance(value, Fraction):
         return min(max(round(value) + zero_point, least), greatest)
@@ -98,7 +98,7 @@ def quantized(value: Real, zero_point: int, limits: tuple[int, int]) -> int:
 
 
 def product(integer: int, scale: Any, to: FloatFormat) -> Float:
-    """The product, rounded once; IEEE arithmetic where it is zero or the scale is not finite."""
+    """Returns the product, rounded once; IEEE 754 arithmetic if it is zero or the scale is not finite."""
     factor = float(scale)
     if not integer or not factor or not isfinite(factor):
         return to.of(nan if not integer and not isfinite(factor) else integer * factor)
@@ -125,7 +125,7 @@ def dequantize_linear(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -
 
 
 def quantized_linear_add(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-    """(A - zero point)*scale + (B - zero point)*scale as one real number, over the scale of the output."""
+    """(A - zero point)*scale + (B - zero point)*scale as one real number, divided by the output scale."""
 
     def parameter(name: str, default: float = 0) -> Any:
         array = inputs.get(f"{name}Tensor")
@@ -150,7 +150,7 @@ def _sum(a: Real, b: Real) -> Real:
 
 
 def dynamic_quantize_linear(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-    """Scale and zero point from the extremes, which 0 is among; NaN is not."""
+    """Derives scale and zero point from the extremes, which include 0 and skip NaN."""
     source, target = inputs["InputTensor"], outputs["OutputTensor"]
     least, greatest = 0.0, 0.0
     for values in Elements(source, stop):
@@ -166,7 +166,7 @@ def dynamic_quantize_linear(plan: Plan, inputs: Arrays, outputs: Arrays, stop: S
 
 
 def dynamic_parameters(least: float, greatest: float, limits: tuple[int, int]) -> tuple[Float, int]:
-    """Scale and zero point for elements between two numbers, of which one may be 0 and the other is on its side."""
+    """Returns scale and zero point for elements between two numbers whose range includes 0."""
     to = FORMATS[DataType.FLOAT32]
     scale = to.of(1)
     if least != greatest:
@@ -180,7 +180,7 @@ Parameters = tuple[Callable[[Place], Any], Callable[[Place], int]]
 
 
 def _parameters(plan: Plan, inputs: Arrays, integers: DataType) -> Parameters:
-    """Scale and zero point of a coordinate; without zero points it is 0, or the middle of unsigned integers."""
+    """Returns scale and zero point by coordinate; without zero points it is 0, or the midpoint of unsigned integers."""
     sizes = plan.inputs["InputTensor"].sizes
     scale_desc = plan.inputs["QuantizationTensors[0]"]
     scales = inputs["QuantizationTensors[0]"]

@@ -1,4 +1,4 @@
-"""RANDOM_GENERATOR: Philox 4x32-10 of Salmon et al., one block of four results after the other."""
+"""RANDOM_GENERATOR: Philox 4x32-10 (Salmon et al.), in blocks of four results."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ KEY_STEPS = 0x9E3779B9, 0xBB67AE85
 WORD = 32
 MASK = (1 << WORD) - 1
 COUNTER = 4
-"""Words of the counter, the lowest first; those of the key follow it in the state."""
+"""Words of the counter, lowest first; the words of the key follow it in the state."""
 
-ASKED = 128
+POLL_EVERY = 128
 
 
 def block(counter: int, key: tuple[int, int]) -> tuple[int, int, int, int]:
-    """The four results of a counter of 128 bits."""
+    """Returns the four results of a 128-bit counter."""
     c0, c1, c2, c3 = (counter >> WORD * i & MASK for i in range(COUNTER))
     k0, k1 = key
     for _ in range(ROUNDS):
@@ -36,7 +36,7 @@ def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     *words, k0, k1 = inputs["InputStateTensor"].reshape(-1).tolist()
     counter = sum(word << WORD * i for i, word in enumerate(words))
     target = outputs["OutputTensor"]
-    free = places(target.shape, stop, ASKED)
+    free = places(target.shape, stop, POLL_EVERY)
     blocks = 0
     while four := list(islice(free, COUNTER)):
         for place, result in zip(four, block(counter + blocks, (k0, k1)), strict=False):
@@ -49,7 +49,7 @@ def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 
 def state_words(counter: int) -> list[int]:
-    """The words of a counter, which wraps."""
+    """Returns the words of a counter, which wraps around."""
     return [counter >> WORD * i & MASK for i in range(COUNTER)]
 
 

@@ -1,7 +1,7 @@
-"""Real numbers as formulas need them: exact fractions as long as they can be, then decimals of very many digits.
+"""Real numbers for formulas: exact fractions as long as possible, then decimals of very high precision.
 
-A number is a ``Fraction``, or a ``Decimal``: a root, what was computed from one, an infinity or NaN. Infinities and NaN
-follow IEEE arithmetic; a zero has no sign.
+A number is a ``Fraction``, or a ``Decimal`` if it is a root, derived from one, an infinity or NaN. Infinities and NaN
+follow IEEE 754; zeros have no sign.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ ZERO, ONE = Fraction(0), Fraction(1)
 NAN = Decimal("NaN")
 
 _TINY = Decimal((0, (1,), REALS.Emin))
-"""Stands for powers that are too small: that of a positive number is never zero."""
+"""Stands for powers that underflow: a power of a positive number is never zero."""
 
 
 def real(value: Any) -> Real:
-    """The real number that a float is."""
+    """Converts a float exactly."""
     number = float(value)
     return Fraction(number) if isfinite(number) else Decimal(number)
 
@@ -68,7 +68,7 @@ def root(a: Real) -> Decimal:
 
 
 def power(a: Real, exponent: Real) -> Decimal:
-    """Like C's pow, whose zeroth power is 1 even of NaN."""
+    """Like C's pow, where even NaN to the power of 0 is 1."""
     base, to = decimal(a), decimal(exponent)
     if to == 0 or base == 1:
         return Decimal(1)
@@ -85,7 +85,7 @@ def power(a: Real, exponent: Real) -> Decimal:
 
 
 def _power_of_specials(base: Decimal, to: Decimal) -> Decimal:
-    """By C's pow of float64, which knows all that is special."""
+    """Follows the special cases of C's float64 pow."""
     try:
         return Decimal(pow(float(base), float(to))) if base else Decimal("Infinity" if to < 0 else 0)
     except OverflowError:
@@ -93,7 +93,7 @@ def _power_of_specials(base: Decimal, to: Decimal) -> Decimal:
 
 
 def rounded(number: Real, to: FloatFormat) -> Float:
-    """The nearest float, of two the even one."""
+    """Rounds to the nearest float, ties to even."""
     if isinstance(number, Fraction):
         return round_ratio(number.numerator, number.denominator, to)
     return round_decimal(number, to)

@@ -1,4 +1,4 @@
-"""Recurrent networks, one entry of the batch after the other, in float64; an output is rounded once."""
+"""Recurrent networks in float64, one batch entry at a time; each output is rounded once."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Activation = Callable[[Array], Array]
 
 
 def activation(operator: NestedOperator) -> Activation:
-    """An activation of the elements along the last dimension of an array."""
+    """Returns an activation along the last dimension of an array."""
     return _hardmax if operator.name == "ACTIVATION_HARDMAX" else partial(activated, operator)
 
 
 def _hardmax(values: Array) -> Array:
-    """1 for the first of the greatest elements, NaN skipped, 0 for the others."""
+    """Returns 1 for the first maximum, skipping NaN, and 0 for the other elements."""
     ranked = np.where(np.isnan(values), -np.inf, values)
-    # Where all others are -infinity too, the first that is a number comes before NaN.
+    # If all numbers are -infinity, the first of them must still win over NaN.
     numbers = np.where(np.isnan(values), 0, (ranked == ranked.max(-1, keepdims=True)) + 1)
     winners: Array = np.argmax(numbers, -1)
     marked: Array = np.arange(values.shape[-1]) == winners[..., None]
@@ -39,14 +39,14 @@ def _hardmax(values: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """What a network reads in one direction, with plain views of it.
+    """The parameters of one direction of a network, as views.
 
     Attributes:
         weights, recurrence: ``[gates * hidden, input]`` and ``[gates * hidden, hidden]``.
-        biases: those of the weights, then those of the recurrence, or None.
-        peepholes: of LSTM, or None.
-        activations: of the gates.
-        backward: whether it goes from the end of a sequence to its begin.
+        biases: biases of the weights, then of the recurrence, or None.
+        peepholes: peephole weights of an LSTM, or None.
+        activations: activations of the gates.
+        backward: whether the sequence is processed from its end.
     """
 
     weights: Array
@@ -68,18 +68,18 @@ class Direction:
 
 @dataclass(slots=True)
 class RecurrentState:
-    """The state between two steps: the hidden one, and of LSTM the cell."""
+    """The state between two steps: the hidden state, and the cell of an LSTM."""
 
     hidden: Array
     cell: Array
 
 
 Step = Callable[[Direction, Array, RecurrentState, Any, Stop], RecurrentState]
-"""Computes the state after a step from its input and the state before, for the attributes of a plan."""
+"""Computes the next state from a step's input, the previous state and the plan's attributes."""
 
 
 def dot(matrix: Array, vector: Array, stop: Stop) -> Array:
-    """The products of the rows of a matrix with a vector, each summed without error."""
+    """Multiplies a matrix by a vector, summing each row without error."""
     with np.errstate(all="ignore"):
         return np.array([_sum(_products(row, vector, stop)) for row in matrix])
 
@@ -131,7 +131,7 @@ def lstm_step(
     f, g, h = direction.activations
 
     def gate(i: int, cell: Array | None) -> Array:
-        """The input of an activation; with the cell, where it is given, through the peephole."""
+        """Returns the input of an activation, including the peephole connection if ``cell`` is given."""
         rows = direction.gate(i, len(state.hidden))
         total = dot(direction.weights[rows], source, stop) + dot(direction.recurrence[rows], state.hidden, stop)
         if direction.peepholes is not None and cell is not None:
@@ -150,7 +150,7 @@ def run(step: Step, activations: int, plan: Plan, inputs: Arrays, outputs: Array
     for number in range(plan.inputs["WeightTensor"].sizes[1]):
         direction = _direction(plan, inputs, number, activations)
         for entry in range(plan.inputs["InputTensor"].sizes[2]):
-            if stop():  # a sequence may be empty, and its steps ask no more
+            if stop():  # once per entry: the sequence may be empty, so its steps never poll
                 raise Stopped
             _walk(step, direction, number, entry, plan.attributes, inputs, outputs, stop)
 
@@ -177,7 +177,7 @@ def _walk(
     outputs: Arrays,
     stop: Stop,
 ) -> None:
-    """Goes through one entry of the batch in one direction; past its length the sequence is 0."""
+    """Processes one batch entry in one direction; beyond its length the output sequence is 0."""
     source, sequence = inputs["InputTensor"][0, :, entry], outputs.get("OutputSequenceTensor")
     length = len(source)
     if "SequenceLengthsTensor" in inputs:

@@ -1,4 +1,4 @@
-"""REDUCE: floats by exact arithmetic, integers modulo two to the power of their width, extremes by comparison."""
+"""REDUCE: exact arithmetic for floats, wrapping arithmetic for integers, comparisons for extremes."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ INTEGERS: dict[ReduceFunction, tuple[Callable[[int], int], Callable[[Iterable[in
     ReduceFunction.SUM: (int, sum),
     ReduceFunction.SUM_SQUARE: (lambda value: value * value, sum),
 }
-"""What each element becomes, and how they combine."""
+"""The term of each element, and how terms combine."""
 
 CHUNKS = {ReduceFunction.LOG_SUM_EXP: 128, ReduceFunction.MULTIPLY: 1024}
-"""Elements between two questions whether to stop, where fewer than usual take milliseconds."""
+"""Elements between polls of ``stop``, for functions where fewer than usual take milliseconds."""
 
 
 def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
@@ -62,7 +62,7 @@ def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 
 def _wrapping(function: ReduceFunction, elements: Elements, data_type: DataType) -> Array:
-    """The result modulo 2**bits, as an array without dimensions."""
+    """Returns the result modulo 2**bits as a 0-dimensional array."""
     term, combine = INTEGERS[function]
     result = combine(())
     for values in elements:

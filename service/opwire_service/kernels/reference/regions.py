@@ -1,4 +1,4 @@
-"""Regions of interest: pooled, aligned, and the gradients of the alignment, by exact arithmetic."""
+"""Region-of-interest pooling and alignment, and the gradients of alignment, in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ONE = Fraction(1)
 Number = Fraction | float
 
 _TOTALS = 1 << 11
-"""Sums of elements of an image that are kept at a time."""
+"""Maximum number of image elements whose sums are kept at once."""
 
 
 class _Sample(NamedTuple):
@@ -35,8 +35,8 @@ class _Sample(NamedTuple):
 
     Attributes:
         taps: indices and weights.
-        slope: the index before it and the one after it, if it moves between them.
-        share: how far it lies from the start of the region to its end.
+        slope: the indices before and after the sample, if it lies between two.
+        share: position of the sample within the region, as a fraction of its extent.
     """
 
     taps: tuple[tuple[int, Fraction], ...]
@@ -47,7 +47,7 @@ class _Sample(NamedTuple):
 def pooled(
     plan: Plan, source: Array, regions: Array, place: tuple[int, ...], sizes: tuple[int, ...], stop: Stop
 ) -> exact.Float:
-    """One element of a pooled region, of an output of some sizes."""
+    """Returns one element of a pooled region, given the sizes of the output."""
     region, channel, down, across = place
     image, left, top, right, bottom = corners_of(regions[0, 0, region], plan.attributes.SpatialScale)
     value: exact.Float = source.dtype.type(0)
@@ -76,7 +76,7 @@ def _align(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
             raise Stopped
         region, crop = regions[number], target.shape[1:]
         if region.image is None or not all(region.inside):
-            # None of its samples has a value of its own.
+            # Every sample lies outside, so all elements are equal.
             target[number] = aligned(plan, source, regions, stop, (number, *(0 for _ in crop)))
             continue
         for place in coordinates(crop):
@@ -86,7 +86,7 @@ def _align(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 
 def aligned(plan: Plan, source: Array, regions: RegionsOfInterest, stop: Stop, place: tuple[int, ...]) -> exact.Float:
-    """One element of an aligned region."""
+    """Returns one element of an aligned region."""
     to = exact.FORMATS[plan.inputs["InputTensor"].data_type]
     outside = float(plan.attributes.OutOfBoundsInputValue)
     region = regions[place[0]]
@@ -110,7 +110,7 @@ def aligned(plan: Plan, source: Array, regions: RegionsOfInterest, stop: Stop, p
 
 
 def _nearest(number: Number, to: exact.FloatFormat) -> exact.Float:
-    """A number rounded; the value outside is FLOAT32, and may be more than any FLOAT16."""
+    """Rounds a number; the out-of-bounds value is FLOAT32 and may exceed the FLOAT16 range."""
     with np.errstate(over="ignore"):
         return rounded(number, to)
 
@@ -125,7 +125,7 @@ def _add(total: Total, number: Number, times: int = 1) -> None:
 def _values(
     plan: Plan, image: Array, region: Region, output: tuple[int, ...], stop: Stop
 ) -> Iterator[tuple[Number, tuple[_Sample, _Sample]]]:
-    """The values of the samples of an output that lie inside, with what each reads in the two dimensions."""
+    """Yields the values of an output's samples that lie inside, with what each reads in both dimensions."""
     rows, columns = (list(_samples(plan, region, axis, output[axis], stop)) for axis in (0, 1))
     for place in product(rows, columns):
         total = Total(stop)
@@ -159,7 +159,7 @@ def _samples(plan: Plan, region: Region, which: int, output: int, stop: Stop) ->
 def _greatest(
     found: Iterator[tuple[Number, tuple[_Sample, _Sample]]],
 ) -> tuple[tuple[Number, tuple[_Sample, _Sample]] | None, int]:
-    """The first of the largest values, NaN skipped unless there is nothing else, and how many there were."""
+    """Returns the first maximum, skipping NaN unless there is nothing else, and the number of values."""
     best, count = None, 0
     for value, place in found:
         count += 1
@@ -171,14 +171,14 @@ def _greatest(
 def _passed(
     plan: Plan, image: Array | None, region: Region, output: tuple[int, ...], stop: Stop
 ) -> Iterator[tuple[tuple[_Sample, _Sample], Fraction]]:
-    """The samples of an output to which its gradient goes, each with its part of the gradient."""
+    """Yields the samples that receive an output's gradient, each with its share."""
     if is_average(plan.attributes):
         part = Fraction(1, region.axes[0].samples * region.axes[1].samples)
         rows, columns = (list(_samples(plan, region, axis, output[axis], stop)) for axis in (0, 1))
         for place in product(rows, columns):
             yield place, part
     else:
-        assert image is not None  # a checked plan has it
+        assert image is not None  # required by the checks of the plan
         best, _ = _greatest(_values(plan, image, region, output, stop))
         if best is not None:
             yield best[1], _ONE
@@ -192,7 +192,7 @@ def _gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 
 def _image_gradient(plan: Plan, inputs: Arrays, target: Array, stop: Stop) -> None:
-    """Rows of an image gather from all its regions, some at a time."""
+    """Gathers the gradient of an image from all its regions, one block of elements at a time."""
     gradient = inputs["InputGradientTensor"]
     to = exact.FORMATS[plan.inputs["InputGradientTensor"].data_type]
     regions = RegionsOfInterest(plan, inputs, target.shape, gradient.shape)
@@ -245,7 +245,7 @@ def _add_slopes(
     part: Fraction,
     stop: Stop,
 ) -> None:
-    """Adds what moving a sample changes, to the sums for left, top, right and bottom."""
+    """Adds the effect of moving a sample to the sums for left, top, right and bottom."""
     scales = plan.attributes.SpatialScaleY, plan.attributes.SpatialScaleX
     for axis in (0, 1):
         moving, other = place[axis], place[1 - axis]
@@ -273,19 +273,19 @@ KERNELS = {
 }
 
 SAMPLES, CLEARED = 4, 8
-"""Samples that take as long as what else is done for an output, and elements of an image to which no gradient goes."""
+"""Samples, and image elements without a gradient, that cost as much as the fixed work of one output."""
 
 _TAPS = 4
-"""Elements that a sample between others reads, as the work of a plan counts."""
+"""Elements that an interpolated sample reads, as counted in the work of a plan."""
 
 
 def _aligned_turns(plan: Plan) -> int:
-    """Outputs, and the samples of which they are computed."""
+    """Outputs, plus the cost of their samples."""
     return plan.outputs["OutputTensor"].element_count + _sampled(plan, plan.work) // SAMPLES
 
 
 def _gradient_turns(plan: Plan) -> int:
-    """Samples, and for a gradient of images their elements, and the regions that are looked at for each image."""
+    """Samples; for an image gradient also its elements, and the regions examined for each image."""
     image = plan.outputs.get("OutputGradientTensor")
     if image is None:
         return _sampled(plan, plan.work)
@@ -294,7 +294,7 @@ def _gradient_turns(plan: Plan) -> int:
 
 
 def _sampled(plan: Plan, read: int) -> int:
-    """Samples that read so many elements."""
+    """Returns the number of samples that read the given number of elements."""
     return read // _TAPS if is_linear(plan.attributes) else read
 
 

@@ -1,4 +1,4 @@
-"""Resampling and its gradients, by exact arithmetic on the coordinates as they are rounded."""
+"""Resampling and its gradients, in exact arithmetic on the rounded coordinates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _resample(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 def interpolated(
     plan: Plan, axes: tuple[ResampledAxis, ...], source: Array, stop: Stop, place: tuple[int, ...], target: Array
 ) -> exact.Float | int:
-    """One element of a linear resampling."""
+    """Returns one element of a linear resampling."""
     taps = [partial(_linear, plan, axis, at) for axis, at in zip(axes, place, strict=True)]
     return _converted(weighted_sum(source, taps, stop), target)
 
@@ -60,7 +60,7 @@ def _two(axis: ResampledAxis, output: int) -> Iterator[tuple[int, Fraction]]:
 
 
 def _triangle(axis: ResampledAxis, output: int) -> Iterator[tuple[int, Fraction]]:
-    """A triangle of half-width ``1 / scale``; what it has outside the input goes to the edges."""
+    """Yields the taps of a triangle filter of half-width ``1 / scale``; outside the input it counts at the edges."""
     coordinate, last = axis.coordinate(output), axis.size - 1
     if not isfinite(coordinate):
         yield last if coordinate > 0 else 0, _ONE
@@ -76,7 +76,7 @@ def _triangle(axis: ResampledAxis, output: int) -> Iterator[tuple[int, Fraction]
 
 
 def _heights(centre: Fraction, scale: Fraction, begin: int, end: int) -> Fraction:
-    """The sum of the heights of a triangle at whole numbers, begin and end included."""
+    """Returns the sum of a triangle's heights at the integers from ``begin`` to ``end``, inclusive."""
     middle = min(max(floor(centre), begin - 1), end)
 
     def straight(first: int, last: int, slope: Fraction) -> Fraction:
@@ -86,7 +86,7 @@ def _heights(centre: Fraction, scale: Fraction, begin: int, end: int) -> Fractio
 
 
 def _converted(number: Fraction | float, target: Array) -> exact.Float | int:
-    """A number as an element: integers are rounded half to even and stay in their range."""
+    """Converts a number to an element: integers round half to even and saturate."""
     if target.dtype.kind == "f":
         return rounded(number, exact.FORMATS[DataType.of(target.dtype)])
     limits = np.iinfo(target.dtype)
@@ -94,7 +94,7 @@ def _converted(number: Fraction | float, target: Array) -> exact.Float | int:
 
 
 def _gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-    """Each element gathers the gradients of the outputs that were computed of it."""
+    """Gathers, for each element, the gradients of the outputs that read it."""
     source, target = inputs["InputGradientTensor"], outputs["OutputGradientTensor"]
     axes = resampled_axes(plan, target.shape, source.shape)
     for coordinate in coordinates(target.shape):
@@ -106,17 +106,17 @@ def _gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 def gathered(
     plan: Plan, axes: tuple[ResampledAxis, ...], source: Array, stop: Stop, place: tuple[int, ...], target: Array
 ) -> exact.Float | int:
-    """One element of a gradient."""
+    """Returns one element of a gradient."""
     readers = [partial(_readers, plan, axis, at) for axis, at in zip(axes, place, strict=True)]
     return _converted(weighted_sum(source, readers, stop), target)
 
 
 def _readers(plan: Plan, axis: ResampledAxis, index: int) -> Iterator[tuple[int, Fraction]]:
-    """The outputs that read an element along one dimension, with the weights that it has for them."""
+    """Yields the outputs that read an element along one dimension, with its weight in each."""
     reads = partial(_two, axis) if is_linear(plan.attributes) else lambda at: ((_nearest(plan, axis, at), _ONE),)
 
     def first(holds: Callable[[int, int], bool]) -> int:
-        """The first output whose least and greatest index hold something that those of all later ones hold too."""
+        """Returns the first output whose lowest and highest index satisfy a monotonic predicate."""
         least, most = 0, axis.outputs
         while least < most:
             middle = (least + most) // 2

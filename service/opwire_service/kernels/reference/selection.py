@@ -1,4 +1,4 @@
-"""The greatest or least elements, one-hot vectors, and the coordinates of what is not zero."""
+"""TOP_K, ONE_HOT and NONZERO_COORDINATES."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .indexing import found
 from .moves import bits, paced
 
 CHUNK = 4096
-"""Elements that are sorted at a time."""
+"""Elements sorted at once."""
 
 
 def run_top(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
@@ -34,12 +34,12 @@ def run_top(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 
 class _Best:
-    """The best elements of a sequence so far, in their order: they stand where they are wanted in the end.
+    """The best elements of a sequence so far, in order, stored directly in the outputs.
 
     Args:
-        values: takes the elements, as many as are wanted.
-        indices: takes their places in the sequence.
-        direction: whether the greatest are the best, or the least.
+        values: receives the elements; its size is k.
+        indices: receives their positions in the sequence.
+        direction: whether the greatest or the least elements are the best.
     """
 
     def __init__(self, values: Array, indices: Array, direction: AxisDirection) -> None:
@@ -48,30 +48,30 @@ class _Best:
         self._count = 0
 
     def add(self, chunk: Array, start: int, stop: Stop) -> None:
-        """Takes what belongs to the best of the elements that follow, the first of them at ``start``."""
+        """Merges the elements that follow, the first of them at position ``start``."""
         order = self._ordered(chunk)
         kept, new = self._survivors(chunk, order)
         self._count = kept + new
         self._merge(chunk, order[:new], kept, start, stop)
 
     def _ordered(self, chunk: Array) -> list[int]:
-        """The places of the elements in a chunk, the best first."""
+        """Returns the positions in a chunk, best element first."""
         turned = -chunk if chunk.dtype.kind == "f" else ~chunk
         keys = turned if self._is_greatest else chunk
-        order: list[int] = np.argsort(keys, kind="stable").tolist()  # NaN comes last, of equals the first comes first
+        order: list[int] = np.argsort(keys, kind="stable").tolist()  # NaN last; the first of equals first
         return order
 
     def _is_better(self, one: Any, other: Any) -> bool:
-        """Whether an element stands before another one, wherever they come from."""
+        """Returns whether one element ranks before another, ignoring positions."""
         if one != one or other != other:
             return bool(one == one and other != other)
         return bool(one > other if self._is_greatest else one < other)
 
     def _survivors(self, chunk: Array, order: list[int]) -> tuple[int, int]:
-        """How many of the best so far stay, and how many new ones join them."""
+        """Returns how many of the best so far remain, and how many new elements join them."""
         kept, new = self._count, min(len(order), self._values.size)
         while kept + new > self._values.size:
-            # Of equals the earlier one stays, which is never the new one.
+            # Of equal elements the earlier one stays, and that is never the new one.
             if self._is_better(chunk[order[new - 1]], self._values[kept - 1]):
                 kept -= 1
             else:
@@ -79,7 +79,7 @@ class _Best:
         return kept, new
 
     def _merge(self, chunk: Array, order: list[int], kept: int, start: int, stop: Stop) -> None:
-        """Writes both where they belong, the last first, so that none is overwritten before it has moved."""
+        """Writes both to their final places, last first, so that nothing is overwritten before it has moved."""
         new = len(order)
         values = bits(self._values)
         elements = bits(chunk)

@@ -1,4 +1,4 @@
-"""SLICE, SLICE1 and SLICE_GRAD: a step through each dimension of a window."""
+"""SLICE, SLICE1 and SLICE_GRAD: strided access to a window in each dimension."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run_slice_grad(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> N
     steps = window_steps(plan)
 
     def place(coordinate: Coordinate) -> Coordinate | None:
-        """Which element of the slice was taken here: zeros stand where none was."""
+        """Returns the slice element taken from this coordinate; None, for a zero, if there is none."""
         found = []
         for at, (start, stride), size in zip(coordinate, steps, source.shape, strict=True):
             index, rest = divmod(at - start, stride)
@@ -44,7 +44,7 @@ def run_slice_grad(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> N
 
 
 def window_steps(plan: Plan) -> list[tuple[int, int]]:
-    """Of each dimension the first element that is taken, which is the window's last one if it is walked backwards."""
+    """Returns the start and stride of each dimension; for a negative stride the start is the window's last element."""
     attributes = plan.attributes
     windows = zip(
         attributes.InputWindowOffsets, attributes.InputWindowSizes, attributes.InputWindowStrides, strict=True

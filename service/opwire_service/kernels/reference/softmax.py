@@ -1,4 +1,4 @@
-"""SOFTMAX, LOG_SOFTMAX and HARDMAX, along the last dimension or along axes that form blocks together."""
+"""SOFTMAX, LOG_SOFTMAX and HARDMAX, along the last dimension or jointly along several axes."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from .extreme import FIRST_GREATEST
 from .places import places
 
 CHUNK = 128
-"""Elements whose exponentials take a few milliseconds."""
+"""Elements per chunk, whose exponentials take a few milliseconds."""
 
 COMPARED, ALONE = 16, 8
-"""Elements that are compared while a block is begun, and blocks of one element that take as long as an exponential."""
+"""Number of comparisons that cost as much as starting a block; of 1-element blocks, as much as an exponential."""
 
 _LEAST_LOGARITHM = Decimal("1e-100")
-"""In place of any smaller one: it moves what it is taken from off a tie of floats, and no further."""
+"""Lower bound for a logarithm: subtracting it still moves a number off a tie of floats, but no further."""
 
 _EXACT = context(2 * DIGITS)
-"""A difference of two floats has fewer digits."""
+"""Enough digits for the exact difference of two floats."""
 
 
 @dataclass
 class Block:
-    """Elements of which some are finite, and the others negative infinity.
+    """A block of elements, some of them finite and the others negative infinity.
 
     Attributes:
-        elements: of the block.
-        greatest: of them.
-        least: of those that are finite.
-        count: of those that are finite.
+        elements: the elements.
+        greatest: the maximum.
+        least: the minimum of the finite elements.
+        count: number of finite elements.
     """
 
     elements: Elements
@@ -52,7 +52,7 @@ class Block:
     def softmax(self, value: float, to: FloatFormat) -> Float:
         if value == -inf:
             return to.of(0)
-        if self.least == self.greatest:  # only then is a share rational, and may be a tie
+        if self.least == self.greatest:  # the only case where a share is rational and may be a tie
             return round_ratio(1, self.count, to)
         return round_bounds(lambda within: self._share(value, within), to)
 
@@ -66,7 +66,7 @@ class Block:
         return _around(within.divide(self._exponential(value, within), total), within)
 
     def _logarithm(self, value: float, within: Context) -> Bounds:
-        """x - greatest - ln(1 + others); the logarithm is positive, however small."""
+        """Returns x - greatest - ln(1 + others); the logarithm is positive, however small."""
         others = self._sum_of_others(within)
         if others.adjusted() < -within.prec:
             least, most = _around(others, within)
@@ -79,7 +79,7 @@ class Block:
         return low, high
 
     def _sum_of_others(self, within: Context) -> Decimal:
-        """The sum of e**(x - greatest) without the first of the greatest, whose own is 1."""
+        """Returns the sum of e**(x - greatest), leaving out one maximum, whose term is 1."""
         if within.prec not in self._others:
             total, skipped = Decimal(0), 0
             for values in self.elements:
@@ -96,13 +96,13 @@ class Block:
 
 
 def _around(number: Decimal, within: Context) -> Bounds:
-    """Bounds of a sum of at most 2**32 roundings, or of what was computed from it."""
+    """Returns bounds of a number computed with up to 2**32 roundings."""
     margin = number.copy_abs().scaleb(15 - within.prec, within)
     return within.subtract(number, margin), within.add(number, margin)
 
 
 def block_of(view: Array, stop: Stop) -> Block | None:
-    """The block of elements; None if its results are NaN."""
+    """Returns the block of elements, or None if its results are NaN."""
     greatest, least, count = -inf, inf, 0
     for values in Elements(view, stop):
         if np.isnan(values).any():
@@ -136,7 +136,7 @@ def _exponentials(share: Share) -> Callable[[Plan, Arrays, Arrays, Stop], None]:
 
 
 def hardmax(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-    """1 at the first maximum of each block, else 0."""
+    """Writes 1 at the first maximum of each block, 0 elsewhere."""
     for view, target in groups(axes_of(plan), inputs["InputTensor"], outputs["OutputTensor"]):
         winner = FIRST_GREATEST.winner(Elements(view, stop))[0]
         for position, place in enumerate(places(view.shape, stop)):
@@ -144,7 +144,7 @@ def hardmax(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 
 def axes_of(plan: Plan) -> tuple[int, ...]:
-    """The dimensions along which a block lies."""
+    """Returns the dimensions that form a block."""
     if plan.operator.name.endswith("1"):
         axes: tuple[int, ...] = plan.attributes.Axes
         return axes
@@ -152,19 +152,19 @@ def axes_of(plan: Plan) -> tuple[int, ...]:
 
 
 def _turns(plan: Plan) -> int:
-    """Elements, and fewer if each is a block of its own, which takes no exponential."""
+    """Elements; fewer if each is a block of its own, which needs no exponential."""
     count = plan.outputs["OutputTensor"].element_count
     return count if _length(plan) > 1 else -(-count // ALONE)
 
 
 def _turns_of_hardmax(plan: Plan) -> int:
-    """Blocks; some elements take as long as what is done once for a block."""
+    """Blocks, plus the comparisons of their elements at a lower cost."""
     count = plan.outputs["OutputTensor"].element_count
     return count // _length(plan) + count // COMPARED
 
 
 def _length(plan: Plan) -> int:
-    """Elements of a block."""
+    """Returns the number of elements in a block."""
     return prod(plan.inputs["InputTensor"].sizes[axis] for axis in axes_of(plan))
 
 

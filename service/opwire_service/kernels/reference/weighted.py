@@ -1,4 +1,4 @@
-"""Exact sums of elements times weights, rounded once; infinities and NaN follow IEEE arithmetic."""
+"""Exact weighted sums, rounded once; infinities and NaN follow IEEE 754."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ...execution import Stop, Stopped
 from .. import exact
 
 Taps = Iterable[tuple[int, Fraction]]
-"""What an output reads along one dimension: indices and their weights, which are positive."""
+"""What an output reads along one dimension: indices with positive weights."""
 
-_ASKED = 256
-"""Terms between two questions whether to stop."""
+_POLL_EVERY = 256
+"""Terms between polls of ``stop``."""
 
 
 class Total:
-    """The sum of what was added so far.
+    """The sum of the terms added so far.
 
     Attributes:
-        value: of the finite terms.
-        special: what infinities and NaN alone add up to; 0 without any.
+        value: sum of the finite terms.
+        special: sum of the infinities and NaNs alone; 0 if there are none.
     """
 
     def __init__(self, stop: Stop) -> None:
@@ -34,13 +34,13 @@ class Total:
         self._terms = 0
 
     def add(self, element: Any, weight: Fraction) -> None:
-        """Adds an element times a weight that is positive.
+        """Adds an element times a positive weight.
 
         Raises:
             Stopped: ``stop()`` returned True.
         """
         self._terms += 1
-        if self._terms % _ASKED == 0 and self._stop():
+        if self._terms % _POLL_EVERY == 0 and self._stop():
             raise Stopped
         number = float(element)
         if isfinite(number):
@@ -58,14 +58,14 @@ class Total:
 
 
 def rounded(number: Fraction | float, to: exact.FloatFormat) -> exact.Float:
-    """The float nearest to a number, ties to even."""
+    """Rounds a number to the nearest float, ties to even."""
     if isinstance(number, float):
         return to.of(number)
     return exact.round_ratio(number.numerator, number.denominator, to)
 
 
 def weighted_sum(source: Array, taps: Sequence[Callable[[], Taps]], stop: Stop) -> Fraction | float:
-    """The sum of the elements that taps name in each dimension, times the products of their weights."""
+    """Returns the sum of the elements addressed by the taps of each dimension, times the products of their weights."""
     total = Total(stop)
     _add(total, source, taps, Fraction(1))
     return total.number

@@ -1,1 +1,1 @@
-"""Movements as copies between strided views: what every device that moves elements starts from."""
+"""Data movement as copies between strided views, shared by all devices."""

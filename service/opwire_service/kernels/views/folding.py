@@ -1,4 +1,4 @@
-"""The padding of a dimension as parts of its elements, forwards or backwards, once or again and again."""
+"""The padding of a dimension as runs of input elements, forward or backward, possibly repeated."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from opwire.enums import PaddingMode
 
 
 class PaddingPart(NamedTuple):
-    """A part of the padding.
+    """A run of the padding.
 
     Attributes:
-        target: where it begins; the first element of the input is at 0.
-        size: elements.
-        source: the element of the input that is its first.
-        step: from there to the next: 1, backwards -1, or 0 for the same again.
-        repeats: how many such parts there are.
-        period: from one to the next.
+        target: start of the run, relative to the first element of the input.
+        size: number of elements.
+        source: input element that comes first.
+        step: step between source elements: 1, -1 for backward, or 0 to repeat one element.
+        repeats: number of repetitions of the run.
+        period: distance between repetitions.
     """
 
     target: int
@@ -29,7 +29,7 @@ class PaddingPart(NamedTuple):
 
 
 def parts_of(mode: PaddingMode, size: int, begin: int, length: int) -> Iterator[PaddingPart]:
-    """What stands from ``begin`` on in ``length`` places before or after the ``size`` elements of a dimension."""
+    """Yields the runs for ``length`` positions from ``begin``, before or after the ``size`` elements of a dimension."""
     if mode == PaddingMode.EDGE or size == 1:
         if length:
             yield PaddingPart(begin, length, 0 if begin < 0 else size - 1, 0)
@@ -37,7 +37,7 @@ def parts_of(mode: PaddingMode, size: int, begin: int, length: int) -> Iterator[
     period, pieces = _period(mode, size)
     end = begin + length
     for start, count, source, step in pieces:
-        # Where the piece begins for the first time after the beginning, and where it would once before.
+        # The first occurrence at or after ``begin``; one period earlier it may be cut off.
         first = begin + (start - begin) % period
         yield from _cut(PaddingPart(first - period, count, source, step), begin, end)
         whole = max(0, (end - first - count) // period + 1) if end - first >= count else 0
@@ -47,9 +47,9 @@ def parts_of(mode: PaddingMode, size: int, begin: int, length: int) -> Iterator[
 
 
 def _period(mode: PaddingMode, size: int) -> tuple[int, list[tuple[int, int, int, int]]]:
-    """After how many places all begins again; and of its pieces the beginning, the size, the first element, the step.
+    """Returns the period of a mode, and its pieces as ``(start, size, first element, step)``.
 
-    The elements themselves begin at 0.
+    The elements themselves start at 0.
     """
     if mode == PaddingMode.WRAP:
         return size, [(0, size, 0, 1)]
@@ -59,7 +59,7 @@ def _period(mode: PaddingMode, size: int) -> tuple[int, list[tuple[int, int, int
 
 
 def _cut(part: PaddingPart, begin: int, end: int) -> Iterator[PaddingPart]:
-    """What of a part lies between two ends."""
+    """Yields the part of a run between two positions, if any."""
     first, last = max(part.target, begin), min(part.target + part.size, end)
     if first < last:
         source = part.source + part.step * (first - part.target)

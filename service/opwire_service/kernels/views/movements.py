@@ -1,4 +1,4 @@
-"""Which copies the operators are that move elements, and what is written besides."""
+"""The copies and constants that implement each data-movement operator."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .view import Phases
 
 
 class Movement(NamedTuple):
-    """Copies between tensors that count from 0, inputs first, then outputs, and last the constants.
+    """Copies between tensors, numbered from 0: inputs, then outputs, then the constants.
 
     Attributes:
-        item: bytes of an element.
-        phases: what is copied.
-        constants: elements that are written.
+        item: bytes per element.
+        phases: the copies.
+        constants: constant elements that are written.
     """
 
     item: int
@@ -30,7 +30,7 @@ class Movement(NamedTuple):
 
 
 def _copies(make: Callable[[Plan], Phases]) -> Callable[[Plan], Movement]:
-    """The movement of an operator that needs no constants."""
+    """Returns the movement factory of an operator that needs no constants."""
 
     def movement(plan: Plan) -> Movement:
         return Movement(_item(plan), make(plan))
@@ -39,7 +39,7 @@ def _copies(make: Callable[[Plan], Phases]) -> Callable[[Plan], Movement]:
 
 
 def _item(plan: Plan) -> int:
-    """Bytes of an element."""
+    """Returns the bytes per element."""
     return next(iter(plan.outputs.values())).data_type.bits // 8
 
 
@@ -61,7 +61,7 @@ def _band(plan: Plan) -> Movement:
 
 
 def _value(plan: Plan) -> Array:
-    """The value of a plan, and zero."""
+    """Returns the plan's fill value, followed by zero."""
     value = converted(plan.attributes.Value, plan.outputs["OutputTensor"].data_type)
     return np.array([value, 0], value.dtype)
 
@@ -83,4 +83,4 @@ MOVEMENTS: dict[str, Callable[[Plan], Movement]] = {
     "DIAGONAL_MATRIX": _band,
     "DIAGONAL_MATRIX1": _band,
 }
-"""By operator."""
+"""Movement factories, by operator."""

@@ -1,4 +1,4 @@
-"""The copies of each operator that moves elements."""
+"""The copies of each data-movement operator."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .folding import PaddingPart, parts_of
 from .view import Copy, Phases, StridedDimension, View, copy, copy_band
 
 INPUT, OUTPUT, CONSTANT = 0, 1, 2
-"""The numbers of the tensors where there is one input and one output."""
+"""Tensor numbers for one input and one output."""
 
 
 def _tensors(plan: Plan) -> tuple[View, View]:
-    """The only input and the only output."""
+    """Returns views of the only input and the only output."""
     (source,), (target,) = plan.inputs.values(), plan.outputs.values()
     return View.of(INPUT, source), View.of(OUTPUT, target)
 
 
 def constant(view: View, number: int = CONSTANT, element: int = 0) -> View:
-    """An element of the constants, again and again: as many as another view has."""
+    """Returns a view that repeats one constant to the sizes of another view."""
     return View(number, element, tuple(StridedDimension(size, 0) for size in view.sizes))
 
 
@@ -90,7 +90,7 @@ def depth_to_space(plan: Plan) -> Phases:
 
 
 def _blocks(plan: Plan, space: View, depth: View) -> tuple[View, View]:
-    """Both with the dimensions batch, depth, y, row of the block, x, column of the block."""
+    """Reshapes both to the dimensions batch, depth, y, row in block, x, column in block."""
     block = plan.attributes.BlockSize
     _, _, height, width = depth.sizes
     space = space.split(3, width, block).split(2, height, block)
@@ -102,18 +102,18 @@ def _blocks(plan: Plan, space: View, depth: View) -> tuple[View, View]:
 
 
 def padding(plan: Plan, *, rows: bool = True) -> Phases:
-    """The input first; what is before and after it, of constants at once, else of one dimension after the other.
+    """Copies the input first, then fills the padding: constants in the same phase, other modes dimension by dimension.
 
     Args:
-        plan: of a padding.
-        rows: whether the rows of the input are copied, and padded along the last dimension.
+        plan: the plan of a padding.
+        rows: whether to copy the rows of the input and pad along the last dimension.
     """
     source, target = _tensors(plan)
     sizes, starts, ends = source.sizes, plan.attributes.StartPadding, plan.attributes.EndPadding
     phases: list[list[Copy]] = [[copy(source, _within(target, range(len(sizes)), starts, sizes))] if rows else []]
     is_constant = plan.attributes.PaddingMode == PaddingMode.CONSTANT
     for axis in reversed(range(len(sizes) - (not rows))):
-        # Along the dimensions before it only as wide as the input, so that no element is written twice.
+        # Earlier dimensions are limited to the input's extent, so that no element is written twice.
         slab = _within(target, range(axis), starts, sizes)
         begins = ((-starts[axis], starts[axis]), (sizes[axis], ends[axis]))
         if is_constant:
@@ -126,14 +126,14 @@ def padding(plan: Plan, *, rows: bool = True) -> Phases:
 
 
 def _within(view: View, axes: Iterable[int], starts: Sequence[int], sizes: Sequence[int]) -> View:
-    """Of some dimensions the elements from the start that the input has."""
+    """Restricts some dimensions to the elements that hold the input."""
     for axis in axes:
         view = view.taken(axis, starts[axis], sizes[axis])
     return view
 
 
 def _fold(slab: View, axis: int, start: int, part: PaddingPart) -> Copy:
-    """What copies elements of the output into the padding of a dimension."""
+    """Returns the copy of output elements into the padding of a dimension."""
     here = slab.taken(axis, start + part.source, part.size, part.step).repeated(axis, part.repeats)
     there = slab.taken(axis, start + part.target, part.size).repeated(axis, part.repeats)
     step = part.period * slab.dimensions[axis].step
@@ -142,17 +142,17 @@ def _fold(slab: View, axis: int, start: int, part: PaddingPart) -> Copy:
 
 
 def fill(plan: Plan) -> Phases:
-    """The constant everywhere."""
+    """Fills the output with the constant."""
     target = View.of(0, plan.outputs["OutputTensor"])
     return [[copy(constant(target, 1), target)]]
 
 
 def band(plan: Plan, *, over_all: bool = False) -> Phases:
-    """The first constant on some diagonals, or outside of them; elsewhere the input, or the second constant.
+    """Fills a band of diagonals, or its complement, with the first constant; the rest with the input or the second one.
 
     Args:
-        plan: of a diagonal matrix.
-        over_all: whether what stands outside is written everywhere first, or each diagonal once.
+        plan: the plan of a diagonal matrix.
+        over_all: whether to write the outside of the band everywhere first, instead of each diagonal exactly once.
     """
     target = View.of(len(plan.inputs), plan.outputs["OutputTensor"])
     value = constant(target, len(plan.inputs) + 1)
@@ -171,7 +171,7 @@ def band(plan: Plan, *, over_all: bool = False) -> Phases:
 
 
 def _diagonals(plan: Plan) -> tuple[int, int]:
-    """The first diagonal that is filled, and the one after the last; the other way round to fill all others."""
+    """Returns the half-open range of filled diagonals; reversed, all diagonals outside the range are filled."""
     attributes = plan.attributes
     if plan.operator.name == "DIAGONAL_MATRIX":
         return attributes.Offset, attributes.Offset + 1

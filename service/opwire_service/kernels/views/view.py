@@ -1,4 +1,4 @@
-"""A view of a tensor: where its elements lie, in any order, forwards or backwards, each once or repeated."""
+"""Strided views of tensors: elements in any order, forward or backward, once or repeated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..layout import Loop, collapse
 
 
 class StridedDimension(NamedTuple):
-    """How many elements there are, and the step in memory from one to the next: backwards, or 0 where it repeats."""
+    """The size of a dimension and its element stride, which is negative if reversed and 0 if repeated."""
 
     size: int
     step: int
@@ -23,9 +23,9 @@ class View:
     """Elements of a tensor.
 
     Attributes:
-        tensor: the number of the tensor among those of a job.
-        offset: of the first element.
-        dimensions: outermost first.
+        tensor: number of the tensor within its job.
+        offset: offset of the first element.
+        dimensions: the dimensions, outermost first.
     """
 
     tensor: int
@@ -34,7 +34,7 @@ class View:
 
     @classmethod
     def of(cls, tensor: int, desc: BufferTensorDesc) -> View:
-        """All elements of a tensor."""
+        """Returns a view of all elements of a tensor."""
         return cls(tensor, 0, tuple(map(StridedDimension, desc.sizes, desc.element_strides)))
 
     @property
@@ -42,13 +42,13 @@ class View:
         return tuple(dimension.size for dimension in self.dimensions)
 
     def taken(self, axis: int, start: int, size: int, step: int = 1) -> View:
-        """Some elements of a dimension: every one from ``start`` on, every second, or one again and again."""
+        """Slices a dimension; a step of 0 repeats one element."""
         whole = self.dimensions[axis]
         offset = self.offset + start * whole.step
         return replace(self, offset=offset)._with(axis, (StridedDimension(size, step * whole.step),))
 
     def split(self, axis: int, *sizes: int) -> View:
-        """A dimension as several, row-major."""
+        """Splits a dimension into several, row-major."""
         step, parts = self.dimensions[axis].step, []
         for size in reversed(sizes):
             parts.append(StridedDimension(size, step))
@@ -56,11 +56,11 @@ class View:
         return self._with(axis, reversed(parts))
 
     def repeated(self, axis: int, size: int) -> View:
-        """With a dimension more, before one: all elements again and again."""
+        """Inserts a broadcast dimension of the given size before ``axis``."""
         return self._with(axis, (StridedDimension(size, 0), self.dimensions[axis]))
 
     def ordered(self, *axes: int) -> View:
-        """The dimensions in another order."""
+        """Permutes the dimensions."""
         return replace(self, dimensions=tuple(self.dimensions[axis] for axis in axes))
 
     def _with(self, axis: int, dimensions: Iterable[StridedDimension]) -> View:
@@ -69,14 +69,14 @@ class View:
 
 
 class Copy(NamedTuple):
-    """Elements to copy.
+    """A strided copy of elements.
 
     Attributes:
-        source, target: numbers of tensors.
-        source_offset, target_offset: of the first element.
-        loops: the fewest that visit all elements, the narrowest step in the target innermost; none goes backwards in
-            the target.
-        band: of which diagonals of the two innermost loops elements are copied; None for all, of any loops.
+        source, target: numbers of the tensors.
+        source_offset, target_offset: offsets of the first elements.
+        loops: the fewest loops that visit all elements, the smallest target stride innermost; target strides are
+            never negative.
+        band: half-open range of the diagonals of the two innermost loops to copy; None for all elements.
     """
 
     source: int
@@ -88,7 +88,7 @@ class Copy(NamedTuple):
 
 
 def copy(source: View, target: View) -> Copy:
-    """What copies the elements of one view to the places of another one of the same sizes."""
+    """Returns the copy from one view to another of the same sizes."""
     assert source.sizes == target.sizes
     source_offset, target_offset, loops = source.offset, target.offset, []
     for (size, step), (_, out) in zip(source.dimensions, target.dimensions, strict=True):
@@ -104,7 +104,7 @@ def copy(source: View, target: View) -> Copy:
 
 
 def copy_band(source: View, target: View, begin: int, end: int) -> Copy:
-    """What copies of matrices the diagonals from ``begin`` to before ``end``: those above the main one are positive."""
+    """Returns the copy of the diagonals ``[begin, end)`` of matrices; diagonals above the main one are positive."""
     pairs = zip(source.dimensions, target.dimensions, strict=True)
     *outer, rows, columns = (Loop(size, step, out) for (size, step), (_, out) in pairs)
     loops = *(loop for loop in outer if loop.size > 1), rows, columns
@@ -112,4 +112,4 @@ def copy_band(source: View, target: View, begin: int, end: int) -> Copy:
 
 
 Phases = Sequence[Sequence[Copy]]
-"""Copies that can be made in any order, and those that read what the ones before have written."""
+"""Phases of copies: order within a phase is free, and each phase may read what earlier ones wrote."""

@@ -1,1 +1,1 @@
-"""Elements that are moved, converted, picked and chosen on a card."""
+"""Moving, converting, gathering and selecting elements on the GPU."""

@@ -1,4 +1,4 @@
-"""CAST: a copy between views that converts each element on the way."""
+"""CAST: a copy between views that converts each element."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .walk import CertainJob, on_card
 
 
 class CastJob(CertainJob):
-    """The conversion of one type to another one."""
+    """The conversion from one type to another."""
 
     def __init__(self, plan: Plan) -> None:
         source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
@@ -30,7 +30,7 @@ class CastJob(CertainJob):
 
 
 def whole_copy(plan: Plan) -> CopyJob:
-    """The job of a plan that copies its input as it is."""
+    """Returns the job of a plan that copies its input unchanged."""
     placed = on_card(plan)
     ((name, source),), ((into, target),) = placed.inputs.items(), placed.outputs.items()
     phases = [[copy(View.of(0, source), View.of(1, target))]]
@@ -38,7 +38,7 @@ def whole_copy(plan: Plan) -> CopyJob:
 
 
 def job(plan: Plan, processors: int) -> CudaJob:
-    """The job of a plan of CAST."""
+    """Returns the job of a CAST plan."""
     if plan.inputs["InputTensor"].data_type is plan.outputs["OutputTensor"].data_type:
         return whole_copy(plan)
     return CastJob(on_card(plan))

@@ -1,4 +1,4 @@
-"""The operators that move, convert, pick and choose elements, with what makes their jobs."""
+"""The data-movement operators and the factories of their jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UNFOLD and FOLD: images as columns of blocks, and their sums where the blocks overlap."""
+"""UNFOLD and FOLD: images to columns of blocks, and the sums of overlapping blocks."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from .walk import (
 )
 
 UNCERTAIN = 2**16
-"""The most places of uncertain results that a card lists; if there are more, all are computed again."""
+"""Maximum number of uncertain positions a GPU lists; if there are more, all results are recomputed."""
 
 MOST_SPAN = 4
-"""Neighbours of a window that a thread has at most."""
+"""Maximum number of adjacent window elements per thread."""
 
 _AXIS = np.dtype(
     [(name, "<u4") for name in ("size", "blocks", "window", "stride", "dilation", "start", "step", "other_step")]
@@ -54,14 +54,14 @@ def _head(
 
 
 class _Dimensions:
-    """Loops over the dimensions of a dense tensor, with so many steps elsewhere."""
+    """Loops over the dimensions of a dense tensor, with ``steps`` additional steps each."""
 
     def __init__(self, steps: int) -> None:
         self._steps = steps
         self._loops: list[tuple[int, Loop]] = []
 
     def add(self, size: int, out: int, steps: Mapping[int, int]) -> None:
-        """A dimension: its size, its step in the tensor, and those of offsets, by their numbers."""
+        """Adds a dimension: its size, its step in the tensor, and the additional steps by their index."""
         self._loops.append((out, (size, *(steps.get(i, 0) for i in range(self._steps)))))
 
     @property
@@ -73,7 +73,7 @@ class _Dimensions:
 def _columns(
     desc: BufferTensorDesc, axes: Sequence[FoldedDimension]
 ) -> tuple[list[tuple[int, int]], list[int], list[int]]:
-    """Of columns the sizes and steps of batch and channels, and the steps of the windows and of the blocks."""
+    """Returns sizes and steps of a column tensor's batch and channels, and its steps along windows and blocks."""
     windows, blocks = [axis.window for axis in axes], [axis.blocks for axis in axes]
     batch, rows, columns = range(desc.rank - 3, desc.rank)
     strides, sizes = desc.element_strides, desc.sizes
@@ -87,7 +87,7 @@ def _scaled(sizes: Sequence[int], step: int) -> list[int]:
 
 
 def _images(desc: BufferTensorDesc, axes: Sequence[FoldedDimension]) -> tuple[list[tuple[int, int]], list[int]]:
-    """Of an image the sizes and steps of batch and channels, and the steps of the dimensions that are folded."""
+    """Returns sizes and steps of an image's batch and channels, and the steps of its folded dimensions."""
     first = desc.rank - len(axes) - 2
     dimensions = list(zip(desc.sizes, desc.element_strides, strict=True))[first:]
     return dimensions[:2], [step for _, step in dimensions[2:]]
@@ -100,23 +100,23 @@ def _write_axes(axes: Sequence[FoldedDimension], steps: Sequence[int], other_ste
 
 
 def _is_short(axis: FoldedDimension) -> bool:
-    """Whether positions fit 32 bits, with some to spare."""
+    """Returns whether positions fit into 32 bits, with some to spare."""
     last = (axis.blocks - 1) * axis.stride + (axis.window + MOST_SPAN) * axis.dilation
     return max(last, axis.start, axis.size) < 2**31 - 2**8
 
 
 class _Walks:
-    """How threads walk columns, and blocks of threads beside each other the elements of the windows.
+    """How threads walk the columns, and how thread blocks walk the window elements.
 
-    Each loop has steps in source and target, one for the block of each dimension, and one for its element of the
-    window, unless windows have loops of their own, where that takes the place of the block.
+    Each loop has a step in the source and in the target, one for the block index of each dimension, and one for the
+    window offset. If windows have loops of their own, the window offset takes the place of the block index there.
 
     Attributes:
         places: the loops of threads.
-        blocks: those of blocks of threads.
-        apart: whether these are over the windows, too: where neighbouring threads have neighbouring blocks.
-        inner, lanes: the dimension along which a thread takes neighbouring blocks, and how many.
-        span: neighbours of a window along that dimension that a thread has.
+        blocks: the loops of thread blocks.
+        apart: whether thread blocks also loop over the windows; adjacent threads then have adjacent blocks.
+        inner, lanes: the dimension along which a thread takes adjacent blocks, and how many.
+        span: number of adjacent window elements along that dimension per thread.
         image_steps, window_steps: steps in the image, and in the columns along the windows.
     """
 
@@ -139,12 +139,12 @@ class _Walks:
 
     @property
     def are_adjacent(self) -> bool:
-        """Whether neighbours of the blocks and of the window are neighbours in the image, too."""
+        """Whether adjacent blocks and adjacent window elements are adjacent in the image, too."""
         axis = self._axes[self.inner]
         return self.apart and (axis.stride, axis.dilation, self.image_steps[self.inner]) == (1, 1, 1)
 
     def _lay_apart(self, item_bytes: int) -> list[Loop]:
-        """The loops over the windows where they leave threads enough to do."""
+        """Returns loops over the windows if that leaves enough threads, else an empty list."""
         self.apart = True
         self.places = self._loops()
         if not self._take_neighbours(item_bytes) or count_of(self.places) < THREADS * self.lanes:
@@ -153,7 +153,7 @@ class _Walks:
         return self._window_loops()
 
     def _take_neighbours(self, item_bytes: int) -> bool:
-        """Whether the innermost loop is over blocks that lie side by side."""
+        """Sets ``inner`` and ``lanes``, and returns whether the innermost loop runs over adjacent blocks."""
         size, _, target, *coordinates = self.places[-1]
         self.inner, self.lanes = 0, 1
         blocks = coordinates[: len(self._axes)]
@@ -181,7 +181,7 @@ class _Walks:
 
 
 class UnfoldJob(CertainJob):
-    """Each element of the columns from the image, or 0."""
+    """Reads each column element from the image, or writes 0."""
 
     def __init__(self, plan: Plan) -> None:
         source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
@@ -217,7 +217,7 @@ class UnfoldJob(CertainJob):
 
 
 class FoldJob(CertainJob):
-    """Each element of the image as the sum of those that the columns have for it."""
+    """Computes each image element as the sum of its column elements."""
 
     def __init__(self, plan: Plan) -> None:
         self._source, self._target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
@@ -251,7 +251,7 @@ class FoldJob(CertainJob):
         return self._part.launches(memory.inputs["InputTensor"], memory.outputs["OutputTensor"], memory.uncertain)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is that of the element in the order of the output's memory, and 0."""
+        """See ``CudaJob.recompute``; a place is the element's index in the output's memory order, and 0."""
         whole = self._source.view(inputs["InputTensor"])
         columns = view_at(whole, (0,) * (whole.ndim - 3))
         target = outputs["OutputTensor"]
@@ -262,7 +262,7 @@ class FoldJob(CertainJob):
             target[place] = element_at(columns, self._target.data_type, self._axes, coordinate, stop)
 
     def _coordinate(self, place: int) -> tuple[int, ...]:
-        """The coordinate of an element of the image, by its place in memory."""
+        """Returns the coordinate of an image element, given its position in memory."""
         found = [0] * self._target.rank
         strides = self._target.element_strides
         for i in sorted(range(len(found)), key=strides.__getitem__, reverse=True):

@@ -1,4 +1,4 @@
-"""The identities: formulas of elements, or copies where neighbours do not lie side by side."""
+"""The identity operators: elementwise formulas, or copies where adjacent elements are not contiguous."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .cast import whole_copy
 
 
 def job(plan: Plan, processors: int) -> CudaJob:
-    """The job of a plan of an identity."""
+    """Returns the job of an identity plan."""
     elements = elementwise.job(plan, processors)
     if elements.gathers and getattr(plan.attributes, "ScaleBias", None) is None:
         return whole_copy(plan)

@@ -1,4 +1,4 @@
-"""NONZERO_COORDINATES: counted tile by tile, then written where the tiles before end."""
+"""NONZERO_COORDINATES: counts tile by tile, then writes each tile after the previous ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .view import UNITS
 from .walk import PIECE, THREADS, CertainJob, SplitLaunch, depth_macro, merged, on_card, walk_type, write_walk
 
 SHARE = 8
-"""Elements that a thread looks at, and numbers that it clears, as in the kernel."""
+"""Elements examined, and numbers cleared, per thread; must match the kernel."""
 
 _NONZERO = np.dtype(
     [
@@ -27,7 +27,7 @@ _NONZERO = np.dtype(
 
 
 class NonzeroJob(CertainJob):
-    """The coordinates of what is not zero, and how many there are."""
+    """The coordinates of nonzero elements, and their number."""
 
     def __init__(self, plan: Plan) -> None:
         source, rows = plan.inputs["InputTensor"], plan.outputs["OutputCoordinatesTensor"]
@@ -62,7 +62,7 @@ class NonzeroJob(CertainJob):
 
 
 def job(plan: Plan, processors: int) -> CudaJob:
-    """The job of a plan of NONZERO_COORDINATES."""
+    """Returns the job of a NONZERO_COORDINATES plan."""
     return NonzeroJob(on_card(plan))
 
 

@@ -1,4 +1,4 @@
-"""PADDING: rows with what stands before and after each, then the other dimensions as copies of whole rows."""
+"""PADDING: pads rows along the last dimension, then the other dimensions by copying whole rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MODES = (
     PaddingMode.SYMMETRIC,
     PaddingMode.WRAP,
 )
-"""In the order of their numbers in the kernel."""
+"""Indexed by their numbers in the kernel."""
 
 _PADDING = np.dtype(
     [
@@ -35,11 +35,11 @@ _PADDING = np.dtype(
 
 
 class PaddingJob(CertainJob):
-    """Rows that are padded along the last dimension, and copies for the other dimensions.
+    """Rows padded along the last dimension, and copies for the other dimensions.
 
     Args:
-        plan: as it lies on the card.
-        blocks: how they share the rows.
+        plan: the plan with its GPU layout.
+        blocks: how thread blocks share the rows.
     """
 
     def __init__(self, plan: Plan, blocks: RowBlocks) -> None:
@@ -60,7 +60,7 @@ class PaddingJob(CertainJob):
         self._rows = SplitLaunch(
             program, "pad_rows", task, count_of(loops), blocks.rows, piece, blocks.threads, blocks.layers
         )
-        # The first of the rows of the input stands behind the padding of the other dimensions.
+        # The first row of the input comes after the padding of the other dimensions.
         starts = zip(attributes.StartPadding[:-1], there[:-1], strict=True)
         self._first = movement.item * sum(start * step for start, step in starts)
         others = movement._replace(phases=phases.padding(plan, rows=False))
@@ -75,7 +75,7 @@ class PaddingJob(CertainJob):
 
 
 def job(plan: Plan, processors: int) -> CudaJob:
-    """The job of a plan of PADDING."""
+    """Returns the job of a PADDING plan."""
     placed, attributes = on_card(plan), plan.attributes
     target = placed.outputs["OutputTensor"]
     blocks = RowBlocks.of(target.sizes[-1])

@@ -1,4 +1,4 @@
-"""GATHER and its kin, REVERSE_SUBSEQUENCES and ONE_HOT: each element of the output from what an index names."""
+"""The GATHER operators, REVERSE_SUBSEQUENCES and ONE_HOT: each output element is selected by an index."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .view import UNITS
 from .walk import THREADS, CertainJob, Loop, SplitLaunch, count_of, depth_macro, merged, on_card, walk_type, write_walk
 
 BATCH = 4
-"""Items of a thread, as in the kernels."""
+"""Items per thread; must match the kernels."""
 
 INDEX_SOURCES = ("scalars", "movement/walk", "movement/plain", "movement/indices")
 
@@ -47,12 +47,13 @@ def tuple_parameter(components: Sequence[Component]) -> np.ndarray[tuple[int, ..
 
 
 class PickJob(CertainJob):
-    """Units of the output, each from where its indices say.
+    """Output units, each read from where its indices point.
 
     Args:
-        plan: as it lies on the card.
-        picks: a point for each element, with a place beside it where sequences are turned round.
-        indices: the name of the tensor of indices.
+        plan: the plan with its GPU layout.
+        picks: the access pattern, with one point per output element.
+        indices: name of the index tensor.
+        places: for reversed sequences, the step of the position in the sequence for each point.
     """
 
     def __init__(self, plan: Plan, picks: Picks, indices: str, places: Sequence[int] | None = None) -> None:
@@ -95,7 +96,7 @@ class PickJob(CertainJob):
 
 
 def _lanes(loops: Sequence[Loop], components: Sequence[Component], most: int) -> int:
-    """Elements that move together: neighbours that one tuple of indices names."""
+    """Returns how many elements move together: adjacent ones addressed by the same index tuple."""
     *outer, (size, index, source, place) = loops
     if (index, source, place) != (0, 1, 0):
         return 1
@@ -103,7 +104,7 @@ def _lanes(loops: Sequence[Loop], components: Sequence[Component], most: int) ->
 
 
 class OneHotJob(CertainJob):
-    """One value where an index names the place along an axis, another one elsewhere."""
+    """One value where an index matches the position along an axis, another one elsewhere."""
 
     def __init__(self, plan: Plan) -> None:
         indices, target, axis = plan.inputs["IndicesTensor"], plan.outputs["OutputTensor"], plan.attributes.Axis
@@ -132,7 +133,7 @@ class OneHotJob(CertainJob):
 
 
 def _second_place(desc: BufferTensorDesc) -> int:
-    """Where the second element of a tensor stands, row by row."""
+    """Returns the offset of a tensor's second element in row-major order."""
     dimensions = zip(desc.sizes, desc.element_strides, strict=True)
     return [step for size, step in dimensions if size > 1][-1]
 

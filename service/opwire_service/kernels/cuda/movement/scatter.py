@@ -1,4 +1,4 @@
-"""SCATTER_ELEMENTS and SCATTER_ND: of tuples that name the same slot the last one writes it."""
+"""SCATTER_ELEMENTS and SCATTER_ND: if several tuples address the same slot, the last one wins."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _SETTLEMENT = [
 
 
 class Scattering:
-    """What is written where; steps count elements, or slots.
+    """The access pattern of a scatter; steps count elements or slots.
 
     Attributes:
-        claims: loops over tuples: steps in the indices, in the slots, and to the number of the tuple.
-        components: of a tuple, with steps in the slots.
-        slots: how many there are.
-        places: loops over the target in the order of its memory: steps in the slots, the input and the updates.
-        tuples: loops over tuples in the order of their numbers: steps in the updates, the third ones.
+        claims: loops over index tuples, with steps in the indices, the slots and the tuple numbers.
+        components: the components of a tuple, with steps in the slots.
+        slots: number of slots.
+        places: loops over the target in memory order, with steps in the slots, the input and the updates.
+        tuples: loops over tuples in order of their numbers; the third step is that in the updates.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -100,11 +100,11 @@ class Scattering:
         self._set_places([(out, size, slot, here, brought) for (size, out), (_, here), slot, brought in steps])
 
     def _set_places(self, steps: Sequence[Loop]) -> None:
-        """Takes loops that begin with the step in the target."""
+        """Sets ``places`` from loops that are prefixed with the step in the target."""
         self.places = merged((loop for _, *loop in sorted(steps, key=itemgetter(0), reverse=True)), _STEPS)
 
     def lanes(self, most: int) -> int:
-        """Elements that move together: neighbours in one slot."""
+        """Returns how many elements move together: adjacent ones in the same slot."""
         *outer, (size, slot, here, brought) = self.places
         if (slot, here, brought) != (0, 1, 1):
             return 1
@@ -112,7 +112,7 @@ class Scattering:
 
 
 def _in_lanes(loops: Sequence[Loop], lanes: int) -> list[Loop]:
-    """Loops over units, of which the innermost one is along a unit."""
+    """Converts loops over elements to loops over units of ``lanes`` elements."""
     if lanes == 1:
         return list(loops)
     *outer, (size, *_) = loops
@@ -121,7 +121,7 @@ def _in_lanes(loops: Sequence[Loop], lanes: int) -> list[Loop]:
 
 
 class ScatterJob(CertainJob):
-    """Claims, then the output."""
+    """Claims slots for tuples, then writes the output."""
 
     def __init__(self, plan: Plan) -> None:
         found = Scattering(plan)
@@ -157,7 +157,7 @@ class ScatterJob(CertainJob):
 
 
 def job(plan: Plan, processors: int) -> CudaJob:
-    """The job of a plan that writes by index."""
+    """Returns the job of a scatter plan."""
     return ScatterJob(on_card(plan))
 
 

@@ -1,4 +1,4 @@
-"""FILL_VALUE_SEQUENCE: each element from its number, rounded once."""
+"""FILL_VALUE_SEQUENCE: computes each element from its index, rounded once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
 from .walk import THREADS, CertainJob, SplitLaunch, count_of, depth_macro, merged, on_card, walk_type, write_walk
 
 BATCH = 4
-"""Items of a thread, as in the kernel."""
+"""Items per thread; must match the kernel."""
 
 _SEQUENCE = np.dtype(
     [
@@ -59,7 +59,7 @@ class SequenceJob(CertainJob):
 
 
 def job(plan: Plan, processors: int) -> CudaJob:
-    """The job of a plan of FILL_VALUE_SEQUENCE."""
+    """Returns the job of a FILL_VALUE_SEQUENCE plan."""
     return SequenceJob(on_card(plan))
 
 

@@ -1,4 +1,4 @@
-"""TOP_K and TOP_K1: short sequences are sorted in one piece, long ones by their digits, or the best are found first."""
+"""TOP_K and TOP_K1: sorts short sequences in one block and long ones by digits; for small K it selects first."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from .view import UNITS
 from .walk import PIECE, THREADS, CertainJob, SplitLaunch, depth_macro, merged, on_card, walk_type, write_walk
 
 SORTED_BYTES = 32 * 1024
-"""Of the most entries that a block sorts."""
+"""Maximum size of the entries that one block sorts."""
 
 SHARE = 32
-"""Elements of a thread that counts digits, as in the kernel."""
+"""Elements per thread when counting digits; must match the kernel."""
 
 FEW = 4
-"""The best are found before they are sorted where they are at most such a part of a sequence."""
+"""The best are selected before sorting if they make up at most 1/FEW of a sequence."""
 
 ENTRY_BYTES = {False: 8, True: 16}
-"""Of a key and a place, by whether the key has 64 bits."""
+"""Bytes of a key and a position, by whether the key has 64 bits."""
 
 DIGIT_BITS = 11
-"""Of a digit that is counted at once."""
+"""Bits of a digit in the selection."""
 
 SORTED_BITS = 8
-"""Of a digit by which entries are sorted."""
+"""Bits of a digit in the sort."""
 
 TILE_BYTES, WARPS = 32 * 1024, THREADS // 32
-"""Of the entries that a block moves by their digits, and what it has, as in the kernel."""
+"""Bytes of entries that a block sorts by a digit, and its number of warps; must match the kernel."""
 
 SEARCH_BYTES, COUNTS_BYTES = 32, 4 << DIGIT_BITS
-"""What the search takes for each sequence."""
+"""Memory of the selection per sequence."""
 
 INFINITIES = {DataType.FLOAT16: "0x7c00", DataType.FLOAT32: "0x7f800000u", DataType.FLOAT64: "0x7ff0000000000000ull"}
 
@@ -61,13 +61,13 @@ def _power_above(number: int) -> int:
 
 
 def _digits(bits: int) -> list[tuple[int, int]]:
-    """The digits of a number of so many bits, the first one first: their lowest bits, and how many they have."""
+    """Returns the digits of a ``bits``-bit number, most significant first, as ``(lowest bit, number of bits)``."""
     ends = [*range(0, bits, DIGIT_BITS), bits]
     return [(low, high - low) for low, high in pairwise(ends)][::-1]
 
 
 class TopJob(CertainJob):
-    """The best of each sequence along an axis."""
+    """The best elements of each sequence along an axis."""
 
     def __init__(self, plan: Plan) -> None:
         source, axis = plan.inputs["InputTensor"], plan.attributes.Axis
@@ -121,12 +121,12 @@ class TopJob(CertainJob):
 
     @property
     def _buffers(self) -> int:
-        """Of entries: those that were found, and what is between two digits."""
+        """Number of entry buffers: for selected entries, and for those between two digits."""
         return min(2, int(self._selects) + max(0, len(self._digits) - 1))
 
     @property
     def _tally_bytes(self) -> int:
-        """Of the counts of all digits in each tile, and of their sums."""
+        """Bytes for the counts of all digits in each tile, and for their sums."""
         return 4 * self._sequences * (self._tiles + 1) << SORTED_BITS if self._digits else 0
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
@@ -144,7 +144,7 @@ class TopJob(CertainJob):
             yield from part.launches(*tensors, *(reversed(buffers) if turned else buffers), *counts)
 
     def _prepared(self) -> Iterator[tuple[SplitLaunch, bool]]:
-        """The kernels, and whether the two buffers have changed places."""
+        """Yields the kernels, and whether the two buffers are swapped."""
         if self._selects:
             for part in self._search():
                 yield part, False
@@ -157,13 +157,13 @@ class TopJob(CertainJob):
             yield self._part(self._sorting, "sort_segments", blocks, 1, at_once, **flags), False
 
     def _sorted_digits(self) -> Iterator[tuple[int, int]]:
-        """Whether in the key, and the lowest bit: at first of places, where entries do not stand in their order."""
+        """Yields whether a digit is part of the key, and its lowest bit; selected entries sort by position first."""
         places = (self._length - 1).bit_length() if self._selects else 0
         for upper, bits in enumerate((places, self._bits)):
             yield from ((upper, shift) for shift in range(0, bits, SORTED_BITS))
 
     def _sort(self) -> Iterator[tuple[SplitLaunch, bool]]:
-        """Entries go from one buffer to the other; the first may come from the source, the last are results."""
+        """Yields the radix sort, alternating buffers; the first pass may read the source, the last writes results."""
         at_once = PIECE * self._entry // TILE_BYTES // 4
         last = len(self._digits) - 1
         for number, (upper, shift) in enumerate(self._digits):
@@ -176,7 +176,7 @@ class TopJob(CertainJob):
             yield self._part(self._sorting, "move_entries", tiles, 1, at_once, **numbers), turned
 
     def _search(self) -> Iterator[SplitLaunch]:
-        """What finds the last of the best, digit by digit of its key and then of its place, and collects them all."""
+        """Yields the selection: finds the last of the best, digit by digit of key and position, then collects all."""
         parts = -(-self._length // (THREADS * SHARE))
         blocks, at_once = self._sequences * parts, PIECE // (THREADS * SHARE)
         places = (self._length - 1).bit_length()
@@ -201,7 +201,7 @@ def _program(name: str, macros: tuple[tuple[str, str | int], ...]) -> Program:
 
 
 def job(plan: Plan, processors: int) -> CudaJob:
-    """The job of a plan of TOP_K."""
+    """Returns the job of a TOP_K plan."""
     return TopJob(on_card(plan))
 
 

@@ -1,4 +1,4 @@
-"""Copies between strided views on a card, in units of up to 16 bytes or in tiles that are transposed on the way."""
+"""Copies between strided views on the GPU, in units of up to 16 bytes or in tiles that are transposed on the way."""
 
 from __future__ import annotations
 
@@ -31,36 +31,36 @@ from .walk import (
 )
 
 UNITS = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "Pack<u64, 2>"}
-"""What is moved at once, by its bytes."""
+"""Units that are moved as a whole, by size in bytes."""
 
 BATCH = 4
-"""Units of a thread, as in the kernel."""
+"""Units per thread; must match the kernel."""
 
 PLAIN = ("scalars", "movement/walk", "movement/plain")
-"""Sources for units that are moved as they are."""
+"""Sources for units that are moved unchanged."""
 
 Macros = tuple[tuple[str, str | int], ...]
 
 WIDEST_TILED = 8
-"""Bytes of a unit that is worth a detour through shared memory."""
+"""Largest unit, in bytes, for which transposing through shared memory pays off."""
 
 WORD_BYTES = 4
-"""Of narrower units so many are read and written at once on that way, where they lie at such places."""
+"""Narrower units are read and written in words of this many bytes, where alignment allows."""
 
 TILE_SIDES = {1: 64, 2: 64, 4: 32, 8: 32}
-"""Of a square tile, by the bytes of a unit."""
+"""Sides of a square tile, by the bytes of a unit."""
 
 FEWEST_WORDS = 32
-"""Of a side of such a tile: what the threads of a warp read and write at once."""
+"""Minimum words along a side of such a tile, one for each thread of a warp."""
 
 FEWEST_ROWS, FEWEST_COLUMNS = 2, 8
-"""Of a matrix that is transposed in tiles; the threads of narrower ones read and write neighbours anyway."""
+"""Smallest matrix transposed in tiles; with narrower ones, threads access adjacent elements anyway."""
 
 MANY_LOOPS = 4
-"""So many cost so much that narrow matrices are transposed in tiles too."""
+"""Number of loops from which on narrow matrices are transposed in tiles, too, as walking the loops is expensive."""
 
 NARROWEST, MOST_LAYERS = 64, 2**16 - 1
-"""Units of a row that is worth a walk of its own, and the most blocks that have parts of the same rows."""
+"""Minimum units of a row for a row-wise kernel, and the maximum number of blocks that share the same rows."""
 
 COPY_HEAD = [
     *((name, "<u8") for name in ("source", "target")),
@@ -82,11 +82,11 @@ _TILES_HEAD = [
 
 
 class Units(NamedTuple):
-    """A copy of units.
+    """A copy in units.
 
     Attributes:
-        lanes: elements of a unit, which lie side by side in both views.
-        loops: outermost first: sizes and the steps in source and target, in units.
+        lanes: elements of a unit, contiguous in both views.
+        loops: sizes and the steps in source and target, in units, outermost first.
     """
 
     lanes: int
@@ -94,12 +94,12 @@ class Units(NamedTuple):
 
     @classmethod
     def of(cls, copy: Copy, most: int, *, repeats: bool = False) -> Units:
-        """The widest units of a copy.
+        """Returns a copy in the widest possible units.
 
         Args:
-            copy: between views of packed or strided tensors.
-            most: elements of a unit, a power of two.
-            repeats: whether one element goes everywhere.
+            copy: a copy between views of dense or strided tensors.
+            most: maximum elements of a unit, a power of two.
+            repeats: whether one element is written everywhere.
         """
         loops = list(copy.loops) or [Step(1, 0, 0)]
         *outer, inner = loops
@@ -114,7 +114,7 @@ class Units(NamedTuple):
 
 
 def copy_part(copy: Copy, item: int, value: Array | None = None) -> SplitLaunch:
-    """The kernel that makes a copy of elements of ``item`` bytes, or writes a value; see ``target_bytes``."""
+    """Returns the kernel that copies elements of ``item`` bytes, or writes a value; see ``target_bytes``."""
     copy = _at_band(copy)
     most = LOAD_BYTES // item if copy.band is None else 1
     units = Units.of(copy, most, repeats=value is not None)
@@ -130,21 +130,21 @@ def copy_part(copy: Copy, item: int, value: Array | None = None) -> SplitLaunch:
 
 
 def filling(count: int, value: Array) -> SplitLaunch:
-    """The kernel that writes a value again and again, the more at once the more there are."""
+    """Returns the kernel that fills memory with a value, in the widest possible units."""
     return copy_part(Copy(0, 0, 0, 0, (Step(count, 0, 1),)), value.itemsize, value)
 
 
 def target_bytes(copy: Copy, item: int) -> int:
-    """How far from the beginning of the target the kernel of a copy begins; that of a band knows it itself."""
+    """Returns the byte offset at which a copy's kernel starts in the target; a band kernel handles its own offset."""
     return copy.target_offset * item if copy.band is None else 0
 
 
 class RowBlocks(NamedTuple):
-    """How blocks share rows of units.
+    """How thread blocks share rows of units.
 
     Attributes:
-        threads: across and down.
-        layers: blocks that have parts of the same rows.
+        threads: threads across and down.
+        layers: number of blocks that share the same rows.
     """
 
     threads: tuple[int, int]
@@ -152,12 +152,12 @@ class RowBlocks(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Those of a block."""
+        """The rows of a block."""
         return self.threads[1]
 
     @classmethod
     def of(cls, width: int) -> RowBlocks | None:
-        """For rows of so many units; None where they are too short, or too long."""
+        """Returns the blocks for rows of ``width`` units, or None if these are too short or too long."""
         layers = -(-width // (THREADS * BATCH))
         if width < NARROWEST or layers > MOST_LAYERS:
             return None
@@ -166,12 +166,12 @@ class RowBlocks(NamedTuple):
 
 
 def strided_part(loops: list[Loop], sources: tuple[str, ...], macros: Macros) -> SplitLaunch:
-    """The kernel that makes a copy of units.
+    """Returns the kernel that copies units.
 
     Args:
-        loops: outermost first: sizes and the steps in source and target, in units.
-        sources: what moves a unit, as ``movement/plain``.
-        macros: of that.
+        loops: sizes and the steps in source and target, in units, outermost first.
+        sources: the sources that move a unit, such as ``movement/plain``.
+        macros: their macros.
     """
     *outer, (width, step, target_step) = loops
     blocks = RowBlocks.of(width)
@@ -189,7 +189,7 @@ def strided_part(loops: list[Loop], sources: tuple[str, ...], macros: Macros) ->
 
 def _flat_part(loops: list[Loop], sources: tuple[str, ...], macros: Macros, band: tuple[int, int] | None = None,
                value: Array | None = None) -> SplitLaunch:  # fmt: skip
-    """The kernel in which each thread finds out where its units are."""
+    """Returns the kernel in which each thread locates its own units."""
     steps = len(loops[0]) - 1
     parameter = np.zeros(1, [*COPY_HEAD, ("walk", walk_type(steps))])
     if value is not None:
@@ -217,10 +217,10 @@ def _is_narrow(copy: Copy) -> bool:
 
 
 def _band_loops(copy: Copy, begin: int, end: int) -> tuple[list[Loop], int, int]:
-    """The loops over a band, with a third offset that begins with the second result and must stay below the third.
+    """Returns the loops over a band, with a third offset, its start value and its exclusive limit.
 
-    Of a narrow band they are over rows and diagonals, and the offset is the column; else over rows and columns, and it
-    is the diagonal less the first one.
+    For a narrow band the loops run over rows and diagonals, and the offset is the column. Otherwise they run over rows
+    and columns, and the offset is the diagonal relative to the first one.
     """
     *outer, rows, columns = copy.loops
     free = [(*loop, 0) for loop in outer]
@@ -231,7 +231,7 @@ def _band_loops(copy: Copy, begin: int, end: int) -> tuple[list[Loop], int, int]
 
 
 def _at_band(copy: Copy) -> Copy:
-    """A copy whose offsets are those of the first diagonal, where its loops begin there."""
+    """Moves a copy's offsets to the first diagonal, if its loops start there."""
     if copy.band is None or not _is_narrow(copy):
         return copy
     begin, columns = copy.band[0], copy.loops[-1]
@@ -240,12 +240,12 @@ def _at_band(copy: Copy) -> Copy:
 
 
 def _transposed(loops: list[Loop], size: int, offsets: tuple[int, int]) -> SplitLaunch | None:
-    """The kernel that transposes tiles, where the copy is one of matrices that lie the other way in the target.
+    """Returns the kernel that transposes tiles, or None if the copy is not a transposition.
 
     Args:
-        loops: outermost first, in units.
+        loops: the loops in units, outermost first.
         size: bytes of a unit.
-        offsets: of the first unit in source and target.
+        offsets: offsets of the first unit in source and target.
     """
     columns, outer = loops[-1], loops[:-1]
     rows = next((loop for loop in outer if loop[1] == 1 and loop[0] >= FEWEST_ROWS), None)
@@ -293,7 +293,7 @@ def _transposed(loops: list[Loop], size: int, offsets: tuple[int, int]) -> Split
 
 
 def _followers(loops: list[Loop], room: int) -> tuple[Loop, int]:
-    """The loop over matrices that follow each other, and how many of their tiles a block has where there is room."""
+    """Returns the loop over consecutive matrices, and how many of their tiles fit into a block."""
     if room == 1 or not loops:
         return (1, 0, 0), 1
     loop = max(reversed(loops), key=lambda loop: min(loop[0], room))
@@ -305,12 +305,12 @@ def _power_above(number: int) -> int:
 
 
 class PlacedCopy(NamedTuple):
-    """A kernel between two tensors of a plan.
+    """A copy kernel between two tensors of a plan.
 
     Attributes:
         part: the kernel.
-        source, target: numbers of tensors, inputs first; a source beyond them is a constant, written by FILL.
-        first: bytes from the beginning of the target.
+        source, target: numbers of the tensors, inputs first; a source beyond them is a constant, written by FILL.
+        first: offset in the target in bytes.
     """
 
     part: SplitLaunch
@@ -332,10 +332,10 @@ class PlacedCopy(NamedTuple):
 
 
 class CopyJob(CertainJob):
-    """Copies one after the other.
+    """A sequence of copies.
 
     Args:
-        movement: of a plan as it lies on the card.
+        movement: the movement of a plan with its GPU layout.
         inputs, outputs: names of its tensors.
     """
 
@@ -354,7 +354,7 @@ class CopyJob(CertainJob):
 
 
 def copies(plan: Plan, movement: Callable[[Plan], Movement]) -> CopyJob:
-    """The job of a plan that moves elements."""
+    """Returns the job of a plan that moves elements."""
     placed = on_card(plan)
     return CopyJob(movement(placed), tuple(placed.inputs), tuple(placed.outputs))
 
@@ -364,7 +364,7 @@ def _job(name: str) -> Callable[[Plan, int], CudaJob]:
 
 
 def _band(plan: Plan, processors: int) -> CudaJob:
-    """What stands outside of a band everywhere, and then the band: two copies in place of three."""
+    """Writes the outside of the band everywhere, then the band: two copies instead of three."""
 
     def movement(placed: Plan) -> Movement:
         found = MOVEMENTS[plan.operator.name](placed)

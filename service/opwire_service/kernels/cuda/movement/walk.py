@@ -1,4 +1,4 @@
-"""Nested loops with several steps each, as the kernels that move elements read them."""
+"""Nested loops with several steps each, in the format of the data-movement kernels."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from opwire.tensor import Array
 from ..job import KernelLaunch, Program, device_desc
 
 MOST_LOOPS = 16
-"""Those of a copy that splits each dimension of a tensor in two."""
+"""Maximum number of loops: a copy that splits each dimension of a tensor in two."""
 
 UNROLLED = 4
-"""Loops that a kernel is compiled for; it counts more of them as it runs."""
+"""Maximum depth for which kernels are specialized; deeper nests are counted at run time."""
 
 THREADS = 256
 
 PIECE = 2**28
-"""Threads' items, of up to 16 bytes, of one launch at most: some milliseconds."""
+"""Maximum number of items, of up to 16 bytes, per launch: some milliseconds."""
 
 Loop = tuple[int, ...]
-"""A size, and the steps that a kernel wants."""
+"""A size, and the steps that a kernel needs."""
 
 
 def walk_type(steps: int) -> np.dtype[Any]:
-    """The loops as a field of a parameter, with so many steps each."""
+    """Returns the dtype of loops in a kernel parameter, with ``steps`` steps each."""
     loop = np.dtype([*((name, "<u4") for name in ("size", "factor", "shift1", "shift2")), ("step", "<u4", (steps,))])
     return np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", loop, (MOST_LOOPS,))])
 
 
 def without_ones(loops: Sequence[Loop], steps: int) -> list[Loop]:
-    """The loops that do something; of a single element one that does not, with so many steps."""
+    """Removes loops of size 1; if none remain, returns a single one of size 1."""
     return [loop for loop in loops if loop[0] > 1] or [(1, *(0,) * steps)]
 
 
 def merged(loops: Iterable[Sequence[int]], steps: int) -> list[Loop]:
-    """The fewest loops that visit the same places in the same order, given outermost first, with so many steps."""
+    """Merges loops, given outermost first, into the fewest that visit the same places in the same order."""
     found: list[Loop] = []
     for size, *made in loops:
         if size == 1:
@@ -62,7 +62,7 @@ def count_of(loops: Sequence[Loop]) -> int:
 
 
 def write_walk(loops: Sequence[Loop], into: Array) -> None:
-    """Writes loops, given outermost first, with the numbers that replace divisions by multiplications."""
+    """Writes loops, given outermost first, with the magic numbers that replace division by multiplication."""
     into["count"] = len(loops)
     for i, (size, *steps) in enumerate(reversed(loops)):
         bits = (size - 1).bit_length()
@@ -72,23 +72,23 @@ def write_walk(loops: Sequence[Loop], into: Array) -> None:
 
 
 def on_card(plan: Plan) -> Plan:
-    """The plan with its outputs as they lie on the card."""
+    """Returns the plan with its outputs laid out as on the GPU."""
     outputs = {name: device_desc(desc) for name, desc in plan.outputs.items()}
     return replace(plan, outputs=outputs)
 
 
 @dataclass(frozen=True, slots=True)
 class SplitLaunch:
-    """A kernel over many items, as one launch or more.
+    """A kernel over many items, split into one or more launches.
 
     Attributes:
-        program, entry: of the kernel.
-        parameter: of which the addresses stand first; it has the fields ``first`` and ``count``.
-        count: items.
-        per_block: items of a block.
-        piece: items of a launch at most.
-        block: its threads.
-        layers: blocks side by side that have the same items.
+        program, entry: the kernel.
+        parameter: its parameter, which starts with the addresses and has the fields ``first`` and ``count``.
+        count: number of items.
+        per_block: items per block.
+        piece: maximum number of items per launch.
+        block: threads of a block.
+        layers: number of blocks that share the same items.
     """
 
     program: Program
@@ -110,8 +110,8 @@ class SplitLaunch:
         return max(1, self.piece // self.per_block) * self.per_block
 
     def launches(self, *addresses: int) -> Iterator[KernelLaunch]:
-        """The launches on memory."""
-        # As bytes, which are copied faster than fields; the size of each parameter is a multiple of 8.
+        """Yields the launches for the given addresses."""
+        # Raw bytes are copied faster than fields; the size of each parameter is a multiple of 8.
         parameter = self.parameter.view(np.dtype((np.void, self.parameter.itemsize))).copy()
         parameter.view("<u8")[: len(addresses)] = addresses
         at_once = self._at_once
@@ -128,7 +128,7 @@ class SplitLaunch:
 
 
 class CertainJob:
-    """A job that never leaves anything to the host, nor needs memory of its own.
+    """A job that leaves nothing to the host and needs no additional memory.
 
     Attributes:
         programs: see ``CudaJob``.
@@ -140,4 +140,4 @@ class CertainJob:
     programs: tuple[Program, ...]
 
     def recompute(self, places: Array | None, inputs: Any, outputs: Any, stop: Any) -> None:
-        """Nothing is ever uncertain."""
+        """Does nothing: no result is ever uncertain."""

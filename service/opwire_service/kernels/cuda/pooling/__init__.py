@@ -1,1 +1,1 @@
-"""Windows that are added up, and what is put back where a window was."""
+"""Pooling by sums, pooling gradients, and unpooling."""

@@ -1,4 +1,4 @@
-"""AVERAGE_POOLING and LP_POOLING: windows that are added up exactly, or within one unit for powers beyond squares."""
+"""AVERAGE_POOLING and LP_POOLING: exact sums of windows, or sums within one ULP for powers above 2."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from ..reduction import Reduction
 
 THREADS = 128
 LARGEST_WINDOW, MOST_ELEMENTS = 7, 49
-"""Of a window that has a thread and a program of its own."""
+"""Limits for a window computed by one thread of a specialized program: its sides and its elements."""
 
 READS_PER_THREAD = 16
-"""Elements of a large window that are worth a thread of their own."""
+"""Elements of a large window that justify another thread."""
 
 LARGEST_STEP = 4
 WIDEST_STRIP = 20
-"""Of strips of outputs: stride and dilation, and columns of the input."""
+"""Limits for strips of outputs: stride and dilation, and input columns."""
 
 LAUNCH_READS = 2**30
-"""Elements that one launch reads at most: some milliseconds."""
+"""Maximum number of elements read per launch: some milliseconds."""
 
 
 SPATIAL = 3
 _TENSORS = 2 + SPATIAL
 _POSITIONS = 2**30
-"""Beyond it places in a dimension, padding included, are counted in 64 bits."""
+"""Limit above which positions in a padded dimension are counted in 64 bits."""
 
 _DIMENSION = np.dtype([(name, "<u4") for name in ("size", "stride", "window", "start", "dilation", "step")])
 _POOLING = np.dtype(
@@ -57,20 +57,20 @@ _NO_DIMENSION = Dimension(1, 1, 1, 0, 0, 1)
 
 
 def padded_dimensions(given: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
-    """As many dimensions as the sources have, those that there are not in front."""
+    """Prepends dummy dimensions to match the fixed number in the sources."""
     return (_NO_DIMENSION,) * (SPATIAL - len(given)) + given
 
 
 def needs_64_bits(dimensions: tuple[Dimension, ...]) -> bool:
-    """Whether places along a dimension, padding and steps included, are too many for 32 bits with a sign."""
+    """Returns whether positions along a dimension, including padding and steps, may overflow signed 32 bits."""
     return any(sum((row.padded, row.dilated_window, row.stride, row.dilation)) > _POSITIONS for row in dimensions)
 
 
 def window_nest(source: BufferTensorDesc, target: BufferTensorDesc, *more: BufferTensorDesc | None) -> Nest:
-    """The loops over a tensor in the order of its memory.
+    """Returns the loops over the target in memory order.
 
-    Its tensors are the source without the spatial dimensions, the target, the place along each of these dimensions, and
-    for each of the others, if there are any, the same as of the source.
+    Its tensors are the source without its spatial dimensions, the target, the position along each spatial dimension,
+    and for each further desc the same as for the source.
     """
     strides = target.element_strides
     missing = SPATIAL - (target.rank - 2)
@@ -83,7 +83,7 @@ def window_nest(source: BufferTensorDesc, target: BufferTensorDesc, *more: Buffe
 
 
 class Averages(Listing):
-    """The job of an average or norm of windows."""
+    """The job of an average or LP pooling plan."""
 
     def __init__(self, plan: Plan, processors: int) -> None:
         self._plan, self._processors = plan, processors
@@ -98,7 +98,7 @@ class Averages(Listing):
         self._program = self._made(windows)
 
     def _strip_macros(self) -> dict[str, int]:
-        """How strips of outputs are compiled for these windows, if they are."""
+        """Returns the macros of strips for these windows, with STRIP 0 if strips do not apply."""
         across, item_bytes = self._dimensions[-1], self._source.data_type.dtype.itemsize
         inner = self._nest[-1] if self._nest else None
         if inner is None or inner.steps != (0, 1, *(0,) * (SPATIAL - 1), 1) or self._source.element_strides[-1] != 1:
@@ -178,7 +178,7 @@ class Averages(Listing):
         return whole
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the number of an output in the order of its memory, and 0."""
+        """See ``CudaJob.recompute``; a place is the number of an output in memory order, and 0."""
         numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
         source = strided(self._source, inputs["InputTensor"])
         dimensions = dimensions_of(self._plan.attributes, self._source.sizes)
@@ -199,18 +199,18 @@ class Averages(Listing):
 
 
 def _dividing(most: int, numbers: Sequence[int]) -> int:
-    """The greatest power of two up to one that divides all numbers."""
+    """Returns the largest power of two, up to ``most``, that divides all numbers."""
     while any(number % most for number in numbers):
         most //= 2
     return most
 
 
 FUNCTIONS = {0: ReduceFunction.AVERAGE, 1: ReduceFunction.L1, 2: ReduceFunction.L2}
-"""Power -> what a window that is the whole image is reduced by."""
+"""Maps a power to the reduction that computes a window spanning the whole image."""
 
 
 def job(plan: Plan, processors: int) -> CudaJob:
-    """The job of a plan of average or norm pooling."""
+    """Returns the job of an average or LP pooling plan."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     function = FUNCTIONS.get(getattr(plan.attributes, "P", 0))
     is_whole = all(

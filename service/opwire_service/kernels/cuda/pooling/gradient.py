@@ -34,7 +34,7 @@ _GRADIENT = np.dtype(
 
 
 class PoolingGradient(Listing):
-    """The job."""
+    """The job of a pooling gradient plan."""
 
     def __init__(self, plan: Plan, processors: int) -> None:
         self._plan, self._source = plan, plan.inputs["InputGradientTensor"]
@@ -87,7 +87,7 @@ class PoolingGradient(Listing):
             yield KernelLaunch(self._program, "share_out", (-(-count // THREADS), 1), (THREADS, 1), part)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the number of an output in the order of its memory, and 0."""
+        """See ``CudaJob.recompute``; a place is the number of an output in memory order, and 0."""
         numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
         to, target = FORMATS[self._source.data_type], outputs["OutputGradientTensor"]
         views = {name: strided(desc, inputs[name]) for name, desc in self._plan.inputs.items()}

@@ -1,4 +1,4 @@
-"""MAX_UNPOOLING: who comes last to each place of the output is found first."""
+"""MAX_UNPOOLING: determines first which element is the last to write each output place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..nests import Nest, NestLoop, merged, nest_dtype, write_nest
 THREADS = 256
 
 LAUNCH_ELEMENTS = 2**28
-"""Elements of one launch at most: some milliseconds."""
+"""Maximum number of elements per launch: some milliseconds."""
 
 _UNSIGNED = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 _TENSORS = 2
@@ -30,7 +30,7 @@ _TASK = np.dtype(
 
 
 class Unpooling:
-    """The job."""
+    """The job of a MAX_UNPOOLING plan."""
 
     scratch_bytes = 0
     uncertain_bytes = 0
@@ -72,11 +72,11 @@ class Unpooling:
                 yield KernelLaunch(self._program, entry, (blocks, 1), (THREADS, 1), part)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Nothing is ever uncertain."""
+        """Does nothing: no result is ever uncertain."""
 
 
 def _rows(sizes: tuple[int, ...], *strides: tuple[int, ...]) -> Nest:
-    """The loops over tensors of the same sizes, row by row."""
+    """Returns row-major loops over tensors of equal sizes."""
     return merged(NestLoop(size, tuple(each[i] for each in strides)) for i, size in enumerate(sizes))
 
 

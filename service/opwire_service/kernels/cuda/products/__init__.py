@@ -1,1 +1,1 @@
-"""Matrix products and convolutions on a card: float64 sums with bounds on their errors, or exact sums."""
+"""Matrix products and convolutions on the GPU: float64 sums with error bounds, or exact sums."""

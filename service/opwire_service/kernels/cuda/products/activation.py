@@ -1,4 +1,4 @@
-"""Fused activations as C: a function of a double, within a few units of its last place."""
+"""Fused activations as C: functions of a double, accurate to a few ULPs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _VALUE = InputElement("Value")
 
 
 def activated_source(activation: NestedOperator | None) -> str:
-    """The function ``activated`` of ``operands.cu``; without an activation it gives its operand.
+    """Returns the function ``activated`` of ``operands.cu``; without an activation it is the identity.
 
     Raises:
-        ValueError: the activation works on more than one element at a time.
+        ValueError: the activation is not elementwise.
     """
     body = Body()
     result = _value(activated_expression(activation, _VALUE), body)

@@ -1,4 +1,4 @@
-"""The launches of a tile, recorded once and placed in the memory of each run."""
+"""The launches of a tile, recorded once and relocated to the memory of each run."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..job import KernelLaunch, Launch, MatrixProduct, Program
 from .tiles import COPIES, OPTIONAL, PARAMETERS, TASK, TENSORS
 
 KEPT = 512
-"""Launches of a job that are kept; those of larger ones are recorded anew at each run."""
+"""Maximum number of cached launches per job; larger jobs are recorded anew for each run."""
 
 TOGETHER = 64
-"""Launches of a batch, more or less: what takes a few ms to record."""
+"""Approximate number of launches per batch, which take a few ms to record."""
 
 
 class TaskLaunch(NamedTuple):
-    """A launch of a kernel with the task of that number."""
+    """A kernel launch with the task of the given number."""
 
     entry: str
     grid: tuple[int, int]
@@ -30,7 +30,7 @@ class TaskLaunch(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Launches whose addresses count from the beginning of each tensor and of the memory for tiles.
+    """Launches with addresses relative to the start of each tensor and of the scratch memory.
 
     Attributes:
         tasks: the bytes of all tasks.
@@ -41,7 +41,7 @@ class Batch(NamedTuple):
     steps: tuple[TaskLaunch | MatrixProduct, ...]
 
     def placed(self, program: Program, tensors: Mapping[str, int], scratch: int) -> Iterator[Launch]:
-        """The launches of a run: where its tensors are, and its memory for tiles."""
+        """Yields the launches of a run, relocated to its tensors and its scratch memory."""
         tasks = np.frombuffer(bytearray(self.tasks), TASK)
         for name in TENSORS:
             tasks[name] += np.uint64(tensors.get(name, 0))
@@ -52,7 +52,7 @@ class Batch(NamedTuple):
             tasks[name] += np.uint64(scratch)
         for name in OPTIONAL:
             tasks[name] += np.uint64(scratch) * (tasks[name] != 0)
-        for name in ("left", "right"):  # or a copy in the place of the tensor
+        for name in ("left", "right"):  # or a copy in place of the tensor
             instead = np.uint64((scratch - tensors.get(name, 0)) % 2**64)
             tasks[name] += instead * (tasks[f"{name}_is_copied"] != 0)
         for step in self.steps:
@@ -71,10 +71,10 @@ class Batch(NamedTuple):
 
 
 class Recording:
-    """The launches of a tile.
+    """Records the launches of a tile.
 
     Args:
-        task: of the tile, a record; it is changed from launch to launch.
+        task: the tile's task record, which is updated from launch to launch.
     """
 
     def __init__(self, task: Array) -> None:
@@ -83,7 +83,7 @@ class Recording:
         self._steps: list[TaskLaunch | MatrixProduct] = []
 
     def launch(self, entry: str, grid: tuple[int, int], block: tuple[int, int], *, is_short: bool = True) -> None:
-        """Adds a launch of a kernel with the task as it is."""
+        """Adds a kernel launch with the current task."""
         self._steps.append(TaskLaunch(entry, grid, block, is_short, len(self._tasks)))
         self._tasks.append(self.task.tobytes())
 
@@ -91,17 +91,17 @@ class Recording:
         self._steps.append(product)
 
     def batches(self, *, last: bool = False) -> Iterator[Batch]:
-        """What was recorded since the last batch, once that is enough or nothing follows."""
+        """Yields the launches recorded since the last batch, if there are enough or no more will follow."""
         if self._steps and (last or len(self._steps) >= TOGETHER):
             yield Batch(b"".join(self._tasks), tuple(self._steps))
             self._tasks, self._steps = [], []
 
 
 class Batches:
-    """Batches that can be iterated over and over.
+    """Batches that can be iterated repeatedly.
 
     Args:
-        record: makes them.
+        record: generates them.
     """
 
     def __init__(self, record: Callable[[], Iterator[Batch]]) -> None:

@@ -1,4 +1,4 @@
-"""CONVOLUTION: filters times the columns that a window sees, or each sum by itself where a group has few filters."""
+"""CONVOLUTION: filters times the columns under the windows, or direct sums for groups of few filters."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .launching import ACTIVATED, ROUNDED, Launching, float_program
 from .tiles import NOWHERE, SPATIAL, TENSORS, WINDOW, BatchedProduct, ProductTiling, Scratch, Strides
 
 FEW = 8
-"""Filters of a group, at most, whose sums are computed each by itself."""
+"""Maximum number of filters per group for direct sums."""
 
 SHALLOW = 1 << 12
-"""Products of such a sum, at most."""
+"""Maximum number of products of a direct sum."""
 
 
 class Convolution:
-    """The job of a convolution: its phases, one after the other."""
+    """The job of a convolution, phase by phase."""
 
     state_bytes = 0
     uncertain_bytes = 0
@@ -44,7 +44,7 @@ class Convolution:
         depth = prod(plan.inputs["FilterTensor"].sizes[2:]) * geometry.channels
         self._is_direct = geometry.filters <= FEW and depth <= SHALLOW
         self._plan, self._geometry, self._target = plan, geometry, target
-        # Phases differ by little, and there may be many.
+        # Phases differ little in size, and there may be many: plan for the largest.
         most = _largest(geometry)
         self._tiling = ProductTiling.of(most, is_direct=self._is_direct)
         self._batches = Batches(self._recorded)
@@ -85,11 +85,11 @@ class Convolution:
                 yield from record(phase_products(self._plan, self._geometry, self._target, lines), self._tiling)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Nothing is ever left to the host."""
+        """Does nothing: no result is left to the host."""
 
 
 def _largest(geometry: ConvolutionGeometry) -> BatchedProduct:
-    """Products as large as those of any phase, lying nowhere."""
+    """Returns products as large as those of any phase, without addresses."""
     columns = geometry.images * prod(outputs for _, outputs in geometry.longest)
     depth = geometry.channels * prod(taps for taps, _ in geometry.longest)
     return BatchedProduct(1, geometry.groups, geometry.filters, columns, depth, NOWHERE, NOWHERE, NOWHERE, NOWHERE)
@@ -98,9 +98,9 @@ def _largest(geometry: ConvolutionGeometry) -> BatchedProduct:
 def phase_products(
     plan: Plan, geometry: ConvolutionGeometry, target: BufferTensorDesc, lines: tuple[PhaseDimension, ...]
 ) -> BatchedProduct:
-    """The products of a phase: filters, and columns of all images and positions."""
+    """Returns the products of a phase: filters, and the columns of all images and positions."""
     source, kernel = plan.inputs["InputTensor"], plan.inputs["FilterTensor"]
-    memory = np.zeros(1, np.uint8)  # nobody reads it: steps of single bytes are those of elements
+    memory = np.zeros(1, np.uint8)  # never read: with 1-byte items, byte strides are element strides
     weights = geometry.filters_of(as_strided(memory, kernel.sizes, kernel.element_strides), lines)
     taps, channels = weights.shape[2:-1], weights.shape[-1]
     group, filter_, *weight, weight_channel = weights.strides
@@ -138,7 +138,7 @@ def phase_products(
 
 
 def _outputs_alone(plan: Plan, geometry: ConvolutionGeometry, target: BufferTensorDesc) -> BatchedProduct:
-    """Sums of nothing for all outputs: some of them no element of the input reaches."""
+    """Returns empty sums for all outputs, as no input element reaches some of them."""
     lines = tuple(PhaseDimension(1, 0, 1, size, 0, 1, 1, 0, 0, 0) for size in target.sizes[2:])
     whole = phase_products(plan, geometry, target, lines)
     return BatchedProduct(
@@ -163,12 +163,12 @@ def _bias(plan: Plan, geometry: ConvolutionGeometry) -> Strides:
 
 
 def _filled(values: Sequence[int], value: int) -> list[int]:
-    """As many as there are spatial dimensions at most; the outer ones are those that are missing."""
+    """Pads values to the maximum number of spatial dimensions; the missing ones are outermost."""
     return [*(value,) * (SPATIAL - len(values)), *values]
 
 
 def _plain_step(sizes: Sequence[int], steps: Sequence[int]) -> int | None:
-    """The step between neighbours if all dimensions are walked in even steps, or None."""
+    """Returns the step between adjacent elements if all dimensions collapse to a single stride, or None."""
     dimensions = [(size, step) for size, step in zip(sizes, steps, strict=True) if size > 1]
     if not dimensions:
         return 1

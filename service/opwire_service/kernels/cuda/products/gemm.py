@@ -1,4 +1,4 @@
-"""GEMM: products of matrices, and of some a softmax."""
+"""GEMM: matrix products, optionally followed by a softmax."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOFTMAX = ("ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1")
 
 SOFTMAX_THREADS = 512
 VISITED = 1 << 28
-"""Elements that one launch turns into a softmax, at most, if blocks have no more."""
+"""Maximum number of elements that one launch normalizes, unless a single block has more."""
 
 RANK = 4
 _SOFTMAX = np.dtype(
@@ -37,17 +37,17 @@ _SOFTMAX = np.dtype(
 
 
 def _steps(strides: tuple[int, ...], *, transposed: bool) -> Strides:
-    """The steps of a matrix whose lines are its rows, or its columns if it is transposed."""
+    """Returns the steps of a matrix whose lines are its rows, or its columns if it is transposed."""
     outer, inner, row, column = (0,) * (RANK - len(strides)) + strides
     return Strides(outer, inner, column, row) if transposed else Strides(outer, inner, row, column)
 
 
 class _Softmax:
-    """What follows a product: each block of the output along some axes becomes a softmax.
+    """A softmax after a product, over blocks of the output along some axes.
 
     Args:
-        target: the output as it lies on the card.
-        axes: of it.
+        target: the output with its GPU layout.
+        axes: the axes of a block.
     """
 
     def __init__(self, target: BufferTensorDesc, axes: tuple[int, ...]) -> None:
@@ -65,7 +65,7 @@ class _Softmax:
 
     @property
     def steps(self) -> Strides:
-        """How doubles lie before, so that those of a block are neighbours."""
+        """The layout of the doubles before the softmax, in which blocks are contiguous."""
         order = [*self._kept, *self._joined]
         steps = dict(zip(order, (prod(self._sizes[axis] for axis in order[i + 1 :]) for i in range(RANK)), strict=True))
         return Strides(*(steps[axis] for axis in range(RANK)))
@@ -86,7 +86,7 @@ class _Softmax:
 
 
 class Gemm:
-    """The job of a product of matrices."""
+    """The job of a matrix product."""
 
     state_bytes = 0
     uncertain_bytes = 0
@@ -136,11 +136,11 @@ class Gemm:
             yield from self._softmax.launches(values, target)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Nothing is ever left to the host."""
+        """Does nothing: no result is left to the host."""
 
 
 def matrix_products(plan: Plan, target: BufferTensorDesc) -> BatchedProduct:
-    """The products of matrices of a plan, whose output lies as ``target`` says."""
+    """Returns the matrix products of a plan whose output is laid out as ``target``."""
     attributes = plan.attributes
     a, b, addend = (
         plan.inputs["ATensor"],

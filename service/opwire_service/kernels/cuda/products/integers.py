@@ -1,6 +1,6 @@
-"""Products and convolutions of integers.
+"""Integer matrix products and convolutions.
 
-Sums of bytes are exact in float64, and are wrapped or quantized again. Sums that are scaled to floats are certified.
+Sums of byte products are exact in float64, and then wrapped or requantized. Sums scaled to floats are certified.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _CONVOLUTION_ROWS = {
     "zero": "OutputZeroPointTensor",
 }
 _CONVOLUTION_COLUMNS = {"right_zero": "InputZeroPointTensor", "right_scale": "InputScaleTensor"}
-"""The tensors by the names that the kernels give them."""
+"""Tensor names, by their names in the kernels."""
 
 
 class IntegerProducts:
-    """The job of products of integers.
+    """The job of integer products.
 
     Args:
-        plan: of an operator.
-        processors: of the card.
-        products: what is multiplied.
-        tensors: names of all tensors, by those in the kernels.
+        plan: the plan of an operator.
+        processors: number of multiprocessors.
+        products: the products.
+        tensors: maps names in the kernels to tensor names.
     """
 
     state_bytes = 0
@@ -85,11 +85,11 @@ class IntegerProducts:
             yield from batch.placed(self._program, addresses, memory.scratch)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Nothing is ever left to the host."""
+        """Does nothing: no result is left to the host."""
 
 
 def _parameters(plan: Plan, rows: dict[str, str], columns: dict[str, str], group: int = 0) -> dict[str, LineParameter]:
-    """Those that a plan has; of rows there may be a group for each matrix."""
+    """Returns the parameters that a plan has; row parameters may differ per group."""
     every = [(name, tensor, True) for name, tensor in rows.items()]
     every += [(name, tensor, False) for name, tensor in columns.items()]
     return {
@@ -105,7 +105,7 @@ def _parameter(desc: BufferTensorDesc, group: int, *, of_rows: bool) -> LinePara
 
 
 def matrices(plan: Plan, processors: int) -> IntegerProducts:
-    """The job of a product of matrices of integers."""
+    """Returns the job of an integer matrix product."""
     products = matrix_products(plan, device_desc(plan.outputs["OutputTensor"]))
     products = replace(products, parameters=_parameters(plan, _MATRIX_ROWS, _MATRIX_COLUMNS))
     tensors = {**_MATRIX, **_MATRIX_ROWS, **_MATRIX_COLUMNS}
@@ -113,10 +113,10 @@ def matrices(plan: Plan, processors: int) -> IntegerProducts:
 
 
 def convolution(plan: Plan, processors: int) -> IntegerProducts:
-    """The job of a convolution of bytes."""
+    """Returns the job of a byte convolution."""
     geometry = ConvolutionGeometry(plan)
     lines = geometry.phase(0)
-    assert lines is not None  # a convolution that is not transposed is one phase
+    assert lines is not None  # a forward convolution is a single phase
     products = phase_products(plan, geometry, device_desc(plan.outputs["OutputTensor"]), lines)
     parameters = _parameters(plan, _CONVOLUTION_ROWS, _CONVOLUTION_COLUMNS, geometry.filters)
     tensors = {**_CONVOLUTION, **_CONVOLUTION_ROWS, **_CONVOLUTION_COLUMNS}

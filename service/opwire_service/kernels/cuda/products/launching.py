@@ -1,4 +1,4 @@
-"""The launches of products: tiles are copied, multiplied, certified, and summed again where they are open."""
+"""The launches of products: tiles are copied, multiplied and certified; undecided sums are summed again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .tiles import (
 )
 
 ROUNDED, ACTIVATED, OPEN, EXACT = range(4)
-"""What becomes of sums."""
+"""What happens to sums."""
 
 SOURCES = ("rounding", *(f"products/{name}" for name in ("operands", "copies", "certify", "settle")))
 
@@ -38,40 +38,40 @@ COPY_LINES, UNFOLD_THREADS, CERTIFY_THREADS, SETTLE_THREADS = 8, 128, 256, 128
 AGAIN_THREADS, AGAIN_SUMS, LANES = 256, 8, 4
 ACROSS, ACROSS_ROWS, DEEP = 32, 8, 64
 BOUND_LINES, BOUND_SLICES = 32, 8
-"""As the kernels have them."""
+"""These must match the kernels."""
 
 SETTLED_AT_ONCE = 1 << 33
-"""Products that one launch sums exactly, at most: some ms."""
+"""Maximum number of products that one launch sums exactly: some ms."""
 
 MOST_TIMES = 4
-"""How many times as much a later launch may find."""
+"""Factor by which later launches may cover more sums, as they mostly find nothing to do."""
 
 NEAR = 1 << 23
-"""Elements of an operand that sums are summed again from at a time, so that the card keeps them near."""
+"""Operand elements per piece when sums are recomputed, so that they stay in the GPU's cache."""
 
 MOST_PIECES, WORTH_NEARNESS = 16, 256
-"""Pieces of a depth for that, and rows and columns of a tile from which on sums share enough of them."""
+"""Maximum number of such pieces, and the minimum rows and columns of a tile for operands to be shared enough."""
 
 STRIPE = 16
-"""Sums of a thread that certifies, at most."""
+"""Maximum number of sums per certifying thread."""
 
 LEAST_SLICE = 512
-"""Elements of a line that a warp copies, at least."""
+"""Minimum number of elements of a line that a warp copies."""
 
 LEAST_DEPTH = 1024
-"""Products that a sum of fewer takes as long as."""
+"""A sum of fewer products takes as long as one of this many."""
 
 COMPUTED_AT_ONCE = 1 << 33
-"""Products that one launch sums directly, at most."""
+"""Maximum number of products that one launch sums directly."""
 
 BLOCKS = 16
-"""Of each multiprocessor, for kernels whose blocks go on with the next piece."""
+"""Blocks per multiprocessor, for kernels whose blocks loop over several pieces."""
 
 
 def float_program(
     data_type: DataType, *, has_window: bool, finish: int, activation: NestedOperator | None = None
 ) -> Program:
-    """The kernels of products of floats, of which something becomes, after an activation if there is one."""
+    """Returns the kernels of float products, given how they finish and their activation, if any."""
     kind = TYPES[data_type]
     types = (("LEFT", kind), ("RIGHT", kind), ("ADDEND", kind), ("OUTPUT", "f64" if finish == OPEN else kind))
     macros = (*types, ("WINDOW", int(has_window)), ("FINISH", finish), ("HAS_ZEROS", 0), ("HAS_SCALES", 0))
@@ -79,14 +79,14 @@ def float_program(
 
 
 def integer_program(types: Mapping[str, DataType], *, has_window: bool, is_quantized: bool) -> Program:
-    """The kernels of products of bytes, whose types are those of ``left``, ``right`` and ``target``."""
+    """Returns the kernels of byte products, given the types of ``left``, ``right`` and ``target``."""
     macros = (("WINDOW", int(has_window)), ("FINISH", EXACT), ("HAS_ZEROS", 1), ("HAS_SCALES", 0))
     sources = ("scalars", *(f"products/{name}" for name in ("operands", "copies", "requantize")))
     return Program(sources, (*_typed(types, "i32"), *macros, ("QUANTIZED", int(is_quantized))))
 
 
 def scaled_program(types: Mapping[str, DataType]) -> Program:
-    """The kernels of products of integers that are scaled to floats; the scales and ``target`` have one type."""
+    """Returns the kernels of integer products scaled to floats; the scales and ``target`` have the same type."""
     kind = TYPES[types["target"]]
     macros = (("SCALE", kind), ("WINDOW", 0), ("FINISH", ROUNDED), ("HAS_ZEROS", 1), ("HAS_SCALES", 1))
     return Program(("scalars", "floats", *SOURCES), (*_typed(types, kind), *macros), activated_source(None))
@@ -98,13 +98,13 @@ def _typed(types: Mapping[str, DataType], addend: str) -> tuple[tuple[str, str],
 
 
 class Launching:
-    """What all products of a plan launch.
+    """The launches shared by all products of a plan.
 
     Args:
-        program: of the kernels.
-        item_bytes: of the elements of ``left``, ``right``, ``addend`` and ``target``.
-        processors: of the card.
-        has_window: whether the right operands are what windows see.
+        program: the program of the kernels.
+        item_bytes: bytes per element of ``left``, ``right``, ``addend`` and ``target``.
+        processors: number of multiprocessors.
+        has_window: whether the right operands are the elements under windows.
     """
 
     def __init__(self, program: Program, item_bytes: Mapping[str, int], processors: int, *, has_window: bool) -> None:
@@ -114,7 +114,7 @@ class Launching:
         self._has_window = has_window
 
     def multiplied(self, products: BatchedProduct, tiling: ProductTiling) -> Iterator[Batch]:
-        """The launches of each tile of some products."""
+        """Yields the launches of each tile of some products."""
         scratch = Scratch.of(products, tiling, is_direct=False)
         for tile in tiling.tiles(products):
             record = Recording(self._task(products, tile, scratch))
@@ -129,13 +129,13 @@ class Launching:
             yield from self._settled(record, products, tile, self._near(products, tile))
 
     def computed(self, products: BatchedProduct, tiling: ProductTiling) -> Iterator[Batch]:
-        """The same for few products of a window, each sum of which a thread computes."""
+        """Like ``multiplied`` for small products of a window, where each sum is computed by one thread."""
         scratch = Scratch.of(products, tiling, is_direct=True)
         for tile in tiling.tiles(products):
             record = Recording(self._task(products, tile, scratch))
-            # The magnitudes themselves are summed, and that may be off as well.
+            # The sum of magnitudes is itself rounded.
             record.task["error"] = products.error(products.depth + 1) * 1.01
-            record.task["matrices"] = 0  # there are no bounds
+            record.task["matrices"] = 0  # no bounds needed
             self._begin_certifying(record, tile._replace(matrices=0))
             record.task["matrices"] = tile.matrices
             several = min(COMPUTED_AT_ONCE // max(1, products.depth), 1 << 28)
@@ -143,7 +143,7 @@ class Launching:
             yield from self._settled(record, products, tile, 0)
 
     def exact(self, products: BatchedProduct, tiling: ProductTiling) -> Iterator[Batch]:
-        """The same for integers, whose sums in float64 are exact."""
+        """Like ``multiplied`` for integers, whose sums are exact in float64."""
         scratch = Scratch.of(products, tiling, is_direct=False)
         for tile in tiling.tiles(products):
             record = Recording(self._task(products, tile, scratch))
@@ -178,10 +178,10 @@ class Launching:
         return task
 
     def _certify(self, entry: str, record: Recording, tile: ProductTile, share: int, several: int = 1 << 31) -> None:
-        """Launches a kernel of which each thread has so many sums of a row, or those of a column of a window.
+        """Launches a kernel whose threads each handle ``share`` sums of a row, or of a window's column.
 
         Args:
-            several: sums that a launch may have.
+            several: maximum number of sums per launch.
         """
         width = min(CERTIFY_THREADS, _power_above(tile.columns))
         height = CERTIFY_THREADS // width
@@ -200,7 +200,7 @@ class Launching:
             record.launch(entry, (min(at_once, blocks - first), 1), block, is_short=entry == "certify")
 
     def _near(self, products: BatchedProduct, tile: ProductTile) -> int:
-        """Products of a sum that is summed again at a time."""
+        """Returns how many products of a sum to add per pass when it is recomputed."""
         depth, wide = products.depth, max(tile.rows, tile.columns)
         near = max(LEAST_DEPTH, NEAR // wide // LANES * LANES)
         is_shared = depth <= MOST_PIECES * near and min(tile.rows, tile.columns) >= WORTH_NEARNESS
@@ -211,10 +211,10 @@ class Launching:
         record.launch("begin_certifying", (max(1, blocks), 1), (BOUND_LINES, BOUND_SLICES))
 
     def _add(self, record: Recording, products: BatchedProduct, tile: ProductTile, first: int, most: int) -> None:
-        """Copies some of the depth of both operands, and adds their products to the sums.
+        """Copies a piece of the depth of both operands, and adds their products to the sums.
 
         Args:
-            first, most: where that begins, and how much it is if there is as much.
+            first, most: start and maximum length of the piece.
         """
         count, most = min(most, products.depth - first), min(most, products.depth)
         record.task["first"], record.task["count"] = first, count
@@ -222,12 +222,12 @@ class Launching:
         right_steps = NOWHERE._replace(along=1) if self._has_window else products.right
         right = self._copied("right", right_steps, tile.columns, most, record)
         sums = Matrices(int(record.task["sums"]), tile.rows * tile.columns, tile.columns)
-        # The lines of a copy of the right operand are columns where it lies along the depth.
+        # The lines of the right operand's copy are columns if it is contiguous along the depth.
         right = right._replace(is_transposed=not right.is_transposed)
         record.multiply(MatrixProduct(tile.matrices, tile.rows, tile.columns, count, left, right, sums, adds=first > 0))
 
     def _copied(self, side: str, steps: Strides, lines: int, most: int, record: Recording) -> Matrices:
-        """Copies an operand; lines of the copy are those of the operand where its depth lies along them."""
+        """Copies an operand; the copy has the same lines if these run along the depth, otherwise they run across it."""
         task = record.task
         matrices, count, address = int(task["matrices"]), int(task["count"]), int(task[f"{side}_copy"])
         is_unfolded = self._has_window and side == "right"
@@ -248,7 +248,7 @@ class Launching:
             else:
                 entry, block = f"copy_{side}_across", (width, ACROSS_ROWS)
                 slices, unit = min(self._processors * BLOCKS // 2 // blocks, -(-most // DEEP)), DEEP
-        # The same slices of each piece of the depth, of which the last may have fewer.
+        # Every piece of the depth is cut into the same slices; the last piece may have fewer.
         slices = max(1, min(slices, MOST_SLICES // (matrices * lines)))
         task["share"] = share = -(-most // (slices * unit)) * unit
         if task["first"] == 0:
@@ -257,7 +257,7 @@ class Launching:
         return copied
 
     def _read_turned(self, task: Array, products: BatchedProduct, tile: ProductTile) -> None:
-        """What follows reads the copies whose lines lie along the depth, where there are some."""
+        """Makes later kernels read the copies whose lines run along the depth, where these exist."""
         for side, lines in (("left", tile.rows), ("right", tile.columns)):
             begin, matrix = int(task[f"{side}_turned"]), lines * products.depth
             if begin:
@@ -266,19 +266,19 @@ class Launching:
                 task[f"{side}_is_copied"] = 1
 
     def _settled(self, record: Recording, products: BatchedProduct, tile: ProductTile, near: int) -> Iterator[Batch]:
-        """The launches so far, and those for as many open sums as there may be; mostly they find few.
+        """Yields the launches so far, and those that settle all sums that may be undecided; usually few are.
 
         Args:
-            near: products of a sum that is summed again at a time, or 0 if there are no bounds for that.
+            near: products per pass when a sum is recomputed, or 0 if there are no bounds for that.
         """
         task = record.task
         depth, is_deep = products.depth, products.depth > MOST_SETTLED
-        # Limbs that are kept between launches are those of so many sums.
+        # Limbs kept between launches limit the number of sums.
         several = KEPT if is_deep else SETTLED_AT_ONCE // max(depth, LEAST_DEPTH)
         length = MOST_SETTLED if is_deep else max(1, depth)
         first = 0
         while first < tile.sums:
-            # The list is seldom long, so that later launches mostly find nothing, are short, and may find more.
+            # The list is seldom long: later launches mostly find nothing, are short, and may cover more.
             count = min(tile.sums - first, several * (1 if is_deep else min(MOST_TIMES, max(1, first // several))))
             task["first"], task["count"] = first, count
             if near and not is_deep:

@@ -1,4 +1,4 @@
-"""How products are cut into tiles: what the kernels are told about one, and the memory that it takes."""
+"""Tiles of products: their partition, their description for the kernels, and their memory."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from opwire.tensor import Array
 SPATIAL = 3
 
 TILE_SIDE = 4096
-"""Rows and columns of a tile, if the other side is as long."""
+"""Rows and columns of a tile, if both sides are that long."""
 
 LONGEST_SIDE = 1 << 14
 
 MOST_SUMS = 1 << 24
-"""Sums of a tile, at most: 128 MiB."""
+"""Maximum number of sums of a tile: 128 MiB."""
 
 MOST_COPIED = 1 << 24
-"""Elements of the operands of a tile that are copied at a time, at most: 128 MiB."""
+"""Maximum number of operand elements copied at once for a tile: 128 MiB."""
 
 DEPTH = 2048
-"""Products that are summed at a time where there are many sums: the bound on the error grows with it."""
+"""Products summed per piece if a tile has many sums; the error bound grows with it."""
 
 FEW_SUMS = 1 << 20
-"""Of a tile, below which more products are summed at a time."""
+"""Number of sums of a tile below which pieces are longer."""
 
 MOST_SETTLED = 1 << 20
-"""Products of an exact sum that one launch adds up, at most."""
+"""Maximum number of products of an exact sum that one launch adds up."""
 
 KEPT = 4096
-"""Exact sums of more products that are added up side by side."""
+"""Number of longer exact sums that are accumulated side by side."""
 
 LIMBS = 33
-"""Numbers of 64 bits that hold an exact sum between two launches."""
+"""64-bit words that hold an exact sum between two launches."""
 
 WORTH_TURNING = 1 << 29
-"""Products of a tile from which on operands are copied with the depth side by side, for what is summed again."""
+"""Products of a tile from which on operands are also copied contiguous along the depth, for recomputed sums."""
 
 MOST_TURNED = 1 << 27
-"""Bytes of such copies, at most."""
+"""Maximum size of such copies, in bytes."""
 
 WIDEST = 4
-"""Bytes of an element of an operand, at most."""
+"""Maximum size of an operand's element, in bytes."""
 
 MOST_SLICES = 1 << 17
-"""Of the depth, each with its own sums of squares, of all lines of an operand together, if these are fewer."""
+"""Maximum total of depth slices, each with a sum of squares, over an operand's lines; each line may have one anyway."""
 
 THINNEST = 8
-"""Products of a slice, at least."""
+"""Minimum number of products of a slice."""
 
 ALIGNMENT = 256
 
@@ -92,7 +92,7 @@ TASK = np.dtype(
 
 
 class Strides(NamedTuple):
-    """Steps in elements: between matrices, which lie in two dimensions, between lines, and along a line."""
+    """Element steps: between matrices in two dimensions, between lines, and along a line."""
 
     outer: int
     inner: int
@@ -101,7 +101,7 @@ class Strides(NamedTuple):
 
     @property
     def is_along(self) -> bool:
-        """Whether neighbours of a line are closer than lines, so that they are copied side by side."""
+        """Whether elements of a line are closer than lines, so that they are copied side by side."""
         return abs(self.along) <= abs(self.line)
 
 
@@ -109,12 +109,12 @@ NOWHERE = Strides(0, 0, 0, 0)
 
 
 class LineParameter(NamedTuple):
-    """Numbers of which there is one, or one for each line.
+    """A parameter with one number, or one for each line.
 
     Attributes:
-        of_rows: whether lines are rows, not columns.
-        item_bytes: of a number.
-        inner, line: steps in elements, between matrices and between lines.
+        of_rows: whether lines are rows rather than columns.
+        item_bytes: bytes per number.
+        inner, line: element steps between matrices and between lines.
     """
 
     of_rows: bool
@@ -125,17 +125,17 @@ class LineParameter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BatchedProduct:
-    """Products of matrices of one size.
+    """Products of matrices of equal size.
 
     Attributes:
-        outer, inner: how many there are, in two dimensions.
-        rows, columns, depth: of each.
-        left, right, addend, target: how rows and the depth, columns and the depth, and twice rows and columns lie. In a
-            window the right one is what the window sees.
-        begin: of the left operand and of the target, in elements.
+        outer, inner: number of matrices, in two dimensions.
+        rows, columns, depth: sizes of each product.
+        left, right, addend, target: steps of the left operand (rows, depth), of the right one (columns, depth), and of
+            addend and target (rows, columns). With a window, the right operand consists of the elements under it.
+        begin: offsets of the left operand and of the target, in elements.
         window: a record, or None.
-        alpha, beta: of the sum and of the addend.
-        parameters: of integers, by the names of ``PARAMETERS``.
+        alpha, beta: factors of the sum and of the addend.
+        parameters: parameters of integers, by the names of ``PARAMETERS``.
     """
 
     outer: int
@@ -159,24 +159,24 @@ class BatchedProduct:
 
     @property
     def scale(self) -> float:
-        """What becomes of the error of a sum."""
+        """The factor applied to the error of a sum."""
         return abs(self.alpha) if isfinite(self.alpha) else 1.0
 
     def error(self, depth: int) -> float:
-        """The error of alpha times a sum, so many products at a time, in parts of the product of the norms.
+        """Returns the error of alpha times a sum in pieces of ``depth`` products, relative to the product of the norms.
 
         However a library orders the additions, no product takes part in more of them than there are products in a
-        piece, and then in one for each piece; each loses at most 2**-53 of a sum of magnitudes. Some steps more than
-        there are stand for what follows and for the rounding of the bound itself.
+        piece, plus one for each piece; each addition loses at most 2**-53 of a sum of magnitudes. A few extra steps
+        cover later operations and the rounding of the bound itself.
         """
         steps = min(depth, self.depth) + -(-self.depth // max(1, depth))
         return self.scale * _error(steps)
 
     def part(self, depth: int) -> float:
-        """The part of that error which is left beside the last rounding where sums are corrected by what they lose.
+        """Returns the fraction of that error that remains, besides the final rounding, in compensated sums.
 
-        What corrections lose is a square of a rounding for each product, far less than this, but for the rounding of
-        products where operands are integers.
+        Compensation itself loses the square of a rounding per product, far less than this; for integer operands, the
+        rounding of the products comes on top.
         """
         steps = 2 if self.parameters else 2.0**-18
         return steps * 2.0**-53 * self.scale / (self.error(depth) or 1.0)
@@ -187,7 +187,7 @@ def _error(steps: int) -> float:
 
 
 class ProductTile(NamedTuple):
-    """Some matrices, rows and columns: where they begin, and how many there are."""
+    """A range of matrices, rows and columns: their starts and their counts."""
 
     matrix: int
     row: int
@@ -202,7 +202,7 @@ class ProductTile(NamedTuple):
 
 
 class ProductTiling(NamedTuple):
-    """Products cut into tiles of at most so many matrices, rows and columns, and of so many products at a time."""
+    """The partition of products into tiles of limited matrices, rows and columns, and of the depth into pieces."""
 
     matrices: int
     rows: int
@@ -211,11 +211,11 @@ class ProductTiling(NamedTuple):
 
     @classmethod
     def of(cls, products: BatchedProduct, *, is_direct: bool = False) -> ProductTiling:
-        """A tiling whose tiles are as large as their memory may be; direct sums need no copies."""
+        """Returns the tiling with the largest tiles that memory allows; direct sums need no copies."""
         rows, columns, depth = products.rows, products.columns, max(2, products.depth)
         height = min(rows, max(TILE_SIDE, min(LONGEST_SIDE, MOST_SUMS // columns)))
         width = min(columns, max(1, MOST_SUMS // height))
-        if not is_direct:  # all of a shallow depth is copied at once
+        if not is_direct:  # a shallow depth is copied all at once
             width = min(width, max(TILE_SIDE, MOST_COPIED // min(depth, DEPTH) - height))
         height, width = _evenly(rows, height), _evenly(columns, width)
         side = MOST_COPIED // (height + width)
@@ -238,20 +238,20 @@ class ProductTiling(NamedTuple):
 
 
 def _evenly(length: int, most: int) -> int:
-    """The length of parts of at most so many elements, as few and as equal as can be but for some at the end."""
+    """Returns the length of the fewest, roughly equal parts of at most ``most`` elements; the last may be shorter."""
     parts = -(-length // most)
     return length if parts == 1 else min(most, -(-length // parts // 128) * 128)
 
 
 def even(count: int) -> int:
-    """Of neighbours in a copy: libraries like two doubles at a time."""
+    """Rounds up to an even number, as libraries prefer aligned pairs of doubles."""
     return count + count % 2
 
 
 class Scratch(NamedTuple):
-    """Where a tile keeps what, in bytes from the beginning of its memory, and how long all of it is.
+    """The layout of a tile's scratch memory, as byte offsets, and its total size.
 
-    What is optional is 0 if there is none.
+    The offset of an absent optional part is 0.
     """
 
     left_copy: int
@@ -267,7 +267,7 @@ class Scratch(NamedTuple):
 
     @classmethod
     def of(cls, products: BatchedProduct, tiling: ProductTiling, *, is_direct: bool) -> Scratch:
-        """That of the largest tile; direct sums need no copies."""
+        """Returns the layout for the largest tile; direct sums need no copies."""
         lines = tiling.matrices * tiling.rows, tiling.matrices * tiling.columns
         sums = tiling.matrices * tiling.rows * tiling.columns
         copies, turned = [0, 0], [0, 0]
@@ -278,7 +278,7 @@ class Scratch(NamedTuple):
             ]
             turned = _turned(products, lines, sums)
         listed = _aligned(8 + (4 if is_direct else 8) * sums)
-        begins = [0, copies[0], 0]  # sums are listed when copies are no longer needed
+        begins = [0, copies[0], 0]  # the list of sums reuses the memory of the copies
         end = max(sum(copies), listed)
         squares = [8 * max(count, min(MOST_SLICES, count * most_slices(products.depth))) for count in lines]
         for part in (0, 0, 0) if is_direct else (8 * sums, *squares):
@@ -292,13 +292,13 @@ class Scratch(NamedTuple):
         return cls(*begins)
 
     def fill(self, task: Array) -> None:
-        """Tells a task where everything is."""
+        """Sets the offsets in a task."""
         for name, offset in zip(self._fields[:-1], self, strict=False):
             task[name] = offset
 
 
 def _turned(products: BatchedProduct, lines: tuple[int, int], sums: int) -> list[int]:
-    """The bytes of copies of the operands whose lines lie across the depth, as far as they may have some."""
+    """Returns the bytes of the copies along the depth for each operand whose lines run across it, within the limit."""
     if products.window is not None or products.depth * sums < WORTH_TURNING:
         return [0, 0]
     needed = [0, 0]
@@ -310,7 +310,7 @@ def _turned(products: BatchedProduct, lines: tuple[int, int], sums: int) -> list
 
 
 def most_slices(depth: int) -> int:
-    """Into which the depth of a line may be cut."""
+    """Returns the maximum number of slices for the depth of a line."""
     return -(-depth // THINNEST)
 
 

@@ -1,1 +1,1 @@
-"""Numbers as integers with a scale and a zero point."""
+"""Quantization and quantized arithmetic on the GPU."""

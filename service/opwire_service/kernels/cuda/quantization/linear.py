@@ -1,4 +1,4 @@
-"""Quantization and its inverse, element by element, in blocks, or with what the extremes decide."""
+"""Quantization and dequantization by element, by block, or with dynamic parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ THREADS = 256
 LANES = 8
 
 LAUNCH_ELEMENTS = 2**28
-"""Elements of one launch at most: some milliseconds."""
+"""Maximum number of elements per launch: some milliseconds."""
 
 _TYPES = {**TYPES, DataType.INT4: "i4", DataType.UINT4: "u4"}
 _TASK = np.dtype(
@@ -35,12 +35,12 @@ _NOTHING = InputWalk("NOTHING", ())
 
 
 class Linear:
-    """The job of a quantization or its inverse.
+    """The job of a quantization or dequantization.
 
     Args:
-        plan: of it.
-        scale, zero_point: the names of the parameters; None where the extremes decide them.
-        quantizes: the direction.
+        plan: the plan.
+        scale, zero_point: names of the parameters; None if they are derived from the extremes.
+        quantizes: whether to quantize rather than dequantize.
     """
 
     scratch_bytes = 0
@@ -69,7 +69,7 @@ class Linear:
         self._program = Program(("scalars", "rounding", "loops", "quantization/lanes", "quantization/linear"), macros)
 
     def _walked(self, descs: Sequence[BufferTensorDesc]) -> tuple[InputWalk, ...]:
-        """How the inputs are walked: each dimension counts blocks, and elements in a block, one size for all."""
+        """Returns how each input is walked: for each dimension, a loop over blocks and a loop within a block."""
         sizes, target = self._target.sizes, self._target.element_strides
         counts = _blocks(descs[1].sizes if len(descs) > 1 else (), sizes)
         order = sorted(range(len(sizes)), key=target.__getitem__, reverse=True)
@@ -90,7 +90,7 @@ class Linear:
 
     @property
     def state_bytes(self) -> int:
-        """Of the extremes."""
+        """Size of the extremes."""
         return 8 if self._is_dynamic else 0
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
@@ -114,11 +114,11 @@ class Linear:
                 yield KernelLaunch(self._program, entry, (-(-count // (THREADS * LANES)), 1), (THREADS, 1), part)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Nothing is ever uncertain."""
+        """Does nothing: no result is ever uncertain."""
 
 
 def _blocks(parameter: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Into how many blocks each dimension is divided."""
+    """Returns the number of blocks along each dimension."""
     if not parameter:
         return [1] * len(sizes)
     return [count if count != size else 1 for count, size in zip(parameter, sizes, strict=True)]

@@ -28,7 +28,7 @@ _TASK = np.dtype(
 
 
 class SumsJob:
-    """The job."""
+    """The job of a quantized addition."""
 
     scratch_bytes = 0
     state_bytes = 0
@@ -73,7 +73,7 @@ class SumsJob:
             yield KernelLaunch(self._program, "add", (-(-count // (THREADS * LANES)), 1), (THREADS, 1), part)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Nothing is ever uncertain."""
+        """Does nothing: no result is ever uncertain."""
 
 
 JOBS = {"ELEMENT_WISE_QUANTIZED_LINEAR_ADD": SumsJob}

@@ -1,1 +1,1 @@
-"""Elements between elements: resampling, and regions of interest."""
+"""Interpolation on the GPU: resampling and regions of interest."""

@@ -31,7 +31,7 @@ _TASK = np.dtype(
 
 
 class ResamplingGradient(Listing):
-    """The job."""
+    """The job of a resampling gradient."""
 
     def __init__(self, plan: Plan, processors: int) -> None:
         self._plan, self._source = plan, plan.inputs["InputGradientTensor"]
@@ -78,7 +78,7 @@ class ResamplingGradient(Listing):
             yield KernelLaunch(self._program, "gather", (-(-count // THREADS), 1), (THREADS, 1), part)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the number of an output in the order of its memory, and 0."""
+        """See ``CudaJob.recompute``; a place is the number of an output in memory order, and 0."""
         numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
         flat, target = inputs["InputGradientTensor"], outputs["OutputGradientTensor"]
         source = strided(self._source, flat)

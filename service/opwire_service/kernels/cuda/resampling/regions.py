@@ -21,13 +21,13 @@ from ..listing import Listing
 THREADS = 128
 
 LAUNCH_READS = 2**29
-"""Elements that one launch reads at most: some milliseconds."""
+"""Maximum number of elements read per launch: some milliseconds."""
 
 MOST_READS = 2**31
-"""Elements of one output beyond which the host computes all, and can be stopped."""
+"""Reads per output above which the host computes everything, as it can be stopped."""
 
 READS_PER_THREAD = 64
-"""Elements of an output that are worth a thread of their own."""
+"""Elements of an output that justify another thread."""
 
 
 _TENSORS = 5
@@ -46,7 +46,7 @@ _TASK = np.dtype(
 
 
 class RegionsJob(Listing):
-    """The job of what is cut out of images."""
+    """The job of a region-of-interest plan."""
 
     def __init__(self, plan: Plan, processors: int) -> None:
         self._plan, self._source = plan, plan.inputs["InputTensor"]
@@ -68,7 +68,7 @@ class RegionsJob(Listing):
         self._program = Program(sources, macros)
 
     def _most_reads(self) -> int:
-        """Elements that an output may read; adaptive samples lie half an element apart at least."""
+        """Returns the maximum reads of an output; adaptive samples are at least half an element apart."""
         image, attributes = self._source.sizes[2:], self._plan.attributes
         if self._pools:
             return prod(image)
@@ -102,7 +102,7 @@ class RegionsJob(Listing):
 
     @property
     def _shared(self) -> int:
-        """Elements that an output reads on the average of its region: all outputs together hardly read one twice."""
+        """The average reads of an output within its region; over all outputs hardly any element is read twice."""
         attributes, crops = self._plan.attributes, self._target.sizes[2:]
         pairs = [-(-(2 * size + 4) // crop) for size, crop in zip(self._source.sizes[2:], crops, strict=True)]
         if self._pools:
@@ -132,7 +132,7 @@ class RegionsJob(Listing):
         return whole
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the number of an output in the order of its memory, and 0."""
+        """See ``CudaJob.recompute``; a place is the number of an output in memory order, and 0."""
         numbers = np.arange(nests.size_of(self._nest)) if places is None else places[:, 0]
         views = {name: nests.strided(desc, inputs[name]) for name, desc in self._plan.inputs.items()}
         source, target = views["InputTensor"], outputs["OutputTensor"]

@@ -1,4 +1,4 @@
-"""RESAMPLE and its successors, and UPSAMPLE_2D."""
+"""The RESAMPLE operators and UPSAMPLE_2D."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ..nests import Nest, NestLoop, coordinates_at, in_packs, merged, nest_dtype
 
 THREADS = 256
 RANK = 4
-"""The most dimensions that are resampled."""
+"""Maximum number of dimensions that are resampled."""
 
 LONGEST_LOOKED_AT = 2**16
-"""Outputs along a dimension up to which it is looked whether each is simply an element of the input."""
+"""Maximum outputs along a dimension for which it is checked whether each equals an input element."""
 
 LAUNCH_READS = 2**29
-"""Elements that one launch reads at most: some milliseconds."""
+"""Maximum number of elements read per launch: some milliseconds."""
 
 
 _TENSORS = 2 + RANK
@@ -48,11 +48,11 @@ _TASK = np.dtype(
 )
 ROUNDINGS = {None: "HALVES_UP", AxisDirection.INCREASING: "UPWARDS", AxisDirection.DECREASING: "DOWNWARDS"}
 _UNSIGNED = {1: "u8", 2: "u16", 4: "u32"}
-"""Elements that are only moved, by their bytes."""
+"""Types of elements that are only moved, by size in bytes."""
 
 
 def is_plain(axis: ResampledAxis) -> bool:
-    """Whether each output is simply the element of its own place, as far as that is looked at."""
+    """Returns whether each output is the input element at its own position; False for dimensions too long to check."""
     if axis.outputs > min(axis.size, LONGEST_LOOKED_AT):
         return False
     places = np.arange(axis.outputs)
@@ -60,7 +60,7 @@ def is_plain(axis: ResampledAxis) -> bool:
 
 
 class Resampling(Listing):
-    """The job of a resampling."""
+    """The job of a resampling plan."""
 
     def __init__(self, plan: Plan, processors: int) -> None:
         self._plan = plan
@@ -96,7 +96,7 @@ class Resampling(Listing):
         return len(self._resampled)
 
     def _lanes_of(self, nest: Nest) -> int:
-        """Outputs that are stored at once: every row of the output has a multiple of them."""
+        """Returns the outputs stored at once; every output row is a multiple of them."""
         if not nest or nest[-1].steps[1] != 1:
             return 1
         full = min(8, LOAD_BYTES // self._target.data_type.dtype.itemsize)
@@ -155,7 +155,7 @@ class Resampling(Listing):
             yield KernelLaunch(self._program, entry, (-(-count // along), 1), block, part)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the number of an output in the order of its memory, and 0."""
+        """See ``CudaJob.recompute``; a place is the number of an output in memory order, and 0."""
         numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
         flat, target = inputs["InputTensor"], outputs["OutputTensor"]
         source = strided(self._source, flat)

@@ -1,4 +1,4 @@
-"""DirectML operators over HTTP: the operator contract, checked offline, and the clients of a server that runs them.
+"""DirectML operators over HTTP: the operator contract, checked offline, and clients for a server that runs them.
 
 >>> import opwire
 >>> plan = opwire.check({"type": "DML_OPERATOR_ARGMAX", "desc": {...}}, "4_1")
@@ -88,10 +88,10 @@ __version__: str
 
 _OF_CLIENTS = frozenset({"AsyncClient", "Client", "Graph", "GraphTensor", "prepare"})
 
-if not TYPE_CHECKING:  # so that a name that is not there is a mistake for type checkers too
+if not TYPE_CHECKING:  # so that type checkers still report unknown names
 
     def __getattr__(name: str) -> Any:
-        """The clients bring all that speaks HTTP, which who only checks descs need not wait for."""
+        """Imports the clients on first use: they load the HTTP stack, which checking descs does not need."""
         if name in _OF_CLIENTS:
             from . import client
 

@@ -1,6 +1,6 @@
-"""From an operator desc and a feature level to a ``Plan``, or to every violation at once.
+"""Checks an operator desc at a feature level, and returns a ``Plan`` or reports every violation at once.
 
-A plan is what devices run, and the proof that its desc was checked: nothing after this stage checks it again.
+A plan is what devices run, and proof that its desc was checked: later stages do not check it again.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ class Plan:
     """A checked operator desc with all its outputs known.
 
     Attributes:
-        operator: its declaration.
-        level: the feature level that it was checked against.
+        operator: the declaration of the operator.
+        level: the feature level it was checked against.
         attributes: the fields that are neither tensors nor counts, as the operator's own dataclass.
         inputs: the input descs in the order of the fields.
-        outputs: the output descs in the order of the fields, derived where they were left out; an optional output that
-            was left out is absent.
-        work: element visits that it costs.
+        outputs: the output descs in the order of the fields, derived where omitted; without omitted optional outputs.
+        work: its cost, in element visits.
     """
 
     operator: Operator[Any]
@@ -42,12 +41,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What is known of an operator desc at a feature level.
+    """The outcome of checking an operator desc at a feature level.
 
     Attributes:
-        violations: every reason to refuse it; empty if it is valid.
-        minimum_feature_level: the lowest level that takes it, or None if none does.
-        outputs: the desc of each output, derived where left out; empty while they cannot be known.
+        violations: everything that is wrong with it; empty if it is valid.
+        minimum_feature_level: the lowest level at which it is valid, or None.
+        outputs: the desc of each output, derived where omitted; empty if they cannot be determined.
     """
 
     violations: tuple[Violation, ...]
@@ -59,7 +58,7 @@ class Validation:
         return not self.violations
 
     def to_json(self) -> dict[str, object]:
-        """What ``POST /v1/validate`` answers."""
+        """Returns the answer of ``POST /v1/validate``."""
         minimum = self.minimum_feature_level
         return {
             "valid": self.valid,
@@ -73,9 +72,9 @@ def check(operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *
     """Checks an operator desc against exactly one feature level.
 
     Args:
-        operator: ``{"type": ..., "desc": {...}}`` as DxDispatch writes it.
-        feature_level: in any spelling that ``FeatureLevel.parse`` takes.
-        pointer: where the operator stands in the request; the violations' pointers begin with it.
+        operator: ``{"type": ..., "desc": {...}}`` as in DxDispatch.
+        feature_level: in any spelling that ``FeatureLevel.parse`` accepts.
+        pointer: JSON pointer to the operator in its request, the prefix of the violations' pointers.
 
     Raises:
         ContractViolation: with every violation.
@@ -89,14 +88,14 @@ def check(operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *
 
 
 def plan_of(desc: ReadDesc, level: FeatureLevel) -> Plan:
-    """The plan of a desc without violations at a level."""
-    assert desc.declared is not None  # without violations the desc is known whole
+    """Returns the plan of a desc that has no violations at a level."""
+    assert desc.declared is not None  # a desc without violations is complete
     work = desc.declared.work(desc.attributes, desc.tensors)
     return Plan(desc.declared, level, desc.attributes, desc.inputs, desc.outputs, work)
 
 
 def validate(operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *, pointer: str = "") -> Validation:
-    """Like ``check``, but returns what is wrong instead of raising it, and says which level would take the desc.
+    """Like ``check``, but returns the violations instead of raising them, with the lowest level that accepts the desc.
 
     Raises:
         ContractViolation: there is no such feature level.
@@ -107,10 +106,10 @@ def validate(operator: object, feature_level: FeatureLevel | str | int = HIGHEST
 
 
 def read_level(given: object, pointer: str) -> FeatureLevel:
-    """The feature level that a request names.
+    """Returns the feature level that a request names.
 
     Raises:
-        ContractViolation: there is no such level; the violation stands at ``pointer``.
+        ContractViolation: there is no such level; the violation points to ``pointer``.
     """
     if type(given) is FeatureLevel:
         return given

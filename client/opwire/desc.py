@@ -1,7 +1,7 @@
-"""Reading descs as JSON: objects, numbers, names and tensor descs, with every structural violation and its place.
+"""Reads descs from JSON: objects, numbers, names and tensor descs. Reports every structural violation and its location.
 
-Accepts what Microsoft's DxDispatch accepts: enums by full name, short name or value, tensor members inline or under
-``Desc``, null for what is absent.
+Accepts what Microsoft's DxDispatch accepts: enums by full name, short name or value; tensor members inline or under
+``Desc``; null for absent members.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _LONGEST_QUOTE = 60
 _JSON = json.JSONEncoder(ensure_ascii=False)
 
 MOST_ALIKE = 100
-"""Of the wrong members of one object or list so many are reported, so that the answer to a large request is small."""
+"""Maximum number of violations reported for one object or list, to keep the answers to large requests small."""
 
 
 def pointer_to(base: str, *path: str | int) -> str:
-    """A JSON pointer (RFC 6901) below another one.
+    """Returns a JSON pointer (RFC 6901) below another one.
 
-    Names of declared fields are just put behind a slash, which takes less time: they hold nothing that must be escaped.
+    For the names of declared fields, which need no escaping, callers join with a slash instead, which is faster.
     """
     for part in path:
         text = str(part)
@@ -49,47 +49,47 @@ def pointer_to(base: str, *path: str | int) -> str:
 
 
 def show(value: object) -> str:
-    """A value as a message quotes it: as JSON writes it, and never long, nor at the cost of writing it whole."""
+    """Quotes a value for a message: as JSON, truncated, and without serializing all of a large value."""
     text = ""
     try:
         for piece in _JSON.iterencode(value[:_LONGEST_QUOTE] if isinstance(value, str) else value):
             text += piece
             if len(text) > _LONGEST_QUOTE:
                 break
-    except TypeError:  # no JSON: an object of Python, in a desc that was made there
+    except TypeError:  # not JSON: a Python object in a desc built in Python
         text = repr(value)
-    except ValueError:  # it holds itself, or an integer of more digits than Python writes
+    except ValueError:  # a circular reference, or an integer with more digits than Python converts
         text = f"an integer of {value.bit_length()} bits" if isinstance(value, int) else f"{text}..."
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
 
 
 def as_integer(value: object) -> int | None:
-    """The integer that a JSON number or a numpy scalar is; None for anything else, booleans and floats included."""
-    if type(value) is int:  # almost always
+    """Converts an integer of JSON or numpy to int. Returns None for anything else, including bools and floats."""
+    if type(value) is int:  # fast path
         return value
     return int(value) if isinstance(value, int | np.integer) and not isinstance(value, bool) else None
 
 
 def is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether a value is what JSON calls an object."""
-    return type(value) is dict or isinstance(value, Mapping)  # almost always the first, which costs less
+    """Returns whether a value is a JSON object."""
+    return type(value) is dict or isinstance(value, Mapping)  # the first test is cheaper, and usually enough
 
 
 class ViolationAtLevels(NamedTuple):
-    """A violation of the levels from ``since`` on and below ``until``; None is no end."""
+    """A violation at the levels in ``[since, until)``; ``until`` of None is unbounded."""
 
     violation: Violation
     since: FeatureLevel
     until: FeatureLevel | None
 
     def counts_at(self, level: FeatureLevel) -> bool:
-        """Whether a level has it."""
+        """Returns whether it is a violation at a level."""
         return self.since <= level and (self.until is None or level < self.until)
 
 
 @dataclass(slots=True)
 class Report:
-    """The violations found so far: those of every level, and those of some; of the former no more than ``most``."""
+    """The violations found so far, at all levels and at some levels; at most ``most`` of the former."""
 
     violations: list[Violation] = field(default_factory=list)
     at_levels: list[ViolationAtLevels] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Report:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further violation of every level is taken."""
+        """Whether further violations at all levels are dropped."""
         return len(self.violations) >= self.most
 
     def add(
@@ -110,7 +110,7 @@ class Report:
         since: FeatureLevel | None = None,
         until: FeatureLevel | None = None,
     ) -> None:
-        """Adds a violation; one of levels from ``since`` on and below ``until`` if these are given."""
+        """Adds a violation. With ``since`` or ``until`` it counts only at levels in ``[since, until)``."""
         if since is None and until is None:
             if not self.is_full:
                 self.violations.append(Violation(code, pointer, message, allowed))
@@ -119,12 +119,12 @@ class Report:
             self.at_levels.append(ViolationAtLevels(violation, since or LOWEST, until))
 
     def missing(self, name: str, desc: Mapping[str, Any], pointer: str) -> None:
-        """Reports a required member of an object that is null or missing."""
+        """Reports a required member that is null or missing."""
         at = f"{pointer}/{name}" if name in desc else pointer
         self.add(Code.MISSING_FIELD, at, f"{name} is required and {'null' if name in desc else 'missing'}")
 
     def unknown_fields(self, given: Mapping[str, Any], allowed: Mapping[str, object], pointer: str, owner: str) -> None:
-        """Reports the names that are not fields of their owner, each with the nearest one that is."""
+        """Reports names that are not fields of their owner, each with its closest match."""
         if given.keys() <= allowed.keys():
             return
         for name in islice([name for name in given if name not in allowed], MOST_ALIKE):
@@ -138,10 +138,10 @@ class Report:
             )
 
     def integer(self, value: object, pointer: str, least: int = 0, greatest: int = UINT_MAX) -> int | None:
-        """The integer given, or None once its violation is reported."""
+        """Returns the given integer, or reports a violation and returns None."""
         number = as_integer(value)
         if number is None:
-            self.add(Code.WRONG_TYPE, pointer, f"{show(value)} given where an integer belongs")
+            self.add(Code.WRONG_TYPE, pointer, f"{show(value)} given; expected an integer")
         elif not least <= number <= greatest:
             self.add(Code.OUT_OF_RANGE, pointer, f"{show(number)} given; the allowed range is {least} to {greatest}")
         else:
@@ -149,9 +149,9 @@ class Report:
         return None
 
     def integers(self, value: object, pointer: str, least: int = 0, greatest: int = UINT_MAX) -> tuple[int, ...] | None:
-        """The integers of a list, or None once those that are wrong are reported."""
+        """Returns the integers of a list, or reports the violations and returns None."""
         if not isinstance(value, list | tuple):
-            self.add(Code.WRONG_TYPE, pointer, f"{show(value)} given where a list of integers belongs")
+            self.add(Code.WRONG_TYPE, pointer, f"{show(value)} given; expected a list of integers")
             return None
         usual = _integers(value, least, greatest)
         if usual is not None:
@@ -169,7 +169,7 @@ class Report:
         return tuple(numbers) if len(self.violations) == found else None
 
     def member(self, value: object, pointer: str, names: Mapping[str, int], prefix: str) -> int | None:
-        """The value of an enum member given by full name, short name or value."""
+        """Returns the value of an enum member given by full name, short name or value, or reports a violation."""
         if isinstance(value, str):
             number = names.get(value.removeprefix(prefix))
             known = number is not None
@@ -184,16 +184,16 @@ class Report:
 
 
 class GivenTensor(NamedTuple):
-    """A tensor desc as found in the request, and where its members stand."""
+    """A tensor desc of a request, with the pointer to its members."""
 
     desc: BufferTensorDesc
     pointer: str
 
 
 def read_tensor(value: object, pointer: str, report: Report, *, output: bool) -> GivenTensor | None:
-    """One tensor desc, its members inline or nested under ``Desc``; None once its violations are reported."""
+    """Reads a tensor desc, with members inline or nested under ``Desc``, or reports its violations and returns None."""
     if not is_object(value):
-        report.add(Code.WRONG_TYPE, pointer, f"{show(value)} given where a tensor desc (an object) belongs")
+        report.add(Code.WRONG_TYPE, pointer, f"{show(value)} given; expected a tensor desc (an object)")
         return None
     found = len(report.violations)
     desc, at = _usual(value), pointer
@@ -206,7 +206,7 @@ def read_tensor(value: object, pointer: str, report: Report, *, output: bool) ->
 
 
 def _usual(members: Mapping[str, Any]) -> BufferTensorDesc | None:
-    """The desc whose members are given as nearly all are; None of any other, a wrong one too, without a word."""
+    """Fast path: reads a desc in the usual form. Returns None, without a report, for any other form and for errors."""
     if not members.keys() <= _USUAL:
         return None
     name, given, steps = members.get("DataType"), members.get("Sizes"), members.get("Strides")
@@ -225,7 +225,7 @@ def _usual(members: Mapping[str, Any]) -> BufferTensorDesc | None:
 
 
 def _integers(items: Sequence[Any], least: int, greatest: int) -> tuple[int, ...] | None:
-    """A list as nearly all are, of integers that are allowed; None of any other."""
+    """Fast path: returns a list of plain integers in range as a tuple, or None for anything else."""
     for item in items:
         if type(item) is not int or not least <= item <= greatest:
             return None
@@ -233,7 +233,7 @@ def _integers(items: Sequence[Any], least: int, greatest: int) -> tuple[int, ...
 
 
 def _read_members(value: Mapping[str, Any], pointer: str, report: Report) -> tuple[BufferTensorDesc | None, str]:
-    """The desc of any members, None once what is wrong with them is reported; and where they stand."""
+    """Reads the desc with its violations reported, None if there are any; and returns the pointer to its members."""
     found = len(report.violations)
     members, at = _members(value, pointer, report)
     if members is None:
@@ -285,7 +285,7 @@ def _members(
     report.unknown_fields(value, _NESTING_MEMBERS, pointer, "a tensor desc with a nested Desc")
     pointer = f"{pointer}/Desc"
     if not is_object(nested):
-        report.add(Code.WRONG_TYPE, pointer, f"{show(nested)} given where a tensor desc (an object) belongs")
+        report.add(Code.WRONG_TYPE, pointer, f"{show(nested)} given; expected a tensor desc (an object)")
         return None, pointer
     report.unknown_fields(nested, _READERS, pointer, "a tensor desc")
     return nested, pointer
@@ -325,7 +325,7 @@ _READERS: Mapping[str, Callable[[object, str, Report], Any]] = {
     "Flags": _flags,
     "GuaranteedBaseOffsetAlignment": lambda value, pointer, report: report.integer(value, pointer),
 }
-"""The members of a tensor desc: each reads a value, or reports what is wrong with it and returns None."""
+"""The members of a tensor desc, each with a function that reads its value, or reports a violation and returns None."""
 
 _REQUIRED = ("DataType", "Sizes")
 _USUAL = dict.fromkeys((*_REQUIRED, "Strides", "TotalTensorSizeInBytes")).keys()
@@ -336,7 +336,7 @@ _INLINE_MEMBERS: Mapping[str, object] = {**_NESTING_MEMBERS, **_READERS}
 
 def _check_layout(desc: BufferTensorDesc, pointer: str, report: Report, *, output: bool) -> None:
     if output and desc.flags:
-        report.add(Code.FLAGS_INVALID, f"{pointer}/Flags", "OWNED_BY_DML is for inputs alone", ["NONE"])
+        report.add(Code.FLAGS_INVALID, f"{pointer}/Flags", "OWNED_BY_DML is allowed only for inputs", ["NONE"])
     if desc.element_count > MAX_ELEMENTS or desc.extent > MAX_ELEMENTS:
         _report_many(desc, pointer, report)
         return
@@ -365,8 +365,8 @@ def _check_layout(desc: BufferTensorDesc, pointer: str, report: Report, *, outpu
         report.add(
             Code.OUTPUT_OVERLAPS,
             f"{pointer}/Strides",
-            f"with strides {list(desc.strides)} two coordinates of the output share an address, or could: opwire "
-            "takes outputs that it can write in any order",
+            f"with strides {list(desc.strides)} two elements of the output share an address, or may: opwire "
+            "requires that the elements of an output can be written in any order",
         )
 
 

@@ -1,6 +1,6 @@
 """The contract as JSON: operators with their fields, support rows and examples, and the feature levels.
 
-What the service's ``GET`` routes answer, the command line prints and the documents show; the client returns it as is.
+The service's ``GET`` routes, the command line and the documentation all use it; the client returns it as is.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .support import SupportRows
 
 
 class OperatorSummary(TypedDict):
-    """One operator type of DirectML, in a listing.
+    """An operator type of DirectML, as listed.
 
-    All are known: their members and support rows are there. Descs of those that are ``declared`` are checked, those
-    that are ``executable`` run on one of the server's devices.
+    All types have their members and support rows. opwire checks the descs of those that are ``declared``; those that
+    are ``executable`` run on at least one of the server's devices.
     """
 
     type: str
@@ -37,14 +37,14 @@ class OperatorSummary(TypedDict):
 
 
 class LimitsInfo(TypedDict):
-    """What one tensor may be."""
+    """The data types and ranks allowed for a tensor."""
 
     data_types: list[str]
     ranks: list[int]
 
 
 class RowInfo(TypedDict):
-    """A support row; ``when`` names the attribute values that it is for, where the rows depend on one."""
+    """A support row. If the rows depend on an attribute, ``when`` has the values that this one applies to."""
 
     feature_level: str
     when: dict[str, list[str]] | None
@@ -52,7 +52,7 @@ class RowInfo(TypedDict):
 
 
 class ExampleInfo(TypedDict):
-    """A worked example: an execute request's operator and inputs as numbers, and the outputs."""
+    """A worked example: the operator and inputs of an execute request, with tensors as numbers, and the outputs."""
 
     name: str
     feature_level: str
@@ -63,7 +63,7 @@ class ExampleInfo(TypedDict):
 
 
 class RuleInfo(TypedDict):
-    """A rule: the code of its violations, the members that it looks at, and what it says."""
+    """A rule of an operator: the code of its violations, the members that it reads, and its text."""
 
     code: str
     members: list[str]
@@ -71,7 +71,7 @@ class RuleInfo(TypedDict):
 
 
 class BadExampleInfo(TypedDict):
-    """An operator that is refused at a level, with the code of the violation and its place below ``desc``."""
+    """An operator that is rejected at a level, with the code of the violation and its pointer below ``desc``."""
 
     name: str
     feature_level: str
@@ -81,18 +81,17 @@ class BadExampleInfo(TypedDict):
 
 
 class AccuracyInfo(TypedDict):
-    """How near outputs are to the exact results: ``promise`` is a ``Promise``; ``where`` says for which descs, null for
-    all that nothing else is said of."""
+    """The accuracy of the outputs: ``promise`` is a ``Promise``; ``where`` says which descs it covers, null for all
+    those not covered by another entry."""
 
     promise: str
     where: str | None
 
 
 class OperatorInfo(OperatorSummary):
-    """One operator type of DirectML with all that the contract says of it.
+    """An operator type of DirectML with its whole contract.
 
-    ``rules``, ``examples`` and ``bad_examples`` are empty while it is not declared. ``source`` is the page that it is
-    documented on.
+    ``rules``, ``examples`` and ``bad_examples`` are empty if it is not declared. ``source`` is its documentation page.
     """
 
     struct: str
@@ -106,7 +105,7 @@ class OperatorInfo(OperatorSummary):
 
 
 class LevelInfo(TypedDict):
-    """A feature level and the operator types that it brought."""
+    """A feature level and the operator types that it introduced."""
 
     name: str
     value: int
@@ -114,7 +113,7 @@ class LevelInfo(TypedDict):
 
 
 class DeviceMemory(TypedDict):
-    """Bytes of a device's own memory that accepted operators hold, and may hold."""
+    """Device memory that accepted operators hold, and the most that they may hold, in bytes."""
 
     used: int
     limit: int
@@ -122,10 +121,10 @@ class DeviceMemory(TypedDict):
 
 @with_config(ConfigDict(extra="allow"))
 class DeviceInfo(TypedDict):
-    """What a device is and has to do; there is more, which depends on its ``kind``.
+    """A device and its load, with additional members that depend on its ``kind``.
 
-    ``places`` is how many operators run on it at a time, ``kernels`` how many are compiled. ``memory`` is null where
-    a device has none of its own. ``broken`` says why it failed, if it did.
+    ``places`` is the number of operators that it runs concurrently, ``kernels`` the number of compiled ones. ``memory``
+    is null for a device without memory of its own. ``broken`` says why it failed, if it did.
     """
 
     name: str
@@ -139,10 +138,10 @@ class DeviceInfo(TypedDict):
 
 
 class ClusterInfo(TypedDict):
-    """How a server stands with its Ray cluster.
+    """The state of the server's connection to its Ray cluster.
 
-    ``state`` is ``joining``, ``joined``, or ``refused`` where versions do not fit; ``reason`` says why it is not
-    joined. ``nodes`` are those with devices; ``refused`` has the reason for each device that cannot be used.
+    ``state`` is ``joining``, ``joined``, or ``refused`` if the versions are incompatible; ``reason`` says why it has
+    not joined. ``nodes`` are the nodes with devices; ``refused`` has the reason for each device that cannot be used.
     """
 
     address: str
@@ -153,8 +152,8 @@ class ClusterInfo(TypedDict):
 
 
 class ServerInfo(TypedDict):
-    """What a server is. ``limits`` are bounds by name; ``default_device`` runs the requests that name none, which
-    ``auto`` means is decided for each. ``cluster`` is null where the server has none."""
+    """A server. ``limits`` has its limits by name. ``default_device`` runs the requests that do not name a device;
+    ``auto`` means that one is chosen for each request. ``cluster`` is null if the server is not part of one."""
 
     name: str
     version: str
@@ -169,8 +168,9 @@ class ServerInfo(TypedDict):
 
 
 class GraphInfo(TypedDict):
-    """What is known of a registered graph: its inputs and outputs as tensor descs by name, its constants apart, and the
-    bytes that the server keeps of it. ``graph``, where one graph is asked for, has no tensors of constants."""
+    """A registered graph: its inputs and outputs as tensor descs by name, without its constants, and the number of
+    bytes that the server stores for it. ``graph`` is present when a single graph is requested; it does not include the
+    tensors of constants."""
 
     name: str
     feature_level: str
@@ -182,11 +182,11 @@ class GraphInfo(TypedDict):
 
 
 def summarise(kind: OperatorType, executable: Container[str] = ()) -> OperatorSummary:
-    """The listing's line of an operator type.
+    """Returns an operator type as listed.
 
     Args:
         kind: the type.
-        executable: the names of those that a device runs.
+        executable: the names of the types that a device runs.
     """
     return {
         "type": PREFIX + kind.name,
@@ -200,7 +200,7 @@ def summarise(kind: OperatorType, executable: Container[str] = ()) -> OperatorSu
 
 
 def describe(kind: OperatorType, executable: Container[str] = ()) -> OperatorInfo:
-    """All that the contract says of an operator type; the arguments are those of ``summarise``."""
+    """Returns an operator type with its whole contract. Takes the same arguments as ``summarise``."""
     schema, declared = schema_of(kind.name), OPERATORS.get(kind.name)
     return {
         **summarise(kind, executable),
@@ -216,7 +216,7 @@ def describe(kind: OperatorType, executable: Container[str] = ()) -> OperatorInf
 
 
 def _rules(operator: Operator[Any]) -> list[RuleInfo]:
-    """The rules of an operator; of one with a condition that what it is about."""
+    """Returns the rules of an operator; for a conditional rule, the rules that it contains."""
     order = [member.name for member in operator.members.every]
     return [
         {
@@ -240,7 +240,7 @@ def _bad_example(operator: Operator[Any], bad: BadExample) -> BadExampleInfo:
 
 
 def levels() -> list[LevelInfo]:
-    """All feature levels, lowest first."""
+    """Returns all feature levels, lowest first."""
     return [
         {
             "name": str(level),
@@ -252,7 +252,7 @@ def levels() -> list[LevelInfo]:
 
 
 def support(schema: OperatorSchema) -> list[RowInfo]:
-    """The support rows, highest level first; where they depend on an attribute, once for each set of its values."""
+    """Returns the support rows, highest level first; if they depend on an attribute, once per set of its values."""
     rows: list[RowInfo] = []
     for among, group in schema.support.groups:
         attribute = schema.support.attribute
@@ -279,12 +279,12 @@ def _rows(rows: SupportRows, when: dict[str, list[str]] | None) -> list[RowInfo]
 
 
 def _payloads(desc: Any, data: Any) -> Any:
-    """A tensor of a request, or the list of those of an array."""
+    """Returns the tensor of a request, or the list of tensors of an array member."""
     return [{"data": each} for each in data] if isinstance(desc, list) else {"data": data}
 
 
 def example_info(operator: Operator[Any], example: Example) -> ExampleInfo:
-    """An example as the parts of an execute request, with its answer."""
+    """Returns an example as the parts of an execute request, with the outputs."""
     return {
         "name": example.name,
         "feature_level": str(example.level),

@@ -1,4 +1,4 @@
-"""The enums of directml.h that a desc can hold, as types; ``schema/types.json`` has them as data, with their levels."""
+"""The enums of directml.h that appear in descs. ``schema/types.json`` has them as data, with their feature levels."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class IsInfinityMode(IntEnum):
 
 
 class AxisDirection(IntEnum):
-    """``DML_AXIS_DIRECTION``: which of equal elements wins, the first or the last; where rounding goes."""
+    """``DML_AXIS_DIRECTION``: whether the first or the last of equal elements is taken; the direction of rounding."""
 
     INCREASING = 0
     DECREASING = 1
@@ -138,4 +138,4 @@ ENUMS: dict[str, type[IntEnum]] = {
     "DML_MULTIHEAD_ATTENTION_MASK_TYPE": MultiheadAttentionMaskType,
     "DML_QUANTIZATION_TYPE": QuantizationType,
 }
-"""The types by their names in directml.h."""
+"""The enum types by their names in directml.h."""

@@ -1,4 +1,4 @@
-"""Every error that opwire raises, on either side of the wire, and the one table of codes, classes and HTTP statuses.
+"""The errors that opwire raises, in the client and in the server, and the table of codes, classes and HTTP statuses.
 
 OpwireError
 ├── RequestError           400  the request cannot be read
@@ -7,15 +7,15 @@ OpwireError
 ├── MethodNotAllowedError  405
 ├── SlowBodyError          408
 ├── LengthRequiredError    411
-├── LimitExceededError     413, 431  limit, size
+├── LimitExceededError     413, 431  too large; limit, size
 ├── UnsupportedMediaError  415
 ├── ContractViolation      422  violations
-├── NotExecutableError     422  no device runs the operator; devices
+├── NotExecutableError     422  no device can run the operator; devices
 ├── OverloadedError        429  retry_after
 ├── InternalError          500
 ├── UnavailableError       503  retry_after
 ├── DeadlineExceededError  504  stage
-└── TransportError         the client got no answer that it could read
+└── TransportError         the client got no usable answer
     ├── ConnectError
     ├── TransportTimeout
     └── InvalidResponseError   status, body
@@ -64,16 +64,16 @@ class ProblemCode(StrEnum):
 
 
 class OpwireError(Exception):
-    """Base of every error.
+    """Base class of all errors.
 
     Attributes:
-        code: what went wrong, from the closed set; None where no answer was received.
-        detail: the explanation for a person.
-        violations: what is wrong with the request, place by place.
-        members: the further members of the problem (``limit``, ``size``, ``stage``, ...).
-        status: the HTTP status of the answer; None where no answer was received.
-        request_id: of the request, where known.
-        retries: how often the client had sent the request again.
+        code: what went wrong, from the closed set of codes; None if no answer was received.
+        detail: a human-readable explanation.
+        violations: everything that is wrong with the request, each with its location.
+        members: additional members of the problem (``limit``, ``size``, ``stage``, ...).
+        status: the HTTP status of the answer; None if no answer was received.
+        request_id: the ID of the request, if known.
+        retries: how many times the client retried the request.
     """
 
     retries = 0
@@ -101,7 +101,7 @@ class OpwireError(Exception):
 
 
 class RequestError(OpwireError):
-    """The request cannot be read: not JSON, not the envelope, wrong framing, bad base64."""
+    """The request cannot be read: invalid JSON, an invalid envelope, invalid framing or invalid base64."""
 
 
 class AuthenticationError(OpwireError):
@@ -109,11 +109,11 @@ class AuthenticationError(OpwireError):
 
 
 class NotFoundError(OpwireError):
-    """There is no such resource."""
+    """The resource does not exist."""
 
 
 class MethodNotAllowedError(OpwireError):
-    """The resource does not take this verb; ``allow`` is in the members."""
+    """The resource does not support this HTTP method; ``members["allow"]`` lists those it does."""
 
 
 class SlowBodyError(OpwireError):
@@ -125,7 +125,7 @@ class LengthRequiredError(OpwireError):
 
 
 class LimitExceededError(OpwireError):
-    """The request is larger than the server allows."""
+    """The request exceeds a limit of the server."""
 
     @property
     def limit(self) -> int:
@@ -137,11 +137,11 @@ class LimitExceededError(OpwireError):
 
 
 class UnsupportedMediaError(OpwireError):
-    """The body has a content type or encoding that the resource does not read."""
+    """The resource does not support the content type or content encoding of the body."""
 
 
 class ContractViolation(OpwireError, ValueError):
-    """The request breaks the DirectML contract at the requested feature level; ``violations`` says where."""
+    """The request violates the DirectML contract at the requested feature level; ``violations`` says where and how."""
 
     def __init__(
         self,
@@ -162,44 +162,44 @@ class ContractViolation(OpwireError, ValueError):
 
 
 class NotExecutableError(OpwireError):
-    """The operator is valid, and no device of the server runs it."""
+    """The operator is valid, but no device of the server can run it."""
 
 
 class OverloadedError(OpwireError):
-    """The server has as much work as it accepts; the same request may be sent again."""
+    """The server is at capacity; the same request may be retried."""
 
     @property
     def retry_after(self) -> float:
-        """Seconds until a new try is worthwhile."""
+        """Seconds to wait before a retry."""
         return float(self.members.get("retry_after", 1))
 
 
 class InternalError(OpwireError):
-    """A defect of the server."""
+    """The server failed to process the request: a bug in the server."""
 
 
 class UnavailableError(OverloadedError):
-    """The server is not ready yet, or is about to stop."""
+    """The server is not ready yet, or is shutting down."""
 
 
 class DeadlineExceededError(OpwireError):
-    """The request's time ran out."""
+    """The request did not finish before its deadline."""
 
     @property
     def stage(self) -> str:
-        """What was under way: receive, queue, run, ..."""
+        """The stage in which the time ran out: receive, queue, run, ..."""
         return str(self.members.get("stage", ""))
 
 
 class TransportError(OpwireError):
-    """The client got no answer that it could read."""
+    """The client got no usable answer."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(None, detail)
 
 
 class ConnectError(TransportError):
-    """No connection, or it broke."""
+    """The client could not connect, or the connection broke."""
 
 
 class TransportTimeout(TransportError):
@@ -207,7 +207,7 @@ class TransportTimeout(TransportError):
 
 
 class InvalidResponseError(TransportError):
-    """The answer is not one of opwire's. ``body`` holds its first KiB."""
+    """The answer is not a valid opwire answer. ``body`` holds its first KiB."""
 
     def __init__(self, detail: str, *, status: int, body: bytes, retry_after: float | None = None) -> None:
         super().__init__(detail)
@@ -227,23 +227,25 @@ class Problem:
 
 PROBLEMS: dict[ProblemCode, Problem] = {
     ProblemCode.INVALID_JSON: Problem(400, "The body is not JSON", RequestError),
-    ProblemCode.INVALID_REQUEST: Problem(400, "The request is not of the expected form", RequestError),
+    ProblemCode.INVALID_REQUEST: Problem(400, "The request does not have the expected form", RequestError),
     ProblemCode.INVALID_FRAMING: Problem(400, "The parts of the body do not fit together", RequestError),
-    ProblemCode.INVALID_BASE64: Problem(400, "A tensor is not base64", RequestError),
+    ProblemCode.INVALID_BASE64: Problem(400, "A tensor is not valid base64", RequestError),
     ProblemCode.UNAUTHORIZED: Problem(401, "No valid API key", AuthenticationError),
     ProblemCode.NOT_FOUND: Problem(404, "There is no such resource", NotFoundError),
     ProblemCode.UNKNOWN_OPERATOR: Problem(404, "There is no such operator", NotFoundError),
-    ProblemCode.METHOD_NOT_ALLOWED: Problem(405, "The resource does not take this method", MethodNotAllowedError),
+    ProblemCode.METHOD_NOT_ALLOWED: Problem(405, "The resource does not support this method", MethodNotAllowedError),
     ProblemCode.SLOW_BODY: Problem(408, "The body did not arrive in time", SlowBodyError),
     ProblemCode.LENGTH_REQUIRED: Problem(411, "Content-Length is required", LengthRequiredError),
     ProblemCode.BODY_TOO_LARGE: Problem(413, "The body is too large", LimitExceededError),
     ProblemCode.TENSOR_TOO_LARGE: Problem(413, "A tensor is too large", LimitExceededError),
-    ProblemCode.WORK_TOO_LARGE: Problem(413, "The operator is too much work", LimitExceededError),
+    ProblemCode.WORK_TOO_LARGE: Problem(413, "The operator requires too much work", LimitExceededError),
     ProblemCode.BATCH_TOO_LARGE: Problem(413, "The batch has too many requests", LimitExceededError),
     ProblemCode.GRAPHS_FULL: Problem(413, "There is no room for the graph", LimitExceededError),
-    ProblemCode.UNSUPPORTED_MEDIA_TYPE: Problem(415, "The body is of another media type", UnsupportedMediaError),
-    ProblemCode.CONTRACT_VIOLATION: Problem(422, "The request breaks the operator contract", ContractViolation),
-    ProblemCode.OPERATOR_NOT_EXECUTABLE: Problem(422, "No device runs the operator", NotExecutableError),
+    ProblemCode.UNSUPPORTED_MEDIA_TYPE: Problem(
+        415, "The media type of the body is not supported", UnsupportedMediaError
+    ),
+    ProblemCode.CONTRACT_VIOLATION: Problem(422, "The request violates the operator contract", ContractViolation),
+    ProblemCode.OPERATOR_NOT_EXECUTABLE: Problem(422, "No device can run the operator", NotExecutableError),
     ProblemCode.HEAD_TOO_LARGE: Problem(431, "The head of the request is too large", LimitExceededError),
     ProblemCode.QUEUE_FULL: Problem(429, "The queue is full", OverloadedError),
     ProblemCode.MEMORY_FULL: Problem(429, "The memory for requests is full", OverloadedError),
@@ -252,13 +254,13 @@ PROBLEMS: dict[ProblemCode, Problem] = {
     ProblemCode.DRAINING: Problem(503, "The server is stopping", UnavailableError),
     ProblemCode.DEADLINE_EXCEEDED: Problem(504, "The time for the request ran out", DeadlineExceededError),
 }
-"""The one table of problems: code, HTTP status, title, exception."""
+"""HTTP status, title and exception of each problem code."""
 
 
 def to_problem(error: OpwireError, request_id: str | None = None) -> dict[str, object]:
-    """An error as the members of an ``application/problem+json`` answer (RFC 9457).
+    """Returns an error as the members of an ``application/problem+json`` answer (RFC 9457).
 
-    ``error`` repeats title and detail as one string, for clients that read nothing else.
+    ``error`` repeats the title and detail in one string, for clients that read nothing else.
     """
     code = error.code or ProblemCode.INTERNAL_ERROR
     row = PROBLEMS[code]
@@ -289,14 +291,14 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "stage": str,
     "retry_after": (int, float),
 }
-"""Of the members of a problem that errors read."""
+"""The expected types of the problem members that errors read."""
 
 
 def from_problem(problem: Mapping[str, Any]) -> OpwireError:
-    """The error that a problem answer stands for.
+    """Returns the error that a problem answer represents.
 
     Raises:
-        ValueError: it is not one of opwire's.
+        ValueError: it is not a valid opwire problem.
     """
     if "code" not in problem:
         raise ValueError("the problem has no code")

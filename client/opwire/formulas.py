@@ -1,8 +1,8 @@
-"""Formulas of element-wise operators as data: expressions of tensors, attributes and primitives.
+"""Formulas of element-wise operators as data: expressions over tensors, attributes and primitives.
 
-A formula says what the element of an output is, over the real numbers where the tensors hold floats, and modulo two to
-the power of their width where they hold integers. Whoever computes it, on whatever device, renders this data. Where a
-real formula has several forms, the one that is written here loses nothing to cancellation in floats.
+A formula defines an output element: over the real numbers for floats, and modulo 2**bits for integers. Each device
+translates it to its own code. Of several equivalent real formulas, the one given here avoids cancellation in
+floating point.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _BINARY = """
 """
 
 PRIMITIVES = frozenset((*_UNARY.split(), *_BINARY.split(), "select"))
-"""Of one operand, of two and of three.
+"""The unary, binary and ternary primitives.
 
-Comparisons, ``not_``, ``and_``, ``or_`` and ``xor`` give truth values, 1 and 0. ``remainder`` has the sign of the first
-operand, ``floor_remainder`` that of the second. ``select`` gives its second operand where the first one is true, else
+Comparisons, ``not_``, ``and_``, ``or_`` and ``xor`` return truth values, 1 or 0. ``remainder`` has the sign of the
+first operand, ``floor_remainder`` that of the second. ``select`` returns its second operand if the first is true, else
 its third.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A formula or a part of one; arithmetic and comparison of expressions make larger ones."""
+    """A formula or part of one. Python's arithmetic and comparison operators combine expressions."""
 
     def __add__(self, other: Operand) -> Expression:
         return Operation("add", (self, expression(other)))
@@ -80,28 +80,28 @@ class Constant(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Attribute(Expression):
-    """A number of the desc. In a formula of integers it is converted to their type: truncated, then saturated."""
+    """A number of the desc. In integer formulas it is converted to their type: truncated, then saturated."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Bound(Expression):
-    """A number of the desc that is converted to the type of the tensors first, floats included."""
+    """A number of the desc that is first converted to the data type of the tensors, even for floats."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelValue(Expression):
-    """The number of an array of the desc that belongs to the element's channel, the second dimension."""
+    """The element, for the current channel (second dimension), of an array of numbers in the desc."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Scaled(Expression):
-    """``operand * Scale + Bias`` by the optional struct of that name; of integers truncated, then saturated."""
+    """``operand * Scale + Bias`` with the optional struct of that name; for integers truncated, then saturated."""
 
     name: str
     operand: Expression
@@ -109,7 +109,7 @@ class Scaled(Expression):
 
 @dataclass(frozen=True, slots=True)
 class FusedActivation(Expression):
-    """The formula of the optional activation in a member of that name, of an operand that is not rounded."""
+    """The formula of the optional fused activation in a member of that name, applied to the unrounded operand."""
 
     name: str
     operand: Expression
@@ -117,11 +117,11 @@ class FusedActivation(Expression):
 
 @dataclass(frozen=True, slots=True)
 class EnumChoice(Expression):
-    """One of several expressions, by the name of an enum member.
+    """One of several expressions, selected by an enum in the desc.
 
     Attributes:
-        name: of the member of the desc.
-        options: expressions by the enum's names.
+        name: the member of the desc.
+        options: the expressions, by name of the enum's members.
     """
 
     name: str
@@ -130,11 +130,11 @@ class EnumChoice(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Operation(Expression):
-    """A primitive of operands.
+    """A primitive applied to operands.
 
     Attributes:
         primitive: one of ``PRIMITIVES``.
-        operands: as many as it takes.
+        operands: as many as the primitive takes.
     """
 
     primitive: str
@@ -142,12 +142,12 @@ class Operation(Expression):
 
 
 def expression(operand: Operand) -> Expression:
-    """An operand as an expression: numbers become constants."""
+    """Converts an operand to an expression: numbers become constants."""
     return operand if isinstance(operand, Expression) else Constant(operand)
 
 
 def call(primitive: str) -> Callable[..., Expression]:
-    """What makes expressions of a primitive.
+    """Returns a function that makes expressions of a primitive.
 
     Raises:
         KeyError: there is no such primitive.
@@ -162,12 +162,12 @@ def call(primitive: str) -> Callable[..., Expression]:
 
 
 def scaled(operand: Expression) -> Expression:
-    """The operand with the operator's ScaleBias, if the desc has one."""
+    """Applies the operator's ScaleBias, if the desc has one."""
     return Scaled("ScaleBias", operand)
 
 
 def chosen(name: str, **options: Expression) -> Expression:
-    """One of several expressions, by the name of an enum member that the desc gives."""
+    """Selects one of several expressions by an enum member of the desc."""
     return EnumChoice(name, tuple(options.items()))
 
 

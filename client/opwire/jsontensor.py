@@ -1,6 +1,6 @@
 """Tensors as JSON numbers: nested or flat lists, with the strings "NaN", "Infinity" and "-Infinity".
 
-The numbers are the logical elements in row-major order; strides only say where they go.
+The numbers are the logical elements in row-major order; strides only determine where they go in the buffer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SPECIAL = {"NaN": np.nan, "Infinity": np.inf, "-Infinity": -np.inf}
 
 
 class NumberError(Exception):
-    """The numbers do not make up the tensor; ``violation`` says where."""
+    """The numbers do not match the tensor; ``violation`` says where and why."""
 
     def __init__(self, code: Code, pointer: str, message: str) -> None:
         super().__init__(message)
@@ -26,12 +26,12 @@ class NumberError(Exception):
 
 
 def read_numbers(value: object, desc: BufferTensorDesc, pointer: str) -> Array:
-    """What lists of numbers stand for, as ``desc.view`` gives it.
+    """Returns the tensor given as lists of numbers, in the form of ``desc.view``.
 
     Floats are read as float64 and rounded once; integers must be in the range of the data type.
 
     Raises:
-        NumberError: the lists have another shape, or an element is no number of the data type.
+        NumberError: the shape of the lists is wrong, or an element is not a number of the data type.
     """
     flat = isinstance(value, list) and not any(isinstance(item, list) for item in value)
     sizes = (desc.element_count,) if flat else desc.sizes
@@ -52,7 +52,7 @@ def _elements(value: object, sizes: tuple[int, ...], pointer: str) -> Iterator[o
         return
     if not isinstance(value, list) or len(value) != sizes[0]:
         given = f"{len(value)} elements" if isinstance(value, list) else show(value)
-        raise NumberError(Code.SHAPE_MISMATCH, pointer, f"{given} given where a list of {sizes[0]} belongs")
+        raise NumberError(Code.SHAPE_MISMATCH, pointer, f"{given} given; expected a list of {sizes[0]}")
     if len(sizes) == 1:
         yield from value
         return
@@ -91,13 +91,13 @@ def _lay_out(array: Array, desc: BufferTensorDesc, pointer: str) -> Array:
         return array
     laid_out = desc.lay_out(array)
     if laid_out is None:
-        message = "elements that share an address by the strides are given different numbers"
+        message = "the strides map several elements to one address, but their numbers differ"
         raise NumberError(Code.OVERLAP_CONFLICT, pointer, message)
     return laid_out[1]
 
 
 def write_numbers(array: Array) -> Any:
-    """An array as nested lists of numbers; NaN and the infinities become strings."""
+    """Converts an array to nested lists of numbers; NaN and the infinities become strings."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         return _named(array.tolist())
     return array.tolist()

@@ -11,7 +11,7 @@ PREFIX = "DML_FEATURE_LEVEL_"
 
 
 class FeatureLevel(IntEnum):
-    """A DirectML feature level; the value is that of directml.h, and levels compare as integers."""
+    """A DirectML feature level. Values are those of directml.h; levels compare as integers."""
 
     V1_0 = 0x1000
     V2_0 = 0x2000
@@ -31,7 +31,7 @@ class FeatureLevel(IntEnum):
 
     @property
     def short(self) -> str:
-        """The digits alone: ``4_1``."""
+        """The name without a prefix: ``4_1``."""
         return self.name[1:]
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class FeatureLevel(IntEnum):
 
     @classmethod
     def parse(cls, given: object) -> FeatureLevel:
-        """The level written as ``DML_FEATURE_LEVEL_4_1``, ``4_1``, ``"0x4100"`` or the integer 0x4100.
+        """Parses a level written as ``DML_FEATURE_LEVEL_4_1``, ``4_1``, ``"0x4100"`` or the integer 0x4100.
 
         Raises:
             ValueError: there is no such level.

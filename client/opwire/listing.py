@@ -1,4 +1,4 @@
-"""Which operator types a listing holds."""
+"""Filters for listings of operator types."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .support import row_for
 from .tensor import DataType
 
 FAMILIES: Collection[str] = tuple(sorted({kind.family for kind in CATALOG.values()}))
-"""The families of operator types."""
+"""The operator families, sorted by name."""
 
 
 class State(StrEnum):
-    """What becomes of an operator: all are known, those that are declared are checked, those executable are run."""
+    """How far opwire supports an operator type: known (all are), declared (descs are checked) or executable."""
 
     KNOWN = "known"
     DECLARED = "declared"
@@ -30,7 +30,7 @@ _ORDER = {state: i for i, state in enumerate(State)}
 
 
 def state_of(kind: OperatorType, executable: Container[str]) -> State:
-    """How far an operator type has come; ``executable`` names those that a device runs."""
+    """Returns the state of an operator type; ``executable`` has the names of those that a device runs."""
     if kind.name in executable:
         return State.EXECUTABLE
     return State.DECLARED if kind.name in OPERATORS else State.KNOWN
@@ -38,13 +38,13 @@ def state_of(kind: OperatorType, executable: Container[str]) -> State:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Conditions on operator types; None is none.
+    """A filter on operator types; None matches all.
 
     Attributes:
-        state: that they have come to at least.
-        level: at which they exist.
-        family: that they belong to.
-        data_type: that one of their tensors may have, at the level or at the highest.
+        state: the minimum state.
+        level: a feature level at which they exist.
+        family: the family they belong to.
+        data_type: a data type that one of their tensors may have, at ``level`` or else at the highest level.
     """
 
     state: State = State.KNOWN
@@ -54,10 +54,10 @@ class Selection:
 
     @classmethod
     def parse(cls, state: str | None, level: str | None, family: str | None, data_type: str | None) -> Selection:
-        """The selection that texts stand for.
+        """Parses a selection.
 
         Raises:
-            ValueError: one of them has no such value; the message says what is allowed.
+            ValueError: an argument is invalid; the message says what is allowed.
         """
         chosen = None if level is None else _level(level)
         if family is not None and family not in FAMILIES:
@@ -66,7 +66,7 @@ class Selection:
         return cls(State.KNOWN if state is None else _state(state), chosen, family, wanted)
 
     def operators(self, executable: Container[str]) -> Iterator[OperatorType]:
-        """The operator types that meet the conditions, in the order of their values; ``executable`` names those run."""
+        """Yields the matching operator types by ascending value; ``executable`` has the names of those that run."""
         return (kind for kind in CATALOG.values() if self._holds(kind, executable))
 
     def _holds(self, kind: OperatorType, executable: Container[str]) -> bool:
@@ -105,7 +105,7 @@ def _data_type(given: str) -> DataType:
 
 
 def one_of_each_family(operators: Mapping[str, Operator[Any]]) -> Iterator[Operator[Any]]:
-    """The first operator of each family that has a worked example: enough to show what requests look like."""
+    """Yields the first operator with a worked example of each family, as samples of what requests look like."""
     seen: set[str] = set()
     for name, operator in operators.items():
         family = CATALOG[name].family

@@ -1,6 +1,7 @@
-"""The 4-bit types: two elements share a byte, the first in its low bits, and an element alone takes a byte.
+"""Packing and unpacking of 4-bit elements. In a buffer two share a byte, the first in the low bits.
 
-Packed elements follow each other without a gap, also from row to row; strides count elements.
+There are no gaps between packed elements, not even between rows; strides count elements. Unpacked elements take a byte
+each.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ Array = NDArray[Any]
 
 
 def unpacked(packed: Array, count: int, *, signed: bool) -> Array:
-    """The first elements of packed ones, a byte each.
+    """Unpacks elements to a byte each.
 
     Args:
-        packed: UINT8, one-dimensional.
-        count: elements; the last byte may hold one more.
+        packed: a one-dimensional UINT8 array.
+        count: number of elements; the last byte may hold one more.
         signed: whether they are INT4, which become INT8, or UINT4, which become UINT8.
     """
     elements = np.empty((packed.size, 2), np.uint8)
@@ -33,7 +34,7 @@ def unpacked(packed: Array, count: int, *, signed: bool) -> Array:
 
 
 def pack(elements: Array, into: Array) -> None:
-    """Packs elements of a byte each into the bytes of ``into``; high bits after the last one stay as they are."""
+    """Packs elements of a byte each into ``into``, leaving the high bits after an odd last one untouched."""
     bits = elements.view(np.uint8)
     whole = bits.size // 2
     np.left_shift(bits[1::2], 4, out=into[:whole])

@@ -1,6 +1,6 @@
-"""The declaration of an operator: its schema with its rules, outputs, work and examples.
+"""Operator declarations: the schema of an operator with its rules, outputs, cost and examples.
 
-An operator is one frozen ``Operator``; ``check`` reads it, and so do the tests, the documents and the OpenAPI examples.
+Each operator is one frozen ``Operator``, which drives ``check``, the tests, the documentation and the OpenAPI examples.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .violation import Code as Code
 from .violation import Fault
 from .violation import Violation as Violation
 
-if TYPE_CHECKING:  # the vocabulary of rules is loaded with the first family that is asked for
+if TYPE_CHECKING:  # the rules are imported with the first family that is used
     from .formulas import Expression
     from .rules import Output, OutputRule, Rule, Values
 
@@ -28,11 +28,11 @@ A = TypeVar("A")
 """The attributes of an operator: its fields that are neither tensors nor counts."""
 
 Tensors = Mapping[str, Any]
-"""The tensors of a desc by name: a ``BufferTensorDesc`` each, a tuple of them for an array, None if left out."""
+"""The tensors of a desc by name: each a ``BufferTensorDesc``, a tuple of them for an array, or None if omitted."""
 
 
 class Attributes:
-    """The attributes of a desc by the names of the fields."""
+    """The attributes of a desc, by field name."""
 
     def __init__(self, **values: Any) -> None:
         self.__dict__.update(values)
@@ -51,7 +51,7 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A desc that is valid, tensors for it, and the right answer, as nested lists; for an array a list of these.
+    """A valid desc with input tensors and the correct outputs, as nested lists; for an array member, a list of these.
 
     Floats may be given as numbers or as the strings "NaN", "Infinity" and "-Infinity".
     """
@@ -66,7 +66,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadExample:
-    """A desc that must be refused, with the code and the place (a pointer below the operator's ``desc``)."""
+    """A desc that must be rejected, with the code and the location (a pointer below the operator's ``desc``)."""
 
     name: str
     desc: Mapping[str, Any]
@@ -77,10 +77,10 @@ class BadExample:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """Rules in their order, each with what it reads.
+    """An ordered set of rules.
 
     Attributes:
-        rules: each with the members that it reads.
+        rules: the rules, each with the members that it reads.
     """
 
     rules: tuple[tuple[Rule, frozenset[str]], ...]
@@ -90,7 +90,7 @@ class RuleSet:
         return cls(tuple((rule, rule.reads) for rule in rules))
 
     def faults(self, values: Values) -> list[Fault]:
-        """What breaks the rules, of each at most some; a rule that reads something unknown is not asked."""
+        """Returns the faults, limited in number per rule. Rules that read an unknown member are skipped."""
         known = values.keys()
         found: list[Fault] = []
         for rule, reads in self.rules:
@@ -101,23 +101,23 @@ class RuleSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operator(Generic[A]):
-    """A DirectML operator that is declared: opwire checks its descs.
+    """A declared DirectML operator: one whose descs opwire can check.
 
     Attributes:
-        name: as in ``DML_OPERATOR_TYPE``, without its prefix.
-        schema: what the header and the page say of its desc.
+        name: as in ``DML_OPERATOR_TYPE``, without the prefix.
+        schema: its desc according to the header and the documentation page.
         members: the members of its desc struct.
         support: the support rows.
         attributes: makes A from the attributes, by name.
         rules: all rules.
-        on_attributes: those that read attributes alone, which hold for it as a fused operator too.
-        on_inputs: those that read no outputs; outputs are derived once they hold.
-        on_outputs: the others.
-        outputs: by name, what each output must be.
-        work: element visits that the plan costs, for budgets.
-        formula: what an element of the output is, of operators that work on each element alone.
-        examples: worked examples with their answers.
-        bad_examples: descs that must be refused.
+        on_attributes: the rules that read only attributes, which also apply to it as a fused operator.
+        on_inputs: the rules that read no outputs. Outputs are derived only once these hold.
+        on_outputs: the other rules.
+        outputs: the required desc of each output, by name.
+        work: the cost of the plan in element visits, for budgets.
+        formula: the formula of an output element, for element-wise operators.
+        examples: worked examples.
+        bad_examples: descs that must be rejected.
     """
 
     name: str
@@ -137,11 +137,11 @@ class Operator(Generic[A]):
 
     @property
     def summary(self) -> str:
-        """One sentence on what it computes."""
+        """One sentence describing what it computes."""
         return self.schema.summary
 
     def output_rules(self, attributes: A, inputs: Mapping[str, BufferTensorDesc]) -> dict[str, OutputRule]:
-        """What the outputs of a plan must be, those that are decided."""
+        """Returns the rules for the outputs of a plan, where they are determined."""
         values = {member.name: getattr(attributes, member.name) for member in self.members.attributes}
         values |= {member.name: member.among(inputs) for member in self.members.inputs}
         found = {name: output.rule(values) for name, output in self.outputs.items()}
@@ -159,7 +159,7 @@ def declare(
     examples: tuple[Example, ...] = (),
     bad_examples: tuple[BadExample, ...] = (),
 ) -> Operator[A]:
-    """An operator of the schema with its rules; the arguments are the attributes of ``Operator``."""
+    """Declares an operator of the schema. The arguments are the attributes of ``Operator``."""
     schema = schema_of(name)
     members = schema.members
     every = tuple(rule for given in rules for rule in (given if isinstance(given, tuple) else (given,)))

@@ -1,4 +1,4 @@
-"""An operator desc as read: all that is wrong with it at any feature level, and its tensors, derived ones too."""
+"""Reads operator descs: finds the violations at every feature level, and the tensors, including derived ones."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class ReadDesc(NamedTuple):
-    """An operator desc as read: all that does not depend on the level, and what is needed for what does.
+    """An operator desc after reading: everything level-independent, and what is needed to check it at a level.
 
-    ``rows`` are its support rows, none where they cannot be known. ``read`` are the members that are tensors, None for
-    those that were left out, and ``is_complete`` whether all of them could be read. ``decided`` says what outputs must
-    be, those that the inputs decide once they are right. ``inputs`` and ``outputs`` are the tensors, those of an array
-    one by one and derived ones too; none while they cannot be known: outputs while a rule is broken.
+    ``rows`` are its support rows, empty if unknown. ``read`` has the tensor members, None for omitted ones, and
+    ``is_complete`` says whether all of them could be read. ``decided`` has the rules of the outputs that valid inputs
+    determine. ``inputs`` and ``outputs`` are the individual tensors, including derived ones; empty if they cannot be
+    determined, which for outputs is the case if any rule is broken.
     """
 
     type: OperatorType | None
@@ -44,12 +44,12 @@ class ReadDesc(NamedTuple):
     at_levels: tuple[ViolationAtLevels, ...]
 
     def violations_at(self, level: FeatureLevel) -> tuple[Violation, ...]:
-        """Every violation at a level: of the operator's and its rows first, then those of any level."""
+        """Returns every violation at a level: those specific to the level first, then those at all levels."""
         if self.type is not None and level < self.type.introduced:
             early = Violation(
                 Code.OPERATOR_NOT_IN_LEVEL,
                 f"{self.pointer}/type",
-                f"{self.type.name} exists from {self.type.introduced} on; {level} was requested",
+                f"{self.type.name} requires {self.type.introduced} or higher; {level} was requested",
                 available_from=self.type.introduced,
             )
             return (early, *self.structural)
@@ -58,7 +58,7 @@ class ReadDesc(NamedTuple):
 
     @property
     def minimum_feature_level(self) -> FeatureLevel | None:
-        """The lowest level that takes the desc, or None if none does."""
+        """The lowest level at which the desc is valid, or None."""
         return next((lowest for lowest in FeatureLevel if not self.violations_at(lowest)), None)
 
     def _row_violations(self, level: FeatureLevel) -> Iterator[Violation]:
@@ -116,10 +116,10 @@ _NO_TENSORS = GivenTensors({}, {}, complete=False)
 
 
 def read_desc(operator: object, pointer: str) -> ReadDesc:
-    """Reads ``{"type": ..., "desc": {...}}``, which stands at ``pointer`` in a request."""
+    """Reads ``{"type": ..., "desc": {...}}``, found at ``pointer`` in a request."""
     report = Report()
     if not is_object(operator):
-        report.add(Code.WRONG_TYPE, pointer, f"{show(operator)} given where an operator (an object) belongs")
+        report.add(Code.WRONG_TYPE, pointer, f"{show(operator)} given; expected an operator (an object)")
         return _described(None, pointer, None, None, (), _NO_TENSORS, {}, report)
     report.unknown_fields(operator, _OPERATOR, pointer, "an operator")
     kind = _read_type(operator, pointer, report)
@@ -129,7 +129,7 @@ def read_desc(operator: object, pointer: str) -> ReadDesc:
     if "desc" not in operator:
         report.add(Code.MISSING_FIELD, pointer, "desc is required and missing")
     elif not is_object(desc):
-        report.add(Code.WRONG_TYPE, at, f"{show(desc)} given where a desc (an object) belongs")
+        report.add(Code.WRONG_TYPE, at, f"{show(desc)} given; expected a desc (an object)")
     elif declared is not None:
         if not declared.schema.aliases:
             return _Reading(declared, desc, at, report).read(kind, pointer)
@@ -158,19 +158,19 @@ def _described(
 
 
 def _written(desc: Mapping[str, Any], declared: Operator[Any]) -> Mapping[str, str]:
-    """The members that a desc gives by another name than directml.h has, with that name."""
+    """Returns the members that a desc gives under an alias, with that alias."""
     aliases = declared.schema.aliases.items()
     return {name: alias for alias, name in aliases if alias in desc and name not in desc}
 
 
 def _renamed(desc: Mapping[str, Any], written: Mapping[str, str]) -> Mapping[str, Any]:
-    """A desc with the names of directml.h."""
+    """Returns a desc with aliases replaced by the names of directml.h."""
     names = {alias: name for name, alias in written.items()}
     return {names.get(name, name): value for name, value in desc.items()} if names else desc
 
 
 def _restored(desc: ReadDesc, written: Mapping[str, str]) -> ReadDesc:
-    """A desc whose pointers have the names that the request gives."""
+    """Returns a desc whose pointers use the names given in the request."""
     if not written:
         return desc
 
@@ -193,17 +193,17 @@ def _read_type(operator: Mapping[str, Any], pointer: str, report: Report) -> Ope
     at = f"{pointer}/type"
     if kind is None:
         message = (
-            f"{show(operator['type'])} is none of DirectML's {len(CATALOG)} operator types{hint(operator['type'])}"
+            f"{show(operator['type'])} is not one of DirectML's {len(CATALOG)} operator types{hint(operator['type'])}"
         )
         report.add(Code.UNKNOWN_OPERATOR, at, message, list(OPERATORS))
     elif declaration(kind.name) is None:
-        message = f"{kind.name} is an operator of DirectML that opwire neither checks nor runs yet"
+        message = f"{kind.name} is a DirectML operator that opwire does not support yet"
         report.add(Code.OPERATOR_NOT_EXECUTABLE, at, message, list(OPERATORS))
     return kind
 
 
 class _Reading(NamedTuple):
-    """The reading of a declared operator's desc."""
+    """Reads the desc of a declared operator."""
 
     declared: Operator[Any]
     desc: Mapping[str, Any]
@@ -233,10 +233,10 @@ class _Reading(NamedTuple):
         return _described(kind, pointer, declared, attributes, rows, read, tensors, report, decided)
 
     def _outputs(self, known: dict[str, Any], read: GivenTensors, decided: dict[str, OutputRule]) -> Mapping[str, Any]:
-        """Applies the rules of the outputs, and enters those that are decided.
+        """Applies the rules of the outputs, and adds those that are determined to ``decided``.
 
         Returns:
-            All tensors, derived ones too, or {} once a rule is broken.
+            All tensors, including derived ones, or {} if a rule is broken.
         """
         found = len(self.report.violations)
         for member in self.declared.members.outputs:
@@ -262,7 +262,7 @@ class _Reading(NamedTuple):
                 self._report(list(rule.faults(name, output)), read)
         elif not member.role.is_optional:
             if rule is None:
-                message = f"{name} is required and missing: inputs and attributes do not decide it"
+                message = f"{name} is required and missing: it cannot be derived from the inputs and attributes"
                 self.report.add(Code.MISSING_FIELD, self.pointer, message)
                 return
             known[name] = derived = rule.derived()
@@ -271,7 +271,7 @@ class _Reading(NamedTuple):
                 self.report.add(Code.TOO_MANY_ELEMENTS, self.pointer, message)
 
     def _check_nested(self, values: Mapping[str, Any]) -> None:
-        """Applies the rules on the attributes of operators inside the operator."""
+        """Applies the attribute rules of nested operators."""
         for member in self.declared.members.nested:
             for nested in member.operators(values.get(member.name)):
                 inner = declaration(nested.name)
@@ -291,13 +291,13 @@ class _Reading(NamedTuple):
         if name in read.places:
             return pointer_to(read.places[str(name)].pointer, *below)
         if self.desc.get(str(name)) is None:
-            # It does not stand there: a derived tensor, or an array that is empty as its count says.
+            # It is not in the desc: a derived tensor, or an array whose count is 0.
             return self.pointer
         return pointer_to(self.pointer, *path)
 
 
 def _among(tensors: Mapping[str, Any], members: Iterable[TensorMember]) -> dict[str, BufferTensorDesc]:
-    """The descs of the tensors that are there; those of an array as ``NAME[0]``, ``NAME[1]``, ..."""
+    """Returns the descs of the tensors that are present; those of an array as ``NAME[0]``, ``NAME[1]``, ..."""
     found: dict[str, BufferTensorDesc] = {}
     for member in members:
         value = tensors.get(member.name)

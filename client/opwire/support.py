@@ -1,4 +1,4 @@
-"""Support rows: what the tensors of an operator may be, from which level on.
+"""Support rows: the data types and ranks that an operator's tensors may have at each level.
 
 Source: the "Tensor support" tables of the operator pages of the DirectML reference.
 """
@@ -15,14 +15,14 @@ from .tensor import BufferTensorDesc, DataType
 
 @dataclass(frozen=True, slots=True)
 class TensorSupport:
-    """What a row allows for one tensor, or for each of an array.
+    """What a row allows for a tensor, or for each tensor of an array.
 
     Attributes:
-        data_types: in the order in which they are listed.
-        ranks: the least and the greatest dimension count.
-        required: whether it must be given from this level on; a tensor that may be null at some level only is
-            optional in the struct.
-        dimensions: what the page calls the sizes, those in brackets left out at lower ranks; None if it names none.
+        data_types: the data types, in the order of the source.
+        ranks: the minimum and maximum dimension count.
+        required: whether it must be given from this level on, although it is optional in the struct, since it may be
+            null at another level.
+        dimensions: the names of the sizes on the page, bracketed if absent at lower ranks; None if it gives none.
     """
 
     data_types: tuple[DataType, ...]
@@ -31,15 +31,15 @@ class TensorSupport:
     dimensions: tuple[str, ...] | None = None
 
     def admit(self, desc: BufferTensorDesc) -> bool:
-        """Whether a tensor may be so."""
+        """Returns whether a tensor is allowed."""
         return desc.data_type in self.data_types and self.ranks[0] <= len(desc.sizes) <= self.ranks[1]
 
 
 @dataclass(frozen=True, slots=True)
 class SupportRow:
-    """One line of an operator's support table: what each of its tensors may be from ``level`` on.
+    """One row of an operator's support table: what is allowed for each of its tensors from ``level`` on.
 
-    ``required`` names the tensors that are optional in the struct and not at this level.
+    ``required`` names the tensors that are optional in the struct but required at this level.
     """
 
     level: FeatureLevel
@@ -48,11 +48,11 @@ class SupportRow:
 
 
 SupportRows = tuple[SupportRow, ...]
-"""Support rows, highest level first. Each row contains all that the rows below it allow."""
+"""Support rows, highest level first. Each row includes everything that the rows below it allow."""
 
 
 def row_for(rows: Iterable[SupportRow], level: FeatureLevel) -> SupportRow | None:
-    """The row that holds at a level: the greatest not above it, or None before the operator exists."""
+    """Returns the row in effect at a level: the highest one not above it, or None before the operator exists."""
     for row in rows:
         if row.level <= level:
             return row
@@ -64,15 +64,15 @@ class Support:
     """The support rows of an operator, which may depend on an attribute.
 
     Attributes:
-        attribute: that they depend on, or None.
-        groups: the rows, each time with the values of the attribute that they are for; one group if there is none.
+        attribute: the attribute that they depend on, or None.
+        groups: the rows for each set of values of the attribute; a single group if there is no attribute.
     """
 
     attribute: str | None
     groups: tuple[tuple[frozenset[int], SupportRows], ...]
 
     def rows(self, values: Mapping[str, Any]) -> SupportRows:
-        """The rows for the attributes of a desc; none while the one that they depend on is unknown."""
+        """Returns the rows for the attributes of a desc, or none if the attribute that they depend on is unknown."""
         if self.attribute is None:
             return self.groups[0][1]
         chosen = values.get(self.attribute)

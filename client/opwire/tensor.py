@@ -1,4 +1,4 @@
-"""Data types and buffer tensor descs: what a tensor is, byte for byte.
+"""Data types and buffer tensor descs: the exact layout of tensors in memory.
 
 Source: ``DML_BUFFER_TENSOR_DESC``, ``DML_TENSOR_DATA_TYPE`` and the pages on strides and on helper functions of the
 DirectML reference. All sizes, strides and extents are in elements unless the name says bytes.
@@ -19,28 +19,28 @@ from .nibbles import Array as Array
 from .nibbles import pack, unpacked
 
 MAX_ELEMENTS = 2**32 - 1
-"""The most elements of a tensor, and the greatest extent of its buffer: both are counted in 32 bits."""
+"""Maximum number of elements of a tensor, and maximum extent of its buffer; both are 32-bit counts."""
 
 MAX_RANK = 8
 """``DML_TENSOR_DIMENSION_COUNT_MAX1``."""
 
 _LINE, _LARGE = 64, 1 << 16
-"""Bytes of a line of the cache, and of memory that begins with a whole one."""
+"""Size of a cache line, and minimum size of the buffers aligned to one, in bytes."""
 
 
 class DataType(Enum):
-    """The rows of ``DML_TENSOR_DATA_TYPE``: value in directml.h, width, numpy type of an element, first feature level.
+    """``DML_TENSOR_DATA_TYPE``: each member with its value, its width, its numpy type and its first feature level.
 
     Attributes:
         code: the value in directml.h.
-        bits: of an element in a buffer.
+        bits: width of an element in a buffer, in bits.
         introduced: the first feature level that has it.
         dtype: the numpy type of one element, little-endian.
         is_float: whether it is a binary floating-point type.
         is_signed: whether it has negative numbers.
     """
 
-    __hash__ = object.__hash__  # that of Enum is a function of Python
+    __hash__ = object.__hash__  # Enum's is slower: it is implemented in Python
 
     FLOAT32 = (1, 32, "<f4", FeatureLevel.V1_0)
     FLOAT16 = (2, 16, "<f2", FeatureLevel.V1_0)
@@ -66,18 +66,18 @@ class DataType(Enum):
 
     @property
     def is_packed(self) -> bool:
-        """Whether two elements share a byte of a buffer; an element alone takes one of ``dtype``."""
+        """Whether two elements share a byte of a buffer. In an array, each element still takes a whole ``dtype``."""
         return self.bits < 8
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least and the greatest of the integers."""
+        """The least and greatest integer."""
         least = -(1 << (self.bits - 1)) if self.is_signed else 0
         return least, least + (1 << self.bits) - 1
 
     @classmethod
     def of(cls, dtype: np.dtype[Any]) -> DataType:
-        """The data type that stores a numpy type, whatever its byte order; ml_dtypes has the 4-bit ones.
+        """Returns the data type for a numpy type of any byte order, including the 4-bit types of ml_dtypes.
 
         Raises:
             TypeError: DirectML has no such type.
@@ -85,7 +85,7 @@ class DataType(Enum):
         found = _BY_DTYPE.get(dtype.newbyteorder("<")) or _PACKED.get(dtype.name)
         if found is None:
             known = ", ".join(sorted(str(known) for known in _BY_DTYPE))
-            raise TypeError(f"numpy type {dtype} has no DirectML data type; those that have one: {known}")
+            raise TypeError(f"numpy type {dtype} has no DirectML data type; supported: {known}")
         return found
 
 
@@ -107,7 +107,7 @@ class TensorType(IntEnum):
 
 
 class TensorFlags(IntFlag):
-    """``DML_TENSOR_FLAGS``. OWNED_BY_DML changes no value and is allowed on inputs alone."""
+    """``DML_TENSOR_FLAGS``. OWNED_BY_DML does not affect values and is allowed on inputs only."""
 
     NONE = 0
     OWNED_BY_DML = 1
@@ -115,18 +115,19 @@ class TensorFlags(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class BufferTensorDesc:
-    """``DML_BUFFER_TENSOR_DESC``: how the elements of a tensor lie in its buffer.
+    """``DML_BUFFER_TENSOR_DESC``: how the elements of a tensor are laid out in its buffer.
 
     Attributes:
-        data_type: of every element.
-        sizes: elements along each dimension, all at least 1.
-        strides: elements between neighbours along each dimension; None is packed row-major. 0 repeats.
-        total_size_in_bytes: of the buffer; left 0 it becomes ``minimum_size_in_bytes``.
+        data_type: the data type of the elements.
+        sizes: number of elements along each dimension, all at least 1.
+        strides: step from one element to the next along each dimension, in elements; 0 broadcasts. None is contiguous
+            row-major.
+        total_size_in_bytes: size of the buffer. Defaults to ``minimum_size_in_bytes`` if 0.
         flags: see TensorFlags.
-        guaranteed_base_offset_alignment: bytes, 0 for none.
-        element_count: logical elements: repeated ones count each time.
-        extent: elements from the first to the last address, gaps included.
-        data_size_in_bytes: that hold the extent, without the rounding of DirectML's minimum.
+        guaranteed_base_offset_alignment: in bytes; 0 for none.
+        element_count: number of logical elements; elements repeated by a stride of 0 count each time.
+        extent: number of elements from the first to the last address, gaps included.
+        data_size_in_bytes: size of the extent, without rounding up to DirectML's minimum.
     """
 
     data_type: DataType
@@ -140,7 +141,7 @@ class BufferTensorDesc:
     data_size_in_bytes: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # All three are asked for so often that they are not counted each time.
+        # All three are used too often to compute on each access.
         count = extent = prod(self.sizes)
         if self.strides is not None:
             extent = 1 + sum((size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True))
@@ -156,7 +157,7 @@ class BufferTensorDesc:
 
     @property
     def element_strides(self) -> tuple[int, ...]:
-        """The strides, spelt out where the desc leaves them packed."""
+        """The strides, made explicit if the desc has none."""
         return packed_strides(self.sizes) if self.strides is None else self.strides
 
     @property
@@ -166,24 +167,24 @@ class BufferTensorDesc:
 
     @property
     def accepted_sizes_in_bytes(self) -> tuple[int, ...]:
-        """The byte counts that a sent buffer may have: its data, the rounded minimum, or the declared total."""
+        """The sizes that a buffer may be sent with: of the data, the rounded minimum, or the declared total."""
         return tuple(sorted({self.data_size_in_bytes, self.minimum_size_in_bytes, self.total_size_in_bytes}))
 
     def view(self, buffer: Any, offset: int = 0) -> Array:
-        """The tensor as an array of shape ``sizes`` over a buffer, without a copy.
+        """Returns the tensor as an array of shape ``sizes`` over a buffer, without a copy.
 
-        A tensor of a 4-bit type is the UINT8 array of its ``data_size_in_bytes`` bytes: see ``elements``.
+        For the 4-bit types it is the UINT8 array of the ``data_size_in_bytes`` bytes: see ``elements``.
 
         Args:
-            buffer: at least ``data_size_in_bytes`` bytes from ``offset`` on; the view is writable if it is.
-            offset: bytes to the first element.
+            buffer: at least ``data_size_in_bytes`` bytes from ``offset``. The view is writable if the buffer is.
+            offset: offset of the first element, in bytes.
         """
         if self.data_type.is_packed:
             return np.ndarray(self.data_size_in_bytes, np.uint8, buffer, offset)
         return self._strided(buffer, offset)
 
     def bytes_of(self, view: Array) -> Array:
-        """The ``data_size_in_bytes`` bytes below what ``view`` gives, gaps included, without a copy."""
+        """Returns the ``data_size_in_bytes`` bytes behind a ``view``, gaps included, without a copy."""
         if self.data_type.is_packed:
             return view
         first = view[(slice(0, 1),) * view.ndim].reshape(-1)
@@ -191,16 +192,16 @@ class BufferTensorDesc:
         return extent.view(np.uint8)
 
     def elements(self, view: Array) -> Array:
-        """The logical elements of what ``view`` gives, an array of shape ``sizes``: a copy for the 4-bit types alone.
+        """Returns the logical elements of a ``view`` as an array of shape ``sizes``.
 
-        The copy has the extent of the tensor, a byte for each element.
+        Only the 4-bit types need a copy, of one byte per element of the extent.
         """
         if not self.data_type.is_packed:
             return view
         return self._strided(unpacked(view, self.extent, signed=self.data_type.is_signed))
 
     def put(self, elements: Array, view: Array) -> None:
-        """Writes logical elements, an array of shape ``sizes``, to what ``view`` gives; gaps stay as they are."""
+        """Writes logical elements, an array of shape ``sizes``, to a ``view``, leaving gaps untouched."""
         if not self.data_type.is_packed:
             view[...] = elements
             return
@@ -218,7 +219,7 @@ class BufferTensorDesc:
         return np.ndarray(self.sizes, dtype, buffer, offset, strides)
 
     def allocate(self) -> tuple[Array, Array]:
-        """A new buffer of ``data_size_in_bytes`` bytes (UINT8) and the tensor's view of it. Gaps are zero."""
+        """Returns a new buffer of ``data_size_in_bytes`` bytes (UINT8) and the tensor's view of it. Gaps are zero."""
         if self.data_type.is_packed:
             buffer = np.zeros(self.data_size_in_bytes, np.uint8)
             return buffer, buffer
@@ -227,16 +228,16 @@ class BufferTensorDesc:
         return buffer, self.view(buffer)
 
     def lay_out(self, array: Array) -> tuple[Array, Array] | None:
-        """Like ``allocate``, with the elements of an array of shape ``sizes`` at their places.
+        """Like ``allocate``, with the elements of an array of shape ``sizes`` written to the buffer.
 
         Returns:
-            None where elements that share an address differ.
+            None if elements that share an address differ.
         """
         buffer, view = self.allocate()
         if self.data_type.is_packed:
             self.put(array, view)
             return (buffer, view) if np.array_equal(self.elements(view), array) else None
-        # What is repeated on both sides need not be written, or compared, more than once.
+        # Dimensions broadcast on both sides need to be written and compared only once.
         once = tuple(
             slice(1) if stride == step == 0 else slice(None)
             for stride, step in zip(array.strides, self.element_strides, strict=True)
@@ -246,12 +247,12 @@ class BufferTensorDesc:
         return (buffer, view) if target.tobytes() == source.tobytes() else None
 
     def addresses_are_unique(self) -> bool:
-        """Whether no two coordinates share an address; False too where that would take too long to show."""
+        """Returns whether no two elements share an address; False also if that would take too long to prove."""
         moving = [(size, step) for size, step in zip(self.sizes, self.element_strides, strict=True) if size > 1]
         return _addresses_are_unique(moving)
 
     def to_json(self) -> dict[str, object]:
-        """The desc as JSON, with the field names of directml.h; what has its default is left out."""
+        """Returns the desc as JSON, with the field names of directml.h and without fields that have their default."""
         fields: dict[str, object] = {"DataType": self.data_type.name, "Sizes": list(self.sizes)}
         if self.strides is not None:
             fields["Strides"] = list(self.strides)
@@ -264,12 +265,12 @@ class BufferTensorDesc:
 
     @classmethod
     def packed(cls, array: Array) -> BufferTensorDesc:
-        """The desc of an array's values sent packed, row-major."""
+        """Returns the desc of an array's values, contiguous in row-major order."""
         return cls(DataType.of(array.dtype), array.shape)
 
 
 def _memory(size: int, make: Callable[..., Array]) -> Array:
-    """So many bytes. Large ones begin where a line of a processor's cache does: results are then written by lines."""
+    """Allocates bytes. Large buffers are aligned to cache lines, so that results are written a whole line at a time."""
     if size < _LARGE:
         return make(size, np.uint8)
     memory = make(size + _LINE - 1, np.uint8)
@@ -278,12 +279,12 @@ def _memory(size: int, make: Callable[..., Array]) -> Array:
 
 
 def rounded(size: int) -> int:
-    """Bytes up to the next multiple of 4, of which DirectML's sizes of buffers are."""
+    """Rounds a byte count up to a multiple of 4, as DirectML does for buffer sizes."""
     return (size + 3) & ~3
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides: the innermost is 1, each outer one the product of the inner sizes."""
+    """Returns row-major strides: the innermost is 1, each outer one the product of the inner sizes."""
     strides = [1] * len(sizes)
     for i in range(len(sizes) - 1, 0, -1):
         strides[i - 1] = strides[i] * sizes[i]
@@ -294,8 +295,8 @@ _SEARCH_STEPS = 10_000
 
 
 def _addresses_are_unique(moving: list[tuple[int, int]]) -> bool:
-    # Two coordinates share an address exactly if some non-zero difference d, |d[i]| < size[i], has sum(d*stride) == 0.
-    # The widest stride goes first, so what the narrower ones can reach bounds each d; real layouts leave only d == 0.
+    # Two elements share an address iff some non-zero difference d, |d[i]| < size[i], has sum(d * stride) == 0. Starting
+    # with the widest stride, the reach of the narrower ones bounds each d[i]; for real layouts only d == 0 remains.
     moving = sorted(moving, key=lambda dimension: -dimension[1])
     if any(step == 0 for _, step in moving):
         return False
@@ -317,7 +318,7 @@ def _addresses_are_unique(moving: list[tuple[int, int]]) -> bool:
         if rest % divisors[depth]:
             continue
         size, step = moving[depth]
-        # Coordinates differ by d or -d alike, so the first difference that is not zero may be taken positive.
+        # d and -d are equivalent, so the first non-zero difference may be taken as positive.
         lowest = max(-((reach[depth + 1] + rest) // step), 1 - size if moved else 0)
         highest = min((reach[depth + 1] - rest) // step, size - 1)
         if highest - lowest > _SEARCH_STEPS:

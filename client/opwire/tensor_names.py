@@ -1,4 +1,4 @@
-"""The names of tensors: a member's own, or ``MEMBER[0]``, ``MEMBER[1]``, ... for the tensors of an array member."""
+"""Tensor names: the member's name, or ``MEMBER[0]``, ``MEMBER[1]``, ... for the tensors of an array member."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _ELEMENT = re.compile(r"(.+)\[(0|[1-9][0-9]{0,9})\]", re.DOTALL)
 
 
 def element(member: str, index: int) -> str:
-    """The name of a tensor of an array."""
+    """Returns the name of a tensor of an array member."""
     return f"{member}[{index}]"
 
 
 def split(name: str) -> tuple[str, int | None]:
-    """The member that a tensor belongs to, and its index if that is an array."""
+    """Splits a tensor's name into its member and, for an array, its index."""
     found = _ELEMENT.fullmatch(name) if name.endswith("]") else None
     return (name, None) if found is None else (found[1], int(found[2]))
 
 
 def place(pointer: str, name: str) -> str:
-    """The pointer to a tensor below an object that has the members."""
+    """Returns the pointer to a tensor below an object that has the members."""
     member, index = split(name)
     return pointer_to(pointer, member) if index is None else pointer_to(pointer, member, index)
 
 
 def grouped(tensors: Mapping[str, T]) -> dict[str, T | list[T]]:
-    """By member a tensor, or the list of those of an array, from tensors by name; those of an array are in order."""
+    """Groups tensors by member: a single tensor, or the list of an array's tensors, which must be consecutive."""
     found: dict[str, T | list[T]] = {}
     for member, names in groupby(tensors, lambda name: split(name)[0]):
         listed = list(names)
@@ -42,7 +42,7 @@ def grouped(tensors: Mapping[str, T]) -> dict[str, T | list[T]]:
 
 
 def ungrouped(members: Mapping[str, T | list[T]]) -> dict[str, T]:
-    """The reverse of ``grouped``."""
+    """The inverse of ``grouped``."""
     found: dict[str, T] = {}
     for member, given in members.items():
         if isinstance(given, list):

@@ -1,4 +1,4 @@
-"""Why something is refused: the closed set of codes, and a violation with its place and its message."""
+"""Contract violations: the closed set of codes, and violations with their location and message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .level import FeatureLevel
 
 
 class Code(StrEnum):
-    """Why a desc or a tensor is refused. The set is closed: it is part of the contract."""
+    """Why a desc or a tensor is rejected. The set is closed: it is part of the contract."""
 
     UNKNOWN_OPERATOR = "unknown_operator"
     OPERATOR_NOT_EXECUTABLE = "operator_not_executable"
@@ -57,15 +57,15 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One reason why a request breaks the contract.
+    """One way in which a request violates the contract.
 
     Attributes:
-        code: what kind of rule it breaks.
-        pointer: JSON pointer (RFC 6901) to the place in the request; what is missing is named by its parent.
+        code: the kind of rule that is broken.
+        pointer: JSON pointer (RFC 6901) to the location in the request; for something missing, to its parent.
         message: what was given and what is allowed.
-        allowed: the allowed values, where they can be listed.
-        available_from: the lowest feature level at which this place would pass; None if at none, or if the level does
-            not matter.
+        allowed: the allowed values, if they can be listed.
+        available_from: the lowest feature level at which this would be valid; None if there is none, or if the level
+            does not matter.
     """
 
     code: Code
@@ -85,10 +85,10 @@ class Violation:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Violation:
-        """The violation that ``to_json`` wrote.
+        """Returns the violation that ``to_json`` wrote.
 
         Raises:
-            KeyError, TypeError, ValueError: it is not one.
+            KeyError, TypeError, ValueError: it is not a violation.
         """
         available = given.get("available_from")
         return cls(
@@ -102,15 +102,15 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A broken rule, as it is reported before its place in the request is known.
+    """A broken rule whose location in the request is not resolved yet.
 
     Attributes:
-        code: what kind of rule is broken.
-        path: the place as names of fields and indices; the first is a field of the operator.
+        code: the kind of rule that is broken.
+        path: the location as field names and indices, starting with a field of the operator.
         message: what was given and what is allowed.
-        allowed: the allowed values, where they can be listed.
-        since: the lowest level at which it counts, None for the first.
-        until: the level from which on it does not count any more, None if at none.
+        allowed: the allowed values, if they can be listed.
+        since: the lowest level at which it counts; None for all from the first.
+        until: the level from which it no longer counts; None for no end.
     """
 
     code: Code

@@ -103,7 +103,7 @@ def test_a_circle_is_drawn(tabs, console_url):
     graph = diamond()
     graph["nodes"]["left"]["inputs"]["InputTensor"] = "both"
     page = open_graph(tabs, console_url, graph)
-    expect(page.locator(".violations li").first).to_contain_text("feed each other in a circle")
+    expect(page.locator(".violations li").first).to_contain_text("form a cycle")
     expect(page.locator("g.box")).to_have_count(5)
 
 

@@ -87,7 +87,7 @@ def test_validate_shows_every_violation(write):
         '    REDUCE has no field "Axis"; did you mean Axes?',
         "    allowed: Function, InputTensor, OutputTensor, AxisCount, Axes",
         "  /desc/Axes/0 [axis_out_of_range]",
-        "    axis 4 given for an InputTensor of rank 4; axes go from 0 to 3",
+        "    axis 4 given; InputTensor has rank 4, so axes range from 0 to 3",
         "    allowed: 0, 1, 2, 3",
     ]
 
@@ -132,7 +132,7 @@ def test_validate_model():
     done = opwire("validate", path)
     assert done.returncode == 1
     assert "sum: valid at DML_FEATURE_LEVEL_6_4" in done.stdout
-    assert "an HLSL compute shader given; opwire runs DirectML operators and graphs alone" in done.stdout
+    assert "an HLSL compute shader given; opwire runs only DirectML operators and graphs" in done.stdout
     found = json.loads(opwire("validate", path, "--json").stdout)
     assert found["valid"] is False
     assert {name: member["valid"] for name, member in found["dispatchables"].items()} == {

@@ -115,7 +115,7 @@ def test_an_endless_body_is_not_read(make_client, form):
     with listening(LARGE[form]) as url:
         client = make_client(url, timeout=30)
         started = time.monotonic()
-        with pytest.raises(errors.InvalidResponseError, match=r"most for what was asked|identity"):
+        with pytest.raises(errors.InvalidResponseError, match=r"at most|identity"):
             client.sum(X, 1)
         assert time.monotonic() - started < 10
         client.close()

@@ -204,7 +204,7 @@ def test_no_proxy_is_used_where_the_environment_says_so(make_client, monkeypatch
 @pytest.mark.parametrize(("url", "variable"), [("http://opwire.invalid", "HTTP_PROXY"), ("https://a", "HTTPS_PROXY")])
 def test_a_proxy_that_is_not_reached_is_named_without_its_password(make_client, monkeypatch, url, variable):
     only_proxy(monkeypatch, **{variable: "http://user:secret@127.0.0.1:9"})
-    with pytest.raises(errors.ConnectError, match=r"no connection over the proxy 127\.0\.0\.1 ") as refused:
+    with pytest.raises(errors.ConnectError, match=r"no connection through the proxy 127\.0\.0\.1 ") as refused:
         make_client(url, max_retries=0).sum(X, 1)
     assert "secret" not in str(refused.value)
 

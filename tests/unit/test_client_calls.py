@@ -285,7 +285,7 @@ MISFITS = {
     "other_type_of_the_same_width": (X.astype(np.int32), TypeError, "array of int32"),
     "uint8_tensor": (X.astype(np.uint8), TypeError, "array of uint8"),
     "bool": (X > 1, TypeError, "bool"),
-    "other_shape": (X.T, ValueError, r"shape \[3, 2\].*takes FLOAT32 with the shape \[2, 3\]"),
+    "other_shape": (X.T, ValueError, r"shape \[3, 2\].*takes FLOAT32 with shape \[2, 3\]"),
     "short_buffer": (PACKED[:-1], ValueError, "23.*6 elements, or 24 bytes"),
     "short_elements": (X.reshape(-1)[:5], ValueError, r"shape \[5\]"),
     "ragged_lists": ([[0, 1, 2], [3, 4]], ValueError, "InputTensor/1: 2 elements"),

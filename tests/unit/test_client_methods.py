@@ -123,7 +123,7 @@ def test_optional_inputs_may_be_left_out_anywhere():
 
 def test_keywords_that_are_none():
     wrong: Any = {"alfa": 1}
-    with pytest.raises(TypeError, match=r"activation_elu\(\) takes no 'alfa'; did you mean alpha\?") as error:
+    with pytest.raises(TypeError, match=r"activation_elu\(\) has no argument 'alfa'; did you mean alpha\?") as error:
         prepare.activation_elu(X, **wrong)
     assert "input_tensor, output_tensor, alpha" in str(error.value)
     assert "feature_level" in str(error.value)
@@ -139,7 +139,7 @@ def test_each_method_says_what_it_takes(name: str, client: Any):
     parameters = inspect.signature(method).parameters
     needed = [each.name for each in parameters.values() if each.default is each.empty and each.name != "options"]
     taken = ", ".join([*parameters][:-1])
-    told = rf"^{name}\(\) takes no 'zzz'\. It takes {taken}, and the options feature_"
+    told = rf"^{name}\(\) has no argument 'zzz'\. It takes {taken}, and the options feature_"
     for given in (needed, []):
         with pytest.raises(TypeError, match=told):
             method(**dict.fromkeys(given, X), zzz=1)
@@ -147,7 +147,7 @@ def test_each_method_says_what_it_takes(name: str, client: Any):
 
 def test_a_misspelt_keyword_that_is_needed():
     wrong: Any = {"windows_size": [2, 2]}
-    with pytest.raises(TypeError, match=r"max_pooling1\(\) takes no 'windows_size'; did you mean window_size\?"):
+    with pytest.raises(TypeError, match=r"max_pooling1\(\) has no argument 'windows_size'; did you mean window_size\?"):
         prepare.max_pooling1(X, **wrong)
 
 

@@ -110,7 +110,7 @@ def test_graphs_in_files_are_known_once_their_file_is_read():
     (violation,) = dispatchable.validate(FeatureLevel.V6_4).violations
     assert violation.pointer.endswith("/sourcePath")
     assert '"x.bin" was not read' in violation.message
-    with pytest.raises(RequestError, match="no serialized graph"):
+    with pytest.raises(RequestError, match="not a serialized graph"):
         dispatchable.read(b"\0" * 8, lambda name: b"")
 
 

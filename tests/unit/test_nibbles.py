@@ -77,8 +77,8 @@ def test_what_fits_a_desc(given):
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        (np.array([1, -2, 3, -9, 7], np.int8), ValueError, "outside of -8 to 7"),
-        (np.array([1, 2], np.int8), ValueError, r"INT4 as int8 with the shape \[5\]"),
+        (np.array([1, -2, 3, -9, 7], np.int8), ValueError, "outside -8 to 7"),
+        (np.array([1, 2], np.int8), ValueError, r"INT4 as int8 with shape \[5\]"),
         (np.array([1, 2, 3, 4, 5], np.float32), TypeError, "INT4 as int8"),
     ],
 )

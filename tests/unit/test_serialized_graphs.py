@@ -38,7 +38,7 @@ def test_the_sample_is_a_product_with_two_constants():
 def test_any_beginning_of_a_file_is_refused():
     data = SAMPLE.read_bytes()
     for size in range(0, 0x46D, 3):
-        with pytest.raises(RequestError, match="holds no serialized graph"):
+        with pytest.raises(RequestError, match="not a serialized graph"):
             read_serialized(data[:size])
 
 
@@ -60,7 +60,7 @@ def test_changed_files_are_read_or_refused():
 def test_a_vector_of_billions_is_refused_at_once(count):
     data = bytearray(SAMPLE.read_bytes())
     struct.pack_into("<I", data, 0x30, count)  # the number of nodes
-    with pytest.raises(RequestError, match="lie beyond"):
+    with pytest.raises(RequestError, match="exceed the"):
         read_serialized(bytes(data))
 
 

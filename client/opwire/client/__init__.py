@@ -1,7 +1,7 @@
-"""The clients of an opwire server.
+"""Clients for an opwire server.
 
-``methods`` and ``calls`` make calls from arguments; ``requests`` and ``expected`` say what is sent for them and what
-may come back; ``clients`` sends it by ``opwire.transport``.
+``methods`` and ``calls`` turn arguments into calls; ``requests`` builds the HTTP requests and ``expected`` verifies the
+answers; ``clients`` sends the requests through ``opwire.transport``.
 """
 
 from .clients import AsyncClient, Client

@@ -1,4 +1,4 @@
-"""From the tensors that callers pass to the numpy arrays that a request is written from."""
+"""Converts the tensors that callers pass to the numpy arrays that a request is written from."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..tensor import Array, BufferTensorDesc, DataType
 
 
 class SupportsArray(Protocol):
-    """Whatever converts itself to a numpy array: arrays of numpy, tensors of torch on the CPU, ..."""
+    """An object that converts to a numpy array: a numpy array, a PyTorch tensor on the CPU, ..."""
 
     def __array__(self) -> Array: ...
 
 
 class SupportsDLPack(Protocol):
-    """Whatever offers its memory through DLPack."""
+    """An object that exports its memory through DLPack."""
 
     def __dlpack__(self) -> Any: ...
 
@@ -26,24 +26,24 @@ class SupportsDLPack(Protocol):
 
 
 ArrayLike = SupportsArray | SupportsDLPack
-"""A tensor whose data type is known. Lists are not: whether [1, 2] is FLOAT32 or INT64 is for the caller to say."""
+"""A tensor with a data type. Lists have none: [1, 2] could be FLOAT32 as well as INT64."""
 
 TensorLike = ArrayLike | bytes | bytearray | memoryview | list[Any]
-"""A tensor for a given desc: an array, the bytes of the whole buffer, or nested or flat lists of numbers."""
+"""A tensor whose desc is given: an array, the bytes of the whole buffer, or a nested or flat list of numbers."""
 
 
 def as_array(value: Any, name: str) -> Array:
-    """The array that a value is, without a change of its data type.
+    """Converts a value to an array without changing its data type.
 
     Args:
-        value: an ArrayLike, in any layout and byte order.
-        name: what a message calls it.
+        value: an ArrayLike, with any memory layout and byte order.
+        name: the name to use in messages.
 
     Raises:
-        TypeError: it is no array, or its elements have no DirectML data type.
+        TypeError: it is not an array, or DirectML lacks its data type.
     """
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array, and a tensor has no masked elements; fill them with .filled()")
+        raise TypeError(f"{name} is a masked array, but tensors have no masked elements; fill them with .filled()")
     if isinstance(value, np.ndarray):
         array: Array = value
     elif hasattr(value, "__array__"):
@@ -52,12 +52,12 @@ def as_array(value: Any, name: str) -> Array:
         array = np.from_dlpack(value)
     else:
         raise TypeError(
-            f"{name} is of type {type(value).__name__}, not an array: its data type must be known; "
-            "numpy.array(..., dtype=...) makes one"
+            f"{name} is of type {type(value).__name__}, not an array; its data type must be known: "
+            "use numpy.array(..., dtype=...)"
         )
     if array.dtype == np.bool_:
         raise TypeError(
-            f"{name} is an array of bool, which DirectML does not have; .view('uint8') makes it one of 0 and 1"
+            f"{name} is an array of bool, which DirectML does not have; .view('uint8') turns it into 0 and 1"
         )
     try:
         DataType.of(array.dtype)
@@ -67,28 +67,28 @@ def as_array(value: Any, name: str) -> Array:
 
 
 def as_array_or_bytes(value: object, name: str) -> Array:
-    """Like ``as_array``; bytes become an array of UINT8."""
+    """Like ``as_array``, but bytes become an array of UINT8."""
     return (
         np.frombuffer(value, np.uint8) if isinstance(value, bytes | bytearray | memoryview) else as_array(value, name)
     )
 
 
 def fit(value: object, desc: BufferTensorDesc, name: str) -> Array:
-    """The logical elements of a tensor given in any form that its desc allows.
+    """Returns the logical elements of a tensor, given in any form that its desc allows.
 
     Args:
-        value: an array of shape ``desc.sizes``, of INT8 for INT4 and of UINT8 for UINT4; the whole buffer in one
-            dimension, as ``desc.extent`` elements, as UINT8 or as bytes; or lists of numbers. Where an array could be
-            both, it is the tensor.
-        desc: of the tensor.
-        name: what a message calls it.
+        value: an array of shape ``desc.sizes`` (INT8 for INT4, UINT8 for UINT4); the whole buffer in one dimension, as
+            ``desc.extent`` elements, as UINT8 or as bytes; or lists of numbers. An array that could be either the
+            tensor or its buffer is taken as the tensor.
+        desc: the desc of the tensor.
+        name: the name to use in messages.
 
     Returns:
-        An array of shape ``desc.sizes``, a view of what was given where it can be.
+        An array of shape ``desc.sizes``, a view of ``value`` where possible.
 
     Raises:
-        TypeError: the data types differ.
-        ValueError: the shape or the numbers are not those of the tensor.
+        TypeError: the data type does not match the desc.
+        ValueError: the shape or the numbers do not match the desc.
     """
     if isinstance(value, list):
         try:
@@ -104,30 +104,30 @@ def fit(value: object, desc: BufferTensorDesc, name: str) -> Array:
     is_buffer = array.dtype == np.uint8 and array.ndim == 1 and array.size in desc.accepted_sizes_in_bytes
     if is_buffer or (same_type and array.shape == (desc.extent,)):
         return desc.view(np.ascontiguousarray(array, array.dtype.newbyteorder("<")))
-    given = f"{name} is an array of {array.dtype} with the shape {show(list(array.shape))}"
+    given = f"{name} is an array of {array.dtype} with shape {show(list(array.shape))}"
     if not same_type and (array.dtype != np.uint8 or array.ndim != 1):
         hint = f".astype({desc.data_type.dtype.name!r}) converts it"
-        raise TypeError(f"{given}, and its desc says {desc.data_type.name}; {hint}")
+        raise TypeError(f"{given}, but its desc says {desc.data_type.name}; {hint}")
     raise ValueError(
-        f"{given}; its desc takes {desc.data_type.name} with the shape {list(desc.sizes)}, or the whole buffer in one "
+        f"{given}; its desc takes {desc.data_type.name} with shape {list(desc.sizes)}, or the whole buffer in one "
         f"dimension: {desc.extent} elements, or {' or '.join(map(str, desc.accepted_sizes_in_bytes))} bytes"
     )
 
 
 def _fit_packed(array: Array, desc: BufferTensorDesc, name: str) -> Array:
-    """Like ``fit``, of a 4-bit type."""
-    data_type, given = desc.data_type, f"{name} is an array of {array.dtype} with the shape {show(list(array.shape))}"
+    """Like ``fit``, for the 4-bit types."""
+    data_type, given = desc.data_type, f"{name} is an array of {array.dtype} with shape {show(list(array.shape))}"
     if DataType.of(array.dtype) in (data_type, DataType.of(data_type.dtype)) and array.shape == desc.sizes:
         elements = array.astype(data_type.dtype, copy=False)
         least, greatest = data_type.limits
         if elements.size and not least <= int(elements.min()) <= int(elements.max()) <= greatest:
-            raise ValueError(f"{name} has elements outside of {least} to {greatest}, the range of {data_type.name}")
+            raise ValueError(f"{name} has elements outside {least} to {greatest}, the range of {data_type.name}")
         return elements
     if array.dtype == np.uint8 and array.ndim == 1 and array.size in desc.accepted_sizes_in_bytes:
         return desc.elements(desc.view(np.ascontiguousarray(array)))
     sizes = " or ".join(map(str, desc.accepted_sizes_in_bytes))
     message = (
-        f"{given}; its desc takes {data_type.name} as {data_type.dtype} with the shape {list(desc.sizes)}, or the "
-        f"whole buffer, {sizes} bytes, as uint8 in one dimension"
+        f"{given}; its desc takes {data_type.name} as {data_type.dtype} with shape {list(desc.sizes)}, or the "
+        f"whole buffer, {sizes} bytes, as one-dimensional uint8"
     )
     raise ValueError(message) if array.dtype in (np.uint8, data_type.dtype) else TypeError(message)

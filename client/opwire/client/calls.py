@@ -1,4 +1,4 @@
-"""From the arguments of the client's methods to calls: operators as the contract writes them, and their arrays."""
+"""Turns the arguments of the client's methods into calls: operators in the form of the contract, with their arrays."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PoolingOperator = Literal["MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"]
 
 
 def argreduce(name: str, x: ArrayLike, axes: Axes, direction: Direction, output_type: IndexType) -> Call:
-    """ARGMIN or ARGMAX."""
+    """Returns a call of ARGMIN or ARGMAX."""
     array, listed = as_array(x, "x"), _axes(axes)
     desc = {
         "InputTensor": tensor_of(array),
@@ -53,7 +53,7 @@ def argreduce(name: str, x: ArrayLike, axes: Axes, direction: Direction, output_
 
 
 def reduce(x: ArrayLike, function: Function, axes: Axes, output_type: DataType | str | None) -> Call:
-    """REDUCE; without an output type the server derives it."""
+    """Returns a call of REDUCE. Without an output type, the server derives it."""
     array, listed = as_array(x, "x"), _axes(axes)
     desc = {"Function": function, "InputTensor": tensor_of(array), "AxisCount": len(listed), "Axes": listed}
     if output_type is not None:
@@ -73,7 +73,7 @@ def max_pooling(
     ceil: bool,
     name: PoolingOperator | None,
 ) -> Call:
-    """MAX_POOLING, 1 or 2: the first that can do what is asked, unless one is named."""
+    """Returns a call of MAX_POOLING, MAX_POOLING1 or MAX_POOLING2: the oldest sufficient one, unless one is named."""
     array = as_array(x, "x")
     if name is None:
         plain: PoolingOperator = "MAX_POOLING" if index_type is None else "MAX_POOLING1"
@@ -100,35 +100,35 @@ def max_pooling(
 
 
 Inputs = TensorLike | Mapping[str, TensorLike | list[TensorLike]]
-"""The tensors of a call by name, or the only one."""
+"""The tensors of a call by name, or a single tensor."""
 
 
 class BuiltGraph(ABC):
-    """A graph that was built in Python."""
+    """A graph built in Python."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """The graph spelt by names, without the tensors of its constants."""
+        """The graph as JSON, with nodes by name and without the tensors of its constants."""
 
     @property
     @abstractmethod
     def constants(self) -> Mapping[str, Array]:
-        """Its constants by the names of their nodes."""
+        """The constants by the names of their nodes."""
 
 
 AnyGraph = Mapping[str, Any] | BuiltGraph | str
-"""A graph as JSON, one that was built in Python, or the name of a registered one."""
+"""A graph as JSON, a graph built in Python, or the name of a registered graph."""
 
 
 def is_graph(given: AnyGraph) -> bool:
-    """Whether something to run or to check is a graph, and no operator."""
+    """Returns whether something to run or check is a graph rather than an operator."""
     return isinstance(given, BuiltGraph | str) or "nodes" in given or "Nodes" in given
 
 
 def graph_call(graph: AnyGraph, inputs: Inputs) -> Call:
-    """A graph, with the tensors of its inputs by name."""
+    """Returns a call of a graph, with the tensors of its inputs by name."""
     if not isinstance(inputs, Mapping):
-        raise TypeError(f"inputs are of type {type(inputs).__name__}; a graph takes a dict of its inputs by name")
+        raise TypeError(f"inputs is of type {type(inputs).__name__}; a graph takes a dict of its inputs by name")
     arrays = {name: as_array_or_bytes(value, name) for name, value in inputs.items()}
     if isinstance(graph, BuiltGraph):
         return Call(graph.to_json(), arrays, is_graph=True, constants=graph.constants)
@@ -138,7 +138,7 @@ def graph_call(graph: AnyGraph, inputs: Inputs) -> Call:
 
 
 def execute(operator: AnyGraph, inputs: Inputs) -> Call:
-    """Any operator or graph. What is wrong with its desc is left for the server to say."""
+    """Returns a call of any operator or graph. Errors in the desc are left for the server to report."""
     if isinstance(operator, BuiltGraph | str) or is_graph(operator):
         return graph_call(operator, inputs)
     given = inputs if isinstance(inputs, Mapping) else {_only_input(operator): inputs}
@@ -153,12 +153,12 @@ def execute(operator: AnyGraph, inputs: Inputs) -> Call:
 
 
 def _differs_from_array(tensor: BufferTensorDesc) -> bool:
-    """Whether its bytes are not those of an array of its elements."""
+    """Returns whether the buffer differs from a contiguous array of the elements."""
     return tensor.data_type.is_packed or tensor.element_strides != packed_strides(tensor.sizes)
 
 
 def call_of(name: str, desc: Mapping[str, Any], arrays: Mapping[str, Array]) -> Call:
-    """The call of an operator type."""
+    """Returns a call of an operator type."""
     return Call({"type": PREFIX + name, "desc": desc}, arrays)
 
 
@@ -167,7 +167,7 @@ def _call(name: str, desc: Mapping[str, Any], array: Array) -> Call:
 
 
 def tensor_of(array: Array) -> dict[str, Any]:
-    """The desc of an array that is sent packed."""
+    """Returns the desc of an array that is sent contiguous."""
     return {"DataType": DataType.of(array.dtype).name, "Sizes": list(array.shape)}
 
 
@@ -183,7 +183,7 @@ def _axes(axes: Axes) -> list[int]:
     listed = _integers(axes)
     for axis in listed:
         if axis < 0:
-            raise ValueError(f"axis {axis}: the axes of DirectML are unsigned and count from the first dimension, 0")
+            raise ValueError(f"axis {axis}: DirectML's axes are not negative; they count from the first dimension, 0")
     return listed
 
 
@@ -193,25 +193,25 @@ def _reduced(array: Array, axes: list[int], data_type: DataType | str) -> dict[s
 
 
 def _spatial(given: Axes, count: int) -> list[int]:
-    """One number per spatial dimension; a single one is for each of them."""
+    """Returns one number per spatial dimension; a single number applies to all of them."""
     return _integers(given) if isinstance(given, Iterable) else _integers(given) * count
 
 
 def _pooled_sizes(array: Array, desc: Mapping[str, Any], *, ceil: bool) -> list[int] | None:
-    """The sizes of the output; None where there are none, for a reason that the server has to give."""
-    from ..operators.max_pooling import MaxPooling  # a family is loaded when it is asked for
+    """Returns the sizes of the output, or None if the arguments are invalid, which is for the server to report."""
+    from ..operators.max_pooling import MaxPooling  # families are imported on first use
 
     names = ("Strides", "WindowSize", "StartPadding", "EndPadding", "Dilations")
     attributes = MaxPooling(**{name: tuple(desc[name]) for name in names if name in desc})
     try:
         spatial = [dimension.output_sizes[-1 if ceil else 0] for dimension in attributes.dimensions(array.shape)]
-    except (ValueError, ZeroDivisionError):  # numbers for other dimensions than there are; a stride of 0
+    except (ValueError, ZeroDivisionError):  # the wrong number of dimensions; a stride of 0
         return None
     return [*array.shape[:2], *spatial] if min(spatial, default=0) > 0 else None
 
 
 def _tensors(operator: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[tuple[str, Any, object]]:
-    """Each tensor by name, with what the desc says of it; lists are taken apart where the operator has an array."""
+    """Yields each tensor by name with its desc; for array members, each element of the list."""
     desc = operator.get("desc")
     descs = desc if isinstance(desc, Mapping) else {}
     arrays = {member.name for member in _inputs(operator) if member.is_array}
@@ -228,7 +228,7 @@ def _tensors(operator: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[
 
 
 def _inputs(operator: Mapping[str, Any]) -> tuple[TensorMember, ...]:
-    """The inputs of the operator's type; none if there is no such type."""
+    """Returns the inputs of an operator's type, or none if the type is unknown."""
     kind = find(operator.get("type"))
     return () if kind is None else schema_of(kind.name).members.inputs
 
@@ -240,11 +240,11 @@ def _only_input(operator: Mapping[str, Any]) -> str:
     if len(required) == 1:
         return required[0]
     if len(names) > 1:
-        raise TypeError(f"{show(operator.get('type'))} has the inputs {', '.join(names)}: pass a dict of them")
+        raise TypeError(f"{show(operator.get('type'))} has several inputs; pass a dict of {', '.join(names)}")
     return names[0]
 
 
 def _read_tensor(given: object) -> BufferTensorDesc | None:
-    """A tensor desc, or None if it cannot be read."""
+    """Returns a tensor desc, or None if it cannot be read."""
     tensor = read_tensor(given, "", Report(), output=False)
     return None if tensor is None else tensor.desc

@@ -1,4 +1,4 @@
-"""The clients of an opwire server: two shells, with and without ``await``, over one pure core."""
+"""Clients for an opwire server: a blocking one and an asynchronous one, thin shells over the same pure core."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from .typed import R
 
 T = TypeVar("T")
 Tr = TypeVar("Tr")
-"""A transport of httpx."""
+"""An httpx transport."""
 
 S = TypeVar("S")
-"""What sends requests."""
+"""A request sender."""
 
 Make = Callable[[EffectiveOptions], OutgoingRequest[T]]
-"""Makes a request anew for each try, since each has less time."""
+"""Builds the request for one attempt; each retry has less time left, so each gets its own request."""
 
 _NOT_READY = (TransportError, UnavailableError)
 
 
 class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
-    """What both clients share: their settings and their connections."""
+    """Settings and connections, shared by both clients."""
 
     def __init__(
         self,
@@ -60,23 +60,23 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
         transport: Tr | None = None,
         verify: ssl.SSLContext | bool = True,
     ) -> None:
-        """Connects to nothing yet.
+        """Creates a client. It does not connect until the first call.
 
-        The client's own transport keeps up to 100 connections; further calls wait for one, first come, first served,
-        within their timeout. It goes over the proxy that ``HTTP_PROXY``, ``HTTPS_PROXY`` or ``ALL_PROXY`` names, unless
-        ``NO_PROXY`` names the server.
+        The default transport pools up to 100 connections; further calls wait for a free one, first come, first served,
+        within their timeout. It honors the proxies named by ``HTTP_PROXY``, ``HTTPS_PROXY`` and ``ALL_PROXY``, and
+        the exceptions in ``NO_PROXY``.
 
         Args:
-            base_url: of the server; left out, ``OPWIRE_URL`` or else ``http://127.0.0.1:8000``.
-            api_key: sent as a bearer token; left out, ``OPWIRE_API_KEY`` if that is set.
-            timeout, feature_level, encoding, device, priority, max_retries: see CallOptions; each call may change them.
-            headers: further ones for every request.
-            transport: of httpx, in place of the client's own.
-            verify: of httpx: whether, or by which context, the server's certificate is checked. Left out, it is checked
-                against ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` if one is set.
+            base_url: URL of the server. Defaults to ``OPWIRE_URL``, or else ``http://127.0.0.1:8000``.
+            api_key: sent as a bearer token. Defaults to ``OPWIRE_API_KEY``, if set.
+            timeout, feature_level, encoding, device, priority, max_retries: defaults for every call; see CallOptions.
+            headers: additional headers for every request.
+            transport: an httpx transport to use instead of the default one.
+            verify: as in httpx: whether to verify the server's certificate, or the SSL context to verify it with. By
+                default it is verified, against ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` if one is set.
 
         Raises:
-            ValueError: an argument, or a variable of the environment, has no such value.
+            ValueError: an argument or an environment variable is invalid.
         """
         self._settings = EffectiveOptions(feature_level, timeout, Encoding(encoding), device, priority, max_retries)
         self._endpoint = Endpoint.of(base_url, api_key, headers)
@@ -85,10 +85,10 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
 
     @abstractmethod
     def _open(self, url: httpx.URL, verify: ssl.SSLContext | bool, transport: Tr | None) -> S:
-        """What sends requests to a server."""
+        """Opens a sender for the server at a URL."""
 
     def with_options(self, **options: Unpack[CallOptions]) -> Self:
-        """A client with other options that uses the connections of this one, and lives no longer."""
+        """Returns a client with other options that shares this client's connections and closes with it."""
         other = copy(self)
         other._settings = self._settings.updated(options)
         other._owns_connections = False
@@ -99,7 +99,7 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
 
 
 class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
-    """A client of an opwire server. It may be shared by threads.
+    """A client for an opwire server. It is safe to share between threads.
 
     >>> client = Client("http://127.0.0.1:8000")
     >>> client.argmax(logits, axes=1).output
@@ -129,24 +129,25 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
         return self._send(partial(requests.execute_pooling, call), self._settings.updated(options))
 
     def execute_many(self, calls: Iterable[Call], **options: Unpack[CallOptions]) -> list[Result | OpwireError]:
-        """Runs several operators by one request.
+        """Runs several operators in one request.
 
         Args:
-            calls: made by the methods of ``opwire.prepare``.
-            options: see CallOptions; a call's own options come first. The timeout is that of all of them together.
+            calls: calls made with the methods of ``opwire.prepare``.
+            options: see CallOptions. Options set on a call take precedence. The timeout covers the whole batch.
 
         Returns:
-            For each call, in their order, its result, or the error that it alone ended with.
+            One outcome per call, in order: its result, or the error that this call failed with.
         """
         return self._send(partial(requests.execute_many, list(calls)), self._settings.updated(options))
 
     def validate(self, operator: AnyGraph, feature_level: FeatureLevel | str | int | None = None) -> Validation:
-        """Checks an operator desc or a graph on the server; ``opwire.validate`` does the former without one.
+        """Checks an operator desc or a graph on the server. ``opwire.validate`` checks operator descs offline.
 
         Args:
-            operator: ``{"type": ..., "desc": {...}}``; or an ``opwire.Graph``, a graph as JSON, or the name of a
-                registered one.
-            feature_level: left out, the client's, or else the highest; of a registered graph its own.
+            operator: ``{"type": ..., "desc": {...}}``, an ``opwire.Graph``, a graph as JSON, or the name of a
+                registered graph.
+            feature_level: the level to check against. Defaults to the client's, or else the highest; a registered
+                graph defaults to its own.
         """
         return self._send(partial(requests.validate, operator), self._settings.at_level(feature_level))
 
@@ -156,12 +157,12 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
         graph: Mapping[str, Any] | BuiltGraph,
         feature_level: FeatureLevel | str | int | None = None,
     ) -> GraphInfo:
-        """Registers a graph on the server, in the place of that of the same name: ``execute`` then takes its name.
+        """Registers a graph on the server, so that ``execute`` accepts its name. Replaces any graph of that name.
 
         Args:
-            name: for the graph; none that an operator type has.
+            name: the name of the graph; it must not be that of an operator type.
             graph: an ``opwire.Graph``, or a graph as JSON.
-            feature_level: to check it against; left out, the client's, or else the highest.
+            feature_level: the level to check it against. Defaults to the client's, or else the highest.
 
         Raises:
             ContractViolation: the graph is not valid.
@@ -170,14 +171,14 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
         return self._send(partial(requests.register_graph, name, graph), self._settings.at_level(feature_level))
 
     def registered_graphs(self) -> list[GraphInfo]:
-        """The graphs that are registered with this client's API key."""
+        """Lists the graphs registered with this client's API key."""
         return self._send(requests.registered_graphs, self._settings)
 
     def registered_graph(self, name: str) -> GraphInfo:
-        """A registered graph.
+        """Describes a registered graph.
 
         Raises:
-            NotFoundError: none of this name is registered with this client's API key.
+            NotFoundError: no graph of this name is registered with this client's API key.
         """
         return self._send(partial(requests.registered_graph, name), self._settings)
 
@@ -185,16 +186,16 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
         """Removes a registered graph.
 
         Raises:
-            NotFoundError: none of this name is registered with this client's API key.
+            NotFoundError: no graph of this name is registered with this client's API key.
         """
         return self._send(partial(requests.delete_graph, name), self._settings)
 
     def operators(self) -> list[OperatorSummary]:
-        """All operator types of DirectML; ``executable`` marks those that the server runs."""
+        """Lists all operator types of DirectML; ``executable`` marks those that the server runs."""
         return self._send(requests.operators, self._settings)
 
     def operator(self, name: str) -> OperatorInfo:
-        """The fields, support rows and worked examples of an operator type.
+        """Describes an operator type: its fields, support rows and worked examples.
 
         Raises:
             NotFoundError: DirectML has no such operator type.
@@ -202,18 +203,18 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
         return self._send(partial(requests.operator, name), self._settings)
 
     def feature_levels(self) -> list[LevelInfo]:
-        """All feature levels, lowest first, with the operator types that each brought."""
+        """Lists all feature levels, lowest first, with the operator types introduced at each."""
         return self._send(requests.feature_levels, self._settings)
 
     def server(self) -> ServerInfo:
-        """What the server is: its version, devices and limits."""
+        """Describes the server: its version, devices and limits."""
         return self._send(requests.server, self._settings)
 
     def ready(self) -> bool:
-        """Whether the server takes work.
+        """Returns whether the server accepts work.
 
         Raises:
-            TransportError: there is no answer.
+            TransportError: the server did not answer.
         """
         try:
             self._try(requests.readiness(self._settings), 0)
@@ -222,10 +223,10 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
         return True
 
     def wait_ready(self, timeout: float = 30.0) -> None:
-        """Returns as soon as the server takes work.
+        """Waits until the server accepts work.
 
         Raises:
-            TransportTimeout: it did not within ``timeout`` seconds; the message tells why not.
+            TransportTimeout: it was not ready within ``timeout`` seconds; the message says why.
         """
         patience = Patience(timeout, CONNECT_SECONDS)
         while True:
@@ -235,7 +236,7 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
                 time.sleep(patience.delay(reason))
 
     def close(self) -> None:
-        """Closes the connections, unless they are those of another client."""
+        """Closes the connections, unless they belong to another client (see ``with_options``)."""
         if self._owns_connections:
             self._connections.close().close()
 
@@ -249,7 +250,7 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
 class AsyncClient(
     _Shell[Coroutine[Any, Any, Result], Coroutine[Any, Any, PoolingResult], httpx.AsyncBaseTransport, AsyncSender]
 ):
-    """The client for asyncio: ``Client`` with awaitable methods.
+    """An asyncio client for an opwire server: ``Client`` with awaitable methods.
 
     >>> client = AsyncClient("http://127.0.0.1:8000")
     >>> (await client.argmax(logits, axes=1)).output
@@ -357,6 +358,6 @@ class AsyncClient(
 
 
 async def _sleep(seconds: float) -> None:
-    import asyncio  # the other client has no use for it
+    import asyncio  # only this client needs it
 
     await asyncio.sleep(seconds)

@@ -1,7 +1,7 @@
-"""What the answer to a call must hold, as far as the client can know it: its outputs, and so its size.
+"""Predicts the outputs of a call, and with them the size of its answer, as far as the client can know them.
 
-The contract says what an operator gives, so an answer of another shape or type is refused, and one that is larger than
-those outputs can be is not read.
+The contract determines an operator's outputs, so the client rejects an answer with other shapes or data types, and does
+not read one that is larger than the outputs can be.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ..tensor import Array, BufferTensorDesc, DataType
 from ..wire import Call, Encoding, Result, plain
 
 MOST_UNKNOWN_BYTES = 2**30
-"""The largest answer that is read to an operator that the contract here does not know, or does not take."""
+"""Maximum answer size, in bytes, for an operator that the client's own contract does not know or rejects."""
 
 _BYTES_AROUND = 256 * 1024
-"""Bytes for each call, and once more for the answer: the JSON around the tensors, or a problem in their place."""
+"""Allowance per call, and once per answer, for the JSON around the tensors, or for a problem instead of them."""
 
 _BYTES_OF_NUMBER = 48
-"""The digits of any number, with the brackets and blanks around it at any rank."""
+"""Maximum length of a number in JSON, including the brackets and whitespace around it at any rank."""
 
 _VALUES_AROUND = 8192
 _VALUES_OF_NUMBER = 10
@@ -35,11 +35,11 @@ Outputs = Mapping[str, BufferTensorDesc]
 
 
 class Expected:
-    """The outputs that some calls must have.
+    """The expected outputs of the calls of one request.
 
     Args:
-        calls: that are made by one request.
-        encoding: that is asked for.
+        calls: the calls of the request.
+        encoding: the requested encoding of the answer.
     """
 
     def __init__(self, calls: Sequence[Call], encoding: Encoding) -> None:
@@ -49,13 +49,13 @@ class Expected:
 
     @property
     def outputs(self) -> list[Outputs | None]:
-        """The outputs of each call by name; None where they cannot be known here."""
+        """The outputs of each call by name; None where the client cannot predict them."""
         if self._found is None:
             self._found = [_outputs_of(call) for call in self._calls]
         return self._found
 
     def most_bytes(self) -> int:
-        """The most bytes of the whole answer."""
+        """Returns the maximum size of the whole answer, in bytes."""
         return _BYTES_AROUND + sum(map(self._most_bytes_of, self.outputs))
 
     def _most_bytes_of(self, outputs: Outputs | None) -> int:
@@ -68,7 +68,7 @@ class Expected:
 
     @property
     def most_values(self) -> int:
-        """JSON values in the whole answer."""
+        """Maximum number of JSON values in the whole answer."""
         around = _VALUES_AROUND * (1 + len(self._calls))
         if not self._numbers:
             return around
@@ -78,13 +78,13 @@ class Expected:
         return around + _VALUES_OF_NUMBER * sum(counts)
 
     def verify(self, outcomes: Sequence[Result | OpwireError]) -> None:
-        """Compares an answer with what was asked for.
+        """Checks that an answer has the expected outputs.
 
         Raises:
-            ValueError: it has something else; the message says what.
+            ValueError: it does not; the message says why.
         """
         if len(outcomes) != len(self._calls):
-            raise ValueError(f"{len(outcomes)} results for {len(self._calls)} requests")
+            raise ValueError(f"it has {len(outcomes)} results for {len(self._calls)} requests")
         for outcome, outputs in zip(outcomes, self.outputs, strict=True):
             if outputs is not None and isinstance(outcome, Result):
                 _verify(outcome.tensors, outputs)
@@ -92,12 +92,12 @@ class Expected:
 
 def _verify(found: Mapping[str, Array], expected: Outputs) -> None:
     if found.keys() != expected.keys():
-        raise ValueError(f"it has the outputs {_listed(found)}, and {_listed(expected)} must be there")
+        raise ValueError(f"it has the outputs {_listed(found)}; expected {_listed(expected)}")
     for name, array in found.items():
         desc = expected[name]
         if array.shape != desc.sizes or array.dtype != desc.data_type.dtype:
             came = f"{DataType.of(array.dtype).name} {show(list(array.shape))}"
-            raise ValueError(f"{name} came as {came}, and {desc.data_type.name} {show(list(desc.sizes))} was asked for")
+            raise ValueError(f"{name} is {came}; expected {desc.data_type.name} {show(list(desc.sizes))}")
 
 
 def _listed(names: Mapping[str, object]) -> str:
@@ -114,5 +114,5 @@ def _outputs_of(call: Call) -> Outputs | None:
 def _outputs(operator: bytes, level: FeatureLevel | str | int, *, is_graph: bool) -> Outputs | None:
     try:
         return (check_graph if is_graph else check)(from_json(operator), level).outputs
-    except ContractViolation:  # the server says so too, or knows more
+    except ContractViolation:  # the server reports it too, or knows more
         return None

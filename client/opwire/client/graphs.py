@@ -1,4 +1,4 @@
-"""Graphs built in Python: the methods of a client make nodes in place of calls."""
+"""Graphs built in Python: the client's methods, except that each adds a node instead of making a call."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .options import CallOptions
 
 
 class GraphTensor:
-    """A tensor of a graph that is being built: it has a data type and sizes, and no elements yet.
+    """A symbolic tensor of a graph under construction: it has a data type and sizes, but no elements.
 
     Attributes:
-        desc: of the tensor.
-        source: what the graph calls it.
-        outputs: the outputs of the node that it comes from, by name; none of an input of the graph.
-        graph: to which it belongs.
-        stand_in: what stands for it in a call: an array of its data type and sizes whose elements mean nothing.
+        desc: the desc of the tensor.
+        source: its name in the graph.
+        outputs: the outputs of the node that produces it, by name; empty for an input or a constant.
+        graph: the graph it belongs to.
+        stand_in: a placeholder array with its data type and sizes, to pass to calls; the elements mean nothing.
     """
 
     def __init__(self, graph: Graph, source: str, desc: BufferTensorDesc, outputs: dict[str, GraphTensor]) -> None:
@@ -47,14 +47,14 @@ class GraphTensor:
         return self.desc.sizes
 
     def __getitem__(self, output: str) -> GraphTensor:
-        """Another output of the same node."""
+        """Returns another output of the same node."""
         found = self.outputs.get(output)
         if found is None:
-            raise KeyError(f"{output!r} is no output here; there are {', '.join(self.outputs) or 'none'}")
+            raise KeyError(f"{output!r} is not an output; available: {', '.join(self.outputs) or 'none'}")
         return found
 
     def __array__(self, dtype: object = None, copy: object = None) -> Array:
-        """What stands for the tensor in a call; its elements mean nothing."""
+        """Returns the placeholder array; its elements mean nothing."""
         return self.stand_in
 
     def __repr__(self) -> str:
@@ -62,7 +62,7 @@ class GraphTensor:
 
 
 class _Marked(np.ndarray[Any, Any]):
-    """The memory of one element, which says what tensor it stands for."""
+    """A one-element placeholder that refers to the tensor it stands for."""
 
     tensor: GraphTensor
 
@@ -75,7 +75,7 @@ def _stand_in(tensor: GraphTensor, desc: BufferTensorDesc) -> Array:
 
 
 def _tensor_of(array: Array) -> GraphTensor | None:
-    """The tensor that an array stands for."""
+    """Returns the tensor that an array is a placeholder of, or None."""
     base: object = array
     while isinstance(base, np.ndarray) and not isinstance(base, _Marked):
         base = base.base
@@ -83,17 +83,17 @@ def _tensor_of(array: Array) -> GraphTensor | None:
 
 
 class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
-    """A graph: its inputs, and for each operator a method that adds a node and returns its first output.
+    """A graph under construction. Each operator method adds a node and returns its first output.
 
-    Arrays in the place of tensors become constants. Outputs are those that ``output`` names; without any, all tensors
-    that no node reads. A client runs it: ``client.execute(graph, {"x": array})``.
+    Arrays passed as tensors become constants. The graph's outputs are those named with ``output``, or, if none are, all
+    tensors that no node reads. Run it with a client: ``client.execute(graph, {"x": array})``.
 
     >>> graph = Graph()
     >>> x = graph.input("x", "FLOAT32", [1, 8])
     >>> y = graph.activation_relu(graph.gemm(x, weights))
     >>> client.execute(graph, {"x": array}).output
 
-    The methods raise ContractViolation where the contract of an operator is broken.
+    The methods raise ContractViolation if the operator contract is broken.
     """
 
     def __init__(self) -> None:
@@ -108,21 +108,21 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
         """Adds an input.
 
         Args:
-            name: by which its array is given when the graph runs.
-            data_type, sizes: of the tensor, which is packed.
+            name: the name to pass its array under when the graph runs.
+            data_type, sizes: data type and sizes of the tensor, which is contiguous.
 
-        Raises:
-            ValueError: there is an input of that name already.
+            Raises:
+                ValueError: the graph already has an input of that name.
         """
         if name in self._inputs:
-            raise ValueError(f"the graph has an input {show(name)} already")
+            raise ValueError(f"the graph already has an input {show(name)}")
         row = DataType[data_type] if isinstance(data_type, str) else data_type
         tensor = GraphTensor(self, INPUT + name, BufferTensorDesc(row, tuple(sizes)), {})
         self._inputs[name] = tensor
         return tensor
 
     def constant(self, array: ArrayLike) -> GraphTensor:
-        """Adds a constant, for what is to be read by several nodes."""
+        """Adds a constant, to share it between nodes."""
         made = as_array(array, "array")
         name = self._name("constant")
         self._nodes[name] = {"constant": ""}
@@ -133,12 +133,12 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
         """Names an output.
 
         Raises:
-            ValueError: the tensor is not a node's of this graph, or there is an output of that name already.
+            ValueError: the tensor is not an output of a node of this graph, or there is already an output of that name.
         """
         if name in self._outputs:
-            raise ValueError(f"the graph has an output {show(name)} already")
+            raise ValueError(f"the graph already has an output {show(name)}")
         if tensor.graph is not self or not tensor.outputs:
-            raise ValueError(f"{tensor!r} is no output of a node of this graph")
+            raise ValueError(f"{tensor!r} is not an output of a node of this graph")
         self._outputs[name] = tensor.source
 
     @property
@@ -148,11 +148,11 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
 
     @property
     def outputs(self) -> Mapping[str, str]:
-        """The outputs by name, each with the tensor that it is."""
+        """The outputs by name, each with the source of its tensor."""
         unused = [tensor for tensor in self._tensors if tensor.source not in self._used]
         left = [tensor.source for tensor in unused if tensor.source not in self._outputs.values()]
         if self._outputs:
-            # An operator gives all its outputs, so those that nobody asked for are outputs too.
+            # An operator produces all its outputs, so the unused ones of a node in use are outputs too.
             left = [source for source in left if self._gives_others(source)]
         return {**self._outputs, **{source: source for source in left}}
 
@@ -167,7 +167,7 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
 
     def _run(self, call: Call, options: CallOptions) -> GraphTensor:
         if options:
-            raise TypeError(f"{', '.join(options)} given; options are for the call that runs the graph")
+            raise TypeError(f"{', '.join(options)} given; pass options to the call that runs the graph")
         plan = check(call.operator, HIGHEST)
         sources = {name: self._source(array) for name, array in call.inputs.items()}
         self._used.update(sources.values())
@@ -188,7 +188,7 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
         if tensor.graph is not self:
             raise ValueError(f"{tensor!r} belongs to another graph")
         if array is not tensor.stand_in:
-            raise TypeError(f"{tensor!r} was changed outside of the graph; its nodes alone change tensors")
+            raise TypeError(f"{tensor!r} was changed outside of the graph; only its nodes can operate on tensors")
         return tensor.source
 
     def _name(self, kind: str) -> str:

@@ -1,4 +1,4 @@
-"""The operators as methods, written once for every kind of client."""
+"""The operators as methods, shared by every kind of client."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from .options import CallOptions
 from .typed import DeclaredMethods, R
 
 P = TypeVar("P")
-"""What a pooling that was asked for indices returns: a PoolingResult, or an awaitable of one."""
+"""Return type of pooling with indices: a PoolingResult, or an awaitable of one."""
 
 
 class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
-    """One method for each operator: those that suit Python, and, of ``DeclaredMethods``, those that mirror DirectML.
+    """One method per operator: Pythonic ones here, and those of ``DeclaredMethods``, which mirror DirectML.
 
-    Tensors are numpy arrays or anything that converts itself to one (``__array__``, ``__dlpack__``), of any layout and
-    byte order. Their data types are never changed, so lists, which have none, are taken by ``execute`` alone. Axes are
-    integers from 0, one or several. All methods take the options of ``CallOptions`` as further keywords.
+    Tensors are numpy arrays or objects that convert to one (``__array__``, ``__dlpack__``), with any memory layout and
+    byte order. Data types are never converted, so lists, which have none, are accepted by ``execute`` alone. Axes are
+    one or more integers, counted from 0. Every method takes the options of ``CallOptions`` as additional keywords.
 
-    The methods raise TypeError or ValueError for arguments of which no request can be made, and else what the server
-    answers: ContractViolation where the operator contract is broken, and the other errors of ``opwire.errors``.
+    The methods raise TypeError or ValueError for arguments that cannot be turned into a request, and otherwise the
+    error that the server answers with: ContractViolation if the operator contract is violated, or another of
+    ``opwire.errors``.
     """
 
     @abstractmethod
     def _run_pooling(self, call: Call, options: CallOptions) -> P:
-        """Runs a pooling that asks for indices."""
+        """Runs a pooling that also returns indices."""
 
     @explains_keywords
     def execute(
@@ -43,12 +44,12 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
         """Runs any operator or graph.
 
         Args:
-            operator: ``{"type": ..., "desc": {...}}`` as DxDispatch writes it; or an ``opwire.Graph``, a graph as JSON,
-                or the name of a registered one.
-            inputs: the tensors by name, or the tensor of an operator that has one. Each is an array of the shape
-                ``Sizes``; or the whole buffer in one dimension, as elements, as UINT8 or as bytes, where a desc with
-                strides has its gaps; or lists of numbers, which take the data type of the desc. An array of tensors
-                is a list of these.
+            operator: ``{"type": ..., "desc": {...}}`` as in DxDispatch, an ``opwire.Graph``, a graph as JSON, or the
+                name of a registered graph.
+            inputs: the tensors by name, or a single tensor for an operator with one input. Each is an array of shape
+                ``Sizes``; or the whole buffer, including any gaps left by strides, as a one-dimensional array of
+                elements or of UINT8, or as bytes; or lists of numbers, which take the data type of the desc. For an
+                array of tensors, pass a list of these.
             options: see CallOptions.
         """
         return self._run(calls.execute(operator, inputs), options)
@@ -63,13 +64,13 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
         output_type: IndexType = "UINT32",
         **options: Unpack[CallOptions],
     ) -> R:
-        """The position of the greatest element along the axes, row-major over them; NaN is skipped.
+        """Returns the position of the greatest element along the axes, in row-major order over them. NaN is skipped.
 
         Args:
             x: the tensor.
-            axes: that are reduced; they keep the size 1.
-            direction: INCREASING takes the first of equal elements, DECREASING the last.
-            output_type: of the positions.
+            axes: the axes to reduce; they keep size 1.
+            direction: on ties, INCREASING takes the first element and DECREASING the last.
+            output_type: data type of the positions.
             options: see CallOptions.
         """
         return self._run(calls.argreduce("ARGMAX", x, axes, direction, output_type), options)
@@ -84,7 +85,7 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
         output_type: IndexType = "UINT32",
         **options: Unpack[CallOptions],
     ) -> R:
-        """The position of the least element along the axes; the arguments are those of ``argmax``."""
+        """Returns the position of the least element along the axes. Takes the same arguments as ``argmax``."""
         return self._run(calls.argreduce("ARGMIN", x, axes, direction, output_type), options)
 
     @explains_keywords
@@ -97,13 +98,13 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
         output_type: DataType | str | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
-        """A function of the elements along the axes.
+        """Reduces the elements along the axes with a function.
 
         Args:
             x: the tensor.
-            function: of ``DML_REDUCE_FUNCTION``.
-            axes: that are reduced; they keep the size 1. Without any, the function is applied to each element.
-            output_type: for the functions ARGMAX and ARGMIN; all others keep the data type of ``x``.
+            function: a member of ``DML_REDUCE_FUNCTION``.
+            axes: the axes to reduce; they keep size 1. If empty, the function is applied to each element on its own.
+            output_type: data type of the output, for ARGMAX and ARGMIN; the other functions keep that of ``x``.
             options: see CallOptions.
         """
         return self._run(calls.reduce(x, function, axes, output_type), options)
@@ -113,52 +114,52 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
 
     @explains_keywords
     def sum(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """The sum along the axes: of floats correctly rounded, of integers wrapped."""
+        """Returns the sum along the axes: correctly rounded for floats, wrapping around for integers."""
         return self._reduce(x, "SUM", axes, options)
 
     @explains_keywords
     def average(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """The mean along the axes, correctly rounded; of floats alone."""
+        """Returns the mean along the axes, correctly rounded. Floats only."""
         return self._reduce(x, "AVERAGE", axes, options)
 
     @explains_keywords
     def l1(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """The sum of absolute values along the axes."""
+        """Returns the sum of absolute values along the axes."""
         return self._reduce(x, "L1", axes, options)
 
     @explains_keywords
     def l2(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """The square root of the sum of squares along the axes, correctly rounded; of floats alone."""
+        """Returns the square root of the sum of squares along the axes, correctly rounded. Floats only."""
         return self._reduce(x, "L2", axes, options)
 
     @explains_keywords
     def log_sum(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """The natural logarithm of the sum along the axes; of floats alone."""
+        """Returns the natural logarithm of the sum along the axes. Floats only."""
         return self._reduce(x, "LOG_SUM", axes, options)
 
     @explains_keywords
     def log_sum_exp(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """The natural logarithm of the sum of exponentials along the axes, without overflow; of floats alone."""
+        """Returns the natural logarithm of the sum of exponentials along the axes, without overflow. Floats only."""
         return self._reduce(x, "LOG_SUM_EXP", axes, options)
 
     @explains_keywords
     def max(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """The greatest element along the axes; NaN is skipped."""
+        """Returns the greatest element along the axes. NaN is skipped."""
         return self._reduce(x, "MAX", axes, options)
 
     @explains_keywords
     def min(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """The least element along the axes; NaN is skipped."""
+        """Returns the least element along the axes. NaN is skipped."""
         return self._reduce(x, "MIN", axes, options)
 
     @explains_keywords
     def multiply(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """The product along the axes: of floats correctly rounded, of integers wrapped."""
+        """Returns the product along the axes: correctly rounded for floats, wrapping around for integers."""
         return self._reduce(x, "MULTIPLY", axes, options)
 
     @explains_keywords
     def sum_square(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """The sum of squares along the axes."""
+        """Returns the sum of squares along the axes."""
         return self._reduce(x, "SUM_SQUARE", axes, options)
 
     @overload
@@ -228,20 +229,22 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
         operator: PoolingOperator | None = None,
         **options: Unpack[CallOptions],
     ) -> R | P:
-        """The greatest element of each window over the spatial dimensions, which are all but the first two.
+        """Returns the greatest element of each window over the spatial dimensions (all but the first two).
+
+        The window and the arguments that follow it are one integer per spatial dimension, or one for all of them.
 
         Args:
             x: the tensor, of rank 4 or 5: N, C and the spatial dimensions.
-            window: its size. This and the following are one integer per spatial dimension, or one for all of them.
-            strides: from window to window; left out, 1.
-            start_padding: elements before the first; left out, 0. Padding never wins.
-            end_padding: elements behind the last; left out, 0.
-            dilations: from element to element of a window; left out, 1.
-            indices: whether to return also the position of each greatest element (``PoolingResult.indices``),
-                row-major in the whole of ``x``.
-            index_type: of the positions.
-            ceil: whether a last window that does not fit whole counts too.
-            operator: MAX_POOLING, 1 or 2; left out, the oldest that can do what is asked.
+            window: size of the window.
+            strides: steps from one window to the next. Defaults to 1.
+            start_padding: elements before the first. Defaults to 0. A padding element is never the greatest.
+            end_padding: elements after the last. Defaults to 0.
+            dilations: steps from one element of a window to the next. Defaults to 1.
+            indices: whether to also return the position of each greatest element (``PoolingResult.indices``), in
+                row-major order over the whole of ``x``.
+            index_type: data type of the positions.
+            ceil: whether to include a last window that fits only in part.
+            operator: MAX_POOLING, MAX_POOLING1 or MAX_POOLING2. Defaults to the oldest one with the requested features.
             options: see CallOptions.
         """
         call = calls.max_pooling(

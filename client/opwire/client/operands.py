@@ -1,4 +1,4 @@
-"""From the arguments of the methods that are generated for operators to calls."""
+"""Turns the arguments of the generated operator methods into calls."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z0-9]*|[0-9]+")
 
 
 def argument_name(member: str) -> str:
-    """A member of a desc struct as the name of an argument: ``InputTensor`` is ``input_tensor``."""
+    """Returns the argument name of a desc struct's member: ``InputTensor`` becomes ``input_tensor``."""
     return "_".join(_WORD.findall(member)).lower()
 
 
 def operator_call(name: str, inputs: Sequence[Any], others: Mapping[str, Any]) -> Call:
-    """The call of an operator.
+    """Returns the call of an operator.
 
     Args:
-        name: of its type.
-        inputs: its input tensors in the order of the struct; None for one that is left out, a list for an array.
-        others: its other members by name; None for one that is left out.
+        name: the name of its type.
+        inputs: its input tensors in the order of the struct; None if omitted, a list for an array member.
+        others: its other members by name; None if omitted.
 
     Raises:
-        TypeError, ValueError: an input is no tensor.
+        TypeError, ValueError: an input is not a tensor.
     """
     schema = schema_of(name)
     desc: dict[str, Any] = {}
@@ -51,7 +51,7 @@ def operator_call(name: str, inputs: Sequence[Any], others: Mapping[str, Any]) -
 
 
 def _add(member: TensorMember, value: Any, arrays: dict[str, Array]) -> object:
-    """Enters the tensors of a member; returns what the desc says of them."""
+    """Adds the tensors of a member to ``arrays`` and returns their desc."""
     argument = argument_name(member.name)
     if not member.is_array:
         arrays[member.name] = as_array(value, argument)
@@ -64,16 +64,16 @@ def _add(member: TensorMember, value: Any, arrays: dict[str, Array]) -> object:
 
 
 def _plain(value: Any) -> Any:
-    """A value as a desc has it."""
+    """Converts a value to its form in a desc."""
     if isinstance(value, DataType):
         return value.name
-    if hasattr(value, "_asdict"):  # a named tuple stands for a struct
+    if hasattr(value, "_asdict"):  # named tuples represent structs
         return value._asdict()
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str | Mapping) else value
 
 
 def _repeat(schema: OperatorSchema, desc: dict[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Makes lists of numbers for each dimension: as long as a list beside them, or of the spatial dimensions."""
+    """Expands single numbers to one per dimension: as many as a sibling list has, or one per spatial dimension."""
     for count in schema.members.counts:
         given = {name: desc[name] for name in count.counts if name in desc}
         lengths = [len(value) for value in given.values() if isinstance(value, list)]
@@ -83,9 +83,10 @@ def _repeat(schema: OperatorSchema, desc: dict[str, Any], arrays: Mapping[str, A
 
 
 def explains_keywords(method: F) -> F:
-    """A method that refuses keywords which are neither its arguments nor options, and says what there is.
+    """Makes a method reject unknown keywords with a helpful message.
 
-    It does so before Python misses the arguments that the misspelt keywords were meant for.
+    The check runs before Python's own, which would first report the argument that a misspelled keyword was meant for
+    as missing.
     """
     function = cast(FunctionType, method)
     code = function.__code__
@@ -105,4 +106,4 @@ def _unknown(method: str, keyword: str, taken: Sequence[str]) -> str:
     near = get_close_matches(keyword, taken, n=1)
     hint = f"; did you mean {near[0]}?" if near else "."
     options = ", ".join(CallOptions.__annotations__)
-    return f"{method}() takes no {keyword!r}{hint} It takes {', '.join(taken)}, and the options {options}"
+    return f"{method}() has no argument {keyword!r}{hint} It takes {', '.join(taken)}, and the options {options}"

@@ -1,4 +1,4 @@
-"""What can be set on a client, or for a single call."""
+"""The options of a client or of a single call."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from ..level import FeatureLevel
 from ..wire import Encoding
 
 LONGEST_TIMEOUT = 2**31 / 1000 - 1
-"""Seconds; the wire carries milliseconds in 31 bits."""
+"""Maximum timeout in seconds; the wire carries milliseconds in 31 bits."""
 
 
 class CallOptions(TypedDict, total=False):
-    """The options of one call; what is not given is as set on the client.
+    """The options of one call. Options that are not given default to those of the client.
 
     Attributes:
-        feature_level: to check against, in any spelling that ``FeatureLevel.parse`` takes; None is the highest.
-        timeout: seconds for the whole call, None for no limit. The server gives up after that time
+        feature_level: the level to check against, in any spelling that ``FeatureLevel.parse`` accepts; None is the
+            highest.
+        timeout: seconds for the whole call, retries included; None for no limit. The server gives up after that time
             (DeadlineExceededError); the client waits a moment longer for that answer (TransportTimeout).
-        encoding: of the tensors on the wire: "binary" (fastest), "base64" or "numbers" (both plain JSON).
-        device: that shall run the operator, None for the server's choice.
-        priority: 0 (first) to 9, None for the server's default.
-        max_retries: how often the request may be sent again where that can help: the server was not reached or the
-            connection broke, or the server's own time limit was over before the work began. A busy server (429 or 503)
-            that says when to come back, as opwire does, is asked again at that time, a little later by chance, for as
-            long as the timeout allows; this is not counted. The timeout holds for all tries and the waits between them.
+        encoding: encoding of the tensors on the wire: "binary" (fastest), "base64" or "numbers" (both plain JSON).
+        device: the device to run the operator on; None lets the server choose.
+        priority: 0 (first) to 9; None is the server's default.
+        max_retries: how many times to retry a request where that can help: the server could not be reached, the
+            connection broke, or the server's own time limit expired before the work began. Retries after a busy
+            answer (429 or 503) with a Retry-After, which opwire always sends, do not count: they wait as long as it
+            says, plus some jitter, for as long as the timeout allows.
     """
 
     feature_level: FeatureLevel | str | int | None
@@ -40,7 +41,7 @@ class CallOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class EffectiveOptions:
-    """The options in effect; see CallOptions."""
+    """A complete set of options; see CallOptions."""
 
     feature_level: FeatureLevel | str | int | None = None
     timeout: float | None = 60.0
@@ -52,29 +53,31 @@ class EffectiveOptions:
     def __post_init__(self) -> None:
         object.__setattr__(self, "encoding", Encoding(self.encoding))
         if self.timeout is not None and not 0 < self.timeout <= LONGEST_TIMEOUT:
-            raise ValueError(f"timeout is {self.timeout}; it is a positive number of seconds, or None for no limit")
+            raise ValueError(
+                f"timeout is {self.timeout}; it must be a positive number of seconds, or None for no limit"
+            )
         if self.max_retries < 0:
-            raise ValueError(f"max_retries is {self.max_retries}; it is 0 or more")
+            raise ValueError(f"max_retries is {self.max_retries}; it must be at least 0")
 
     def updated(self, options: Mapping[str, Any]) -> EffectiveOptions:
-        """These settings with some options changed.
+        """Returns these settings with some options changed.
 
         Raises:
             TypeError: there is no such option.
-            ValueError: an option has no such value.
+            ValueError: the value of an option is invalid.
         """
         return replace(self, **options) if options else self
 
     def at_level(self, level: FeatureLevel | str | int | None) -> EffectiveOptions:
-        """These settings with another feature level, if one is given."""
+        """Returns these settings with another feature level, if one is given."""
         return self if level is None else self.updated({"feature_level": level})
 
     def within(self, timeout: float | None) -> EffectiveOptions:
-        """These settings for a try that has so many seconds."""
+        """Returns these settings with another timeout."""
         return self if timeout == self.timeout else replace(self, timeout=timeout)
 
     def members(self) -> dict[str, object]:
-        """The settings as members of a request; those left to the server are left out."""
+        """Returns the settings as members of a request, without those left to the server."""
         members = {
             "feature_level": level_name(self.feature_level),
             "timeout_ms": None if self.timeout is None else ceil(self.timeout * 1000),
@@ -85,5 +88,5 @@ class EffectiveOptions:
 
 
 def level_name(level: FeatureLevel | str | int | None) -> str | int | None:
-    """A feature level as a request names it."""
+    """Returns a feature level in the form of a request."""
     return str(level) if isinstance(level, FeatureLevel) else level

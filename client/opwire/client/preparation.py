@@ -1,4 +1,4 @@
-"""Calls that are prepared one by one and made together."""
+"""Calls prepared one by one, to be sent as a batch."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .options import CallOptions, EffectiveOptions
 
 
 class Preparation(OperatorMethods[Call, Call]):
-    """The methods of a client, of which each returns its call in place of making it; for ``execute_many``."""
+    """The methods of a client, except that each returns its call, for ``execute_many``, instead of sending it."""
 
     def _run(self, call: Call, options: CallOptions) -> Call:
         for name in options.keys() & {"encoding", "max_retries"}:
-            raise TypeError(f"calls that are made together have one {name}: give it to execute_many")
+            raise TypeError(f"{name} cannot differ between the calls of a batch; pass it to execute_many")
         given = EffectiveOptions(timeout=None).updated(options)
         return replace(call, options=given.members())
 

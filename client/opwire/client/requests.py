@@ -1,4 +1,4 @@
-"""Each request of the clients, and how its answer is read: pure, and the same for both."""
+"""The requests that the clients send and how to read their answers. Pure, and shared by both clients."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 R = TypeVar("R", bound=Result)
 
 MOST_DESCRIPTION_BYTES = 16 * 2**20
-"""The largest description of a server, its operators or a desc that is read."""
+"""Maximum size, in bytes, of an answer that describes a server, operators, graphs or a desc."""
 
 
 def execute(call: Call, settings: EffectiveOptions) -> OutgoingRequest[Result]:
@@ -46,7 +46,7 @@ def execute(call: Call, settings: EffectiveOptions) -> OutgoingRequest[Result]:
 
 
 def execute_pooling(call: Call, settings: EffectiveOptions) -> OutgoingRequest[PoolingResult]:
-    """Runs a pooling that asks for indices."""
+    """Runs a pooling that also returns indices."""
     return _execute(call, settings, read_pooling_answer)
 
 
@@ -66,7 +66,7 @@ def _execute(
 
 
 def execute_many(calls: Sequence[Call], settings: EffectiveOptions) -> OutgoingRequest[list[Result | OpwireError]]:
-    """Runs several operators; an outcome for each, in their order."""
+    """Runs several operators. The answer has one outcome per call, in order."""
     calls = [_with_settings(call, settings) for call in calls]
     headers, chunks = write_calls(calls, settings.encoding)
     expected = Expected(calls, settings.encoding)
@@ -152,12 +152,12 @@ def server(settings: EffectiveOptions) -> OutgoingRequest[ServerInfo]:
 
 
 def readiness(settings: EffectiveOptions) -> OutgoingRequest[None]:
-    """Asks whether the server takes work; the answer no is an UnavailableError."""
+    """Asks whether the server accepts work. If it does not, the answer is an UnavailableError."""
     return OutgoingRequest("GET", "/readyz", _read_nothing, _most_of_description, settings.timeout)
 
 
 def _read_nothing(_: Buffer, __: str | None) -> None:
-    """The status says it all."""
+    """Ignores the body; only the status matters."""
 
 
 def _get(path: str, settings: EffectiveOptions, pick: Callable[[Any], T]) -> OutgoingRequest[T]:

@@ -1,7 +1,7 @@
-"""Model files of Microsoft's DxDispatch: read from their text, without opening the files that they name.
+"""Reads model files of Microsoft's DxDispatch, without opening the files that they refer to.
 
-What DxDispatch takes is taken, comments and trailing commas included; what it would skip over is skipped. Members of an
-operator's desc are held to opwire's own rules once it is checked.
+Everything that DxDispatch accepts is accepted, including comments and trailing commas, and what it ignores is ignored.
+Operator descs are checked later, by opwire's own rules.
 """
 
 from .commands import Binding, Bindings, Command, Dispatch, Print, WriteFile

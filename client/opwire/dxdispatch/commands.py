@@ -17,9 +17,9 @@ from .model_object import ModelObject, is_known
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A piece of a buffer that is bound to a tensor: it begins ``offset`` elements in and runs to the buffer's end.
+    """A part of a buffer bound to a tensor, from ``element_offset`` elements to the end of the buffer.
 
-    ``element_size`` is in bytes; None stands for that of the buffer's data type.
+    ``element_size`` is in bytes; None is that of the buffer's data type.
     """
 
     resource: str
@@ -29,12 +29,12 @@ class Binding:
 
 
 Bindings = Mapping[str, tuple[Binding, ...]]
-"""What is bound to each tensor, or to those of an array, by the name of the field."""
+"""The bindings of each tensor, or of the tensors of an array, by field name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Run a dispatchable on the buffers bound to its tensors."""
+    """Runs a dispatchable on the buffers bound to its tensors."""
 
     dispatchable: str
     bindings: Bindings
@@ -43,7 +43,7 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class Print:
-    """Show the values of a buffer; ``verbose`` adds their indices and bits."""
+    """Prints the values of a buffer; ``verbose`` adds their indices and bits."""
 
     resource: str
     verbose: bool
@@ -52,7 +52,7 @@ class Print:
 
 @dataclass(frozen=True, slots=True)
 class WriteFile:
-    """Write a buffer to a file; ``dimensions`` are those of the array in a ``.npy`` file, empty for one dimension."""
+    """Writes a buffer to a file; ``dimensions`` are those of the array in a ``.npy`` file, empty for one dimension."""
 
     resource: str
     target: str
@@ -64,10 +64,10 @@ Command = Dispatch | Print | WriteFile
 
 
 def read_command(members: ModelObject, buffers: Iterable[str], dispatchables: Iterable[str]) -> Command | None:
-    """One command; None once what is wrong with it is reported.
+    """Reads a command, or reports its violations and returns None.
 
     Args:
-        members: of the command.
+        members: the members of the command.
         buffers: the names of the model's resources.
         dispatchables: the names of its dispatchables.
     """
@@ -90,7 +90,7 @@ def _print(members: ModelObject, buffers: Iterable[str], _: Iterable[str]) -> Pr
     resource = members.named("resource", buffers, "resource")
     verbose = members.values.get("verbose") or False
     if not isinstance(verbose, bool):
-        members.report.add(Code.WRONG_TYPE, members.at("verbose"), f"{show(verbose)} given where true or false belongs")
+        members.report.add(Code.WRONG_TYPE, members.at("verbose"), f"{show(verbose)} given; expected true or false")
     return None if resource is None else Print(resource, bool(verbose), members.pointer)
 
 
@@ -112,7 +112,7 @@ _COMMANDS = {"dispatch": _dispatch, "print": _print, "writefile": _write_file}
 
 
 def read_bindings(members: ModelObject, buffers: Iterable[str]) -> Bindings:
-    """The member ``bindings``, by tensor; what is wrong with any of them is reported and left out."""
+    """Reads the member ``bindings``, by tensor. Invalid bindings are reported and omitted."""
     given = members.child("bindings")
     if given is None:
         return {}
@@ -121,7 +121,7 @@ def read_bindings(members: ModelObject, buffers: Iterable[str]) -> Bindings:
 
 
 def _listed(value: object, owner: ModelObject, name: str, buffers: Iterable[str]) -> tuple[Binding, ...] | None:
-    """What is bound to a field: one resource, or a list of them; how many it takes, its operator will say."""
+    """Reads the binding of a field: a resource, or a list of resources. The operator checks their number later."""
     at = owner.at(name)
     if not isinstance(value, list):
         binding = _binding(value, owner, at, buffers)
@@ -139,7 +139,7 @@ def _binding(value: object, owner: ModelObject, at: str, buffers: Iterable[str])
     if isinstance(value, str):
         return Binding(value, 0, None, at) if is_known(value, at, buffers, "resource", owner.report) else None
     if not isinstance(value, Mapping):
-        message = f"{show(value)} given where the name of a resource, or an object with its name, belongs"
+        message = f"{show(value)} given; expected the name of a resource, or an object with its name"
         owner.report.add(Code.WRONG_TYPE, at, message)
         return None
     piece = ModelObject(value, at, owner.report)

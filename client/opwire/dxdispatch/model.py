@@ -43,10 +43,10 @@ class OperatorDispatchable:
 
     Attributes:
         operator: ``{"type": ..., "desc": {...}}``, unchecked.
-        places: for ``type`` and ``desc`` where they stand below ``pointer``; members given inline stand there directly.
-        bindings: what is bound once, before the first command.
-        pointer: where the dispatchable stands in the model.
-        is_graph: whether it is compiled as the only node of a graph, which changes no result.
+        places: the paths of ``type`` and ``desc`` below ``pointer``; the latter is empty if the members are inline.
+        bindings: the initial bindings, made before the first command.
+        pointer: the pointer to the dispatchable in the model.
+        is_graph: whether it is compiled as the only node of a graph, which does not affect results.
     """
 
     operator: object
@@ -56,10 +56,10 @@ class OperatorDispatchable:
     is_graph: bool = False
 
     def check(self, level: FeatureLevel) -> Plan:
-        """The plan of the operator.
+        """Returns the plan of the operator.
 
         Raises:
-            ContractViolation: with every violation, at its place in the model.
+            ContractViolation: with every violation, located in the model.
         """
         early = self._early(level)
         try:
@@ -71,7 +71,7 @@ class OperatorDispatchable:
         return plan
 
     def validate(self, level: FeatureLevel) -> Validation:
-        """What is known of the operator at a level, with the violations at their places in the model."""
+        """Returns the outcome of checking the operator at a level, with the violations located in the model."""
         found = validate(self.operator, level, pointer=self.pointer)
         minimum = found.minimum_feature_level
         if minimum is not None and self.is_graph:
@@ -82,7 +82,7 @@ class OperatorDispatchable:
     def _early(self, level: FeatureLevel) -> list[Violation]:
         if not self.is_graph or level >= GRAPHS_FROM:
             return []
-        message = f"graphs exist from {GRAPHS_FROM} on; {level} was requested"
+        message = f"graphs require {GRAPHS_FROM} or higher; {level} was requested"
         at = f"{self.pointer}/dmlCompileType"
         return [Violation(Code.OPERATOR_NOT_IN_LEVEL, at, message, available_from=GRAPHS_FROM)]
 
@@ -95,18 +95,18 @@ class OperatorDispatchable:
 
 @dataclass(frozen=True, slots=True)
 class ForeignDispatchable:
-    """A dispatchable of a kind that opwire does not run."""
+    """A dispatchable of a kind that opwire cannot run."""
 
     kind: str
     pointer: str
 
     @property
     def violation(self) -> Violation:
-        message = f"{_FOREIGN[self.kind]} given; opwire runs DirectML operators and graphs alone"
+        message = f"{_FOREIGN[self.kind]} given; opwire runs only DirectML operators and graphs"
         return Violation(Code.OPERATOR_NOT_EXECUTABLE, self.pointer + "/type", message)
 
     def check(self, level: FeatureLevel) -> Plan:
-        """There is no plan.
+        """Raises the violation; there is no plan.
 
         Raises:
             ContractViolation: always.
@@ -119,12 +119,12 @@ class ForeignDispatchable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphDispatchable:
-    """A graph that was read from a file.
+    """A graph read from a file.
 
     Attributes:
-        graph: as read.
-        bindings: what is bound once, before the first command.
-        pointer: where the dispatchable stands in the model.
+        graph: the graph.
+        bindings: the initial bindings, made before the first command.
+        pointer: the pointer to the dispatchable in the model.
         kept: the bytes of its constants, by the names of the plan's inputs.
     """
 
@@ -134,10 +134,10 @@ class GraphDispatchable:
     kept: Mapping[str, bytes]
 
     def check(self, level: FeatureLevel) -> Plan:
-        """The plan of the graph.
+        """Returns the plan of the graph.
 
         Raises:
-            ContractViolation: with every violation; their messages say where in the graph.
+            ContractViolation: with every violation; the messages say where in the graph.
         """
         try:
             return check_graph(self.graph.graph, level)
@@ -145,7 +145,7 @@ class GraphDispatchable:
             raise ContractViolation([self._in_place(violation) for violation in error.violations]) from None
 
     def validate(self, level: FeatureLevel) -> Validation:
-        """What is known of the graph at a level."""
+        """Returns the outcome of checking the graph at a level."""
         found = validate_graph(self.graph.graph, level)
         return replace(found, violations=tuple(self._in_place(violation) for violation in found.violations))
 
@@ -156,12 +156,12 @@ class GraphDispatchable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphFile:
-    """A graph in a file that was not opened.
+    """A graph in a file that has not been read.
 
     Attributes:
-        path: of the file, as the model gives it.
-        bindings: what is bound once, before the first command.
-        pointer: where the dispatchable stands in the model.
+        path: the path of the file, as given in the model.
+        bindings: the initial bindings, made before the first command.
+        pointer: the pointer to the dispatchable in the model.
     """
 
     path: str
@@ -169,15 +169,15 @@ class GraphFile:
     pointer: str
 
     def read(self, data: bytes, beside: Callable[[str], bytes]) -> GraphDispatchable:
-        """The graph that the file holds.
+        """Returns the graph, given the contents of the file.
 
         Args:
-            data: of the file.
-            beside: reads a constant from the file ``NAME.bin`` beside it.
+            data: the contents of the file.
+            beside: reads a constant from the file ``NAME.bin`` next to it.
 
         Raises:
-            RequestError: the file holds no graph.
-            OSError: what ``beside`` raises.
+            RequestError: the file is not a graph.
+            OSError: raised by ``beside``.
         """
         graph = read_serialized(data)
         kept = {CONSTANT + name: constant for name, constant in graph.constants.items()}
@@ -185,7 +185,7 @@ class GraphFile:
         return GraphDispatchable(graph, self.bindings, self.pointer, kept)
 
     def check(self, level: FeatureLevel) -> Plan:
-        """There is no plan before the file is read.
+        """Raises a violation; there is no plan until the file is read.
 
         Raises:
             ContractViolation: always.
@@ -202,19 +202,19 @@ Dispatchable = OperatorDispatchable | GraphDispatchable | GraphFile | ForeignDis
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """A model file as read. The operators are not checked yet, and files that it names were not opened."""
+    """A model after reading. Its operators are not checked yet, and the files it refers to have not been opened."""
 
     resources: Mapping[str, Buffer]
     dispatchables: Mapping[str, Dispatchable]
     commands: tuple[Command, ...]
 
     def validate(self, level: FeatureLevel) -> dict[str, Validation]:
-        """What is known of each dispatchable at a level, by name."""
+        """Returns the outcome of checking each dispatchable at a level, by name."""
         return {name: dispatchable.validate(level) for name, dispatchable in self.dispatchables.items()}
 
 
 def lowest_level(found: Iterable[Validation]) -> FeatureLevel | None:
-    """The lowest level that takes all of some operators, or None if there is none."""
+    """Returns the lowest level at which all operators are valid, or None."""
     levels = [validation.minimum_feature_level for validation in found]
     return None if None in levels else max((level for level in levels if level is not None), default=LOWEST)
 
@@ -237,14 +237,14 @@ def read_model(value: object) -> Model:
     report = Report()
     model = _model(value, report)
     if report.violations or model is None:
-        places = ", ".join(violation.pointer or "its root" for violation in report.violations[:3])
+        places = ", ".join(violation.pointer or "the root" for violation in report.violations[:3])
         detail = f"the model is malformed at {places}"
         raise RequestError(ProblemCode.INVALID_REQUEST, detail, violations=report.violations)
     return model
 
 
 def read_operator(value: Mapping[str, Any]) -> Dispatchable:
-    """Reads a dispatchable that stands alone, without a model: an operator's type and desc.
+    """Reads a standalone dispatchable, without a model: an operator's type and desc.
 
     Raises:
         RequestError: INVALID_REQUEST, with every violation.
@@ -259,16 +259,16 @@ def read_operator(value: Mapping[str, Any]) -> Dispatchable:
 
 def _model(value: object, report: Report) -> Model | None:
     if not isinstance(value, Mapping):
-        report.add(Code.WRONG_TYPE, "", f"{show(value)} given where a model (an object) belongs")
+        report.add(Code.WRONG_TYPE, "", f"{show(value)} given; expected a model (an object)")
         return None
     root = ModelObject(value, "", report)
     resources, dispatchables = root.child("resources"), root.child("dispatchables")
     commands = value.get("commands")
     if root.required("commands") and not isinstance(commands, list):
-        report.add(Code.WRONG_TYPE, "/commands", f"{show(commands)} given where a list of commands belongs")
+        report.add(Code.WRONG_TYPE, "/commands", f"{show(commands)} given; expected a list of commands")
     if resources is None or dispatchables is None or not isinstance(commands, list):
         return None
-    # Names stand for what was malformed too, so that a reference to it is no second violation.
+    # The names of malformed members count too, so that references to them are not additional violations.
     names = (resources.values, dispatchables.values)
     buffers = {name: read_buffer(members) for name, members in resources.children()}
     operators = {name: _dispatchable(members, resources.values) for name, members in dispatchables.children()}
@@ -304,13 +304,13 @@ def _dispatchable(members: ModelObject, buffers: Iterable[str]) -> Dispatchable:
 
 
 def _compile_type(members: ModelObject) -> int | None:
-    """How the operator is compiled; one that does not exist is reported."""
+    """Returns how the operator is compiled, or reports an unknown compile type."""
     given = members.values["dmlCompileType"] if members.has("dmlCompileType") else "DmlCompileOp"
     return members.report.member(given, members.at("dmlCompileType"), _COMPILE_TYPES, "")
 
 
 def _check_flags(members: ModelObject) -> None:
-    """Reports execution flags that do not exist; those that do change no result."""
+    """Reports unknown execution flags. The known ones do not affect results."""
     report = members.report
     flags = members.values.get("executionFlags")
     at = members.at("executionFlags")

@@ -1,4 +1,4 @@
-"""The buffers of a DxDispatch model: how large they are and what they hold at the start.
+"""The buffers of a DxDispatch model: their sizes and initial values.
 
 Source: ``doc/Guide.md``, ``models/_schema.json`` and ``JsonParsers.cpp`` of DxDispatch.
 """
@@ -27,7 +27,7 @@ _SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Values:
-    """Listed values, or what a file held. Values of mixed types are their bytes."""
+    """Values from a list or a file. Values of mixed types are given as bytes."""
 
     array: Array
 
@@ -45,7 +45,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RepeatedValue:
-    """One value, ``count`` times. ``value`` is an array of one element of the buffer's type."""
+    """A value repeated ``count`` times. ``value`` is an array of one element of the buffer's type."""
 
     value: Array
     count: int
@@ -64,7 +64,7 @@ class RepeatedValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sequence:
-    """``count`` values, each ``delta`` more than the one before it."""
+    """``count`` values, each ``delta`` more than the one before."""
 
     start: Array
     delta: Array
@@ -79,7 +79,7 @@ class Sequence:
         return self.start.itemsize * self.count
 
     def fill(self, target: Array) -> None:
-        """Adds the values up one by one in the buffer's type: floats round each time, and integers wrap."""
+        """Accumulates the values in the buffer's type: floats are rounded at each step, and integers wrap around."""
         target[...] = self.delta
         target[:1] = self.start
         with np.errstate(over="ignore", invalid="ignore"):
@@ -88,14 +88,14 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file that holds the values: ``.npy``, or raw little-endian bytes."""
+    """Values in a file: ``.npy``, or raw little-endian bytes."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """An ONNX model decides the size and the values once it runs."""
+    """The size and values are determined by an ONNX model when it runs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,11 +103,11 @@ class Buffer:
     """A buffer of the model.
 
     Attributes:
-        data_type: of the initial values; None where they are of mixed types, or where a file has yet to tell it.
-        initial: the values at the start.
-        offset_in_bytes: where they begin; the rest of the buffer is zero.
-        declared_size_in_bytes: of the buffer, if the model gives it.
-        pointer: where the buffer stands in the model.
+        data_type: data type of the initial values; None for mixed types, or if a file that has not been read gives it.
+        initial: the initial values.
+        offset_in_bytes: offset of the initial values; the rest of the buffer is zero.
+        declared_size_in_bytes: size of the buffer, if the model gives it.
+        pointer: the pointer to the buffer in the model.
     """
 
     data_type: DataType | None
@@ -123,10 +123,10 @@ class Buffer:
 
     @property
     def value_end_in_bytes(self) -> int:
-        """Where the initial values end.
+        """End of the initial values.
 
         Raises:
-            TypeError: they stand in a file that was not read, or are deferred.
+            TypeError: they are in a file that has not been read, or are deferred.
         """
         if isinstance(self.initial, SourceFile):
             raise TypeError(f"the values of {self.pointer} are in {self.initial.path}, which was not read")
@@ -142,10 +142,10 @@ class Buffer:
         return (self.value_end_in_bytes + 3) & ~3
 
     def allocate(self) -> Array:
-        """New memory with the initial values in it, as UINT8.
+        """Returns a new UINT8 array with the initial values in it.
 
         Raises:
-            TypeError: the values stand in a file that was not read, or are deferred.
+            TypeError: the values are in a file that has not been read, or are deferred.
         """
         end = self.value_end_in_bytes
         memory = np.zeros(self.size_in_bytes, np.uint8)
@@ -154,19 +154,19 @@ class Buffer:
         return memory
 
     def with_file(self, array: Array, data_type: DataType | None, report: Report) -> Buffer:
-        """The buffer with the values that its file holds.
+        """Returns the buffer with the values from its file.
 
         Args:
-            array: the values in their order, one-dimensional.
-            data_type: that the file gives, or None if it is raw.
-            report: takes what is wrong: another data type, no data type, no values, or no room for them.
+            array: the values, as a one-dimensional array.
+            data_type: the data type that the file gives, or None if it is raw.
+            report: collects the violations: a different or missing data type, no values, or too many of them.
         """
         declared = self.data_type
         if declared is None and data_type is None:
-            message = "initialValuesDataType is required: a raw file does not say its data type"
+            message = "initialValuesDataType is required: a raw file does not specify its data type"
             report.add(Code.MISSING_FIELD, self.pointer, message, list(_DATA_TYPES))
         elif declared is not None and data_type not in (None, declared):
-            message = f"{declared.name} given; the file holds {DataType.of(array.dtype).name}"
+            message = f"{declared.name} given; the file contains {DataType.of(array.dtype).name}"
             report.add(Code.DATA_TYPES_DIFFER, self.pointer + "/initialValuesDataType", message)
         buffer = replace(self, data_type=self.data_type or data_type, initial=Values(array))
         check_size(buffer, report)
@@ -174,12 +174,12 @@ class Buffer:
 
 
 def read_buffer(members: ModelObject) -> Buffer | None:
-    """One member of ``resources``; None once what is wrong with it is reported."""
+    """Reads a member of ``resources``, or reports its violations and returns None."""
     report = members.report
     found = len(report.violations)
     kind = members.values.get("type")
     if kind not in (None, "buffer"):
-        message = f"{show(kind)} given; resources are buffers"
+        message = f"{show(kind)} given; a resource must be a buffer"
         report.add(Code.UNKNOWN_VALUE, members.at("type"), message, ["buffer"])
     data_type = _data_type(members, "initialValuesDataType", _WITH_UNKNOWN)
     initial = None
@@ -196,16 +196,18 @@ def read_buffer(members: ModelObject) -> Buffer | None:
 
 
 def check_size(buffer: Buffer, report: Report) -> None:
-    """Reports a buffer without values, and one whose values do not fit into the size that it declares."""
+    """Reports a buffer without values, or whose values exceed its declared size."""
     if buffer.value_end_in_bytes == buffer.offset_in_bytes:
-        report.add(Code.OUT_OF_RANGE, buffer.pointer + "/initialValues", "a buffer has at least one initial value")
+        report.add(
+            Code.OUT_OF_RANGE, buffer.pointer + "/initialValues", "a buffer must have at least one initial value"
+        )
     if buffer.value_end_in_bytes > buffer.size_in_bytes:
         message = f"{buffer.declared_size_in_bytes} bytes given; the initial values end at {buffer.value_end_in_bytes}"
         report.add(Code.TOTAL_SIZE_INVALID, buffer.pointer + "/sizeInBytes", message)
 
 
 def _data_type(members: ModelObject, name: str, allowed: Mapping[str, int]) -> DataType | None:
-    """The data type that a member names; None for UNKNOWN, if it is left out, and once it is reported."""
+    """Reads a data type; returns None for UNKNOWN, if it is omitted, and if a violation is reported."""
     if not members.has(name):
         return None
     code = members.report.member(members.values[name], members.at(name), allowed, _DATA_TYPE_PREFIX)
@@ -258,7 +260,7 @@ def _number(given: ModelObject, name: str, data_type: DataType) -> Array | None:
 
 
 def _mixed(items: list[Any], owner: ModelObject) -> Values | None:
-    """Values that name their types, packed one behind the other without gaps."""
+    """Reads values with individual data types, and packs them without gaps."""
     packed: list[bytes] = []
     for i, item in enumerate(items):
         at = pointer_to(owner.at("initialValues"), i)
@@ -277,7 +279,7 @@ def _mixed(items: list[Any], owner: ModelObject) -> Values | None:
 def _values(
     items: list[Any], data_type: DataType, pointer: str, report: Report, single: str | None = None
 ) -> Values | None:
-    """The values of a list; a lone number that stands at ``single`` is read as a list of one."""
+    """Reads a list of values; for a single value, read as a list of one, ``single`` is its pointer."""
     if not items:
         return Values(np.empty(0, data_type.dtype))
     spelled = [_spelled(item) for item in items] if data_type.is_float else items
@@ -290,5 +292,5 @@ def _values(
 
 
 def _spelled(item: object) -> object:
-    """A value as opwire spells it: DxDispatch takes nan, inf and -inf in any case."""
+    """Converts a value to opwire's spelling: DxDispatch accepts nan, inf and -inf in any case."""
     return _SPECIAL.get(item.lower(), item) if isinstance(item, str) else item

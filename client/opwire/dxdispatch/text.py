@@ -1,4 +1,4 @@
-"""JSON as DxDispatch reads it: comments and trailing commas are allowed, and what follows the first value is ignored.
+"""Reads JSON like DxDispatch: comments and trailing commas are allowed, and anything after the first value is ignored.
 
 Source: the parse flags of ``JsonParsers.cpp`` (full precision, comments, trailing commas, stop when done).
 """
@@ -14,19 +14,19 @@ from ..errors import ProblemCode, RequestError
 
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _COMMENT = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)
-# A comma right behind another comma or an opening bracket stays, so that it is refused as it should be.
+# A comma directly after another comma or an opening bracket is kept, so that the JSON is rejected.
 _TRAILING_COMMA = re.compile(rf"({_STRING}|[\[{{,:]\s*,)|,(?=\s*[\]}}])", re.DOTALL)
 _VISIBLE = re.compile(r"[^\r\n]")
 
 
 def read_text(text: str | bytes) -> object:
-    """The first value of a JSON text, which may hold ``//`` and ``/* */`` comments and trailing commas.
+    """Reads the first value of a JSON text with optional ``//`` and ``/* */`` comments and trailing commas.
 
     Args:
-        text: bytes are UTF-8, with or without a byte order mark.
+        text: the text; bytes are UTF-8, with or without a byte order mark.
 
     Raises:
-        RequestError: INVALID_JSON, with the line and column; an object that names a member twice is refused too.
+        RequestError: INVALID_JSON, with the line and column. Objects with duplicate members are rejected too.
     """
     try:
         plain = _without_extras(text if isinstance(text, str) else text.decode("utf-8-sig"))
@@ -37,13 +37,13 @@ def read_text(text: str | bytes) -> object:
         _refuse(f"{error.msg} at line {error.lineno}, column {error.colno}")
     except RecursionError:
         _refuse("it is nested too deeply")
-    except ValueError:  # Python's limit on the conversion of text to integers
+    except ValueError:  # Python's limit on converting text to integers
         _refuse("an integer has too many digits")
     return value
 
 
 def _without_extras(text: str) -> str:
-    """The text with comments and trailing commas blanked out; every other character keeps its place."""
+    """Replaces comments and trailing commas by blanks, so that positions in the text do not change."""
     text = _COMMENT.sub(lambda found: found[1] or _VISIBLE.sub(" ", found[0]), text)
     return _TRAILING_COMMA.sub(lambda found: found[1] or " ", text)
 

@@ -1,4 +1,4 @@
-"""The kinds of members that a desc struct has: each reads itself from JSON, describes itself and has a JSON Schema."""
+"""The kinds of members of desc structs. Each reads itself from JSON, describes itself and has a JSON Schema."""
 
 from .choices import Choice, Enumerated, TypeChoice
 from .counts import Count

@@ -1,4 +1,4 @@
-"""Members that are one of an enum's values, or a data type."""
+"""Members that hold an enum value or a data type."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .member import UNREAD, FieldInfo, Member, Schema
 
 @dataclass(frozen=True, slots=True)
 class Choice(Member):
-    """A member of an enum type; its values go by full name, by the name without ``prefix``, or as integers.
+    """A member of an enum type. Values are given by full name, by name without ``prefix``, or as integers.
 
     Attributes:
-        prefix: of the full names.
-        values: of the members, by short name.
+        prefix: the prefix of the full names.
+        values: the enum's values by short name.
     """
 
     kind: ClassVar[str] = "enum"
@@ -41,13 +41,13 @@ class Choice(Member):
 
 @cache
 def _rows(kind: type[IntEnum]) -> Mapping[int, IntEnum]:
-    """The members of an enum by value: to call it takes ten times as long."""
+    """Returns the members of an enum by value; a lookup is ten times faster than calling the enum."""
     return {row.value: row for row in kind}
 
 
 @dataclass(frozen=True, slots=True)
 class Enumerated(Choice):
-    """A member of one of the enums of ``opwire.enums``; ``later`` has the levels of members that came after 1_0."""
+    """A member of an enum of ``opwire.enums``; ``later`` has the levels of enum values introduced after 1_0."""
 
     type: type[IntEnum]
     later: Mapping[int, FeatureLevel] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Enumerated(Choice):
         value = _rows(self.type)[number]
         introduced = self.later.get(number)
         if introduced is not None:
-            message = f"{value.name} exists from {introduced} on"
+            message = f"{value.name} requires {introduced} or higher"
             report.add(Code.UNKNOWN_VALUE, pointer, message, until=introduced)
         return value
 

@@ -14,9 +14,9 @@ from .numbers import NUMBERS
 
 @dataclass(frozen=True, slots=True)
 class Count(Member):
-    """A ``UINT`` member that counts the elements of array members; it may be left out.
+    """A ``UINT`` member that counts the elements of array members. It may be omitted.
 
-    It has no value of its own: the arrays have their lengths.
+    It has no value of its own, since the arrays have lengths.
     """
 
     kind: ClassVar[str] = "count"
@@ -31,17 +31,17 @@ class Count(Member):
         return NUMBERS["UINT"].read(given, pointer, report, None)
 
     def agree(self, desc: Mapping[str, Any], lengths: Mapping[str, int], pointer: str, report: Report) -> bool:
-        """Whether the arrays are as long as the count says, or as each other where it is left out.
+        """Checks that the arrays have the length given by the count or, if it is omitted, the same length.
 
         Args:
-            desc: that it belongs to, as JSON.
-            lengths: of the arrays that could be read.
-            pointer: where the desc stands.
-            report: takes the violations.
+            desc: the desc as JSON.
+            lengths: the lengths of the arrays that could be read.
+            pointer: the pointer to the desc.
+            report: collects the violations.
         """
         given = desc.get(self.name)
         if type(given) is int and 0 <= given <= UINT_MAX and {given}.issuperset(lengths.values()):
-            return True  # almost always
+            return True  # fast path
         if given is not None:
             count = report.integer(given, f"{pointer}/{self.name}")
             if count is None:
@@ -54,7 +54,7 @@ class Count(Member):
             return False
         wrong = [name for name, length in lengths.items() if length != count]
         for name in wrong:
-            # With one array the count is what disagrees; with several the array that differs from the others.
+            # A single array is taken as right and its count as wrong; of several arrays, those that differ are wrong.
             at = self.name if len(self.counts) == 1 else name
             message = f"{name} has {lengths[name]} elements and {source}; they must agree"
             report.add(Code.COUNT_MISMATCH, f"{pointer}/{at}", message)

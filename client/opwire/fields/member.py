@@ -1,4 +1,4 @@
-"""What every kind of member of a desc struct can do."""
+"""The interface of all kinds of members of desc structs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Schema = dict[str, Any]
 
 
 class FieldInfo(TypedDict, total=False):
-    """A member of a desc struct. ``kind`` decides what else is there.
+    """A member of a desc struct. ``kind`` determines the other fields.
 
     tensor, tensors: ``role``. count: ``counts``. scalar, array: ``number`` and ``least``. enum: ``values``. struct:
-    ``struct`` and ``members``. union: ``data_type`` names the member that says its type. operator, operators:
-    ``activations``, the operator types that each feature level adds. ``count`` names the member that counts an array.
+    ``struct`` and ``members``. union: ``data_type``, the member that gives its type. operator, operators:
+    ``activations``, the operator types that each feature level adds. ``count`` is the member that counts an array.
     """
 
     name: str
@@ -41,7 +41,7 @@ class FieldInfo(TypedDict, total=False):
 
 
 class Unread(Enum):
-    """In place of a value that could not be read; its violations are reported."""
+    """Marks a value that could not be read and whose violations have been reported."""
 
     UNREAD = "unread"
 
@@ -51,13 +51,13 @@ UNREAD: Final = Unread.UNREAD
 
 @dataclass(frozen=True, slots=True)
 class NestedOperator:
-    """An operator inside an operator, as read. Its tensors are null: it works on what the outer one computes.
+    """A nested operator. Its tensors are null: it works on the result of the outer operator.
 
     Attributes:
-        name: of its type.
-        values: of its attributes by name, those of optional ones that were left out None.
-        pointer: where its members stand.
-        desc: they, as JSON.
+        name: the name of its type.
+        values: its attributes by name; None for omitted optional ones.
+        pointer: the pointer to its members.
+        desc: its members as JSON.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Member(ABC):
 
     Attributes:
         name: as in directml.h.
-        optional: whether it may be left out; its value is then None.
+        optional: whether it may be omitted; its value is then None.
     """
 
     kind: ClassVar[str]
@@ -83,21 +83,24 @@ class Member(ABC):
 
     @property
     def required(self) -> bool:
-        """Whether each desc gives it."""
+        """Whether every desc must have it."""
         return not self.optional
 
     @property
     def nullable(self) -> bool:
-        """Whether a desc may give null for it."""
+        """Whether it may be null in a desc."""
         return self.optional
 
     def read(self, desc: Mapping[str, Any], pointer: str, report: Report) -> object:
-        """The value that a desc gives; None where it is left out, UNREAD once its violations are reported.
+        """Reads the value of the member from a desc.
 
         Args:
-            desc: that the member belongs to, as JSON.
-            pointer: where that stands.
-            report: takes the violations.
+            desc: the desc as JSON.
+            pointer: the pointer to the desc.
+            report: collects the violations.
+
+        Returns:
+            None if it is omitted, UNREAD if violations were reported.
         """
         given = desc.get(self.name)
         if given is not None:
@@ -105,7 +108,7 @@ class Member(ABC):
         return self.left_out(desc, pointer, report)
 
     def left_out(self, desc: Mapping[str, Any], pointer: str, report: Report) -> object:
-        """The value of a member that is null or missing."""
+        """Returns the value of a member that is null or missing."""
         if self.optional:
             return None
         report.missing(self.name, desc, pointer)
@@ -113,32 +116,32 @@ class Member(ABC):
 
     @abstractmethod
     def read_value(self, given: Any, desc: Mapping[str, Any], pointer: str, report: Report) -> object:
-        """The value that was given, which is not null; ``pointer`` is its own place."""
+        """Reads a value that is not null; ``pointer`` points to the value."""
 
     def operators(self, value: Any) -> Iterable[NestedOperator]:
-        """The operators that a value of the member holds."""
+        """Returns the nested operators in a value of the member."""
         return ()
 
     @abstractmethod
     def describe(self) -> FieldInfo:
-        """The member as JSON."""
+        """Returns a description of the member as JSON."""
 
     @abstractmethod
     def json_schema(self) -> Schema:
-        """The JSON Schema of its values, null aside."""
+        """Returns the JSON Schema of its values other than null."""
 
     @abstractmethod
     def hint(self) -> str:
-        """In a few words, what a request parameter of its name takes."""
+        """Returns a short description of the values of a request parameter for it."""
 
     def from_parameter(self, value: object) -> object:
-        """The value of a request parameter, which is a string, a number or a boolean, as a desc has it."""
+        """Converts the value of a request parameter (a string, a number or a boolean) to its form in a desc."""
         return value
 
 
 @dataclass(frozen=True, slots=True)
 class StructuredMember(Member, ABC):
-    """A member whose values are objects or lists; as a request parameter it is JSON text."""
+    """A member whose values are objects or lists, and JSON text as request parameters."""
 
     def from_parameter(self, value: object) -> object:
         if not isinstance(value, str):

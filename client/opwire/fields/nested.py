@@ -1,4 +1,4 @@
-"""Members that are operators inside an operator: a fused activation, or those of a recurrent network."""
+"""Members that are nested operators: a fused activation, or the activations of a recurrent network."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .member import UNREAD, FieldInfo, NestedOperator, Schema, StructuredMember
 from .values import Members, read_nested
 
 MOST_OPERATORS = 6
-"""Operators of an array: three for each direction of LSTM is the most that any operator takes."""
+"""Maximum number of operators in an array: LSTM takes three for each of two directions."""
 
 _SPELLINGS: tuple[tuple[str, str], ...] = (("Type", "type"), ("Desc", "desc"))
 
 
 @dataclass(frozen=True, slots=True)
 class Activations(StructuredMember, ABC):
-    """One or several nested operators.
+    """One or more nested operators.
 
     Attributes:
-        activations: the operator types that may stand there, with the level that allowed each.
-        members: the members of an operator type's desc.
-        find: the operator type that a name or value stands for.
+        activations: the allowed operator types, each with the level that introduced it here.
+        members: returns the members of an operator type's desc.
+        find: returns the name of the operator type given by a name or value.
     """
 
     holds_operators: ClassVar[bool] = True
@@ -36,9 +36,9 @@ class Activations(StructuredMember, ABC):
     find: Callable[[object], str | None]
 
     def read_operator(self, given: Any, pointer: str, report: Report) -> NestedOperator | None:
-        """One nested operator; None once its violations are reported. What may not stand there is not read."""
+        """Reads one nested operator, or reports its violations and returns None. Disallowed types are not read."""
         if not is_object(given):
-            report.add(Code.WRONG_TYPE, pointer, f"{show(given)} given where an operator (an object) belongs")
+            report.add(Code.WRONG_TYPE, pointer, f"{show(given)} given; expected an operator (an object)")
             return None
         type_name, desc_name = (next((name for name in pair if name in given), pair[0]) for pair in _SPELLINGS)
         if given.get(type_name) is None:
@@ -54,13 +54,13 @@ class Activations(StructuredMember, ABC):
         at = f"{pointer}/{desc_name}"
         if is_object(nested):
             return self._read_members(name, nested, (), at, report)
-        report.add(Code.WRONG_TYPE, at, f"{show(nested)} given where a desc (an object) belongs")
+        report.add(Code.WRONG_TYPE, at, f"{show(nested)} given; expected a desc (an object)")
         return None
 
     def _fusable(self, given: object, pointer: str, report: Report) -> str | None:
         name = self.find(given)
         if name is None:
-            message = f"{show(given)} is none of DirectML's operator types"
+            message = f"{show(given)} is not a DirectML operator type"
             report.add(Code.UNKNOWN_OPERATOR, pointer, message, list(self.activations))
             return None
         since = self.activations.get(name)
@@ -87,7 +87,7 @@ class Activations(StructuredMember, ABC):
         return {"name": self.name, "kind": self.kind, "activations": levels, "optional": self.optional}
 
     def operator_schema(self) -> Schema:
-        """The JSON Schema of one nested operator, in each of its spellings."""
+        """Returns the JSON Schema of one nested operator, in both of its forms."""
         names = [spelling for name in self.activations for spelling in (name, f"DML_OPERATOR_{name}")]
         kinds = {name: {"enum": names} for name in _SPELLINGS[0]}
         return {"type": "object", "properties": kinds, "anyOf": [{"required": [name]} for name in _SPELLINGS[0]]}
@@ -126,7 +126,7 @@ class NestedArray(Activations):
 
     def read_value(self, given: Any, desc: Mapping[str, Any], pointer: str, report: Report) -> object:
         if not isinstance(given, list | tuple):
-            report.add(Code.WRONG_TYPE, pointer, f"{show(given)} given where a list of operators belongs")
+            report.add(Code.WRONG_TYPE, pointer, f"{show(given)} given; expected a list of operators")
             return UNREAD
         if len(given) > MOST_OPERATORS:
             message = f"{len(given)} operators given; at most {MOST_OPERATORS} allowed"

@@ -1,4 +1,4 @@
-"""Numbers: how FLOAT, UINT, INT, BOOL and UINT64 are read, and the members that are one number or an array of them."""
+"""Number types (FLOAT, UINT, INT, BOOL and UINT64), and members that are a number or an array of numbers."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from ..violation import Code
 from .member import UNREAD, FieldInfo, Member, Schema, StructuredMember, Unread
 
 MOST_NUMBERS = 4096
-"""Elements of an array member. Of DirectML's arrays none has more than its tensors have dimensions or channels."""
+"""Maximum length of an array member. DirectML's arrays are no longer than the number of dimensions or channels."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberType(ABC):
-    """A type of numbers, by its name in directml.h."""
+    """A number type, with its name in directml.h."""
 
     name: str
 
     @abstractmethod
     def read(self, value: object, pointer: str, report: Report, least: int | None) -> int | float | Unread:
-        """The number given, or UNREAD once its violation is reported; ``least`` is the smallest allowed one."""
+        """Returns the given number, or reports a violation and returns UNREAD; ``least`` is the minimum."""
 
     def read_all(
         self, values: Sequence[object], pointer: str, report: Report, least: int | None
     ) -> tuple[int | float, ...] | None:
-        """The numbers of a list, or None once those that are wrong are reported."""
+        """Returns the numbers of a list, or reports the violations and returns None."""
         found = len(report.violations)
         numbers: list[int | float] = []
         for i, item in enumerate(values):
@@ -44,16 +44,16 @@ class NumberType(ABC):
 
     @abstractmethod
     def json_schema(self, least: int | None) -> Schema:
-        """The JSON Schema of its values."""
+        """Returns the JSON Schema of its values."""
 
     @abstractmethod
     def hint(self, least: int | None) -> str:
-        """In a few words, what it takes, in the plural."""
+        """Returns a short description of its values, in the plural."""
 
 
 @dataclass(frozen=True, slots=True)
 class Integer(NumberType):
-    """Integers of a range."""
+    """Integers in a range."""
 
     least: int
     greatest: int
@@ -80,16 +80,18 @@ _NAN = ("nan", "+nan", "-nan")
 
 @dataclass(frozen=True, slots=True)
 class Float(NumberType):
-    """FLOAT32 numbers; infinities may be strings. NaN is refused: as an attribute it makes no sense anywhere."""
+    """FLOAT32 numbers. Infinities may be strings. NaN is rejected: no attribute gives it a meaning."""
 
     def read(self, value: object, pointer: str, report: Report, least: int | None) -> float | Unread:
         number = as_float(value)
         if number is None:
-            report.add(Code.WRONG_TYPE, pointer, f"{show(value)} given where a number belongs")
+            report.add(Code.WRONG_TYPE, pointer, f"{show(value)} given; expected a number")
         elif isnan(number):
-            report.add(Code.NOT_A_NUMBER, pointer, "NaN given where a number or an infinity belongs")
+            report.add(Code.NOT_A_NUMBER, pointer, "NaN given; expected a number or an infinity")
         elif isfinite(number) and abs(number) > _FLOAT32_LIMIT:
-            report.add(Code.OUT_OF_RANGE, pointer, f"{show(value)} given; FLOAT numbers go up to {_FLOAT32_MAX}")
+            report.add(
+                Code.OUT_OF_RANGE, pointer, f"{show(value)} given; the magnitude of a FLOAT is at most {_FLOAT32_MAX}"
+            )
         else:
             return float(np.float32(number))
         return UNREAD
@@ -103,17 +105,17 @@ class Float(NumberType):
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 _FLOAT32_LIMIT = _FLOAT32_MAX * (1 + 2.0**-25)
-"""Doubles beyond this round to an infinity."""
+"""Doubles of greater magnitude round to an infinity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Boolean(NumberType):
-    """``true`` and ``false``; numbers are not taken, as DxDispatch does not."""
+    """``true`` and ``false``. Numbers are rejected, as in DxDispatch."""
 
     def read(self, value: object, pointer: str, report: Report, least: int | None) -> bool | Unread:
         if isinstance(value, bool | np.bool_):
             return bool(value)
-        report.add(Code.WRONG_TYPE, pointer, f"{show(value)} given where true or false belongs", [False, True])
+        report.add(Code.WRONG_TYPE, pointer, f"{show(value)} given; expected true or false", [False, True])
         return UNREAD
 
     def json_schema(self, least: int | None) -> Schema:
@@ -124,7 +126,7 @@ class Boolean(NumberType):
 
 
 def as_float(value: object) -> float | None:
-    """The number that a JSON value is, or the infinity or NaN that a string names; None for anything else."""
+    """Converts a JSON number, or a string that names an infinity or NaN, to a float; returns None for anything else."""
     if isinstance(value, str):
         text = value.lower()
         return float("nan") if text in _NAN else _INFINITIES.get(text)
@@ -136,7 +138,7 @@ def as_float(value: object) -> float | None:
     try:
         return float(integer)
     except OverflowError:
-        return 2.0**1023 if integer > 0 else -(2.0**1023)  # as far beyond every format as it is
+        return 2.0**1023 if integer > 0 else -(2.0**1023)  # out of range of every format, like the integer itself
 
 
 NUMBERS: Mapping[str, NumberType] = {
@@ -149,12 +151,12 @@ NUMBERS: Mapping[str, NumberType] = {
         Boolean("BOOL"),
     )
 }
-"""The types of numbers by name."""
+"""The number types by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar(Member):
-    """A member that is one number; ``least`` is the smallest value, None for that of the type."""
+    """A member that is a number; ``least`` is its minimum, None for that of the type."""
 
     kind: ClassVar[str] = "scalar"
 
@@ -181,7 +183,7 @@ class Array(StructuredMember):
 
     Attributes:
         number: the type of its elements.
-        least: the smallest value of an element, None for that of the type.
+        least: the minimum of an element, None for that of the type.
         count: the member that counts it, if any.
     """
 
@@ -192,7 +194,7 @@ class Array(StructuredMember):
     count: str | None = field(default=None, kw_only=True)
 
     def left_out(self, desc: Mapping[str, Any], pointer: str, report: Report) -> object:
-        # A null array is how C writes an empty one, as long as its count says so.
+        # In C, an empty array may be a null pointer if its count is 0.
         if self.count is not None and as_integer(desc.get(self.count)) == 0:
             return ()
         return StructuredMember.left_out(self, desc, pointer, report)
@@ -200,7 +202,7 @@ class Array(StructuredMember):
     def read_value(self, given: Any, desc: Mapping[str, Any], pointer: str, report: Report) -> object:
         if not isinstance(given, list | tuple):
             of = "integers" if isinstance(self.number, Integer) else "numbers"
-            report.add(Code.WRONG_TYPE, pointer, f"{show(given)} given where a list of {of} belongs")
+            report.add(Code.WRONG_TYPE, pointer, f"{show(given)} given; expected a list of {of}")
             return UNREAD
         if len(given) > MOST_NUMBERS:
             report.add(Code.OUT_OF_RANGE, pointer, f"{len(given)} elements given; at most {MOST_NUMBERS} allowed")

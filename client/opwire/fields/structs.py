@@ -1,4 +1,4 @@
-"""Members that are small structs of numbers, and unions typed by a sibling."""
+"""Members that are small structs of numbers, and unions whose type is given by a sibling member."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .numbers import NUMBERS, NumberType, as_float
 
 
 class ScaleBias(NamedTuple):
-    """``DML_SCALE_BIAS``: x becomes x*Scale + Bias."""
+    """``DML_SCALE_BIAS``: maps x to ``x*Scale + Bias``."""
 
     Scale: float
     Bias: float
@@ -34,12 +34,12 @@ STRUCTS: Mapping[str, tuple[type[ScaleBias] | type[Size2D], NumberType]] = {
     "DML_SCALE_BIAS": (ScaleBias, NUMBERS["FLOAT"]),
     "DML_SIZE_2D": (Size2D, NUMBERS["UINT"]),
 }
-"""The structs by name, each with the type of its members."""
+"""The structs by name, each with the number type of its members."""
 
 
 @dataclass(frozen=True, slots=True)
 class Struct(StructuredMember):
-    """A member that is a small struct; all of its own members are required."""
+    """A member that is a small struct, all of whose members are required."""
 
     kind: ClassVar[str] = "struct"
 
@@ -48,7 +48,7 @@ class Struct(StructuredMember):
     def read_value(self, given: Any, desc: Mapping[str, Any], pointer: str, report: Report) -> object:
         made, number = STRUCTS[self.struct]
         if not is_object(given):
-            report.add(Code.WRONG_TYPE, pointer, f"{show(given)} given where {self.struct} (an object) belongs")
+            report.add(Code.WRONG_TYPE, pointer, f"{show(given)} given; expected {self.struct} (an object)")
             return UNREAD
         found = len(report.violations)
         report.unknown_fields(given, dict.fromkeys(made._fields), pointer, self.struct)
@@ -94,14 +94,14 @@ _VIEWS: Mapping[DataType, str] = {
         for data_type in ALL_INTEGERS
     },
 }
-"""The member of ``DML_SCALAR_UNION`` that each data type is written as."""
+"""The member of ``DML_SCALAR_UNION`` for each data type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Union(StructuredMember):
-    """``DML_SCALAR_UNION``: a number of the type that a sibling says, or an object with the union's one member.
+    """``DML_SCALAR_UNION``: a number whose type a sibling member gives, or an object with one member of the union.
 
-    Integers wrap to the width of their type; floats are rounded to theirs, and may be NaN.
+    Integers wrap around to the width of the type; floats are rounded to it, and may be NaN.
     """
 
     kind: ClassVar[str] = "union"
@@ -110,13 +110,13 @@ class Union(StructuredMember):
 
     def read_value(self, given: Any, desc: Mapping[str, Any], pointer: str, report: Report) -> object:
         code = desc.get(self.data_type)
-        number = Report().member(code, "", DATA_TYPE_CODES, DATA_TYPE_PREFIX)  # what is wrong with it, it says itself
+        number = Report().member(code, "", DATA_TYPE_CODES, DATA_TYPE_PREFIX)  # the sibling reports its own violations
         if number is None:
             return UNREAD
         data_type = DATA_TYPES[number]
         view = _VIEWS.get(data_type)
         if view is None:
-            message = f"{data_type.name} given as {self.data_type}; a scalar has one of {', '.join(_names())}"
+            message = f"{data_type.name} given as {self.data_type}; a scalar must be one of {', '.join(_names())}"
             report.add(Code.UNION_MISMATCH, pointer, message)
             return UNREAD
         if not is_object(given):
@@ -124,7 +124,7 @@ class Union(StructuredMember):
         others = [name for name in given if name != view]
         if others or view not in given:
             written = ", ".join(map(str, others[:3])) or "no member"
-            message = f"{show(written)} given; {self.data_type} is {data_type.name}, which is written as {view}"
+            message = f"{show(written)} given; {self.data_type} is {data_type.name}, so the member must be {view}"
             report.add(Code.UNION_MISMATCH, pointer_to(pointer, *others[:1]), message, [view])
             return UNREAD
         if data_type is DataType.FLOAT16:
@@ -151,7 +151,7 @@ class Union(StructuredMember):
         return {"anyOf": [number, *alternatives]}
 
     def hint(self) -> str:
-        return f"a number of the type that {self.data_type} says"
+        return f"a number of the type given by {self.data_type}"
 
     def from_parameter(self, value: object) -> object:
         is_text = isinstance(value, str) and value.lstrip().startswith("{")
@@ -168,11 +168,11 @@ def _read_number(value: object, data_type: DataType, pointer: str, report: Repor
         return UNREAD if number is None else _wrapped(number, data_type)
     real = None if bare and isinstance(value, str) else as_float(value)
     if real is None:
-        report.add(Code.WRONG_TYPE, pointer, f"{show(value)} given where a {data_type.name} number belongs")
+        report.add(Code.WRONG_TYPE, pointer, f"{show(value)} given; expected a {data_type.name} number")
         return UNREAD
     integer = as_integer(value)
     if integer is not None and abs(integer) >= 2**1023:
-        report.add(Code.OUT_OF_RANGE, pointer, f"{show(value)} given where a {data_type.name} number belongs")
+        report.add(Code.OUT_OF_RANGE, pointer, f"{show(value)} given; expected a {data_type.name} number")
         return UNREAD
     with np.errstate(over="ignore"):
         return real if isnan(real) else float(np.float64(real).astype(data_type.dtype))

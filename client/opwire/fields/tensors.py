@@ -15,11 +15,11 @@ from ..violation import Code
 from .member import UNREAD, FieldInfo, Schema, StructuredMember
 
 MOST_TENSORS = 1024
-"""Tensors of an array member, so that a list of many more is refused before it is read (our rule)."""
+"""Maximum number of tensors in an array member, to reject longer lists before reading them (opwire's own limit)."""
 
 
 class Role(Enum):
-    """What a tensor is bound to."""
+    """The role of a tensor: input or output, required or optional."""
 
     INPUT = "input"
     OPTIONAL_INPUT = "optional input"
@@ -37,7 +37,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TensorMember(StructuredMember, ABC):
-    """A tensor, or an array of them. An output may be left out where it can be derived."""
+    """A tensor, or an array of tensors. An output that can be derived may be omitted."""
 
     is_array: ClassVar[bool] = False
 
@@ -59,15 +59,15 @@ class TensorMember(StructuredMember, ABC):
 
     @abstractmethod
     def place(self, value: Any, values: dict[str, Any], places: dict[str, GivenTensor]) -> None:
-        """Enters a value that was read: its descs by the member's name, and each desc with its place."""
+        """Adds a value that was read to ``values``, by member name, and each of its descs to ``places``."""
 
     @abstractmethod
     def parts(self, value: Any) -> Iterable[tuple[str, BufferTensorDesc]]:
-        """The descs of a value that is not None, by the names that plans have for them."""
+        """Returns the descs of a value that is not None, with their names in plans."""
 
     @abstractmethod
     def among(self, tensors: Mapping[str, BufferTensorDesc]) -> Any:
-        """The value whose parts are among the tensors of a plan; None if there are none."""
+        """Returns the member's value, given the tensors of a plan; None if it has none of them."""
 
     def describe(self) -> FieldInfo:
         return {"name": self.name, "kind": self.kind, "role": self.role.value}
@@ -114,7 +114,7 @@ class TensorArray(TensorMember):
 
     def read_value(self, given: Any, desc: Mapping[str, Any], pointer: str, report: Report) -> object:
         if not isinstance(given, list | tuple):
-            report.add(Code.WRONG_TYPE, pointer, f"{show(given)} given where a list of tensor descs belongs")
+            report.add(Code.WRONG_TYPE, pointer, f"{show(given)} given; expected a list of tensor descs")
             return UNREAD
         if len(given) > MOST_TENSORS:
             message = f"{len(given)} tensors given; opwire takes at most {MOST_TENSORS}"

@@ -1,4 +1,4 @@
-"""The members of a desc struct by kind, and the reading of all that a desc gives for them."""
+"""The members of a desc struct by kind, and how their values are read from a desc."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Members:
     """The members of a desc struct by kind, each kind in the order of the struct.
 
     Attributes:
-        every: all of them.
-        names: of all of them; as a mapping, in which one is found at once.
-        tensors, inputs, outputs: all tensors, and those of the roles; optional ones belong to either.
-        input_names: of all inputs; what outputs must be is asked once each of them could be read, or was left out.
-        attributes: what is neither a tensor nor a count.
-        nested: those attributes that hold operators.
-        counts: of arrays of numbers or operators.
-        tensor_counts: of arrays of tensors.
+        every: all members.
+        names: the names of all members, as a mapping for fast lookup.
+        tensors, inputs, outputs: all tensors, and those of either role, including optional ones.
+        input_names: the names of all inputs. Outputs are determined only once each of these was read or is omitted.
+        attributes: the members that are neither tensors nor counts.
+        nested: the attributes that hold operators.
+        counts: the counts of arrays of numbers or operators.
+        tensor_counts: the counts of arrays of tensors.
     """
 
     every: tuple[Member, ...]
@@ -59,9 +59,11 @@ class Members:
         )
 
     def read_attributes(self, desc: Mapping[str, Any], pointer: str, report: Report) -> tuple[dict[str, Any], bool]:
-        """The values of the attributes by name, without those that could not be read, and whether all is known.
+        """Reads the attributes.
 
-        Arrays of which it is not known how long they should be are among what could not be read.
+        Returns:
+            The values by name, without those that could not be read or arrays of unknown length, and whether they are
+            complete.
         """
         values: dict[str, Any] = {}
         for member in self.attributes:
@@ -79,7 +81,7 @@ class Members:
         return values, complete
 
     def read_tensors(self, desc: Mapping[str, Any], pointer: str, report: Report) -> GivenTensors:
-        """The tensors that are given and well-formed; what is wrong with the others is reported."""
+        """Returns the given tensors that are well-formed, and reports the violations of the others."""
         read = GivenTensors({}, {}, complete=True)
         for member in self.tensors:
             value: Any = member.read(desc, pointer, report)
@@ -95,12 +97,12 @@ class Members:
 
 @dataclass(slots=True)
 class GivenTensors:
-    """The tensors of a desc as read.
+    """The tensors read from a desc.
 
     Attributes:
-        values: by name a tensor's desc, the tuple of those of an array, None for what was left out.
-        places: each desc that was given, and where it stands; those of an array as ``NAME[0]``, ``NAME[1]``, ...
-        complete: whether all that was given could be read.
+        values: by name, the desc of a tensor, the tuple of descs of an array, or None if omitted.
+        places: each given desc with its pointer; those of an array as ``NAME[0]``, ``NAME[1]``, ...
+        complete: whether everything given could be read.
     """
 
     values: dict[str, Any]
@@ -109,9 +111,9 @@ class GivenTensors:
 
 
 def read_nested(members: Members, desc: Mapping[str, Any], pointer: str, report: Report) -> tuple[dict[str, Any], bool]:
-    """The attributes of an operator inside an operator, whose tensors must be null."""
+    """Reads the attributes of a nested operator, whose tensors must be null."""
     for member in members.tensors:
         if desc.get(member.name) is not None:
-            message = f"{member.name} given; the tensors of a fused operator are null"
+            message = f"{member.name} given; the tensors of a fused operator must be null"
             report.add(Code.UNEXPECTED_TENSOR, f"{pointer}/{member.name}", message)
     return members.read_attributes(desc, pointer, report)

@@ -1,6 +1,6 @@
-"""Graphs: operators that feed each other, checked and made one plan.
+"""Graphs of operators, checked and turned into a single plan.
 
-Source: the pages of ``DML_GRAPH_DESC``, and ``IDMLDevice1::CompileGraph``.
+Source: the pages on ``DML_GRAPH_DESC`` and ``IDMLDevice1::CompileGraph``.
 """
 
 from .checking import GRAPHS_FROM, check_graph, validate_graph

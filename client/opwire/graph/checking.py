@@ -1,7 +1,7 @@
-"""From a graph as JSON and a feature level to a plan, or to every violation at once.
+"""Checks a graph at a feature level, and returns a plan or reports every violation at once.
 
-Source: the pages of ``DML_GRAPH_DESC`` and its nodes and edges. Where they are silent: a node of whose outputs none is
-used is refused, and so is a graph's output that is one of its inputs.
+Source: the pages on ``DML_GRAPH_DESC`` and its nodes and edges. They do not cover nodes whose outputs are all unused,
+and graph outputs that are graph inputs; opwire rejects both.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from .numbered import read_numbered
 from .plan import Bytes, Place, Step, Steps, graph_plan
 
 GRAPHS_FROM = FeatureLevel.V2_1
-"""The level from which on DirectML compiles graphs."""
+"""The first level at which DirectML compiles graphs."""
 
 CONSTANTS_FROM = FeatureLevel.V6_2
-"""The level from which on a graph may have constants."""
+"""The first level at which a graph may have constants."""
 
 
 def check_graph(graph: object, feature_level: FeatureLevel | str | int = HIGHEST, *, pointer: str = "") -> Plan:
     """Checks a graph against exactly one feature level.
 
     Args:
-        graph: in either spelling, by names or as DML_GRAPH_DESC.
-        feature_level: in any spelling that ``FeatureLevel.parse`` takes.
-        pointer: where the graph stands in the request; the violations' pointers begin with it.
+        graph: in either form, named or DML_GRAPH_DESC.
+        feature_level: in any spelling that ``FeatureLevel.parse`` accepts.
+        pointer: JSON pointer to the graph in its request, the prefix of the violations' pointers.
 
     Raises:
         ContractViolation: with every violation.
@@ -54,15 +54,15 @@ def check_graph(graph: object, feature_level: FeatureLevel | str | int = HIGHEST
 
 @dataclass(frozen=True, slots=True)
 class NodeValidation:
-    """What is known of a node by itself.
+    """The outcome of checking a single node.
 
     Attributes:
-        name: of the node.
-        pointer: where its operator stands, or the node itself if it is a constant.
-        minimum_feature_level: the lowest level that takes its operator, or None if none does; of a constant the level
-            that brought constants.
-        inputs, outputs: the descs of its tensors, derived where left out; empty while they cannot be known, and of a
-            constant.
+        name: the name of the node.
+        pointer: the pointer to its operator or, for a constant, to the node itself.
+        minimum_feature_level: the lowest level at which its operator is valid, or None; for a constant, the level that
+            introduced constants.
+        inputs, outputs: the descs of its tensors, derived where omitted; empty for a constant, or if they cannot be
+            determined.
     """
 
     name: str
@@ -84,23 +84,23 @@ class NodeValidation:
 
 @dataclass(frozen=True, slots=True)
 class GraphValidation(Validation):
-    """What is known of a graph at a feature level.
+    """The outcome of checking a graph at a feature level.
 
     Attributes:
-        nodes: each by itself, in the order of the graph.
+        nodes: the outcomes for the individual nodes, in the order of the graph.
     """
 
     nodes: tuple[NodeValidation, ...]
 
     def to_json(self) -> dict[str, object]:
-        """What ``POST /v1/validate`` answers to a graph."""
+        """Returns the answer of ``POST /v1/validate`` for a graph."""
         return {**Validation.to_json(self), "nodes": [node.to_json() for node in self.nodes]}
 
 
 def validate_graph(
     graph: object, feature_level: FeatureLevel | str | int = HIGHEST, *, pointer: str = ""
 ) -> GraphValidation:
-    """Like ``check_graph``, but returns what is wrong instead of raising it, and the lowest level that takes the graph.
+    """Like ``check_graph``, but returns the violations instead of raising them, with the lowest level that is valid.
 
     Raises:
         ContractViolation: there is no such feature level.
@@ -114,11 +114,13 @@ def validate_graph(
 
 @dataclass(slots=True, eq=False)
 class ReadGraph:
-    """A graph as read, with its edges resolved.
+    """A graph after reading, with its edges resolved.
 
     Attributes:
-        descs: of the nodes that are operators, by index.
-        edges: between its nodes.
+        form: the graph as given.
+        report: the violations of the graph itself.
+        descs: the descs of the nodes that are operators, by index.
+        edges: the edges between its nodes.
     """
 
     form: GraphForm
@@ -127,12 +129,12 @@ class ReadGraph:
     edges: Edges
 
     def violations_at(self, level: FeatureLevel) -> tuple[Violation, ...]:
-        """Every violation at a level, up to a bound: of the graph's and the nodes' own, then those between nodes."""
+        """Returns the violations at a level, up to a limit: those specific to the level, the nodes' and the graph's."""
         return tuple(islice(self._violations(level), MOST_VIOLATIONS))
 
     @property
     def minimum_feature_level(self) -> FeatureLevel | None:
-        """The lowest level that takes the graph, or None if none does."""
+        """The lowest level at which the graph is valid, or None."""
         return next((lowest for lowest in FeatureLevel if not any(True for _ in self._violations(lowest))), None)
 
     def _violations(self, level: FeatureLevel) -> Iterator[Violation]:
@@ -142,7 +144,7 @@ class ReadGraph:
         yield from self.report.violations
 
     def nodes(self) -> Iterator[NodeValidation]:
-        """What is known of each node by itself."""
+        """Yields the outcome for each node."""
         for i, node in enumerate(self.form.nodes):
             desc = self.descs.get(i)
             if desc is None:
@@ -153,21 +155,21 @@ class ReadGraph:
 
     def _early(self, level: FeatureLevel) -> Iterator[Violation]:
         if level < GRAPHS_FROM:
-            message = f"graphs exist from {GRAPHS_FROM} on; {level} was requested"
+            message = f"graphs require {GRAPHS_FROM} or higher; {level} was requested"
             yield Violation(Code.OPERATOR_NOT_IN_LEVEL, self.form.pointer, message, available_from=GRAPHS_FROM)
         constants = [node for node in self.form.nodes if node.is_constant]
         if level < CONSTANTS_FROM and constants:
-            message = f"constants exist from {CONSTANTS_FROM} on; {level} was requested"
+            message = f"constants require {CONSTANTS_FROM} or higher; {level} was requested"
             at = constants[0].pointer
             yield Violation(Code.OPERATOR_NOT_IN_LEVEL, at, message, available_from=CONSTANTS_FROM)
 
     def outputs(self) -> dict[str, BufferTensorDesc]:
-        """The descs of the graph's outputs, by name."""
+        """Returns the descs of the graph's outputs, by name."""
         ends = [(name, self.edges.results[number]) for number, name in enumerate(self.form.outputs)]
         return {name: self.descs[end.node or 0].outputs[str(end.slot)] for name, end in ends}
 
     def plan(self, level: FeatureLevel) -> Plan:
-        """The plan of a graph without violations at a level."""
+        """Returns the plan of a graph that has no violations at a level."""
         inputs, places = self._inputs()
         outputs = self.outputs()
         copies: dict[str, Bytes] = {}
@@ -181,7 +183,7 @@ class ReadGraph:
             if source not in places and seen_alike:
                 places[source] = Bytes(Place.OUTPUT, name)
                 continue
-            if source not in places:  # others read the same bytes in another way, perhaps more of them
+            if source not in places:  # other readers see the same bytes with another desc, perhaps more of them
                 places[source] = Bytes(Place.BETWEEN, len(between))
                 between.append(outputs[name].total_size_in_bytes)
             copies[name] = places[source]
@@ -201,9 +203,9 @@ class ReadGraph:
         return graph_plan(Steps(tuple(steps), tuple(between), copies), level, inputs, outputs)
 
     def _inputs(self) -> tuple[dict[str, BufferTensorDesc], dict[End, Bytes]]:
-        """The inputs of the plan, the graph's constants among them, and where their bytes are.
+        """Returns the inputs of the plan, including the graph's constants, and their buffers.
 
-        Of several readers that see the same bytes in different ways the one counts that reads most of them.
+        If readers see the same bytes with different descs, the one that reads the most bytes determines the desc.
         """
         readers = self.edges.readers()
         inputs: dict[str, BufferTensorDesc] = {}
@@ -219,12 +221,12 @@ class ReadGraph:
 
 
 def read_graph(graph: object, pointer: str) -> ReadGraph:
-    """A graph in either spelling, with all that is wrong with it at any level in its report, or with its descs."""
+    """Reads a graph in either form. Violations at any level are in its report or its descs."""
     report = Report(most=MOST_VIOLATIONS)
     if is_object(graph):
         form = _form(graph, pointer, report)
     else:
-        report.add(Code.WRONG_TYPE, pointer, f"{show(graph)} given where a graph (an object) belongs")
+        report.add(Code.WRONG_TYPE, pointer, f"{show(graph)} given; expected a graph (an object)")
         form = GraphForm(pointer, is_whole=False)
     descs = {
         i: read_desc(node.operator, node.pointer)

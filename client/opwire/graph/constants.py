@@ -1,4 +1,4 @@
-"""The constants of a graph as JSON: their tensors are taken out, so that it describes any graph of their sizes."""
+"""Separates the tensors of constants from a graph in JSON, so that it describes all graphs with such constants."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from ..desc import is_object, pointer_to
 from .form import LONGEST_NAME, MOST_NODES
 
 CONSTANT = "constant:"
-"""Begins the names of those inputs of a graph's plan that are its constants."""
+"""Prefix of the names of the inputs of a graph's plan that are its constants."""
 
 HELD = ""
-"""Stands in a graph in the place of a constant's tensor that was taken out."""
+"""Placeholder for a constant's tensor that was taken out of a graph."""
 
 
 Replace = Callable[[str, Any, str], Any]
-"""What stands in the place of a constant's tensor: from the name of its node, the tensor, and its place."""
+"""Returns the replacement for a constant's tensor, given the name of its node, the tensor and the pointer to it."""
 
 
 def without_constants(graph: Mapping[str, Any], pointer: str) -> tuple[dict[str, Any], dict[str, tuple[Any, str]]]:
-    """A graph without the tensors of its constants, and these by the names of their nodes, each with its place.
+    """Returns a graph without the tensors of its constants, and these by the names of their nodes, with their pointers.
 
-    What is malformed stays as it is, for ``check_graph`` to report.
+    Malformed parts are left as they are, for ``check_graph`` to report.
     """
     taken: dict[str, tuple[Any, str]] = {}
 
@@ -34,7 +34,7 @@ def without_constants(graph: Mapping[str, Any], pointer: str) -> tuple[dict[str,
 
 
 def with_constants(graph: Mapping[str, Any], tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """A graph with these tensors, by the names of their nodes, in the places that ``without_constants`` left."""
+    """Returns a graph with tensors, by the names of their nodes, restored where ``without_constants`` removed them."""
     return _replaced(graph, "", lambda name, _, __: tensors[name])
 
 
@@ -67,13 +67,13 @@ def _numbered(node: Any, name: str, pointer: str, replace: Replace) -> Any:
 
 
 class NodeNames:
-    """The names of nodes in a list, which need not have any: those that are missing or used before are made up."""
+    """Unique names for the nodes of a list, in which names may be missing or repeated."""
 
     def __init__(self) -> None:
         self._used: set[str] = set()
 
     def of(self, node: Any, index: int) -> str:
-        """The name of a node; one that is no name counts as missing."""
+        """Returns the name of a node; an invalid name counts as missing."""
         desc = node.get("Desc") if is_object(node) else None
         given = desc.get("Name") if is_object(desc) else None
         name = given if isinstance(given, str) and 0 < len(given) <= LONGEST_NAME else f"{index}"

@@ -1,4 +1,4 @@
-"""What the edges of a graph connect: the tensors at both ends of each, and the rules on them."""
+"""The edges of a graph: the tensors that they connect, and the rules for them."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from .ordering import ordered
 from .slots import input_slot, output_slot
 
 UNKNOWN: Final = End(-1, "")
-"""In place of a source that is wrong, which is reported, or that belongs to a node whose outputs cannot be known."""
+"""Marks a source that is wrong, which is reported, or that belongs to a node whose outputs cannot be determined."""
 
 _SHOWN = 8
-"""Nodes of a cycle that its violation names."""
+"""Maximum number of nodes that the violation of a cycle names."""
 
 
 @dataclass(slots=True, eq=False)
 class Edges:
-    """The edges of a graph, resolved as far as they are right: what is wrong with one takes nothing from the others.
+    """The edges of a graph, resolved as far as possible: errors in one edge do not affect the others.
 
     Attributes:
-        form: the graph as written.
-        descs: of its nodes, by index.
-        report: takes what is wrong.
-        feeds: for each input of a node, by index and tensor, its source.
-        results: for each output of the graph its source.
-        order: of the nodes, in which they can run.
+        form: the graph as given.
+        descs: the descs of its nodes, by index.
+        report: collects the violations.
+        feeds: the source of each input of a node, by index and tensor.
+        results: the source of each output of the graph.
+        order: a topological order of the nodes.
     """
 
     form: GraphForm
@@ -43,9 +43,9 @@ class Edges:
     _pointers: dict[tuple[int, str], str] = field(default_factory=dict)
     _used: set[End] = field(default_factory=set)
     _begun: set[int] = field(default_factory=set)
-    """Nodes at which an edge begins."""
+    """Nodes with outgoing edges."""
     _misread: set[int] = field(default_factory=set)
-    """Those of them of whose outputs an edge names one that is not there."""
+    """Nodes with an outgoing edge that names an output they do not have."""
 
     def resolve(self) -> None:
         """Finds the tensors at both ends of each edge."""
@@ -74,24 +74,24 @@ class Edges:
             return UNKNOWN
         desc = self.descs.get(node)
         if desc is None or not desc.tensors:
-            return UNKNOWN  # what is wrong with the node is said
+            return UNKNOWN  # the node's violations are reported elsewhere
         found = output_slot(desc, slot)
         if found is not None and found in desc.outputs:
             return End(node, found)
         self._misread.add(node)
         names = list(desc.outputs)
-        message = f"{self._quoted(node)} has no output {show(slot)} here; its outputs are {', '.join(names)}"
+        message = f"{self._quoted(node)} has no output {show(slot)} with this desc; its outputs are {', '.join(names)}"
         self.report.add(Code.UNKNOWN_TENSOR, pointer, message, names)
         return UNKNOWN
 
     def _resolve_output(self, target: End, source: End, pointer: str) -> None:
         number = int(target.slot)
         if number in self.results:
-            message = f"the output {show(self.form.outputs[number])} has another edge already"
+            message = f"the output {show(self.form.outputs[number])} already has an edge"
             self.report.add(Code.EDGE_CONFLICT, pointer, message)
         elif source.node is None or (source != UNKNOWN and self.form.nodes[source.node].is_constant):
             what = "an input of the graph" if source.node is None else "a constant"
-            message = f"{what} given; an output comes from an operator: put an ELEMENT_WISE_IDENTITY between"
+            message = f"{what} given; an output must come from an operator: insert an ELEMENT_WISE_IDENTITY"
             self.report.add(Code.EDGE_CONFLICT, pointer, message)
             self.results[number] = UNKNOWN
         else:
@@ -104,7 +104,7 @@ class Edges:
             return
         desc = self.descs.get(node)
         if desc is None or not desc.is_complete:
-            return  # its inputs are not known
+            return  # its inputs are unknown
         found = input_slot(desc, slot)
         if found is None or found not in desc.inputs:
             names = list(desc.inputs)
@@ -113,14 +113,14 @@ class Edges:
             )
             self.report.add(Code.UNKNOWN_TENSOR, pointer, message, names)
         elif (node, found) in self.feeds:
-            message = f"{found} of {self._quoted(node)} has another edge already"
+            message = f"{found} of {self._quoted(node)} already has an edge"
             self.report.add(Code.EDGE_CONFLICT, pointer, message)
         else:
             self.feeds[node, found] = source
             self._pointers[node, found] = pointer
 
     def check(self) -> None:
-        """Applies the rules on what is connected, and on the sizes of both ends."""
+        """Checks that everything is connected, and that the sizes at both ends of each edge agree."""
         report, form = self.report, self.form
         for i, node in enumerate(form.nodes):
             desc = self.descs.get(i)
@@ -135,7 +135,7 @@ class Edges:
             self._check_sizes(source, reading)
 
     def _check_use(self, node: int) -> None:
-        """Something uses each node, and all that an operator writes."""
+        """Checks that a node is used, and so are all outputs of an operator."""
         at, desc = self.form.nodes[node], self.descs.get(node)
         if node not in self._begun:
             what = "the constant" if at.is_constant else "the outputs of"
@@ -147,7 +147,7 @@ class Edges:
                 self.report.add(Code.MISSING_TENSOR, at.pointer, message)
 
     def readers(self) -> dict[End, list[tuple[int, str]]]:
-        """For each source that is known the inputs of nodes that read it, by index and tensor."""
+        """Returns, for each known source, the inputs of nodes that read it, by index and tensor."""
         readers: dict[End, list[tuple[int, str]]] = {}
         for reader, source in self.feeds.items():
             if source != UNKNOWN:
@@ -155,7 +155,7 @@ class Edges:
         return readers
 
     def _check_sizes(self, source: End, readers: Sequence[tuple[int, str]]) -> None:
-        """Both ends of an edge have the same size; a graph's input and a constant are as its first reader says."""
+        """Checks that both ends have the same size. The first reader determines that of a graph input or a constant."""
         descs = [self.descs[node].inputs[name] for node, name in readers]
         size = descs[0].total_size_in_bytes
         owned = source.node is None and bool(descs[0].flags & TensorFlags.OWNED_BY_DML)
@@ -170,9 +170,11 @@ class Edges:
             if bool(desc.flags & TensorFlags.OWNED_BY_DML) is not owned:
                 what = self._described(source)
                 if source.node is None:
-                    message = f"all that read {what} must agree on OWNED_BY_DML"
+                    message = f"all readers of {what} must agree on OWNED_BY_DML"
                 else:
-                    message = f"OWNED_BY_DML is for what an input of the graph feeds, and {what} is none"
+                    message = (
+                        f"OWNED_BY_DML is allowed only on tensors fed by an input of the graph, and {what} is not one"
+                    )
                 self.report.add(Code.FLAGS_INVALID, at, message)
 
     def _described(self, source: End) -> str:
@@ -185,7 +187,7 @@ class Edges:
         return show(self.form.nodes[node].name)
 
     def sort(self) -> None:
-        """Finds an order of the nodes, or a cycle; an edge counts for that even if its tensors are wrong."""
+        """Sorts the nodes topologically, or reports a cycle. Edges count even if their tensors are wrong."""
         needs: dict[int, set[int]] = {i: set() for i in range(len(self.form.nodes))}
         for source, target, _ in self.form.edges:
             if source is not None and source.node is not None and target is not None and target.node is not None:
@@ -194,5 +196,5 @@ class Edges:
         if cycle:
             names = [self._quoted(node) for node in cycle[:_SHOWN]]
             more = f" and {len(cycle) - _SHOWN} more" if len(cycle) > _SHOWN else ""
-            message = f"the nodes {', '.join(names)}{more} feed each other in a circle"
+            message = f"the nodes {', '.join(names)}{more} form a cycle"
             self.report.add(Code.GRAPH_CYCLE, self.form.nodes[cycle[0]].pointer, message)

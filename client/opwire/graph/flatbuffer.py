@@ -1,8 +1,8 @@
-"""Reading FlatBuffers that nobody vouches for: every offset is checked, and what is read in all is bounded.
+"""Reads untrusted FlatBuffers: every offset is checked, and the total amount read is bounded.
 
-The package ``flatbuffers`` has no verifier for Python. It cuts off a text that is longer than the buffer, believes the
-length of a vector, and follows any number of references to the same bytes, so that each of its reads would need the
-checks that stand here; what it would save is looking up the place of a field. Source: https://flatbuffers.dev/internals/.
+The ``flatbuffers`` package has no verifier for Python: it truncates strings that exceed the buffer, trusts the length
+of a vector, and follows any number of references to the same bytes. Each of its reads would need the checks made here.
+Source: https://flatbuffers.dev/internals/.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ from typing import TypeVar
 T = TypeVar("T")
 
 MOST_READS = 1 << 20
-"""Fields and elements of vectors that are read of one buffer: a small one may refer to the same bytes over and over."""
+"""Maximum number of fields and vector elements read from a buffer, which may refer to the same bytes many times."""
 
 
 MOST_TIMES = 8
-"""How often the bytes of a buffer are copied on the average, for the same reason; names are often referred to twice."""
+"""Maximum number of times that the bytes of a buffer are copied on average, for the same reason. Names are often
+referenced twice."""
 
 _SMALL = 1 << 20
-"""Bytes that may be copied of any buffer."""
+"""Bytes that may be copied from any buffer, in addition."""
 
 
 class Malformed(ValueError):
-    """The buffer is not what it should be; the message says where, in bytes."""
+    """The buffer is malformed; the message says where, as a byte offset."""
 
 
 class FlatBuffer:
-    """The bytes of a buffer, and how much may still be read of it."""
+    """The bytes of a buffer, with a budget of how much may still be read from it."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -37,35 +38,35 @@ class FlatBuffer:
         self._copied = MOST_TIMES * len(data) + _SMALL
 
     def root(self) -> Table:
-        """The table that the buffer holds."""
+        """Returns the root table."""
         return Table(self, self.offset(0))
 
     def unpack(self, form: str, at: int) -> int | float:
-        """A number in ``struct``'s form, at a byte."""
+        """Reads a number in a ``struct`` format at a byte offset."""
         self._reads -= 1
         if self._reads < 0:
-            raise Malformed(f"more than {MOST_READS} values are referred to")
+            raise Malformed(f"the file refers to more than {MOST_READS} values")
         try:
             (value,) = struct.unpack_from(f"<{form}", self.data, at)
         except struct.error:
-            raise Malformed(f"byte {at} lies beyond the {len(self.data)} bytes of the file") from None
+            raise Malformed(f"byte {at} is beyond the {len(self.data)} bytes of the file") from None
         return value  # type: ignore[no-any-return]
 
     def offset(self, at: int) -> int:
-        """Where an offset that stands at a byte leads to."""
+        """Returns the target of the offset stored at a byte."""
         return at + int(self.unpack("I", at))
 
     def piece(self, at: int, size: int) -> bytes:
-        """So many bytes from one on."""
+        """Returns ``size`` bytes from an offset."""
         if at < 0 or at + size > len(self.data):
-            raise Malformed(f"{size} bytes at byte {at} lie beyond the {len(self.data)} bytes of the file")
+            raise Malformed(f"{size} bytes at byte {at} exceed the {len(self.data)} bytes of the file")
         self._copied -= size
         if self._copied < 0:
-            raise Malformed(f"more than {MOST_TIMES} times the {len(self.data)} bytes of the file are referred to")
+            raise Malformed(f"the file refers to more than {MOST_TIMES} times its {len(self.data)} bytes")
         return self.data[at : at + size]
 
     def string(self, at: int) -> str:
-        """The text whose length stands at a byte."""
+        """Returns the string whose length is stored at a byte."""
         size = int(self.unpack("I", at))
         try:
             return self.piece(at + 4, size).decode()
@@ -74,29 +75,29 @@ class FlatBuffer:
 
 
 class Table:
-    """A table: fields by their numbers, each of which may be absent."""
+    """A table: optional fields by number."""
 
     def __init__(self, buffer: FlatBuffer, at: int) -> None:
         self.buffer = buffer
         self.at = at
         self._fields = at - int(buffer.unpack("i", at))
         if self._fields < 0:
-            raise Malformed(f"the table at byte {at} has no fields in the file")
+            raise Malformed(f"the fields of the table at byte {at} are outside the file")
         self._size = int(buffer.unpack("H", self._fields))
 
     def place(self, field: int) -> int | None:
-        """Where a field stands; None if it is absent."""
+        """Returns the position of a field, or None if it is absent."""
         entry = 4 + 2 * field
         offset = int(self.buffer.unpack("H", self._fields + entry)) if entry + 2 <= self._size else 0
         return self.at + offset if offset else None
 
     def number(self, field: int, form: str) -> int:
-        """An integer; 0 if it is absent."""
+        """Returns an integer, or 0 if it is absent."""
         at = self.place(field)
         return 0 if at is None else int(self.buffer.unpack(form, at))
 
     def target(self, field: int) -> int | None:
-        """Where a field's offset leads to; None if it is absent."""
+        """Returns the target of a field's offset, or None if it is absent."""
         at = self.place(field)
         return None if at is None else self.buffer.offset(at)
 
@@ -105,17 +106,17 @@ class Table:
         return None if at is None else Table(self.buffer, at)
 
     def text(self, field: int) -> str:
-        """A text; empty if it is absent."""
+        """Returns a string, or an empty one if it is absent."""
         at = self.target(field)
         return "" if at is None else self.buffer.string(at)
 
     def raw(self, field: int) -> bytes:
-        """The elements of a vector of bytes."""
+        """Returns a vector of bytes, or an empty one if it is absent."""
         at = self.target(field)
         return b"" if at is None else self.buffer.piece(at + 4, int(self.buffer.unpack("I", at)))
 
     def vector(self, field: int, width: int, read: Callable[[int], T]) -> list[T]:
-        """The elements of a vector, so many bytes wide each; none if it is absent."""
+        """Returns the elements, each ``width`` bytes wide, of a vector; none if it is absent."""
         at = self.target(field)
         if at is None:
             return []

@@ -1,4 +1,4 @@
-"""A graph as it was written, in either spelling: nodes, and edges between their tensors."""
+"""A graph as given, in either form: nodes, and edges between their tensors."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 MOST_NODES = 4096
-"""Nodes of a graph (our rule)."""
+"""Maximum number of nodes of a graph (opwire's own limit)."""
 
 MOST_EDGES = 16 * MOST_NODES
-"""Edges of a graph (our rule)."""
+"""Maximum number of edges of a graph (opwire's own limit)."""
 
 MOST_VIOLATIONS = MOST_NODES
-"""Of all that is wrong with a graph so much is reported, so that the answer to a large one is small."""
+"""Maximum number of violations reported for a graph, to keep the answers to large ones small."""
 
 LONGEST_NAME = 256
-"""Letters of a name of a node, an input or an output (our rule)."""
+"""Maximum length of the name of a node, an input or an output (opwire's own limit)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,10 @@ class Node:
     """An operator, or a constant.
 
     Attributes:
-        name: no other node has it.
-        pointer: where its operator stands in the request, or the node itself if it is a constant.
-        operator: ``{"type", "desc"}``, unchecked; UNREAD if there is none, which is reported; None for a constant.
-        is_constant: whether it is one.
+        name: the unique name of the node.
+        pointer: the pointer to its operator or, for a constant, to the node itself.
+        operator: ``{"type", "desc"}``, unchecked; UNREAD if it is missing, which is reported; None for a constant.
+        is_constant: whether it is a constant.
     """
 
     name: str
@@ -39,9 +39,9 @@ class End(NamedTuple):
     """One end of an edge.
 
     Attributes:
-        node: its index; None for an input or an output of the graph.
-        slot: a tensor of the node, by its name or by its number among the inputs or outputs of its desc struct, each
-            tensor of an array counted; or the index of a graph's input or output.
+        node: the index of the node; None for an input or an output of the graph.
+        slot: the tensor of the node, by name or by number among the inputs or outputs of its desc struct, counting each
+            tensor of an array; or the index of an input or output of the graph.
     """
 
     node: int | None
@@ -49,12 +49,12 @@ class End(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """The bytes of one tensor become those of another one.
+    """An edge: the target tensor takes its bytes from the source tensor.
 
     Attributes:
         source: an output of a node, or an input of the graph; None if the request names neither.
-        target: an input of a node, or an output of the graph; None likewise.
-        pointer: where the edge stands in the request.
+        target: an input of a node, or an output of the graph; None if the request names neither.
+        pointer: the pointer to the edge in the request.
     """
 
     source: End | None
@@ -64,13 +64,13 @@ class Edge(NamedTuple):
 
 @dataclass(slots=True)
 class GraphForm:
-    """A graph as read; what its ends name need not exist.
+    """A graph as read. The ends of its edges need not exist.
 
     Attributes:
-        pointer: where it stands in the request.
+        pointer: the pointer to the graph in the request.
         nodes, edges: in the order of the request.
-        inputs, outputs: names.
-        is_whole: whether all nodes and edges could be told apart, so that what is not connected can be said.
+        inputs, outputs: the names of the inputs and outputs.
+        is_whole: whether all nodes and edges were identified, so that missing connections can be reported.
     """
 
     pointer: str

@@ -1,8 +1,8 @@
-"""The spelling of graphs by names: each node says where its inputs come from.
+"""Graphs in named form: each node names the sources of its inputs.
 
 ``{"nodes": {"sum": {"type", "desc", "inputs": {"ATensor": "input:x", "BTensor": "weights"}}, "weights": {"constant":
 tensor}}, "outputs": {"y": "sum.OutputTensor"}}``. A source is ``input:NAME``, ``NODE.TENSOR``, or ``NODE`` for a
-constant or a node with one output. ``inputs`` beside ``nodes`` may put the graph's inputs in an order.
+constant or a node with one output. An optional list ``inputs`` next to ``nodes`` sets the order of the graph's inputs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .constants import CONSTANT
 from .form import LONGEST_NAME, MOST_EDGES, MOST_NODES, Edge, End, GraphForm, Node
 
 INPUT = "input:"
-"""Begins the name of a graph's input where sources are named."""
+"""Prefix of a source that is an input of the graph."""
 
 _GRAPH: Mapping[str, None] = dict.fromkeys(("nodes", "inputs", "outputs"))
 _OPERATOR: Mapping[str, None] = dict.fromkeys(("type", "desc", "inputs"))
@@ -45,12 +45,12 @@ class _Reading:
         form.inputs = list(self.inputs)
 
     def members(self, value: Mapping[str, Any], name: str, pointer: str, most: int) -> Mapping[str, Any]:
-        """An object of named things, none of which has no name."""
+        """Returns a member that is a non-empty object with valid names as keys, or {} if violations were reported."""
         given, at = value.get(name), pointer_to(pointer, name)
         if given is None:
             self.report.missing(name, value, pointer)
         elif not is_object(given):
-            self.report.add(Code.WRONG_TYPE, at, f"{show(given)} given where an object of {name} belongs")
+            self.report.add(Code.WRONG_TYPE, at, f"{show(given)} given; expected an object of {name}")
         elif not 1 <= len(given) <= most:
             self.report.add(Code.OUT_OF_RANGE, at, f"{len(given)} {name} given; a graph has 1 to {most}")
         elif all(self.is_name(key, at) for key in given):
@@ -61,7 +61,7 @@ class _Reading:
     def is_name(self, name: object, pointer: str) -> bool:
         if isinstance(name, str) and 0 < len(name) <= LONGEST_NAME:
             return True
-        message = f"{show(name)} given; a name has 1 to {LONGEST_NAME} letters"
+        message = f"{show(name)} given; a name has 1 to {LONGEST_NAME} characters"
         self.report.add(Code.VALUE_NOT_ALLOWED, pointer, message)
         return False
 
@@ -69,7 +69,7 @@ class _Reading:
         if not self.is_name(name, pointer):
             return False
         if str(name).startswith(CONSTANT):
-            message = f"{show(name)} given; names that begin with {show(CONSTANT)} are those of constants"
+            message = f"{show(name)} given; names that begin with {show(CONSTANT)} are reserved for constants"
             self.report.add(Code.VALUE_NOT_ALLOWED, pointer, message)
             return False
         return True
@@ -79,13 +79,13 @@ class _Reading:
         if given is None:
             return
         if not isinstance(given, list) or len(given) > MOST_EDGES:
-            self.report.add(Code.WRONG_TYPE, at, f"{show(given)} given where a list of names belongs")
+            self.report.add(Code.WRONG_TYPE, at, f"{show(given)} given; expected a list of names")
             return
         for i, name in enumerate(given):
             if not self.is_input_name(name, pointer_to(at, i)):
                 return
             if name in self.inputs:
-                message = f"{show(name)} stands twice among the inputs"
+                message = f"{show(name)} is listed twice as an input"
                 self.report.add(Code.EDGE_CONFLICT, pointer_to(at, i), message)
             self.inputs.setdefault(name, len(self.inputs))
 
@@ -104,7 +104,7 @@ class _Reading:
             return
         if not is_object(sources):
             at = pointer_to(pointer, "inputs")
-            report.add(Code.WRONG_TYPE, at, f"{show(sources)} given where an object of sources belongs")
+            report.add(Code.WRONG_TYPE, at, f"{show(sources)} given; expected an object of sources")
             return
         index = self.indices[name]
         for tensor, source in sources.items():
@@ -127,7 +127,7 @@ class _Reading:
 
     def source(self, given: object, pointer: str) -> End | None:
         if not isinstance(given, str):
-            message = f"{show(given)} given where the name of a source belongs: {INPUT}NAME, NODE.TENSOR or NODE"
+            message = f"{show(given)} given; expected the name of a source: {INPUT}NAME, NODE.TENSOR or NODE"
             self.report.add(Code.WRONG_TYPE, pointer, message)
             return None
         if given.startswith(INPUT):
@@ -137,7 +137,7 @@ class _Reading:
         node, dot, tensor = given.rpartition(".")
         if dot and node in self.indices:
             return End(self.indices[node], tensor)
-        message = f"{show(given)} given; the graph has no such node, and an input of it is {show(INPUT + given)}"
+        message = f"{show(given)} given; the graph has no such node, and a graph input is written {show(INPUT + given)}"
         self.report.add(Code.UNKNOWN_VALUE, pointer, message)
         return None
 
@@ -148,7 +148,7 @@ class _Reading:
 
 
 def read_named(value: Mapping[str, Any], pointer: str, report: Report) -> GraphForm:
-    """A graph spelt by names; what is wrong with its form is reported."""
+    """Reads a graph in named form, and reports violations of the form."""
     form = GraphForm(pointer)
     _Reading(form, report).graph(value)
     return form

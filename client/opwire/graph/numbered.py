@@ -1,8 +1,8 @@
-"""The spelling of graphs that DML_GRAPH_DESC has: lists of nodes and of edges, which name each other by index.
+"""Graphs in the form of DML_GRAPH_DESC: lists of nodes and of edges, which refer to nodes by index.
 
 ``{"Nodes": [{"Type": "OPERATOR", "Desc": {"Operator": {"type", "desc"}, "Name"}}, {"Type": "CONSTANT", "Desc": {"Data":
 tensor, "Name"}}], "InputEdges": [{"GraphInputIndex", "ToNodeIndex", "ToNodeInputIndex"}], "OutputEdges": [...],
-"IntermediateEdges": [...]}``; counts may be left out. Source: ``directml.h``.
+"IntermediateEdges": [...]}``; counts may be omitted. Source: ``directml.h``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Reading:
             return used
         count = self.report.integer(given, pointer_to(self.form.pointer, name), 0, MOST_EDGES)
         if count is not None and count < used:
-            message = f"{count} given; edges use number {used - 1}"
+            message = f"{count} given; the edges use index {used - 1}"
             self.report.add(Code.OUT_OF_RANGE, pointer_to(self.form.pointer, name), message)
         return max(used, count or 0)
 
@@ -72,7 +72,7 @@ class _Reading:
                 self.form.is_whole = False
             return []
         if not isinstance(given, list):
-            report.add(Code.WRONG_TYPE, at, f"{show(given)} given where a list belongs")
+            report.add(Code.WRONG_TYPE, at, f"{show(given)} given; expected a list")
             self.form.is_whole = False
             return []
         if len(given) > most or (required and not given):
@@ -86,7 +86,7 @@ class _Reading:
         return given
 
     def node(self, node: object, index: int, pointer: str) -> None:
-        """Whatever is wrong with a node, it takes its place in the list, so that edges keep their meaning."""
+        """Reads a node. Even an invalid one is added to the list, so that the indices in edges stay correct."""
         name = self.names.of(node, index)
         if not is_object(node):
             self.form.nodes.append(Node(name, pointer, node))  # reported when the operator is read
@@ -98,7 +98,7 @@ class _Reading:
             self.report.add(Code.UNKNOWN_VALUE, at, "INVALID given; allowed: OPERATOR, CONSTANT", ["OPERATOR"])
         desc = node.get("Desc")
         if not is_object(desc):
-            what = "is required and missing" if desc is None else f"is {show(desc)}, where an object belongs"
+            what = "is required and missing" if desc is None else f"is {show(desc)}; it must be an object"
             self.report.add(Code.WRONG_TYPE, pointer, f"Desc {what}")
             self.form.nodes.append(Node(name, pointer, UNREAD))
             return
@@ -121,7 +121,7 @@ class _Reading:
 
     def check_name(self, given: object, pointer: str) -> None:
         if given is not None and not (isinstance(given, str) and 0 < len(given) <= LONGEST_NAME):
-            message = f"{show(given)} given; a name has 1 to {LONGEST_NAME} letters"
+            message = f"{show(given)} given; a name has 1 to {LONGEST_NAME} characters"
             self.report.add(Code.VALUE_NOT_ALLOWED, pointer_to(pointer, "Name"), message)
 
     def edge(self, edge: object, kind: str, pointer: str) -> None:
@@ -134,7 +134,7 @@ class _Reading:
             self.report.member(given, pointer_to(pointer, "Type"), {name: value}, "DML_GRAPH_EDGE_TYPE_")
             edge, pointer = edge["Desc"], pointer_to(pointer, "Desc")
         if not is_object(edge):
-            self.report.add(Code.WRONG_TYPE, pointer, f"{show(edge)} given where an edge (an object) belongs")
+            self.report.add(Code.WRONG_TYPE, pointer, f"{show(edge)} given; expected an edge (an object)")
             return
         members = [member for member in (*_SOURCES[kind], *_TARGETS[kind]) if member is not None]
         self.report.unknown_fields(edge, dict.fromkeys((*members, "Name")), pointer, "an edge")
@@ -157,7 +157,7 @@ class _Reading:
 
 
 def read_numbered(value: Mapping[str, Any], pointer: str, report: Report) -> GraphForm:
-    """A graph spelt as DML_GRAPH_DESC; what is wrong with its form is reported."""
+    """Reads a graph in the form of DML_GRAPH_DESC, and reports violations of the form."""
     form = GraphForm(pointer)
     _Reading(form, report).graph(value)
     return form

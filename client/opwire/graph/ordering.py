@@ -1,4 +1,4 @@
-"""An order of nodes in which each comes after those that it needs."""
+"""Topological sorting."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Mapping, Set
 
 
 def ordered(needs: Mapping[int, Set[int]]) -> tuple[list[int], list[int]]:
-    """The nodes in such an order, those first that come first; and the nodes of a circle, if there is one.
+    """Sorts nodes topologically, keeping their order where possible.
 
     Args:
-        needs: for each node those that it needs, which are nodes as well.
+        needs: the dependencies of each node, which must be nodes too.
+
+    Returns:
+        The nodes in order, and the nodes of a cycle, if there is one.
     """
     missing = {node: len(needed) for node, needed in needs.items()}
     users: dict[int, list[int]] = {node: [] for node in needs}
@@ -31,7 +34,7 @@ def ordered(needs: Mapping[int, Set[int]]) -> tuple[list[int], list[int]]:
 
 
 def _circle(needs: Mapping[int, Set[int]], left: Set[int]) -> list[int]:
-    """The nodes of one circle: each of those that are left needs another one, so going on leads into one."""
+    """Returns the nodes of one cycle: each remaining node needs another one, so following them leads into a cycle."""
     node = min(left)
     seen: dict[int, int] = {}
     while node not in seen:

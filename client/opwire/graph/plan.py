@@ -1,4 +1,4 @@
-"""A checked graph: its operators in an order in which each comes after those that it takes its inputs from."""
+"""Plans of checked graphs: the operators in topological order, and the buffers between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..tensor import BufferTensorDesc
 
 
 class Place(Enum):
-    """What bytes a tensor of a node lies in."""
+    """The kinds of buffers that hold the tensors of nodes."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -25,11 +25,11 @@ class Place(Enum):
 
 
 class Bytes(NamedTuple):
-    """Bytes that tensors of a graph lie in.
+    """A buffer that holds tensors of a graph.
 
     Attributes:
-        place: those of an input of the graph's plan, of an output, or between nodes.
-        name: of the input or output; of others a number.
+        place: whether it is an input of the graph's plan, an output, or between nodes.
+        name: the name of the input or output; a number for a buffer between nodes.
     """
 
     place: Place
@@ -40,9 +40,9 @@ class Step(NamedTuple):
     """An operator of a graph.
 
     Attributes:
-        name: of its node.
-        plan: of its operator.
-        inputs, outputs: for each tensor of the plan, by name, the bytes that it lies in.
+        name: the name of its node.
+        plan: the plan of its operator.
+        inputs, outputs: the buffers of the plan's tensors, by name.
     """
 
     name: str
@@ -56,9 +56,9 @@ class Steps:
     """The attributes of a graph's plan.
 
     Attributes:
-        steps: in the order in which they run.
-        between: for the bytes between nodes, by number, how many there are: multiples of 4.
-        copies: outputs of the graph that no step writes: by name, the bytes that they are copied from.
+        steps: the steps, in the order in which they run.
+        between: the sizes in bytes of the buffers between nodes, by number; multiples of 4.
+        copies: the buffers from which outputs that no step writes are copied, by name of the output.
     """
 
     steps: tuple[Step, ...]
@@ -98,7 +98,7 @@ GRAPH: Operator[Steps] = Operator(
     examples=(),
     bad_examples=(),
 )
-"""What the plan of a graph has in the place of an operator type; it is none of DirectML's."""
+"""The pseudo-operator of a graph's plan; DirectML has no such operator type."""
 
 
 def graph_plan(
@@ -107,10 +107,10 @@ def graph_plan(
     inputs: Mapping[str, BufferTensorDesc],
     outputs: Mapping[str, BufferTensorDesc],
 ) -> Plan:
-    """A graph as a plan, which devices run as any other."""
+    """Returns the plan of a graph, which devices run like any other."""
     return Plan(GRAPH, level, steps, inputs, outputs, _work(steps, {}))
 
 
 def operator_plans(plan: Plan) -> tuple[Plan, ...]:
-    """The plans of the operators that a plan runs: of a graph's steps, or itself."""
+    """Returns the plans of the operators that a plan runs: those of a graph's steps, or the plan itself."""
     return tuple(step.plan for step in plan.attributes.steps) if plan.operator is GRAPH else (plan,)

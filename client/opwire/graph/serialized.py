@@ -1,7 +1,7 @@
-"""DirectML graphs as ONNX Runtime writes them to files: read as graphs spelt by names.
+"""Reads DirectML graphs that ONNX Runtime serializes to files, as graphs in named form.
 
-The form is FlatBuffers of the namespace ``dml.ir``. Its tables were read off the headers in microsoft/onnxruntime and
-microsoft/DirectML; neither a schema nor a version of it is published.
+The format is a FlatBuffer of the namespace ``dml.ir``. Its tables are taken from headers in microsoft/onnxruntime and
+microsoft/DirectML; neither a schema nor a version is published.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from .form import LONGEST_NAME, MOST_NODES
 from .named import INPUT
 
 MOST_BYTES = 256 * 2**20
-"""Of a file (our rule)."""
+"""Maximum size of a file, in bytes (opwire's own limit)."""
 
 _DEEPEST = 4
-"""Operators inside operators; DirectML's own are one deep."""
+"""Maximum nesting depth of operators; DirectML's own are nested one deep."""
 
 
 @dataclass(frozen=True, slots=True)
 class SerializedGraph:
-    """A graph that was read from a file.
+    """A graph read from a file.
 
     Attributes:
-        graph: spelt by names, without the tensors of its constants.
-        constants: the bytes of these, by the names of their nodes.
-        files: the inputs of the graph whose bytes lie beside its file, in ``NAME.bin``.
+        graph: the graph in named form, without the tensors of its constants.
+        constants: the bytes of its constants, by the names of their nodes.
+        files: the inputs of the graph that are stored next to its file, in ``NAME.bin``.
     """
 
     graph: Mapping[str, Any]
@@ -46,7 +46,7 @@ class SerializedGraph:
     files: tuple[str, ...]
 
     def with_file_constants(self) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-        """The graph with constants in the place of the inputs that lie in files; and of each file its constant."""
+        """Replaces the inputs stored in files by constants. Returns the graph, and the constant of each file."""
         nodes = dict(self.graph["nodes"])
         names = {}
         for file in self.files:
@@ -59,7 +59,7 @@ class SerializedGraph:
 
 
 def _fed_anew(node: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Any]:
-    """A node some of whose inputs are constants now, which nobody can own."""
+    """Returns a node with some inputs replaced by constants, which cannot be OWNED_BY_DML."""
     desc, inputs = dict(node["desc"]), dict(node["inputs"])
     for member, source in inputs.items():
         if isinstance(source, list):
@@ -79,14 +79,14 @@ def read_serialized(data: bytes) -> SerializedGraph:
     """Reads a file.
 
     Raises:
-        RequestError: it is not of this form; the message says where.
+        RequestError: the format is wrong; the message says where.
     """
     if len(data) > MOST_BYTES:
         raise RequestError(ProblemCode.INVALID_REQUEST, f"{len(data)} bytes given; a graph has at most {MOST_BYTES}")
     try:
         return _Reading().read(FlatBuffer(data).root())
     except Malformed as error:
-        raise RequestError(ProblemCode.INVALID_REQUEST, f"the file holds no serialized graph: {error}") from None
+        raise RequestError(ProblemCode.INVALID_REQUEST, f"the file is not a serialized graph: {error}") from None
 
 
 class _Reading:
@@ -113,7 +113,7 @@ class _Reading:
         return SerializedGraph(graph, self.constants, tuple(name for name in self.files if name not in inputs))
 
     def _name(self, node: Table, index: int) -> str:
-        """A name that no other node has: constants that several nodes use come several times."""
+        """Returns a unique name: constants that several nodes use occur several times."""
         name = node.text(2) or f"{index}"
         if len(name) > LONGEST_NAME - 8:
             raise Malformed(f"the name {show(name)} is too long")
@@ -122,7 +122,7 @@ class _Reading:
         return name
 
     def _outputs(self, node: Table, name: str) -> None:
-        """Which tensor each name of an edge stands for."""
+        """Maps the edge names of a node to its outputs."""
         edges = node.texts(4)
         kind = node.number(0, "B")
         if kind == 1:
@@ -132,7 +132,7 @@ class _Reading:
         elif kind == 2:
             found = [self._constant(node, name)]
         else:
-            raise Malformed(f"node {show(name)} is of type {kind}; there are operators (1) and constants (2)")
+            raise Malformed(f"node {show(name)} is of type {kind}; allowed are operators (1) and constants (2)")
         for edge, source in zip(edges, found, strict=False):
             if edge:
                 self.sources[edge] = source
@@ -140,11 +140,11 @@ class _Reading:
     def _source(self, edge: str) -> str:
         found = self.sources.get(edge)
         if found is None:
-            raise Malformed(f"no node and no input gives {show(edge)}")
+            raise Malformed(f"{show(edge)} is neither an input nor the output of a node")
         return found
 
     def _constant(self, node: Table, name: str) -> str:
-        """Where the tensors that a constant feeds take their bytes from: the node, or an input read from a file."""
+        """Returns the source of a constant's bytes: the node itself, or an input stored in a file."""
         desc = self._desc_of(node)
         kind, detail = desc.number(0, "B"), desc.table(1)
         if detail is None or kind not in (1, 2):
@@ -191,20 +191,20 @@ def _kind(table: Table) -> OperatorType:
     given = table.text(0)
     kind = find(given)
     if kind is None:
-        raise Malformed(f"{show(given)} is none of DirectML's operator types")
+        raise Malformed(f"{show(given)} is not a DirectML operator type")
     return kind
 
 
 def _slots(members: tuple[TensorMember, ...], count: int) -> Iterator[str]:
-    """The names of so many slots; an array takes all that the members behind it leave.
+    """Yields the names of ``count`` slots; an array takes all that the other members leave.
 
     Raises:
-        Malformed: the members have another number of slots.
+        Malformed: the members have a different number of slots.
     """
     left = count - sum(not member.is_array for member in members)
     arrays = sum(member.is_array for member in members)
     if left < 0 or (left and not arrays):
-        raise Malformed(f"{count} names of tensors given where there are {count - left}")
+        raise Malformed(f"{count} tensor names given; expected {count - left}")
     for member in members:
         if member.is_array:
             yield from (element(member.name, i) for i in range(left))
@@ -213,7 +213,7 @@ def _slots(members: tuple[TensorMember, ...], count: int) -> Iterator[str]:
 
 
 def _tensors(members: tuple[TensorMember, ...], edges: list[str], tables: list[Table], node: str) -> dict[str, Any]:
-    """The tensor descs: there is one for each edge that has a name."""
+    """Reads the tensor descs: one for each edge that has a name."""
     found: dict[str, Any] = {}
     given = iter(tables)
     for slot, edge in zip(_slots(members, len(edges)), edges, strict=True):
@@ -239,9 +239,9 @@ def _tensor(table: Table) -> dict[str, Any]:
 
 
 def _attributes(members: list[Member], tables: list[Table], depth: int) -> dict[str, Any]:
-    """The members that are no tensors: in the file they stand in their order, counts among them."""
+    """Reads the members that are not tensors: the file has them in order, including counts."""
     if len(tables) < len(members):
-        raise Malformed(f"{len(tables)} attributes given where there are {len(members)}")
+        raise Malformed(f"{len(tables)} attributes given; expected {len(members)}")
     desc = {member.name: _value(table, depth) for member, table in zip(members, tables, strict=False)}
     for member in members:
         if isinstance(member, Union):
@@ -257,13 +257,13 @@ def _value(table: Table, depth: int) -> Any:
         return None
     read = _VALUES.get(kind)
     if read is None:
-        raise Malformed(f"an attribute is of type {kind}; there are {min(_VALUES)} to {max(_VALUES)}")
+        raise Malformed(f"an attribute is of type {kind}; allowed are {min(_VALUES)} to {max(_VALUES)}")
     return read(table.buffer, at, depth)
 
 
 def _activation(buffer: FlatBuffer, at: int, depth: int) -> dict[str, Any]:
     if depth >= _DEEPEST:
-        raise Malformed(f"operators stand inside each other more than {_DEEPEST} deep")
+        raise Malformed(f"operators are nested more than {_DEEPEST} deep")
     table = Table(buffer, at)
     kind = _kind(table)
     members = schema_of(kind.name).members
@@ -276,7 +276,7 @@ def _activations(buffer: FlatBuffer, at: int, depth: int) -> list[Any]:
 
 
 def _float(number: float) -> float | str:
-    """A number as JSON says it."""
+    """Converts a number for JSON: NaN and infinities become strings."""
     if math.isfinite(number):
         return number
     return "nan" if math.isnan(number) else "inf" if number > 0 else "-inf"
@@ -304,18 +304,18 @@ def _union(buffer: FlatBuffer, at: int, depth: int) -> bytes:
     table = Table(buffer, at)
     inner = table.target(1)
     if table.number(0, "B") != 1 or inner is None:
-        raise Malformed("a scalar union is not given as its 8 bytes")
+        raise Malformed("a scalar union does not have 8 bytes")
     return buffer.piece(inner, 8)
 
 
 def _scalar(data: Any, given: Any) -> Any:
-    """The number in the bytes of a union, of the type that its sibling says."""
+    """Returns the number in the bytes of a union, whose type is given by a sibling member."""
     if not isinstance(data, bytes):
         return data
     named = {row.code: row for row in DataType} | {DATA_TYPE_PREFIX + row.name: row for row in DataType}
     data_type = named.get(given)
     if data_type is None or data_type.bits < 8:
-        raise Malformed(f"a scalar union is of type {show(given)}")
+        raise Malformed(f"a scalar union is of the unsupported type {show(given)}")
     number = np.frombuffer(data, data_type.dtype, 1)[0].item()
     return _float(number) if data_type.is_float else number
 
@@ -335,4 +335,4 @@ _VALUES: Mapping[int, Callable[[FlatBuffer, int, int], Any]] = {
     12: _union,
     13: _number("B"),
 }
-"""By the type of an attribute, what reads it."""
+"""Functions that read an attribute, by its type."""

@@ -1,4 +1,4 @@
-"""The tensors of a node by their numbers: those of its desc struct in order, each tensor of an array counted."""
+"""Numbering of a node's tensors: those of its desc struct in order, counting each tensor of an array."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..tensor_names import split
 
 
 def input_slot(desc: ReadDesc, slot: str | int) -> str | None:
-    """The name of an input that is given by name or number; None if there is none.
+    """Returns the name of an input given by name or number, or None if there is none.
 
-    One that the desc leaves out keeps its number, and is named too.
+    An input omitted from the desc keeps its number, and its name is returned too.
     """
     assert desc.declared is not None
     return _slot(desc.declared.members.inputs, desc.inputs, slot)
 
 
 def output_slot(desc: ReadDesc, slot: str | int) -> str | None:
-    """The name of an output, as ``input_slot``; of a node with one output it may be left empty."""
+    """Like ``input_slot``, for an output. An empty name stands for the output of a node with only one."""
     assert desc.declared is not None
     if slot == "" and len(desc.outputs) == 1:
         return next(iter(desc.outputs))
@@ -35,7 +35,7 @@ def _slot(members: Iterable[TensorMember], tensors: Mapping[str, BufferTensorDes
 
 
 def slots(members: Iterable[TensorMember], tensors: Mapping[str, BufferTensorDesc]) -> Iterator[str]:
-    """The names of all slots: a member's own, also if it is left out, or those of an array's tensors."""
+    """Yields the names of all slots: of each member, even if omitted, or of each tensor of an array."""
     for member in members:
         if member.is_array:
             yield from (name for name in tensors if split(name)[0] == member.name)

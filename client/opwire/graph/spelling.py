@@ -1,4 +1,4 @@
-"""A graph in the other spelling: by names what is given as DML_GRAPH_DESC, and back."""
+"""Converts graphs between the named form and DML_GRAPH_DESC."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .slots import slots
 
 
 def as_named(graph: object) -> dict[str, Any]:
-    """A graph spelt by names, with its constants as they were given.
+    """Converts a graph to the named form, with its constants as given.
 
     Raises:
-        ContractViolation: with every violation, but for those of levels.
+        ContractViolation: with every violation that does not depend on the feature level.
     """
     read = _whole(graph)
     nodes: dict[str, Any] = {}
@@ -37,10 +37,10 @@ def as_named(graph: object) -> dict[str, Any]:
 
 
 def as_numbered(graph: object) -> dict[str, Any]:
-    """A graph as DML_GRAPH_DESC, with its constants as they were given. Names stand beside what they are of.
+    """Converts a graph to DML_GRAPH_DESC, with its constants as given. Nodes and edges keep their names as ``Name``.
 
     Raises:
-        ContractViolation: with every violation, but for those of levels.
+        ContractViolation: with every violation that does not depend on the feature level.
     """
     read = _whole(graph)
     tensors = _constants(graph)
@@ -81,7 +81,7 @@ def _whole(graph: object) -> ReadGraph:
 
 
 def _constants(graph: object) -> dict[int, Any]:
-    """The tensors of the constants, by the index of the node."""
+    """Returns the tensors of the constants, by index of the node."""
     assert is_object(graph)
     if "Nodes" in graph:
         return {i: node["Desc"]["Data"] for i, node in enumerate(graph["Nodes"]) if "Data" in node["Desc"]}
@@ -101,14 +101,14 @@ def _source(read: ReadGraph, end: End) -> str:
 
 
 def _from(read: ReadGraph, end: End) -> dict[str, Any]:
-    assert end.node is not None  # an output that is an input of the graph has been refused
+    assert end.node is not None  # an output that is an input of the graph is rejected earlier
     desc = read.descs.get(end.node)
     number = 0 if desc is None else _number(desc, str(end.slot), inputs=False)
     return {"FromNodeIndex": end.node, "FromNodeOutputIndex": number}
 
 
 def _number(desc: ReadDesc, tensor: str, *, inputs: bool) -> int:
-    assert desc.declared is not None  # else it has been refused
+    assert desc.declared is not None  # else it is rejected earlier
     members: Iterable[TensorMember] = desc.declared.members.inputs if inputs else desc.declared.members.outputs
     tensors: Mapping[str, BufferTensorDesc] = desc.inputs if inputs else desc.outputs
     return list(slots(members, tensors)).index(tensor)

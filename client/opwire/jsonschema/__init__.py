@@ -1,4 +1,4 @@
-"""JSON Schemas (2020-12): of operators and requests, of the files that people write, and of the schema of DirectML."""
+"""JSON Schemas (2020-12) for operators and requests, for DxDispatch models, and for the schema of DirectML."""
 
 from .descs import definitions, desc_name, member_schema, nullable, object_schema, ref
 from .documents import documents

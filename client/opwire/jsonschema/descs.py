@@ -1,4 +1,4 @@
-"""The JSON Schemas of tensor descs and of the descs of operators. References are those of an OpenAPI document."""
+"""The JSON Schemas of tensor descs and operator descs, with the references of an OpenAPI document."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ UINT: Schema = {"type": "integer", "minimum": 0, "maximum": 2**32 - 1}
 
 
 def ref(name: str) -> Schema:
-    """A reference to a schema of the document."""
+    """Returns a reference to a schema of the document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def object_schema(required: list[str], properties: Mapping[str, Schema], description: str = "") -> Schema:
-    """An object without other members."""
+    """Returns the schema of an object that allows no other members."""
     return {
         "type": "object",
         "description": description,
@@ -28,7 +28,7 @@ def object_schema(required: list[str], properties: Mapping[str, Schema], descrip
 
 
 def names_schema(prefix: str, names: list[str], values: list[int], description: str) -> Schema:
-    """An enum of directml.h, given by short name, full name or value."""
+    """Returns the schema of an enum of directml.h, given by short name, full name or value."""
     return {"enum": [*names, *(prefix + name for name in names), *values], "description": description}
 
 
@@ -37,7 +37,11 @@ TENSOR_DESC = object_schema(
     {
         "DataType": names_schema("DML_TENSOR_DATA_TYPE_", [t.name for t in DataType], [t.code for t in DataType], ""),
         "Sizes": {"type": "array", "items": {**UINT, "minimum": 1}, "minItems": 1, "maxItems": MAX_RANK},
-        "Strides": {"type": ["array", "null"], "items": UINT, "description": "in elements; null is packed row-major"},
+        "Strides": {
+            "type": ["array", "null"],
+            "items": UINT,
+            "description": "in elements; null is contiguous row-major",
+        },
         "DimensionCount": UINT,
         "TotalTensorSizeInBytes": {"type": "integer", "minimum": 0},
         "Flags": {"description": "NONE or OWNED_BY_DML, as a name, a list of names, or a number"},
@@ -45,7 +49,7 @@ TENSOR_DESC = object_schema(
         "Type": {"description": "BUFFER"},
         "Desc": {"description": "the members may be nested here"},
     },
-    "DML_BUFFER_TENSOR_DESC, its members inline",
+    "DML_BUFFER_TENSOR_DESC, with its members inline",
 )
 _NESTED_TENSOR_DESC = {
     "type": "object",
@@ -62,24 +66,24 @@ TENSORS: Mapping[str, Schema] = {
 
 
 def nullable(schema: Schema) -> Schema:
-    """The schema of a value that may be null."""
+    """Returns the schema of a value that may be null."""
     return {"anyOf": [schema, {"type": "null"}]}
 
 
 def member_schema(member: Member) -> Schema:
-    """The schema of a member of a desc struct."""
+    """Returns the schema of a member of a desc struct."""
     schema = member.json_schema()
     return nullable(schema) if member.nullable else schema
 
 
 def _in_desc(member: Member) -> Schema:
     info = member.describe()
-    # A null array is how C writes an empty one.
+    # In C, an empty array may be a null pointer.
     return nullable(member.json_schema()) if info.get("kind") == "array" and "count" in info else member_schema(member)
 
 
 def desc_schema(schema: OperatorSchema) -> Schema:
-    """The schema of a desc struct; other members are not refused, so that it can stand beside them."""
+    """Returns the schema of a desc struct. It allows other members, so that they can be added next to it."""
     members = {member.name: member for member in schema.members.every}
     properties = {name: _in_desc(member) for name, member in members.items()}
     found: Schema = {"type": "object", "description": schema.summary, "properties": properties}
@@ -90,15 +94,15 @@ def desc_schema(schema: OperatorSchema) -> Schema:
 
 
 def desc_name(name: str) -> str:
-    """What the schema of an operator's desc is called."""
+    """Returns the name of the schema of an operator's desc."""
     return schema_of(name).struct
 
 
 def spellings(name: str) -> list[str | int]:
-    """How an operator type is written."""
+    """Returns the spellings of an operator type."""
     return [name, PREFIX + name, CATALOG[name].value]
 
 
 def definitions(names: Iterable[str]) -> dict[str, Schema]:
-    """The schemas of tensor descs and of the descs of some operator types."""
+    """Returns the schemas of tensor descs and of the descs of operator types."""
     return {**TENSORS, **{desc_name(name): desc_schema(schema_of(name)) for name in names}}

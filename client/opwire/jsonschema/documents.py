@@ -1,4 +1,4 @@
-"""The JSON Schema of the files that people write: DxDispatch models, requests and operators."""
+"""The JSON Schema of the documents that users write: DxDispatch models, requests and operators."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ _SIZE: Schema = {"type": "integer", "minimum": 0}
 
 _BUFFER: Schema = {
     "type": "object",
-    "description": "a buffer: its values at the start, and how large it is",
+    "description": "a buffer: its initial values and its size",
     "required": ["initialValues"],
     "properties": {
         "initialValuesDataType": names_schema(
-            "DML_TENSOR_DATA_TYPE_", ["UNKNOWN", *(row.name for row in DataType if row.bits >= 8)], [], "of the values"
+            "DML_TENSOR_DATA_TYPE_",
+            ["UNKNOWN", *(row.name for row in DataType if row.bits >= 8)],
+            [],
+            "the data type of the values",
         ),
         "initialValues": {
             "anyOf": [
@@ -49,7 +52,7 @@ _PIECE: Schema = {
 }
 _BINDINGS: Schema = {
     "type": "object",
-    "description": "by the name of the tensor's field a resource, or a list of them for an array of tensors",
+    "description": "by name of the tensor's field, a resource, or a list of resources for an array of tensors",
     "additionalProperties": {
         "anyOf": [
             ref("Piece"),
@@ -107,7 +110,7 @@ def _typed(kinds: list[OperatorType], others: tuple[str, ...]) -> Schema:
 
 
 def _dispatchable(kinds: list[OperatorType]) -> Schema:
-    """An operator of a model: its members are in ``desc``, in ``Desc``, or beside its type."""
+    """Returns the schema of an operator of a model, with its members in ``desc``, in ``Desc``, or next to its type."""
     own: dict[str, Schema] = {
         "dmlCompileType": {"enum": ["DmlCompileOp", "DmlCompileGraph"]},
         "executionFlags": {},
@@ -129,7 +132,7 @@ def _merged(schema: Schema, properties: dict[str, Schema]) -> Schema:
 
 
 def _operator(kinds: list[OperatorType]) -> Schema:
-    """An operator of a request."""
+    """Returns the schema of an operator of a request."""
     rules = [
         {
             "if": {"required": ["type"], "properties": {"type": {"enum": spellings(kind.name)}}},
@@ -156,7 +159,7 @@ _FORMS = (
 
 @cache
 def documents() -> Schema:
-    """The schema of DxDispatch models, of the bodies of requests, and of operators that stand alone."""
+    """Returns the schema of DxDispatch models, request bodies, and standalone operators."""
     kinds = list(CATALOG.values())
     rest: Schema = {
         "if": {"anyOf": [{"required": ["operator"]}, {"required": ["graph"]}]},
@@ -187,7 +190,7 @@ def documents() -> Schema:
 
 
 def _local(value: Any) -> Any:
-    """A schema whose references are those of a document of its own."""
+    """Returns a schema with its references changed to those of a standalone document."""
     if isinstance(value, dict):
         return {name: _local(item) for name, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The JSON Schemas of graphs in both spellings."""
+"""The JSON Schemas of graphs in both forms."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ GRAPHS: Mapping[str, Schema] = {
             "inputs": {"type": "array", "items": {"type": "string"}, "description": "their order, if it matters"},
             "outputs": {"type": "object", "minProperties": 1, "additionalProperties": _SOURCE},
         },
-        "operators that feed each other, by name",
+        "a graph whose nodes, inputs and outputs are given by name",
     ),
     "NumberedGraph": object_schema(
         ["Nodes", "OutputEdges"],
@@ -79,4 +79,4 @@ GRAPHS: Mapping[str, Schema] = {
     ),
     "Graph": {"anyOf": [ref("NamedGraph"), ref("NumberedGraph")]},
 }
-"""``Operator`` and ``InputTensor`` are for the document to define."""
+"""The document must define ``Operator`` and ``InputTensor``."""

@@ -1,4 +1,4 @@
-"""The JSON Schema of the schema of DirectML, as ``whole_schema`` gives it."""
+"""The JSON Schema of the schema of DirectML that ``whole_schema`` returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON Schemas of the requests to a server."""
+"""The JSON Schemas of requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .descs import object_schema, ref
 from .graphs import GRAPHS
 
 _INPUT_TENSOR: Schema = {
-    "description": "the tensor's whole buffer as base64, its elements as numbers, or a piece of the tail",
+    "description": "the tensor's whole buffer as base64, its elements as numbers, or a slice of the binary data",
     "oneOf": [
         {"type": "string", "format": "byte"},
         object_schema(["data"], {"data": {"type": ["array", "string"], "items": {}}}),
@@ -20,7 +20,7 @@ _INPUT_TENSOR: Schema = {
     ],
 }
 _INPUT: Schema = {
-    "description": "a tensor, or the list of those of an array",
+    "description": "a tensor, or a list of tensors for an array member",
     "anyOf": [
         ref("InputTensor"),
         {"type": "array", "minItems": 1, "maxItems": MOST_TENSORS, "items": ref("InputTensor")},
@@ -30,14 +30,17 @@ _INPUT: Schema = {
 _LEVELS = [spelling for level in FeatureLevel for spelling in (str(level), level.short, level.value)]
 
 _ONE_OF_BOTH: Schema = {"oneOf": [{"required": ["operator"]}, {"required": ["graph"]}]}
-_LEVEL: Schema = {"enum": _LEVELS, "description": "checked against exactly this one; by default the highest"}
+_LEVEL: Schema = {"enum": _LEVELS, "description": "the exact level to check against; defaults to the highest"}
 _OPTIONS: Mapping[str, Schema] = {
     "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
     "priority": {"type": "integer", "minimum": 0, "maximum": LOWEST_PRIORITY, "description": "0 is most urgent"},
     "device": {"type": "string", "description": "auto, or a device of the server"},
     "output_format": {"enum": ["base64", "numbers"]},
 }
-_MODEL: Schema = {"type": "object", "description": "a DxDispatch model; what it prints is answered, files are refused"}
+_MODEL: Schema = {
+    "type": "object",
+    "description": "a DxDispatch model; its prints are returned, and file access is refused",
+}
 _GRAPH: Schema = {"anyOf": [ref("Graph"), {"type": "string", "description": "the name of a registered graph"}]}
 _EITHER: Mapping[str, Schema] = {"feature_level": _LEVEL, "operator": ref("Operator"), "graph": _GRAPH}
 
@@ -56,4 +59,4 @@ REQUESTS: Mapping[str, Schema] = {
     "RegisterRequest": object_schema(["graph"], {"feature_level": _LEVEL, "graph": ref("Graph")}),
     **GRAPHS,
 }
-"""The bodies of requests; ``Operator`` is for the document to define."""
+"""The bodies of requests. The document must define ``Operator``."""

@@ -1,7 +1,7 @@
-"""The operators that opwire declares, in the order of DirectML's values, and the catalog of all that DirectML names.
+"""The operators that opwire declares, in the order of DirectML's values, and the catalog of all operator types.
 
-A module of this folder declares the operators of the schema's family of its name, as its ``FAMILY``; it is loaded when
-one of them is asked for.
+Each module in this folder declares the operators of the schema's family of the same name, as its ``FAMILY``. It is
+imported when one of them is first used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..schema import CATALOG, PREFIX, OperatorType, find, hint
 
 @cache
 def declaration(name: str) -> Operator[Any] | None:
-    """The declaration of an operator type by its name, or None if it is known by its schema alone."""
+    """Returns the declaration of an operator type by name, or None if it only has a schema."""
     kind = CATALOG.get(name)
     return None if kind is None else _family(kind.family).get(name)
 

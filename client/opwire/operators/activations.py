@@ -1,4 +1,4 @@
-"""Activations that work on each element alone; many of them may be fused into other operators.
+"""Element-wise activations, many of which can be fused into other operators.
 
 Source: the pages of the ``DML_ACTIVATION_..._OPERATOR_DESC`` structs.
 """
@@ -34,7 +34,7 @@ _SLOPE, _GRADIENT = InputElement("SlopeTensor"), InputElement("InputGradientTens
 
 
 def _softplus(x: Expression) -> Expression:
-    """``ln(1 + exp(x))``, which does not overflow."""
+    """Returns ``ln(1 + exp(x))`` without overflow."""
     return maximum(x, 0) + log1p(exp(-absolute(x)))
 
 
@@ -50,7 +50,7 @@ _FORMULAS = {
     "LINEAR": _ALPHA * INPUT + _BETA,
     "PARAMETRIC_SOFTPLUS": _ALPHA * _softplus(_BETA * INPUT),
     "RELU": maximum(0, INPUT),
-    # Alpha*exp(x) - Alpha is positive where it is zero, and NaN where Alpha is infinite: hence the last difference.
+    # Alpha*exp(x) - Alpha is +0 where it is zero, and NaN where Alpha is infinite: hence the last difference.
     "SCALED_ELU": select(INPUT > 0, _GAMMA * INPUT, _GAMMA * (_ALPHA * expm1(INPUT) + (_ALPHA - _ALPHA))),
     "SCALED_TANH": _ALPHA * tanh(_BETA * INPUT),
     "SIGMOID": Constant(1) / (exp(-INPUT) + 1),
@@ -93,7 +93,7 @@ _EXAMPLES = {
 
 FAMILY = (
     *(unary(f"ACTIVATION_{name}", formula=row, examples=_EXAMPLES[name]) for name, row in _FORMULAS.items()),
-    # For negative Alpha, too, only one of max(0, x) and min(0, Alpha*(exp(x/Alpha) - 1)) is not zero.
+    # Even for negative Alpha, at most one of max(0, x) and min(0, Alpha*(exp(x/Alpha) - 1)) is not zero.
     # An infinite Alpha makes the latter NaN, which min skips.
     unary(
         "ACTIVATION_CELU",

@@ -1,4 +1,4 @@
-"""Sums, products, quotients and extremes of elements.
+"""Element-wise arithmetic: sums, products, quotients and extremes.
 
 Source: the pages of the ``DML_ELEMENT_WISE_..._OPERATOR_DESC`` structs and of ``DML_VALUE_SCALE_2D_OPERATOR_DESC``.
 """
@@ -18,7 +18,7 @@ from .work import elements_written
 
 @dataclass(frozen=True, slots=True)
 class GrayOrColour(Rule):
-    """A picture has one channel or three, each with its bias."""
+    """There is a bias for each channel of an image, which has 1 or 3."""
 
     code = Code.VALUE_NOT_ALLOWED
 
@@ -29,16 +29,16 @@ class GrayOrColour(Rule):
     def faults(self, values: Values) -> Iterator[Fault]:
         count = len(values["Bias"])
         if count not in (1, 3):
-            yield Fault(self.code, ("Bias",), f"biases of {count} channels given; pictures have 1 or 3", [1, 3])
+            yield Fault(self.code, ("Bias",), f"{count} biases given; there must be 1 or 3, one per channel", [1, 3])
 
 
 def _scaled(channels: int, biases: list[float]) -> dict[str, object]:
-    """A desc of VALUE_SCALE_2D."""
+    """Returns a desc of VALUE_SCALE_2D."""
     return {"InputTensor": {"DataType": "FLOAT32", "Sizes": [1, channels, 1, 2]}, "Scale": 2, "Bias": biases}
 
 
 def _pairs(name: str, output: list[float]) -> Example:
-    """An example of two vectors."""
+    """Returns an example with two vectors."""
     return vectors(name, {}, {"ATensor": [1, 2, 3], "BTensor": [5, 8, -5]}, output)
 
 

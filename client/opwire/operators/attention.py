@@ -1,8 +1,8 @@
-"""MULTIHEAD_ATTENTION and MULTIHEAD_ATTENTION1: scaled dot-product attention of several heads.
+"""MULTIHEAD_ATTENTION and MULTIHEAD_ATTENTION1: multi-head scaled dot-product attention.
 
 Source: ``DML_MULTIHEAD_ATTENTION_OPERATOR_DESC`` and ``DML_MULTIHEAD_ATTENTION1_OPERATOR_DESC``; ONNX Runtime for the
-shapes of a BOOLEAN mask, of the relative position bias and of the past lengths. Ours are: past keys and values come
-together, a mask is given where there is a type of it, and heads of the query are a multiple of those of the keys.
+shapes of a BOOLEAN mask, the relative position bias and the past lengths. opwire's own rules: past keys and values are
+given together, a mask is given exactly if it has a type, and the query heads are a multiple of the key/value heads.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FLOATS = (
 
 
 class Heads(NamedTuple):
-    """The attributes that count heads; MULTIHEAD_ATTENTION has one for all."""
+    """The attributes that count heads; MULTIHEAD_ATTENTION has a single one."""
 
     query: str
     key_value: str
@@ -59,7 +59,7 @@ class Heads(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """Where queries, keys or values come from: the batch, the length of the sequence, and the size of a head."""
+    """A tensor with queries, keys or values: its name, batch, sequence length, and head size."""
 
     tensor: str
     batch: int
@@ -68,7 +68,7 @@ class _Source(NamedTuple):
 
 
 def _source(values: Values, names: Sequence[str], heads: str) -> _Source | None:
-    """The first tensor given of some; a stacked one has rank 5 and a dimension for the heads."""
+    """Returns the first given tensor of several; a stacked one has rank 5 and a dimension for the heads."""
     for name in names:
         desc: BufferTensorDesc | None = values[name]
         if desc is None:
@@ -83,7 +83,7 @@ def _source(values: Values, names: Sequence[str], heads: str) -> _Source | None:
 
 
 class _Extents(NamedTuple):
-    """The sizes that the page names."""
+    """The sizes named on the page."""
 
     query: _Source
     key: _Source
@@ -96,7 +96,7 @@ class _Extents(NamedTuple):
 
 
 def _extents(values: Values, heads: Heads) -> _Extents | None:
-    """The named sizes; None while a tensor is missing or of a wrong rank."""
+    """Returns the named sizes, or None if a tensor is missing or has the wrong rank."""
     query = _source(values, _QUERIES, heads.query)
     key = _source(values, _KEYS, heads.key_value)
     value = _source(values, _VALUES, heads.key_value)
@@ -110,12 +110,12 @@ def _extents(values: Values, heads: Heads) -> _Extents | None:
 
 @dataclass(frozen=True, slots=True)
 class Extent(Quantity):
-    """A size that the page names, as the tensors that are given have it.
+    """A size named on the page, taken from the given tensors.
 
     Attributes:
-        name: the page's.
+        name: its name on the page.
         heads: the attributes that count heads.
-        of: reads it from the named sizes.
+        of: returns it, given the named sizes.
     """
 
     name: str
@@ -136,7 +136,7 @@ class Extent(Quantity):
 
 @dataclass(frozen=True, slots=True)
 class LengthsFit(Rule):
-    """There is one past length for each entry of the batch: ``{batchSize}`` or ``{batchSize, 1}``, after ones."""
+    """There is one past length per batch entry: sizes ``{batchSize}`` or ``{batchSize, 1}``, after any leading ones."""
 
     code = Code.SIZES_MISMATCH
 
@@ -154,13 +154,15 @@ class LengthsFit(Rule):
         ones = [1] * desc.rank
         allowed = [[*ones[1:], batch], *([[*ones[2:], batch, 1]] if desc.rank > 1 else [])]
         if list(desc.sizes) not in allowed:
-            message = f"sizes {list(desc.sizes)} given for {self.tensor}; {self.batch} is {batch}, and it has as many"
+            message = (
+                f"sizes {list(desc.sizes)} given for {self.tensor}; it must have {batch} elements, the {self.batch}"
+            )
             yield Fault(self.code, (self.tensor, "Sizes"), message, allowed)
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked(Output):
-    """An output of the data type of the query; its sizes may follow ones."""
+    """An output with the data type of the query, and optional leading ones."""
 
     heads: Heads
     sizes: Callable[[_Extents, Values], Sizes]
@@ -174,7 +176,7 @@ class Ranked(Output):
 
 
 _MOST = 2**32
-"""Elements of a tensor are fewer."""
+"""Exceeds the maximum number of elements of a tensor."""
 
 
 def _output(heads: Heads) -> Ranked:
@@ -186,7 +188,7 @@ def _output(heads: Heads) -> Ranked:
 
 
 def _present(heads: Heads, of: Callable[[_Extents], _Source]) -> Ranked:
-    """The past with what is new; a cache whose lengths are given may have more room."""
+    """Returns the output of present keys or values: past and new ones. A cache with given lengths may be larger."""
 
     def sizes(extents: _Extents, values: Values) -> Sizes:
         cached = values.get("PastSequenceLengthsTensor") is not None
@@ -197,7 +199,7 @@ def _present(heads: Heads, of: Callable[[_Extents], _Source]) -> Ranked:
 
 
 def _shapes(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
-    """The shapes of the inputs; each may have leading ones."""
+    """Yields the rules for the shapes of the inputs, which may have leading ones."""
     queries, keys = number(heads.query), number(heads.key_value)
     total = Extent("total", heads, lambda extents: extents.total)
     batch = Extent("batchSize", heads, lambda extents: extents.query.batch)
@@ -236,7 +238,7 @@ def _rules(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
 
 
 def _grouped(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
-    """Several heads of the query may share one of keys and values, and what is stacked has the same number of both."""
+    """Yields the rules for query heads that share key/value heads. Stacked tensors have equally many of both."""
     queries, keys = number(heads.query), number(heads.key_value)
     yield divides(keys, queries)
     for stacked in _QUERIES[1:]:
@@ -245,11 +247,11 @@ def _grouped(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
 
 
 _TILE = 128
-"""Queries that are answered together."""
+"""Number of queries that are processed together."""
 
 
 def _work(heads: Heads) -> Callable[[Attributes, Tensors], int]:
-    """Each query visits each key, past ones too, and then each value; a tile of queries costs something of itself."""
+    """Each query visits each key, including past ones, and each value. Each tile of queries has a fixed cost."""
 
     def work(attributes: Attributes, tensors: Tensors) -> int:
         counts = {name: getattr(attributes, name) for name in heads}
@@ -290,7 +292,7 @@ def _tensor(*sizes: int, data_type: str = "FLOAT32") -> dict[str, Any]:
 
 
 def _desc(heads: dict[str, int], **changes: Any) -> dict[str, Any]:
-    """One query of two numbers, and two keys and values of as many."""
+    """Returns a desc with one query, two keys and two values, of two numbers each."""
     return {
         "QueryTensor": _tensor(1, 1, 2),
         "KeyTensor": _tensor(1, 2, 2),

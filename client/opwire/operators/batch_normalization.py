@@ -1,4 +1,4 @@
-"""Batch normalization: by given statistics or by those of the batch, and its gradients.
+"""Batch normalization, with given statistics or those of the batch, and its gradients.
 
 Source: the pages of the ``DML_BATCH_NORMALIZATION..._OPERATOR_DESC`` structs.
 """
@@ -27,7 +27,7 @@ from .work import elements_visited
 
 @dataclass(frozen=True, slots=True)
 class SameAlong(Rule):
-    """Tensors have the sizes of another one along some dimensions, and are not broadcast there."""
+    """Tensors are not broadcast to another tensor along some dimensions."""
 
     code = Code.SIZES_MISMATCH
 
@@ -47,17 +47,17 @@ class SameAlong(Rule):
                 continue
             for i in (at % whole.rank for at in self.dimensions if -whole.rank <= at < whole.rank):
                 if tensor.sizes[i] == 1 != whole.sizes[i]:
-                    message = f"{name} is broadcast along dimension {i}; {self.of} has {whole.sizes[i]}"
+                    message = f"{name} has size 1 in dimension {i}, where it cannot broadcast to {whole.sizes[i]}"
                     yield Fault(self.code, (name, "Sizes", i), message, [whole.sizes[i]])
 
 
 def passes(count: int) -> Callable[[object, Tensors], int]:
-    """So many visits of each element of the input."""
+    """Returns a function that counts each element of the input ``count`` times."""
     return lambda attributes, tensors: count * elements_visited(attributes, tensors)
 
 
 def tensors_and(sizes: list[int], parameters: dict[str, list[int]], **attributes: object) -> dict[str, object]:
-    """A desc of FLOAT32 tensors."""
+    """Returns a desc with FLOAT32 tensors."""
     tensors = {"InputTensor": sizes, **parameters}
     return {**{name: {"DataType": "FLOAT32", "Sizes": each} for name, each in tensors.items()}, **attributes}
 
@@ -118,7 +118,7 @@ INFERENCE = declare(
 
 
 def _gradient(name: str, example: Example) -> Operator[Attributes]:
-    """The gradient of a batch normalization, whose statistics were given, or were taken from the batch."""
+    """Declares the gradient of a batch normalization with given statistics, or with those of the batch."""
     tensors = ("InputTensor", "InputGradientTensor", *_STATISTICS)
     bad = {"InputGradientTensor": [2, 2], "MeanTensor": [1, 2], "VarianceTensor": [2, 1], "ScaleTensor": [1, 2]}
     return declare(
@@ -149,7 +149,7 @@ def _gradient(name: str, example: Example) -> Operator[Attributes]:
 
 
 def _gradients(*output: float) -> Example:
-    """Three elements of one channel."""
+    """Returns an example with three elements of one channel."""
     parameters = {"InputGradientTensor": [3], **{name: [1] for name in _STATISTICS}}
     return Example(
         name="one_channel",

@@ -1,4 +1,4 @@
-"""Shifts, logic and counts of the bits of elements.
+"""Element-wise bit operations: shifts, logic and counts.
 
 Source: the pages of the ``DML_ELEMENT_WISE_BIT_..._OPERATOR_DESC`` structs.
 """

@@ -1,7 +1,7 @@
-"""Quantization in blocks, and with parameters that the data decide.
+"""Block-wise quantization, and quantization with parameters computed from the data.
 
 Source: the pages of ``DML_QUANTIZE_OPERATOR_DESC``, ``DML_DEQUANTIZE_OPERATOR_DESC`` and
-``DML_DYNAMIC_QUANTIZE_LINEAR_OPERATOR_DESC``; where they tell nothing of the parameters, what ONNX Runtime gives.
+``DML_DYNAMIC_QUANTIZE_LINEAR_OPERATOR_DESC``; ONNX Runtime for what they do not say about the parameters.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from .work import elements_visited
 
 PARAMETERS = "QuantizationTensors"
 SCALE, ZERO_POINT = 0, 1
-"""Where the parameters stand in their array."""
+"""The indices of the parameters in their array."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterType(Rule):
-    """A parameter has the data type of a tensor: the scale that of the float side, the zero point that of the other."""
+    """A parameter has the data type of a tensor: the scale of the float one, the zero point of the quantized one."""
 
     code = Code.DATA_TYPES_DIFFER
 
@@ -58,7 +58,7 @@ class ParameterType(Rule):
 
 @dataclass(frozen=True, slots=True)
 class _LikeParameter(Output):
-    """An output of the sizes of the input and the data type of a parameter, or of a usual one where it has none."""
+    """An output with the sizes of the input and the data type of a parameter, or a default one without it."""
 
     at: int
     usual: DataType
@@ -79,7 +79,7 @@ def _in_blocks(
     examples: tuple[Example, ...],
     bad_examples: tuple[BadExample, ...],
 ) -> Operator[object]:
-    """Own is the parameter that has the type of the input, the other one has that of the output."""
+    """Declares an operator; ``own`` is the parameter with the type of the input, ``other`` that of the output."""
     kinds = (QuantizationType.SCALE, QuantizationType.SCALE_ZERO_POINT)
     return declare(
         name,
@@ -193,12 +193,12 @@ _DEQUANTIZE = _in_blocks(
 
 
 def _single(values: Values) -> Sizes:
-    """One element, at the rank of the input."""
+    """Returns the sizes of a single element, with the rank of the input."""
     return ((1,),) * int(values["InputTensor"].rank)
 
 
 def _dynamic_work(attributes: object, tensors: Tensors) -> int:
-    """Each element is visited for the extremes, and again to be quantized."""
+    """Each element is visited to find the extremes, and again to be quantized."""
     return 2 * elements_visited(attributes, tensors)
 
 

@@ -1,4 +1,4 @@
-"""Elements limited to an interval, and the gradients of that.
+"""Elements clamped to an interval, and the gradients.
 
 Source: the pages of the ``DML_ELEMENT_WISE_CLIP...`` structs and of ``DML_ELEMENT_WISE_THRESHOLD_OPERATOR_DESC``.
 """
@@ -19,7 +19,7 @@ _TYPED = {"MinMaxDataType": "FLOAT32", **_BOUNDS}
 
 _MIN, _MAX = Bound("Min"), Bound("Max")
 _CLIP = maximum(_MIN, minimum(scaled(INPUT), _MAX))
-# NaN passes: it is neither below nor above.
+# The gradient at NaN passes, as NaN is neither below nor above the limits.
 _CLIP_GRAD = select(INPUT <= _MIN, 0, select(INPUT >= _MAX, 0, InputElement("InputGradientTensor")))
 
 

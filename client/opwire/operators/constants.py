@@ -1,4 +1,4 @@
-"""Tensors made of a number: constants, sequences and diagonals.
+"""Tensors filled from numbers: constants, sequences and diagonals.
 
 Source: the pages of ``DML_FILL_VALUE_CONSTANT_OPERATOR_DESC``, ``DML_FILL_VALUE_SEQUENCE_OPERATOR_DESC``,
 ``DML_DIAGONAL_MATRIX_OPERATOR_DESC`` and ``DML_DIAGONAL_MATRIX1_OPERATOR_DESC``.
@@ -20,7 +20,7 @@ def _float32(*sizes: int) -> dict[str, Any]:
 
 
 def _band(begin: int, end: int, value: float, **changes: Any) -> dict[str, Any]:
-    """A desc of DIAGONAL_MATRIX1."""
+    """Returns a desc of DIAGONAL_MATRIX1."""
     return {
         "OutputTensor": _float32(4, 5),
         "ValueDataType": "FLOAT32",

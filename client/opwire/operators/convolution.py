@@ -1,4 +1,4 @@
-"""Convolutions: filters that slide over an input, or transposed, over an output.
+"""Convolutions and transposed convolutions.
 
 Source: ``DML_CONVOLUTION_OPERATOR_DESC``, ``DML_CONVOLUTION_INTEGER_OPERATOR_DESC`` and
 ``DML_QUANTIZED_LINEAR_CONVOLUTION_OPERATOR_DESC``; DirectMLX.h for the sizes of FORWARD and ONNX Runtime for those of
@@ -51,7 +51,7 @@ class _Dimension(NamedTuple):
 
     @property
     def covered(self) -> int:
-        """Positions that the dilated filter covers."""
+        """Number of positions that the dilated filter spans."""
         return 1 + (self.filter - 1) * self.dilation
 
     @property
@@ -60,12 +60,12 @@ class _Dimension(NamedTuple):
 
     @property
     def forward(self) -> Sequence[int]:
-        """The size of the output: as many filters as fit."""
+        """The size of the output: the number of filter positions that fit."""
         return ((self.padded - self.covered) // self.stride + 1,)
 
     @property
     def backward(self) -> range:
-        """The sizes that a transposed output may have; the declared one says how far beyond the last filter it goes."""
+        """The allowed sizes of a transposed output, which differ in how far it extends beyond the last filter."""
         least = (self.size - 1) * self.stride + self.covered - self.start - self.end
         return range(max(least, 1), least + max(self.stride, self.dilation))
 
@@ -80,7 +80,7 @@ def _dimensions(values: Values) -> list[_Dimension]:
 
 @dataclass(frozen=True, slots=True)
 class FilterFits(Rule):
-    """The dilated filter is no longer than the padded input."""
+    """The dilated filter is no larger than the padded input."""
 
     code = Code.WINDOW_TOO_LARGE
 
@@ -92,15 +92,15 @@ class FilterFits(Rule):
         for i, dimension in enumerate(_dimensions(values)):
             if dimension.covered > dimension.padded:
                 message = (
-                    f"the filter covers {dimension.covered} positions with its dilation, and the input has "
-                    f"{dimension.padded} with its padding"
+                    f"the dilated filter spans {dimension.covered} positions, and the padded input has only "
+                    f"{dimension.padded}"
                 )
                 yield Fault(self.code, ("FilterTensor", "Sizes", i + 2), message)
 
 
 @dataclass(frozen=True, slots=True)
 class PaddingLeavesOutput(Rule):
-    """The padding of a transposed convolution, which is cut off its output, leaves some of that."""
+    """The padding of a transposed convolution, which is cropped from its output, leaves at least one element."""
 
     code = Code.OUT_OF_RANGE
 
@@ -112,12 +112,12 @@ class PaddingLeavesOutput(Rule):
         for i, dimension in enumerate(_dimensions(values)):
             if not dimension.backward:
                 cut = dimension.start + dimension.end
-                yield Fault(self.code, ("StartPadding", i), f"{cut} elements of padding leave nothing of the output")
+                yield Fault(self.code, ("StartPadding", i), f"{cut} elements of padding leave no output")
 
 
 @dataclass(frozen=True, slots=True)
 class PerFilter(Rule):
-    """A parameter has one element, or one for each filter: at rank 4 in the second dimension, below it in any one."""
+    """A parameter has one element, or one per filter: in the second dimension at rank 4, in any one at lower ranks."""
 
     code = Code.SIZES_MISMATCH
 
@@ -144,7 +144,7 @@ class PerFilter(Rule):
 
 
 def _forward(values: Values) -> Sizes:
-    """The sizes of the output of a convolution that is not transposed."""
+    """Returns the output sizes of a convolution that is not transposed."""
     spatial = (dimension.forward for dimension in _dimensions(values))
     return ((values["InputTensor"].sizes[0],), (values["FilterTensor"].sizes[0],), *spatial)
 
@@ -158,9 +158,9 @@ def _sizes(values: Values) -> Sizes:
 
 
 def _work(attributes: Attributes, tensors: Tensors) -> int:
-    """Each element of the output visits its filter; transposed, each of the input.
+    """Each output element visits its filter; in a transposed convolution, each input element does.
 
-    Transposed, the outputs that lie a stride apart are computed together, which costs something of itself.
+    A transposed convolution computes outputs that are a stride apart together, with a fixed cost per such group.
     """
     forward = getattr(attributes, "Direction", FORWARD) is FORWARD
     visiting = tensors["OutputTensor" if forward else "InputTensor"]

@@ -16,7 +16,7 @@ _ROWS = [[[[2, 1, 3, 5], [3, 8, 7, 3], [9, 6, 2, 4]]]]
 
 
 def _running(name: str, exclusive: str, *examples: tuple[str, str, bool, list[Any]]) -> Operator[Attributes]:
-    """An operator; each example has its name, the direction, whether it is exclusive, and the answer."""
+    """Declares an operator. Each example has a name, the direction, whether it is exclusive, and the output."""
 
     def desc(along: int, direction: str = "INCREASING", excluded: bool = False, **changes: Any) -> dict[str, Any]:
         return {

@@ -1,7 +1,7 @@
-"""Blocks of space as channels, and back.
+"""Spatial blocks to channels, and back.
 
 Source: the pages of ``DML_SPACE_TO_DEPTH..._OPERATOR_DESC`` and ``DML_DEPTH_TO_SPACE..._OPERATOR_DESC``. The sizes of
-SPACE_TO_DEPTH follow its example, as the page prints those of its inverse.
+SPACE_TO_DEPTH follow its example, since the page gives those of its inverse.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from ..rules import Derived, Sizes, Values, divides, number, size
 from ..violation import Code
 from .work import elements_written
 
-# The support rows want rank 4; until they are asked, sizes of any rank are derived.
+# The support rows require rank 4, but they are checked later, so sizes of any rank are derived.
 
 
 def _deep(values: Values) -> Sizes:
-    """A block of each channel becomes as many channels."""
+    """Returns the sizes after each element of a block has become a channel."""
     block = values["BlockSize"]
     batch, channels, space = _parts(values)
     return (*batch, *((size * block * block,) for size in channels), *((max(size // block, 1),) for size in space))
 
 
 def _wide(values: Values) -> Sizes:
-    """As many channels as a block has elements become a block."""
+    """Returns the sizes after channels have become the elements of a block."""
     block = values["BlockSize"]
     batch, channels, space = _parts(values)
     return (*batch, *((size // (block * block),) for size in channels), *((size * block,) for size in space))
 
 
 def _parts(values: Values) -> tuple[Sizes, tuple[int, ...], tuple[int, ...]]:
-    """The sizes of the batch, of the channels and of the space of the input."""
+    """Returns the sizes of the batch, the channels and the spatial dimensions of the input."""
     sizes = values["InputTensor"].sizes
     return tuple((size,) for size in sizes[:1]), sizes[1:2], sizes[2:]
 

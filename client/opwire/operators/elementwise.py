@@ -1,4 +1,4 @@
-"""What the families share whose operators compute each element of the output from those of the inputs at its place."""
+"""Shared by the families of element-wise operators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def unary(
     examples: tuple[Example, ...] = (),
     bad_examples: tuple[BadExample, ...] = (),
 ) -> Operator[Attributes]:
-    """An operator whose output is like its one input, unless another output is given."""
+    """Declares an operator with one input, whose output is like it unless ``output`` says otherwise."""
     outputs = {"OutputTensor": output or like("InputTensor")}
     return declare(
         name,
@@ -41,9 +41,8 @@ def binary(
     examples: tuple[Example, ...] = (),
     bad_examples: tuple[BadExample, ...] = (),
 ) -> Operator[Attributes]:
-    """An operator of two inputs that are alike, and whose output is like them, unless another one is given.
-
-    Strides of 0 broadcast.
+    """Declares an operator with two inputs of the same type and sizes, whose output is like them unless ``output`` says
+    otherwise. Inputs are broadcast by strides of 0.
     """
     return declare(
         name,
@@ -59,7 +58,7 @@ def binary(
 def gradient(
     name: str, *rules: Rule | tuple[Rule, ...], formula: Expression, examples: tuple[Example, ...] = ()
 ) -> Operator[Attributes]:
-    """An operator that passes the gradient of its input on."""
+    """Declares the gradient of an element-wise operator."""
     return declare(
         name,
         rules=(*alike("InputTensor", "InputGradientTensor"), *rules),
@@ -71,7 +70,7 @@ def gradient(
 
 
 def alike(*tensors: str) -> tuple[Rule, Rule, Rule]:
-    """``type``, ``rank`` and ``Sizes`` of the tensors are equal."""
+    """Returns the rules that the ``type``, ``rank`` and ``Sizes`` of the tensors are equal."""
     return same_type(*tensors), same_rank(*tensors), same_sizes(*tensors)
 
 
@@ -83,7 +82,7 @@ def vectors(
     source: str = "",
     into: str = "OutputTensor",
 ) -> Example:
-    """An example whose tensors are FLOAT32 vectors of one length."""
+    """Returns an example whose tensors are FLOAT32 vectors of equal length."""
     tensors = {tensor: {"DataType": "FLOAT32", "Sizes": [len(output)]} for tensor in inputs}
     return Example(name=name, desc={**tensors, **attributes}, inputs=inputs, outputs={into: output}, source=source)
 
@@ -91,7 +90,7 @@ def vectors(
 def typed_vectors(
     name: str, inputs: Mapping[str, tuple[str, list[Any]]], output: list[Any], **attributes: Any
 ) -> Example:
-    """An example whose tensors are vectors of one length: the data type and the elements of each input."""
+    """Returns an example whose tensors are vectors of equal length, given the data type and elements of each input."""
     tensors = {tensor: {"DataType": data_type, "Sizes": [len(output)]} for tensor, (data_type, _) in inputs.items()}
     return Example(
         name=name,

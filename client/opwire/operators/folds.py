@@ -1,7 +1,7 @@
-"""Blocks of an image as columns, and back.
+"""Blocks of an image to columns, and back.
 
-Source: ``DML_FOLD_OPERATOR_DESC``, ``DML_UNFOLD_OPERATOR_DESC``. Both pages ask for equal ranks, and their examples
-have columns of rank 3 beside images of rank 4: leading ones may fill up either.
+Source: ``DML_FOLD_OPERATOR_DESC``, ``DML_UNFOLD_OPERATOR_DESC``. Both pages require equal ranks, but their examples
+have columns of rank 3 with images of rank 4, so either may be padded with leading ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ARRAYS = ("WindowSizes", "Strides", "Dilations", "StartPadding", "EndPadding")
 
 @dataclass(frozen=True, slots=True)
 class Folding:
-    """The blocks of an image: the tensor that it is."""
+    """The blocks of an image, given the name of the image tensor."""
 
     image: str
 
@@ -31,12 +31,12 @@ class Folding:
         return frozenset((self.image, *_ARRAYS))
 
     def has_rank(self, values: Values) -> bool:
-        """Whether the image has a batch, channels and the dimensions that are folded, which are not too many."""
+        """Returns whether the image has a batch, channels and the folded dimensions; true if those are too many."""
         count = len(values["WindowSizes"])
         return count > _MOST_DIMENSIONS or bool(values[self.image].rank >= count + 2)
 
     def blocks(self, values: Values) -> list[int]:
-        """How many blocks each dimension has; less than 1 where none fits. Empty without a rank that has them."""
+        """Returns the number of blocks along each dimension, less than 1 if none fits; empty if the rank is too low."""
         count = len(values["WindowSizes"])
         sizes = values[self.image].sizes
         if not self.has_rank(values) or len(sizes) < count + 2:
@@ -48,7 +48,7 @@ class Folding:
         ]
 
     def columns(self, values: Values) -> Sizes:
-        """The sizes of the columns: a column is a block of all channels."""
+        """Returns the sizes of the columns; a column is a block of all channels."""
         sizes, count = values[self.image].sizes, len(values["WindowSizes"])
         batch, channels = sizes[len(sizes) - count - 2 : len(sizes) - count]
         return (batch,), (channels * prod(values["WindowSizes"]),), (prod(self.blocks(values)),)
@@ -56,7 +56,7 @@ class Folding:
 
 @dataclass(frozen=True, slots=True)
 class ImageHasRank(Rule):
-    """The image has a batch, channels and the dimensions that are folded."""
+    """The image has a batch, channels and the folded dimensions."""
 
     code = Code.RANKS_DIFFER
 
@@ -69,13 +69,15 @@ class ImageHasRank(Rule):
     def faults(self, values: Values) -> Iterator[Fault]:
         if not self.folding.has_rank(values):
             image, least = self.folding.image, len(values["WindowSizes"]) + 2
-            message = f"{image} has rank {values[image].rank}; {least - 2} dimensions of blocks need at least {least}"
+            message = (
+                f"{image} has rank {values[image].rank}; blocks of {least - 2} dimensions require at least {least}"
+            )
             yield Fault(self.code, (image, "Sizes"), message, list(range(least, 9)))
 
 
 @dataclass(frozen=True, slots=True)
 class BlockFits(Rule):
-    """Each block, dilated, is no longer than the padded image."""
+    """The dilated block is no larger than the padded image."""
 
     code = Code.WINDOW_TOO_LARGE
 
@@ -89,13 +91,13 @@ class BlockFits(Rule):
         for i, blocks in enumerate(self.folding.blocks(values)):
             if blocks < 1:
                 covered = values["Dilations"][i] * (values["WindowSizes"][i] - 1) + 1
-                message = f"a block covers {covered} positions with its dilation, more than the padded image has"
+                message = f"a dilated block spans {covered} positions, more than the padded image has"
                 yield Fault(self.code, ("WindowSizes", i), message)
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnsFit(Rule):
-    """The columns are as long and as many as the blocks of the image; leading ones may stand before their sizes."""
+    """The columns match the blocks of the image in length and number, after any leading ones."""
 
     code = Code.SIZES_MISMATCH
 
@@ -115,7 +117,7 @@ class ColumnsFit(Rule):
         wanted = [*[1] * (len(given) - 3), *(sizes[0] for sizes in self.folding.columns(values))]
         for i, (size, right) in enumerate(zip(given, wanted, strict=False)):
             if size != right:
-                message = f"size {size} given for dimension {i} of {self.columns}; the blocks make it {right}"
+                message = f"size {size} given for dimension {i} of {self.columns}; with these blocks it must be {right}"
                 yield Fault(self.code, (self.columns, "Sizes", i), message, [right])
 
 

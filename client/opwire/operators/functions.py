@@ -1,4 +1,4 @@
-"""Functions of elements: roots, powers, exponentials, logarithms, trigonometry and rounding.
+"""Element-wise functions: roots, powers, exponentials, logarithms, trigonometry and rounding.
 
 Source: the pages of the ``DML_ELEMENT_WISE_..._OPERATOR_DESC`` structs.
 """

@@ -1,4 +1,4 @@
-"""Elements and slices of a tensor picked or written by index.
+"""Elements and slices of a tensor read or written by index.
 
 Source: the pages of ``DML_GATHER..._OPERATOR_DESC``, ``DML_SCATTER_OPERATOR_DESC``, ``DML_SCATTER_ND_OPERATOR_DESC``.
 Ranges and shapes follow the worked examples where the text contradicts them.
@@ -33,14 +33,14 @@ from .work import elements_written
 
 
 def _gathered(values: Values) -> list[int]:
-    """The sizes of what is gathered, however many they are: the axis gives way to the dimensions of the indices."""
+    """Returns the gathered sizes, of any rank: the dimensions of the indices replace the axis."""
     source, indices = values["InputTensor"].sizes, values["IndicesTensor"].sizes
     at, kept = values["Axis"], values["IndexDimensions"]
     return [*source[:at], *indices[len(indices) - kept :], *source[at + 1 :]]
 
 
 def _sizes(values: Values) -> Sizes:
-    """The gathered sizes at the rank of the input: leading ones are added, or cut off."""
+    """Returns the gathered sizes at the rank of the input, with leading ones added or removed."""
     wanted = values["InputTensor"].rank
     sizes = [1] * wanted + _gathered(values)
     return tuple((size,) for size in sizes[len(sizes) - wanted :])
@@ -48,7 +48,7 @@ def _sizes(values: Values) -> Sizes:
 
 @dataclass(frozen=True, slots=True)
 class FitsRank(Rule):
-    """Of what is gathered only ones are cut off in front."""
+    """What is gathered fits the rank of the input, with only leading ones removed."""
 
     code = Code.RANKS_DIFFER
 
@@ -62,7 +62,7 @@ class FitsRank(Rule):
             return
         sizes = _gathered(values)
         if any(size != 1 for size in sizes[: max(len(sizes) - tensor.rank, 0)]):
-            message = f"the output would have the sizes {sizes}, and its rank is that of InputTensor, {tensor.rank}"
+            message = f"the output would have sizes {sizes}, but its rank must be that of InputTensor, {tensor.rank}"
             yield Fault(self.code, ("IndexDimensions",), message)
 
 
@@ -88,7 +88,7 @@ def _example(
 
 
 def _scattered(attributes: Attributes, tensors: Tensors) -> int:
-    """The input is copied, then each update is written."""
+    """The input is copied, and then each update is written."""
     return elements_written(attributes, tensors) + int(tensors["UpdatesTensor"].element_count)
 
 

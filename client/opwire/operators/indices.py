@@ -1,4 +1,4 @@
-"""What the operators share whose output holds indices."""
+"""Shared by operators that output indices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INDICES = (DataType.INT64, DataType.UINT64, DataType.INT32, DataType.UINT32)
 
 @dataclass(frozen=True, slots=True)
 class IndexFits(Rule):
-    """The greatest index along the axes fits the output's data type (our rule; only INT32 can be too small)."""
+    """The greatest index along the axes fits in the output's data type (opwire's own rule, relevant only to INT32)."""
 
     code = Code.INDEX_OVERFLOW
 
@@ -36,11 +36,11 @@ class IndexFits(Rule):
             yield Fault(
                 self.code,
                 (self.output, "DataType"),
-                f"indices go up to {count - 1}, and {data_type.name} holds at most {greatest}",
+                f"indices go up to {count - 1}, but the maximum of {data_type.name} is {greatest}",
                 [row.name for row in INDICES if row is not DataType.INT32],
             )
 
 
 def index_output() -> Output:
-    """The output of an arg reduction: UINT32 unless declared otherwise."""
+    """Returns the output of an arg reduction: UINT32 unless given."""
     return Derived(reduced("InputTensor", "Axes"), usual=DataType.UINT32)

@@ -1,4 +1,4 @@
-"""The element-wise quantizations: each element has a scale and a zero point of its own, or all share one.
+"""Element-wise quantization, in which elements have individual scales and zero points or share them.
 
 Source: ``DML_ELEMENT_WISE_QUANTIZE_LINEAR_OPERATOR_DESC``, ``DML_ELEMENT_WISE_DEQUANTIZE_LINEAR_OPERATOR_DESC`` and
 ``DML_ELEMENT_WISE_QUANTIZED_LINEAR_ADD_OPERATOR_DESC``.
@@ -20,7 +20,7 @@ from .work import elements_written
 
 @dataclass(frozen=True, slots=True)
 class ScaleFits(Rule):
-    """The scale has the data type of what is quantized; INT32 is scaled by FLOAT32."""
+    """The scale has the data type of the values to quantize, or FLOAT32 for INT32."""
 
     code = Code.DATA_TYPES_DIFFER
 
@@ -35,7 +35,7 @@ class ScaleFits(Rule):
         source, scale = values[self.source].data_type, values[self.scale].data_type
         wanted = DataType.FLOAT32 if source is DataType.INT32 else source
         if scale is not wanted:
-            message = f"{self.scale} has {scale.name}; {self.source} has {source.name} and is scaled by {wanted.name}"
+            message = f"{self.scale} has {scale.name}; for {self.source} of {source.name} it must have {wanted.name}"
             yield Fault(self.code, (self.scale, "DataType"), message, [wanted.name])
 
 
@@ -167,4 +167,4 @@ _ADD = declare(
 )
 
 ELEMENT_WISE = (_QUANTIZE, _DEQUANTIZE, _ADD)
-"""The element-wise operators of the family of quantizations."""
+"""The element-wise operators of the quantization family."""

@@ -1,7 +1,7 @@
-"""Truth values of elements: comparisons, logic, tests for NaN and infinity, and the choice by a condition.
+"""Element-wise logic: comparisons, connectives, tests for NaN and infinity, and selection by a condition.
 
 Source: the pages of the ``DML_ELEMENT_WISE_LOGICAL_..._OPERATOR_DESC`` structs, and of IF, IS_INFINITY and IS_NAN. The
-output of a comparison is UINT32 unless declared otherwise: the one data type of the first levels.
+output of a comparison is UINT32 unless given, as it is the only data type at the first levels.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _tensors(**types: str) -> dict[str, Any]:
 
 
 def _connective(name: str, formula: Expression, output: list[int]) -> Operator[Attributes]:
-    """Both inputs and the output are truth values of one data type."""
+    """Declares an operator whose inputs and output are truth values of one data type."""
     bad = (
         BadExample(
             name="bytes_before_2_0",
@@ -54,7 +54,7 @@ def _connective(name: str, formula: Expression, output: list[int]) -> Operator[A
 
 
 def _comparison(name: str, formula: Expression, output: list[int]) -> Operator[Attributes]:
-    """The inputs have any data type, and the output truth values."""
+    """Declares an operator with inputs of any data type, and truth values as its output."""
     bad = (
         BadExample(
             name="types_differ",
@@ -77,7 +77,7 @@ def _comparison(name: str, formula: Expression, output: list[int]) -> Operator[A
 def _test(
     name: str, formula: Expression, usual: DataType, *examples: Example, **attributes: str
 ) -> Operator[Attributes]:
-    """A property of floats."""
+    """Declares a test for a property of floats."""
     bad = (
         BadExample(
             name="integers",

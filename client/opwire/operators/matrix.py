@@ -1,8 +1,8 @@
-"""Products of matrices: of floats, of integers, and of quantized numbers.
+"""Matrix products: of floats, of integers, and of quantized numbers.
 
 Source: ``DML_GEMM_OPERATOR_DESC``, ``DML_MATRIX_MULTIPLY_INTEGER_OPERATOR_DESC``,
 ``DML_MATRIX_MULTIPLY_INTEGER_TO_FLOAT_OPERATOR_DESC`` and ``DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC``.
-A parameter of the rows that has rank 1 counts them in its one dimension (our rule, as ONNX Runtime reads it).
+A per-row parameter of rank 1 has the rows in its only dimension (opwire's interpretation, as in ONNX Runtime).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MATRICES = ("ATensor", "BTensor", "OutputTensor")
 
 
 def _shapes(a: MatrixTransform, b: MatrixTransform) -> Shapes:
-    """The shapes of a product; below rank 4 the leading sizes are left out."""
+    """Returns the shapes of a product; at ranks below 4 the leading sizes are omitted."""
     lead = ("BatchCount", "ChannelCount")
     rows = ("M", "K") if a is MatrixTransform.NONE else ("K", "M")
     columns = ("K", "N") if b is MatrixTransform.NONE else ("N", "K")
@@ -38,7 +38,7 @@ _PRODUCT = shapes(cut=True, ATensor=_PLAIN["ATensor"], BTensor=_PLAIN["BTensor"]
 
 
 def _product(values: Values) -> Sizes:
-    """The sizes of a product: those of A, and the columns of B."""
+    """Returns the sizes of a product: those of A, with the columns of B."""
     a, b = values["ATensor"].sizes, values["BTensor"].sizes
     rows = -2 if values.get("TransA", MatrixTransform.NONE) is MatrixTransform.NONE else -1
     columns = -1 if values.get("TransB", MatrixTransform.NONE) is MatrixTransform.NONE else -2
@@ -47,7 +47,7 @@ def _product(values: Values) -> Sizes:
 
 @dataclass(frozen=True, slots=True)
 class FusedAxes(Rule):
-    """The axes of a softmax that is fused are below the rank of the output."""
+    """The axes of a fused softmax are less than the rank of the output."""
 
     code = Code.AXIS_OUT_OF_RANGE
 
@@ -62,13 +62,13 @@ class FusedAxes(Rule):
         rank = values[self.tensor].rank
         for at, i, axis in _fused_axes(self.operator, values):
             if axis >= rank:
-                message = f"axis {axis} given for an output of rank {rank}; axes go from 0 to {rank - 1}"
+                message = f"axis {axis} given; the output has rank {rank}, so axes range from 0 to {rank - 1}"
                 yield Fault(self.code, (*at, i), message, list(range(rank)))
 
 
 @dataclass(frozen=True, slots=True)
 class FusedAxesDistinct(Rule):
-    """The axes of a softmax that is fused are distinct."""
+    """The axes of a fused softmax are distinct."""
 
     code = Code.DUPLICATE_AXIS
 
@@ -87,7 +87,7 @@ class FusedAxesDistinct(Rule):
 
 
 def _fused_axes(member: str, values: Values) -> Iterator[tuple[Path, int, int]]:
-    """The axes of a fused operator that has some, with the place of the array."""
+    """Yields the axes of a fused operator, if it has any, with the path of the array and their index."""
     fused: NestedOperator | None = values[member]
     if fused is None:
         return
@@ -98,12 +98,12 @@ def _fused_axes(member: str, values: Values) -> Iterator[tuple[Path, int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class PerRowOrColumn(Rule):
-    """A parameter has one element, or one for each row of A or each column of B, in that dimension.
+    """A parameter has one element, or one per row of A or column of B, in that dimension.
 
     Attributes:
         tensor: the parameter.
-        matrix: whose rows or columns it is for.
-        dimension: of the matrix, from the last: -2 or -1; at rank 1 the parameter has one dimension for either.
+        matrix: the matrix whose rows or columns it applies to.
+        dimension: the dimension of the matrix, -2 or -1; at rank 1, the parameter's only dimension stands for either.
     """
 
     code = Code.SIZES_MISMATCH
@@ -139,7 +139,7 @@ def _of_columns(*tensors: str) -> tuple[Rule, ...]:
 
 
 def _work(attributes: object, tensors: Tensors) -> int:
-    """Each element of the output visits a row of A and a column of B."""
+    """Each output element visits a row of A and a column of B."""
     output = int(tensors["OutputTensor"].element_count)
     a = tensors["ATensor"]
     transposed = getattr(attributes, "TransA", MatrixTransform.NONE) is MatrixTransform.TRANSPOSE

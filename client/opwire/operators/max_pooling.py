@@ -1,7 +1,7 @@
-"""MAX_POOLING, MAX_POOLING1 and MAX_POOLING2: the greatest element of each window; and the way back.
+"""MAX_POOLING, MAX_POOLING1 and MAX_POOLING2: the greatest element of each window; and their inverse and gradient.
 
-Source: the pages of the three descs. The declared size of the output decides between floor and ceiling rounding, and
-the window is the dilated one in both.
+Source: the pages of the descs. The given size of the output selects floor or ceiling rounding, both of which use the
+dilated window.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .work import elements_visited, elements_written, windows_visited
 
 @dataclass(frozen=True, slots=True)
 class MaxPooling:
-    """The attributes of the three operators, one number per spatial dimension; no dilations are all 1."""
+    """The attributes of the three operators, one number per spatial dimension. Dilations default to 1."""
 
     Strides: tuple[int, ...]
     WindowSize: tuple[int, ...]
@@ -48,7 +48,7 @@ class MaxPooling:
             object.__setattr__(self, "Dilations", (1,) * len(self.WindowSize))
 
     def dimensions(self, sizes: tuple[int, ...]) -> Iterator[Dimension]:
-        """The spatial dimensions of an input, outermost first."""
+        """Yields the spatial dimensions of an input, outermost first."""
         for members in zip(
             sizes[2:],
             self.Strides,
@@ -62,7 +62,7 @@ class MaxPooling:
 
 
 def _work(desc: MaxPooling, tensors: Tensors) -> int:
-    """Each element of the output visits its window, without the padding."""
+    """Each output element visits its window, without padding."""
     images, channels, *outputs = tensors["OutputTensor"].sizes
     dimensions = desc.dimensions(tensors["InputTensor"].sizes)
     visited = [dimension.elements_visited(count) for dimension, count in zip(dimensions, outputs, strict=True)]
@@ -313,7 +313,7 @@ def _unpooled(output: list[int] | None) -> dict[str, object]:
 
 
 def _unpooling_work(attributes: object, tensors: Tensors) -> int:
-    """The output is filled with zeros, and each element of the input is moved."""
+    """The output is filled with zeros, and each input element is moved."""
     return elements_visited(attributes, tensors) + elements_written(attributes, tensors)
 
 

@@ -1,4 +1,4 @@
-"""Operators that move elements: conversion, splitting and joining, padding, repetition, reversal.
+"""Operators that copy or move elements: conversion, splitting and joining, padding, repetition, reversal.
 
 Source: the pages of ``DML_CAST_OPERATOR_DESC``, ``DML_SPLIT_OPERATOR_DESC``, ``DML_JOIN_OPERATOR_DESC``,
 ``DML_PADDING..._OPERATOR_DESC``, ``DML_TILE_OPERATOR_DESC`` and ``DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC``.
@@ -42,7 +42,7 @@ def _tensor(data_type: str, *sizes: int) -> dict[str, Any]:
 
 
 def _joined(values: Values) -> Sizes:
-    """The sizes of the first tensor, and along the axis those of all together."""
+    """Returns the sizes of the first tensor, with the total of all tensors along the axis."""
     tensors, along = values["InputTensors"], values["Axis"]
     total = sum(tensor.sizes[along] for tensor in tensors)
     return tuple((total,) if i == along else (size,) for i, size in enumerate(tensors[0].sizes))
@@ -68,7 +68,7 @@ _EDGES = [
 
 
 def _padding(name: str, value: dict[str, Any], *rules: Rule, bad: Sequence[BadExample] = ()) -> Operator[Attributes]:
-    """An operator that pads; ``value`` are its own attributes."""
+    """Declares a padding operator; ``value`` has the attributes for the padding value."""
 
     def desc(mode: str, start: list[int], end: list[int], **changes: Any) -> dict[str, Any]:
         source = _tensor("FLOAT32", 1, 1, 4, 4)

@@ -1,4 +1,4 @@
-"""Normalization by mean and variance, by norm, and by the response of neighbours.
+"""Normalization by mean and variance, by norm, and by local response.
 
 Source: the pages of the ``DML_..._NORMALIZATION..._OPERATOR_DESC`` structs.
 """
@@ -39,7 +39,7 @@ def _mean_variance(
     examples: tuple[Example, ...] = (),
     bad_examples: tuple[BadExample, ...] = (),
 ) -> Operator[Attributes]:
-    """A normalization of some axes; the example has one channel of two elements."""
+    """Declares a mean-variance normalization. Its example has one channel with two elements."""
     source = {"InputTensor": [[[[1, 3]]]]}
     both = {"ScaleTensor": [1, 1, 1, 1], "BiasTensor": [1, 1, 1, 2]}
     return declare(
@@ -85,7 +85,7 @@ _NORMALIZED = {"NormalizeVariance": True, "Epsilon": 0}
 
 
 def _of_each_channel(tensor: str) -> Rule:
-    """The tensor has rank 4 and is not broadcast along the channels."""
+    """Returns the rule that a tensor has rank 4 and is not broadcast along the channels."""
     return Shapes({tensor: ("batch", size("InputTensor", 1), "height", "width")})
 
 
@@ -150,7 +150,7 @@ _MEAN_VARIANCE2 = _mean_variance(
 
 
 def _response_work(attributes: Attributes, tensors: Tensors) -> int:
-    """Each element visits its region, which is clipped to the tensor."""
+    """Each element visits its region, clipped to the tensor."""
     _, channels, *spatial = tensors["InputTensor"].sizes
     extents = [channels] if attributes.CrossChannel else spatial
     region: int = prod(min(attributes.LocalSize, extent) for extent in extents)

@@ -1,4 +1,4 @@
-"""ADAM_OPTIMIZER: parameters moved against their gradient, by its running moments.
+"""ADAM_OPTIMIZER: a step of the Adam optimizer.
 
 Source: ``DML_ADAM_OPTIMIZER_OPERATOR_DESC``.
 """

@@ -1,7 +1,7 @@
-"""Poolings by mean and by norm: averages, also of quantized data, Lp norms, and the gradient of averages.
+"""Pooling by mean and by norm: averages, also of quantized data, Lp norms, and the gradient of averages.
 
-Source: the pages of the ``DML_..._POOLING..._OPERATOR_DESC`` structs. The declared size of the output decides between
-floor and ceiling rounding, and the window is the dilated one in both.
+Source: the pages of the ``DML_..._POOLING..._OPERATOR_DESC`` structs. The given size of the output selects floor or
+ceiling rounding, both of which use the dilated window.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ PARAMETERS = ("InputScaleTensor", "InputZeroPointTensor", "OutputScaleTensor", "
 
 @dataclass(frozen=True, slots=True)
 class PerChannel(Rule):
-    """Parameters of quantization have one element, or one for each channel of a tensor.
+    """Quantization parameters have one element, or one per channel of a tensor.
 
-    From rank 4 on the channels are dimension 1; at lower ranks they are the one dimension whose size is not 1 (our
-    reading of a page that tells of rank 4 alone).
+    From rank 4, the channels are dimension 1; at lower ranks they are the only dimension whose size is not 1 (opwire's
+    interpretation of a page that covers only rank 4).
     """
 
     code = Code.SIZES_MISMATCH
@@ -64,9 +64,9 @@ class PerChannel(Rule):
 
 @dataclass(frozen=True, slots=True)
 class _Quantized(Output):
-    """What is pooled, of the type of its zero point.
+    """The pooled output, with the data type of its zero point.
 
-    Without one it may have either type; that of the input is derived.
+    Without a zero point it may have either type, and that of the input is derived.
     """
 
     windows: Windows

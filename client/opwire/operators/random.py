@@ -1,6 +1,6 @@
-"""RANDOM_GENERATOR: uniform bits from a counter and a key.
+"""RANDOM_GENERATOR: uniformly random bits from a counter and a key.
 
-Source: ``DML_RANDOM_GENERATOR_OPERATOR_DESC``; the values are those of Random123's known answers.
+Source: ``DML_RANDOM_GENERATOR_OPERATOR_DESC``; the example is one of Random123's known answers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Recurrent networks: RNN, LSTM and GRU.
 
-Source: ``DML_RNN_OPERATOR_DESC``, ``DML_LSTM_OPERATOR_DESC`` and ``DML_GRU_OPERATOR_DESC``. That an output
-is given is a rule of ONNX Runtime, that a clip threshold is not negative is ours.
+Source: ``DML_RNN_OPERATOR_DESC``, ``DML_LSTM_OPERATOR_DESC`` and ``DML_GRU_OPERATOR_DESC``. That at least one output
+must be given is a rule of ONNX Runtime; that a clip threshold must not be negative is opwire's own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .work import STEP
 
 @dataclass(frozen=True, slots=True)
 class NumDirections(Quantity):
-    """The number of directions that a network goes through a sequence in."""
+    """The number of directions in which a network processes a sequence."""
 
     @property
     def reads(self) -> frozenset[str]:
@@ -52,7 +52,7 @@ _OUTPUTS = ("OutputSequenceTensor", "OutputSingleTensor")
 
 
 def _shapes(gates: int, states: tuple[str, ...], peepholes: bool) -> Shapes:
-    """The shapes of the inputs; the weights of the gates stand one below the other."""
+    """Returns the shapes of the inputs; the weights of the gates are stacked along the rows."""
     block = NamedSize("hidden_size", gates)
     shapes: dict[str, Any] = {
         "InputTensor": (1, "seq_length", "batch_size", "input_size"),
@@ -68,9 +68,9 @@ def _shapes(gates: int, states: tuple[str, ...], peepholes: bool) -> Shapes:
 
 
 def _work(gates: int) -> Callable[[Attributes, Tensors], int]:
-    """At each step a new state visits the weights of its gates, with the input and with the state before.
+    """Each step visits the weights of the gates, for the input and for the previous state.
 
-    Steps come one after the other, so that each costs something of itself.
+    Steps run sequentially, so each has a fixed cost.
     """
 
     def work(attributes: Attributes, tensors: Tensors) -> int:
@@ -90,7 +90,7 @@ def _network(
     examples: tuple[Example, ...],
     bad_examples: tuple[BadExample, ...],
 ) -> Operator[Attributes]:
-    """A network of some gates; of each direction it applies some activations."""
+    """Declares a network; ``gates`` and ``activations`` are per direction."""
     typed = (*_INPUTS, "CellMemInitTensor", "PeepholeTensor") if cell else _INPUTS
     states = ("HiddenInitTensor", "CellMemInitTensor") if cell else ("HiddenInitTensor",)
     outputs = (*_OUTPUTS, "OutputCellSingleTensor") if cell else _OUTPUTS
@@ -125,7 +125,7 @@ def _tensor(*sizes: int) -> dict[str, Any]:
 
 
 def _desc(gates: int, activations: list[str], **changes: Any) -> dict[str, Any]:
-    """Two steps of one entry with one number, and a state of one number."""
+    """Returns a desc with two steps, a batch of 1, and an input and a state of one number."""
     return {
         "InputTensor": _tensor(1, 2, 1, 1),
         "WeightTensor": _tensor(1, 1, gates, 1),

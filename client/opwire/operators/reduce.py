@@ -16,7 +16,7 @@ from .indices import IndexFits, index_output
 from .work import elements_visited
 
 ARG_FUNCTIONS = frozenset({ReduceFunction.ARGMAX, ReduceFunction.ARGMIN})
-"""Deprecated since 3_0 in favour of the operators of the same name; still accepted."""
+"""Deprecated since 3_0 in favor of the operators of the same name; still accepted."""
 
 
 @dataclass(frozen=True, slots=True)

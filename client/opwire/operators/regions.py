@@ -1,7 +1,7 @@
-"""Regions of interest, cut out of images and brought to one size.
+"""Regions of interest, cropped from images and resized to one size.
 
-Source: the pages of the ``DML_ROI_..._OPERATOR_DESC`` structs. ROI_POOLING decides the sizes of its output; the others
-must be given theirs.
+Source: the pages of the ``DML_ROI_..._OPERATOR_DESC`` structs. The output sizes of ROI_POOLING are derived; those of
+the others must be given.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ..violation import Code
 from .work import elements_written
 
 _PER_REGION: Mapping[str, Shape] = {"ROITensor": (..., "regions", 4), "BatchIndicesTensor": (..., "regions")}
-"""A region is a row of four corners; leading dimensions are 1."""
+"""A region is a row of four coordinates; leading dimensions are 1."""
 
 _SAMPLED = (
     one_of("ReductionFunction", ReduceFunction.AVERAGE, ReduceFunction.MAX),
@@ -44,9 +44,9 @@ _SAMPLED = (
 
 
 def _samples(attributes: Attributes, image: tuple[int, ...], crop: tuple[int, ...]) -> int:
-    """Visits for an element of the crop of a region as large as the image.
+    """Returns the element visits per element of the crop, for a region as large as the image.
 
-    Values decide how large a region is; what of it lies outside the image has no element to visit.
+    The size of a region depends on values; the part of it outside the image has no elements to visit.
     """
     least, most = attributes.MinimumSamplesPerOutput, attributes.MaximumSamplesPerOutput
     pairs = zip(image[2:], crop[2:], strict=True)
@@ -60,7 +60,7 @@ def _align_work(attributes: Attributes, tensors: Tensors) -> int:
 
 
 def _gradient_work(attributes: Attributes, tensors: Tensors) -> int:
-    """Each gradient goes back to the elements that its output was computed of, for each output that is asked for."""
+    """Each gradient is added to the elements that its output was computed from, for each requested output."""
     crop, written = tensors["InputGradientTensor"], tensors["OutputGradientTensor"]
     image = tensors["InputTensor"] or written
     samples = crop.element_count * _samples(attributes, image.sizes, crop.sizes)
@@ -190,7 +190,7 @@ def _pooled(values: Values) -> Sizes | None:
 
 
 def _pooling_work(attributes: Attributes, tensors: Tensors) -> int:
-    """Each region visits at most every element of an image, and writes its own."""
+    """Each region visits at most every element of an image, and writes its output."""
     regions: int = tensors["ROITensor"].sizes[2]
     image: int = prod(tensors["InputTensor"].sizes[1:])
     return elements_written(attributes, tensors) + regions * image

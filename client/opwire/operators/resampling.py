@@ -1,7 +1,7 @@
-"""Resampling of any dimension, and its gradients.
+"""Resampling along any dimensions, and its gradients.
 
 Source: the pages of the ``DML_RESAMPLE..._OPERATOR_DESC`` structs and of ``DML_UPSAMPLE_2D_OPERATOR_DESC``. The scales
-of RESAMPLE say how coordinates are mapped and do not decide the sizes of the output, which is always to be given.
+of RESAMPLE define how coordinates are mapped, but not the sizes of the output, which must always be given.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST = 2**32 - 1
 
 
 def _taps(attributes: Attributes, sizes: tuple[int, ...]) -> int:
-    """Elements that an element of the output is computed of, where their number does not depend on its place."""
+    """Returns the number of input elements per output element, regardless of its position."""
     if attributes.InterpolationMode is InterpolationMode.NEAREST_NEIGHBOR:
         return 1
     if not getattr(attributes, "Antialiased", False):
@@ -44,12 +44,12 @@ def _taps(attributes: Attributes, sizes: tuple[int, ...]) -> int:
 
 
 def _work(attributes: Attributes, tensors: Tensors) -> int:
-    """Each element of the output visits those that it is computed of."""
+    """Each output element visits the elements that it is computed from."""
     return elements_written(attributes, tensors) * _taps(attributes, tensors["InputTensor"].sizes)
 
 
 def _gradient_work(attributes: Attributes, tensors: Tensors) -> int:
-    """Each element of the input adds to those that it was computed of; they start from zero."""
+    """Each input element is added to the elements that it was computed from, which are first set to zero."""
     source, result = tensors["InputGradientTensor"], tensors["OutputGradientTensor"]
     return int(result.element_count + source.element_count * _taps(attributes, result.sizes))
 
@@ -89,12 +89,12 @@ def _desc(sizes: list[int], output: list[int] | None, scales: list[float], **att
 
 
 def _offsets(source: float, output: float, **attributes: object) -> dict[str, object]:
-    """Pixel offsets of two dimensions."""
+    """Returns pixel offsets for two dimensions."""
     return {"InputPixelOffsets": [source] * 2, "OutputPixelOffsets": [output] * 2, **attributes}
 
 
 def _examples(**attributes: Any) -> tuple[Example, ...]:
-    """Rows that are enlarged; the offsets are those of pixel centres."""
+    """Returns examples that enlarge rows, with the offsets of pixel centers."""
     mode = {"InterpolationMode": "LINEAR"}
     return (
         Example(
@@ -130,7 +130,7 @@ def _bad_examples(**attributes: Any) -> tuple[BadExample, ...]:
 
 
 def _gradient(name: str, page: str, **attributes: object) -> Operator[Attributes]:
-    """The worked example shrinks the height and enlarges the width."""
+    """Declares a gradient. Its worked example shrinks the height and enlarges the width."""
 
     def desc(scales: list[float]) -> dict[str, object]:
         return {
@@ -225,12 +225,12 @@ _UPSAMPLING = declare(
 )
 
 _CENTRES = _offsets(0.5, -0.5)
-# Rounded down, the offset of the input is half a pixel less for the same choice.
+# With rounding down, the same choice takes an input offset that is half a pixel less.
 _ROUNDED = _offsets(0.5, -0.5, RoundingDirection="DECREASING")
 
 
 def _rounded(**attributes: object) -> tuple[Example, ...]:
-    """``the_nearest`` with offsets of its own."""
+    """Returns the examples with offsets for rounding down in ``the_nearest``."""
     nearest, linear = _examples(**_ROUNDED, **attributes)
     lower = {**nearest.desc, **_offsets(0, -0.5)}
     return Example(name=nearest.name, desc=lower, inputs=nearest.inputs, outputs=nearest.outputs), linear

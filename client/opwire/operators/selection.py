@@ -1,4 +1,4 @@
-"""The greatest elements, one-hot vectors, and the places of what is not zero.
+"""The greatest elements, one-hot vectors, and the coordinates of non-zero elements.
 
 Source: the pages of ``DML_TOP_K_OPERATOR_DESC``, ``DML_TOP_K1_OPERATOR_DESC``, ``DML_ONE_HOT_OPERATOR_DESC`` and
 ``DML_NONZERO_COORDINATES_OPERATOR_DESC``.
@@ -34,13 +34,13 @@ from .work import elements_visited, elements_written
 
 
 def _selected(values: Values) -> Sizes:
-    """The sizes of the input, K along the axis."""
+    """Returns the sizes of the input, with K along the axis."""
     along = values["Axis"]
     return tuple((values["K"],) if i == along else (size,) for i, size in enumerate(values["InputTensor"].sizes))
 
 
 def _sorting(attributes: Attributes, tensors: Tensors) -> int:
-    """Sequences are sorted: each element is compared as often as its sequence can be halved."""
+    """Sequences are sorted, with about log2(length) comparisons per element."""
     sequence: int = tensors["InputTensor"].sizes[attributes.Axis]
     return elements_visited(attributes, tensors) * sequence.bit_length()
 
@@ -51,7 +51,7 @@ _Answer = tuple[str, list[Any], int, list[Any], list[Any], dict[str, Any]]
 
 
 def _top(name: str, *examples: _Answer, **attributes: Any) -> Operator[Attributes]:
-    """An operator; each example has its name, the input, K, the values, the indices and its attributes."""
+    """Declares an operator. Each example has a name, the input, K, the values, the indices and attributes."""
 
     def desc(count: int, **changes: Any) -> dict[str, Any]:
         tensor = {"DataType": "FLOAT32", "Sizes": [1, 1, 3, 4]}
@@ -59,7 +59,7 @@ def _top(name: str, *examples: _Answer, **attributes: Any) -> Operator[Attribute
 
     return declare(
         name,
-        # The page wants K below the size; a full sort is taken too.
+        # The page requires K to be less than the size; a full sort is accepted too.
         rules=(axis("Axis", of="InputTensor"), between(number("K"), None, size("InputTensor", "Axis"))),
         outputs={
             "OutputValueTensor": Derived(_selected, like="InputTensor"),
@@ -117,14 +117,14 @@ def _counts(values: Values) -> Sizes:
 
 
 def _coordinates(values: Values) -> Sizes:
-    """A row for each element; a row has all coordinates, or those without leading dimensions of size 1."""
+    """Returns sizes with a row per element; rows may omit the coordinates of leading dimensions of size 1."""
     sizes = values["InputTensor"].sizes
     effective = max(1, len(list(dropwhile(lambda size: size == 1, sizes))))
     return (*((1,),) * (len(sizes) - 2), (prod(sizes),), range(len(sizes), effective - 1, -1))
 
 
 def _searching(attributes: Attributes, tensors: Tensors) -> int:
-    """Each element is visited, and each coordinate is written."""
+    """Each element is visited, and each coordinate is written once."""
     return elements_visited(attributes, tensors) + int(tensors["OutputCoordinatesTensor"].element_count)
 
 
@@ -208,7 +208,7 @@ FAMILY = (
                         [[[0, 0, 0], [0, 0, 3], [0, 1, 1], [0, 1, 3], [0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]]
                     ],
                 },
-                source="DML_NONZERO_COORDINATES_OPERATOR_DESC, worked example; what it leaves open is 0",
+                source="DML_NONZERO_COORDINATES_OPERATOR_DESC, worked example; undefined elements are 0",
             ),
         ),
         bad_examples=(

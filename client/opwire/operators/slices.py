@@ -1,4 +1,4 @@
-"""Slices of a tensor, and the gradient of taking one.
+"""Slices of a tensor, and their gradient.
 
 Source: the pages of ``DML_SLICE_OPERATOR_DESC``, ``DML_SLICE1_OPERATOR_DESC`` and ``DML_SLICE_GRAD_OPERATOR_DESC``.
 """
@@ -19,7 +19,7 @@ _OFFSETS, _SIZES, _STRIDES = "InputWindowOffsets", "InputWindowSizes", "InputWin
 
 @dataclass(frozen=True, slots=True)
 class SliceNotEmpty(Rule):
-    """A slice has elements: DirectML knows no empty tensors."""
+    """A slice is not empty; DirectML has no empty tensors."""
 
     code = Code.OUT_OF_RANGE
 
@@ -30,12 +30,12 @@ class SliceNotEmpty(Rule):
     def faults(self, values: Values) -> Iterator[Fault]:
         for i, size in enumerate(values["Sizes"]):
             if size < 1:
-                yield Fault(self.code, ("Sizes", i), "0 elements of a dimension given; at least 1 is taken")
+                yield Fault(self.code, ("Sizes", i), "0 elements given; a slice must have at least 1 in each dimension")
 
 
 @dataclass(frozen=True, slots=True)
 class SliceFits(Rule):
-    """The last element that a slice takes of a dimension lies in the input."""
+    """The last element of a slice along each dimension is inside the input."""
 
     code = Code.OUT_OF_RANGE
 
@@ -48,13 +48,13 @@ class SliceFits(Rule):
         for i, ((offset, size, stride), whole) in enumerate(zip(taken, values["InputTensor"].sizes, strict=False)):
             last = offset + stride * max(size - 1, 0)
             if last >= whole:
-                message = f"element {last} of dimension {i} would be taken; InputTensor has {whole}"
+                message = f"the slice extends to element {last} of dimension {i}; InputTensor has only {whole}"
                 yield Fault(self.code, ("Offsets", i), message)
 
 
 @dataclass(frozen=True, slots=True)
 class WindowInside(Rule):
-    """The window of a slice lies in the tensor that is sliced."""
+    """The window of a slice is inside the sliced tensor."""
 
     code = Code.OUT_OF_RANGE
 
@@ -68,24 +68,26 @@ class WindowInside(Rule):
         windows = zip(values[_OFFSETS], values[_SIZES], values[self.sliced].sizes, strict=False)
         for i, (offset, size, whole) in enumerate(windows):
             if offset + size > whole:
-                message = f"the window ends at {offset + size} in dimension {i}; {self.sliced} has {whole} elements"
+                message = (
+                    f"the window ends at {offset + size} in dimension {i}; {self.sliced} has only {whole} elements"
+                )
                 yield Fault(self.code, (_SIZES, i), message)
 
 
 def _steps(values: Values) -> tuple[int, ...]:
-    """How many elements the window of each dimension offers."""
+    """Returns the number of elements that the window has along each dimension, given its strides."""
     pairs = zip(values[_SIZES], values[_STRIDES], strict=False)
     return tuple(1 + (size - 1) // max(abs(stride), 1) for size, stride in pairs)
 
 
 def _offered(values: Values) -> Sizes:
-    """All elements that the windows offer, or fewer."""
+    """Returns sizes of up to all elements of the windows."""
     return tuple(range(most, 0, -1) for most in _steps(values))
 
 
 @dataclass(frozen=True, slots=True)
 class GradientFits(Rule):
-    """The gradient of a slice has no more elements than its window offers."""
+    """The gradient of a slice has no more elements than its window."""
 
     code = Code.SIZES_MISMATCH
 
@@ -96,7 +98,7 @@ class GradientFits(Rule):
     def faults(self, values: Values) -> Iterator[Fault]:
         for i, (given, most) in enumerate(zip(values["InputGradientTensor"].sizes, _steps(values), strict=False)):
             if given > most:
-                message = f"size {given} given for dimension {i} of InputGradientTensor; the window offers {most}"
+                message = f"size {given} given for dimension {i} of InputGradientTensor; the window has only {most}"
                 yield Fault(self.code, ("InputGradientTensor", "Sizes", i), message)
 
 
@@ -207,7 +209,7 @@ SLICES = (
                 desc=_window([0, 0], [3, 3], [2, 2], InputGradientTensor=[2, 2], OutputGradientTensor=[4, 4]),
                 inputs={"InputGradientTensor": [[1, 3], [9, 11]]},
                 outputs={"OutputGradientTensor": [[1, 0, 3, 0], [0, 0, 0, 0], [9, 0, 11, 0], [0, 0, 0, 0]]},
-                source="DML_SLICE_GRAD_OPERATOR_DESC, worked example with numbers for its letters",
+                source="DML_SLICE_GRAD_OPERATOR_DESC, worked example with numbers in place of letters",
             ),
         ),
         bad_examples=(

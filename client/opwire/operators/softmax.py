@@ -1,7 +1,8 @@
-"""Softmax, its logarithm and the position of the maximum, along the last dimension or along axes.
+"""Softmax, log-softmax and hardmax, along the last dimension or along axes.
 
 Source: ``DML_ACTIVATION_SOFTMAX_OPERATOR_DESC``, ``DML_ACTIVATION_LOG_SOFTMAX_OPERATOR_DESC``,
-``DML_ACTIVATION_HARDMAX_OPERATOR_DESC`` and the same with a 1. That axes are distinct, and that there is one, is ours.
+``DML_ACTIVATION_HARDMAX_OPERATOR_DESC`` and their versions with a 1. opwire's own rules: there is at least one axis,
+and axes are distinct.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from ..violation import Code
 from .elementwise import unary
 
 _PER_BLOCK = 24
-"""Element visits that take as long as what is done once for a row or block, however small that is."""
+"""Fixed cost of a row or block, in element visits."""
 
 _BLOCKS = [[[12, 0], [-101, 11]], [[3, 234], [0, -101]]]
-"""The tensor of the page of HARDMAX1."""
+"""The tensor in the worked example of HARDMAX1."""
 
 
 def _desc(sizes: list[int], along: list[int] | None = None, data_type: str = "FLOAT32") -> dict[str, Any]:
@@ -41,7 +42,7 @@ def _example(
 
 
 def _work_of(name: str) -> Callable[[Attributes, Tensors], int]:
-    """Each element is visited once. A softmax of a single one is known; where it is the greatest is looked for."""
+    """Each element is visited once, plus the fixed cost of a block; a softmax of a single element is constant."""
     least = 1 if "HARDMAX" in name else 2
 
     def work(attributes: Attributes, tensors: Tensors) -> int:
@@ -54,7 +55,7 @@ def _work_of(name: str) -> Callable[[Attributes, Tensors], int]:
 
 
 def _of_rows(name: str, source: list[Any], output: list[Any]) -> Operator[Attributes]:
-    """An operator along the last dimension of what is a matrix but for leading ones."""
+    """Declares an operator along the last dimension of a matrix with optional leading ones."""
     bad = (
         BadExample(
             name="three_dimensions", desc=_desc([2, 3, 4]), code=Code.SIZES_MISMATCH, pointer="/InputTensor/Sizes/0"
@@ -73,7 +74,7 @@ def _of_rows(name: str, source: list[Any], output: list[Any]) -> Operator[Attrib
 
 
 def _along_axes(name: str, *examples: Example) -> Operator[Attributes]:
-    """An operator along axes, which together form blocks."""
+    """Declares an operator along axes, which together form blocks."""
     bad = (
         BadExample(name="no_axes", desc=_desc([2, 3], []), code=Code.COUNT_MISMATCH, pointer="/Axes"),
         BadExample(name="axis_past_the_rank", desc=_desc([2, 3], [2]), code=Code.AXIS_OUT_OF_RANGE, pointer="/Axes/0"),

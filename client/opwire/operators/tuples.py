@@ -1,8 +1,8 @@
-"""What the operators share that address elements by tuples of indices: GATHER_ND, GATHER_ND1 and SCATTER_ND.
+"""Shared by the operators that address elements by tuples of indices: GATHER_ND, GATHER_ND1 and SCATTER_ND.
 
-Of the input only the last ``InputDimensionCount`` dimensions count, of the indices the last ``IndicesDimensionCount``;
-the last of those is the length of the tuples. Shapes follow the size example of the pages and DirectMLX.h where the
-printed formula contradicts them.
+Only the last ``InputDimensionCount`` dimensions of the input and the last ``IndicesDimensionCount`` of the indices
+count; the last of the latter is the length of the tuples. Where the formula on the pages contradicts their example of
+sizes and DirectMLX.h, shapes follow these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _COUNTS = ("InputDimensionCount", "IndicesDimensionCount")
 
 @dataclass(frozen=True, slots=True)
 class Tuples:
-    """The shapes of an operator that works on tuples; ``batch`` is the attribute that counts batch dimensions."""
+    """The shapes of an operator with index tuples; ``batch`` is the attribute that counts batch dimensions."""
 
     batch: str | None = None
 
@@ -27,24 +27,24 @@ class Tuples:
         return frozenset(("InputTensor", "IndicesTensor", *_COUNTS, *((self.batch,) if self.batch else ())))
 
     def batches(self, values: Values) -> int:
-        """How many dimensions are batches."""
+        """Returns the number of batch dimensions."""
         return 0 if self.batch is None else int(values[self.batch])
 
     def holds(self, values: Values) -> bool:
-        """Whether the ranks and the counts are such that there are shapes; other rules say so if they are not."""
+        """Returns whether the ranks and counts are consistent; other rules report it if they are not."""
         source, indices = values["InputTensor"], values["IndicesTensor"]
         counts = [values[name] for name in _COUNTS]
         return bool(source.rank == indices.rank >= max(counts)) and self.batches(values) < min(counts)
 
     def addressed(self, values: Values) -> list[int]:
-        """The sizes of what the tuples address, however many they are."""
+        """Returns the sizes of what the tuples address, of any rank."""
         source, indices = values["InputTensor"].sizes, values["IndicesTensor"].sizes
         of_source, of_indices = (values[name] for name in _COUNTS)
         rest = len(source) - of_source + self.batches(values) + indices[-1]
         return [*indices[len(indices) - of_indices : -1], *source[rest:]]
 
     def sizes(self, values: Values) -> Sizes:
-        """The addressed sizes at the rank of the input, with leading ones added or cut off."""
+        """Returns the addressed sizes at the rank of the input, with leading ones added or removed."""
         wanted = values["InputTensor"].rank
         sizes = [1] * wanted + self.addressed(values)
         return tuple((size,) for size in sizes[len(sizes) - wanted :])
@@ -52,7 +52,7 @@ class Tuples:
 
 @dataclass(frozen=True, slots=True)
 class TupleLength(Rule):
-    """The tuples are no longer than the dimensions that they may address."""
+    """The tuples are no longer than the number of dimensions that they can address."""
 
     code = Code.OUT_OF_RANGE
 
@@ -69,13 +69,13 @@ class TupleLength(Rule):
         most = values["InputDimensionCount"] - self.tuples.batches(values)
         if length > most:
             at = ("IndicesTensor", "Sizes", values["IndicesTensor"].rank - 1)
-            message = f"tuples of {length} indices given; {most} dimensions of InputTensor can be addressed"
+            message = f"tuples of {length} indices given; only {most} dimensions of InputTensor can be addressed"
             yield Fault(self.code, at, message, list(range(1, most + 1)))
 
 
 @dataclass(frozen=True, slots=True)
 class TuplesFitRank(Rule):
-    """Of what the tuples address only ones are cut off in front."""
+    """What the tuples address fits the rank of the input, with only leading ones removed."""
 
     code = Code.RANKS_DIFFER
 
@@ -91,13 +91,13 @@ class TuplesFitRank(Rule):
         wanted = values["InputTensor"].rank
         sizes = self.tuples.addressed(values)
         if any(size != 1 for size in sizes[: max(len(sizes) - wanted, 0)]):
-            message = f"the tuples address the sizes {sizes}, which the rank of the tensors, {wanted}, does not hold"
+            message = f"the tuples address sizes {sizes}, which do not fit the rank of the tensors, {wanted}"
             yield Fault(self.code, ("IndicesDimensionCount",), message)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchesAgree(Rule):
-    """The batch dimensions of the input and of the indices have equal sizes."""
+    """The batch dimensions of the input and the indices have equal sizes."""
 
     code = Code.SIZES_MISMATCH
 
@@ -143,7 +143,7 @@ class UpdatesFit(Rule):
 
 
 def counted(tuples: Tuples) -> tuple[Rule, ...]:
-    """``1 <= InputDimensionCount <= R``; leading sizes that do not count are 1; and so on for all that has tuples."""
+    """Returns the rules common to operators with tuples: ``InputDimensionCount <= R``, uncounted sizes are 1, ..."""
     source, indices = map(number, _COUNTS)
     return (
         between(source, None, rank("InputTensor")),

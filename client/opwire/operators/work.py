@@ -1,4 +1,4 @@
-"""What plans cost, in element visits: formulas that several families share."""
+"""The cost of plans in element visits: formulas shared by several families."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from ..operator import Tensors
 from ..rules import Windows
 
 STEP = 1 << 13
-"""Element visits that take as long as what is done once for a step or a tile, however small that is."""
+"""Fixed cost of a step or tile, in element visits."""
 
 
 def elements_visited(attributes: object, tensors: Tensors) -> int:
-    """Each logical element of the input is visited once."""
+    """Counts each logical element of the input once."""
     count: int = tensors["InputTensor"].element_count
     return count
 
 
 def elements_written(attributes: object, tensors: Tensors) -> int:
-    """Each element of the output is visited once."""
+    """Counts each element of the output once."""
     count: int = tensors["OutputTensor"].element_count
     return count
 
 
 def windows_visited(windows: Windows, pooled: str = "OutputTensor") -> Callable[[object, Tensors], int]:
-    """Each element of what is pooled visits its window, without the padding."""
+    """Returns a function that counts the elements in the window of each output element, without padding."""
 
     def work(attributes: object, tensors: Tensors) -> int:
         images, channels, *counts = tensors[pooled].sizes

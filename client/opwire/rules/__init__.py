@@ -1,4 +1,4 @@
-"""The vocabulary of rules: families declare the constraints of an operator with it, as its page lists them."""
+"""The rules with which operator families declare the constraints listed on an operator's documentation page."""
 
 from .conditions import AtLevels, When, WithTensor, below, from_level, when, with_tensor, without_tensor
 from .expressions import Quantity, elements, length, number, part, rank, size, term

@@ -1,4 +1,4 @@
-"""Rules that hold under a condition: for some values of an attribute, with a tensor, at some levels."""
+"""Conditional rules: for some values of an attribute, with or without a tensor, or at some levels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .rule import Rule, Values
 
 @dataclass(frozen=True, slots=True)
 class When(Rule):
-    """A rule for some values of an attribute."""
+    """A rule that applies for some values of an attribute."""
 
     code = Code.VALUE_NOT_ALLOWED
 
@@ -35,7 +35,7 @@ class When(Rule):
 
 @dataclass(frozen=True, slots=True)
 class WithTensor(Rule):
-    """A rule for descs in which a tensor is given, or not given."""
+    """A rule that applies if a tensor is given, or if it is not."""
 
     code = Code.MISSING_TENSOR
 
@@ -57,7 +57,7 @@ class WithTensor(Rule):
 
 @dataclass(frozen=True, slots=True)
 class AtLevels(Rule):
-    """A rule for the levels from ``since`` on and below ``until``."""
+    """A rule that applies at the levels in ``[since, until)``."""
 
     code = Code.VALUE_NOT_ALLOWED
 

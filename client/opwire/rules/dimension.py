@@ -1,4 +1,4 @@
-"""One spatial dimension of a pooling: its windows, and how many elements they have, counted without a loop over all."""
+"""One spatial dimension of a pooling operator, with closed-form counts of its windows and their elements."""
 
 from __future__ import annotations
 
@@ -26,28 +26,29 @@ class Dimension:
 
     @property
     def output_sizes(self) -> tuple[int, ...]:
-        """The floor size and, where it differs, the ceiling size."""
+        """The floor size and, if different, the ceiling size."""
         room = self.padded - self.dilated_window
         return tuple(dict.fromkeys((room // self.stride + 1, -(-room // self.stride) + 1)))
 
     def elements_visited(self, count: int) -> int:
-        """How many elements the first ``count`` windows have together, without the padding."""
+        """Returns the total number of elements in the first ``count`` windows, not counting padding."""
         return self._visited_below(count, self.start + self.size) - self._visited_below(count, self.start)
 
     def _visited_below(self, count: int, bound: int) -> int:
-        """How many positions below a bound, of the padded input, the first ``count`` windows have together."""
+        """Returns the total number of positions of the first ``count`` windows below a bound in the padded input."""
         reached = _count_below(count, self.stride, bound)
         whole = _count_below(count, self.stride, bound - (self.dilated_window - 1))
-        # The last window that reaches below the bound has a positions there, the one before it stride more, and so on.
+        # ``last`` is the distance from the start of the last window that reaches below the bound to the position before
+        # it; for the window before that it is larger by the stride, and so on.
         last = bound - 1 - (reached - 1) * self.stride
         cut = reached - whole
         return whole * self.window + cut + _floor_sum(cut, self.dilation, self.stride, last)
 
     def windows_with_element(self, count: int) -> int:
-        """How many of the first ``count`` windows reach an element of the input.
+        """Returns how many of the first ``count`` windows contain an element of the input.
 
-        A window that begins inside does. One that begins in the padding reaches position ``begin mod dilation`` first,
-        provided that it is long enough.
+        A window that starts inside the input does. One that starts in the padding first hits the input at position
+        ``start mod dilation``, if it is long enough.
         """
         inside = _count_below(count, self.stride, self.start + self.size) - _count_below(count, self.stride, self.start)
         before = _count_below(count, self.stride, self.start)
@@ -58,12 +59,12 @@ class Dimension:
 
 
 def _count_below(count: int, stride: int, bound: int) -> int:
-    """How many of 0, stride, 2*stride, ... (``count`` of them) are below a bound."""
+    """Returns how many of the first ``count`` multiples of ``stride``, from 0, are below a bound."""
     return min(count, max(0, -(-bound // stride)))
 
 
 def _count_residues(count: int, stride: int, offset: int, modulus: int, bound: int) -> int:
-    """How many i below ``count`` have ``(i*stride + offset) mod modulus < bound``."""
+    """Returns the number of i in ``range(count)`` with ``(i*stride + offset) mod modulus < bound``."""
     if bound >= modulus:
         return count
     upper = _floor_sum(count, modulus, stride, offset % modulus + modulus)
@@ -71,7 +72,7 @@ def _count_residues(count: int, stride: int, offset: int, modulus: int, bound: i
 
 
 def _floor_sum(count: int, modulus: int, step: int, offset: int) -> int:
-    """The sum of ``(step*i + offset) // modulus`` for i below ``count``, in logarithmic time."""
+    """Returns the sum of ``(step*i + offset) // modulus`` for i in ``range(count)``, in logarithmic time."""
     total = 0
     while count > 0:
         total += (count - 1) * count // 2 * (step // modulus) + count * (offset // modulus)

@@ -1,4 +1,4 @@
-"""Numbers that rules compare: sizes, ranks, attributes, lengths, and what is computed of them."""
+"""Numbers that rules compare: sizes, ranks, attributes, lengths, and arithmetic on them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Quantity(ABC):
 
     Attributes:
         reads: the members that it depends on.
-        place: the member, or the part of one, that is at fault where the number is wrong.
+        place: the path of the member, or of its part, to report if the number is wrong.
     """
 
     __slots__ = ()
@@ -32,7 +32,7 @@ class Quantity(ABC):
 
     @abstractmethod
     def value(self, values: Values) -> int | None:
-        """The number; None where there is none: a tensor was left out, or has no such dimension."""
+        """Returns the number, or None if there is none: a tensor is omitted, or has no such dimension."""
 
     def __add__(self, other: Quantity | int) -> Quantity:
         return Computed("+", self, term(other))
@@ -51,13 +51,13 @@ class Quantity(ABC):
 
 
 def term(given: Quantity | int) -> Quantity:
-    """A quantity, also of an integer."""
+    """Converts an integer to a quantity; returns quantities unchanged."""
     return ConstantQuantity(given) if isinstance(given, int) else given
 
 
 @dataclass(frozen=True, slots=True)
 class ConstantQuantity(Quantity):
-    """A number that depends on nothing."""
+    """A constant number."""
 
     number: int
 
@@ -101,7 +101,7 @@ class Size(Quantity):
 
 @dataclass(frozen=True, slots=True)
 class Measure(Quantity):
-    """A number of one member: its rank, its length, the product of its sizes, or the number itself."""
+    """A number taken from one member: its rank, its length, the product of its sizes, or the number itself."""
 
     member: str
     what: str
@@ -124,7 +124,7 @@ class Measure(Quantity):
 
 @dataclass(frozen=True, slots=True)
 class StructField(Quantity):
-    """A number of an attribute that is a struct."""
+    """A field of an attribute that is a struct."""
 
     member: str
     name: str
@@ -154,7 +154,7 @@ _MEASURES: Mapping[str, Callable[[Any], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Computed(Quantity):
-    """Two numbers added, subtracted, multiplied or divided (to the next lower integer)."""
+    """The sum, difference, product or quotient (rounded down) of two numbers."""
 
     sign: str
     left: Quantity
@@ -212,5 +212,5 @@ def number(attribute: str) -> Quantity:
 
 
 def part(attribute: str, name: str) -> Quantity:
-    """``ScaleSize.Width``: a member of an attribute that is a struct."""
+    """``ScaleSize.Width``: a field of an attribute that is a struct."""
     return StructField(attribute, name)

@@ -1,4 +1,4 @@
-"""Rules on attributes and on numbers computed of sizes: ranges, equality, divisibility, axes."""
+"""Rules about attributes and numbers computed from sizes: ranges, equality, divisibility, axes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .rule import Rule, Values, tensors_of
 
 @dataclass(frozen=True, slots=True)
 class Equal(Rule):
-    """Two numbers are equal; the place of the left one is at fault if they are not."""
+    """Two numbers are equal."""
 
     code = Code.SIZES_MISMATCH
 
@@ -35,7 +35,7 @@ class Equal(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Between(Rule):
-    """A number lies in a range, its ends included; None is no end."""
+    """A number is in an inclusive range; a bound of None is open."""
 
     code = Code.OUT_OF_RANGE
 
@@ -62,7 +62,7 @@ class Between(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Divides(Rule):
-    """A number divides another one."""
+    """A number divides another."""
 
     code = Code.SIZES_MISMATCH
 
@@ -81,7 +81,7 @@ class Divides(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Number(Rule):
-    """A numeric attribute, or each element of an array, is such as a predicate wants."""
+    """A numeric attribute, or each element of an array, satisfies a predicate."""
 
     code = Code.OUT_OF_RANGE
 
@@ -105,7 +105,7 @@ class Number(Rule):
 
 @dataclass(frozen=True, slots=True)
 class OneOf(Rule):
-    """An attribute has one of some values."""
+    """An attribute has one of the allowed values."""
 
     code = Code.VALUE_NOT_ALLOWED
 
@@ -130,7 +130,7 @@ def _name(value: int) -> str | int:
 
 @dataclass(frozen=True, slots=True)
 class NotEmpty(Rule):
-    """An array has elements."""
+    """An array is not empty."""
 
     code = Code.COUNT_MISMATCH
 
@@ -147,7 +147,7 @@ class NotEmpty(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Length(Rule):
-    """Arrays have as many elements as a number says."""
+    """Arrays have the required number of elements."""
 
     code = Code.COUNT_MISMATCH
 
@@ -165,14 +165,14 @@ class Length(Rule):
         for name in self.arrays:
             array = values[name]
             if array is not None and len(array) != wanted:
-                reason = "" if isinstance(self.wanted, ConstantQuantity) else f", as {self.wanted} says"
+                reason = "" if isinstance(self.wanted, ConstantQuantity) else f", the {self.wanted}"
                 message = f"{name} has {len(array)} elements; it must have {wanted}{reason}"
                 yield Fault(self.code, (name,), message, [wanted])
 
 
 @dataclass(frozen=True, slots=True)
 class Axis(Rule):
-    """An axis is below the rank of a tensor, or of the first one of an array."""
+    """An axis is less than the rank of a tensor, or of the first tensor of an array."""
 
     code = Code.AXIS_OUT_OF_RANGE
 
@@ -192,7 +192,7 @@ class Axis(Rule):
 
 @dataclass(frozen=True, slots=True)
 class AxesBelowRank(Rule):
-    """Each of several axes is below the rank of a tensor."""
+    """Each axis is less than the rank of a tensor."""
 
     code = Code.AXIS_OUT_OF_RANGE
 
@@ -211,14 +211,14 @@ class AxesBelowRank(Rule):
 
 
 def axis_fault(path: tuple[str | int, ...], axis: int, tensor: str, rank: int) -> Fault:
-    """What is said of an axis that a tensor does not have."""
-    message = f"axis {axis} given for an {tensor} of rank {rank}; axes go from 0 to {rank - 1}"
+    """Returns the fault of an axis that a tensor does not have."""
+    message = f"axis {axis} given; {tensor} has rank {rank}, so axes range from 0 to {rank - 1}"
     return Fault(Code.AXIS_OUT_OF_RANGE, path, message, list(range(rank)))
 
 
 @dataclass(frozen=True, slots=True)
 class DistinctAxes(Rule):
-    """No axis is named twice. DirectML does not say what two equal axes mean."""
+    """No axis is given twice. DirectML does not define the meaning of duplicate axes."""
 
     code = Code.DUPLICATE_AXIS
 
@@ -241,27 +241,27 @@ class DistinctAxes(Rule):
 
 
 def equal(left: Quantity, right: Quantity | int) -> Rule:
-    """``A.Sizes[0] == B.Sizes[1] * GroupCount``; the left side is what is reported."""
+    """``A.Sizes[0] == B.Sizes[1] * GroupCount``; violations point to the left side."""
     return Equal(left, term(right))
 
 
 def between(number: Quantity, least: Quantity | int | None, greatest: Quantity | int | None) -> Rule:
-    """``least <= number <= greatest``; the number is what is reported."""
+    """``least <= number <= greatest``; violations point to the number."""
     return Between(number, None if least is None else term(least), None if greatest is None else term(greatest))
 
 
 def divides(divisor: Quantity | int, of: Quantity) -> Rule:
-    """``of % divisor == 0``; what is divided is reported."""
+    """``of % divisor == 0``; violations point to the dividend."""
     return Divides(term(divisor), of)
 
 
 def nonzero(*attributes: str) -> Rule:
-    """``Alpha != 0``, or so for each element of an array."""
+    """``Alpha != 0``, or the same for each element of an array."""
     return Number(attributes, bool, "other than 0")
 
 
 def at_least(least: float, *attributes: str) -> Rule:
-    """``Steepness >= 1``; a bound of integers that holds at all levels is in the schema."""
+    """``Steepness >= 1``; integer bounds that hold at all levels are in the schema instead."""
     return Number(attributes, lambda value: value >= least, f"at least {least}")
 
 

@@ -1,4 +1,4 @@
-"""What outputs must be: their sizes and data types, as inputs and attributes decide them."""
+"""The sizes and data types of outputs, as determined by the inputs and attributes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ..violation import Code, Fault
 from .rule import Values, tensors_of
 
 Sizes = tuple[Sequence[int], ...]
-"""For each dimension the sizes that it may have; the first is the one that opwire derives."""
+"""The allowed sizes of each dimension; the first is the one that opwire derives."""
 
 SizesOf = Callable[[Values], Sizes | None]
-"""What derives sizes from the inputs and attributes; None where they do not decide them."""
+"""Derives sizes from the inputs and attributes; None if they do not determine them."""
 
 
 class OutputRule(NamedTuple):
-    """What an output of a desc must be.
+    """The requirements on an output of a desc.
 
     Attributes:
-        sizes: as above.
-        data_type: the derived one.
-        same_as: the input whose data type it must share, or None where the support row alone decides.
-        leading_ones: whether it may have any number of leading ones: other ranks are allowed then.
+        sizes: the allowed sizes of each dimension.
+        data_type: the derived data type.
+        same_as: the input whose data type it must share, or None if only the support row restricts it.
+        leading_ones: whether it may have any number of leading ones, and thus another rank.
     """
 
     sizes: Sizes
@@ -34,19 +34,19 @@ class OutputRule(NamedTuple):
     leading_ones: bool = False
 
     def derived(self) -> BufferTensorDesc:
-        """The desc of an output that was left out: packed."""
+        """Returns the desc of an omitted output: contiguous."""
         return BufferTensorDesc(self.data_type, tuple([sizes[0] for sizes in self.sizes]))
 
     def faults(self, name: str, output: BufferTensorDesc) -> Iterator[Fault]:
-        """What is wrong with an output that was given."""
+        """Yields what is wrong with a given output."""
         if self.same_as is not None and output.data_type is not self.data_type:
             wanted = self.data_type.name
             message = f"{name} has {output.data_type.name} and {self.same_as} {wanted}; they must be equal"
             yield Fault(Code.DATA_TYPES_DIFFER, (name, "DataType"), message, [wanted])
         sizes = self._aligned(output.rank) if self.leading_ones else self.sizes
         if output.rank != len(sizes):
-            kept = "leading ones left out" if self.leading_ones else "the rank is kept"
-            message = f"{name} has rank {output.rank} where {len(sizes)} is required: {kept}"
+            kept = "only leading ones can be omitted" if self.leading_ones else "the operator preserves the rank"
+            message = f"{name} has rank {output.rank}; it must have rank {len(sizes)}: {kept}"
             yield Fault(Code.RANKS_DIFFER, (name, "Sizes"), message, [len(sizes)])
             return
         for i, (given, allowed) in enumerate(zip(output.sizes, sizes, strict=True)):
@@ -55,7 +55,7 @@ class OutputRule(NamedTuple):
                 yield Fault(Code.SIZES_MISMATCH, (name, "Sizes", i), message, list(allowed[:_MOST_LISTED]))
 
     def _aligned(self, rank: int) -> Sizes:
-        """The sizes with as many leading ones as a rank has room for; longer ones if those alone exceed it."""
+        """Returns the sizes with leading ones added or removed to match a rank; longer if the other sizes exceed it."""
         ones = next((i for i, sizes in enumerate(self.sizes) if tuple(sizes[:2]) != (1,)), len(self.sizes))
         kept = self.sizes[min(ones, max(len(self.sizes) - rank, 0)) :]
         return ((1,),) * (rank - len(kept)) + kept
@@ -71,25 +71,25 @@ def _listed(allowed: Sequence[int]) -> str:
 
 
 class Output(ABC):
-    """How what an output must be follows from a desc."""
+    """How the requirements on an output follow from a desc."""
 
     __slots__ = ()
 
     @abstractmethod
     def rule(self, values: Values) -> OutputRule | None:
-        """What the output must be; None where the inputs and attributes do not decide it."""
+        """Returns the requirements on the output, or None if the inputs and attributes do not determine it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Derived(Output):
-    """An output whose sizes are derived, of the data type of an input, of one that is named, or of a usual one.
+    """An output with derived sizes, and the data type of an input, of an attribute, or a default.
 
     Attributes:
-        sizes: derives them.
-        like: the input, or the array of inputs, that has its data type, None if none must have it.
-        named: the attribute that names its data type.
-        usual: the data type, or the input that has it, where the support row alone decides, and the output is left
-            out: with ``like`` where that input is left out.
+        sizes: derives the sizes.
+        like: the input, or array of inputs, whose data type it must have; None if there is none.
+        named: the attribute that gives its data type.
+        usual: the default data type, or an input that has it, for an omitted output that only the support row
+            restricts; with ``like``, if that input is omitted.
         leading_ones: whether it may have any number of leading ones.
     """
 
@@ -115,7 +115,7 @@ class Derived(Output):
 
 @dataclass(frozen=True, slots=True)
 class Chosen(Output):
-    """One output for some values of an attribute, another one for the others."""
+    """One output for some values of an attribute, and another for the rest."""
 
     attribute: str
     among: frozenset[int]
@@ -128,14 +128,14 @@ class Chosen(Output):
 
 @dataclass(frozen=True, slots=True)
 class Undecided(Output):
-    """An output that inputs and attributes do not decide: it is always to be given, and rules check it."""
+    """An output that the inputs and attributes do not determine: it must always be given, and rules check it."""
 
     def rule(self, values: Values) -> OutputRule | None:
         return None
 
 
 def sizes_of(tensor: str) -> SizesOf:
-    """The sizes of another tensor; none where that was left out."""
+    """Derives the sizes of another tensor; None if that is omitted."""
 
     def derive(values: Values) -> Sizes | None:
         source = values[tensor]
@@ -145,7 +145,7 @@ def sizes_of(tensor: str) -> SizesOf:
 
 
 def reduced(tensor: str, axes: str) -> SizesOf:
-    """The sizes of a tensor, 1 along the axes."""
+    """Derives the sizes of a tensor, with 1 along the axes."""
 
     def derive(values: Values) -> Sizes:
         along = values[axes]
@@ -155,5 +155,5 @@ def reduced(tensor: str, axes: str) -> SizesOf:
 
 
 def like(tensor: str) -> Output:
-    """``type``, ``rank`` and ``Sizes`` of the output are those of an input."""
+    """The output has the ``type``, ``rank`` and ``Sizes`` of an input."""
     return Derived(sizes_of(tensor), like=tensor)

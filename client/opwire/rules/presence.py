@@ -1,4 +1,4 @@
-"""Rules on which tensors are given."""
+"""Rules about which tensors are given."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .rule import Rule, Values
 
 @dataclass(frozen=True, slots=True)
 class GivenTogether(Rule):
-    """All of some tensors are given, or none."""
+    """Either all of the tensors are given, or none."""
 
     code = Code.MISSING_TENSOR
 
@@ -25,12 +25,12 @@ class GivenTogether(Rule):
         given = [name for name in self.tensors if values[name] is not None]
         for name in self.tensors:
             if given and name not in given:
-                yield Fault(self.code, (name,), f"{given[0]} is given without {name}; both are needed, or none")
+                yield Fault(self.code, (name,), f"{given[0]} is given without {name}; give both or neither")
 
 
 @dataclass(frozen=True, slots=True)
 class AnyGiven(Rule):
-    """At least one of some tensors is given."""
+    """At least one of the tensors is given."""
 
     code = Code.MISSING_TENSOR
 
@@ -42,12 +42,12 @@ class AnyGiven(Rule):
 
     def faults(self, values: Values) -> Iterator[Fault]:
         if all(values[name] is None for name in self.tensors):
-            yield Fault(self.code, (self.tensors[0],), f"none of {', '.join(self.tensors)} is given; one is needed")
+            yield Fault(self.code, (self.tensors[0],), f"none of {', '.join(self.tensors)} is given; one is required")
 
 
 @dataclass(frozen=True, slots=True)
 class AtMostOneGiven(Rule):
-    """Of some tensors no two are given."""
+    """At most one of the tensors is given."""
 
     code = Code.UNEXPECTED_TENSOR
 
@@ -60,12 +60,12 @@ class AtMostOneGiven(Rule):
     def faults(self, values: Values) -> Iterator[Fault]:
         given = [name for name in self.tensors if values[name] is not None]
         for name in given[1:]:
-            yield Fault(self.code, (name,), f"{name} is given beside {given[0]}; only one of them may be")
+            yield Fault(self.code, (name,), f"{name} and {given[0]} are both given; only one of them is allowed")
 
 
 @dataclass(frozen=True, slots=True)
 class Required(Rule):
-    """A tensor is given; it makes sense under a condition."""
+    """A tensor is given. For use under a condition."""
 
     code = Code.MISSING_TENSOR
 
@@ -77,12 +77,12 @@ class Required(Rule):
 
     def faults(self, values: Values) -> Iterator[Fault]:
         if values[self.tensor] is None:
-            yield Fault(self.code, (self.tensor,), f"{self.tensor} is needed here and missing")
+            yield Fault(self.code, (self.tensor,), f"{self.tensor} is required here and missing")
 
 
 @dataclass(frozen=True, slots=True)
 class Absent(Rule):
-    """A tensor is not given; it makes sense under a condition."""
+    """A tensor is not given. For use under a condition."""
 
     code = Code.UNEXPECTED_TENSOR
 
@@ -94,7 +94,7 @@ class Absent(Rule):
 
     def faults(self, values: Values) -> Iterator[Fault]:
         if values[self.tensor] is not None:
-            yield Fault(self.code, (self.tensor,), f"{self.tensor} is given where it must be null")
+            yield Fault(self.code, (self.tensor,), f"{self.tensor} is given; here it must be null")
 
 
 def given_together(*tensors: str) -> Rule:

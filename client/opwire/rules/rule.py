@@ -1,4 +1,4 @@
-"""What a rule is: a relation between the members of a desc, which says what breaks it and where."""
+"""Rules: relations between the members of a desc that report where they are broken."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from ..tensor import BufferTensorDesc
 from ..violation import Code, Fault
 
 Values = Mapping[str, Any]
-"""The members of a desc by name: numbers, tuples of them, enum members, a tensor's ``BufferTensorDesc``, a tuple of
-those for an array of tensors; None for what was left out. What could not be read is not there."""
+"""The members of a desc by name: a number, a tuple of numbers, an enum member, a ``BufferTensorDesc``, or a tuple of
+these for an array of tensors; None if omitted. Members that could not be read are missing."""
 
 Path = tuple[str | int, ...]
 
 
 class Rule(ABC):
-    """A relation that each valid desc fulfils.
+    """A relation that holds in every valid desc.
 
-    A rule is asked only once all that it reads is known. It holds where it does not apply: where an optional tensor is
-    left out, or where another rule is broken without which it makes no sense.
+    A rule is applied only if all the members that it reads are known. It also holds where it does not apply: if an
+    optional tensor is omitted, or if a rule that it builds on is broken.
 
     Attributes:
-        code: of its violations.
-        reads: the members that it looks at.
+        code: the code of its violations.
+        reads: the members that it reads.
     """
 
     code: ClassVar[Code]
@@ -37,15 +37,15 @@ class Rule(ABC):
 
     @abstractmethod
     def faults(self, values: Values) -> Iterable[Fault]:
-        """What breaks the rule; nothing if it holds."""
+        """Returns the violations of the rule; none if it holds."""
 
     def parts(self) -> Iterator[Rule]:
-        """The rules that it is made of: itself, or those that it puts a condition on."""
+        """Yields the rules that it consists of: itself or, for a conditional rule, the ones it contains."""
         yield self
 
 
 def tensors_of(values: Values, name: str) -> Iterator[tuple[Path, str, BufferTensorDesc]]:
-    """The tensors of a member, each with its place and what messages call it; none if it was left out or not read."""
+    """Yields the tensors of a member, each with its path and its name in messages; none if omitted or not read."""
     value = values.get(name)
     if value is None:
         return
@@ -57,6 +57,6 @@ def tensors_of(values: Values, name: str) -> Iterator[tuple[Path, str, BufferTen
 
 
 def every_tensor(values: Values, names: Iterable[str]) -> Iterator[tuple[Path, str, BufferTensorDesc]]:
-    """The tensors of several members."""
+    """Yields the tensors of several members."""
     for name in names:
         yield from tensors_of(values, name)

@@ -1,4 +1,4 @@
-"""Sizes with names: shapes of several tensors that must agree wherever a name is used twice."""
+"""Named sizes: shapes of several tensors that must agree wherever they use the same name."""
 
 from __future__ import annotations
 
@@ -23,27 +23,26 @@ class NamedSize:
         return NamedSize(self.name, times)
 
     def factor(self, values: Values) -> int | None:
-        """What the size is multiplied by."""
+        """Returns the factor of the size."""
         return self.times if isinstance(self.times, int) else self.times.value(values)
 
 
 Dimension = int | str | NamedSize | Quantity | EllipsisType
-"""A size: a number, a name, a multiple of a name as ``3 * NamedSize("hidden")``, a computed number; ``...`` at the
-start stands for any number of leading ones, at the end for any number of trailing ones."""
+"""A size: a number, a name, a multiple of a name such as ``3 * NamedSize("hidden")``, or a computed number. ``...`` at
+the start stands for any number of leading ones, at the end for any number of trailing ones."""
 
 Shape = tuple[Dimension, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Shapes(Rule):
-    """Tensors have shapes in which a name stands for the same size everywhere; its first use says which.
+    """Tensors have the given shapes, in which each name stands for the same size throughout.
 
-    A tensor of another rank than its shape is a fault of the rank; that of a lower rank than a shape that may be cut
-    leaves out the leading sizes.
+    The first use of a name determines its size. A tensor whose rank differs from its shape's violates the rank.
 
     Attributes:
-        shapes: by tensor, in the order in which names are bound.
-        cut: whether a tensor of lower rank than its shape leaves out leading sizes, which are then 1.
+        shapes: the shapes by tensor, in the order in which names are bound.
+        cut: whether tensors may have a lower rank than their shape, omitting leading sizes, which are then 1.
     """
 
     code = Code.SIZES_MISMATCH
@@ -79,7 +78,7 @@ class Shapes(Rule):
                         yield Fault(self.code, (*path, "Sizes", i), message, [wanted])
 
     def sizes_of(self, tensor: str) -> SizesOf:
-        """What derives the sizes of an output of these shapes; it has the rank of the first tensor if that is cut."""
+        """Returns a function that derives the sizes of an output; with ``cut``, it has the rank of the first tensor."""
 
         def derive(values: Values) -> Sizes | None:
             known: dict[str, int] = {}
@@ -98,7 +97,7 @@ class Shapes(Rule):
         return derive
 
     def _aligned(self, tensor: str, rank: int) -> Shape | None:
-        """A shape with as many sizes as a rank has; None if it cannot have so many."""
+        """Returns a tensor's shape adjusted to a rank, or None if that is not possible."""
         shape = self.shapes[tensor]
         if ... in shape:
             rest = tuple(each for each in shape if each is not ...)
@@ -122,7 +121,7 @@ def _spelt(each: Dimension) -> str:
 
 
 def _match(each: Dimension, given: int, values: Values, known: dict[str, int]) -> int | None:
-    """Binds what is not known yet; returns the size that was wanted if another one is given."""
+    """Binds an unknown name to its size. Returns the expected size if it differs from the given one, or else None."""
     wanted = _known(each, values, known)
     if wanted is not None:
         return None if wanted == given else wanted

@@ -13,7 +13,7 @@ from .rule import Rule, Values, every_tensor, tensors_of
 
 @dataclass(frozen=True, slots=True)
 class SameType(Rule):
-    """All given tensors have the data type of the first one."""
+    """All given tensors have the same data type as the first one."""
 
     code = Code.DATA_TYPES_DIFFER
 
@@ -36,7 +36,7 @@ class SameType(Rule):
 
 @dataclass(frozen=True, slots=True)
 class TypeNamed(Rule):
-    """An attribute names the data type of a tensor."""
+    """An attribute matches the data type of a tensor."""
 
     code = Code.DATA_TYPES_DIFFER
 
@@ -57,7 +57,7 @@ class TypeNamed(Rule):
 
 @dataclass(frozen=True, slots=True)
 class SameRank(Rule):
-    """All given tensors have the rank of the first one."""
+    """All given tensors have the same rank as the first one."""
 
     code = Code.RANKS_DIFFER
 
@@ -79,7 +79,7 @@ class SameRank(Rule):
 
 @dataclass(frozen=True, slots=True)
 class SameSizes(Rule):
-    """All given tensors have the sizes of the first one, along an attribute's axis excepted if one is named."""
+    """All given tensors have the same sizes as the first one, except along an attribute's axis if one is named."""
 
     code = Code.SIZES_MISMATCH
 
@@ -98,8 +98,8 @@ class SameSizes(Rule):
                 first = name, desc
             elif desc.rank == first[1].rank and _differ(desc.sizes, first[1].sizes, axis):
                 wanted = list(first[1].sizes)
-                rule = "both must be equal" if axis is None else f"both must be equal but along axis {axis}"
-                message = f"sizes {list(desc.sizes)} given for {name}; {first[0]} has {wanted}, and {rule}"
+                rule = "they must be equal" if axis is None else f"they must be equal except along axis {axis}"
+                message = f"sizes {list(desc.sizes)} given for {name}, and {first[0]} has {wanted}; {rule}"
                 yield Fault(self.code, (*path, "Sizes"), message, [wanted] if axis is None else None)
 
 
@@ -109,7 +109,7 @@ def _differ(given: tuple[int, ...], wanted: tuple[int, ...], axis: int | None) -
 
 @dataclass(frozen=True, slots=True)
 class Broadcast(Rule):
-    """Each size of a tensor is 1 or that of another one."""
+    """Each size of a tensor is 1 or equal to that of another tensor, to which it broadcasts."""
 
     code = Code.SIZES_MISMATCH
 
@@ -133,7 +133,7 @@ class Broadcast(Rule):
 
 @dataclass(frozen=True, slots=True)
 class BlockSizes(Rule):
-    """Each size of a tensor divides that of another one."""
+    """Each size of a tensor divides the corresponding size of another tensor."""
 
     code = Code.SIZES_MISMATCH
 
@@ -176,7 +176,7 @@ class OneElement(Rule):
 
 @dataclass(frozen=True, slots=True)
 class LeadingOnes(Rule):
-    """The sizes of a tensor are 1, but for the last ones."""
+    """All sizes of a tensor but the last ones are 1."""
 
     code = Code.SIZES_MISMATCH
 
@@ -200,7 +200,7 @@ class LeadingOnes(Rule):
 
 @dataclass(frozen=True, slots=True)
 class SumAlong(Rule):
-    """The sizes of an array's tensors along an axis add up to that of the whole."""
+    """Along an axis, the sizes of an array's tensors add up to the size of another tensor."""
 
     code = Code.SIZES_MISMATCH
 
@@ -224,7 +224,7 @@ class SumAlong(Rule):
 
 @dataclass(frozen=True, slots=True)
 class NotOwned(Rule):
-    """None of the tensors is owned by DirectML."""
+    """None of the tensors has the flag OWNED_BY_DML."""
 
     code = Code.FLAGS_INVALID
 
@@ -256,7 +256,7 @@ def same_rank(*tensors: str) -> Rule:
 
 
 def same_sizes(*tensors: str, but_along: str | None = None) -> Rule:
-    """``A.Sizes == B.Sizes == ...``, or ``A.Sizes[d] == B.Sizes[d] for d != Axis``; ranks are for ``same_rank``."""
+    """``A.Sizes == B.Sizes == ...``, or ``A.Sizes[d] == B.Sizes[d] for d != Axis``; ``same_rank`` checks the ranks."""
     return SameSizes(tensors, but_along)
 
 

@@ -1,4 +1,4 @@
-"""Windows that slide over the spatial dimensions of a tensor, and the rules of poolings."""
+"""Sliding windows over the spatial dimensions of a tensor, and the rules of pooling operators."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _DILATED = (*_ARRAYS, "Dilations")
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The windows of a pooling: the tensor that they slide over, and whether they may be dilated."""
+    """The windows of a pooling operator: the tensor that they slide over, and whether they can be dilated."""
 
     over: str = "InputTensor"
     dilated: bool = True
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """The attributes, of which each has one number for each spatial dimension."""
+        """The attributes with one number per spatial dimension."""
         return _DILATED if self.dilated else _ARRAYS
 
     @property
@@ -31,7 +31,7 @@ class Windows:
         return frozenset((self.over, *self.arrays))
 
     def dimensions(self, values: Values) -> list[Dimension]:
-        """The spatial dimensions, outermost first; none where there are not as many numbers as dimensions."""
+        """Returns the spatial dimensions, outermost first, or none if the attributes have the wrong lengths."""
         spatial = values[self.over].sizes[2:]
         arrays = [values[name] for name in self.arrays]
         if {len(spatial), *map(len, arrays)} != {len(spatial)}:
@@ -41,7 +41,7 @@ class Windows:
         return [Dimension(*members) for members in zip(spatial, *arrays, strict=True)]
 
     def output_sizes(self, values: Values) -> tuple[Sequence[int], ...]:
-        """The sizes of what is pooled: for each spatial dimension the floor size, then the ceiling size."""
+        """Returns the allowed sizes of the output: for each spatial dimension the floor size, then the ceiling size."""
         sizes = values[self.over].sizes
         spatial = (dimension.output_sizes for dimension in self.dimensions(values))
         return ((sizes[0],), (sizes[1],), *spatial)
@@ -49,7 +49,7 @@ class Windows:
 
 @dataclass(frozen=True, slots=True)
 class Spatial(Rule):
-    """Arrays have one number for each spatial dimension of a tensor: for all but its first two."""
+    """Arrays have one number per spatial dimension of a tensor, that is, all but the first two."""
 
     code = Code.COUNT_MISMATCH
 
@@ -65,13 +65,13 @@ class Spatial(Rule):
         spatial = tensor.rank - 2
         found = len(values[self.arrays[0]])
         if found != spatial:
-            message = f"{found} spatial dimensions given for an {self.of} of rank {tensor.rank}, which has {spatial}"
+            message = f"{found} spatial dimensions given; {self.of}, of rank {tensor.rank}, has {spatial}"
             yield Fault(self.code, (self.arrays[0],), message, [spatial])
 
 
 @dataclass(frozen=True, slots=True)
 class WindowFits(Rule):
-    """Each window, dilated, is no longer than the padded input."""
+    """The dilated window is no larger than the padded input."""
 
     code = Code.WINDOW_TOO_LARGE
 
@@ -85,15 +85,15 @@ class WindowFits(Rule):
         for i, dimension in enumerate(self.windows.dimensions(values)):
             if dimension.dilated_window > dimension.padded:
                 message = (
-                    f"the window covers {dimension.dilated_window} positions with its dilation, and the input has "
-                    f"{dimension.padded} with its padding"
+                    f"the dilated window spans {dimension.dilated_window} positions, and the padded input has only "
+                    f"{dimension.padded}"
                 )
                 yield Fault(self.code, ("WindowSize", i), message)
 
 
 @dataclass(frozen=True, slots=True)
 class Pooled(Rule):
-    """A tensor has the sizes of what is pooled; where the window does not fit, another rule says so."""
+    """A tensor has the sizes of the pooled output."""
 
     code = Code.SIZES_MISMATCH
 
@@ -120,7 +120,7 @@ class Pooled(Rule):
 
 @dataclass(frozen=True, slots=True)
 class WindowHoldsElement(Rule):
-    """No window that an output has an element for holds padding alone."""
+    """Each window of an output contains at least one element of the input, not just padding."""
 
     code = Code.WINDOW_WITHOUT_ELEMENT
 
@@ -142,13 +142,13 @@ class WindowHoldsElement(Rule):
             empty = count - dimension.windows_with_element(count)
             if empty:
                 message = (
-                    f"{empty} of the {count} windows along dimension {i + 2} hold padding alone and have no maximum"
+                    f"{empty} of the {count} windows along dimension {i + 2} contain only padding and have no maximum"
                 )
                 yield Fault(self.code, (self.output, "Sizes", i + 2), message)
 
 
 def spatial(*arrays: str, of: str) -> Rule:
-    """``DimensionCount == rank(InputTensor) - 2`` for the arrays that it counts; the first is what is reported."""
+    """``DimensionCount == rank(InputTensor) - 2`` for the arrays that it counts; violations point to the first."""
     return Spatial(arrays, of)
 
 
@@ -158,7 +158,7 @@ def window_fits(windows: Windows) -> Rule:
 
 
 def pooled(windows: Windows, tensor: str) -> Rule:
-    """``A.Sizes[i+2] in {floor(e) + 1, ceil(e) + 1}``: a given tensor is as large as what is pooled."""
+    """``A.Sizes[i+2] in {floor(e) + 1, ceil(e) + 1}``: a given tensor has the size of the pooled output."""
     return Pooled(windows, tensor)
 
 

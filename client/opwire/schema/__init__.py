@@ -1,7 +1,7 @@
 """The schema of DirectML as data: every operator type with its members and support rows.
 
-The JSON files beside this module are the schema; they are read when they are asked for, a family at a time.
-``operator_types.json`` lists all types, ``types.json`` the enums and structs, each other file one family of operators.
+It consists of the JSON files in this package, each loaded on first use: ``operator_types.json`` lists all types,
+``types.json`` the enums and structs, and each other file has one family of operators.
 """
 
 from .catalog import CATALOG, PREFIX, OperatorType, find, hint

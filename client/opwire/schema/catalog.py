@@ -1,4 +1,4 @@
-"""Every operator type of DirectML: name, value, the feature level that brought it, and its family.
+"""Every operator type of DirectML: its name, value, first feature level and family.
 
 Source: ``DML_OPERATOR_TYPE`` in directml.h (target 0x6400) and the feature level history.
 """
@@ -16,7 +16,7 @@ PREFIX = "DML_OPERATOR_"
 
 @dataclass(frozen=True, slots=True)
 class OperatorType:
-    """A row of ``DML_OPERATOR_TYPE``. ``name`` is without its prefix, ``family`` names the file that has its schema."""
+    """A member of ``DML_OPERATOR_TYPE``. ``name`` is without the prefix; ``family`` is the file with its schema."""
 
     name: str
     value: int
@@ -43,7 +43,7 @@ _ALIASES = {
 
 
 _MOST_LETTERS = 100
-"""Of a name that is compared with those that there are."""
+"""Number of characters of an unknown name that are compared with the known ones."""
 
 
 def _squeezed(name: str) -> str:
@@ -51,7 +51,7 @@ def _squeezed(name: str) -> str:
 
 
 def _endings() -> Iterator[tuple[str, str]]:
-    """Names without their first words, and the names."""
+    """Yields each suffix of a name, by words, with the name."""
     for name in CATALOG:
         words = name.split("_")
         for i in range(len(words)):
@@ -62,7 +62,7 @@ _ENDINGS = sorted(_endings(), key=lambda pair: (len(pair[0]), len(pair[1])))
 
 
 def hint(given: object) -> str:
-    """What a message about an unknown operator type ends with: that which RELU, MaxPool or ReduceSum is meant for."""
+    """Returns a suggestion to append to a message about an unknown operator type, such as RELU or MaxPool."""
     word = _squeezed(given[:_MOST_LETTERS].removeprefix(PREFIX)) if isinstance(given, str) else ""
     if not word:
         return ""
@@ -73,7 +73,7 @@ def hint(given: object) -> str:
 
 
 def find(given: object) -> OperatorType | None:
-    """The operator type written as ``DML_OPERATOR_ARGMAX``, ``ARGMAX`` or 138; None if there is no such type."""
+    """Returns the operator type written as ``DML_OPERATOR_ARGMAX``, ``ARGMAX`` or 138, or None if there is none."""
     if isinstance(given, int) and not isinstance(given, bool):
         return _BY_VALUE.get(given)
     if not isinstance(given, str):

@@ -1,4 +1,4 @@
-"""From a member as data to the object of its kind."""
+"""Converts the members of the schema from data to objects."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from .catalog import find
 from .source import document
 
 MembersOf = Callable[[str], Members]
-"""The members of an operator type by its name."""
+"""Returns the members of an operator type, given its name."""
 
 
 def read_member(row: Mapping[str, Any], members_of: MembersOf) -> Member:
-    """The member of a row of the schema."""
+    """Returns the member for a row of the schema."""
     return _KINDS[row["kind"]](row, members_of)
 
 
@@ -104,4 +104,4 @@ _KINDS: Mapping[str, Callable[[Mapping[str, Any], MembersOf], Member]] = {
     "operator": _operator,
     "operators": _operators,
 }
-"""How each kind is made; the members of nested operators are looked up when they are read."""
+"""The constructors by kind. The members of nested operators are looked up when they are read."""

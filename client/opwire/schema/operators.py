@@ -1,4 +1,4 @@
-"""The schema of an operator: its struct, members and support rows, made from the data."""
+"""The schemas of operators: struct, members and support rows, constructed from the data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .source import document
 
 
 class Promise(StrEnum):
-    """How near an output is to the exact real result of the operator's formula. On integers every result is exact."""
+    """The accuracy of an output, relative to the exact real result of the operator's formula. Integers are exact."""
 
     EXACT = "exact"
     CORRECTLY_ROUNDED = "correctly_rounded"
@@ -26,11 +26,11 @@ class Promise(StrEnum):
 
 
 class Accuracy(NamedTuple):
-    """What is promised of an operator's outputs.
+    """The guaranteed accuracy of an operator's outputs.
 
     Attributes:
-        promise: how near they are.
-        where: for which descs, in words; empty for all that nothing else is said of.
+        promise: the accuracy.
+        where: the descs that it applies to, in words; empty for all those not covered by another entry.
     """
 
     promise: Promise
@@ -39,18 +39,18 @@ class Accuracy(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperatorSchema:
-    """What the header and the page of an operator say of its desc, and how accurate opwire makes its outputs.
+    """The desc of an operator, from the header and the documentation, and the accuracy of its outputs in opwire.
 
     Attributes:
-        name: without its prefix.
+        name: the name without the prefix.
         struct: the name of the desc struct.
-        summary: one sentence on what it computes.
-        source: the address of the page.
-        accuracy: of the outputs; first that of most descs.
-        members: of the struct.
-        aliases: other names of members that are taken, by what they stand for.
+        summary: one sentence describing what it computes.
+        source: the URL of the documentation page.
+        accuracy: the accuracy of the outputs, that of most descs first.
+        members: the members of the struct.
+        aliases: accepted alternative names of members, each with the name it stands for.
         support: the support rows.
-        in_place: pairs of an output and the input whose memory it may share.
+        in_place: pairs of an output and an input whose memory it may share.
     """
 
     name: str
@@ -66,7 +66,7 @@ class OperatorSchema:
 
 @cache
 def schema_of(name: str) -> OperatorSchema:
-    """The schema of an operator type, given by its name without the prefix.
+    """Returns the schema of an operator type, given by its name without the prefix.
 
     Raises:
         KeyError: there is no such type.

@@ -1,4 +1,4 @@
-"""The files of the schema, as JSON."""
+"""The JSON files of the schema."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @cache
 def document(name: str) -> dict[str, Any]:
-    """A file of the schema by its name without ``.json``; it is not to be changed."""
+    """Returns a file of the schema, by name without ``.json``. It must not be modified."""
     text = get_data(__name__, f"{name}.json")
     assert text is not None  # the file is part of the package
     found: dict[str, Any] = json.loads(text)

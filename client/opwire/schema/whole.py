@@ -1,4 +1,4 @@
-"""The whole schema as one value, for those who read it without opwire."""
+"""The whole schema as one value, for use without opwire."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .source import document
 
 
 def operator_document(name: str) -> dict[str, Any]:
-    """What the schema says of an operator type, given by its name without the prefix.
+    """Returns the schema of an operator type as JSON, given by its name without the prefix.
 
     Raises:
         KeyError: there is no such type.
@@ -20,7 +20,7 @@ def operator_document(name: str) -> dict[str, Any]:
 
 
 def whole_schema() -> dict[str, Any]:
-    """The feature levels, enums, structs and operators; what it holds is not to be changed."""
+    """Returns the feature levels, enums, structs and operators. The contents must not be modified."""
     return {
         "prefix": PREFIX,
         "feature_levels": [level.short for level in FeatureLevel],

@@ -1,5 +1,6 @@
-"""Requests over HTTP, for both clients: one answer for each, within its time and its size, or an error that says why.
+"""HTTP requests for both clients: each gets an answer within its time and size limits, or an error that says why.
 
-It knows nothing of operators. ``request`` says what is sent and how its answer is read, ``attempt`` sends it over a
-transport of httpx, ``retry`` when to send it again; ``pool`` and ``response`` are the transport of the blocking client.
+The package knows nothing of operators. ``request`` defines what is sent and how the answer is read, ``attempt`` is a
+single try, ``over_httpx`` sends it over an httpx transport, and ``retry`` decides when to try again. ``pool`` and
+``response`` are the default transport of the blocking client.
 """

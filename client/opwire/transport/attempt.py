@@ -1,4 +1,4 @@
-"""One try at a request: the same whatever it is sent over."""
+"""A single attempt to send a request, independent of the transport."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ T = TypeVar("T")
 
 CONNECT_SECONDS = 5.0
 GRACE_SECONDS = 0.25
-"""How much longer than the server the client waits, so that the server can say itself that the time is over."""
+"""How much longer than the server the client waits, so that the server can report the timeout itself."""
 
 PIECE_BYTES = 256 * 1024
-"""Bytes that are sent or received at once."""
+"""Maximum number of bytes to send or receive at once."""
 
 
 class Attempt(Generic[T]):
-    """One try at a request: what is sent, the time left for it, and what has arrived.
+    """A single attempt to send a request: what is sent, the time left, and what has been received.
 
     Attributes:
-        endpoint, request: where it goes, and what.
-        time: that is left.
+        endpoint, request: where to send it, and what to send.
+        time: the time left.
     """
 
     def __init__(self, endpoint: Endpoint, request: OutgoingRequest[T], retries: int = 0) -> None:
@@ -46,12 +46,12 @@ class Attempt(Generic[T]):
         return self.endpoint.base + self.request.path
 
     def own_headers(self) -> Iterable[tuple[str, str]]:
-        """The headers of this request, beside those of the endpoint."""
+        """Returns the headers of this request, in addition to those of the endpoint."""
         own = self.request.headers.items()
         return [*own, (RETRY_COUNT, str(self._retries))] if self._retries else own
 
     def pieces(self) -> Iterator[bytes]:
-        """The body, in pieces: a large tensor is neither joined to anything nor copied whole."""
+        """Yields the body in pieces, without concatenating or copying large tensors as a whole."""
         chunks = self.request.chunks
         if sum(map(len, chunks)) <= PIECE_BYTES:
             yield b"".join(chunks)
@@ -63,27 +63,27 @@ class Attempt(Generic[T]):
                 yield bytes(view[start : start + PIECE_BYTES])
 
     def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Takes the head of the answer.
+        """Receives the head of the answer.
 
         Raises:
-            InvalidResponseError: its body is in an encoding, or larger than what was asked for can be.
+            InvalidResponseError: its body has a content encoding, or is larger than the answer can be.
         """
         self._status = status
         self._headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
         encoding = self._headers.get("content-encoding", "identity")
         if encoding.strip().lower() != "identity":
-            raise self._refuse(f"it is encoded as {encoding[:80]!r}, and identity was asked for")
+            raise self._refuse(f"its content encoding is {encoding[:80]!r}, but identity was requested")
         try:
             self._receiver = Receiver(self._headers, self.request.most_bytes_of(status))
         except TooLarge as error:
             raise self._refuse(str(error)) from None
 
     def receive(self, piece: bytes) -> None:
-        """Takes a piece of the answer's body.
+        """Receives a piece of the answer's body.
 
         Raises:
-            InvalidResponseError: the body is larger than what was asked for can be.
-            TransportTimeout: the time is over.
+            InvalidResponseError: the body is larger than the answer can be.
+            TransportTimeout: the time is up.
         """
         assert self._receiver is not None
         try:
@@ -93,30 +93,30 @@ class Attempt(Generic[T]):
         self.time.check()
 
     def result(self) -> T:
-        """The result in the answer, once its body has been received.
+        """Returns the result, once the body of the answer has been received.
 
         Raises:
-            OpwireError: the one that the answer stands for.
+            OpwireError: the answer is an error.
         """
         assert self._receiver is not None
         return self.request.result(self._status, self._headers, self._receiver.body())
 
     def _refuse(self, why: str, body: bytes = b"") -> InvalidResponseError:
-        return self.request.refuse(self._status, self._headers, "which is not read", why, body)
+        return self.request.refuse(self._status, self._headers, "which was not read", why, body)
 
 
 class TimeLeft:
-    """The time that is left for an attempt."""
+    """The time left for an attempt."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._end = None if seconds is None else time.monotonic() + seconds + GRACE_SECONDS
 
     def left(self) -> float | None:
-        """Seconds, None for no limit.
+        """Returns the seconds left, None for no limit.
 
         Raises:
-            TransportTimeout: there are none.
+            TransportTimeout: no time is left.
         """
         if self._end is None:
             return None
@@ -126,15 +126,15 @@ class TimeLeft:
         return left
 
     def to_connect(self) -> float:
-        """Seconds for a new connection."""
+        """Returns the seconds left to open a connection."""
         left = self.left()
         return CONNECT_SECONDS if left is None else min(left, CONNECT_SECONDS)
 
     def check(self) -> None:
-        """Raises TransportTimeout once no time is left: a phase may go on for long with many short waits."""
+        """Raises TransportTimeout if no time is left, since many short waits can add up."""
         if self._end is not None and time.monotonic() > self._end:
             raise self.over()
 
     def over(self) -> TransportTimeout:
-        """The error that the time is over."""
+        """Returns the error for an expired timeout."""
         return TransportTimeout(f"no answer within {self._seconds:g} s")

@@ -1,4 +1,4 @@
-"""What the clients send over: their own connections, or a transport of httpx that they are given."""
+"""How the clients send: over their own connections, or over a given httpx transport."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIMITS = httpx.Limits(
 
 
 class Sender(Protocol):
-    """Sends attempts and receives their answers; may be shared by threads."""
+    """Sends attempts and receives their answers. Safe to share between threads."""
 
     def send(self, attempt: Attempt[Any]) -> None: ...
 
@@ -29,7 +29,7 @@ class Sender(Protocol):
 
 
 class AsyncSender(Protocol):
-    """The same for asyncio."""
+    """Like ``Sender``, for asyncio."""
 
     async def send(self, attempt: Attempt[Any]) -> None: ...
 
@@ -37,7 +37,7 @@ class AsyncSender(Protocol):
 
 
 class Connections(Generic[S]):
-    """The connections of a client, which those derived from it use too."""
+    """The connections of a client, shared with the clients derived from it."""
 
     def __init__(self, sender: S) -> None:
         self._sender = sender
@@ -45,7 +45,7 @@ class Connections(Generic[S]):
 
     @property
     def sender(self) -> S:
-        """What sends requests.
+        """The sender.
 
         Raises:
             RuntimeError: the client is closed.
@@ -55,32 +55,32 @@ class Connections(Generic[S]):
         return self._sender
 
     def close(self) -> S:
-        """Sends no more. Returns the sender, to be closed."""
+        """Prevents further requests. Returns the sender, for the caller to close."""
         self._closed = True
         return self._sender
 
 
 def open_blocking(url: httpx.URL, verify: ssl.SSLContext | bool, transport: httpx.BaseTransport | None) -> Sender:
-    """What sends requests to a server: over the transport that is given, or else over its own connections.
+    """Opens a sender for a server: over the given transport, or else over its own connections.
 
-    Those go over the proxy of the environment if there is one.
+    The latter use the proxy from the environment, if there is one.
     """
     if transport is not None:
         return OverHttpx(transport)
     proxy = proxy_for(url)
     if proxy is None or proxy.url.scheme == "http":
         return ConnectionPool(url, verify, proxy)
-    return OverHttpx(httpx.HTTPTransport(verify=verify, limits=LIMITS, proxy=proxy), proxy)  # TLS to it, or SOCKS
+    return OverHttpx(httpx.HTTPTransport(verify=verify, limits=LIMITS, proxy=proxy), proxy)  # an HTTPS or SOCKS proxy
 
 
 def open_async(
     url: httpx.URL, verify: ssl.SSLContext | bool, transport: httpx.AsyncBaseTransport | None
 ) -> AsyncSender:
-    """The same for asyncio, where the connections are those of httpx."""
+    """Like ``open_blocking``, for asyncio, with the connections of httpx."""
     proxy = None
     if transport is None:
         proxy = proxy_for(url)
         if url.scheme == "http" and proxy is None:
-            verify = False  # there is nothing to verify; to read all certificates first would take a while
+            verify = False  # nothing to verify, and loading the certificates is slow
         transport = httpx.AsyncHTTPTransport(verify=verify, limits=LIMITS, proxy=proxy)
     return OverAsyncHttpx(transport, proxy)

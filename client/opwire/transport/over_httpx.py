@@ -1,4 +1,4 @@
-"""Attempts over a transport of httpx: that of the asynchronous client, and those that callers bring."""
+"""Sends attempts over an httpx transport: the asynchronous client's own, or one passed by the caller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors import ConnectError, TransportError, TransportTimeout
 from .attempt import Attempt, TimeLeft
 from .proxies import unreached
 
-# The first row that matches decides. None stands for no connection, perhaps over a proxy.
+# The first matching row applies. None stands for a failed connection, possibly through a proxy.
 _ERRORS: tuple[tuple[type[httpx.HTTPError], type[TransportError], str | None], ...] = (
     (httpx.ConnectTimeout, ConnectError, None),
     (httpx.TimeoutException, TransportTimeout, "no answer in time"),
@@ -28,7 +28,7 @@ _parse_url = lru_cache(maxsize=64)(httpx.URL)
 
 
 class OverHttpx:
-    """Sends attempts over a blocking transport of httpx."""
+    """Sends attempts over a blocking httpx transport."""
 
     def __init__(self, transport: httpx.BaseTransport, proxy: httpx.Proxy | None = None) -> None:
         self._transport = transport
@@ -38,7 +38,7 @@ class OverHttpx:
         """Sends the request and receives the answer.
 
         Raises:
-            OpwireError: there is none, or none that is read.
+            OpwireError: there is no answer, or it is not accepted.
         """
         with _errors_of(attempt, self._proxy):
             response = self._transport.handle_request(_request(attempt))
@@ -55,7 +55,7 @@ class OverHttpx:
 
 
 class OverAsyncHttpx:
-    """The same over an asynchronous one."""
+    """Sends attempts over an asynchronous httpx transport."""
 
     def __init__(self, transport: httpx.AsyncBaseTransport, proxy: httpx.Proxy | None = None) -> None:
         self._transport = transport
@@ -63,13 +63,13 @@ class OverAsyncHttpx:
 
     async def send(self, attempt: Attempt[Any]) -> None:
         """As ``OverHttpx.send``."""
-        import asyncio  # the other client has no use for it
+        import asyncio  # only the asynchronous client needs it
 
         try:
             async with asyncio.timeout(attempt.time.left()):
                 with _errors_of(attempt, self._proxy):
                     await self._send(attempt)
-        except TimeoutError:  # a phase went on for long with many short waits
+        except TimeoutError:  # many short waits added up
             raise attempt.time.over() from None
 
     async def _send(self, attempt: Attempt[Any]) -> None:
@@ -99,7 +99,7 @@ def _request(attempt: Attempt[Any]) -> httpx.Request:
 
 @contextmanager
 def _errors_of(attempt: Attempt[Any], proxy: httpx.Proxy | None) -> Generator[None]:
-    """Turns the errors of httpx into those of opwire."""
+    """Converts the errors of httpx to those of opwire."""
     try:
         yield
     except httpx.HTTPError as error:
@@ -108,7 +108,7 @@ def _errors_of(attempt: Attempt[Any], proxy: httpx.Proxy | None) -> Generator[No
 
 
 class _Timeouts(Mapping[str, float | None]):
-    """httpx's timeouts for the phases of a request, each of them the time that is left when the phase begins."""
+    """httpx's timeouts for the phases of a request, each the time left when the phase begins."""
 
     def __init__(self, time: TimeLeft) -> None:
         self._time = time

@@ -1,7 +1,7 @@
-"""The connections of the blocking client: opened by ``http.client``, shared by threads, their answers read by llhttp.
+"""The connection pool of the blocking client: opens connections with ``http.client`` and parses answers with llhttp.
 
-With a small operator, to read the answer by ``http.client`` takes ten times as long as by llhttp, and the transport of
-httpx takes as long as all the rest of the call.
+For a small operator, ``http.client`` takes ten times as long as llhttp to parse the answer, and httpx's own transport
+takes as long as the rest of the call.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from .timed import timed
 from .turns import Turns
 
 MOST_CONNECTIONS = 100
-"""Requests under way at once; the others wait for theirs to begin."""
+"""Maximum number of concurrent requests; further ones wait."""
 
 IDLE_SECONDS = 30.0
-"""The server keeps an idle connection for longer than this, so the client never writes to one that is being closed."""
+"""How long idle connections are reused. The server keeps them longer, so the client never writes to a closing one."""
 
 _JUST_USED = 0.01
-"""Seconds after an answer within which nobody asks whether the server has closed the connection since."""
+"""Seconds after an answer during which a connection is reused without checking whether the server closed it."""
 
 
 class ConnectionPool:
-    """Sends attempts to one server over connections that it keeps; it may be shared by threads.
+    """Sends attempts to one server over persistent connections. Safe to share between threads.
 
     Args:
-        url: of the server.
-        verify: as httpx takes it.
-        proxy: over which all requests go; its scheme is http.
+        url: the URL of the server.
+        verify: as in httpx.
+        proxy: the proxy for all requests, of scheme http.
     """
 
     def __init__(self, url: httpx.URL, verify: ssl.SSLContext | bool, proxy: httpx.Proxy | None) -> None:
@@ -52,7 +52,7 @@ class ConnectionPool:
         self._turns = Turns(MOST_CONNECTIONS)
         self._target = url.raw_path.rstrip(b"/")
         self._headers = b""
-        if proxy is not None and url.scheme == "http":  # no tunnel: the proxy is told the whole URL
+        if proxy is not None and url.scheme == "http":  # without a tunnel, the proxy gets the whole URL
             self._target = b"http://" + url.netloc + self._target
             self._headers = "".join(f"{name}: {value}\r\n" for name, value in _authorization(proxy).items()).encode()
 
@@ -60,10 +60,10 @@ class ConnectionPool:
         """Sends the request and receives the answer.
 
         Raises:
-            OpwireError: there is none, or none that is read.
+            OpwireError: there is no answer, or it is not accepted.
         """
         if not self._turns.take(attempt.time.left()):
-            raise TransportTimeout(f"no answer in time ({attempt}): {MOST_CONNECTIONS} requests were under way before")
+            raise TransportTimeout(f"no answer in time ({attempt}): {MOST_CONNECTIONS} other requests were in progress")
         connection = None
         keep = False
         try:
@@ -118,18 +118,18 @@ class ConnectionPool:
             opened.connect()
         except BaseException as error:
             opened.close()
-            clear_frames(error.__traceback__)  # what refused a tunnel keeps the socket open in one of them
+            clear_frames(error.__traceback__)  # if a tunnel is refused, one of the frames keeps the socket open
             raise
         connected: socket.socket = opened.sock
         return connected
 
     def _exchange(self, connection: _Connection, attempt: Attempt[Any]) -> bool:
-        """Sends and receives; returns whether the connection may be used again."""
+        """Sends the request and receives the answer. Returns whether the connection can be reused."""
         try:
             connection.send(self._head(attempt), attempt)
         except TimeoutError:
             raise
-        except OSError as error:  # a server that refuses a request may answer before it has all of it, and close
+        except OSError as error:  # a server may reject a request, and close, before it has received all of it
             unsent: OSError | None = error
         else:
             unsent = None
@@ -178,7 +178,7 @@ class _Connection:
         self.idle_since = 0.0
 
     def is_usable(self) -> bool:
-        """Whether an idle connection may be used again: the server has neither closed it nor said anything."""
+        """Returns whether an idle connection can be reused: the server has neither closed it nor sent anything."""
         idle = time.monotonic() - self.idle_since
         if idle > IDLE_SECONDS or self._socket.fileno() < 0:
             return False
@@ -193,7 +193,7 @@ class _Connection:
     def send(self, head: bytes, attempt: Attempt[Any]) -> None:
         for piece in attempt.pieces():
             if head and len(head) + len(piece) <= PIECE_BYTES:
-                piece = head + piece  # a small body goes out with the head, so that the server wakes once
+                piece = head + piece  # a small body is sent with the head, so that the server wakes up once
             elif head:
                 self._send(head, attempt.time)
             head = b""
@@ -203,7 +203,7 @@ class _Connection:
         self._timed.send(data, time_left.left)
 
     def receive(self, reader: ResponseReader, time_left: TimeLeft) -> None:
-        """Waits for the next bytes; where the server has closed, the answer is complete, or broken."""
+        """Receives the next bytes. If the server has closed the connection, ends the answer."""
         data = self._timed.receive(PIECE_BYTES, time_left.left)
         if data:
             reader.feed(data)

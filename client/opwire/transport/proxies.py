@@ -1,4 +1,4 @@
-"""The proxy that the environment names for a server: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY."""
+"""Proxies from the environment: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import httpx
 
 
 def proxy_for(url: httpx.URL) -> httpx.Proxy | None:
-    """The proxy for requests to a server, or None.
+    """Returns the proxy for requests to a server, or None.
 
     Raises:
-        ValueError: the environment names one that is not a URL.
+        ValueError: the proxy in the environment is not a valid URL.
     """
     proxies = getproxies()
     named = proxies.get(url.scheme) or proxies.get("all")
@@ -20,9 +20,9 @@ def proxy_for(url: httpx.URL) -> httpx.Proxy | None:
     try:
         return httpx.Proxy(named if "://" in named else f"http://{named}")
     except (httpx.InvalidURL, ValueError) as error:
-        raise ValueError(f"the environment names the proxy {named!r} for {url.scheme}: {error}") from error
+        raise ValueError(f"the proxy {named!r} for {url.scheme} from the environment is invalid: {error}") from error
 
 
 def unreached(proxy: httpx.Proxy | None) -> str:
-    """What went wrong where there is no connection to a server; a proxy is named without its password."""
-    return "no connection" if proxy is None else f"no connection over the proxy {proxy.url.host} of the environment"
+    """Returns the message for a failed connection; it names a proxy without its password."""
+    return "no connection" if proxy is None else f"no connection through the proxy {proxy.url.host} of the environment"

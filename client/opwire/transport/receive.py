@@ -1,4 +1,4 @@
-"""The body of an answer as it arrives: a large one goes into one buffer, made as soon as its size is known."""
+"""Receives the body of an answer; a large one goes into a single buffer, allocated as soon as its size is known."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from ..wire import HEAD_LENGTH, Buffer
 from .request import Headers
 
 _LARGEST_BUFFER = 2**30
-"""Bytes up to which memory is taken on the word of a header."""
+"""Maximum size of a buffer, in bytes, to allocate because of a Content-Length."""
 
 _ALIGNMENT = 64
 _HEAD_LENGTH = HEAD_LENGTH.lower()
 
 
 class TooLarge(Exception):
-    """The body is larger than an answer may be."""
+    """The body is larger than the answer can be."""
 
 
 class Receiver:
-    """Takes the pieces of a body.
+    """Collects the pieces of a body.
 
     Args:
-        headers: of the answer.
-        most: bytes that the body may have.
+        headers: the headers of the answer.
+        most: the maximum size of the body, in bytes.
 
     Raises:
-        TooLarge: it is to have more.
+        TooLarge: the Content-Length exceeds it.
     """
 
     def __init__(self, headers: Headers, most: int) -> None:
@@ -39,18 +39,18 @@ class Receiver:
         self._view = memoryview(b"")
         self._filled = 0
         if self._size > most:
-            raise TooLarge(f"its body is to have {self._size} bytes, and {most} are the most for what was asked")
+            raise TooLarge(f"its body has {self._size} bytes; at most {most} are expected")
 
     def take(self, piece: bytes) -> None:
-        """Takes the next piece.
+        """Adds the next piece.
 
         Raises:
-            ConnectError: there are more bytes than announced.
-            TooLarge: there are more bytes than the body may have.
+            ConnectError: the body exceeds its Content-Length.
+            TooLarge: the body is larger than the answer can be.
         """
         end = self._filled + len(piece)
         if end > self._most:
-            raise TooLarge(f"its body has more than {self._most} bytes, the most for what was asked")
+            raise TooLarge(f"its body has more than the {self._most} bytes expected at most")
         if self._buffer is None:
             if self._pieces or len(piece) >= self._size or self._size > _LARGEST_BUFFER:
                 self._pieces.append(piece)
@@ -58,23 +58,23 @@ class Receiver:
                 return
             self._allocate()
         if end > self._size:
-            raise ConnectError(f"the answer goes on behind the {self._size} bytes that it was to have")
+            raise ConnectError(f"the answer exceeds its Content-Length of {self._size} bytes")
         self._view[self._filled : end] = piece
         self._filled = end
 
     def _allocate(self) -> None:
-        if self._head is None:  # JSON, whose parser takes no view
+        if self._head is None:  # JSON, whose parser does not accept a memoryview
             self._buffer = bytearray(self._size)
             self._view = memoryview(self._buffer)
             return
-        # The tail is aligned, so that its tensors can be used where they are.
+        # The tail is aligned, so that its tensors can be used in place.
         room = np.empty(self._size + _ALIGNMENT, np.uint8)
         start = -(room.__array_interface__["data"][0] + _number(self._head)) % _ALIGNMENT
         self._view = room[start : start + self._size].data
         self._buffer = self._view.toreadonly()
 
     def body(self) -> Buffer:
-        """All that has arrived."""
+        """Returns everything received."""
         if self._buffer is None:
             return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         return self._buffer[: self._filled] if self._filled < self._size else self._buffer

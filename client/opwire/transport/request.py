@@ -1,4 +1,4 @@
-"""A request and how its answer is read, apart from how both travel."""
+"""Requests and how their answers are read, independent of the transport."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ REQUEST_ID = "x-request-id"
 _HEAD_LENGTH = HEAD_LENGTH.lower()
 
 Headers = Mapping[str, str]
-"""The headers of an answer; their names are in lower case."""
+"""The headers of an answer, with names in lower case."""
 
 MOST_PROBLEM_BYTES = 2**20
-"""The largest answer that is read if its status is that of an error."""
+"""Maximum size of an error's body, in bytes."""
 
 
 _GOOD = (200, 201)
-"""The statuses of success: OK and Created."""
+"""Statuses of success: OK and Created."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRequest(Generic[T]):
-    """A request to be sent, and what reads the body of its answer.
+    """A request to send, with a function that reads its answer.
 
     Attributes:
-        method, path: of the request; the path is below the base URL.
-        read: from the body of a good answer and the length of its head to the result; raises ValueError.
-        most_bytes: of a good answer's body; asked once the answer begins.
-        timeout: seconds for all of it, None for no limit.
-        headers: those that describe its body, and the form of the answer asked for.
-        chunks: the pieces of the body.
+        method, path: the HTTP method, and the path relative to the base URL.
+        read: returns the result, given the body of a successful answer and the length of its head; raises ValueError.
+        most_bytes: returns the maximum size of a successful answer's body; called once the answer begins.
+        timeout: seconds for the whole exchange, None for no limit.
+        headers: the headers that describe the body and the requested form of the answer.
+        chunks: the chunks of the body.
     """
 
     method: str
@@ -51,19 +51,19 @@ class OutgoingRequest(Generic[T]):
     chunks: Sequence[Buffer] = ()
 
     def most_bytes_of(self, status: int) -> int:
-        """How large the body of an answer with a status may be."""
+        """Returns the maximum size of the body of an answer with a status."""
         return self.most_bytes() if status in _GOOD else MOST_PROBLEM_BYTES
 
     def result(self, status: int, headers: Headers, body: Buffer) -> T:
-        """The result of a received answer.
+        """Returns the result of an answer.
 
         Args:
-            status: of HTTP.
-            headers: of the answer.
-            body: whole.
+            status: the HTTP status.
+            headers: the headers of the answer.
+            body: the whole body.
 
         Raises:
-            OpwireError: the one that the answer stands for; InvalidResponseError if it is none of opwire's.
+            OpwireError: the answer is an error; InvalidResponseError if it is not a valid opwire answer.
         """
         try:
             if status in _GOOD:
@@ -75,7 +75,7 @@ class OutgoingRequest(Generic[T]):
         raise error
 
     def refuse(self, status: int, headers: Headers, what: str, why: str, body: bytes = b"") -> InvalidResponseError:
-        """The error for an answer that is none of opwire's; ``what`` came, and ``why`` it is not taken."""
+        """Returns the error for a rejected answer: ``what`` was received, and ``why`` it is rejected."""
         media = headers.get("content-type", "no content type")
         detail = f"{self.method} {self.path} was answered with {status}, {what} ({media[:80]}): {why}"
         error = InvalidResponseError(detail, status=status, body=body, retry_after=_retry_after(headers))
@@ -98,7 +98,7 @@ def _read_problem(headers: Headers, body: Buffer) -> OpwireError:
 
 
 def _retry_after(headers: Headers) -> float | None:
-    """Seconds of the wait that an answer asks for: a number of them, or a date (RFC 9110, section 10.2.3)."""
+    """Returns the seconds of Retry-After, given as a number or a date (RFC 9110, section 10.2.3), or None."""
     text = headers.get("retry-after", "")
     try:
         seconds = float(text)

@@ -1,28 +1,28 @@
-"""An answer of HTTP/1.1 as its bytes arrive: read by llhttp, within bounds on all that is not its body."""
+"""Parses HTTP/1.1 answers incrementally with llhttp, with bounds on everything besides the body."""
 
 from __future__ import annotations
 
 import httptools
 
 MOST_HEAD_BYTES = 64 * 1024
-"""Bytes of heads, trailers, and the lines around chunks, beyond a few for each byte of the body."""
+"""Maximum size of heads, trailers and chunk framing, in bytes, beyond a few for each byte of the body."""
 
 _MOST_FRAMING = 8
-"""Bytes around a byte of the body; a chunk of one byte has five."""
+"""Framing bytes allowed per byte of the body; a chunk of one byte has five."""
 
 
 class ProtocolError(Exception):
-    """The server sent no answer of HTTP/1.1, or not all of one."""
+    """The answer is not valid HTTP/1.1, or is incomplete."""
 
 
 class ResponseReader:
     """Reads one answer. Interim answers (1xx) before it are skipped.
 
     Attributes:
-        status: of the answer, once there is one.
-        headers: names and values, once there is a status.
-        complete: whether all of the answer has arrived.
-        keeps: whether the connection may then be used again.
+        status: the status of the answer; 0 until it is received.
+        headers: the header names and values, once there is a status.
+        complete: whether the whole answer has been received.
+        keeps: whether the connection can be reused after it.
     """
 
     def __init__(self) -> None:
@@ -36,40 +36,40 @@ class ResponseReader:
         self._in_body = 0
 
     def take(self) -> list[bytes]:
-        """The pieces of the body that have arrived since this was last called."""
+        """Returns the pieces of the body received since the last call."""
         pieces, self._pieces = self._pieces, []
         return pieces
 
     def feed(self, data: bytes) -> None:
-        """Reads the next bytes.
+        """Parses the next bytes.
 
         Raises:
-            ProtocolError: they are no answer of HTTP/1.1, or its head does not end.
+            ProtocolError: they are not valid HTTP/1.1, or the framing exceeds its limit.
         """
         self._fed += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            raise ProtocolError("the server changes to another protocol, unasked") from None
+            raise ProtocolError("the server switched to another protocol without a request to") from None
         except httptools.HttpParserError as error:
-            if not self.complete:  # else what follows the answer is not one, and the connection is not used again
-                raise ProtocolError(f"{data[:80]!r} is no answer of HTTP/1.1: {error}") from None
+            if not self.complete:  # garbage after the answer only prevents the connection from being reused
+                raise ProtocolError(f"{data[:80]!r} is not an HTTP/1.1 answer: {error}") from None
             self.keeps = False
         if self._fed - self._in_body > MOST_HEAD_BYTES + _MOST_FRAMING * self._in_body and not self.complete:
-            raise ProtocolError("the head of the answer, or what is around its body, does not end")
+            raise ProtocolError("the head of the answer, or the framing of its body, is too large")
 
     def end(self) -> None:
-        """The server has closed the connection.
+        """Handles the end of the connection.
 
         Raises:
-            ProtocolError: the answer is not whole.
+            ProtocolError: the answer is incomplete.
         """
         framing = {name.lower() for name, _ in self.headers}
         if not self.status or framing & {b"content-length", b"transfer-encoding"}:
-            raise ProtocolError("the server closed the connection within its answer")
+            raise ProtocolError("the server closed the connection before the end of its answer")
         self.complete = True
 
-    # What follows is called by the parser.
+    # Callbacks of the parser.
 
     def on_message_begin(self) -> None:
         if self.complete:
@@ -83,10 +83,10 @@ class ResponseReader:
         if self.complete:
             return
         if self._parser.get_http_version() not in ("1.1", "1.0"):
-            raise ValueError("its version is another")
+            raise ValueError("unsupported HTTP version")
         status = self._parser.get_status_code()
         if status < 100:
-            raise ValueError("its status is none")
+            raise ValueError("invalid status")
         if status >= 200:
             self.status = status
 

@@ -1,4 +1,4 @@
-"""When a call is sent again, and how long the client waits before that: pure but for the clock that it is given."""
+"""Decides whether and when to retry a call. Pure except for its clock and random numbers, which can be injected."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from ..errors import (
 FIRST_BACKOFF = 0.05
 LONGEST_BACKOFF = 5.0
 LONGEST_HINT = 3600.0
-"""Seconds: a call without a timeout waits no longer than this before it asks a busy server again."""
+"""Maximum Retry-After to honor, in seconds, which matters for calls without a timeout."""
 
 SHORTEST_TRY = 0.02
-"""Seconds: with less than this left there is no other try."""
+"""Minimum time left for another attempt, in seconds."""
 
 _BUSY = (429, 503)
-"""Statuses of servers and gateways that did not take a request."""
+"""Statuses with which a server or gateway rejects a request temporarily."""
 
 _FIRST_DELAY, _LONGEST_DELAY = 0.05, 1.0
 
 
 def may_repeat(error: OpwireError) -> bool:
-    """Whether the same request may succeed now that it has failed so.
+    """Returns whether a retry may succeed after an error.
 
-    Operators change nothing, so one that was cut off may run again. What took all of its time once would again.
+    Operators have no side effects, so an interrupted one can run again. One that ran out of time would do so again.
     """
     if isinstance(error, DeadlineExceededError):
         return error.stage == "queue"
@@ -41,35 +41,32 @@ def may_repeat(error: OpwireError) -> bool:
 
 
 def says_when(error: OpwireError) -> bool:
-    """Whether a busy server asks to be asked again: opwire always does, a gateway by ``Retry-After``."""
+    """Returns whether a busy server asks for a retry: opwire always does, a gateway with ``Retry-After``."""
     if isinstance(error, OverloadedError):
         return True
     return isinstance(error, InvalidResponseError) and error.status in _BUSY and hint(error) is not None
 
 
 def hint(error: OpwireError) -> float | None:
-    """Seconds that the server asks to be given; None where it does not say, or nonsense."""
+    """Returns the seconds that the server asks to wait, or None if missing or invalid."""
     seconds = error.members.get("retry_after")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return None
-    return float(min(seconds, LONGEST_HINT)) if seconds >= 0 else None  # NaN is not
+    return float(min(seconds, LONGEST_HINT)) if seconds >= 0 else None  # false for NaN
 
 
 def pause(error: OpwireError, retries: int, draw: float, left: float | None) -> float | None:
-    """Seconds until the next try.
+    """Returns the seconds until the next attempt, or None if there is no time for one.
 
-    What the server asks for is given, and then a random time: as long again at most, so that those who were refused
-    together do not come back together, but at most half of the time that is then left. Where it asks for nothing, the
-    longest random time doubles with each try.
+    The delay is what the server asks for, plus jitter of up to as much again, so that clients rejected together do not
+    return together, but at most half of the time then left. If the server does not ask for a delay, the maximum jitter
+    doubles with each retry.
 
     Args:
-        error: of the last try.
-        retries: that there were.
+        error: the error of the last attempt.
+        retries: the number of retries so far.
         draw: a random number from 0 to 1.
-        left: seconds until the call's time is over, None for no limit.
-
-    Returns:
-        None if there is no time for another try.
+        left: seconds until the deadline of the call, None for no limit.
     """
     asked = hint(error)
     if asked is None:
@@ -84,14 +81,16 @@ def pause(error: OpwireError, retries: int, draw: float, left: float | None) -> 
 
 
 class Tries:
-    """The tries of one call, within the one time that it has.
+    """The attempts of one call, within its deadline.
 
     Args:
-        most: times that the call is sent again for another reason than that a busy server asks for it.
-        timeout: seconds for all tries, None for no limit.
+        most: the maximum number of retries, not counting those that a busy server asks for.
+        timeout: seconds for all attempts, None for no limit.
+        clock: returns the time in seconds.
+        draw: returns random numbers from 0 to 1.
 
     Attributes:
-        retries: how often it was sent again, for whatever reason.
+        retries: the number of retries so far, for any reason.
     """
 
     def __init__(
@@ -111,16 +110,16 @@ class Tries:
 
     @property
     def timeout(self) -> float | None:
-        """Seconds for the next try."""
+        """Seconds left for the next attempt, None for no limit."""
         if self._end is None or not self.retries:
             return self._timeout
         return max(self._end - self._clock(), 0.001)
 
     def again(self, error: OpwireError) -> float:
-        """Seconds to wait before another try after this error.
+        """Returns the seconds to wait before a retry after an error.
 
         Raises:
-            OpwireError: the error itself, where there is no other try.
+            OpwireError: the error itself, if there is to be no retry.
         """
         error.retries = self.retries
         if not says_when(error):
@@ -136,7 +135,7 @@ class Tries:
 
 
 class Patience:
-    """The waits of a client for a server that is not ready yet: short at first, then longer, until the time is over."""
+    """Exponential backoff while waiting for a server to become ready, up to a deadline."""
 
     def __init__(self, seconds: float, longest_try: float) -> None:
         self._seconds = seconds
@@ -146,14 +145,14 @@ class Patience:
 
     @property
     def left(self) -> float:
-        """Seconds that a try may take."""
+        """Seconds that an attempt may take."""
         return min(max(self._end - time.monotonic(), 0.001), self._longest_try)
 
     def delay(self, reason: OpwireError) -> float:
-        """Seconds until the next try.
+        """Returns the seconds until the next attempt.
 
         Raises:
-            TransportTimeout: there is no time for another; it gives the reason why the last one failed.
+            TransportTimeout: there is no time for another; it has the reason why the last one failed.
         """
         delay, self._delay = self._delay, min(2 * self._delay, _LONGEST_DELAY)
         if time.monotonic() + delay >= self._end:

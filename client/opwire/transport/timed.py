@@ -1,4 +1,4 @@
-"""Sockets whose calls take only so long."""
+"""Sockets whose calls have a deadline."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 Left = Callable[[], float | None]
-"""Seconds that are left, None for no limit; raises where there are none."""
+"""Returns the seconds left, None for no limit; raises if none are left."""
 
 
 class TimedSocket(ABC):
-    """Sends and receives on a socket that is connected."""
+    """Sends and receives on a connected socket, with a deadline."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
@@ -25,20 +25,20 @@ class TimedSocket(ABC):
         """Sends all the data.
 
         Raises:
-            TimeoutError: it was not taken in time.
+            TimeoutError: it could not be sent in time.
         """
 
     @abstractmethod
     def receive(self, most: int, left: Left) -> bytes:
-        """The next bytes; none once the other side has closed.
+        """Returns the next bytes; empty once the peer has closed the connection.
 
         Raises:
-            TimeoutError: none came in time.
+            TimeoutError: none were received in time.
         """
 
 
 class TimedByPython(TimedSocket):
-    """The standard library waits with ``poll`` before each call."""
+    """Uses the timeouts of the standard library, which calls ``poll`` before each call."""
 
     def send(self, data: bytes, left: Left) -> None:
         self._socket.settimeout(left())
@@ -50,10 +50,9 @@ class TimedByPython(TimedSocket):
 
 
 class TimedByKernel(TimedSocket):
-    """The system itself ends a call that takes too long.
+    """Uses the timeouts of the kernel (``SO_SNDTIMEO`` and ``SO_RCVTIMEO``).
 
-    So there is one system call in place of two, and Python gives up the GIL half as often: with many threads each time
-    is another change of threads.
+    Python then releases the GIL once per call instead of twice, which saves a context switch with many threads.
     """
 
     def __init__(self, connected: socket.socket) -> None:
@@ -86,7 +85,7 @@ def _over() -> TimeoutError:
 
 
 def timed(connected: socket.socket) -> TimedSocket:
-    """The best for a socket: TLS has the standard library wait, and only of Linux it is known how to say the time."""
+    """Returns the best implementation for a socket: the kernel's timeouts on Linux without TLS, or else Python's."""
     if sys.platform == "linux" and not isinstance(connected, ssl.SSLSocket):
         return TimedByKernel(connected)
     return TimedByPython(connected)

@@ -1,4 +1,4 @@
-"""Room for so many at once, first come, first served."""
+"""A fair semaphore: first come, first served."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections import deque
 
 
 class Turns:
-    """Lets so many threads in at once; the others wait in the order of their arrival.
+    """A semaphore that admits waiting threads in the order of their arrival.
 
-    A semaphore of the standard library lets a newcomer overtake who waits, which with many threads may wait for ever.
+    With the standard library's semaphore, newcomers can overtake waiting threads, which may starve under contention.
     """
 
     def __init__(self, most: int) -> None:
@@ -18,7 +18,7 @@ class Turns:
         self._waiting: deque[threading.Lock] = deque()
 
     def take(self, timeout: float | None) -> bool:
-        """Waits for a turn; returns whether it came within so many seconds. Each turn is to be given back."""
+        """Waits for a turn. Returns whether it came within ``timeout`` seconds; if so, it must be given back."""
         with self._lock:
             if self._free:
                 self._free -= 1
@@ -35,7 +35,7 @@ class Turns:
         return came or not self._leave(turn)
 
     def _leave(self, turn: threading.Lock) -> bool:
-        """Waits no longer; returns False if the turn came at the last moment."""
+        """Stops waiting. Returns False if the turn came at the last moment."""
         with self._lock:
             try:
                 self._waiting.remove(turn)
@@ -44,7 +44,7 @@ class Turns:
             return True
 
     def give(self) -> None:
-        """Gives a turn back, to who has waited the longest."""
+        """Gives a turn back, to the thread that has waited the longest."""
         with self._lock:
             if self._waiting:
                 self._waiting.popleft().release()

@@ -1,7 +1,7 @@
-"""Bytes <-> requests and answers. Pure: no I/O, and no knowledge of HTTP beyond two media types and one header.
+"""The wire format: bytes to and from requests and answers.
 
-The service reads with ``requests`` and writes with ``answers``; the client writes with ``calls`` and reads with
-``results``.
+It does no I/O, and knows nothing of HTTP beyond two media types and one header. The service reads with ``requests`` and
+writes with ``answers``; the client writes with ``calls`` and reads with ``results``.
 """
 
 from .answers import (

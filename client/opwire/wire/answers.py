@@ -1,4 +1,4 @@
-"""The service writes answers: outputs as base64, as numbers or in the tail, and the head around them."""
+"""Writes answers in the service: outputs as base64, as numbers or in the tail, and the JSON around them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .requests import OutputFormat
 
 
 class Answer(NamedTuple):
-    """A body to send: the pieces of its JSON, and those of its tail."""
+    """A body to send: the chunks of its JSON and of its tail."""
 
     head: Sequence[Buffer]
     tail: Sequence[Buffer] = ()
 
     @property
     def head_length(self) -> int | None:
-        """The length of the JSON if a tail follows."""
+        """The length of the JSON, or None if there is no tail."""
         return sum(map(len, self.head)) if self.tail else None
 
     @property
@@ -35,14 +35,14 @@ class Answer(NamedTuple):
 
 
 class OutputFrame(NamedTuple):
-    """The JSON of an output up to its data, and behind it; the same for every answer to a plan."""
+    """The JSON before and after an output's data; the same for every answer to a plan."""
 
     head: bytes
     end: bytes
 
 
 class EncodedOutput(NamedTuple):
-    """An output ready for an answer: JSON text for its data, or raw bytes for the tail, and what stands around them."""
+    """An output ready for an answer: its data, as JSON text or as raw bytes for the tail, with the JSON around it."""
 
     frame: OutputFrame
     data: Sequence[Buffer]
@@ -59,7 +59,7 @@ class Outcome(NamedTuple):
 
 
 def output_frames(descs: Mapping[str, BufferTensorDesc]) -> dict[str, OutputFrame]:
-    """The JSON around the data of each output of a plan; the tensors of an array are a list."""
+    """Returns the JSON around the data of each output of a plan; the tensors of an array form a list."""
     frames: dict[str, OutputFrame] = {}
     names = list(descs)
     for name, following in zip_longest(names, names[1:]):
@@ -69,7 +69,7 @@ def output_frames(descs: Mapping[str, BufferTensorDesc]) -> dict[str, OutputFram
 
 
 def _around(name: str, following: str | None) -> tuple[bytes, bytes]:
-    """What stands before and behind an output: its name, or the beginning or the end of a list."""
+    """Returns the JSON before and after an output: its name, or the beginning or end of a list."""
     member, index = split(name)
     if index is None:
         return b"%b:" % to_json(member), b"}"
@@ -80,24 +80,24 @@ def _around(name: str, following: str | None) -> tuple[bytes, bytes]:
 def encode_output(
     frame: OutputFrame, desc: BufferTensorDesc, buffer: Array, output_format: OutputFormat
 ) -> EncodedOutput:
-    """Writes an output in the format that the request asks for.
+    """Encodes an output in the requested format.
 
     Args:
         frame: see ``output_frames``.
-        desc: of the output.
+        desc: the desc of the output.
         buffer: its ``data_size_in_bytes`` bytes.
-        output_format: base64 and binary hold the buffer as it is; numbers are the logical elements.
+        output_format: base64 and binary contain the buffer as is; numbers are the logical elements.
     """
     if output_format is OutputFormat.BINARY:
         return EncodedOutput(frame, [buffer.data], raw=True)
     if output_format is OutputFormat.NUMBERS:
         return EncodedOutput(frame, [to_json(write_numbers(desc.elements(desc.view(buffer))))], raw=False)
-    # To put the quotation marks around a large text would hold the interpreter for as long as to encode it.
+    # Concatenating quotation marks with a large text would hold the GIL for as long as encoding it.
     return EncodedOutput(frame, [b'"', pybase64.b64encode(buffer.data), b'"'], raw=False)
 
 
 def write_outcome(outcome: Outcome, request_id: str) -> Answer:
-    """The answer to an execute request."""
+    """Returns the answer to an execute request."""
     head: list[Buffer] = []
     tail: list[Buffer] = []
     separator = b'{"outputs":{'
@@ -118,17 +118,17 @@ BATCH_BEGINS = b'{"results":['
 
 
 def batch_ends(request_id: str) -> bytes:
-    """The JSON behind the results of a batch, which stand behind ``BATCH_BEGINS`` with commas between them."""
+    """Returns the JSON after the results of a batch, which follow ``BATCH_BEGINS`` and are separated by commas."""
     return b'],"request_id":%b}' % to_json(request_id)
 
 
 def write_error(error: OpwireError, request_id: str) -> Answer:
-    """The result of a request in a batch that was refused."""
+    """Returns the result of a failed request in a batch."""
     return Answer([to_json(to_problem(error, request_id))])
 
 
 def write_batch(results: Iterable[Answer], request_id: str) -> Answer:
-    """The answer to a batch: for each request what execute would have answered, or a problem."""
+    """Returns the answer to a batch: for each request, the answer that execute would give, or a problem."""
     head: list[Buffer] = [BATCH_BEGINS]
     tail: list[Buffer] = []
     for i, result in enumerate(results):

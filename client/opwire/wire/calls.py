@@ -1,4 +1,4 @@
-"""The client writes requests: operators with their arrays as a body in one of three encodings."""
+"""Writes requests in the client: operators with their arrays, as a body in one of three encodings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .requests import OutputFormat
 
 
 class Encoding(StrEnum):
-    """How the client sends tensors; it asks for the answer in the same form."""
+    """How the client sends tensors. It requests the answer in the same form."""
 
     BINARY = "binary"
     BASE64 = "base64"
@@ -28,17 +28,17 @@ class Encoding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One operator or graph for the service to run.
+    """An operator or graph for the service to run.
 
     Attributes:
-        operator: ``{"type": ..., "desc": {...}}``, or the graph; empty where the graph is named.
-        inputs: for each input its logical elements, an array of the shape ``Sizes``; the tensors of an array go by
-            ``NAME[0]``, ``NAME[1]``, ... in their order.
-        layouts: the descs of those inputs whose bytes do not lie packed.
-        options: further members of the request (``feature_level``, ``timeout_ms``, ...).
+        operator: ``{"type": ..., "desc": {...}}``, or the graph; empty for a registered graph.
+        inputs: the logical elements of each input, as an array of shape ``Sizes``. The tensors of an array are named
+            ``NAME[0]``, ``NAME[1]``, ... in order.
+        layouts: the descs of the inputs whose buffers are not contiguous.
+        options: additional members of the request (``feature_level``, ``timeout_ms``, ...).
         is_graph: whether it is a graph.
-        graph_name: of a registered graph.
-        constants: of a graph that is spelt by names and has their nodes without tensors, by the names of the nodes.
+        constants: the tensors of constants by the names of their nodes, for a graph in named form without them.
+        graph_name: the name of a registered graph.
     """
 
     operator: Mapping[str, Any]
@@ -51,13 +51,13 @@ class Call:
 
 
 def write_call(call: Call, encoding: Encoding) -> tuple[dict[str, str], list[Buffer]]:
-    """Headers and body pieces of an execute request."""
+    """Returns the headers and body chunks of an execute request."""
     tail: list[Buffer] = []
     return _request(_call_json(call, encoding, tail), encoding, tail)
 
 
 def write_calls(calls: Iterable[Call], encoding: Encoding) -> tuple[dict[str, str], list[Buffer]]:
-    """Headers and body pieces of a batch."""
+    """Returns the headers and body chunks of a batch."""
     tail: list[Buffer] = []
     requests = [_call_json(call, encoding, tail) for call in calls]
     return _request({"requests": requests}, encoding, tail)
@@ -79,12 +79,12 @@ def _call_json(call: Call, encoding: Encoding, tail: list[Buffer]) -> dict[str, 
 def write_registration(
     graph: Mapping[str, Any], constants: Mapping[str, Array], level: str | int | None
 ) -> tuple[dict[str, str], list[Buffer]]:
-    """Headers and body pieces of a request to register a graph.
+    """Returns the headers and body chunks of a request to register a graph.
 
     Args:
-        graph: as JSON.
-        constants: its constants, if it is spelt by names and has their nodes without tensors.
-        level: to check it against; None for the highest.
+        graph: the graph as JSON.
+        constants: the tensors of constants by the names of their nodes, for a graph in named form without them.
+        level: the level to check it against; None for the highest.
     """
     tail: list[Buffer] = []
     request: dict[str, object] = {"graph": _with_constants(graph, constants, Encoding.BINARY, tail)}
@@ -96,7 +96,7 @@ def write_registration(
 def _with_constants(
     graph: Mapping[str, Any], constants: Mapping[str, Array], encoding: Encoding, tail: list[Buffer]
 ) -> Mapping[str, Any]:
-    """A graph with its constants; in the tail they come behind the inputs, in the order of their nodes."""
+    """Adds the constants to a graph; in the tail they follow the inputs, in the order of their nodes."""
     if not constants:
         return graph
     nodes = {
@@ -107,7 +107,7 @@ def _with_constants(
 
 
 def _write_tensor(array: Array, layout: BufferTensorDesc | None, encoding: Encoding, tail: list[Buffer]) -> object:
-    if array.dtype.kind == "V":  # of ml_dtypes: elements of 4 bits, a byte each
+    if array.dtype.kind == "V":  # ml_dtypes: 4-bit elements, one per byte
         layout = layout or BufferTensorDesc.packed(array)
         array = array.astype(layout.data_type.dtype)
     if encoding is Encoding.NUMBERS:
@@ -127,20 +127,20 @@ def _contiguous(array: Array) -> memoryview:
 def _laid_out(array: Array, layout: BufferTensorDesc) -> memoryview:
     laid_out = layout.lay_out(array)
     if laid_out is None:
-        raise ValueError(f"with strides {layout.strides} elements share an address, and the array's differ there")
+        raise ValueError(f"with strides {layout.strides} elements share an address, but differ in the array")
     buffer, _ = laid_out
     return buffer.data
 
 
 def plain(value: object) -> object:
-    """The JSON value that a numpy scalar or array in a desc stands for.
+    """Converts a numpy scalar or array in a desc to a JSON value.
 
     Raises:
         TypeError: it is neither.
     """
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    raise TypeError(f"{type(value).__name__} given in a desc, which JSON cannot express")
+    raise TypeError(f"a desc contains a value of type {type(value).__name__}, which JSON cannot represent")
 
 
 _TAIL_ALIGNMENT = 64
@@ -152,7 +152,7 @@ def _request(
     head = to_json(request, fallback=plain)
     if encoding is not Encoding.BINARY:
         return {"Content-Type": JSON, "Accept": JSON, "Content-Length": str(len(head))}, [head]
-    # Blanks behind the head align the tail, so that the receiver can use it where it is.
+    # Padding the head with blanks aligns the tail, so that the receiver can use it in place.
     head += b" " * (-len(head) % _TAIL_ALIGNMENT)
     size = len(head) + sum(len(data) for data in tail)
     headers = {"Content-Type": BINARY, "Accept": BINARY, HEAD_LENGTH: str(len(head)), "Content-Length": str(size)}

@@ -1,4 +1,4 @@
-"""Tensors that stay base64 until they are needed: decoded in parts, each to where it is used."""
+"""Tensors kept as base64 until they are needed, and decoded in parts directly to where they are used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class EncodedTensor:
     """The base64 text of a tensor.
 
     Attributes:
-        desc: of the tensor; the text stands for as many bytes as it says.
+        desc: the desc of the tensor, which matches the size of the text.
     """
 
     __slots__ = ("_pointer", "_text", "desc")
@@ -30,13 +30,14 @@ class EncodedTensor:
         self.desc = desc
 
     def decode(self, start: int, into: Array) -> None:
-        """Fills an array with the bytes from ``start`` on, which is a multiple of 3.
+        """Decodes bytes into an array.
 
         Args:
-            into: array of bytes; all that are left, or a multiple of 3.
+            start: the offset of the first byte, a multiple of 3.
+            into: an array of bytes, whose size is a multiple of 3 unless it extends to the end.
 
         Raises:
-            RequestError: the text is not base64.
+            RequestError: the text is not valid base64.
         """
         try:
             base64text.decode(self._text[start // 3 * 4 : (start + into.size + 2) // 3 * 4], into)
@@ -45,10 +46,10 @@ class EncodedTensor:
             raise RequestError(ProblemCode.INVALID_BASE64, violation.message, violations=[violation]) from None
 
     def array(self) -> Array:
-        """The whole tensor.
+        """Decodes the whole tensor.
 
         Raises:
-            RequestError: the text is not base64.
+            RequestError: the text is not valid base64.
         """
         buffer = np.empty(self.desc.data_size_in_bytes, np.uint8)
         self.decode(0, buffer)
@@ -56,7 +57,7 @@ class EncodedTensor:
 
 
 def encoded_inputs(plan: Plan, request: ExecuteRequest) -> dict[str, EncodedTensor] | None:
-    """The inputs of a checked request if each is long base64 text of the size of its tensor; otherwise None."""
+    """Returns the inputs of a checked request if all are long base64 texts of the right size, or else None."""
     if plan.inputs.keys() != request.inputs.keys():
         return None
     found = {}

@@ -1,4 +1,4 @@
-"""What requests and answers share: a JSON head, perhaps followed by the raw bytes of tensors (the *tail*)."""
+"""The framing of requests and answers: a JSON head, optionally followed by the raw bytes of tensors (the *tail*)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import ProblemCode, RequestError
 JSON = "application/json"
 BINARY = "application/octet-stream"
 HEAD_LENGTH = "Inference-Header-Content-Length"
-"""The header that gives the length of the JSON head of a body with a tail."""
+"""The HTTP header with the length of the JSON head of a body that has a tail."""
 
 Buffer = bytes | bytearray | memoryview
 
@@ -22,10 +22,10 @@ _MARKS = (BOM_UTF8, BOM_UTF16_LE, BOM_UTF16_BE)
 
 
 def split_body(body: Buffer, head_length: str | None) -> tuple[Buffer, memoryview | None]:
-    """The JSON head and the tail of a body; without a head length all of it is JSON and there is no tail.
+    """Splits a body into its JSON head and its tail. Without a head length, all of it is JSON and there is no tail.
 
     Raises:
-        RequestError: the length is not that of a part of the body.
+        RequestError: the length is not a number, or exceeds the body.
     """
     if head_length is None:
         return body, None
@@ -40,7 +40,7 @@ def split_body(body: Buffer, head_length: str | None) -> tuple[Buffer, memoryvie
 
 
 def parse_json(text: Buffer) -> object:
-    """Any JSON text; NaN and Infinity are taken too.
+    """Parses JSON text; NaN and Infinity are accepted.
 
     Raises:
         RequestError: it is not JSON.
@@ -49,20 +49,20 @@ def parse_json(text: Buffer) -> object:
         return from_json(bytes(text) if isinstance(text, memoryview) else text)
     except ValueError as error:
         marked = bytes(text[:3]).startswith(_MARKS)
-        why = "it begins with a byte order mark; JSON is UTF-8 without one" if marked else str(error)
+        why = "it begins with a byte order mark; JSON must be UTF-8 without one" if marked else str(error)
         raise RequestError(ProblemCode.INVALID_JSON, f"not JSON: {why}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Base64:
-    """Base64 text where it stands in the body."""
+    """Base64 text, as a view of the body."""
 
     text: memoryview
 
 
 @dataclass(slots=True)
 class Parts:
-    """The tensors of a body that are not in its parsed JSON: those in the tail, taken in order, and long strings."""
+    """The tensors of a body outside its parsed JSON: those in the tail, taken in order, and long strings."""
 
     tail: memoryview | None
     strings: Mapping[str, Base64] = field(default_factory=dict)
@@ -70,20 +70,20 @@ class Parts:
     resolved: dict[str, Base64] = field(default_factory=dict)
 
     def take(self, size: int, pointer: str) -> memoryview:
-        """The next bytes of the tail; ``pointer`` says whose they are."""
+        """Takes the next bytes of the tail; ``pointer`` names the tensor in messages."""
         if self.tail is None:
-            detail = f"{pointer} refers to the tail of the body, and without {HEAD_LENGTH} there is none"
+            detail = f"{pointer} refers to the tail of the body, but without {HEAD_LENGTH} there is none"
             raise RequestError(ProblemCode.INVALID_FRAMING, detail)
         rest = len(self.tail) - self.taken
         if size > rest:
-            detail = f"{pointer} takes {size} bytes of the tail, and {rest} are left of its {len(self.tail)}"
+            detail = f"{pointer} takes {size} bytes of the tail, but only {rest} of its {len(self.tail)} are left"
             raise RequestError(ProblemCode.INVALID_FRAMING, detail)
         piece = self.tail[self.taken : self.taken + size]
         self.taken += size
         return piece
 
     def text(self, given: str) -> str | Base64:
-        """A string of the JSON, or the long string that it is the mark of."""
+        """Returns a string of the JSON, or the long string that it is a placeholder for."""
         found = self.strings.get(given)
         if found is None:
             return given
@@ -91,7 +91,7 @@ class Parts:
         return found
 
     def finish(self) -> None:
-        """All of the tail must have been taken."""
+        """Checks that the whole tail has been taken."""
         if self.tail is not None and self.taken < len(self.tail):
             detail = f"{len(self.tail) - self.taken} bytes of the tail belong to no tensor"
             raise RequestError(ProblemCode.INVALID_FRAMING, detail)

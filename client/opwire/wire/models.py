@@ -1,4 +1,4 @@
-"""Requests with a whole DxDispatch model in place of an operator."""
+"""Requests with a DxDispatch model instead of an operator."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from .request_body import RequestBody
 from .requests import ExecuteRequest, read_envelope, read_execute, refuse
 
 POINTER = "/model"
-"""Where the model stands in the body."""
+"""The pointer to the model in the body."""
 
 _OPTIONS = ("feature_level", "timeout_ms", "priority", "device", "output_format")
 
 
 class ModelRequest(NamedTuple):
-    """A model to check or to run, as parsed; ``options`` is a request that has all but the operator and the inputs."""
+    """A parsed model to check or run; ``options`` is a request with everything but the operator and the inputs."""
 
     model: object
     options: ExecuteRequest
 
 
 def parse_model(body: RequestBody, *, runs: bool) -> ModelRequest | None:
-    """The request in a body; None if it has no member ``model``.
+    """Parses a request with a model; returns None if the body has no member ``model``.
 
     Args:
-        runs: whether the model is to be run; else it is only checked, and but a level may be given with it.
+        body: the body.
+        runs: whether the model is to be run. If it is only checked, the feature level is the only option.
 
     Raises:
-        RequestError: the body is not JSON, or not of this form.
+        RequestError: the body is not JSON, or does not have this form.
     """
 
     def read(document: object, parts: Parts) -> ModelRequest | None:
@@ -45,6 +46,6 @@ def _read(document: dict[str, Any], parts: Parts, options: tuple[str, ...]) -> M
     read_envelope(document, dict.fromkeys(("model", *options)))
     model = document["model"]
     if not isinstance(model, dict):
-        refuse([Violation(Code.WRONG_TYPE, POINTER, f"{show(model)} given where a model belongs")])
+        refuse([Violation(Code.WRONG_TYPE, POINTER, f"{show(model)} given; expected a model")])
     rest = {name: document.get(name) for name in options}
     return ModelRequest(model, read_execute({**rest, "operator": {}, "inputs": {}}, parts, ""))

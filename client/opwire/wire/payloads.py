@@ -1,4 +1,4 @@
-"""The tensors of a request as they came: base64 text, numbers, or pieces of the tail, none of them read yet."""
+"""The tensors of a request before they are decoded: base64 text, numbers, or slices of the tail."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class Numbers:
 
 
 Payload = str | Base64 | Numbers | memoryview
-"""A tensor as it came: base64 text, numbers, or a piece of the tail."""
+"""A tensor before it is decoded: base64 text, numbers, or a slice of the tail."""
 
 
 def read_payloads(envelope: Mapping[str, Any], parts: Parts, pointer: str) -> dict[str, Payload | Violation]:
-    """The inputs of a request by name, those of an array as ``NAME[0]``, ``NAME[1]``, ...; or what is wrong with each.
+    """Returns the inputs of a request, or their violations, by name; those of an array as ``NAME[0]``, ``NAME[1]``, ...
 
     Args:
         envelope: the request.
-        parts: of its body.
-        pointer: where the request stands in it.
+        parts: the parts of its body.
+        pointer: the pointer to the request in the body.
 
     Raises:
-        RequestError: the place of a tensor in the tail cannot be told.
+        RequestError: a tensor cannot be located in the tail.
     """
     inputs = envelope.get("inputs")
     if not isinstance(inputs, dict):
@@ -50,7 +50,7 @@ def read_payloads(envelope: Mapping[str, Any], parts: Parts, pointer: str) -> di
             found.update(_read_array(name, value, parts, at))
         elif index is not None:
             read_payload(value, parts, at)
-            message = f"{show(name)} given; the tensors of an array are a list, as the member {show(member)}"
+            message = f"{show(name)} given; the tensors of an array are given as a list, in the member {show(member)}"
             found[name] = Violation(Code.UNKNOWN_TENSOR, at, message)
         else:
             found[name] = read_payload(value, parts, at)
@@ -60,11 +60,11 @@ def read_payloads(envelope: Mapping[str, Any], parts: Parts, pointer: str) -> di
 def _read_array(name: str, values: list[Any], parts: Parts, pointer: str) -> dict[str, Payload | Violation]:
     if len(values) > MOST_TENSORS:
         message = f"{len(values)} tensors given; opwire takes at most {MOST_TENSORS}"
-        if parts.tail is not None:  # whose tensors are not counted any more
+        if parts.tail is not None:  # the following tensors can no longer be located in it
             raise RequestError(ProblemCode.INVALID_FRAMING, f"{pointer}: {message}")
         return {name: Violation(Code.OUT_OF_RANGE, pointer, message)}
     if values and isinstance(values[0], int | float):
-        message = 'a list of numbers given; as a tensor they are {"data": numbers}, and a list is one of tensors'
+        message = 'a list of numbers given; a tensor is {"data": numbers}, and a list is an array of tensors'
         return {name: Violation(Code.WRONG_TYPE, pointer, message)}
     return {element(name, i): read_payload(value, parts, pointer_to(pointer, i)) for i, value in enumerate(values)} or {
         name: Violation(Code.OUT_OF_RANGE, pointer, "an empty list given; an array has at least one tensor")
@@ -72,14 +72,14 @@ def _read_array(name: str, values: list[Any], parts: Parts, pointer: str) -> dic
 
 
 def read_payload(value: object, parts: Parts, pointer: str) -> Payload | Violation:
-    """A tensor, or what is wrong with it; see ``read_payloads``."""
+    """Returns a tensor, or its violation; see ``read_payloads``."""
     if isinstance(value, str):
         return parts.text(value)
     if isinstance(value, dict) and set(value) == {"binary_data_size"}:
         size = value["binary_data_size"]
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
             at = pointer_to(pointer, "binary_data_size")
-            detail = f"{show(size)} given at {at} where a number of bytes belongs"
+            detail = f"{show(size)} given at {at}; expected a number of bytes"
             raise RequestError(ProblemCode.INVALID_FRAMING, detail)
         return parts.take(size, pointer)
     if isinstance(value, dict) and set(value) == {"data"}:

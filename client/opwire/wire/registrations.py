@@ -1,4 +1,4 @@
-"""Requests to register a graph under a name: the graph with its constants, and no inputs."""
+"""Requests to register a graph under a name: the graph with its constants, without inputs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MEMBERS: Mapping[str, None] = dict.fromkeys(("feature_level", "graph"))
 
 
 def parse_registration(body: RequestBody) -> ExecuteRequest:
-    """The body of a request to register a graph, as a request to run it that has no inputs but its constants.
+    """Parses the body of a request to register a graph, as a request to run it with its constants as the only inputs.
 
     Raises:
-        RequestError: it is not JSON, not of this form, or its parts do not fit together.
+        RequestError: it is not JSON, does not have this form, or its parts do not fit together.
     """
     return body.read(_read)
 
@@ -30,13 +30,13 @@ def _read(document: object, parts: Parts) -> ExecuteRequest:
     if "graph" not in envelope:
         refuse([Violation(Code.MISSING_FIELD, "", "graph is required and missing")])
     if isinstance(envelope["graph"], str):
-        message = f"{show(envelope['graph'])} given where a graph (an object) belongs"
+        message = f"{show(envelope['graph'])} given; expected a graph (an object)"
         refuse([Violation(Code.WRONG_TYPE, "/graph", message)])
     return read_execute({**envelope, "inputs": {}}, parts, "")
 
 
 def read_constants(plan: Plan, request: ExecuteRequest) -> dict[str, memoryview]:
-    """The bytes of a graph's constants, by the names of their nodes: as many as the extent of each.
+    """Returns the bytes of a graph's constants, by the names of their nodes, without padding beyond their extent.
 
     Raises:
         ContractViolation, RequestError: as for ``read_inputs``.

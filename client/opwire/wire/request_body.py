@@ -1,6 +1,6 @@
-"""The body of a request taken apart before anything of it is parsed: its JSON, its long strings and its tail.
+"""Splits the body of a request into its JSON, its long strings and its tail before parsing.
 
-A tensor of many megabytes is never made a Python string this way, and what the JSON around it takes can be counted
+This way a large tensor never becomes a Python string, and the memory needed by the rest of the JSON can be estimated
 first.
 """
 
@@ -18,9 +18,9 @@ from .framing import Base64, Buffer, Parts, parse_json, split_body
 T = TypeVar("T")
 
 NODE_BYTES = 128
-"""Memory that a value in JSON takes as Python objects, until its array is made.
+"""Memory that a JSON value takes as Python objects, in bytes, until its array is created.
 
-Measured: 31 for a small integer to 67 for other numbers in a flat list, 95 to 119 where each has a list of its own.
+Measured: 31 (small integers) to 67 (other numbers) in a flat list, 95 to 119 if each is in a list of its own.
 """
 
 _LONG_STRING = 4096
@@ -28,17 +28,17 @@ _MOST_QUOTES = 20_000
 _QUOTED = 128
 _LEAST_PIECE, _MOST_PIECE = 64, 64 * 1024
 _MARK = f"opwire-{os.urandom(16).hex()}-"
-"""Stands in for a long string while the JSON around it is parsed; nobody can know it."""
+"""Prefix of the placeholders that replace long strings while the JSON is parsed; it cannot be guessed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestBody:
-    """A body taken apart.
+    """A body split into parts.
 
     Attributes:
-        text: its JSON, in which a mark stands for each long string.
-        strings: the long strings, by mark.
-        tail: the bytes behind the JSON; None where it has no tail.
+        text: its JSON, with a placeholder for each long string.
+        strings: the long strings, by placeholder.
+        tail: the bytes after the JSON, or None if it has no tail.
     """
 
     text: bytes
@@ -47,14 +47,14 @@ class RequestBody:
 
     @classmethod
     def split(cls, body: Buffer, head_length: str | None = None) -> RequestBody:
-        """Takes a body apart.
+        """Splits a body.
 
         Args:
-            body: as received.
-            head_length: the length of its JSON if a tail follows.
+            body: the body as received.
+            head_length: the length of its JSON, if a tail follows.
 
         Raises:
-            RequestError: the length is not that of a part of the body.
+            RequestError: the length is not a number, or exceeds the body.
         """
         head, tail = split_body(body, head_length)
         if len(head) <= _LONG_STRING:
@@ -64,25 +64,25 @@ class RequestBody:
 
     @property
     def nodes(self) -> int:
-        """At least as many as there are values in the JSON."""
+        """An upper bound of the number of values in the JSON."""
         return 1 + sum(self.text.count(mark) for mark in (b",", b":", b"[", b"{"))
 
     @property
     def containers(self) -> int:
-        """At least as many as there are lists and objects in the JSON."""
+        """An upper bound of the number of lists and objects in the JSON."""
         return self.text.count(b"[") + self.text.count(b"{")
 
     @property
     def objects_bytes(self) -> int:
-        """At least as much memory as the JSON takes as Python objects."""
+        """An upper bound of the memory that the JSON takes as Python objects."""
         wide = not self.text.isascii() or b"\\" in self.text
         return NODE_BYTES * self.nodes + (4 if wide else 1) * len(self.text)
 
     def read(self, read: Callable[[object, Parts], T]) -> T:
-        """What a function makes of the parsed JSON and the tensors beside it.
+        """Parses the JSON and passes it, with the other parts, to a function.
 
         Raises:
-            RequestError: the body is not JSON, something of its tail is left, or whatever ``read`` raises.
+            RequestError: the body is not JSON, part of its tail is unused, or ``read`` raises it.
         """
         parts = Parts(self.tail, self.strings)
         document = parse_json(self.text)
@@ -92,7 +92,7 @@ class RequestBody:
             found = read(document, parts)
             if parts.resolved.keys() == self.strings.keys():
                 return _finish(found, parts)
-        # A long string stands where no tensor does: messages must quote it, not its mark.
+        # A long string is not a tensor; messages must quote it rather than its placeholder.
         parts, quoted = Parts(self.tail, parts.resolved), self.text
         for mark in self.strings.keys() - parts.strings.keys():
             quoted = quoted.replace(mark.encode(), _beginning(self.strings[mark].text))
@@ -105,12 +105,12 @@ def _finish(found: T, parts: Parts) -> T:
 
 
 def _beginning(text: memoryview) -> bytes:
-    """The first letters of a string, none of them cut in two."""
+    """Returns the beginning of a string, without splitting a character."""
     return bytes(text[:_QUOTED]).decode(errors="ignore").encode()
 
 
 def _cut(text: memoryview) -> tuple[bytes, dict[str, Base64]]:
-    """JSON without its long strings, and these by their marks; strings with escapes stay where they are."""
+    """Replaces the long strings in JSON by placeholders; strings with escapes are left in place."""
     pieces: list[Buffer] = []
     marks: dict[str, Base64] = {}
     copied = 0
@@ -124,7 +124,7 @@ def _cut(text: memoryview) -> tuple[bytes, dict[str, Base64]]:
 
 
 def _plain_strings(text: memoryview) -> Iterator[tuple[int, int]]:
-    """Where the strings without escapes begin and end; of very many only the first."""
+    """Yields the start and end of the strings without escapes, up to a limit."""
     start = -1
     is_plain = True
     position = 0
@@ -143,7 +143,7 @@ def _plain_strings(text: memoryview) -> Iterator[tuple[int, int]]:
 
 
 def _is_escaped(text: memoryview, quote: int) -> bool:
-    """Whether an odd number of backslashes stands before a quotation mark."""
+    """Returns whether a quotation mark is preceded by an odd number of backslashes."""
     first = quote
     while first:
         piece = bytes(text[max(0, first - _MOST_PIECE) : first])
@@ -155,9 +155,9 @@ def _is_escaped(text: memoryview, quote: int) -> bool:
 
 
 def _find_quote(text: memoryview, start: int) -> tuple[int, bool]:
-    """Where the next quotation mark stands, -1 if there is none, and whether a backslash stands before it.
+    """Returns the position of the next quotation mark, -1 if there is none, and whether there is a backslash before it.
 
-    A view cannot be searched, so pieces of it are copied: small ones first, since most strings are short.
+    A memoryview cannot be searched, so pieces of it are copied: small ones first, since most strings are short.
     """
     size = _LEAST_PIECE
     has_backslash = False

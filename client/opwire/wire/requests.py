@@ -1,4 +1,4 @@
-"""The service reads requests: an execute, batch or validate body, then the tensors that a checked plan expects."""
+"""Request parsing in the service: execute, batch and validate bodies, then the input tensors of a checked plan."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOWEST_PRIORITY = 9
 
 
 class OutputFormat(StrEnum):
-    """How the tensors of an answer are written."""
+    """The format of the tensors in an answer."""
 
     BASE64 = "base64"
     NUMBERS = "numbers"
@@ -39,13 +39,13 @@ class OutputFormat(StrEnum):
 
 
 class ExecuteRequest(NamedTuple):
-    """One operator or graph to run, as parsed; neither it nor its tensors are checked yet.
+    """A parsed request to run an operator or graph. Neither that nor its tensors are checked yet.
 
-    ``operator`` is the graph if ``is_graph`` says so, without the tensors of its constants: they are among the inputs.
-    A registered graph is its name; then the level is None where none is given.
+    If ``is_graph``, ``operator`` is the graph without the tensors of its constants, which are among the inputs, or the
+    name of a registered graph, for which the level is None if not given.
 
-    ``inputs`` has the tensors of an array as ``NAME[0]``, ``NAME[1]``, ... ``pointer`` says where it stands in the
-    body, ``places`` where those inputs do that are not among its ``inputs``.
+    ``inputs`` has the tensors of an array as ``NAME[0]``, ``NAME[1]``, ... ``pointer`` points to the request in the
+    body, and ``places`` has the pointers to inputs that are not in its member ``inputs`` under their own name.
     """
 
     operator: object
@@ -61,7 +61,7 @@ class ExecuteRequest(NamedTuple):
 
     @property
     def plan_pointer(self) -> str:
-        """Where the operator or graph stands."""
+        """The pointer to the operator or graph."""
         return f"{self.pointer}/{'graph' if self.is_graph else 'operator'}"
 
 
@@ -82,23 +82,24 @@ _VALIDATE: Mapping[str, None] = dict.fromkeys(("feature_level", "operator", "gra
 
 
 def parse_execute(body: RequestBody) -> ExecuteRequest:
-    """The body of an execute request.
+    """Parses the body of an execute request.
 
     Raises:
-        RequestError: it is not JSON, not of this form, or its parts do not fit together.
+        RequestError: it is not JSON, does not have this form, or its parts do not fit together.
     """
     return body.read(lambda document, parts: read_execute(document, parts, ""))
 
 
 def parse_batch(body: RequestBody, most: int) -> list[ExecuteRequest | RequestError]:
-    """The body of a batch: each request as parsed, or the reason why it cannot be.
+    """Parses the body of a batch: each request, or the error that prevents it from being parsed.
 
     Args:
-        most: requests that it may hold.
+        body: the body.
+        most: the maximum number of requests.
 
     Raises:
-        LimitExceededError: it holds more.
-        RequestError: the body as a whole is not of this form; or the place of a tensor in the tail cannot be told.
+        LimitExceededError: it has more requests.
+        RequestError: the body as a whole does not have this form, or a tensor cannot be located in the tail.
     """
     return body.read(lambda document, parts: _read_batch(document, parts, most))
 
@@ -108,7 +109,7 @@ def _read_batch(document: object, parts: Parts, most: int) -> list[ExecuteReques
     listed = envelope.get("requests")
     if not isinstance(listed, list):
         at = "/requests" if "requests" in envelope else ""
-        refuse([Violation(Code.WRONG_TYPE, at, f"{show(listed)} given where the list of requests belongs")])
+        refuse([Violation(Code.WRONG_TYPE, at, f"{show(listed)} given; expected a list of requests")])
     if len(listed) > most:
         detail = f"{len(listed)} requests given; this server takes at most {most}"
         raise LimitExceededError(ProblemCode.BATCH_TOO_LARGE, detail, limit=most, size=len(listed))
@@ -117,7 +118,7 @@ def _read_batch(document: object, parts: Parts, most: int) -> list[ExecuteReques
         try:
             requests.append(read_execute(item, parts, f"/requests/{i}"))
         except RequestError as error:
-            # Without a tail no other request has lost its place in it.
+            # Without a tail, the other requests are unaffected.
             if error.code is ProblemCode.INVALID_FRAMING and parts.tail is not None:
                 raise
             requests.append(error)
@@ -125,10 +126,10 @@ def _read_batch(document: object, parts: Parts, most: int) -> list[ExecuteReques
 
 
 def parse_validate(body: RequestBody) -> ValidateRequest:
-    """The body of a validate request.
+    """Parses the body of a validate request.
 
     Raises:
-        RequestError: it is not JSON, or not of this form.
+        RequestError: it is not JSON, or does not have this form.
     """
     return body.read(_read_validate)
 
@@ -151,11 +152,11 @@ def _read_validate(document: object, parts: Parts) -> ValidateRequest:
 
 
 def _one_of_both(envelope: Mapping[str, Any], pointer: str, report: Report) -> None:
-    """A request has an operator or a graph."""
+    """Checks that a request has either an operator or a graph."""
     if "operator" not in envelope and "graph" not in envelope:
-        report.add(Code.MISSING_FIELD, pointer, "operator is required and missing, or graph in its place")
+        report.add(Code.MISSING_FIELD, pointer, "operator or graph is required and missing")
     elif "operator" in envelope and "graph" in envelope:
-        report.add(Code.UNKNOWN_FIELD, f"{pointer}/graph", "operator and graph given; a request has one of them")
+        report.add(Code.UNKNOWN_FIELD, f"{pointer}/graph", "operator and graph given; a request has only one of them")
 
 
 def _given(envelope: Mapping[str, Any], name: str, default: Any) -> Any:
@@ -170,7 +171,7 @@ def refuse(violations: Sequence[Violation]) -> NoReturn:
 
 def read_envelope(value: object, fields: Mapping[str, object], pointer: str = "") -> dict[str, Any]:
     if not isinstance(value, dict):
-        refuse([Violation(Code.WRONG_TYPE, pointer, f"{show(value)} given where an object belongs")])
+        refuse([Violation(Code.WRONG_TYPE, pointer, f"{show(value)} given; expected an object")])
     if value.keys() <= fields.keys():
         return value
     report = Report()
@@ -181,7 +182,7 @@ def read_envelope(value: object, fields: Mapping[str, object], pointer: str = ""
 
 
 def read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
-    # The tail is taken before anything can be refused: the requests behind this one need their place in it.
+    # The tail is consumed before anything can be rejected, since later requests depend on their position in it.
     inputs = read_payloads(value, parts, pointer) if isinstance(value, dict) else {}
     graph = value.get("graph") if isinstance(value, dict) else None
     places: dict[str, str] = {}
@@ -196,7 +197,7 @@ def read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
         report.add(Code.MISSING_FIELD, pointer, "inputs is required and missing")
     if "inputs" in envelope and not isinstance(envelope["inputs"], dict):
         at = f"{pointer}/inputs"
-        report.add(Code.WRONG_TYPE, at, f"{show(envelope['inputs'])} given where an object of tensors belongs")
+        report.add(Code.WRONG_TYPE, at, f"{show(envelope['inputs'])} given; expected an object of tensors")
     report.violations += [payload for payload in inputs.values() if isinstance(payload, Violation)][:MOST_ALIKE]
     timeout = _number(envelope, "timeout_ms", pointer, report, 1, 2**31 - 1)
     priority = _number(envelope, "priority", pointer, report, 0, LOWEST_PRIORITY)
@@ -210,7 +211,7 @@ def read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
     return ExecuteRequest(
         graph if is_graph else envelope["operator"],
         _given(envelope, "feature_level", None if isinstance(graph, str) else HIGHEST),
-        cast(dict[str, Payload], inputs),  # a violation would have been refused
+        cast(dict[str, Payload], inputs),  # a violation would have been raised
         timeout,
         priority,
         device,
@@ -222,7 +223,7 @@ def read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
 
 
 def _take_aliases(operator: object, inputs: dict[str, Any], places: dict[str, str], pointer: str) -> None:
-    """Renames the inputs that are given by another name of their member."""
+    """Renames the inputs that are given under an alias of their member."""
     kind = find(operator.get("type")) if isinstance(operator, dict) else None
     if kind is None:
         return
@@ -239,7 +240,7 @@ def _device(envelope: Mapping[str, Any], pointer: str, report: Report) -> str | 
     device = envelope.get("device")
     if device is None or isinstance(device, str):
         return device
-    report.add(Code.WRONG_TYPE, f"{pointer}/device", f"{show(device)} given where a name belongs")
+    report.add(Code.WRONG_TYPE, f"{pointer}/device", f"{show(device)} given; expected a name")
     return None
 
 
@@ -260,11 +261,11 @@ def _number(
 
 
 def read_inputs(plan: Plan, request: ExecuteRequest) -> dict[str, Array]:
-    """The input arrays of a checked request, views of the received bytes where these allow it.
+    """Returns the input arrays of a checked request, as views of the received bytes where possible.
 
     Raises:
-        ContractViolation: tensors are missing, unknown, or not what their descs say.
-        RequestError: a tensor is not base64.
+        ContractViolation: tensors are missing, unknown, or do not match their descs.
+        RequestError: a tensor is not valid base64.
     """
     pointer = f"{request.pointer}/inputs"
     violations = _wrong_names(plan, request, pointer) if plan.inputs.keys() != request.inputs.keys() else []
@@ -288,7 +289,7 @@ def read_inputs(plan: Plan, request: ExecuteRequest) -> dict[str, Array]:
 
 
 def are_views(plan: Plan, request: ExecuteRequest) -> bool:
-    """Whether reading the inputs of a checked request copies nothing: they are used where they are in its body."""
+    """Returns whether all inputs of a checked request can be read as views of its body, without a copy."""
     given = [(request.inputs.get(name), desc) for name, desc in plan.inputs.items()]
     return all(isinstance(payload, memoryview) and _is_view(payload, desc) for payload, desc in given)
 
@@ -298,7 +299,7 @@ def _is_view(payload: memoryview, desc: BufferTensorDesc) -> bool:
 
 
 def _wrong_names(plan: Plan, request: ExecuteRequest, pointer: str) -> list[Violation]:
-    """Violations for missing and unknown tensors; for an array one, with the number of tensors it should have."""
+    """Returns the violations for missing and unknown tensors; for an array, one with the expected number of tensors."""
     given, expected = (
         _members(name for name in names if name not in request.places) for names in (request.inputs, plan.inputs)
     )
@@ -320,7 +321,7 @@ def _wrong_names(plan: Plan, request: ExecuteRequest, pointer: str) -> list[Viol
 
 
 def _members(names: Iterable[str]) -> dict[str, int | None]:
-    """How many tensors of an array there are, by member; None where it is no array."""
+    """Returns the number of tensors of each array, by member; None for members that are not arrays."""
     found: dict[str, int | None] = {}
     for name in names:
         member, index = split(name)
@@ -329,7 +330,7 @@ def _members(names: Iterable[str]) -> dict[str, int | None]:
 
 
 def _counted(count: int | None) -> str:
-    return "one tensor, and no list," if count is None else f"a list of {count} tensor{'s' if count != 1 else ''}"
+    return "a single tensor" if count is None else f"a list of {count} tensor{'s' if count != 1 else ''}"
 
 
 def _read_tensor(payload: Payload, desc: BufferTensorDesc, pointer: str) -> Array | Violation:
@@ -342,7 +343,7 @@ def _read_tensor(payload: Payload, desc: BufferTensorDesc, pointer: str) -> Arra
         if not _fits(len(payload), desc):
             return _wrong_size(len(payload), desc, pointer)
         view = desc.view(payload)
-        # Unlike a copy made by bytes() this one lets other threads run.
+        # Unlike bytes(), this copy releases the GIL.
         return view if view.flags.aligned else desc.view(np.frombuffer(payload, np.uint8).copy())
     return _decode(payload if isinstance(payload, str) else payload.text, desc, pointer)
 
@@ -350,9 +351,9 @@ def _read_tensor(payload: Payload, desc: BufferTensorDesc, pointer: str) -> Arra
 def _decode(text: str | memoryview, desc: BufferTensorDesc, pointer: str) -> Array | Violation:
     size = decoded_size(text)
     if not _fits(size, desc):
-        # Nothing is decoded that would not fit; a look is enough to say what is wrong with it.
+        # Text of the wrong size is not decoded; a scan suffices to determine the error.
         is_base64 = len(text) % 4 == 0 and _BASE64.fullmatch(text.encode() if isinstance(text, str) else text)
-        return _wrong_size(size, desc, pointer) if is_base64 else not_base64("other letters or length", pointer)
+        return _wrong_size(size, desc, pointer) if is_base64 else not_base64("invalid characters or length", pointer)
     try:
         return desc.view(base64text.decoded(text, size))
     except ValueError as error:
@@ -363,7 +364,7 @@ _BASE64 = re.compile(rb"[A-Za-z0-9+/]*={0,2}")
 
 
 def not_base64(reason: str, pointer: str) -> Violation:
-    """What is said of text that is not base64."""
+    """Returns the violation for text that is not valid base64."""
     return Violation(Code.INVALID_BASE64, pointer, f"not base64 (RFC 4648, section 4, with padding): {reason}")
 
 

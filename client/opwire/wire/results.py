@@ -1,4 +1,4 @@
-"""The client reads answers: results with numpy arrays, or the error that a problem stands for."""
+"""Reads answers in the client: results with numpy arrays, or the errors that problems represent."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ V = TypeVar("V")
 INDICES = "OutputIndicesTensor"
 
 MOST_VALUES = 2**20
-"""JSON values in an answer, where it is not known better: each takes much more memory than its text."""
+"""Default maximum number of JSON values in an answer. Each takes much more memory than its text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """What the service answered.
+    """The result of an operator or graph.
 
     Attributes:
-        outputs: the outputs by name: an array of the shape ``Sizes``, or a list of such arrays where the operator has
-            an array of tensors; views of the received bytes.
-        feature_level: that the operator was checked against.
-        device: that ran it.
+        outputs: the outputs by name, each an array of shape ``Sizes``, or a list of arrays if the operator has an array
+            of tensors. They may be views of the received bytes.
+        feature_level: the level that the operator was checked against.
+        device: the device that ran it.
         timing: microseconds by stage, and ``total``.
-        request_id: to be quoted when asking about this request.
+        request_id: the ID of the request, to quote when reporting problems.
     """
 
     outputs: Mapping[str, Any]
@@ -53,7 +53,7 @@ class Result:
 
     @property
     def tensors(self) -> Mapping[str, Array]:
-        """Each output array by name, those of lists as ``NAME[0]``, ``NAME[1]``, ..."""
+        """All output arrays by name, those of lists as ``NAME[0]``, ``NAME[1]``, ..."""
         return ungrouped(self.outputs)
 
     def __repr__(self) -> str:
@@ -64,34 +64,34 @@ class Result:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PoolingResult(Result):
-    """The result of a pooling that was asked for indices."""
+    """The result of pooling with indices."""
 
     @property
     def indices(self) -> Array:
-        """For each window the row-major position of its greatest element in the whole input tensor."""
+        """For each window, the row-major position of its greatest element in the whole input tensor."""
         indices: Array = self.outputs[INDICES]
         return indices
 
 
 def read_answer(body: Buffer, head_length: str | None, most_values: int = MOST_VALUES) -> Result:
-    """The result in an answer to execute.
+    """Reads the answer to an execute request.
 
     Args:
-        body: whole.
-        head_length: of its JSON head, if it has a tail.
-        most_values: that its JSON may have.
+        body: the whole body.
+        head_length: the length of its JSON head, if it has a tail.
+        most_values: the maximum number of JSON values.
 
     Raises:
-        ValueError: the body is not such an answer.
+        ValueError: the body is not a valid answer.
     """
     return _reading(body, head_length, _read_result, most_values)
 
 
 def read_pooling_answer(body: Buffer, head_length: str | None, most_values: int = MOST_VALUES) -> PoolingResult:
-    """The result in an answer to an execute request that asked for indices.
+    """Reads the answer to an execute request for pooling with indices.
 
     Raises:
-        ValueError: the body is not such an answer, or holds no indices.
+        ValueError: the body is not a valid answer, or has no indices.
     """
     result = read_answer(body, head_length, most_values)
     if not isinstance(result, PoolingResult):
@@ -100,10 +100,10 @@ def read_pooling_answer(body: Buffer, head_length: str | None, most_values: int 
 
 
 def read_answers(body: Buffer, head_length: str | None, most_values: int = MOST_VALUES) -> list[Result | OpwireError]:
-    """The outcomes in an answer to batch, in the order of the requests.
+    """Reads the answer to a batch: the outcomes in the order of the requests.
 
     Raises:
-        ValueError: the body is not such an answer.
+        ValueError: the body is not a valid answer.
     """
 
     def read(answer: Mapping[str, Any], parts: Parts) -> list[Result | OpwireError]:
@@ -114,10 +114,10 @@ def read_answers(body: Buffer, head_length: str | None, most_values: int = MOST_
 
 
 def read_validation(body: Buffer) -> Validation:
-    """The answer to validate.
+    """Reads the answer to a validate request.
 
     Raises:
-        ValueError: the body is not such an answer.
+        ValueError: the body is not a valid answer.
     """
 
     def read(answer: Mapping[str, Any], _: Parts) -> Validation:
@@ -131,7 +131,7 @@ def read_validation(body: Buffer) -> Validation:
     return _reading(body, None, read, MOST_VALUES)
 
 
-# What reading a body of another form may raise, besides ValueError.
+# Exceptions that reading a malformed body may raise, besides ValueError.
 _MALFORMED = (RequestError, NumberError, LookupError, TypeError, AttributeError, OverflowError)
 
 
@@ -141,7 +141,7 @@ def _reading(body: Buffer, head_length: str | None, read: Callable[[Any, Parts],
         text = bytes(head) if isinstance(head, memoryview) else head
         values = sum(map(text.count, (b"[", b"{", b",")))
         if values > most_values:
-            raise ValueError(f"its JSON has some {values} values, and {most_values} are the most for what was asked")
+            raise ValueError(f"its JSON has about {values} values; at most {most_values} are expected")
         parts = Parts(data)
         found = read(parse_json(text), parts)
         parts.finish()
@@ -198,14 +198,14 @@ def _check_size(name: str, size: object, desc: BufferTensorDesc) -> None:
     sizes = desc.accepted_sizes_in_bytes
     if type(size) is not int or size not in sizes:
         allowed = " or ".join(map(str, sizes))
-        raise ValueError(f"not an answer of opwire: {name} has {show(size)} bytes, and its desc says {allowed}")
+        raise ValueError(f"not an answer of opwire: {name} has {show(size)} bytes; its desc requires {allowed}")
 
 
 def read_desc(given: Mapping[str, Any]) -> BufferTensorDesc:
-    """A tensor desc as answers write it.
+    """Reads a tensor desc in the form used in answers.
 
     Raises:
-        LookupError, TypeError, ValueError: it is not one.
+        LookupError, TypeError, ValueError: it is malformed.
     """
     sizes, strides = _numbers(given["Sizes"], "Sizes", 1), given.get("Strides")
     if strides is not None and len(_numbers(strides, "Strides", 0)) != len(sizes):
@@ -222,7 +222,7 @@ def read_desc(given: Mapping[str, Any]) -> BufferTensorDesc:
         alignment,
     )
     if max(desc.element_count, desc.extent) > MAX_ELEMENTS:
-        raise ValueError(f"a desc has {desc.element_count} elements, and {MAX_ELEMENTS} are the most")
+        raise ValueError(f"a desc has {desc.element_count} elements; at most {MAX_ELEMENTS} are allowed")
     return desc
 
 

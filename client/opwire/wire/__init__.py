@@ -20,7 +20,13 @@ from .answers import (
 from .calls import Call, Encoding, plain, write_call, write_calls, write_registration
 from .encoded import EncodedTensor, encoded_inputs
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, Parts, parse_json, split_body
-from .models import ModelRequest, parse_model
+from .models import (
+    ModelGiven,
+    ModelRequest,
+    parse_execute_unless_model,
+    parse_model,
+    parse_validate_unless_model,
+)
 from .payloads import Numbers, Payload
 from .registrations import parse_registration, read_constants
 from .request_body import NODE_BYTES, RequestBody
@@ -51,6 +57,7 @@ __all__ = [
     "EncodedTensor",
     "Encoding",
     "ExecuteRequest",
+    "ModelGiven",
     "ModelRequest",
     "Numbers",
     "Outcome",
@@ -69,10 +76,12 @@ __all__ = [
     "output_frames",
     "parse_batch",
     "parse_execute",
+    "parse_execute_unless_model",
     "parse_json",
     "parse_model",
     "parse_registration",
     "parse_validate",
+    "parse_validate_unless_model",
     "plain",
     "read_answer",
     "read_answers",

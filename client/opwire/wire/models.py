@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 from ..desc import show
 from ..operator import Code, Violation
 from .framing import Parts
 from .request_body import RequestBody
-from .requests import ExecuteRequest, read_envelope, read_execute, refuse
+from .requests import ExecuteRequest, ValidateRequest, read_envelope, read_execute, read_validate, refuse
+
+T = TypeVar("T")
 
 POINTER = "/model"
 """The pointer to the model in the body."""
@@ -23,8 +26,42 @@ class ModelRequest(NamedTuple):
     options: ExecuteRequest
 
 
-def parse_model(body: RequestBody, *, runs: bool) -> ModelRequest | None:
-    """Parses a request with a model; returns None if the body has no member ``model``.
+class ModelGiven(Exception):
+    """The body holds a model instead of an operator or a graph: ``parse_model`` parses it."""
+
+
+def parse_execute_unless_model(body: RequestBody) -> ExecuteRequest:
+    """Does what ``parse_execute`` does.
+
+    Raises:
+        ModelGiven: the body holds a model.
+        RequestError: see ``parse_execute``.
+    """
+    return body.read(_unless_model(read_execute))
+
+
+def parse_validate_unless_model(body: RequestBody) -> ValidateRequest:
+    """Does what ``parse_validate`` does.
+
+    Raises:
+        ModelGiven: the body holds a model.
+        RequestError: see ``parse_validate``.
+    """
+    return body.read(_unless_model(read_validate))
+
+
+def _unless_model(read: Callable[[object, Parts], T]) -> Callable[[object, Parts], T]:
+    def read_other(document: object, parts: Parts) -> T:
+        # With a tail the member is reported as an unknown one, because models take no tensors.
+        if isinstance(document, dict) and "model" in document and parts.tail is None:
+            raise ModelGiven
+        return read(document, parts)
+
+    return read_other
+
+
+def parse_model(body: RequestBody, *, runs: bool) -> ModelRequest:
+    """Parses a request with a model.
 
     Args:
         body: the body.
@@ -34,18 +71,14 @@ def parse_model(body: RequestBody, *, runs: bool) -> ModelRequest | None:
         RequestError: the body is not JSON, or does not have this form.
     """
 
-    def read(document: object, parts: Parts) -> ModelRequest | None:
-        if not isinstance(document, dict) or "model" not in document:
-            return None
-        return _read(document, parts, _OPTIONS if runs else _OPTIONS[:1])
-
-    return body.read(read)
+    options = _OPTIONS if runs else _OPTIONS[:1]
+    return body.read(lambda document, parts: _read(document, parts, options))
 
 
-def _read(document: dict[str, Any], parts: Parts, options: tuple[str, ...]) -> ModelRequest:
-    read_envelope(document, dict.fromkeys(("model", *options)))
-    model = document["model"]
+def _read(document: object, parts: Parts, options: tuple[str, ...]) -> ModelRequest:
+    envelope = read_envelope(document, dict.fromkeys(("model", *options)))
+    model = envelope.get("model")
     if not isinstance(model, dict):
         refuse([Violation(Code.WRONG_TYPE, POINTER, f"{show(model)} given; expected a model")])
-    rest = {name: document.get(name) for name in options}
-    return ModelRequest(model, read_execute({**rest, "operator": {}, "inputs": {}}, parts, ""))
+    rest = {name: envelope.get(name) for name in options}
+    return ModelRequest(model, read_execute({**rest, "operator": {}, "inputs": {}}, parts))

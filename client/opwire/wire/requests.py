@@ -87,7 +87,7 @@ def parse_execute(body: RequestBody) -> ExecuteRequest:
     Raises:
         RequestError: it is not JSON, does not have this form, or its parts do not fit together.
     """
-    return body.read(lambda document, parts: read_execute(document, parts, ""))
+    return body.read(read_execute)
 
 
 def parse_batch(body: RequestBody, most: int) -> list[ExecuteRequest | RequestError]:
@@ -131,10 +131,10 @@ def parse_validate(body: RequestBody) -> ValidateRequest:
     Raises:
         RequestError: it is not JSON, or does not have this form.
     """
-    return body.read(_read_validate)
+    return body.read(read_validate)
 
 
-def _read_validate(document: object, parts: Parts) -> ValidateRequest:
+def read_validate(document: object, parts: Parts) -> ValidateRequest:
     envelope = read_envelope(document, _VALIDATE)
     report = Report()
     _one_of_both(envelope, "", report)
@@ -181,7 +181,7 @@ def read_envelope(value: object, fields: Mapping[str, object], pointer: str = ""
     return value
 
 
-def read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
+def read_execute(value: object, parts: Parts, pointer: str = "") -> ExecuteRequest:
     # The tail is consumed before anything can be rejected, since later requests depend on their position in it.
     inputs = read_payloads(value, parts, pointer) if isinstance(value, dict) else {}
     graph = value.get("graph") if isinstance(value, dict) else None

@@ -25,7 +25,7 @@ from opwire.wire import (
     RequestBody,
     are_views,
     encoded_inputs,
-    parse_validate,
+    parse_validate_unless_model,
     read_inputs,
 )
 
@@ -190,10 +190,11 @@ class Engine:
             owner: owner of the registered graphs that the request may name.
 
         Raises:
+            ModelGiven: the body holds a model.
             ContractViolation: the feature level does not exist.
             OpwireError: as for ``read``.
         """
-        request = await self.read(parse_validate, body, head_length, progress, hold)
+        request = await self.read(parse_validate_unless_model, body, head_length, progress, hold)
         progress.operator = GRAPH.name if request.is_graph else request.operator
         if request.is_graph:
             return (await self._parse(self.graphs.validate, request, owner)).to_json()

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,6 +20,7 @@ from opwire.wire import (
     Answer,
     Buffer,
     ExecuteRequest,
+    ModelGiven,
     batch_ends,
     parse_batch,
     write_batch,
@@ -70,13 +72,12 @@ async def execute(engine: Engine, exchange: Exchange, hold: Hold) -> None:
     length = exchange.head_length()
     body = await exchange.read_body(engine.limits, hold)
     guard = partial(while_connected, exchange.receive)
-    model = None
-    if models.may_hold_model(body, length):
-        model = await models.read(engine, exchange, body, hold, runs=True)
-    if model is None:
-        dialect = Native(exchange.request_id, binary=exchange.wants_binary, find=partial(_graph, engine, exchange))
+    dialect = Native(exchange.request_id, binary=exchange.wants_binary, find=partial(_graph, engine, exchange))
+    answer = None
+    with suppress(ModelGiven):
         answer = await engine.answer(dialect, body, length, exchange.progress, hold, guard)
-    else:
+    if answer is None:
+        model = await models.read(engine, exchange, body, hold, runs=True)
         answer = await models.execute(engine, exchange, model, hold, guard)
     await exchange.send_answer(answer, ((b"server-timing", server_timing(exchange.progress.timing)),))
 
@@ -134,13 +135,11 @@ async def validate(engine: Engine, exchange: Exchange, hold: Hold) -> None:
     """Validates a desc or a model at a feature level, and finds the lowest level at which it is valid."""
     length = exchange.head_length()
     body = await exchange.read_body(engine.limits, hold)
-    model = None
-    if models.may_hold_model(body, length):
-        model = await models.read(engine, exchange, body, hold, runs=False)
-    if model is None:
+    found = None
+    with suppress(ModelGiven):
         found = await engine.validate(body, length, exchange.progress, hold, exchange.client)
-    else:
-        found = await models.validate(engine, model)
+    if found is None:
+        found = await models.validate(engine, await models.read(engine, exchange, body, hold, runs=False))
     await exchange.send_answer(Answer([to_json(found)]))
 
 

@@ -47,17 +47,9 @@ POINTER = "/model"
 _NO_FOLDER = Path()
 """Placeholder for folders: models in requests read and write no files."""
 
-_SEARCHED_BYTES = 64 * 1024
-"""Size of the prefix of a body that is searched for the member ``model``, in bytes."""
 
-
-def may_hold_model(body: Buffer, head_length: str | None) -> bool:
-    """Cheaply rules out bodies that contain no model. Models only occur in plain JSON bodies."""
-    return head_length is None and b'"model"' in bytes(memoryview(body)[:_SEARCHED_BYTES])
-
-
-async def read(engine: Engine, exchange: Exchange, body: Buffer, hold: Hold, *, runs: bool) -> ModelRequest | None:
-    """Parses a request with a model; returns None if the body has no model.
+async def read(engine: Engine, exchange: Exchange, body: Buffer, hold: Hold, *, runs: bool) -> ModelRequest:
+    """Parses a request with a model.
 
     Raises:
         OpwireError: see ``parse_model`` and ``Engine.read``.

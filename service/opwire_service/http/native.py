@@ -12,7 +12,7 @@ from opwire.wire import (
     OutputFormat,
     RequestBody,
     encode_output,
-    parse_execute,
+    parse_execute_unless_model,
     write_outcome,
 )
 
@@ -41,7 +41,7 @@ class Native(Dialect[ExecuteRequest]):
 
     def parse(self, body: RequestBody) -> ExecuteRequest:
         """See ``Dialect``."""
-        return parse_execute(body)
+        return parse_execute_unless_model(body)
 
     def operator(self, request: ExecuteRequest, plans: PlanCache) -> ExecuteRequest:
         """See ``Dialect``."""

@@ -23,9 +23,9 @@ _METHODS = ("get", "post", "put", "delete")
 
 
 def counts() -> str:
-    """How much of DirectML there is."""
+    """Returns how many operator types are known, checked and executable."""
     known, declared, executable = len(CATALOG), len(OPERATORS), len(EXECUTABLE)
-    return f"All {known} operator types of DirectML are known, {declared} are checked, and {executable} can be run."
+    return f"DirectML has {known} operator types; opwire validates {declared} and runs {executable} of them."
 
 
 def level_matrix() -> str:
@@ -76,7 +76,7 @@ def _options(kind: type[Settings | Limits]) -> Iterator[list[str]]:
 
 def _default(each: Field[Any]) -> str:
     if each.default is MISSING:
-        return "by the machine"
+        return "machine-dependent"
     match each.default:
         case None | "" | ():
             return "none"

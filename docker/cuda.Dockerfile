@@ -1,6 +1,6 @@
 # The server on NVIDIA GPUs. From the root of the repository: docker build -f docker/cuda.Dockerfile -t opwire-cuda .
-# The driver comes from the host (NVIDIA Container Toolkit); of CUDA the image has the compiler alone, from
-# packages of Python.
+# The driver comes from the host (NVIDIA Container Toolkit). Of CUDA, the image has only the compiler, runtime and cuBLAS,
+# from Python packages.
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS wheel
@@ -31,7 +31,7 @@ LABEL org.opencontainers.image.title="opwire-cuda" \
 RUN useradd --system --uid 10001 --user-group --no-create-home opwire \
     && install -d -o opwire -g opwire /var/cache/opwire
 COPY --from=installed /opt/opwire /opt/opwire
-# Kernels are compiled for the card at their first use, and kept in the volume.
+# Kernels are compiled for the installed card on first use, and kept in the volume.
 ENV PATH=/opt/opwire/bin:$PATH \
     HOME=/tmp \
     PYTHONDONTWRITEBYTECODE=1 \

@@ -1,4 +1,4 @@
-"""Asks the server of this container whether it takes work; exits with 0 if it does."""
+"""Health check of the container: exits with 0 if the server is ready."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SECONDS = 4
 
 
 def status(port: int, tls: bool) -> int:
-    """The status of /readyz."""
+    """Returns the HTTP status of /readyz."""
     if tls:
         connection: HTTPConnection = HTTPSConnection("127.0.0.1", port, timeout=SECONDS, context=_context())
     else:
@@ -21,7 +21,7 @@ def status(port: int, tls: bool) -> int:
 
 
 def _context() -> ssl.SSLContext:
-    """The certificate names the host that others use, so it is not checked."""
+    """Returns a context without verification, because the certificate is for the public host name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

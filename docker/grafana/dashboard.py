@@ -16,7 +16,7 @@ BY_OPERATOR = f'{HERE},operator=~"$operator"'
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel with a line for each series of its queries: legend -> expression."""
+    """Panel with one line per series of its queries, which map legends to expressions."""
 
     title: str
     unit: str
@@ -41,10 +41,10 @@ def mean(metric: str, by: str, labels: str) -> str:
 TOTAL = f'{BY_OPERATOR},stage="total"'
 GROUPS: dict[str, tuple[Panel, ...]] = {
     "Now": (
-        Panel("Processes that serve", "none", {"": f"sum(opwire_workers{{{HERE}}})"}, 4, "stat"),
+        Panel("Server processes", "none", {"": f"sum(opwire_workers{{{HERE}}})"}, 4, "stat"),
         Panel("Requests", "reqps", {"": f"sum({rate('opwire_requests_total', USED)})"}, 4, "stat"),
         Panel(
-            "Answered well",
+            "Successful requests",
             "percentunit",
             {
                 "": f'sum({rate("opwire_requests_total", f"""{USED},code="ok" """.strip())})'
@@ -53,10 +53,10 @@ GROUPS: dict[str, tuple[Panel, ...]] = {
             4,
             "stat",
         ),
-        Panel("99 of 100 requests within", "s", {"": quantile(0.99, "opwire_request_seconds", "job", USED)}, 4, "stat"),
-        Panel("Waiting operators", "none", {"": f"sum(opwire_queued_operators{{{HERE}}})"}, 4, "stat"),
+        Panel("p99 latency", "s", {"": quantile(0.99, "opwire_request_seconds", "job", USED)}, 4, "stat"),
+        Panel("Queued operators", "none", {"": f"sum(opwire_queued_operators{{{HERE}}})"}, 4, "stat"),
         Panel(
-            "Replaced processes, last hour",
+            "Processes replaced in the last hour",
             "none",
             {"": f"sum(increase(opwire_worker_restarts_total{{{HERE}}}[1h]))"},
             4,
@@ -69,7 +69,7 @@ GROUPS: dict[str, tuple[Panel, ...]] = {
             "Outcomes",
             "reqps",
             {"{{code}}": f"sum by (code) ({rate('opwire_requests_total', USED)})"},
-            help="ok, or the code of the problem that was answered; client_gone: it did not wait.",
+            help="ok, or the problem code of the answer; client_gone: the client disconnected.",
         ),
         Panel(
             "Requests inside batches",
@@ -79,12 +79,12 @@ GROUPS: dict[str, tuple[Panel, ...]] = {
     ),
     "Latency": (
         Panel(
-            "Operators: 50, 90 and 99 of 100 within",
+            "Operator latency: p50, p90 and p99",
             "s",
             {f"p{int(q * 100)}": quantile(q, "opwire_stage_seconds", "stage", TOTAL) for q in (0.5, 0.9, 0.99)},
         ),
         Panel(
-            "99 of 100 within, by operator",
+            "p99 latency by operator",
             "s",
             {"{{operator}}": quantile(0.99, "opwire_stage_seconds", "operator", TOTAL)},
         ),
@@ -92,7 +92,7 @@ GROUPS: dict[str, tuple[Panel, ...]] = {
             "Mean time by stage",
             "s",
             {"{{stage}}": mean("opwire_stage_seconds", "stage", f'{BY_OPERATOR},stage!="total"')},
-            help="receive: the body arrives; queue: waiting for a device; run: on the device.",
+            help="receive: receiving the body; queue: waiting for a device; run: running on the device.",
         ),
         Panel(
             "Operators by type",
@@ -100,66 +100,64 @@ GROUPS: dict[str, tuple[Panel, ...]] = {
             {"{{operator}}": f"sum by (operator) ({rate('opwire_stage_seconds_count', TOTAL)})"},
         ),
         Panel(
-            "99 of 100 within, by stage",
+            "p99 latency by stage",
             "s",
             {"{{stage}}": quantile(0.99, "opwire_stage_seconds", "stage", f'{BY_OPERATOR},stage!="total"')},
         ),
-        Panel(
-            "99 of 100 within, by route", "s", {"{{route}}": quantile(0.99, "opwire_request_seconds", "route", USED)}
-        ),
+        Panel("p99 latency by route", "s", {"{{route}}": quantile(0.99, "opwire_request_seconds", "route", USED)}),
     ),
     "Queue and devices": (
         Panel(
-            "Waiting, of those that may",
+            "Queue utilization",
             "percentunit",
             {
-                "operators {{instance}}": f"sum by (instance) (opwire_queued_operators{{{HERE}}})"
+                "operators, {{instance}}": f"sum by (instance) (opwire_queued_operators{{{HERE}}})"
                 f" / sum by (instance) (opwire_queued_operators_limit{{{HERE}}})",
-                "for memory {{instance}}": f"sum by (instance) (opwire_requests_waiting_for_memory{{{HERE}}})"
+                "requests for memory, {{instance}}": f"sum by (instance) (opwire_requests_waiting_for_memory{{{HERE}}})"
                 f" / sum by (instance) (opwire_queued_operators_limit{{{HERE}}})",
             },
-            help="At 100 % requests are refused with 429.",
+            help="At 100 %, requests are rejected with 429.",
         ),
         Panel(
             "Running operators by device",
             "none",
             {
                 "{{device}}": f"sum by (device) (opwire_running_operators{{{HERE}}})",
-                "{{device}}, at most": f"sum by (device) (opwire_running_operators_limit{{{HERE}}})",
+                "{{device}}, limit": f"sum by (device) (opwire_running_operators_limit{{{HERE}}})",
             },
         ),
         Panel(
-            "Waiting operators by device",
+            "Queued operators by device",
             "none",
             {"{{device}}": f"sum by (device) (opwire_queued_operators{{{HERE}}})"},
         ),
         Panel(
-            "Memory of devices",
+            "Device memory",
             "bytes",
             {
                 "{{device}}": f"sum by (device) (opwire_device_memory_bytes{{{HERE}}})",
-                "{{device}}, at most": f"sum by (device) (opwire_device_memory_limit_bytes{{{HERE}}})",
+                "{{device}}, limit": f"sum by (device) (opwire_device_memory_limit_bytes{{{HERE}}})",
             },
-            help="Of GPUs: what accepted operators hold. Beyond the limit requests are refused with memory_full.",
+            help="Memory of accepted operators on GPUs. Beyond the limit, requests are rejected with memory_full.",
         ),
         Panel(
             "Kernels by device",
             "none",
             {"{{device}}": f"sum by (device) (opwire_device_kernels{{{HERE}}})"},
-            help="Compiled and loaded, over all processes.",
+            help="Compiled and loaded kernels, summed over all processes.",
         ),
     ),
     "Memory and cache": (
         Panel(
-            "Memory of requests",
+            "Request memory",
             "bytes",
             {
                 "{{instance}}": f"opwire_request_memory_bytes{{{HERE}}}",
-                "{{instance}}, at most": f"opwire_request_memory_limit_bytes{{{HERE}}}",
+                "{{instance}}, limit": f"opwire_request_memory_limit_bytes{{{HERE}}}",
             },
         ),
         Panel(
-            "Plans found in the cache",
+            "Plan cache hit rate",
             "percentunit",
             {
                 "": f"sum({rate('opwire_plan_cache_hits_total')}) / (sum({rate('opwire_plan_cache_hits_total')})"
@@ -248,6 +246,6 @@ def dashboard() -> dict[str, Any]:
 
 if __name__ == "__main__":
     board = dashboard()
-    # A panel a line, so that a change shows as what it is.
+    # One panel per line, for readable diffs.
     lines = ",\n".join(json.dumps(each) for each in board.pop("panels"))
     sys.stdout.write(f'{json.dumps(board)[:-1]}, "panels": [\n{lines}\n]}}\n')

@@ -87,14 +87,14 @@ def test_what_is_no_file_of_keys_does_not_leave_the_server_open(machine, kind):
         machine.secret.symlink_to("/nowhere" if kind == "link to nothing" else "/dev/zero")
     done = machine.run()
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"{machine.secret} is there, but is not a regular file" in done.stderr
+    assert f"{machine.secret} is not a regular file" in done.stderr
 
 
 def test_a_small_memory_limit_is_reported(machine):
     (machine.cgroup / "memory.max").write_text(f"{1024 * MIB}\n")
     done = machine.run(OPWIRE_MEMORY_BYTES=str(1000 * MIB), OPWIRE_WORKERS="1")
     assert done.stdout.startswith("started")
-    assert f"may take {1024 * MIB} bytes" in done.stderr
+    assert f"is limited to {1024 * MIB} bytes" in done.stderr
     found = re.search(r"OPWIRE_MEMORY_BYTES to at most (\d+)", done.stderr)
     assert found
     assert machine.run(OPWIRE_MEMORY_BYTES=found[1]).stderr == ""

@@ -78,7 +78,7 @@ class Settings:
     port: Annotated[int, Option("Port to listen on; 0 picks a free one.", 0, 65535)] = 8000
     root_path: Annotated[
         str,
-        Option("Path under which a proxy serves this server, such as /tensors; the proxy may strip it.", metavar="PATH"),
+        Option("Path prefix of a reverse proxy, such as /tensors; the proxy may strip it.", metavar="PATH"),
     ] = ""
     devices: Annotated[
         tuple[str, ...],

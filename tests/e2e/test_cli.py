@@ -358,7 +358,7 @@ def test_validate_says_the_lowest_level_of_a_model(write):
         (["run", "{folder}/request", "--input", "Other={folder}/list"], 1, "/inputs/Other [unknown_tensor]"),
         (["run", "{folder}/request", "--output", "{folder}/list/x.npy"], 2, "opwire: {folder}/list"),
         (["run", "{folder}/request", "--output", "/dev/full"], 2, "/dev/full: No space left on device"),
-        (["run", "{models}/reduce_lists.json", "--input", "x=y"], 2, "not allowed for a model, whose tensors are its resources"),
+        (["run", "{models}/reduce_lists.json", "--input", "x=y"], 2, "a model takes its tensors from its resources"),
         (["run", "{models}/foreign.json"], 1, "/dispatchables/network/type [operator_not_executable]"),
         (["run", "{models}/files.json"], 2, "input.npy: No such file or directory"),
         (["run", "{folder}/huge"], 2, "out of memory"),

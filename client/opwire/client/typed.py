@@ -64,8 +64,8 @@ DataTypeName = (
 class DeclaredMethods(ABC, Generic[R]):
     """A method for each declared operator, with the members of its desc struct as arguments.
 
-    Inputs are arrays, which determine the data types and sizes of their descs; an array of tensors is a list. Outputs are
-    derived from the inputs, unless a desc is given for them; a desc also requests an optional output.
+    Inputs are arrays, which determine the data types and sizes of their descs; an array of tensors is a list. Outputs
+    are derived from the inputs, unless a desc is given for them; a desc also requests an optional output.
     """
 
     @abstractmethod

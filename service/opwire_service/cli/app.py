@@ -133,9 +133,7 @@ def run_command(
         document = read_document(_read(file), _folder(file))
         if isinstance(document, Model):
             if files:
-                raise typer.BadParameter(
-                    "not allowed for a model, whose tensors are its resources", param_hint="--input"
-                )
+                raise typer.BadParameter("a model takes its tensors from its resources", param_hint="--input")
             folder = _folder(file)
             with closing(_device(device)) as chosen:
                 _run_model(document, level or HIGHEST, chosen, folder, output or folder, as_json)

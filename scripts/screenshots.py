@@ -127,7 +127,7 @@ def _compare(browser: Browser, url: str) -> Page:
         array[..., ::7, ::5] = np.nextafter(array[..., ::7, ::5], np.float32(9))
         np.save(file, array)
         page.get_by_label("Expected OutputTensor").first.set_input_files(file)
-        page.get_by_text("they differ").wait_for()
+        page.get_by_text("differs from").wait_for()
     page.mouse.wheel(0, 700)
     return page
 

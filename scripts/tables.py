@@ -25,6 +25,8 @@ _METHODS = ("get", "post", "put", "delete")
 def counts() -> str:
     """Returns how many operator types are known, checked and executable."""
     known, declared, executable = len(CATALOG), len(OPERATORS), len(EXECUTABLE)
+    if known == declared == executable:
+        return f"opwire validates and runs all {known} operator types of DirectML."
     return f"DirectML has {known} operator types; opwire validates {declared} and runs {executable} of them."
 
 

@@ -80,7 +80,7 @@ FileArgument = Annotated[
 
 @app.command("validate")
 def validate_command(file: FileArgument, level: LevelOption = None, as_json: JsonOption = False) -> None:
-    """Validate an operator desc, or every dispatchable of a model, against a feature level."""
+    """Validate an operator desc or a model against a feature level. Of a model, every dispatchable is validated."""
     with reporting(as_json):
         document = read_document(_read(file), _folder(file))
         if isinstance(document, Model):
@@ -127,7 +127,7 @@ def run_command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run an operator or a DxDispatch model, and print or save its outputs."""
+    """Run an operator or a DxDispatch model. The outputs are printed or saved."""
     files = dict(_named_file(given) for given in inputs or ())
     with reporting(as_json):
         document = read_document(_read(file), _folder(file))

@@ -45,7 +45,7 @@ def bench_command(
         Path | None, typer.Option("--plot", metavar="FILE", help="Write a plot: .png, .svg or .pdf.")
     ] = None,
 ) -> None:
-    """Measure a running server: rates and latencies over a sweep of concurrency."""
+    """Measure a running server. Reports rates and latencies over a sweep of concurrency."""
     from ..bench.report import notes, progress, table, to_json  # rich takes a while to import
     from ..bench.workload import Workload, bench
 

@@ -30,7 +30,7 @@ def operators_command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List operators, with the data types and ranks of their tensors by feature level."""
+    """List operators with their data types and ranks by level."""
     state = State.KNOWN if every else state
     try:
         selection = Selection.parse(state, None if level is None else level.short, family, data_type)
@@ -58,7 +58,7 @@ def schema_command(
     ] = False,
     meta: Annotated[bool, typer.Option("--meta", help="Print the JSON Schema of the schema itself.")] = False,
 ) -> None:
-    """Print the DirectML schema as JSON: operator types with their members, and support by feature level."""
+    """Print the DirectML schema as JSON. It has the members of every operator type, and their support by level."""
     if (operator is not None) + for_documents + meta > 1:
         raise typer.BadParameter("give only one of OPERATOR, --json-schema and --meta")
     with reporting(as_json=False):

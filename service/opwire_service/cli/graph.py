@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from opwire import Client
 
 graph_app = typer.Typer(
-    help="Register, list and delete graphs on a running server, which then runs them by name.",
+    help="Register, list and delete graphs on a running server.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -27,7 +27,9 @@ def warmup_command(
         ),
     ] = None,
 ) -> None:
-    """Compile all kernels ahead of time, so that first requests are fast; takes a few minutes, once.
+    """Compile all kernels ahead of time.
+
+    This takes a few minutes, once, and makes first requests fast.
 
     CPU kernels are stored in the folder NUMBA_CACHE_DIR, by default next to the package. They are compiled for this
     CPU, or for the one named by NUMBA_CPU_NAME (x86-64-v3 for any server of the last decade). GPU kernels are stored

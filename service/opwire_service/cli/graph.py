@@ -53,7 +53,7 @@ def put_command(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A graph or a request with one, as JSON, or a .bin file of ONNX Runtime with constants beside it.",
+            help="A graph or a request with one, as JSON, or a .bin file of ONNX Runtime with constants next to it.",
         ),
     ],
     level: LevelOption = None,

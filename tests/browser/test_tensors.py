@@ -155,7 +155,7 @@ def test_strides_and_four_bits(page):
         ("[1, 2]", "need 6"),
         ("[[1,2],[3,4],[5,6]]", "shape [3,2]"),
         ("[1,2,3,4,5,x]", "not a valid value"),
-        ("[1,2,3,4,5,'']", "expected a number"),
+        ("[1,2,3,4,5,'']", "expected a value"),
     ],
 )
 def test_numbers_that_are_refused(page, text, said):

@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 
 _DESC = {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]}, "Axes": [1, 1]}
 _BAD = """{
-  "type": "REDUCE", // comments are taken
+  "type": "REDUCE", // comments are allowed
   "desc": {
     "Function": "SUM",
     "InputTensor": { "DataType": "FLOAT32", "Sizes": [2, 3] },

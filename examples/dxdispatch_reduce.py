@@ -1,8 +1,7 @@
-"""A DxDispatch model run without a server: the sums and maxima of ``reduce.json``.
+"""Runs a DxDispatch model without a server: the sums and maxima of ``reduce.json``.
 
-The same on the command line: opwire run examples/reduce.json
-
-python examples/dxdispatch_reduce.py
+Usage: python examples/dxdispatch_reduce.py
+On the command line: opwire run examples/reduce.json
 """
 
 import sys
@@ -24,7 +23,7 @@ def main() -> int:
     model = parse_model((FOLDER / "reduce.json").read_bytes())
     try:
         steps = prepare(model, FeatureLevel.V2_1, folder=FOLDER, output_folder=FOLDER)
-    except ContractViolation as refused:  # every reason at once, each with its place in the file
+    except ContractViolation as refused:  # lists every violation with its location in the file
         print(refused, file=sys.stderr)
         return 1
     shown = {}
@@ -35,7 +34,7 @@ def main() -> int:
             shown[step.resource] = step.values.tolist()
             print(f"{step.resource}: {shown[step.resource]}")
     if shown != EXPECTED:
-        print(f"wrong: {EXPECTED} was expected", file=sys.stderr)
+        print(f"wrong result, expected: {EXPECTED}", file=sys.stderr)
         return 1
     return 0
 

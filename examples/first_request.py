@@ -1,6 +1,6 @@
-"""The same request twice: with the client, and with nothing but Python's own urllib, json and base64.
+"""Sends the same request twice: with the client, and with only the standard library.
 
-python examples/first_request.py [URL of the server, http://127.0.0.1:8000 if left out]
+Usage: python examples/first_request.py [URL]    URL is the server's, http://127.0.0.1:8000 by default.
 """
 
 import base64
@@ -22,7 +22,7 @@ def with_client(url: str) -> list[list[int]]:
         result = client.argmax(np.array(ROWS, np.float32), axes=[1])
     positions: list[list[int]] = result.output.tolist()
     print(f"client: {positions} of type {result.output.dtype}")
-    print(f"        on {result.device}, {result.timing['total']} us at the server, request {result.request_id}")
+    print(f"        on {result.device}, {result.timing['total']} us on the server, request {result.request_id}")
     return positions
 
 
@@ -53,7 +53,7 @@ def main() -> int:
     url = sys.argv[1].rstrip("/") if len(sys.argv) > 1 else "http://127.0.0.1:8000"
     answers = [with_client(url), with_urllib(url)]
     if answers != [EXPECTED, EXPECTED]:
-        print(f"wrong: the greatest elements stand at {EXPECTED}", file=sys.stderr)
+        print(f"wrong result: the largest elements are at {EXPECTED}", file=sys.stderr)
         return 1
     return 0
 

@@ -1,8 +1,8 @@
-"""Max pooling of a photograph, with the positions of the maxima: MAX_POOLING2, windows of 3x3, two apart.
+"""Max pooling of a photograph, with the positions of the maxima: MAX_POOLING2, 3x3 windows, stride 2.
 
-The photograph, 512 x 512 bytes, comes with the package PyWavelets: pip install PyWavelets
+The photograph, 512 x 512 bytes, is part of the package PyWavelets: pip install PyWavelets
 
-python examples/image_pooling.py [URL of the server, http://127.0.0.1:8000 if left out]
+Usage: python examples/image_pooling.py [URL]    URL is the server's, http://127.0.0.1:8000 by default.
 """
 
 import sys
@@ -16,7 +16,7 @@ SHADES = " .:-=+*#%@"
 
 
 def pool(client: Client, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The pooled image and, for each of its pixels, where in the flattened image it comes from."""
+    """Returns the pooled image and, for each of its pixels, the index of its source in the flattened image."""
     result = client.max_pooling(
         image[None, None], [3, 3], strides=[2, 2], start_padding=[1, 1], indices=True, operator="MAX_POOLING2"
     )
@@ -24,14 +24,14 @@ def pool(client: Client, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def expected(image: np.ndarray) -> np.ndarray:
-    """The same by numpy. Padding never wins, so the least value may stand for it."""
+    """Computes the same with NumPy. Padding never wins, so it can be the minimum value."""
     padded = np.pad(image, [(1, 0), (1, 0)])
     maxima: np.ndarray = np.lib.stride_tricks.sliding_window_view(padded, (3, 3))[::2, ::2].max(axis=(2, 3))
     return maxima
 
 
 def draw(image: np.ndarray) -> None:
-    """Every second row: characters are about twice as high as wide."""
+    """Prints every second row, because characters are about twice as tall as wide."""
     for row in image[::2].astype(int) * len(SHADES) // 256:
         print("".join(SHADES[shade] for shade in row))
 
@@ -42,11 +42,11 @@ def main() -> int:
         while levels.shape[1] > 64:
             source, (levels, positions) = levels, pool(client, levels)
             if not np.array_equal(levels, expected(source)) or not np.array_equal(levels, source.flat[positions]):
-                print("wrong: numpy finds other maxima, or they are not where the indices say", file=sys.stderr)
+                print("wrong result: the maxima or their indices differ from NumPy's", file=sys.stderr)
                 return 1
             kept, wins = np.unique(positions, return_counts=True)
             shapes = f"{source.shape[0]}x{source.shape[1]} to {levels.shape[0]}x{levels.shape[1]}"
-            print(f"{shapes}: {kept.size} of {source.size} pixels are a maximum, one of them of {wins.max()} windows")
+            print(f"{shapes}: {kept.size} of {source.size} pixels are maxima, one of them of {wins.max()} windows")
     draw(levels)
     print(f"the brightest of {image.shape[0]}x{image.shape[1]} pixels, {image.max()}, survived as {levels.max()}")
     return 0 if levels.max() == image.max() else 1

@@ -1,9 +1,9 @@
-"""The class map of a segmentation network's logits: ARGMAX along the classes.
+"""Computes the class map of a segmentation network's logits: ARGMAX along the classes.
 
-The logits are made by a formula: class 0 is the background with the logit 0.35 everywhere; class c > 0 is a blob
-exp(-((y - cy)^2 + (x - cx)^2) / r^2) around cy = 32 + 24 sin(c), cx = 32 + 24 cos(2c), of the radius r = 5 + c mod 4.
+The logits follow a formula: class 0 is the background with a logit of 0.35 everywhere; class c > 0 is a blob
+exp(-((y - cy)^2 + (x - cx)^2) / r^2) around cy = 32 + 24 sin(c), cx = 32 + 24 cos(2c) with radius r = 5 + c mod 4.
 
-python examples/segmentation.py [URL of the server, http://127.0.0.1:8000 if left out]
+Usage: python examples/segmentation.py [URL]    URL is the server's, http://127.0.0.1:8000 by default.
 """
 
 import sys
@@ -17,7 +17,7 @@ LETTERS = ".ABCDEFGHIJKLMNOPQRST"
 
 
 def make_logits() -> np.ndarray:
-    """FLOAT32 [1, 21, 64, 64]: batch, class, row, column."""
+    """Returns FLOAT32 logits of shape [1, 21, 64, 64]: batch, class, row, column."""
     y, x = np.mgrid[:HEIGHT, :WIDTH]
     logits = np.empty((1, CLASSES, HEIGHT, WIDTH), np.float32)
     logits[0, 0] = 0.35
@@ -28,7 +28,7 @@ def make_logits() -> np.ndarray:
 
 
 def draw(class_map: np.ndarray) -> None:
-    """Every second row: characters are about twice as high as wide."""
+    """Prints every second row, because characters are about twice as tall as wide."""
     for row in class_map[::2]:
         print("".join(LETTERS[c] for c in row))
 
@@ -43,7 +43,7 @@ def main() -> int:
     print(", ".join(f"{LETTERS[c]} {count}" for c, count in zip(classes, counts, strict=True)))
     print(f"{logits.nbytes} bytes of logits to {result.output.nbytes} bytes of classes on {result.device}")
     if not np.array_equal(class_map, np.argmax(logits[0], axis=0)):
-        print("wrong: numpy finds other classes", file=sys.stderr)
+        print("wrong result: the classes differ from NumPy's", file=sys.stderr)
         return 1
     return 0
 

@@ -1,6 +1,6 @@
-"""Writes what is generated: the OpenAPI document, the client's methods, and the tables of the README and of docs.
+"""Regenerates the OpenAPI document, the typed client methods, and the tables of the README and the docs.
 
-With ``--check`` nothing is written; the exit code says whether something would change.
+With ``--check``, nothing is written; the exit code tells whether anything is out of date.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from . import client_methods, figures, operator_pages, tables
 ROOT = Path(__file__).resolve().parent.parent
 
 _REGION = re.compile(r"(?P<begin><!-- (?P<name>[a-z0-9-]+) -->\n).*?(?P<end><!-- /(?P=name) -->)", re.DOTALL)
-"""A generated region of a page stands between ``<!-- name -->`` and ``<!-- /name -->``."""
+"""A generated region of a page, between ``<!-- name -->`` and ``<!-- /name -->``."""
 
 REGIONS: dict[str, Callable[[], str]] = {**tables.REGIONS, **figures.REGIONS}
 
 
 def openapi() -> str:
-    """The OpenAPI document as text."""
+    """Returns the OpenAPI document as text."""
     return json.dumps(create_app(Settings()).framework.openapi(), indent=1) + "\n"
 
 
-def renewed(page: str) -> str:
-    """A page with its regions renewed.
+def regenerated(page: str) -> str:
+    """Returns a page with its regions regenerated.
 
     Raises:
-        KeyError: a region has no generator.
+        KeyError: if a region has no generator.
     """
     return _REGION.sub(lambda found: f"{found['begin']}{REGIONS[found['name']]()}\n{found['end']}", page)
 
 
 def documents() -> Iterator[tuple[Path, str]]:
-    """Each generated file, with what belongs into it."""
+    """Yields each generated file with its new content."""
     yield ROOT / "openapi/openapi.json", openapi()
     yield ROOT / "client/opwire/client/typed.py", client_methods.client_methods()
     for family, page in operator_pages.pages():
@@ -50,14 +50,14 @@ def documents() -> Iterator[tuple[Path, str]]:
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
         page = path.read_text(encoding="utf-8")
         used.update(found["name"] for found in _REGION.finditer(page))
-        yield path, renewed(page)
+        yield path, regenerated(page)
     if unused := REGIONS.keys() - used:
-        raise SystemExit(f"no page has the regions {', '.join(sorted(unused))}")
+        raise SystemExit(f"no page uses the regions {', '.join(sorted(unused))}")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="only say whether something would change")
+    parser.add_argument("--check", action="store_true", help="report outdated files without writing them")
     check = parser.parse_args().check
     stale = 0
     for path, new in documents():
@@ -68,14 +68,16 @@ def main() -> int:
         stale += 1
         if check:
             sys.stdout.writelines(
-                list(difflib.unified_diff(old.splitlines(True), new.splitlines(True), name, f"{name} (renewed)"))[:60]
+                list(difflib.unified_diff(old.splitlines(True), new.splitlines(True), name, f"{name} (regenerated)"))[
+                    :60
+                ]
             )
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(new, encoding="utf-8")
-            sys.stdout.write(f"renewed {name}\n")
+            sys.stdout.write(f"regenerated {name}\n")
     if check and stale:
-        sys.stdout.write("run scripts/contract to renew\n")
+        sys.stdout.write("run scripts/contract to update\n")
     return 1 if check and stale else 0
 
 

@@ -1,4 +1,4 @@
-"""The tables of the page on performance, from the results of the benchmarks."""
+"""Generates the tables of measurements in the documentation from the benchmark results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .markdown import table
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks/results"
 
 _LARGE = 16 * 2**20
-"""Bytes from which on a kernel is judged by its speed, and not by the overhead of a call."""
+"""Minimum size in bytes at which call overhead no longer matters for a kernel's speed."""
 
 
 @cache
@@ -23,7 +23,7 @@ def _read(name: str) -> Any:
 
 
 def kernels() -> str:
-    """The CPU device beside the fastest of its peers: a row a function."""
+    """Returns the speedup of the CPU device over its fastest peer: one row per function."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for cell in _read("kernels.json")["cells"]:
         if cell["times_faster"] is not None and cell["bytes"] >= _LARGE:
@@ -32,7 +32,7 @@ def kernels() -> str:
     rows = [[name, len(cells), *_spread(cells)] for name, cells in groups.items()]
     every = [cell for cells in groups.values() for cell in cells]
     return table(
-        ["function", ">cells", ">times faster", "least", "most"], [*rows, ["**all**", len(every), *_spread(every)]]
+        ["function", ">cases", ">speedup", "minimum", "maximum"], [*rows, ["**all**", len(every), *_spread(every)]]
     )
 
 
@@ -51,7 +51,7 @@ def _extreme(cell: Mapping[str, Any]) -> str:
 
 
 def kernels_machine() -> str:
-    """On what the kernels were measured."""
+    """Describes the machine of the kernel benchmark."""
     machine = _read("kernels.json")["machine"]
     return (
         f"Processor `{machine['processor']}`, {machine['threads']} threads, Python {machine['python']}; NumPy "
@@ -60,11 +60,11 @@ def kernels_machine() -> str:
 
 
 def _serving(encoding: str) -> str:
-    """All servers in one encoding: requests a second, by tensor and number of connections."""
+    """Returns requests per second of all servers in one encoding, by tensor and number of connections."""
     found = _read("serving.json")
     rows = [row for row in found["rows"] if row["encoding"] == encoding]
     if not any(row["contender"] == "floor" for row in rows):
-        # It was loaded before each of opwire's rows with the same bytes.
+        # The baseline was measured before each of opwire's rows, with the same bytes.
         rows += [
             {**row, "title": "bare ASGI", "rate": row["floor_rate"]} for row in rows if row["contender"] == "opwire"
         ]
@@ -90,7 +90,7 @@ def _rate(rate: float | None) -> str:
 
 
 def serving_memory() -> str:
-    """The most memory above idle while one request at a time is answered, in multiples of the tensor."""
+    """Returns peak memory above idle while answering one request at a time, in multiples of the tensor."""
     found = _read("serving.json")
     cases = [name for name in found["cases"] if name != "small"]
     most: dict[tuple[str, str, str], dict[str, float]] = {}
@@ -106,7 +106,7 @@ def serving_memory() -> str:
 
 
 def serving_machine() -> str:
-    """How the servers were measured."""
+    """Describes the machine and load of the serving benchmark."""
     found = _read("serving.json")
     machine = found["machine"]
     versions = ", ".join(sorted(version for name, version in found["versions"].items() if name != "opwire"))
@@ -117,7 +117,7 @@ def serving_machine() -> str:
 
 
 def cuda() -> str:
-    """One GPU beside PyTorch."""
+    """Returns the speedup of one GPU over PyTorch on the same card."""
     found = _read("cuda-nvidia-h200.json")
     means = {
         "reductions": found["geometric_mean_speedup_of_reductions"],
@@ -126,15 +126,15 @@ def cuda() -> str:
     }
     name = f"{found['card']}, PyTorch {found['torch']}"
     return table(
-        ["operators", f">times as fast as PyTorch ({name})"], ([what, f"{mean:.2f}"] for what, mean in means.items())
+        ["operators", f">speedup over PyTorch ({name})"], ([what, f"{mean:.2f}"] for what, mean in means.items())
     )
 
 
 def cuda_elements() -> str:
-    """Operators of single elements on one GPU: a row a data type, and one for what is bound by memory."""
+    """Returns element-wise operators on one GPU: one row per data type, and one for memory-bound operators."""
     rows = _read("cuda-elements-nvidia-h200.json")["rows"]
     bound = [row for row in rows if row["bound_by_memory"]]
-    groups = {"bound by memory": bound}
+    groups = {"memory-bound": bound}
     for data_type in ("FLOAT32", "FLOAT16"):
         groups[f"functions of {data_type}"] = [
             row for row in rows if row["data_type"] == data_type and not row["bound_by_memory"]
@@ -143,7 +143,7 @@ def cuda_elements() -> str:
 
 
 def cuda_families() -> str:
-    """Other operators on one GPU: a row a family."""
+    """Returns other operators on one GPU: one row per family."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in _read("cuda-families-nvidia-h200.json")["rows"]:
         groups.setdefault(row["family"], []).append(row)
@@ -159,11 +159,11 @@ def _on_card(groups: Mapping[str, list[Mapping[str, Any]]], label: str) -> str:
         rows.append(
             [name, len(cells), f"{min(shares):.2f} to {max(shares):.2f}", _mean(c["speedup"] for c in cells), *ends]
         )
-    return table(["", ">cells", ">of a copy's speed", ">times as fast as PyTorch", "least", "most"], rows)
+    return table(["", ">cases", ">fraction of copy speed", ">speedup over PyTorch", "minimum", "maximum"], rows)
 
 
 def cuda_products() -> str:
-    """Matrix products and convolutions on one GPU."""
+    """Returns matrix products and convolutions on one GPU."""
     rows = [
         [
             row["name"],
@@ -178,30 +178,30 @@ def cuda_products() -> str:
     heads = [
         ">opwire, ms",
         ">PyTorch, ms",
-        ">times as fast",
-        ">left open by the bound",
-        ">PyTorch's results that are right",
+        ">speedup",
+        ">undecided by the bound",
+        ">PyTorch's correctly rounded results",
     ]
     return table(["", *heads], rows)
 
 
 def cuda_scaling() -> str:
-    """Several GPUs of one host."""
+    """Returns the throughput of several GPUs of one host."""
     found = _read("cuda-scaling-4x-nvidia-h200.json")
     rows = (
         [row["operator"], row["devices"], f"{row['plans_per_second']:,.0f}", f"{row['times_one']:.2f}"]
         for row in found["rows"]
     )
-    return table(["operator", ">GPUs", ">operators a second", ">times one GPU"], rows)
+    return table(["operator", ">GPUs", ">operators/s", ">relative to one GPU"], rows)
 
 
 def cuda_cluster() -> str:
-    """Two GPUs of one host as devices of a cluster."""
+    """Returns the throughput of two GPUs of one host as devices of a cluster."""
     rows = (
         [row["load"], *(f"{row[key]:.1f}" for key in ("alone_ms", "one", "two")), f"{row['times_one']:.2f}"]
         for row in _read("cuda-cluster-2x-nvidia-h200.json")["rows"]
     )
-    return table(["requests", ">alone, ms", ">one GPU, a second", ">two GPUs, a second", ">times one"], rows)
+    return table(["requests", ">alone, ms", ">one GPU, requests/s", ">two GPUs, requests/s", ">speedup"], rows)
 
 
 _LIBRARIES = {
@@ -214,7 +214,7 @@ _LIBRARIES = {
 
 
 def accuracy(type_name: str) -> str:
-    """The largest error and the share of correctly rounded results, a row a function."""
+    """Returns the largest error and the share of correctly rounded results: one row per function."""
     rows = [
         [
             row["function"].removeprefix("ELEMENT_WISE_").removeprefix("ACTIVATION_"),
@@ -230,7 +230,7 @@ def _accuracy(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
     largest, share = found["largest"], 100 * found["correct"]
-    # Rounded to the side that flatters none: a share of 100 % is one of all results.
+    # Rounded down: 100 % means that every result is correct.
     shown = "100" if share == 100 else f"{min(share, 99.99):.2f}"
     return f"{'∞' if largest is None else _ulp(largest)} · {shown} %"
 
@@ -240,9 +240,9 @@ def _ulp(error: float) -> str:
 
 
 def accuracy_machine() -> str:
-    """What was measured."""
+    """Describes the accuracy measurement."""
     found = _read("accuracy.json")
-    return f"{found['points']:,} elements of each function and type; {_versions(found['versions'])}."
+    return f"{found['points']:,} elements per function and type; {_versions(found['versions'])}."
 
 
 def _versions(versions: Mapping[str, str]) -> str:
@@ -251,7 +251,7 @@ def _versions(versions: Mapping[str, str]) -> str:
 
 
 def elementwise() -> str:
-    """Operators of single elements beside the fastest of their peers: a row an operator and type."""
+    """Returns the speedup of element-wise operators over the fastest peer: one row per operator and type."""
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for cell in _read("elementwise.json")["cells"]:
         name, type_name, *_ = cell["cell"]
@@ -264,18 +264,18 @@ def elementwise() -> str:
     for group in dict.fromkeys(group for group, _, _ in groups):
         cells = [cell for (of, _, _), found in groups.items() if of == group for cell in found]
         rows.append([f"**{group}**", "", len(cells), *_ratios(cells)])
-    return table(["operator", "type", ">cells", ">times as fast", "least", "most"], rows)
+    return table(["operator", "type", ">cases", ">speedup", "minimum", "maximum"], rows)
 
 
 def elementwise_by_size(results: str) -> str:
-    """The same in a row a group and size."""
+    """Returns the same with one row per group and size."""
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for cell in _read(results)["cells"]:
         name, type_name, layout, size = cell["cell"]
         shown = {**cell, "cell": ["", "", name.partition("_WISE_")[2] or name, f"{type_name} {layout}"]}
         groups.setdefault((cell["group"], size), []).append(shown)
     rows = [[group, size, len(cells), *_ratios(cells)] for (group, size), cells in sorted(groups.items())]
-    return table(["group", "size", ">cells", ">times as fast", "least", "most"], rows)
+    return table(["group", "size", ">cases", ">speedup", "minimum", "maximum"], rows)
 
 
 def _ratios(cells: list[Mapping[str, Any]]) -> list[str]:
@@ -285,9 +285,9 @@ def _ratios(cells: list[Mapping[str, Any]]) -> list[str]:
 
 
 def elementwise_machine(results: str) -> str:
-    """On what operators of single elements were measured."""
+    """Describes the machine of the element-wise benchmark."""
     machine = _read(results)["machine"]
-    clock = "the processor's time of one thread each" if machine["cpu_time"] else f"{machine['threads']} threads"
+    clock = "CPU time, one thread each" if machine["cpu_time"] else f"{machine['threads']} threads"
     return (
         f"Processor `{machine['processor']}`, {clock}, at a load average of up to {machine['load']}; "
         f"Python {machine['python']}, {_versions(machine['versions'])}."
@@ -295,7 +295,7 @@ def elementwise_machine(results: str) -> str:
 
 
 def other_families(results: str) -> str:
-    """The families without a product beside the fastest of their peers: a row a family."""
+    """Returns the speedup of the families without products over the fastest peer: one row per family."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for cell in _read(results)["cells"]:
         groups.setdefault(cell["family"], []).append(cell)
@@ -309,11 +309,11 @@ def other_families(results: str) -> str:
         )
         by_size = (_mean(cell["ratio"] for cell in cells if cell["size"] == size) for size in sizes)
         rows.append([name, len(cells), _mean(cell["ratio"] for cell in cells), *by_size, *ends])
-    return table(["family", ">cells", ">times as fast", *(f">{size}" for size in sizes), "least", "most"], rows)
+    return table(["family", ">cases", ">speedup", *(f">{size}" for size in sizes), "minimum", "maximum"], rows)
 
 
 def movement() -> str:
-    """What moves elements beside a copy of as many bytes: a row a movement, a column a layout and size."""
+    """Returns the speed of data movement relative to a plain copy: a row per operator, a column per layout and size."""
     cells = [cell for cell in _read("families.json")["cells"] if "copy" in cell["seconds"] and cell["size"] != "16KB"]
     columns = list(dict.fromkeys((cell["layout"], cell["size"]) for cell in cells))
     shares = {
@@ -324,11 +324,11 @@ def movement() -> str:
         [name, *(shares.get((name, *column), "") for column in columns)]
         for name in dict.fromkeys(cell["name"] for cell in cells)
     ]
-    return table(["of a copy's speed", *(f">{layout}, {size}" for layout, size in columns)], rows)
+    return table(["fraction of copy speed", *(f">{layout}, {size}" for layout, size in columns)], rows)
 
 
 def products(results: str) -> str:
-    """The products beside their peers: a row a cell."""
+    """Returns the times of the products and of their peers: one row per case."""
     rows = []
     for name, cell in _read(results)["cells"].items():
         own, *peers = (cell["seconds"].get(each) for each in ("opwire", "numpy", "onnxruntime", "torch"))
@@ -336,11 +336,11 @@ def products(results: str) -> str:
         times = ("" if seconds is None else f"{1000 * seconds:.3f}" for seconds in (own, *peers))
         rows.append([name, *times, f"{own / best:.2f}"])
     names = (">opwire", *(f">{_LIBRARIES[name]}" for name in ("numpy", "onnxruntime", "torch")))
-    return table(["ms", *names, ">over the fastest"], rows)
+    return table(["ms", *names, ">relative to the fastest"], rows)
 
 
 def correctly_rounded() -> str:
-    """The shares of results that are correctly rounded: a row a size."""
+    """Returns the shares of correctly rounded results: one row per size."""
     rows = []
     for name, cell in _read("products.json")["cells"].items():
         if cell["correctly_rounded"]:
@@ -350,11 +350,11 @@ def correctly_rounded() -> str:
 
 
 def _measured(name: str) -> str:
-    """On what a run was measured."""
+    """Describes the machine of a benchmark run."""
     machine = _read(name)["machine"]
     libraries = ", ".join(f"{_LIBRARIES[peer]} {machine[peer]}" for peer in _LIBRARIES if peer in machine)
-    clock = "processor time" if machine["processor_time"] else "time"
-    found = f"Processor `{machine['processor']}`, threads: {machine['threads']}; the least {clock} of several calls."
+    clock = "CPU time" if machine["processor_time"] else "time"
+    found = f"Processor `{machine['processor']}`, threads: {machine['threads']}; minimum {clock} of several calls."
     return f"{found} {libraries}. The machine had {machine['cores']} cores and a load of {machine['load']:.0f}."
 
 
@@ -389,4 +389,4 @@ REGIONS: dict[str, Callable[[], str]] = {
     "cuda-scaling": cuda_scaling,
     "cuda-cluster": cuda_cluster,
 }
-"""What stands in a region of a page, by its name."""
+"""Generators of page regions, by name."""

@@ -1,4 +1,4 @@
-"""Tables in Markdown."""
+"""Markdown tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table; a column whose title begins with > is aligned to the right."""
+    """Returns a table. Columns whose title starts with ``>`` are right-aligned."""
     rules = ["---:" if column.startswith(">") else "---" for column in columns]
     lines = [_line(column.removeprefix(">") for column in columns), "|" + "|".join(rules) + "|"]
     return "\n".join([*lines, *(_line(row) for row in rows)])

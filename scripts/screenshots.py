@@ -1,4 +1,4 @@
-"""Pictures of the console's pages, from a server of this machine; the same inputs each time."""
+"""Takes screenshots of the console, from a local server and fixed inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 
 _DESC = {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]}, "Axes": [1, 1]}
 _BAD = """{
-  "type": "REDUCE", // comments are taken
+  "type": "REDUCE", // comments are allowed
   "desc": {
     "Function": "SUM",
     "InputTensor": { "DataType": "FLOAT32", "Sizes": [2, 3] },
@@ -48,7 +48,7 @@ _RANDOM = {"InputTensor": {"kind": "random", "of": "normal", "seed": 7, "low": 0
 def main() -> int:
     path = shutil.which("chromium")
     if path is None:
-        sys.stderr.write("there is no chromium on the PATH\n")
+        sys.stderr.write("chromium is not on the PATH\n")
         return 1
     FOLDER.mkdir(parents=True, exist_ok=True)
     with serving() as server, sync_playwright() as driver:
@@ -67,12 +67,12 @@ def _open(browser: Browser, url: str, size: tuple[int, int] = WIDE, *, dark: boo
 
 
 def take(browser: Browser, url: str, folder: Path) -> None:
-    """Takes all pictures.
+    """Takes all screenshots.
 
     Args:
-        browser: that shows them.
-        url: of a server.
-        folder: where they are put, as ``console-NAME.png``.
+        browser: browser to use.
+        url: address of the server.
+        folder: where to save ``console-NAME.png``.
     """
 
     def save(page: Page, name: str) -> None:
@@ -100,7 +100,7 @@ def take(browser: Browser, url: str, folder: Path) -> None:
     with _loaded(url):
         page = _open(browser, f"{url}/live")
         page.locator(".figures").wait_for()
-        time.sleep(15)  # so much history that the charts have a shape
+        time.sleep(15)  # enough history for the charts
         save(page, "live")
 
 
@@ -127,13 +127,13 @@ def _compare(browser: Browser, url: str) -> Page:
         array[..., ::7, ::5] = np.nextafter(array[..., ::7, ::5], np.float32(9))
         np.save(file, array)
         page.get_by_label("Expected OutputTensor").first.set_input_files(file)
-        page.get_by_text("they differ").wait_for()
+        page.get_by_text("differs from").wait_for()
     page.mouse.wheel(0, 700)
     return page
 
 
 def _graph(browser: Browser, url: str) -> Page:
-    """A graph, one of whose nodes is chosen and shown."""
+    """Opens a graph, selects a node and shows its output."""
     page = _open(browser, link(url, operator="GRAPH", inputs={"image": {"kind": "ramp", "start": 0, "step": 1}}))
     page.locator(".passes").wait_for()
     page.locator("g.is-operator").nth(1).click()
@@ -146,7 +146,7 @@ def _graph(browser: Browser, url: str) -> Page:
 
 @contextmanager
 def _loaded(url: str) -> Generator[None]:
-    """Requests are sent meanwhile."""
+    """Sends requests in the background."""
     stop = threading.Event()
     thread = threading.Thread(target=_load, args=(url, stop))
     thread.start()

@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: pages and pictures that stand elsewhere in the repository, and a check that the site is whole."""
+"""MkDocs hooks: add pages and images from other folders, and verify that pages load nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ELSEWHERE = {
     "images/products.svg": "benchmarks/results/products.svg",
     "images/serving.png": "benchmarks/results/serving.png",
 }
-"""Files of the site that are not below docs, by where they are in the site."""
+"""Files from outside docs, keyed by their path in the site."""
 
 _LOADED = re.compile(r"<(?:script|img|iframe|link(?=[^>]*stylesheet))[^>]*?(?:src|href)=[\"']?(?:https?:)?//[^\s\"'>]+")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Adds the pages of the families of operators, which are generated, to the navigation."""
+    """Adds the generated pages of the operator families to the navigation."""
     pages = sorted(path.stem for path in (ROOT / "docs/operators").glob("*.md"))
     (section,) = (entry["Operators"] for entry in config.nav or () if "Operators" in entry)
     section += [f"operators/{name}.md" for name in pages]
@@ -34,10 +34,10 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds what stands elsewhere."""
+    """Adds the files from outside docs."""
     for name, path in ELSEWHERE.items():
         if name.endswith(".md"):
-            # Their links are those of the repository's root; in the site, the pages below docs stand beside them.
+            # Their links are relative to the root of the repository, but in the site they are beside the pages of docs.
             content = (ROOT / path).read_text(encoding="utf-8").replace("](docs/", "](")
             files.append(File.generated(config, name, content=content))
         else:
@@ -46,7 +46,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_post_page(output: str, config: MkDocsConfig, **_: object) -> str:
-    """Refuses a page that would load something from another host."""
+    """Rejects a page that loads something from another host."""
     if found := _LOADED.search(output):
-        raise PluginError(f"a page loads something from another host: {found[0]}")
+        raise PluginError(f"a page loads a resource from another host: {found[0]}")
     return output

@@ -1,4 +1,4 @@
-"""The tables of the pages that follow from the code: operators, settings, limits, errors and routes."""
+"""Generates the tables of the documentation that derive from code: operators, settings, limits, errors and routes."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ _METHODS = ("get", "post", "put", "delete")
 
 
 def counts() -> str:
-    """How much of DirectML there is."""
+    """Returns how many operator types are known, checked and executable."""
     known, declared, executable = len(CATALOG), len(OPERATORS), len(EXECUTABLE)
-    return f"All {known} operator types of DirectML are known, {declared} are checked, and {executable} can be run."
+    if known == declared == executable:
+        return f"opwire validates and runs all {known} operator types of DirectML."
+    return f"DirectML has {known} operator types; opwire validates {declared} and runs {executable} of them."
 
 
 def level_matrix() -> str:
-    """Which feature levels know an operator that can be run, and which change what it takes."""
+    """Returns the feature levels that introduce each executable operator or extend its support."""
     return matrix(EXECUTABLE)
 
 
 def families() -> str:
-    """The families of operators, with their pages."""
+    """Returns the operator families, with links to their pages."""
     rows = []
     for family in FAMILIES:
         kinds = [kind for kind in CATALOG.values() if kind.family == family]
@@ -45,7 +47,7 @@ def families() -> str:
 
 
 def known_operators() -> str:
-    """All operator types by the feature level that brought them; those that can be run are in bold."""
+    """Returns all operator types by the feature level that introduced them, executable ones in bold."""
     brought: dict[FeatureLevel, list[str]] = {}
     for kind in CATALOG.values():
         brought.setdefault(kind.introduced, []).append(f"**{kind.name}**" if kind.name in EXECUTABLE else kind.name)
@@ -53,13 +55,13 @@ def known_operators() -> str:
 
 
 def settings() -> str:
-    """The options of ``opwire serve`` but for the limits."""
-    return table(["option", "environment", "default", "meaning"], _options(Settings))
+    """Returns the options of ``opwire serve``, except the limits."""
+    return table(["option", "environment variable", "default", "description"], _options(Settings))
 
 
 def limits() -> str:
-    """The limits of a server, which are options too."""
-    return table(["option", "environment", ">default", "meaning"], _options(Limits))
+    """Returns the limits of a server, which are also options."""
+    return table(["option", "environment variable", ">default", "description"], _options(Limits))
 
 
 def _options(kind: type[Settings | Limits]) -> Iterator[list[str]]:
@@ -76,7 +78,7 @@ def _options(kind: type[Settings | Limits]) -> Iterator[list[str]]:
 
 def _default(each: Field[Any]) -> str:
     if each.default is MISSING:
-        return "by the machine"
+        return "machine-dependent"
     match each.default:
         case None | "" | ():
             return "none"
@@ -93,18 +95,18 @@ def _default(each: Field[Any]) -> str:
 
 
 def problems() -> str:
-    """The codes of problems, with their status and the exception of the Python client."""
+    """Returns the problem codes, with their status and exception in the Python client."""
     rows = ([row.status, f"`{code}`", row.title, f"`{row.exception.__name__}`"] for code, row in PROBLEMS.items())
     return table([">status", "code", "title", "Python exception"], sorted(rows, key=lambda row: str(row[0])))
 
 
 def violation_codes() -> str:
-    """The codes of violations."""
+    """Returns the violation codes."""
     return ", ".join(f"`{code.value}`" for code in Code)
 
 
 def routes() -> str:
-    """The native routes, and what each is for."""
+    """Returns the native routes and their summaries."""
     paths: Mapping[str, Mapping[str, Any]] = create_app(Settings()).framework.openapi()["paths"]
     rows = [
         [f"`{method.upper()} {path}`", _first_sentence(operation)]
@@ -112,7 +114,7 @@ def routes() -> str:
         for method, operation in operations.items()
         if method in _METHODS and not path.startswith("/v2")
     ]
-    return table(["route", "what it does"], rows)
+    return table(["route", "description"], rows)
 
 
 def _first_sentence(operation: Mapping[str, Any]) -> str:
@@ -131,4 +133,4 @@ REGIONS: dict[str, Callable[[], str]] = {
     "violation-codes": violation_codes,
     "routes": routes,
 }
-"""What stands in a region of a page, by its name."""
+"""Generators of page regions, by name."""

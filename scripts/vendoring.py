@@ -1,6 +1,6 @@
-"""Builds the libraries that the console loads, from the packages and versions that vendor.toml names.
+"""Builds the console's third-party libraries from the packages and versions in vendor.toml.
 
-It needs npm; the files are committed, so nothing else does.
+The built files are committed, so only this script needs npm.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def main() -> int:
         built = _build(table, Path(folder))
     differing = [name for name, data in built.items() if _read(VENDOR / name) != data]
     if check:
-        sys.stdout.writelines(f"{name} is not what its packages make\n" for name in differing)
+        sys.stdout.writelines(f"{name} differs from what its packages build\n" for name in differing)
         return 1 if differing else 0
     for name, data in built.items():
         (VENDOR / name).write_bytes(data)
-    _TABLE.write_text(_renewed(_TABLE.read_text(encoding="utf-8"), built), encoding="utf-8")
+    _TABLE.write_text(_updated(_TABLE.read_text(encoding="utf-8"), built), encoding="utf-8")
     return 0
 
 
@@ -40,7 +40,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _build(table: dict[str, Any], folder: Path) -> dict[str, bytes]:
-    """The files by name."""
+    """Returns the built files by name."""
     wanted = [f"{name}@{row['version']}" for name, row in table["packages"].items()]
     (folder / "package.json").write_text('{"private": true}', encoding="utf-8")
     install = ("npm", "install", "--silent", "--no-audit", "--no-fund", "--save-exact")
@@ -60,10 +60,10 @@ def _build(table: dict[str, Any], folder: Path) -> dict[str, bytes]:
 
 
 def _bundle(folder: Path, name: str, source: str, used: set[str]) -> bytes:
-    """One minified module; the names of the packages in it are added to ``used``."""
+    """Builds one minified module, and adds the packages in it to ``used``."""
     entry, made, meta = folder / f"entry-{name}", folder / "out" / name, folder / "meta.json"
     entry.write_text(source, encoding="utf-8")
-    # Type checkers read what is loaded, and these are no modules of ours.
+    # Type checkers also read imported modules, but these are third-party code.
     options = (
         "--banner:js=// @ts-nocheck",
         "--bundle",
@@ -89,8 +89,8 @@ def _licences(packages: dict[str, Any], modules: Path) -> bytes:
     return f"\n{'-' * 80}\n\n".join(texts).encode()
 
 
-def _renewed(text: str, built: dict[str, bytes]) -> str:
-    """The table with the hash and the size of each file."""
+def _updated(text: str, built: dict[str, bytes]) -> str:
+    """Returns the table with the hash and size of each file updated."""
     for name, data in built.items():
         begin = text.find(f'[files."{name}"]')
         if begin >= 0:

@@ -1,4 +1,4 @@
-"""What can be set on a server, with its defaults, and how it is said on the command line and in the environment."""
+"""The settings of a server: defaults, command-line options and environment variables."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LogFormat = Literal["text", "json"]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """How a setting is given; its environment variable is OPWIRE_ and its flag in capitals.
+    """Command-line option of a setting. Its environment variable is OPWIRE_ followed by the flag in capitals.
 
     Attributes:
-        help: what it is.
-        least, most: of a number.
-        metavar: what stands for the value in the help.
-        flag: the option, where that is not the name of the field.
+        help: description shown by ``--help`` and in the documentation.
+        least, most: range of a number, inclusive.
+        metavar: placeholder for the value in the help.
+        flag: the option, unless it follows from the name of the field.
     """
 
     help: str
@@ -34,38 +34,36 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of what the server takes. What exceeds one is refused before memory is taken for it."""
+    """Upper bounds on requests; one that exceeds a bound is rejected before memory is allocated for it."""
 
-    body_bytes: Annotated[int, Option("Bytes of one request.", 1)] = 256 * MIB
+    body_bytes: Annotated[int, Option("Maximum size of a request, in bytes.", 1)] = 256 * MIB
     tensor_elements: Annotated[
-        int, Option("Logical elements of one tensor; stride 0 lets a few bytes describe billions.", 1)
+        int, Option("Maximum logical elements of a tensor; with stride 0, a few bytes can describe billions.", 1)
     ] = 2**28
-    output_bytes: Annotated[int, Option("Bytes of all outputs of an operator together.", 1)] = 256 * MIB
+    output_bytes: Annotated[int, Option("Maximum total size of an operator's outputs, in bytes.", 1)] = 256 * MIB
     output_numbers: Annotated[
-        int, Option("Elements of outputs that are asked for as JSON numbers, which take much more memory.", 1)
+        int, Option("Maximum elements of outputs requested as JSON numbers, which take much more memory.", 1)
     ] = 2**20
     json_values: Annotated[
-        int, Option("Values in the JSON of one request, its numbers among them; other tensors have no such bound.", 1)
+        int, Option("Maximum values in the JSON of a request, including tensors given as numbers.", 1)
     ] = 2**20
-    work: Annotated[int, Option("Element visits of one operator.", 1)] = 2**34
-    batch_requests: Annotated[int, Option("Requests in one batch.", 1)] = 256
-    graphs: Annotated[int, Option("Graphs that may be registered.", 1, 4096)] = 64
-    graph_bytes: Annotated[int, Option("Bytes of all registered graphs together, their constants among them.", 1)] = (
+    work: Annotated[int, Option("Maximum work of an operator, in element visits.", 1)] = 2**34
+    batch_requests: Annotated[int, Option("Maximum requests in a batch.", 1)] = 256
+    graphs: Annotated[int, Option("Maximum registered graphs.", 1, 4096)] = 64
+    graph_bytes: Annotated[int, Option("Maximum total size of registered graphs, constants included, in bytes.", 1)] = (
         1024 * MIB
     )
     queued: Annotated[
-        int, Option("Operators that wait for a device; so many requests may wait for memory, too.", 0)
+        int, Option("Maximum operators that wait for a device, and maximum requests that wait for memory.", 0)
     ] = 1024
-    memory_bytes: Annotated[int, Option("Bytes of bodies, tensors and answers of all requests together.", 1)] = (
-        2048 * MIB
-    )
-    timeout_ms: Annotated[
-        int, Option("Longest time that a request may ask for, and what it gets if it asks for none.", 1)
-    ] = 60_000
-    receive_ms: Annotated[int, Option("Longest time that a body may take to arrive.", 1)] = 60_000
+    memory_bytes: Annotated[
+        int, Option("Maximum total size of the bodies, tensors and answers of all requests, in bytes.", 1)
+    ] = 2048 * MIB
+    timeout_ms: Annotated[int, Option("Default and maximum time of a request, in milliseconds.", 1)] = 60_000
+    receive_ms: Annotated[int, Option("Maximum time for a body to arrive, in milliseconds.", 1)] = 60_000
     max_wait_ms: Annotated[
         int,
-        Option("Longest time that work may be expected to wait for a device, or a body may wait for memory.", 0),
+        Option("Maximum expected wait for a device, and maximum wait of a body for memory, in milliseconds.", 0),
     ] = 5000
 
     def to_json(self) -> dict[str, int]:
@@ -74,84 +72,88 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A server's settings; a list in the environment has spaces between its items."""
+    """Settings of a server. Lists in the environment are separated by spaces."""
 
     host: Annotated[str, Option("Address to listen on.")] = "127.0.0.1"
-    port: Annotated[int, Option("Port to listen on; 0 takes a free one.", 0, 65535)] = 8000
+    port: Annotated[int, Option("Port to listen on; 0 picks a free one.", 0, 65535)] = 8000
     root_path: Annotated[
         str,
-        Option("Where a proxy puts the server, such as /tensors; the proxy may take it off the paths.", metavar="PATH"),
+        Option("Path prefix of a reverse proxy, such as /tensors; the proxy may strip it.", metavar="PATH"),
     ] = ""
     devices: Annotated[
         tuple[str, ...],
         Option(
-            "Device to start; may be given again. auto: all GPUs that there are, and the CPU.",
+            "Device to start; repeatable. auto: all available GPUs and the CPU.",
             metavar="NAME",
             flag="--device",
         ),
     ] = ("cpu", "reference")
-    threads: Annotated[int, Option("Operators that run at a time on each device.", 1)] = field(
-        default_factory=lambda: max(2, os.cpu_count() or 1)
-    )
-    workers: Annotated[int, Option("Processes that serve; the limits are divided.", 1)] = 1
+    threads: Annotated[
+        int, Option("Operators that run concurrently on each device; by default one per core, at least 2.", 1)
+    ] = field(default_factory=lambda: max(2, os.cpu_count() or 1))
+    workers: Annotated[
+        int, Option("Number of server processes; memory, queue and threads are divided among them.", 1)
+    ] = 1
     hang_seconds: Annotated[
-        int, Option("How long one of several processes may give no sign of life until it is replaced.", 1)
+        int, Option("Seconds without a heartbeat after which one of several processes is replaced.", 1)
     ] = 30
-    drain_seconds: Annotated[int, Option("How long accepted work may go on at the end.", 0)] = 30
-    log_level: Annotated[LogLevel, Option("Least severe messages; debug has a line for each request.")] = "info"
-    log_format: Annotated[LogFormat, Option("Text, or one JSON object a line.")] = "text"
+    drain_seconds: Annotated[int, Option("Seconds that accepted work may take to finish on shutdown.", 0)] = 30
+    log_level: Annotated[LogLevel, Option("Minimum severity to log; debug logs every request.")] = "info"
+    log_format: Annotated[LogFormat, Option("Plain text, or one JSON object per line.")] = "text"
     limits: Limits = field(default_factory=Limits)
-    cached_plans: Annotated[int, Option("Checked operator descs that are kept.", 1)] = 4096
+    cached_plans: Annotated[int, Option("Number of validated operator descs to cache.", 1)] = 4096
     api_keys_file: Annotated[
-        Path | None, Option("Keys that requests must carry: KEY or NAME:KEY a line.", metavar="FILE")
+        Path | None, Option("File of accepted API keys, one KEY or NAME:KEY per line.", metavar="FILE")
     ] = None
-    metrics_open: Annotated[bool, Option("Whether /metrics needs no key.", flag="--metrics-open/--metrics-closed")] = (
-        False
-    )
+    metrics_open: Annotated[
+        bool, Option("Serve /metrics without an API key.", flag="--metrics-open/--metrics-closed")
+    ] = False
     console: Annotated[
-        bool, Option("Whether / is the console; without it / leads to /docs.", flag="--console/--no-console")
+        bool, Option("Serve the console at /; without it, / redirects to /docs.", flag="--console/--no-console")
     ] = True
-    tls_certificate: Annotated[Path | None, Option("Certificate chain (PEM); serves https.", metavar="FILE")] = None
-    tls_key: Annotated[Path | None, Option("Its key (PEM), unless it is in the same file.", metavar="FILE")] = None
+    tls_certificate: Annotated[Path | None, Option("Certificate chain (PEM); enables HTTPS.", metavar="FILE")] = None
+    tls_key: Annotated[
+        Path | None, Option("Private key (PEM), unless it is in the certificate file.", metavar="FILE")
+    ] = None
     cors_origins: Annotated[
         tuple[str, ...],
-        Option("Web origins that may use the server; * is any.", metavar="ORIGIN", flag="--cors-origin"),
+        Option("Web origin that may use the server; repeatable; * allows all.", metavar="ORIGIN", flag="--cors-origin"),
     ] = ()
     otel: Annotated[
         bool,
         Option(
-            "Send OpenTelemetry traces by OTLP over HTTP; OTEL_EXPORTER_OTLP_ENDPOINT and so on say where and how. "
-            "Needs opwire[otel].",
+            "Send OpenTelemetry traces by OTLP over HTTP, as configured by OTEL_EXPORTER_OTLP_ENDPOINT and the other "
+            "OTEL_* variables. Needs opwire[otel].",
             flag="--otel/--no-otel",
         ),
     ] = False
     ray: Annotated[
         str | None,
         Option(
-            "Use the devices of a Ray cluster too. auto: the one that this machine is a node of; HOST:PORT: the one "
-            "with its head there; local: a new one. Needs opwire[ray].",
+            "Also use the devices of a Ray cluster. auto: the cluster that this machine is a node of; HOST:PORT: the "
+            "cluster with that head; local: a new cluster. Needs opwire[ray].",
             metavar="auto|local|HOST:PORT",
         ),
     ] = None
     node_device: Annotated[
         str,
-        Option("Device of the processors of each node of a cluster, where it is installed.", metavar="MODULE:CLASS"),
+        Option("Class of the CPU device on the nodes of a cluster.", metavar="MODULE:CLASS"),
     ] = "opwire_service.devices.cpu:CpuDevice"
     shared_memory_prefix: Annotated[
         str | None,
         Option(
-            "Lets clients of Triton on this machine have tensors in shared memory whose name begins so.",
+            "Allow Triton clients on this machine to pass tensors in shared memory whose names start with this prefix.",
             metavar="PREFIX",
         ),
     ] = None
 
     def share(self) -> Settings:
-        """What each worker gets: the bounds of the whole server, divided."""
+        """Returns the settings of one worker: the bounds of the whole server, divided by the number of workers."""
         limits, count = self.limits, self.workers
         part = replace(
             limits,
             queued=-(-limits.queued // count),
             memory_bytes=max(1, limits.memory_bytes // count),
         )
-        # Two places are needed to keep one from long operators.
+        # With two threads, one can be reserved for short operators.
         return replace(self, threads=min(self.threads, max(2, self.threads // count)), limits=part)

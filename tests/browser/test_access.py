@@ -96,7 +96,7 @@ def test_the_skip_link_and_the_list_of_keys(tabs, console_url):
     expect(page.locator("main")).to_be_focused()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("Ctrl+Enter")
-    page.get_by_label("/ and ? are keys of this page").uncheck()
+    page.get_by_label("Enable the / and ? shortcuts").uncheck()
     page.keyboard.press("Escape")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_have_count(0)
@@ -105,7 +105,7 @@ def test_the_skip_link_and_the_list_of_keys(tabs, console_url):
 def test_colours_are_chosen_and_kept(tabs, console_url):
     page = tabs.open(f"{console_url}/", color_scheme="light")
     for name in ("light", "dark"):
-        page.get_by_role("button", name=re.compile(f"change to {name}")).click()
+        page.get_by_role("button", name=re.compile(f"switch to {name}")).click()
     back = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(back)
     page.reload()
@@ -128,7 +128,7 @@ def test_the_key_is_asked_for_once(tabs, tmp_path):
         expect(dialog).to_be_visible()
         dialog.get_by_label("Key").fill("a-wrong-key-that-is-long-enough")
         dialog.get_by_role("button", name="Use this key").click()
-        expect(dialog).to_contain_text("does not take this key")
+        expect(dialog).to_contain_text("rejected this key")
         dialog.get_by_label("Key").fill(KEY)
         dialog.get_by_role("button", name="Use this key").click()
         expect(dialog).to_have_count(0)
@@ -145,7 +145,7 @@ def test_the_key_is_asked_for_once(tabs, tmp_path):
             assert KEY not in (request.post_data or "")
         page.get_by_role("button", name="Close", exact=True).click()
         page.get_by_role("button", name="key ✓").click()
-        dialog.get_by_role("button", name="Forget the key").click()
+        dialog.get_by_role("button", name="Forget key").click()
         assert page.evaluate("sessionStorage.length") == 0
 
 
@@ -170,9 +170,9 @@ def test_refusals_say_what_to_do(tabs, limits, status, said):
 def test_a_lost_server_takes_nothing_along(tabs):
     with serving() as server:
         page = tabs.open(link(server.url or "", text=json.dumps(REDUCE), inputs=NUMBERS), expected=[0])
-        expect(page.get_by_text("passes from")).to_be_visible()
+        expect(page.get_by_text("valid from")).to_be_visible()
     page.get_by_role("button", name=re.compile("^Run")).click()
-    expect(page.get_by_text("What you write stays here")).to_be_visible()
+    expect(page.get_by_text("Your input is kept")).to_be_visible()
     expect(page.locator(".cm-content")).to_contain_text("REDUCE")
 
 
@@ -182,7 +182,7 @@ def test_below_a_path(tabs, path):
         page = tabs.open(f"{server.url}/tensors/dml{path}")
         expect(page.locator("[data-operator=REDUCE]")).to_be_visible()
         page.get_by_role("link", name="Try").first.click()
-        expect(page.get_by_text("passes from")).to_be_visible()
+        expect(page.get_by_text("valid from")).to_be_visible()
         assert "/tensors/dml/try" in page.url
 
 

@@ -36,7 +36,7 @@ def note(page: Page, status: int) -> Any:
 
 
 def click_run(page: Page) -> None:
-    expect(page.get_by_text("passes from")).to_be_visible()
+    expect(page.get_by_text("valid from")).to_be_visible()
     page.locator(".bar").get_by_role("button", name=re.compile("^Run")).click()
 
 
@@ -92,7 +92,7 @@ def test_cancel_ends_the_work_on_the_server(tabs, one_place):
     click_run(page)
     until_running(page, one_place, 1)
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text("Nothing was run yet.")).to_be_visible()
+    expect(page.get_by_text("Nothing has been run yet.")).to_be_visible()
     until_running(page, one_place, 0)
     expect(page.get_by_role("button", name=re.compile("^Run"))).to_be_enabled()
 
@@ -120,9 +120,9 @@ def test_what_is_too_large_is_neither_made_nor_sent(tabs):
         (
             502,
             {"body": "<h1>Bad gateway</h1>" + "x" * 500, "content_type": "text/html"},
-            ["no JSON", "<h1>Bad gateway"],
+            ["not JSON", "<h1>Bad gateway"],
         ),
-        (200, {"body": "<title>Log in</title>", "content_type": "text/html"}, ["no JSON", "<title>Log in"]),
+        (200, {"body": "<title>Log in</title>", "content_type": "text/html"}, ["not JSON", "<title>Log in"]),
         (500, {"body": '{"title": "Internal error", "detail": "failed", "request_id": "r7"}'}, ["log", "request r7"]),
         (503, {"body": '{"title": "Draining", "detail": "stops"}', "retry_after": "7"}, ["starting or stopping"]),
     ],
@@ -157,10 +157,10 @@ def test_a_page_waits_for_its_server(tabs, console_url, path):
 def test_offline_and_back(tabs, console_url):
     tab = tabs.tab(link(console_url, text=TRY, inputs=NUMBERS), expected=[0])
     page = tab.page
-    expect(page.get_by_text("passes from")).to_be_visible()
+    expect(page.get_by_text("valid from")).to_be_visible()
     tab.context.set_offline(True)
     click_run(page)
-    banner = page.get_by_text("The server cannot be reached. What you write stays here")
+    banner = page.get_by_text("The server cannot be reached. Your input is kept")
     expect(banner).to_be_visible()
     page.locator(".cm-content").click()
     page.keyboard.press("Control+End")
@@ -182,7 +182,7 @@ INSECURE = "Object.defineProperty(window, 'isSecureContext', { value: false });"
 @pytest.mark.parametrize("before", [REFUSED, INSECURE])
 def test_copying_needs_no_permission(tabs, console_url, before):
     page = tabs.open(link(console_url, text=TRY, inputs=NUMBERS), before=before)
-    expect(page.get_by_text("passes from")).to_be_visible()
+    expect(page.get_by_text("valid from")).to_be_visible()
     page.get_by_role("button", name="Copy as …").click()
     expect(page.locator("dialog.copy pre")).to_contain_text("curl")
     page.get_by_role("button", name="Copy", exact=True).click()
@@ -202,10 +202,10 @@ def test_a_browser_that_stores_nothing(tabs, tmp_path):
         dialog.get_by_role("button", name="Use this key").click()
         click_run(page)
         assert numbers_of(page) == ["8", "12"]
-        page.get_by_role("button", name=re.compile("change to light")).click()
-        expect(page.get_by_role("button", name=re.compile("change to dark"))).to_be_visible()
+        page.get_by_role("button", name=re.compile("switch to light")).click()
+        expect(page.get_by_role("button", name=re.compile("switch to dark"))).to_be_visible()
         page.keyboard.press("?")
-        page.get_by_label("/ and ? are keys of this page").uncheck()
+        page.get_by_label("Enable the / and ? shortcuts").uncheck()
         page.keyboard.press("Escape")
         page.keyboard.press("?")
         expect(page.get_by_role("dialog")).to_have_count(0)

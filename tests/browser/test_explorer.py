@@ -113,7 +113,7 @@ def test_the_level(explorer):
 
 def test_data_type_and_rank(explorer):
     """The rows are those whose facts have the type for some input at the level, at the rank."""
-    for control, option in (("Takes", "INT64"), ("of rank", "3"), ("Level", "4_1")):
+    for control, option in (("Accepts", "INT64"), ("of rank", "3"), ("Level", "4_1")):
         choose(explorer, control, option)
     wanted = {name for name, row in OPERATORS.items() if takes(row, "INT64", 3, "4_1")}
     assert 0 < len(wanted) < COUNT
@@ -223,7 +223,7 @@ def test_an_operator_page(tabs, console_url):
     expect(page.locator(".levels tbody tr").first.locator("td.yes")).to_have_count(2)
     page.get_by_role("button", name=re.compile("^Compare this")).click()
     examples = page.locator("details.example")
-    expect(page.get_by_text(f"{examples.count()} of {examples.count()} answers equal")).to_be_visible()
+    expect(page.get_by_text(f"{examples.count()} of {examples.count()} results equal")).to_be_visible()
     page.get_by_role("link", name="see it fail: duplicate").or_(
         page.get_by_role("link", name=re.compile("see it fail"))
     ).first.click()

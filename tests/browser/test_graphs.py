@@ -76,7 +76,7 @@ def test_the_list_says_what_the_drawing_shows(tabs, console_url):
         expect(row).to_contain_text(text)
     row.get_by_role("button", name="both", exact=True).click()
     panel = page.get_by_role("complementary", name="Node both")
-    panel.get_by_role("button", name="Go to its text").click()
+    panel.get_by_role("button", name="Go to text").click()
     expect(page.get_by_role("textbox", name="Operator as JSON")).to_be_focused()
 
 
@@ -85,7 +85,7 @@ def test_violations_are_marked_at_nodes_and_edges(tabs, console_url):
     graph["nodes"]["left"]["desc"]["Axes"] = [9]
     page = open_graph(tabs, console_url, graph)
     expect(box(page, "left")).to_have_class(re.compile("bad"))
-    expect(box(page, "left")).to_contain_text("at no level ✗ 1")
+    expect(box(page, "left")).to_contain_text("no level ✗ 1")
     expect(box(page, "right")).not_to_have_class(re.compile("bad"))
     box(page, "left").click()
     panel = page.get_by_role("complementary", name="Node left")
@@ -162,7 +162,7 @@ def test_what_is_written_stays_drawn_while_it_is_no_json(tabs, console_url):
     page.locator(".cm-content").click()
     page.keyboard.press("Control+End")
     page.keyboard.type(" {")
-    expect(page.get_by_text("no JSON yet")).to_be_visible()
+    expect(page.get_by_text("not valid JSON yet")).to_be_visible()
     expect(page.locator("g.box")).to_have_count(5)
     expect(page.get_by_label("Values of x")).to_be_visible()
 

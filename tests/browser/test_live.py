@@ -27,7 +27,7 @@ def figure(page: Page, name: str) -> Any:
 def test_without_traffic(tabs):
     with serving() as server:
         page = tabs.open(f"{server.url}/live")
-        expect(page.get_by_text("No request since the start.")).to_be_visible()
+        expect(page.get_by_text("No requests since startup.")).to_be_visible()
         expect(figure(page, "requests/s")).to_have_text("0")
 
 
@@ -54,12 +54,12 @@ def test_a_load_a_pause_and_a_restart(tabs):
         asked = len(tab.requests)
         time.sleep(1.5)
         assert len(tab.requests) == asked
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Resume").click()
         expect(figure(page, "requests/s")).to_have_text("0")
         port = int(url.rpartition(":")[2])
     expect(page.get_by_text("The server cannot be reached")).to_be_visible()
     with serving(Settings(port=port)):
-        expect(page.get_by_text(re.compile("another server answers|answers again"))).to_be_visible(timeout=20_000)
+        expect(page.get_by_text(re.compile("another server|responding again"))).to_be_visible(timeout=20_000)
         expect(page.get_by_text("The server cannot be reached")).to_have_count(0, timeout=20_000)
 
 
@@ -82,7 +82,7 @@ def test_a_hidden_page_asks_for_nothing(tabs, console_url):
     page.evaluate("window.hide(true)")
     page.wait_for_timeout(1500)
     with page.expect_request("**/v1/server/load*"):
-        page.get_by_label("keep going while hidden").check()
+        page.get_by_label("keep updating while hidden").check()
 
 
 @pytest.mark.thorough

@@ -34,7 +34,7 @@ def page(tabs, console_url):
     context = tabs.browser.new_context()
     made = context.new_page()
     made.goto(f"{console_url}/try")
-    expect(made.get_by_text("passes from")).to_be_visible()
+    expect(made.get_by_text("valid from")).to_be_visible()
     yield made
     context.close()
 
@@ -154,8 +154,8 @@ def test_strides_and_four_bits(page):
     [
         ("[1, 2]", "need 6"),
         ("[[1,2],[3,4],[5,6]]", "shape [3,2]"),
-        ("[1,2,3,4,5,x]", "no value"),
-        ("[1,2,3,4,5,'']", "belongs"),
+        ("[1,2,3,4,5,x]", "not a valid value"),
+        ("[1,2,3,4,5,'']", "expected a value"),
     ],
 )
 def test_numbers_that_are_refused(page, text, said):
@@ -176,7 +176,7 @@ def test_a_file_and_its_desc(tabs, console_url, tmp_path):
     page.get_by_role("radio", name="file .npy/.bin").check()
     page.get_by_label("file", exact=True).set_input_files(tmp_path / "input.npy")
     page.get_by_role("button", name="Run").click()
-    expect(page.get_by_role("alert")).to_contain_text("holds FLOAT16 [2, 4]; the desc says FLOAT32 [2, 3]")
+    expect(page.get_by_role("alert")).to_contain_text("has FLOAT16 [2, 4]; the desc says FLOAT32 [2, 3]")
     page.get_by_role("button", name="Use its FLOAT16 [2, 4]").click()
     expect(page.locator(".cm-content")).to_contain_text("FLOAT16")
     run(page)
@@ -202,7 +202,7 @@ def test_what_is_no_number(tabs, console_url):
     statistics = page.locator(".output dl.statistics")
     expect(statistics).to_contain_text("NaN1")
     expect(statistics).to_contain_text("+inf1")
-    for view in ("heat map", "picture", "histogram"):
+    for view in ("heat map", "image", "histogram"):
         page.get_by_role("button", name=view).click()
         expect(page.locator(".output figure [role=img]")).to_be_visible()
 
@@ -226,11 +226,11 @@ def test_tensors_are_read_by_the_other_thread_alone(tabs, console_url):
     """Whatever their size, the page's own thread reads the JSON of answers and draws what was coloured elsewhere."""
     desc = {"Function": "MAX", "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 3, 1024, 1024]}, "Axes": []}
     page = tabs.open(link(console_url, text=json.dumps({"type": "REDUCE", "desc": desc})), before=COUNTED)
-    expect(page.get_by_text("passes from")).to_be_visible()
+    expect(page.get_by_text("valid from")).to_be_visible()
     page.evaluate("window.bytes = 0")
     run(page)
     expect(page.locator(".output dl.statistics")).to_contain_text("3,145,728")
-    for view, name in (("heat map", "Heat map"), ("picture", "Picture"), ("histogram", "Histogram")):
+    for view, name in (("heat map", "Heat map"), ("image", "Image"), ("histogram", "Histogram")):
         page.get_by_role("button", name=view).click()
         expect(page.get_by_role("img", name=re.compile(f"^{name} of OutputTensor"))).to_be_visible()
     assert 0 < page.evaluate("window.bytes") < 10_000
@@ -254,8 +254,8 @@ def test_a_picture_is_a_tensor(tabs, console_url, tmp_path):
     (tmp_path / "picture.png").write_bytes(png(rows))
     desc = {"InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 3, 2, 2]}}
     page = tabs.open(link(console_url, text=json.dumps({"type": "ELEMENT_WISE_IDENTITY", "desc": desc})))
-    expect(page.get_by_text("passes from")).to_be_visible()
-    page.get_by_role("radio", name="picture").check()
+    expect(page.get_by_text("valid from")).to_be_visible()
+    page.get_by_role("radio", name="image").check()
     page.locator("input[type=file]").set_input_files(tmp_path / "picture.png")
     run(page)
     assert numbers_of(page) == ["255", "0", "1", "4"]
@@ -270,7 +270,7 @@ def test_64_mb(tabs, console_url):
     watch = """window.tasks = []; new PerformanceObserver((list) => {
         window.tasks.push(...list.getEntries().map((entry) => entry.duration)); }).observe({ type: "longtask" });"""
     page = tabs.open(link(console_url, text=json.dumps({"type": "REDUCE", "desc": desc})), before=watch)
-    expect(page.get_by_text("passes from")).to_be_visible()
+    expect(page.get_by_text("valid from")).to_be_visible()
     page.wait_for_timeout(500)
     page.evaluate("window.tasks.length = 0")
     run(page)

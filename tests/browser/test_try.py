@@ -56,7 +56,7 @@ def fragment_of(page: Page) -> Any:
 
 def test_an_example_runs_and_equals_the_published_output(tabs, console_url):
     page = tabs.open(f"{console_url}/try")
-    expect(page.get_by_text("passes from")).to_be_visible()
+    expect(page.get_by_text("valid from")).to_be_visible()
     page.keyboard.press("Control+Enter")
     expect(page.locator(".output")).to_be_visible()
     page.get_by_role("button", name="compare").click()
@@ -73,7 +73,7 @@ def test_every_example_of_every_operator_that_runs(tabs, console_url):
         page.goto(f"{console_url}/operators/{name}")
         page.get_by_role("button", name=re.compile("^Compare this")).click()
         count = len(operator.examples)
-        expect(page.get_by_text(f"{count} of {count} answers equal")).to_be_visible()
+        expect(page.get_by_text(f"{count} of {count} results equal")).to_be_visible()
 
 
 def positions(text: str) -> dict[str, tuple[int, int]]:
@@ -144,7 +144,7 @@ def test_every_bad_example_is_marked(tabs, console_url):
 def test_the_list_the_keys_and_the_levels(tabs, console_url):
     desc = {**REDUCE["desc"], "Axes": [1, 1]}
     page = tabs.open(link(console_url, level="2_1", text=json.dumps({"type": "REDUCE", "desc": desc}, indent=2)))
-    expect(page.get_by_text("2 violations; first in line")).to_be_visible()
+    expect(page.get_by_text("2 violations; first on line")).to_be_visible()
     expect(page.locator(".cm-lintRange-error").first).to_be_visible()
     page.get_by_role("button", name="/desc/Axes/1").click()
     assert page.evaluate("document.querySelector('.editor').shadowRoot.getSelection().toString()") == "1"
@@ -152,7 +152,7 @@ def test_the_list_the_keys_and_the_levels(tabs, console_url):
     expect(editor(page)).to_be_focused()
     assert "2" in page.evaluate("document.querySelector('.editor').shadowRoot.getSelection().toString()")
     page.get_by_role("button", name="Set level 3_0").click()
-    expect(page.get_by_text("1 violation; first in line")).to_be_visible()
+    expect(page.get_by_text("1 violation; first on line")).to_be_visible()
     page.get_by_role("radio", name="1_0, not valid").click()
     expect(page.get_by_text("2 violations")).to_be_visible()
 
@@ -176,7 +176,7 @@ def test_typing(tabs, console_url):
     # Syntax is judged here, comments and trailing commas are taken.
     page.keyboard.press("Control+A")
     page.keyboard.type('{"type": "REDUCE" // why\n, "desc": {]')
-    expect(page.get_by_text("no JSON yet")).to_be_visible()
+    expect(page.get_by_text("not valid JSON yet")).to_be_visible()
     before = len(tab.requests)
     page.keyboard.type("x" * 100, delay=1)
     page.wait_for_timeout(300)
@@ -207,7 +207,7 @@ def test_large_integers_arrive_as_they_are_written(tabs, console_url):
     text = json.dumps({"type": "FILL_VALUE_SEQUENCE", "desc": {**desc, "ValueStart": 2**63 - 1}})
     text = text.removesuffix("}}") + ", } /* a comment */ }"
     tab = tabs.tab(link(console_url, text=text))
-    expect(tab.page.get_by_text("passes from")).to_be_visible()
+    expect(tab.page.get_by_text("valid from")).to_be_visible()
     sent = [request.post_data or "" for request in tab.requests if request.url.endswith("/v1/validate")]
     assert str(2**63 - 1) in sent[-1]
     assert json.loads(sent[-1])["operator"]["desc"]["ValueStart"] == 2**63 - 1
@@ -225,7 +225,7 @@ def test_links(tabs, console_url):
     assert len(page.url) < 600
     again = tabs.tab(page.url)
     expect(again.page.get_by_label("Numbers of InputTensor", exact=True).first).to_have_value("[[1, 5, 2], [9, 0, 3]]")
-    expect(again.page.get_by_text("passes from")).to_be_visible()
+    expect(again.page.get_by_text("valid from")).to_be_visible()
     # A link is checked when it is opened, and never run.
     assert not [request for request in again.requests if request.url.endswith("/v1/execute")]
 
@@ -253,7 +253,7 @@ HOSTILE = '"><img src=x onerror=alert(1)>'
     [
         ("#z=AAAA", "cannot be read"),
         ("#json=%7B", "cannot be read"),
-        ("#json=[1]", "holds no state"),
+        ("#json=[1]", "contains no state"),
         ('#json={"v":9}', "version 9"),
         ("bomb", "more than 1 MiB"),
     ],
@@ -284,7 +284,7 @@ def test_a_hostile_link_injects_nothing(tabs, console_url):
 def test_copies_give_the_same_numbers(tabs, console_url, tmp_path):
     """The texts are executed; none of them holds the key."""
     page = tabs.open(link(console_url, text=json.dumps(REDUCE), inputs=NUMBERS))
-    expect(page.get_by_text("passes from")).to_be_visible()
+    expect(page.get_by_text("valid from")).to_be_visible()
     page.get_by_role("button", name="Copy as …").click()
     shown = page.locator("dialog.copy pre")
     expect(shown).to_contain_text("curl")
@@ -323,6 +323,6 @@ def test_a_model_runs(tabs, console_url):
     expect(page.get_by_role("button", name="/dispatchables/bad/desc/Axes/0")).to_be_visible()
     del model["dispatchables"]["bad"]
     page = tabs.open(link(console_url, text=json.dumps(model, indent=1)))
-    expect(page.get_by_text("passes from")).to_be_visible()
+    expect(page.get_by_text("valid from")).to_be_visible()
     run(page)
     assert numbers_of(page) == ["8", "12"]

@@ -159,4 +159,4 @@ def test_a_path_of_the_servers_own_cannot_be_the_root(path):
 def test_what_is_no_path(path):
     result = CliRunner().invoke(app, ["serve", "--port", "0", "--root-path", path])
     assert result.exit_code == 2
-    assert "is not a path such as /tensors" in re.sub(r"[\s│]+", " ", result.output)
+    assert "expected a path such as /tensors" in re.sub(r"[\s│]+", " ", result.output)

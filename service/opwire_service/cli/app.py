@@ -1,6 +1,6 @@
-"""The command line. Commands that need no server import none of what a server needs.
+"""The command line. Commands that need no server do not import the server's dependencies.
 
-Exit codes: 0 done; 1 what the file says is refused; 2 the command or a file cannot be read, or not be written;
+Exit codes: 0 success; 1 the file violates the contract; 2 invalid usage, or a file that cannot be read or written;
 130 interrupted.
 """
 
@@ -35,7 +35,7 @@ from .serve import device_name, serve_command
 from .warmup import warmup_command
 
 app = typer.Typer(
-    help="DirectML operators: checked against a feature level, computed exactly, served over HTTP.",
+    help="DirectML operators: validated against a feature level, computed exactly, served over HTTP.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -53,7 +53,7 @@ def _show_version(is_wanted: bool) -> None:
 def _app_options(
     _version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version of opwire and exit."),
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None: ...
 
@@ -68,19 +68,19 @@ def _device(given: str | None) -> Device:
 def _named_file(given: str) -> tuple[str, Path]:
     name, equals, path = given.partition("=")
     if not name or not equals or not path:
-        raise typer.BadParameter(f"{given!r} is not of the form TENSOR=FILE", param_hint="--input")
+        raise typer.BadParameter(f"{given!r} given; expected TENSOR=FILE", param_hint="--input")
     return name, Path(path)
 
 
 FileArgument = Annotated[
     str,
-    typer.Argument(metavar="FILE", help="An operator desc, a request, or a DxDispatch model, as JSON; - is stdin."),
+    typer.Argument(metavar="FILE", help="An operator desc, a request or a DxDispatch model, as JSON; - reads stdin."),
 ]
 
 
 @app.command("validate")
 def validate_command(file: FileArgument, level: LevelOption = None, as_json: JsonOption = False) -> None:
-    """Check an operator desc against a feature level; of a model every dispatchable, and what level it needs."""
+    """Validate an operator desc or a model against a feature level. Of a model, every dispatchable is validated."""
     with reporting(as_json):
         document = read_document(_read(file), _folder(file))
         if isinstance(document, Model):
@@ -115,25 +115,25 @@ def run_command(
     device: Annotated[str | None, typer.Option(metavar="NAME", help="Device to run on.")] = None,
     inputs: Annotated[
         list[str] | None,
-        typer.Option("--input", metavar="TENSOR=FILE", help="An input tensor, from a .npy file or raw bytes."),
+        typer.Option("--input", metavar="TENSOR=FILE", help="Input tensor from a .npy file or raw bytes; repeatable."),
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Save the output tensors: to a file (.npy, or raw bytes) or into a folder. "
-            "Of a model: the folder for the files that it writes. [default: the model's own]",
+            help="File (.npy or raw bytes) or folder for the output tensors. "
+            "For a model, the folder for the files that it writes. [default: the model's own]",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Execute an operator or a whole DxDispatch model, and print or save its tensors."""
+    """Run an operator or a DxDispatch model. The outputs are printed or saved."""
     files = dict(_named_file(given) for given in inputs or ())
     with reporting(as_json):
         document = read_document(_read(file), _folder(file))
         if isinstance(document, Model):
             if files:
-                raise typer.BadParameter("a model's tensors come from its resources", param_hint="--input")
+                raise typer.BadParameter("a model takes its tensors from its resources", param_hint="--input")
             folder = _folder(file)
             with closing(_device(device)) as chosen:
                 _run_model(document, level or HIGHEST, chosen, folder, output or folder, as_json)
@@ -181,7 +181,7 @@ app.command("warmup")(warmup_command)
 
 
 def _folder(file: str) -> Path:
-    """Where the files lie that a model names."""
+    """Returns the folder of the files that a model refers to."""
     return Path() if file == "-" else Path(file).parent
 
 

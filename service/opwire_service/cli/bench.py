@@ -1,4 +1,4 @@
-"""The command that measures a running server."""
+"""The ``bench`` command, which measures a running server."""
 
 from __future__ import annotations
 
@@ -25,31 +25,33 @@ def bench_command(
     url: Annotated[
         str, typer.Argument(envvar="OPWIRE_URL", metavar="URL", help="Address of a running server.")
     ] = f"http://{_DEFAULTS.host}:{_DEFAULTS.port}",
-    sizes: Annotated[str, typer.Option(metavar="N,N,...", help="Sizes of the float32 tensor.")] = "3,3",
-    axis: Annotated[int, typer.Option(min=0, help="Axis along which ARGMAX goes.")] = 1,
+    sizes: Annotated[str, typer.Option(metavar="N,N,...", help="Sizes of the FLOAT32 input.")] = "3,3",
+    axis: Annotated[int, typer.Option(min=0, help="Axis of ARGMAX.")] = 1,
     encoding: Annotated[
-        Literal["base64", "binary"], typer.Option(help="How the tensor is sent and its answer comes.")
+        Literal["base64", "binary"], typer.Option(help="Encoding of the input and the output.")
     ] = "base64",
     device: Annotated[
         str | None, typer.Option(metavar="NAME", help="Device to run on. [default: the server's]")
     ] = None,
     connections: Annotated[
-        str, typer.Option(metavar="N,N,...", help="Requests under way at a time; each number is measured.")
+        str, typer.Option(metavar="N,N,...", help="Numbers of concurrent requests to measure.")
     ] = "1,2,4,8,16,32,64",
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long each number is measured.")] = 3.0,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Duration of each measurement.")] = 3.0,
     api_key: ApiKeyOption = None,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write JSON; - is stdout.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON; - writes to stdout.")
+    ] = None,
     plot_file: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")
+        Path | None, typer.Option("--plot", metavar="FILE", help="Write a plot: .png, .svg or .pdf.")
     ] = None,
 ) -> None:
-    """Measure a running server: rates and latencies over a sweep of concurrency."""
+    """Measure a running server. Reports rates and latencies over a sweep of concurrency."""
     from ..bench.report import notes, progress, table, to_json  # rich takes a while to import
     from ..bench.workload import Workload, bench
 
     workload = Workload(_numbers(sizes, "--sizes"), axis, encoding, device)
     if axis >= len(workload.sizes):
-        raise typer.BadParameter(f"{axis} is no axis of {list(workload.sizes)}", param_hint="--axis")
+        raise typer.BadParameter(f"{axis} given; allowed: 0 to {len(workload.sizes) - 1}", param_hint="--axis")
     counts = _numbers(connections, "--connections")
     draw = None if plot_file is None else _plotter(plot_file)
     with reporting(as_json=False):
@@ -70,7 +72,7 @@ def bench_command(
 
 def _address(url: str) -> str:
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise typer.BadParameter(f"{url!r} is not a URL such as http://127.0.0.1:8000", param_hint="URL")
+        raise typer.BadParameter(f"{url!r} given; expected a URL such as http://127.0.0.1:8000", param_hint="URL")
     return url.rstrip("/")
 
 
@@ -80,7 +82,7 @@ def _plotter(path: Path) -> Callable[[Bench], None]:
     try:
         return plotter(path)
     except ModuleNotFoundError as error:
-        message = f'a plot needs {error.name}: pip install "opwire[bench]"'
+        message = f'plots need {error.name}: pip install "opwire[bench]"'
         raise typer.BadParameter(message, param_hint="--plot") from None
 
 
@@ -90,5 +92,5 @@ def _numbers(given: str, option: str) -> tuple[int, ...]:
     except ValueError:
         numbers = ()
     if not numbers or min(numbers) < 1:
-        raise typer.BadParameter(f"{given!r} is not a list of positive numbers such as 1,8,32", param_hint=option)
+        raise typer.BadParameter(f"{given!r} given; expected positive integers such as 1,8,32", param_hint=option)
     return numbers

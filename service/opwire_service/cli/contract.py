@@ -1,4 +1,4 @@
-"""The commands that show the contract: the operators, and the schema of DirectML."""
+"""The ``operators`` and ``schema`` commands, which print the contract."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .reporting import print_json, reporting
 def operators_command(
     level: LevelOption = None,
     state: Annotated[
-        State, typer.Option(help="List those that are known, that opwire checks, or that it runs.")
+        State, typer.Option(help="List operators with this state: known, declared (can be validated) or executable.")
     ] = State.EXECUTABLE,
-    every: Annotated[bool, typer.Option("--all", help="The same as --state known.")] = False,
-    family: Annotated[str | None, typer.Option(metavar="NAME", help="List those of a family.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Same as --state known.")] = False,
+    family: Annotated[str | None, typer.Option(metavar="NAME", help="List operators of this family.")] = None,
     data_type: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="List those that take a data type, such as INT64.")
+        str | None, typer.Option(metavar="TYPE", help="List operators that accept this data type, such as INT64.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the operators by feature level: data types and ranks of those that opwire runs."""
+    """List operators with their data types and ranks by level."""
     state = State.KNOWN if every else state
     try:
         selection = Selection.parse(state, None if level is None else level.short, family, data_type)
@@ -49,26 +49,29 @@ def operators_command(
 
 
 def schema_command(
-    operator: Annotated[str | None, typer.Argument(metavar="[OPERATOR]", help="An operator type; all if none.")] = None,
+    operator: Annotated[
+        str | None, typer.Argument(metavar="[OPERATOR]", help="An operator type. [default: all]")
+    ] = None,
     for_documents: Annotated[
-        bool, typer.Option("--json-schema", help="The JSON Schema of DxDispatch models and of requests, for editors.")
+        bool,
+        typer.Option("--json-schema", help="Print the JSON Schema of requests and DxDispatch models, for editors."),
     ] = False,
-    meta: Annotated[bool, typer.Option("--meta", help="The JSON Schema of the schema itself.")] = False,
+    meta: Annotated[bool, typer.Option("--meta", help="Print the JSON Schema of the schema itself.")] = False,
 ) -> None:
-    """Print the schema of DirectML: every operator type with its members and support by feature level, as JSON."""
+    """Print the DirectML schema as JSON. It has the members of every operator type, and their support by level."""
     if (operator is not None) + for_documents + meta > 1:
-        raise typer.BadParameter("give one of OPERATOR, --json-schema and --meta")
+        raise typer.BadParameter("give only one of OPERATOR, --json-schema and --meta")
     with reporting(as_json=False):
         typer.echo(json.dumps(_schema(operator, for_documents, meta), indent=1))
 
 
 def _schema(operator: str | None, for_documents: bool, meta: bool) -> object:
-    from opwire.jsonschema import META, documents  # they take a moment to make
+    from opwire.jsonschema import META, documents  # slow to build
 
     if operator is None:
         return documents() if for_documents else META if meta else whole_schema()
     kind = find(operator)
     if kind is None:
-        message = f"{show(operator)} is none of DirectML's operator types{hint(operator)}"
+        message = f"{show(operator)} is not a DirectML operator type{hint(operator)}"
         raise typer.BadParameter(message, param_hint="OPERATOR")
     return {kind.name: operator_document(kind.name)}

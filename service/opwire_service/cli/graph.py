@@ -1,4 +1,4 @@
-"""The commands that register graphs with a running server, list and delete them."""
+"""The ``graph`` commands, which register, list and delete graphs on a running server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from opwire import Client
 
 graph_app = typer.Typer(
-    help="Register graphs with a running server, which then runs them by their names; list and delete them.",
+    help="Register, list and delete graphs on a running server.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -36,7 +36,7 @@ UrlOption = Annotated[
 
 @contextmanager
 def _client(url: str | None, api_key: str | None) -> Generator[Client]:
-    from opwire import Client  # what speaks HTTP takes a while to import
+    from opwire import Client  # slow to import
 
     try:
         client = Client(url, api_key=api_key)
@@ -53,7 +53,7 @@ def put_command(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A graph, or a request with one, as JSON; or a .bin file of ONNX Runtime, its constants beside it.",
+            help="A graph or a request with one, as JSON, or a .bin file of ONNX Runtime with constants next to it.",
         ),
     ],
     level: LevelOption = None,
@@ -61,7 +61,7 @@ def put_command(
     api_key: ApiKeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Register a graph under a name, in the place of the one that has it."""
+    """Register a graph under a name, replacing any graph of that name."""
     from ..offline.registrations import read_graph_file  # it imports the client
 
     with reporting(as_json):
@@ -76,7 +76,7 @@ def put_command(
 
 @graph_app.command("list")
 def list_command(url: UrlOption = None, api_key: ApiKeyOption = None, as_json: JsonOption = False) -> None:
-    """List the graphs that the key has registered."""
+    """List the graphs registered with this API key."""
     with reporting(as_json), _client(url, api_key) as client:
         found = client.registered_graphs()
         if as_json:
@@ -90,7 +90,7 @@ def list_command(url: UrlOption = None, api_key: ApiKeyOption = None, as_json: J
 def delete_command(
     name: NameArgument, url: UrlOption = None, api_key: ApiKeyOption = None, as_json: JsonOption = False
 ) -> None:
-    """Delete a registered graph; requests that use it go on."""
+    """Delete a registered graph; running requests that use it finish."""
     with reporting(as_json), _client(url, api_key) as client:
         client.delete_graph(name)
         if as_json:

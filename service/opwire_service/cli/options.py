@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ LevelOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ApiKeyOption = Annotated[
-    str | None, typer.Option(envvar="OPWIRE_API_KEY", show_envvar=False, help="Key. [env: OPWIRE_API_KEY]")
+    str | None, typer.Option(envvar="OPWIRE_API_KEY", show_envvar=False, help="API key. [env: OPWIRE_API_KEY]")
 ]

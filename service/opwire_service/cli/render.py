@@ -1,4 +1,4 @@
-"""What the command line prints: text for people, and the same as JSON values."""
+"""Formats the output of commands, as text and as JSON values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def validation_lines(title: str, found: Validation, level: FeatureLevel) -> Iterator[str]:
-    """Whether an operator is valid, its outputs, and every violation."""
+    """Yields whether an operator is valid, its outputs, and every violation."""
     minimum = found.minimum_feature_level
     if found.valid:
         since = "" if minimum is None else f", from {minimum} on"
@@ -44,7 +44,7 @@ def validation_lines(title: str, found: Validation, level: FeatureLevel) -> Iter
 
 
 def model_line(title: str, found: Mapping[str, Validation], level: FeatureLevel) -> str:
-    """Whether a model is valid as a whole, and from which level on."""
+    """Returns whether a model is valid as a whole, and its lowest level."""
     lowest = lowest_level(found.values())
     if not found:
         return f"{title}: nothing to check"
@@ -54,7 +54,7 @@ def model_line(title: str, found: Mapping[str, Validation], level: FeatureLevel)
 
 
 def violation_lines(violations: Iterable[Violation]) -> Iterator[str]:
-    """Each violation with its place, what is allowed, and the level from which it would pass."""
+    """Yields each violation with its location, the allowed values, and the first level that accepts it."""
     for violation in violations:
         yield f"  {violation.pointer or '(root)'} [{violation.code.value}]"
         yield f"    {violation.message}"
@@ -70,13 +70,13 @@ def tensor_line(name: str, desc: BufferTensorDesc) -> str:
 
 
 def tensor_lines(name: str, desc: BufferTensorDesc, buffer: Array) -> Iterator[str]:
-    """A tensor with its values."""
+    """Yields a tensor and its values."""
     yield tensor_line(name, desc)
     yield np.array2string(desc.elements(desc.view(buffer)), threshold=10_000, separator=", ")
 
 
 def graph_lines(graph: GraphInfo) -> Iterator[str]:
-    """A registered graph, with its inputs and outputs."""
+    """Yields a registered graph, with its inputs and outputs."""
     yield f"{graph['name']}: {graph['nodes']} nodes at {graph['feature_level']}, {graph['byte_size']} bytes"
     for kind in ("inputs", "outputs"):
         for name, given in graph[kind].items():
@@ -90,7 +90,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def step_lines(step: Step, microseconds: int, device: str) -> Iterator[str]:
-    """What a command of a model did, in the words of DxDispatch."""
+    """Yields the result of a command of a model, as DxDispatch prints it."""
     if isinstance(step, Launch):
         yield f"Dispatch '{step.dispatchable}': {microseconds / 1000:.3f} ms ({device})"
     elif isinstance(step, Save):
@@ -103,7 +103,7 @@ def step_lines(step: Step, microseconds: int, device: str) -> Iterator[str]:
 
 
 def _number(value: object) -> str:
-    """The shortest text that gives the value back in its type; whole numbers without a point."""
+    """Returns the shortest text that round-trips in the type of the value; whole numbers without a decimal point."""
     return str(value).removesuffix(".0")
 
 
@@ -115,7 +115,7 @@ def _bits(values: Array) -> Iterator[str]:
 
 
 def step_json(step: Step, microseconds: int) -> dict[str, object]:
-    """What a command of a model did, as JSON."""
+    """Returns the result of a command of a model as JSON."""
     if isinstance(step, Launch):
         return {"type": "dispatch", "dispatchable": step.dispatchable, "run": microseconds}
     if isinstance(step, Save):
@@ -130,7 +130,7 @@ def step_json(step: Step, microseconds: int) -> dict[str, object]:
 
 
 def rows_at(info: OperatorInfo, level: FeatureLevel | None) -> list[RowInfo]:
-    """The support rows of an operator: all of them, or those that hold at a level, one for each group of values."""
+    """Returns the support rows of an operator: all, or those in effect at a level, one per group of values."""
     if level is None:
         return info["support"]
     held: dict[str, RowInfo] = {}
@@ -145,7 +145,7 @@ def _when(row: RowInfo) -> str:
 
 
 def support_table(kinds: Iterable[OperatorType], level: FeatureLevel | None) -> Table:
-    """The executable operators: for each level the data types and ranks of each tensor."""
+    """Returns a table of operators with the data types and ranks of each tensor, by level."""
     table = _table("operator", "for", "from", "tensor", "data types", "ranks")
     for kind in kinds:
         name, shown = kind.name, ""
@@ -159,7 +159,7 @@ def support_table(kinds: Iterable[OperatorType], level: FeatureLevel | None) -> 
 
 
 def _alike(row: RowInfo) -> Iterator[tuple[str, str, str]]:
-    """The tensors of a row, those with the same limits together, with their data types and ranks."""
+    """Yields the tensors of a row, grouped by equal limits, with their data types and ranks."""
     groups: dict[tuple[str, str], list[str]] = {}
     for name, limits in row["tensors"].items():
         ranks = limits["ranks"]
@@ -170,7 +170,7 @@ def _alike(row: RowInfo) -> Iterator[tuple[str, str, str]]:
 
 
 def catalog_table(kinds: Iterable[OperatorType]) -> Table:
-    """Operator types with their values, the level that brought them, their families and their states."""
+    """Returns a table of operator types with their value, first level, family and state."""
     table = _table("value", "operator", "from", "family", "state")
     for kind in kinds:
         state = state_of(kind, EXECUTABLE).value
@@ -189,7 +189,7 @@ def _table(*columns: str) -> Table:
 
 
 def print_table(table: Table) -> None:
-    """Prints a table as wide as the terminal; where there is none, as wide as it needs to be for a reader."""
+    """Prints a table at the width of the terminal, or with 140 columns if there is none."""
     from rich.console import Console
 
     Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)
@@ -198,7 +198,7 @@ def print_table(table: Table) -> None:
 def outputs_json(
     descs: Mapping[str, BufferTensorDesc], buffers: Mapping[str, Array], saved: Mapping[str, Path]
 ) -> dict[str, object]:
-    """Outputs as an answer with ``output_format`` numbers holds them; those that were saved have a path for data."""
+    """Returns outputs as in a response with ``output_format`` numbers; saved ones have ``path`` instead of ``data``."""
     return {
         name: {"desc": desc.to_json(), "path": str(saved[name])}
         if name in saved

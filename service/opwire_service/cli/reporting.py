@@ -1,4 +1,4 @@
-"""What commands do with errors: a message and an exit code."""
+"""Reports the errors of commands: a message and an exit code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def print_json(value: object) -> None:
 
 @contextmanager
 def reporting(as_json: bool) -> Generator[None]:
-    """Turns what can go wrong into a message and an exit code."""
+    """Converts exceptions to a message and an exit code."""
     try:
         yield
         sys.stdout.flush()
@@ -35,12 +35,12 @@ def reporting(as_json: bool) -> Generator[None]:
             for line in render.violation_lines(error.violations):
                 typer.echo(line, err=True)
         raise typer.Exit(UNREADABLE if error.code is ProblemCode.INVALID_JSON else REFUSED) from None
-    except BrokenPipeError:  # the reader of the output has gone; typer ends quietly
+    except BrokenPipeError:  # the reader closed the pipe; typer exits silently
         raise
     except OSError as error:
         name = "" if error.filename is None else f"{error.filename}: "
         typer.echo(f"opwire: {name}{error.strerror or error}", err=True)
         raise typer.Exit(UNREADABLE) from None
     except MemoryError as error:
-        typer.echo(f"opwire: not enough memory. {error}", err=True)
+        typer.echo(f"opwire: out of memory: {error}", err=True)
         raise typer.Exit(UNREADABLE) from None

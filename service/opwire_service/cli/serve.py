@@ -1,4 +1,4 @@
-"""The command that serves; its options are those of the settings."""
+"""The ``serve`` command, whose options are the settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROOT_PATH = re.compile("(/[A-Za-z0-9._~-]+)+")
 
 
 def device_name(given: str) -> str:
-    """A device's name, as given on the command line."""
+    """Validates a device name from the command line."""
     if not is_device(given):
         raise typer.BadParameter(f"{given!r} is not a device; allowed: {', '.join(DEVICES)}", param_hint="--device")
     return given
@@ -32,15 +32,15 @@ def device_name(given: str) -> str:
 def _root_path(given: str) -> str:
     path = given.removesuffix("/")
     if path and not _ROOT_PATH.fullmatch(path):
-        raise typer.BadParameter(f"{given!r} is not a path such as /tensors", param_hint="--root-path")
+        raise typer.BadParameter(f"{given!r} given; expected a path such as /tensors", param_hint="--root-path")
     return path
 
 
 def _shared_memory_prefix(given: str | None) -> str | None:
     if given is not None and not AVAILABLE:
-        raise typer.BadParameter("it needs Linux", param_hint="--shared-memory-prefix")
+        raise typer.BadParameter("only available on Linux", param_hint="--shared-memory-prefix")
     if given is not None and not PREFIX.fullmatch(given):
-        message = f"{given!r} given; it is up to 64 letters, digits, _, - and ., and begins with no ."
+        message = f"{given!r} given; allowed: up to 64 letters, digits, _, - and ., not starting with ."
         raise typer.BadParameter(message, param_hint="--shared-memory-prefix")
     return given
 
@@ -52,14 +52,14 @@ def _ray(given: str | None) -> str | None:
 
 
 def parse_settings(given: dict[str, Any]) -> Settings:
-    """The settings that the values of the options stand for.
+    """Returns the settings for the values of the options.
 
     Raises:
-        typer.BadParameter: they do not fit together.
+        typer.BadParameter: if an option is invalid or conflicts with another.
     """
     limits = Limits(**{each.name: given.pop(each.name) for each in fields(Limits)})
     if given["tls_key"] is not None and given["tls_certificate"] is None:
-        raise typer.BadParameter("it needs --tls-certificate", param_hint="--tls-key")
+        raise typer.BadParameter("requires --tls-certificate", param_hint="--tls-key")
     given["devices"] = tuple(
         name if name == AUTO else device_name(name) for name in given["devices"] or Settings().devices
     )
@@ -67,13 +67,13 @@ def parse_settings(given: dict[str, Any]) -> Settings:
     given["root_path"] = _root_path(given["root_path"])
     given["ray"] = _ray(given["ray"])
     if given["ray"] == "local" and given["workers"] > 1:
-        raise typer.BadParameter("each of --workers would start a cluster of its own", param_hint="--ray")
+        raise typer.BadParameter("with local, each of --workers would start its own cluster", param_hint="--ray")
     given["shared_memory_prefix"] = _shared_memory_prefix(given["shared_memory_prefix"])
     return Settings(limits=limits, **given)
 
 
 def _parameters(settings: object) -> Iterator[inspect.Parameter]:
-    """An option for each field that has one, with the value in these settings as its default."""
+    """Yields a parameter for each field with an ``Option``, with its value in ``settings`` as the default."""
     for name, hint in get_type_hints(type(settings), include_extras=True).items():
         kind, *noted = get_args(hint) or (hint,)
         for option in noted:
@@ -94,7 +94,7 @@ def _typer_option(name: str, default: object, option: Option) -> Any:
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options of all settings: Typer reads them off its signature and its annotations."""
+    """Adds the options of all settings to a command, through the signature and annotations that Typer reads."""
     signature = inspect.Signature([*_parameters(Settings()), *_parameters(Limits())])
     vars(command)["__signature__"] = signature
     command.__annotations__ = {each.name: each.annotation for each in signature.parameters.values()}
@@ -103,9 +103,9 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @with_options
 def serve_command(**given: Any) -> None:
-    """Serve the operators over HTTP until SIGINT or SIGTERM."""
-    gc.disable()  # until it is ready: all that a server makes until then stays, and collections would look at it again
-    from ..process.serve import serve  # it needs fastapi and uvicorn, which the other commands do without
+    """Serve operators over HTTP until SIGINT or SIGTERM."""
+    gc.disable()  # until the server is ready: its startup objects are permanent, so collections would only rescan them
+    from ..process.serve import serve  # imports fastapi and uvicorn, which other commands do not need
 
     try:
         code = serve(parse_settings(given))

@@ -1,4 +1,4 @@
-"""The command that compiles kernels ahead of any request, and measures what the devices take."""
+"""The ``warmup`` command, which compiles kernels ahead of time and measures the devices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..engine.placement import Cost, crossover
 from .serve import device_name
 
 CROSSING = "MAX"
-"""The function for which the size is shown from which on a card is faster."""
+"""Reduction for which the crossover size between CPU and GPU is shown."""
 
 
 def warmup_command(
@@ -23,16 +23,18 @@ def warmup_command(
         typer.Option(
             "--device",
             metavar="NAME",
-            help="Device to prepare; may be given again. [default: auto, all that there are]",
+            help="Device to prepare; repeatable. [default: auto, all available devices]",
         ),
     ] = None,
 ) -> None:
-    """Compile the kernels, for a first request as fast as the later ones: some minutes, once.
+    """Compile all kernels ahead of time.
 
-    Those of the CPU are kept in the folder NUMBA_CACHE_DIR, or next to the package where it is not set, for the
-    processor at hand or the one that NUMBA_CPU_NAME names (x86-64-v3 for any server of the last decade). Those of GPUs
-    are in the folder OPWIRE_KERNEL_CACHE, by default in the user's cache; and so is how fast devices are,
-    by which requests are placed where there are several.
+    This takes a few minutes, once, and makes first requests fast.
+
+    CPU kernels are stored in the folder NUMBA_CACHE_DIR, by default next to the package. They are compiled for this
+    CPU, or for the one named by NUMBA_CPU_NAME (x86-64-v3 for any server of the last decade). GPU kernels are stored
+    in the folder OPWIRE_KERNEL_CACHE, by default in the user's cache, along with the measured speed of each device,
+    which is used to place requests on servers with several devices.
     """
     try:
         names = resolve([name if name == AUTO else device_name(name) for name in devices or (AUTO,)])
@@ -59,7 +61,7 @@ def _compile_for_cpu() -> None:
     steps = track(warm_up(KERNELS), "compiling", len(KERNELS), console=Console(stderr=True))
     slowest, seconds = max(steps, key=lambda step: step[1])
     taken = perf_counter() - started
-    typer.echo(f"{len(KERNELS)} kernels are ready after {taken:.1f} s; {slowest} took {seconds:.1f} s of them.")
+    typer.echo(f"{len(KERNELS)} kernels ready after {taken:.1f} s; {slowest} was slowest, with {seconds:.1f} s.")
 
 
 def _compile_for_card(card: Device) -> None:
@@ -67,7 +69,7 @@ def _compile_for_card(card: Device) -> None:
 
     started = perf_counter()
     count = sum(1 for _ in card.warm_up(usual_plans()))
-    typer.echo(f"{card.name}: {count} programs are ready after {perf_counter() - started:.1f} s.")
+    typer.echo(f"{card.name}: {count} programs ready after {perf_counter() - started:.1f} s.")
 
 
 def _measure(names: tuple[str, ...]) -> None:
@@ -82,13 +84,13 @@ def _measure(names: tuple[str, ...]) -> None:
             costs[name] = measured[identity(device)] = measure(device)
         found = costs[name]
         typer.echo(
-            f"{name}: {found.fixed * 1e6:.0f} us for any operator, {found.per_byte * 1e9:.3f} ns for a byte, "
-            f"{found.per_visit * 1e9:.4f} ns for an element."
+            f"{name}: {found.fixed * 1e6:.0f} us per operator, {found.per_byte * 1e9:.3f} ns per byte, "
+            f"{found.per_visit * 1e9:.4f} ns per element."
         )
     write_costs(measured)
     for name in names:
         if "cpu" in costs and kind_of(name) in NUMBERED:
             size = crossover(costs["cpu"], costs[name], CROSSING)
-            faster = "at no size" if size is None else f"from {size} elements on"
-            typer.echo(f"{CROSSING} of FLOAT32 on {name} is faster than on the CPU {faster}.")
-    typer.echo(f"kept in {costs_file()}")
+            faster = "never faster" if size is None else f"faster from {size} elements on"
+            typer.echo(f"{CROSSING} of FLOAT32: {name} is {faster} than the CPU.")
+    typer.echo(f"Saved to {costs_file()}.")

@@ -1,4 +1,4 @@
-/** All requests to the server. The API key is sent as a header, kept for this tab alone, and asked for when it is needed. */
+/** Requests to the server. The API key is sent as a header, kept only in this tab, and requested when needed. */
 
 import { at, base } from "./place.js";
 import { recall, remember } from "./storage.js";
@@ -17,7 +17,7 @@ export function keep(given) {
   remember(KEY, given);
 }
 
-/** @type {((problem: Problem) => Promise<boolean>) | null} asks a person for a key; true once there is a new one */
+/** @type {((problem: Problem) => Promise<boolean>) | null} asks the user for a key; true once there is a new one */
 let askForKey = null;
 
 /** @param {((problem: Problem) => Promise<boolean>) | null} asks */
@@ -25,7 +25,7 @@ export function onUnauthorized(asks) {
   askForKey = asks;
 }
 
-/** Why a request failed: status is 0 where there was no answer. */
+/** Why a request failed; status is 0 without a response. */
 export class Problem extends Error {
   /** @param {{status: number, title: string, detail: string, code?: string, requestId?: string, retryAfter?: number, violations?: any[], members?: any}} given */
   constructor(given) {
@@ -60,13 +60,13 @@ async function problemOf(response) {
   }
 }
 
-/** What is said of an answer that does not come from this server: a proxy's page. @param {number} status @param {string} text */
+/** Describes a response that does not come from this server, such as a proxy's error page. @param {number} status @param {string} text */
 function notJson(status, text) {
-  return { status, title: `The answer is no JSON (status ${status})`, detail: text.slice(0, MOST_SHOWN) };
+  return { status, title: `The response is not JSON (status ${status})`, detail: text.slice(0, MOST_SHOWN) };
 }
 
 /**
- * What needs no key, and which the page has asked for already: so the request is the very one that a preload makes.
+ * Requests a public resource that the page preloads; the request must be identical to the preload.
  * @param {string} path @returns {Promise<any>} @throws {Problem}
  */
 export async function open(path) {
@@ -84,7 +84,7 @@ async function connect(path, init) {
     throw new Problem({
       status: 0,
       title: "The server cannot be reached",
-      detail: "no connection; it may be restarting",
+      detail: "no connection; the server may be restarting",
     });
   }
 }
@@ -92,8 +92,8 @@ async function connect(path, init) {
 /**
  * @param {string} path
  * @param {{method?: string, body?: BodyInit, headers?: Record<string, string>, signal?: AbortSignal, quiet?: boolean}} options
- *   quiet requests ask nobody for a key
- * @returns {Promise<Response>} one that is good
+ *   quiet requests do not ask for a key
+ * @returns {Promise<Response>} a successful response
  * @throws {Problem}
  */
 async function send(path, { quiet = false, headers = {}, ...options } = {}) {
@@ -137,12 +137,12 @@ async function read(body) {
     return await body();
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new Problem({ status: 0, title: "The server cannot be reached", detail: "the answer was cut off" });
+    throw new Problem({ status: 0, title: "The server cannot be reached", detail: "the response was truncated" });
   }
 }
 
 /**
- * What is known of an operator's text at a level.
+ * Validates the text of an operator, graph or model at a level.
  * @param {string} subject "operator", "graph" or "model" @param {string} text as JSON @param {string} level @param {AbortSignal} signal
  */
 export async function validate(subject, text, level, signal) {
@@ -152,12 +152,12 @@ export async function validate(subject, text, level, signal) {
 }
 
 /**
- * Executes a text on tensors.
+ * Runs a text on tensors.
  * @param {{subject: string, text: string, level: string, device: string, timeout?: number}} request
  * @param {{name: string, blob: Blob}[]} inputs by name; those of an array as NAME[0], NAME[1], ...
  * @param {AbortSignal} signal
- * @returns {Promise<{answer: any, blob: Blob, tail: number, milliseconds: number}>} the body, which no thread has
- *   read yet, and where in it the tensors begin
+ * @returns {Promise<{answer: any, blob: Blob, tail: number, milliseconds: number}>} blob is the unread body, tail the
+ *   offset of the tensors in it
  */
 export async function execute(request, inputs, signal) {
   const { head, blobs } = requestHead(request, inputs);
@@ -178,7 +178,7 @@ export async function execute(request, inputs, signal) {
 }
 
 /**
- * The JSON of a request, the text in it as it was written, and the tensors in the order in which it names them.
+ * Builds the JSON of a request, with the text exactly as written, and the tensors in the order of their names.
  * @param {{subject: string, text: string, level: string, device: string, timeout?: number}} request
  * @param {{name: string, blob: Blob}[]} inputs
  */

@@ -1,4 +1,4 @@
-/** The contract of all operators, from one answer of the server: what a tensor may be, level by level. */
+/** The contract of all operators, as returned by the server: supported tensors by feature level. */
 
 /**
  * @typedef {{ranks: [number, number], data_types: string[], required?: boolean}} Limits
@@ -9,7 +9,7 @@
  *   source: string, accuracy: Accuracy[], aliases?: string[], members: Member[], support: Row[], state: string}} Operator
  * @typedef {{levels: string[], operators: Operator[], enums: Record<string, any>, structs: Record<string, any>}} Contract
  * @typedef {{from: number, to: number, rows: Row[], types: string[], ranks: [number, number], news: string[], wider: boolean}} Band
- *   what a run of levels supports: the rows that hold, all data types and ranks in them, and those new in it
+ *   support shared by consecutive levels: the rows in effect, their data types and ranks, and the new ones
  */
 
 /**
@@ -31,7 +31,7 @@ export function stateOf(row) {
   return row.executable ? "executable" : row.declared ? "declared" : "known";
 }
 
-/** The conditions under which rows hold: one without any, or sets of an attribute's values. @param {Operator} operator */
+/** Groups rows by the attribute values to which they apply. @param {Operator} operator */
 export function groupsOf(operator) {
   /** @type {Map<string, Row[]>} */
   const groups = new Map();
@@ -48,7 +48,7 @@ export function whenOf(row) {
 }
 
 /**
- * The row of some that holds at a level: that of the greatest level not above it.
+ * Returns the row in effect at a level: the one with the highest level not above it.
  * @param {Row[]} rows @param {string[]} levels @param {number} level
  */
 export function rowAt(rows, levels, level) {
@@ -73,8 +73,8 @@ function allRanks(rows) {
 }
 
 /**
- * The bands of equal support, from the first level that has the operator.
- * @param {Operator} operator @param {string[]} levels @param {string} when only rows of this condition
+ * Returns the bands of equal support, starting at the operator's first level.
+ * @param {Operator} operator @param {string[]} levels @param {string} when only rows for these attribute values
  * @returns {Band[]}
  */
 export function bandsOf(operator, levels, when = "") {
@@ -105,11 +105,11 @@ export function rankText([least, most]) {
 /** @type {Record<string, [string, string]>} */
 const PROMISES = {
   exact: ["exact", ""],
-  correctly_rounded: ["correctly rounded", "the exact real result, rounded once to the type of the output"],
+  correctly_rounded: ["correctly rounded", "the exact real result, rounded once to the output type"],
   within_1_ulp: ["within 1 ULP", "at most one unit in the last place from the exact result"],
 };
 
-/** How near the outputs of an operator are to the exact results. @param {Operator} operator */
+/** Describes the accuracy of an operator's outputs. @param {Operator} operator */
 export function accuracyText({ accuracy }) {
   return accuracy.map(({ promise, where }) => {
     const [name, means] = PROMISES[promise] ?? [promise, ""];
@@ -118,13 +118,13 @@ export function accuracyText({ accuracy }) {
   }).join("; ");
 }
 
-/** Data types shorter: F32, I64, U8. @param {string} type */
+/** Abbreviates a data type: F32, I64, U8. @param {string} type */
 export function shortType(type) {
   return type.replace("FLOAT", "F").replace("UINT", "U").replace("INT", "I");
 }
 
 /**
- * Data types of one kind together: FLOAT32/16 INT64/32.
+ * Groups data types by kind: FLOAT32/16 INT64/32.
  * @param {string[]} types
  */
 export function typesText(types) {
@@ -153,7 +153,7 @@ function tensorNames(operator, as) {
 }
 
 /**
- * Whether a band takes what a filter asks for: yes, no, or partly, and then where.
+ * Tells whether a band matches a filter: yes, no or partly, and where.
  * @param {Operator} operator @param {Band} band @param {Filter} filter
  * @returns {{answer: string, where: string[]}}
  */
@@ -174,7 +174,7 @@ export function answerOf(operator, band, filter) {
   return { answer: where.size === 0 ? "no" : all ? "yes" : "partly", where: [...where] };
 }
 
-/** How well words match an operator: the less the better, -1 not at all. @param {Operator} operator @param {string} q */
+/** Scores how well words match an operator: lower is better, -1 means no match. @param {Operator} operator @param {string} q */
 function matches(operator, q) {
   const words = q.toLowerCase().replace("dml_operator_", "").split(/\s+/).filter(Boolean);
   const names = [operator.name, ...(operator.aliases ?? [])].map((name) => name.toLowerCase());
@@ -184,7 +184,7 @@ function matches(operator, q) {
 }
 
 /**
- * The operators that a filter leaves, each with its bands and what each answers.
+ * Returns the operators that match a filter, each with its bands and their answers.
  * @param {Contract} contract @param {Filter} filter
  */
 export function select(contract, filter) {
@@ -210,12 +210,12 @@ export function select(contract, filter) {
 
 const STATES = ["known", "declared", "executable"];
 
-/** An executable operator is declared too, and a declared one known. @param {Operator} operator @param {string} state */
+/** Executable operators are also declared, and declared ones are also known. @param {Operator} operator @param {string} state */
 function hasState(operator, state) {
   return STATES.indexOf(operator.state) >= STATES.indexOf(state);
 }
 
-/** The names most like a text. @param {Contract} contract @param {string} q */
+/** Returns the operator names most similar to a text. @param {Contract} contract @param {string} q */
 export function nearest(contract, q) {
   const given = pairs(q);
   const score = (/** @type {Operator} */ { name }) => {

@@ -1,11 +1,11 @@
-/** The descs of operators and tensors, as people and DxDispatch write them. */
+/** Operator and tensor descs in the variants that DxDispatch accepts. */
 
-/** The members of a desc, wherever DxDispatch lets them stand. @param {any} value */
+/** Returns the members of a desc, in any place where DxDispatch accepts them. @param {any} value */
 export function descOf(value) {
   return value?.desc ?? value?.Desc ?? value ?? {};
 }
 
-/** A tensor desc, also one that is nested. @param {any} given */
+/** Returns a tensor desc, possibly nested. @param {any} given */
 export function tensorOf(given) {
   const desc = given?.Desc ?? given;
   return desc && typeof desc === "object"
@@ -14,7 +14,7 @@ export function tensorOf(given) {
 }
 
 /**
- * The tensors of a desc's member by name; those of an array as NAME[0], NAME[1], ...
+ * Returns a tensor of a desc by name; those of an array are NAME[0], NAME[1], ...
  * @param {any} desc @param {string} name
  */
 export function tensorDesc(desc, name) {

@@ -1,4 +1,4 @@
-/** What a server does per second, and how long it takes: from two answers of /v1/server/load, one after the other. */
+/** Rates and latencies of a server, from two consecutive responses of /v1/server/load. */
 
 /**
  * @typedef {{sum_us: number, buckets: number[]}} Histogram
@@ -13,9 +13,9 @@
  */
 
 /**
- * The time below which a part of all times lies; buckets are taken to be filled evenly.
+ * Returns a quantile of a histogram, interpolated linearly within its bucket.
  * @param {number[]} buckets @param {number[]} bounds microseconds @param {number} part
- * @returns {number | null} milliseconds; null where there is nothing
+ * @returns {number | null} milliseconds; null if the histogram is empty
  */
 export function quantile(buckets, bounds, part) {
   const count = buckets.reduce((sum, each) => sum + each, 0);
@@ -43,8 +43,7 @@ function grew(now, before) {
 }
 
 /**
- * What happened between two answers; null where they cannot be compared: they are of different servers, or something
- * that only grows has fallen.
+ * Returns what happened between two responses; null if they come from different servers or a counter decreased.
  * @param {Load} before @param {Load} now
  * @returns {Sample | null}
  */
@@ -82,7 +81,7 @@ function operatorsBetween(before, now, seconds) {
 }
 
 /**
- * What becomes of requests: the kinds that are drawn, and the codes that are one. All other codes are rejected requests.
+ * The kinds of outcomes in the chart and their codes. All other codes count as rejected.
  * @type {Record<string, string[]>}
  */
 export const KINDS = {
@@ -93,32 +92,32 @@ export const KINDS = {
   failed: ["internal_error"],
 };
 
-/** The kind of an outcome. @param {string} outcome */
+/** Returns the kind of an outcome. @param {string} outcome */
 export function kindOf(outcome) {
   return Object.entries(KINDS).find(([, codes]) => codes.includes(outcome))?.[0] ?? "rejected";
 }
 
-/** What a code of a refusal means. @type {Record<string, string>} */
+/** Meanings of the codes of failed requests. @type {Record<string, string>} */
 export const MEANINGS = {
-  unauthorized: "without a valid API key",
-  queue_full: "too many operators wait for a device",
-  memory_full: "requests hold all the memory that they may",
+  unauthorized: "no valid API key",
+  queue_full: "too many operators are waiting for a device",
+  memory_full: "the memory for requests is full",
   not_ready: "the server is starting",
-  draining: "the server is stopping",
-  deadline_exceeded: "the time of the request was over",
-  slow_body: "the body came too slowly",
-  client_gone: "the client went away",
-  internal_error: "the server failed; its log says why",
-  contract_violation: "the desc breaks a rule",
+  draining: "the server is shutting down",
+  deadline_exceeded: "the deadline of the request expired",
+  slow_body: "the body arrived too slowly",
+  client_gone: "the client disconnected",
+  internal_error: "the server failed; see its log",
+  contract_violation: "the desc violates the contract",
   operator_not_executable: "no device runs the operator",
-  invalid_json: "the body is no JSON",
-  invalid_request: "the body is no request",
-  tensor_too_large: "a tensor is larger than the limit",
-  body_too_large: "the body is larger than the limit",
-  work_too_large: "it is more work than the limit",
+  invalid_json: "the body is not JSON",
+  invalid_request: "the body is not a valid request",
+  tensor_too_large: "a tensor exceeds the limit",
+  body_too_large: "the body exceeds the limit",
+  work_too_large: "the work exceeds the limit",
 };
 
-/** The last samples, oldest first. */
+/** Ring buffer of the latest samples, oldest first. */
 export class Ring {
   /** @param {number} size */
   constructor(size) {

@@ -1,10 +1,10 @@
-/** Where the server is: this module stands at {base}console/{version}/app/place.js. */
+/** The base URL of the server: this module is {base}console/{version}/app/place.js. */
 
 export const base = new URL("../../../", import.meta.url);
 
 /**
- * The address of something the server has.
- * @param {string} path below the base, without a slash in front
+ * Returns the URL of a resource of the server.
+ * @param {string} path relative to the base, without a leading slash
  */
 export function at(path) {
   return new URL(path, base);

@@ -1,10 +1,10 @@
-/** Whether a server's answer to an example is the one that was published with it. */
+/** Compares a server's results for an example with the published ones. */
 
 import { tensorDesc } from "./descs.js";
 import { ask } from "./tensor/tensors.js";
 
 /**
- * The tensors of an answer by name, with where they lie in its body.
+ * Returns the tensors of a response by name, with their range in the body.
  * @param {any} answer @param {number} tail
  * @returns {{name: string, desc: any, from: number, to: number}[]}
  */

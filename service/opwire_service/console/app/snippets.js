@@ -1,9 +1,9 @@
-/** The request of the page as something else: a command, a program, a model. The API key is never in it. */
+/** The request of the page as a command, a program or a model, never including the API key. */
 
 import { elementCount } from "./tensor/types.js";
 
 /**
- * @typedef {{name: string, desc: any, recipe: any, base64: string | null}} Input base64 where the tensor is small
+ * @typedef {{name: string, desc: any, recipe: any, base64: string | null}} Input base64 only if the tensor is small
  * @typedef {{url: string, level: string, device: string, subject: string, text: string, operator: any, inputs: Input[], hasKey: boolean}} Request
  */
 
@@ -12,7 +12,7 @@ function shell(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** The inputs as a request has them, those of an array in a list. @param {Request} request @param {(input: Input) => string} show as JSON */
+/** Returns the inputs in the form of a request, with arrays as lists. @param {Request} request @param {(input: Input) => string} show as JSON */
 function inputsJson({ inputs }, show) {
   /** @type {Map<string, string[]>} */
   const named = new Map();
@@ -71,7 +71,7 @@ const NUMPY = {
 };
 
 const RANDOM = `def random(of, count, seed, low, high):
-    """What the console makes from this seed."""
+    """Returns the console's random values for this seed."""
     def hashed(i):
         x = (i ^ np.uint64(seed * 0x9E3779B9 & 0xFFFFFFFF)) & np.uint64(0xFFFFFFFF)
         x = (x ^ (x >> np.uint64(16))) * np.uint64(0x21F0AAAD) & np.uint64(0xFFFFFFFF)
@@ -147,9 +147,9 @@ function blankLine(request, needs) {
 }
 
 /**
- * A model of DxDispatch that runs the operator on the same values.
+ * Returns a DxDispatch model that runs the operator on the same values.
  * @param {Request} request @param {{name: string, desc: any}[]} outputs
- * @param {Record<string, string>} values of the inputs, as JSON lists
+ * @param {Record<string, string>} values input values as JSON lists
  */
 export function dxDispatch(request, outputs, values) {
   const name = String(request.operator.type).replace("DML_OPERATOR_", "");

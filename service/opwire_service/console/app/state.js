@@ -1,4 +1,4 @@
-/** State in the fragment of the address: nothing of it is sent to a server. */
+/** Page state in the URL fragment, which is never sent to a server. */
 
 const MOST_BYTES = 2 ** 20;
 const VERSION = 1;
@@ -29,7 +29,7 @@ async function through(bytes, stream) {
     size += value.length;
     if (size > MOST_BYTES) {
       await reader.cancel();
-      throw new Error("the link holds more than 1 MiB");
+      throw new Error("the link contains more than 1 MiB");
     }
     pieces.push(value);
   }
@@ -37,7 +37,7 @@ async function through(bytes, stream) {
 }
 
 /**
- * The fragment of a state, with # in front.
+ * Encodes a state as a fragment, including #.
  * @param {object} state
  */
 export async function write(state) {
@@ -46,10 +46,10 @@ export async function write(state) {
 }
 
 /**
- * The state of a fragment: #z= has it compressed, #json= as percent-encoded JSON.
+ * Decodes the state of a fragment: #z= is compressed, #json= is percent-encoded JSON.
  * @param {string} fragment
  * @returns {Promise<any>} null if the fragment has none
- * @throws {Error} it cannot be read; the message says why
+ * @throws {Error} if it cannot be read; the message says why
  */
 export async function read(fragment) {
   const [, form, text] = /^#(z|json)=(.*)$/s.exec(fragment) ?? [];
@@ -63,20 +63,20 @@ export async function read(fragment) {
   } catch (error) {
     const why = error instanceof Error && error.message.startsWith("the link")
       ? error.message
-      : "it is damaged or cut off";
+      : "it is damaged or truncated";
     throw new Error(`The link cannot be read: ${why}.`);
   }
   if (!state || typeof state !== "object" || Array.isArray(state)) {
-    throw new Error("The link cannot be read: it holds no state.");
+    throw new Error("The link cannot be read: it contains no state.");
   }
   if ((state.v ?? VERSION) !== VERSION) {
-    throw new Error(`The link is of version ${state.v}; this console reads version ${VERSION}.`);
+    throw new Error(`The link has version ${state.v}; this console supports version ${VERSION}.`);
   }
   return state;
 }
 
 /**
- * The parameters of a fragment such as #q=conv&level=4_1, those that differ from their defaults.
+ * Reads the parameters of a fragment such as #q=conv&level=4_1; missing ones have their defaults.
  * @template {Record<string, string>} T
  * @param {T} defaults
  * @returns {T}

@@ -1,4 +1,4 @@
-/** What the browser keeps for a tab; where it keeps nothing, the page remembers it for as long as it is open. */
+/** Session storage, with an in-memory fallback if the browser provides none. */
 
 /** @type {Map<string, string>} */
 const memory = new Map();

@@ -1,4 +1,4 @@
-/** The struct of an operator as directml.h has it. */
+/** The struct of an operator, as in directml.h. */
 
 const NUMBERS = { UINT: "UINT", INT: "INT", FLOAT: "FLOAT", BOOL: "BOOL", UINT64: "UINT64", INT64: "INT64" };
 

@@ -1,4 +1,4 @@
-/** What a text of the page Try is about: one operator, a graph, or a model of DxDispatch; and which tensors it takes. */
+/** The subject of a text on the Try page, an operator, a graph or a DxDispatch model, and its input tensors. */
 
 import { descOf, tensorDesc, tensorOf } from "./descs.js";
 import { find } from "./json/pointers.js";
@@ -8,8 +8,8 @@ import { byteCount, descMistake } from "./tensor/types.js";
 /**
  * @typedef {import("./json/scan.js").Node} Node
  * @typedef {{node: Node | null, root: Node | null, below: string, plain: string, mistakes: import("./json/scan.js").Mistake[],
- *   kind: "operator" | "graph" | "model", value: any}} Subject root is what the text is about, which stands below a pointer
- *   in it: a graph may come in a whole request; plain is the root as JSON
+ *   kind: "operator" | "graph" | "model", value: any}} Subject root is the node of the subject and below its pointer, since
+ *   a graph may be part of a whole request; plain is the root as JSON
  */
 
 /** @param {string} text @returns {Subject} */
@@ -25,7 +25,7 @@ export function readSubject(text) {
   return { ...whole, kind: "graph", root: graph, below: "/graph", plain: own.plain };
 }
 
-/** What a text seems to be about that is no JSON yet. @param {string} text @returns {Subject["kind"]} */
+/** Guesses the kind of a text that is not valid JSON yet. @param {string} text @returns {Subject["kind"]} */
 function guess(text) {
   if (/"dispatchables"\s*:/.test(text)) return "model";
   return /"[nN]odes"\s*:/.test(text) ? "graph" : "operator";
@@ -37,7 +37,7 @@ function isGraph(node) {
 }
 
 /**
- * The inputs that a desc has, in the order of its struct; those of an array as NAME[0], NAME[1], ...
+ * Returns the inputs of a desc, in the order of its struct; those of an array are NAME[0], NAME[1], ...
  * @param {import("./contract.js").Operator | undefined} operator @param {any} value
  * @returns {{name: string, desc: any}[]}
  */
@@ -53,9 +53,9 @@ export function inputsOf(operator, value) {
 }
 
 /**
- * The inputs of a graph; what several nodes read is as the one says that reads most of it.
+ * Returns the inputs of a graph. The largest desc wins if several nodes read an input.
  * @param {import("./graph/read.js").Drawing} drawing @param {any} given the tensors of a whole request, by name
- * @returns {{name: string, desc: any, recipe?: any}[]} with values that came in the request
+ * @returns {{name: string, desc: any, recipe?: any}[]} recipes have the values from the request
  */
 export function graphInputs({ boxes, edges }, given) {
   return boxes.filter(({ kind }) => kind === "input").map(({ id, name }) => {

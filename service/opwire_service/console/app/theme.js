@@ -1,7 +1,7 @@
-// Runs before the first paint, so that the page does not flash in the other colours.
+// Runs before the first paint, so that the page does not flash in the wrong theme.
 try {
   const chosen = localStorage.getItem("opwire-theme");
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
 } catch {
-  // Storage is switched off: the system's colours stay.
+  // Storage is disabled: keep the system theme.
 }

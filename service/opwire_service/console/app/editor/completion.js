@@ -1,4 +1,4 @@
-/** What can be written at a place of an operator's text, from the schema: that which the chosen level takes comes first. */
+/** Completions from the schema; options available at the chosen level come first. */
 
 import { rankText, rowAt, typesText } from "../contract.js";
 import { contextAt } from "../json/context.js";
@@ -10,10 +10,10 @@ import { contextAt } from "../json/context.js";
  */
 
 const TENSOR_MEMBERS = [
-  ["DataType", '"FLOAT32"', "type of the elements"],
+  ["DataType", '"FLOAT32"', "element type"],
   ["Sizes", "[1, 1, 2, 3]", "elements along each dimension"],
-  ["Strides", "[6, 6, 3, 1]", "elements between neighbours; packed if left out"],
-  ["TotalTensorSizeInBytes", "0", "of the buffer"],
+  ["Strides", "[6, 6, 3, 1]", "elements between neighbors; contiguous by default"],
+  ["TotalTensorSizeInBytes", "0", "size of the buffer"],
   ["Flags", '"NONE"', "NONE or OWNED_BY_DML"],
   ["GuaranteedBaseOffsetAlignment", "0", "bytes"],
 ];
@@ -28,7 +28,7 @@ const EMPTY = {
   operators: "[]",
 };
 
-/** The operator that a text is about, also while it is unfinished. @param {Contract} contract @param {string} text */
+/** Returns the operator of a text, which may be unfinished. @param {Contract} contract @param {string} text */
 export function operatorOf(contract, text) {
   const given = /"[tT]ype"\s*:\s*(?:"([^"\n]*)"|(\d+))/.exec(text);
   const name = given?.[1]?.replace("DML_OPERATOR_", "");
@@ -40,7 +40,7 @@ export function operatorOf(contract, text) {
 const TYPES = /(?<!Activation"\s*:\s*\{\s*)"[tT]ype"\s*:\s*(?:"[^"\n]*"|\d+)/g;
 
 /**
- * The part of a text that is about the operator around an offset: all of it, or of a graph or a model that from its
+ * Returns the part of a text about the operator at an offset: the whole text, or in a graph or model, the part from its
  * type to the next one.
  * @param {string} text @param {number} offset
  */
@@ -51,7 +51,7 @@ export function around(text, offset) {
   return text.slice(at[(next < 0 ? at.length : next) - 1] ?? 0, next < 0 ? text.length : at[next]);
 }
 
-/** The rows of an operator that hold at a level, for the attribute values that its text has. @param {Operator} operator @param {Contract} contract @param {string} level @param {string} text */
+/** Returns the rows of an operator in effect at a level, for the attribute values in its text. @param {Operator} operator @param {Contract} contract @param {string} level @param {string} text */
 function rowsFor(operator, { levels }, level, text) {
   const own = operator.support.filter((row) =>
     Object.entries(row.when ?? {}).every(([attribute, values]) => {
@@ -66,7 +66,7 @@ function rowsFor(operator, { levels }, level, text) {
 }
 
 /**
- * The first level at which a tensor may have a type.
+ * Returns the first level at which a tensor supports a type.
  * @param {Operator} operator @param {Contract} contract @param {string} tensor @param {string} type
  */
 function firstLevel(operator, { levels }, tensor, type) {
@@ -103,7 +103,7 @@ function dataTypes(contract, operator, tensor, level, text) {
   ];
 }
 
-/** A tensor to begin with: a type and sizes that the level takes. @param {Contract} contract @param {Operator} operator @param {string} name @param {string} level @param {string} text */
+/** Returns a tensor desc with a type and sizes that are valid at the level. @param {Contract} contract @param {Operator} operator @param {string} name @param {string} level @param {string} text */
 function skeleton(contract, operator, name, level, text) {
   const limits = rowsFor(operator, contract, level, text)[0]?.tensors[name];
   const rank = Math.min(4, limits?.ranks[1] ?? 4);
@@ -130,14 +130,14 @@ function member(name, value, detail, source, context) {
   return { label: name, apply: hasValue ? JSON.stringify(name) : `${JSON.stringify(name)}: ${value}${comma}`, detail };
 }
 
-/** Names of members of the desc in a path, without "operator" and "desc". @param {string[]} path */
+/** Returns the part of a path below "desc". @param {string[]} path */
 function below(path) {
   const at = path.findIndex((name) => name === "desc" || name === "Desc");
   return at < 0 ? null : path.slice(at + 1);
 }
 
 /**
- * What can be written at an offset.
+ * Returns the completions at an offset.
  * @param {Contract} contract @param {string} source @param {number} offset @param {string} level
  * @returns {{from: number, to: number, options: Option[]} | null}
  */
@@ -214,14 +214,14 @@ function valuesAt(contract, source, context, level) {
     return [{
       label: "tensor",
       apply: skeleton(contract, operator, holder.name, level, source),
-      detail: "a whole one",
+      detail: "tensor desc",
     }];
   }
   return [];
 }
 
 /**
- * What is known of the member at a pointer, in a few lines.
+ * Describes the member at a pointer in a few lines.
  * @param {Contract} contract @param {string} text @param {number} offset @param {string} pointer @param {string} level
  */
 export function explain(contract, text, offset, pointer, level) {
@@ -250,7 +250,7 @@ export function explain(contract, text, offset, pointer, level) {
     }
   }
   if (holder.kind === "enum") lines.push(Object.keys(contract.enums[holder.enum].members).join(", "));
-  if (holder.counts) lines.push(`how many ${holder.counts.join(" and ")} have; may be left out`);
-  if (holder.count) lines.push(`as many as ${holder.count}`);
+  if (holder.counts) lines.push(`length of ${holder.counts.join(" and ")}; optional`);
+  if (holder.count) lines.push(`length given by ${holder.count}`);
   return lines;
 }

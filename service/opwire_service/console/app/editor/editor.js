@@ -1,4 +1,4 @@
-/** The editor: CodeMirror in a shadow root, where its styles are constructed and need no inline style. */
+/** The editor: CodeMirror in a shadow root, whose constructed style sheets need no inline styles. */
 
 import {
   autocompletion,
@@ -31,8 +31,8 @@ import {
 import { theme } from "./theme.js";
 
 /**
- * Chromium keeps the look of a selection that is typed over by an inline style, which the policy of the page forbids. So
- * such text does not get to the browser's own editing.
+ * When text is typed over a selection, Chromium preserves its look by an inline style, which the content security policy
+ * forbids. Such input therefore bypasses the browser's own editing.
  */
 const typingOverSelection = EditorView.domEventHandlers({
   beforeinput(event, view) {
@@ -59,7 +59,7 @@ export function createEditor(host, given) {
   const complete = (/** @type {any} */ context) => {
     const found = given.complete(context.state.doc.toString(), context.pos);
     if (!found || (!context.explicit && found.from === found.to)) return null;
-    // What is written so far begins with a quotation mark, which labels have not; so it is matched here.
+    // The typed text starts with a quotation mark, unlike the labels, so it is matched here.
     const written = context.state.sliceDoc(found.from, context.pos).replace(/^"/, "").toLowerCase();
     const options = found.options.filter((/** @type {any} */ { label }) => label.toLowerCase().includes(written));
     return { from: found.from, to: found.to, options, filter: false };
@@ -108,7 +108,7 @@ export function createEditor(host, given) {
     ],
   });
   const view = new EditorView({ state, parent: root, root });
-  // What describes the editor stands beside it: from inside a shadow root nothing outside can be named.
+  // The description is inside the shadow root, because elements outside cannot be referenced from it.
   const said = document.createElement("p");
   said.id = "said";
   said.hidden = true;
@@ -134,7 +134,7 @@ export function createEditor(host, given) {
           severity: "error",
           source: mark.code,
           message: mark.message,
-          actions: mark.fix ? [{ name: `write ${mark.fix}`, apply: () => fix(mark) }] : [],
+          actions: mark.fix ? [{ name: `Replace with ${mark.fix}`, apply: () => fix(mark) }] : [],
         })),
       ));
     },

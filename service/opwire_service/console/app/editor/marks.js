@@ -1,4 +1,4 @@
-/** Violations and mistakes as marks of the editor. */
+/** Editor marks for violations and syntax errors. */
 
 import { rangeOf } from "../json/pointers.js";
 
@@ -12,15 +12,15 @@ function lineOf(text, at) {
   return text.slice(0, at).split("\n").length;
 }
 
-/** A level without its prefix. @param {string | null} level */
+/** Returns a level without its prefix. @param {string | null} level */
 export function shortLevel(level) {
   return (level ?? "").replace("DML_FEATURE_LEVEL_", "");
 }
 
 /**
  * @param {string} text @param {import("../json/scan.js").Node | null} node @param {Violation[]} violations
- * @param {string} begin of the pointers that stand below the text: /operator, /model, /graph or nothing
- * @returns {Mark[]} in the order of the text
+ * @param {string} begin prefix of pointers to strip: /operator, /model, /graph or empty
+ * @returns {Mark[]} in text order
  */
 export function marksOf(text, node, violations, begin) {
   return violations.map((violation) => {

@@ -1,4 +1,4 @@
-/** How the editor looks: the colours are the variables of the page, which reach into the shadow root. */
+/** Editor theme; its colors are the CSS variables of the page, which shadow roots inherit. */
 
 import { EditorView, HighlightStyle, syntaxHighlighting, tags } from "../../vendor/codemirror.js";
 

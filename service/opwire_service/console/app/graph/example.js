@@ -1,4 +1,4 @@
-/** A graph to begin with. */
+/** Sample graph. */
 
 const IMAGE = '{ "DataType": "FLOAT32", "Sizes": [1, 1, 8, 8] }';
 const SMALL = '{ "DataType": "FLOAT32", "Sizes": [1, 1, 4, 4] }';

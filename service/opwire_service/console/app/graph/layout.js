@@ -1,21 +1,21 @@
 /**
- * Where the boxes of a graph stand: in layers from top to bottom, so ordered that few edges cross.
+ * Layered layout of a graph from top to bottom, ordered to reduce edge crossings.
  *
  * @typedef {import("./read.js").Box} Box
  * @typedef {import("./read.js").Edge} Edge
  * @typedef {{id: string, x: number, y: number, width: number, height: number}} Placed
- * @typedef {{boxes: Map<string, Placed>, lines: {x: number, y: number}[][], width: number, height: number}} Layout a line for
- *   each edge, from its source to its target
+ * @typedef {{boxes: Map<string, Placed>, lines: {x: number, y: number}[][], width: number, height: number}} Layout lines has
+ *   one line per edge, from its source to its target
  */
 
 export const BOX = { width: 216, height: 62 };
 const PILL = { width: 150, height: 34 };
 const GAP = { x: 26, y: 58 };
-const POINT = 18; // what an edge takes in a layer that it passes
+const POINT = 18; // width of an edge in a layer that it crosses
 const SWEEPS = 6;
 
 /**
- * The layers of boxes: each below those that it takes from; edges that close a circle are left out of it.
+ * Assigns each box to a layer below its sources; edges that close a cycle are ignored.
  * @param {Box[]} boxes @param {Edge[]} edges @returns {Map<string, number>}
  */
 function layers(boxes, edges) {
@@ -43,7 +43,7 @@ function layers(boxes, edges) {
       if (!depth.has(id)) depth.set(id, 1 + Math.max(-1, ...above));
     }
   }
-  // Inputs and constants stand right above what reads them first, outputs at the bottom.
+  // Inputs and constants are directly above their first reader, outputs at the bottom.
   const last = Math.max(0, ...depth.values());
   for (const { id, kind } of boxes) {
     const readers = edges.filter((edge) => edge.from === id).map((edge) => depth.get(edge.to) ?? 0);
@@ -72,7 +72,7 @@ export function layout(boxes, edges) {
   const rows = [];
   const put = (/** @type {string} */ id, /** @type {number} */ layer) => (rows[layer] ??= []).push(id);
   for (const { id } of boxes) put(id, depth.get(id) ?? 0);
-  // An edge over several layers has a point in each of them.
+  // An edge across several layers has a point in each of them.
   const chains = edges.map(({ from, to }, i) => {
     const [first, last] = [depth.get(from) ?? 0, depth.get(to) ?? 0];
     const points = [];
@@ -88,9 +88,9 @@ export function layout(boxes, edges) {
 }
 
 /**
- * Orders each layer by what its boxes are linked to, up and down again, and puts them below each other.
+ * Orders each layer by the positions of its neighbors, in alternating sweeps down and up.
  * @param {string[][]} rows @param {string[][]} links @param {(id: string) => {width: number}} size
- * @returns {Map<string, number>} the middles
+ * @returns {Map<string, number>} centers
  */
 function order(rows, links, size) {
   /** @type {Map<string, string[]>} */
@@ -119,11 +119,11 @@ function order(rows, links, size) {
 }
 
 /**
- * Puts the boxes of a layer as near to where they want to be as their widths allow.
+ * Places the boxes of a layer as close to their wanted positions as their widths allow.
  * @param {string[]} row @param {number[]} wanted @param {Map<string, number>} x @param {(id: string) => {width: number}} size
  */
 function spread(row, wanted, x, size) {
-  /** @type {{ids: string[], at: number, width: number}[]} neighbours that touch, with where their first one begins */
+  /** @type {{ids: string[], at: number, width: number}[]} adjacent boxes, with the position of the first */
   const groups = [];
   row.forEach((id, i) => {
     const { width } = size(id);
@@ -131,7 +131,7 @@ function spread(row, wanted, x, size) {
     for (let before = groups.at(-1); before && before.at + before.width > group.at; before = groups.at(-1)) {
       groups.pop();
       const [n, m] = [before.ids.length, group.ids.length];
-      // Both give way, by how many they are.
+      // Both groups move, weighted by their sizes.
       const at = (before.at * n + (group.at - before.width) * m) / (n + m);
       group = { ids: [...before.ids, ...group.ids], at, width: before.width + group.width };
     }
@@ -155,7 +155,7 @@ function place(rows, chains, x, size) {
   /** @type {Map<string, Placed>} */
   const boxes = new Map();
   const places = new Map(rows.flatMap((row, layer) => row.map((id) => [id, layer])));
-  // An edge that leads upwards goes around its boxes, on the right.
+  // An upward edge passes its boxes on the right.
   const around = chains.some((chain) => (places.get(chain[0]) ?? 0) >= (places.get(chain[chain.length - 1]) ?? 0))
     ? GAP.y
     : 0;

@@ -1,2 +1,2 @@
-/** What stands for graphs among the operators, here and in what the server counts. */
+/** Name that represents graphs among the operators, here and in the server's counters. */
 export const GRAPH = "GRAPH";

@@ -1,12 +1,12 @@
 /**
- * A graph as it is written, in either spelling: by names, or as DML_GRAPH_DESC; and a model of DxDispatch as the graph of
- * its dispatches. What an edge names need not exist.
+ * Reads graphs in either form, by name or as DML_GRAPH_DESC, and DxDispatch models as graphs of their dispatches. Edges may
+ * refer to things that do not exist.
  *
  * @typedef {import("../json/scan.js").Node} Node
  * @typedef {import("../contract.js").Contract} Contract
  * @typedef {{id: string, kind: "operator" | "constant" | "input" | "output", name: string, type: string, note: string, desc: any,
- *   place: string, resources?: Record<string, string>}} Box place is a pointer below the graph; of inputs and outputs it is
- *   empty; resources are those that a dispatch writes, by tensor
+ *   place: string, resources?: Record<string, string>}} Box place is a pointer relative to the graph, empty for inputs and
+ *   outputs; resources are those that a dispatch writes, by tensor
  * @typedef {{from: string, slot: string, to: string, tensor: string, place: string}} Edge slot and tensor are names of tensors,
  *   slot empty for the only output of a node
  * @typedef {{form: "named" | "numbered" | "model", boxes: Box[], edges: Edge[]}} Drawing
@@ -18,17 +18,17 @@ import { valueOf } from "../json/scan.js";
 
 const INPUT = "input:";
 
-/** A part of a pointer. @param {string | number} name */
+/** Escapes a reference token of a JSON pointer. @param {string | number} name */
 function part(name) {
   return `/${String(name).replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }
 
-/** The name of an operator type as short as can be. @param {unknown} given */
+/** Returns an operator type without its prefix. @param {unknown} given */
 function shortName(given) {
   return String(given ?? "").replace("DML_OPERATOR_", "");
 }
 
-/** The members of an object in their order. @param {Node | undefined} node */
+/** Returns the members of an object in order. @param {Node | undefined} node */
 function members(node) {
   return node?.members ?? [];
 }
@@ -94,7 +94,7 @@ function box(id, kind, name) {
 }
 
 /**
- * The names of a desc's tensors by their numbers; one that is left out keeps its number, each of an array has its own.
+ * Returns the names of a desc's tensors by index. An omitted tensor keeps its index; each tensor of an array has its own.
  * @param {Contract} contract @param {Box} node @param {"input" | "output"} side
  */
 function slots(contract, { type, desc }, side) {
@@ -159,7 +159,7 @@ function readNumbered(root, contract) {
 }
 
 /**
- * The dispatches of a model, which feed each other by their resources.
+ * Reads the dispatches of a model, which are connected by their resources.
  * @param {Node | undefined} root @param {Contract} contract @returns {Drawing}
  */
 export function readModel(root, contract) {
@@ -167,7 +167,7 @@ export function readModel(root, contract) {
   const boxes = [];
   /** @type {Edge[]} */
   const edges = [];
-  /** @type {Map<string, {from: string, slot: string}>} by resource what was written to it last */
+  /** @type {Map<string, {from: string, slot: string}>} last writer of each resource */
   const written = new Map();
   /** @type {Map<string, Box>} */
   const inputs = new Map();
@@ -222,7 +222,7 @@ export function readModel(root, contract) {
   return { form: "model", boxes: [...inputs.values(), ...boxes, ...outputs.values()], edges };
 }
 
-/** The names of the outputs that a box has by its desc, in the order of their numbers. @param {Contract} contract @param {Box} box */
+/** Returns the names of a box's outputs, by index. @param {Contract} contract @param {Box} box */
 export function outputSlots(contract, box) {
   return slots(contract, box, "output");
 }

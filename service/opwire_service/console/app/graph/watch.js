@@ -1,4 +1,4 @@
-/** What a graph computes between its nodes, shown on demand: the same graph with further outputs. */
+/** Intermediate tensors of a graph on demand: adds outputs to the same graph. */
 
 import { child, find } from "../json/pointers.js";
 import { scan } from "../json/scan.js";
@@ -8,7 +8,7 @@ import { scan } from "../json/scan.js";
  * @typedef {import("./read.js").Drawing} Drawing
  */
 
-/** Text that takes the place of a part of another. @param {string} text @param {{from: number, to: number, by: string}[]} changes */
+/** Applies replacements to a text. @param {string} text @param {{from: number, to: number, by: string}[]} changes */
 function spliced(text, changes) {
   let found = text;
   for (const { from, to, by } of changes.sort((a, b) => b.from - a.from)) {
@@ -17,7 +17,7 @@ function spliced(text, changes) {
   return found;
 }
 
-/** A change that adds members or items to an object or a list. @param {Node} node @param {string[]} added */
+/** Returns a replacement that appends members or items to an object or list. @param {Node} node @param {string[]} added */
 function append(node, added) {
   const isEmpty = !(node.members ?? node.items)?.length;
   const at = node.to - 1;
@@ -27,8 +27,8 @@ function append(node, added) {
 /**
  * @param {string} plain the graph or the model as JSON
  * @param {Drawing} drawing @param {string[]} watched outputs of boxes, as BOX.TENSOR
- * @param {(box: import("./read.js").Box) => string[]} outputsOf the names of a box's outputs, in the order of their numbers
- * @returns {{text: string, names: Map<string, string>}} names has, for the outputs that were added, what they are
+ * @param {(box: import("./read.js").Box) => string[]} outputsOf the names of a box's outputs, by index
+ * @returns {{text: string, names: Map<string, string>}} names maps added outputs to their titles
  */
 export function watching(plain, drawing, watched, outputsOf) {
   const { node: root } = scan(plain);

@@ -1,11 +1,11 @@
-/** Where in a JSON text somebody writes, also while it is unfinished: what completion needs. */
+/** The context of a cursor in JSON text, which may be unfinished; used for completion. */
 
 const TOKEN = /\/\/[^\n]*|\/\*[^]*?(?:\*\/|$)|"(?:[^"\\\n]|\\.)*"?|[-+.\w]+|[{}[\]:,]/g;
 
 /**
  * @typedef {{path: string[], role: "key" | "value", from: number, to: number, keys: string[], closed: boolean}} Context
- *   path leads to the object or array around the place, and in it to the member if role is value; from and to are those
- *   of what is being written; keys are those that the object has already; closed tells of something behind the place
+ *   path leads to the enclosing object or array, and to the member in it if role is value; from and to delimit the token
+ *   at the cursor; keys are the existing keys of the object; closed tells whether something follows the cursor
  */
 
 /** @param {string} token */
@@ -15,7 +15,7 @@ function text(token) {
 
 /**
  * @param {string} source @param {number} offset
- * @returns {Context | null} null in a comment, and where nothing can be written
+ * @returns {Context | null} null in a comment, and where nothing can be inserted
  */
 export function contextAt(source, offset) {
   /** @type {{kind: string, key: string, index: number, keys: string[], expects: string}[]} */

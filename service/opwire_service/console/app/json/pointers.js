@@ -1,4 +1,4 @@
-/** JSON pointers as places in a text. */
+/** Maps JSON pointers to ranges of a text. */
 
 /** @typedef {import("./scan.js").Node} Node */
 
@@ -10,7 +10,7 @@ export function parts(pointer) {
 }
 
 /**
- * The member of an object or the item of an array; undefined if there is none.
+ * Returns the member of an object or the item of an array; undefined if there is none.
  * @param {Node | null | undefined} node @param {string} name
  * @returns {{value: Node, keyFrom: number, keyTo: number} | undefined}
  */
@@ -26,8 +26,8 @@ export function find(node, pointer) {
 }
 
 /**
- * Where a violation is marked: at the value itself; what is missing at the name of its parent; the whole text has its
- * first character.
+ * Returns the range to mark for a violation: the value itself; for a missing value, the name of its parent; for the whole
+ * text, its first character.
  * @param {Node | null} node @param {string} pointer
  * @returns {{from: number, to: number}}
  */
@@ -49,7 +49,7 @@ export function rangeOf(node, pointer) {
 }
 
 /**
- * The pointer of the innermost value around an offset.
+ * Returns the pointer of the innermost value at an offset.
  * @param {Node | null | undefined} node @param {number} offset
  */
 export function pointerAt(node, offset) {

@@ -1,6 +1,6 @@
 /**
- * JSON as DxDispatch writes it, with comments, trailing commas and nan: its tree with the place of each value, and the
- * same text as plain JSON. Numbers stay text, so that none is rounded.
+ * Parses JSON as DxDispatch accepts it, with comments, trailing commas and nan, to a tree with the range of each value, and
+ * to plain JSON. Numbers stay text, so that none is rounded.
  *
  * @typedef {{from: number, to: number, message: string}} Mistake
  * @typedef {{key: string, keyFrom: number, keyTo: number, value: Node}} Member
@@ -11,7 +11,7 @@
 const MOST_DEPTH = 500;
 const SPACE = /[ \t\r\n]*/y;
 const COMMENT = /\/\/[^\n]*|\/\*[^]*?\*\//y;
-// deno-lint-ignore no-control-regex -- JSON allows none of them in a string
+// deno-lint-ignore no-control-regex -- not allowed in JSON strings
 const STRING = /"(?:[^"\\\u0000-\u001f]|\\.)*"/y;
 const SCALAR = /[-+.\w]+/y;
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/;
@@ -34,7 +34,7 @@ class Scanner {
     this.at = 0;
     /** @type {Mistake[]} */
     this.mistakes = [];
-    /** @type {{from: number, to: number, by: string}[]} what plain JSON has in place of a part of the text */
+    /** @type {{from: number, to: number, by: string}[]} replacements that turn the text into plain JSON */
     this.changes = [];
   }
 
@@ -76,10 +76,10 @@ class Scanner {
     if (mark === '"') return { kind: "string", from, text: this.string(), to: this.at };
     const text = this.take(SCALAR);
     if (text === null) {
-      this.fail(mark === undefined ? "a value is missing at the end" : `a value belongs here, not ${mark}`);
+      this.fail(mark === undefined ? "missing value at the end" : `expected a value, not ${mark}`);
     }
     const word = WORDS.get(text);
-    if (word === undefined && !NUMBER.test(text)) this.fail(`${text} is no value`, from, this.at);
+    if (word === undefined && !NUMBER.test(text)) this.fail(`${text} is not a valid value`, from, this.at);
     if (word !== undefined && word !== text) this.changes.push({ from, to: this.at, by: word });
     return { kind: word === undefined ? "number" : "word", from, to: this.at, text: word ?? text };
   }
@@ -89,12 +89,12 @@ class Scanner {
     const found = this.take(STRING);
     if (found === null) {
       const end = this.text.indexOf("\n", from);
-      this.fail("the string does not end", from, end < 0 ? this.text.length : end);
+      this.fail("unterminated string", from, end < 0 ? this.text.length : end);
     }
     try {
       return JSON.parse(found);
     } catch {
-      this.fail("the string holds an escape that is none", from, this.at);
+      this.fail("invalid escape in string", from, this.at);
     }
   }
 
@@ -105,14 +105,14 @@ class Scanner {
     const members = /** @type {Member[]} */ (node.members);
     this.list("}", () => {
       const keyFrom = this.at;
-      if (this.text[this.at] !== '"') this.fail("the name of a member belongs here, in double quotes");
+      if (this.text[this.at] !== '"') this.fail("expected a member name in double quotes");
       const key = this.string();
       const keyTo = this.at;
       if (members.some((member) => member.key === key)) {
-        this.fail(`the member ${key} stands here twice`, keyFrom, keyTo);
+        this.fail(`duplicate member ${key}`, keyFrom, keyTo);
       }
       this.skip();
-      if (this.text[this.at] !== ":") this.fail("a colon is missing", keyFrom, keyTo);
+      if (this.text[this.at] !== ":") this.fail("missing colon", keyFrom, keyTo);
       this.at++;
       this.skip();
       members.push({ key, keyFrom, keyTo, value: { kind: "missing", from: this.at, to: this.at } });
@@ -142,8 +142,8 @@ class Scanner {
       const mark = this.text[this.at];
       if (mark === end) break;
       if (mark !== ",") {
-        if (mark === undefined) this.fail(`${end} is missing`, begin, begin + 1);
-        this.fail("a comma is missing in front of this", this.at, this.at + 1);
+        if (mark === undefined) this.fail(`missing ${end}`, begin, begin + 1);
+        this.fail("missing comma before this", this.at, this.at + 1);
       }
       this.at++;
       this.skip();
@@ -164,9 +164,9 @@ class Scanner {
 }
 
 /**
- * Reads a text.
+ * Parses a text.
  * @param {string} text
- * @returns {{node: Node | null, plain: string, mistakes: Mistake[]}} plain is JSON where there are no mistakes
+ * @returns {{node: Node | null, plain: string, mistakes: Mistake[]}} plain is JSON if there are no mistakes
  */
 export function scan(text) {
   const scanner = new Scanner(text);
@@ -176,7 +176,7 @@ export function scan(text) {
     scanner.skip();
     node = scanner.value(0);
     scanner.skip();
-    if (scanner.at < text.length) scanner.fail("nothing belongs behind the value", scanner.at, text.length);
+    if (scanner.at < text.length) scanner.fail("unexpected text after the value", scanner.at, text.length);
   } catch (error) {
     if (error !== scanner) throw error;
   }
@@ -184,7 +184,7 @@ export function scan(text) {
 }
 
 /**
- * The value of a node; numbers as JavaScript has them, which rounds large integers.
+ * Returns the value of a node, with numbers as JavaScript numbers, which rounds large integers.
  * @param {Node | null | undefined} node
  * @returns {any}
  */

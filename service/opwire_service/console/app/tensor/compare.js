@@ -1,11 +1,11 @@
-/** Two tensors of the same type and sizes, element by element. */
+/** Compares two tensors of the same type and sizes, element by element. */
 
 import { addressOf, elementCount, elements } from "./types.js";
 
 /** @typedef {import("./types.js").TensorDesc} TensorDesc */
 
 /**
- * The place of a float among all of its type, so that neighbours differ by one; both zeros are 0.
+ * Returns the rank of a float among all of its type: adjacent floats differ by one, and both zeros are 0.
  * @param {bigint} bits @param {bigint} sign
  */
 function rank(bits, sign) {
@@ -13,7 +13,7 @@ function rank(bits, sign) {
 }
 
 /**
- * Distances in units in the last place for a type; integers differ by their values.
+ * Returns a function for distances in units in the last place (ULP).
  * @param {string} name @param {any} array @param {any} other
  * @returns {(i: number, j: number) => number}
  */
@@ -38,7 +38,7 @@ function distanceIn(name, array, other) {
 }
 
 /**
- * How far two tensors differ. Equal are those of equal bits, and NaN and NaN whatever their bits.
+ * Measures how far two tensors differ. Elements are equal if their bits are, or if both are NaN.
  * @param {TensorDesc} desc @param {Uint8Array<ArrayBuffer>} bytes
  * @param {TensorDesc} otherDesc @param {Uint8Array<ArrayBuffer>} otherBytes
  */
@@ -69,7 +69,7 @@ export function compare(desc, bytes, otherDesc, otherBytes) {
     if (first < 0) first = k;
     const apart = Math.abs(typeof x === "bigint" && typeof y === "bigint" ? Number(x - y) : Number(x) - Number(y));
     difference[k] = apart;
-    if (Number.isNaN(apart)) { // one of them is NaN
+    if (Number.isNaN(apart)) { // one of the two is NaN
       unlike++;
       continue;
     }

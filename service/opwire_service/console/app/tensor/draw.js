@@ -1,6 +1,6 @@
-/** Slices of tensors as colours, and pictures as tensors. */
+/** Draws slices of tensors, and reads images as tensors. */
 
-/** Colours from low to high, and those of what is no number. @type {[number, number, number][]} */
+/** Colors from low to high, and colors of non-finite values. @type {[number, number, number][]} */
 const SCALE = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
 const ODD = { nan: [224, 64, 160], positive: [230, 60, 40], negative: [40, 120, 255] };
 
@@ -16,7 +16,7 @@ const STEPS = 1024;
 /** @type {Uint8ClampedArray | null} */
 let ramp = null;
 
-/** The colours of the scale in equal steps. */
+/** Returns the color scale in equal steps. */
 function steps() {
   if (ramp) return ramp;
   ramp = new Uint8ClampedArray(STEPS * 3);
@@ -39,9 +39,9 @@ function rangeOf(channels) {
 }
 
 /**
- * The colours of pixels, four bytes each.
- * @param {Float64Array[]} channels one for a heat map, three for a colour picture
- * @param {{ends: [number, number] | null, isPicture: boolean}} options ends are those of the scale; of the pixels if null
+ * Returns the colors of pixels, four bytes each.
+ * @param {Float64Array[]} channels one for a heat map, three for a color image
+ * @param {{ends: [number, number] | null, isPicture: boolean}} options ends is the range of the scale; null means that of the pixels
  */
 export function paint(channels, { ends, isPicture }) {
   const [first] = channels;
@@ -67,7 +67,7 @@ export function paint(channels, { ends, isPicture }) {
 }
 
 /**
- * A picture as numbers for a tensor, scaled to its sizes.
+ * Reads an image as the elements of a tensor, scaled to its sizes.
  * @param {Blob} file
  * @param {{DataType: string, Sizes: number[]}} desc of rank 2 to 4
  * @param {{layout: string, scale: string}} options
@@ -77,7 +77,7 @@ export async function pictureNumbers(file, { Sizes }, { layout, scale }) {
   const sizes = [1, 1, 1, ...Sizes].slice(-4);
   const [channels, height, width] = layout === "NHWC" ? [sizes[3], sizes[1], sizes[2]] : sizes.slice(1);
   if (![1, 3, 4].includes(channels)) {
-    throw new Error(`${channels} channels given by Sizes as ${layout}; a picture has 1, 3 or 4`);
+    throw new Error(`Sizes have ${channels} channels as ${layout}; an image has 1, 3 or 4`);
   }
   const bitmap = await createImageBitmap(file, { resizeWidth: width, resizeHeight: height, resizeQuality: "high" });
   const canvas = new OffscreenCanvas(width, height);

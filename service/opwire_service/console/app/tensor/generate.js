@@ -1,4 +1,4 @@
-/** Tensors made from a few numbers. Each element depends on the seed and its index alone, so NumPy can make the same. */
+/** Generates tensors. Each element depends only on the seed and its index, so NumPy can reproduce it. */
 
 import { byteCount, DATA_TYPES, elements, extent } from "./types.js";
 
@@ -20,7 +20,7 @@ const BITS24 = 2 ** -24;
 /** @type {Record<string, (i: number, recipe: Recipe) => number>} */
 const RANDOM = {
   uniform: (i, { seed, low, high }) => low + (hash(i, seed) >>> 8) * BITS24 * (high - low),
-  // The sum of twelve is close to normal and, unlike logarithms and sines, the same everywhere.
+  // A sum of twelve is nearly normal and, unlike logarithms and sines, the same on every platform.
   normal: (i, { seed, low, high }) => {
     let sum = 0;
     for (let k = 0; k < 12; k++) sum += hash(i * 12 + k, seed) >>> 8;
@@ -36,7 +36,7 @@ const FLOAT_LIMITS = {
 };
 
 /**
- * Values that find mistakes: of floats NaN, infinities, zeros of both signs, subnormals, extremes and ties.
+ * Returns values that expose errors: for floats NaN, infinities, signed zeros, subnormals, extremes and ties.
  * @param {string} name of the data type
  * @returns {(number | bigint)[]}
  */
@@ -54,7 +54,7 @@ export function specials(name) {
 }
 
 /**
- * The buffer that a recipe makes for a desc, gaps included.
+ * Returns the buffer of a recipe for a desc, gaps included.
  * @param {Recipe} recipe kind is random, ramp, constant or special
  * @param {TensorDesc} desc
  */
@@ -91,7 +91,7 @@ function constant(given, isWide) {
   return () => value;
 }
 
-/** A number as people write it. @param {string} text */
+/** Parses a number, including nan and inf. @param {string} text */
 export function number(text) {
   const named = { nan: NaN, inf: Infinity, "-inf": -Infinity, infinity: Infinity, "-infinity": -Infinity };
   return named[/** @type {keyof typeof named} */ (text.toLowerCase())] ?? Number(text);

@@ -1,44 +1,44 @@
-/** Files of NumPy: versions 1 to 3, little and big endian, C and Fortran order. */
+/** NumPy .npy files: versions 1 to 3, little and big endian, C and Fortran order. */
 
 import { DATA_TYPES } from "./types.js";
 
 const MAGIC = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59];
 
 /**
- * @typedef {{dataType: string, shape: number[], bytes: Uint8Array<ArrayBuffer>}} Stored its elements row-major and little endian
+ * @typedef {{dataType: string, shape: number[], bytes: Uint8Array<ArrayBuffer>}} Stored elements are row-major and little endian
  */
 
 /**
  * @param {ArrayBuffer} buffer
  * @returns {Stored}
- * @throws {Error} the file is not one, or holds a type that no tensor has; the message says why
+ * @throws {Error} if it is not a .npy file or has an unsupported type; the message says why
  */
 export function readNpy(buffer) {
   const view = new DataView(buffer);
   const latin = new TextDecoder("latin1");
   if (buffer.byteLength < 10 || !MAGIC.every((byte, i) => view.getUint8(i) === byte)) {
-    throw new Error("this is no .npy file");
+    throw new Error("not a .npy file");
   }
   const version = view.getUint8(6);
-  if (version < 1 || version > 3) throw new Error(`version ${version} of .npy given; versions 1 to 3 are read`);
+  if (version < 1 || version > 3) throw new Error(`.npy version ${version} given; supported: 1 to 3`);
   const start = version === 1 ? 10 : 12;
   const length = version === 1 ? view.getUint16(8, true) : view.getUint32(8, true);
-  if (start + length > buffer.byteLength) throw new Error("the head of the file is cut off");
+  if (start + length > buffer.byteLength) throw new Error("the file header is truncated");
   const head = latin.decode(new Uint8Array(buffer, start, length));
   const descr = /'descr':\s*'([^']*)'/.exec(head)?.[1];
   const order = /'fortran_order':\s*(True|False)/.exec(head)?.[1];
   const dims = /'shape':\s*\(([^)]*)\)/.exec(head)?.[1];
   if (descr === undefined || order === undefined || dims === undefined) {
-    throw new Error("the head of the file cannot be read");
+    throw new Error("the file header is invalid");
   }
   const shape = dims.split(",").map((text) => text.trim()).filter(Boolean).map(Number);
   const known = [...DATA_TYPES.values()].find((type) =>
     type.numpy?.slice(1) === (descr === "|b1" ? "u1" : descr.slice(1))
   );
-  if (!known) throw new Error(`its elements are ${descr}; no tensor has these`);
+  if (!known) throw new Error(`element type ${descr} is not supported`);
   const size = known.bits / 8;
   const count = shape.reduce((product, each) => product * each, 1);
-  if (start + length + count * size > buffer.byteLength) throw new Error("the file is cut off");
+  if (start + length + count * size > buffer.byteLength) throw new Error("the file is truncated");
   let bytes = new Uint8Array(buffer.slice(start + length, start + length + count * size));
   if (descr[0] === ">") swap(bytes, size);
   if (order === "True" && shape.length > 1) bytes = rowMajor(bytes, shape, size);
@@ -69,7 +69,7 @@ function rowMajor(bytes, shape, size) {
 }
 
 /**
- * The head of a file, version 1, padded to a multiple of 64 bytes.
+ * Returns the header of a version 1 file, padded to a multiple of 64 bytes.
  * @param {string} name of the data type @param {number[]} shape
  */
 export function npyHead(name, shape) {

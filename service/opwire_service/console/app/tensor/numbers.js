@@ -1,4 +1,4 @@
-/** Tensors written as numbers: nested lists, or one flat list. */
+/** Tensors given as numbers, in nested lists or one flat list. */
 
 import { scan } from "../json/scan.js";
 import { number } from "./generate.js";
@@ -10,7 +10,7 @@ import { addressOf, byteCount, elementCount, elements } from "./types.js";
 export const MOST_NUMBERS = 10_000;
 
 /**
- * The leaves of nested lists in their order.
+ * Returns the leaves of nested lists in order.
  * @param {Node} node @param {Node[]} found
  */
 function leaves(node, found = []) {
@@ -19,7 +19,7 @@ function leaves(node, found = []) {
   return found;
 }
 
-/** The shape of nested lists; undefined if they are ragged. @param {Node} node @returns {number[] | undefined} */
+/** Returns the shape of nested lists; undefined if they are ragged. @param {Node} node @returns {number[] | undefined} */
 function shapeOf(node) {
   if (node.kind !== "array") return [];
   const shapes = (node.items ?? []).map(shapeOf);
@@ -29,11 +29,11 @@ function shapeOf(node) {
 }
 
 /**
- * The buffer of a tensor, its gaps zero.
+ * Returns the buffer of a tensor, with zeros in gaps.
  * @param {string} text
  * @param {TensorDesc} desc
  * @returns {Uint8Array<ArrayBuffer>}
- * @throws {Error} the text is no such list; the message says what was given and what belongs there
+ * @throws {Error} if the text does not match the desc; the message says what was given and what is expected
  */
 export function readNumbers(text, desc) {
   const { node, mistakes } = scan(text);
@@ -50,7 +50,7 @@ export function readNumbers(text, desc) {
   const shape = shapeOf(list);
   if (shape?.join() !== String(count) && shape?.join() !== desc.Sizes.join() && count > 1) {
     throw new Error(
-      `lists of shape ${shape ? JSON.stringify(shape) : "that is ragged"} given; Sizes are ${
+      `${shape ? `lists of shape ${JSON.stringify(shape)}` : "ragged lists"} given; Sizes are ${
         JSON.stringify(desc.Sizes)
       }`,
     );
@@ -70,13 +70,15 @@ function element(node, type) {
     if (
       (node.kind !== "number" && !/^-?(nan|inf|infinity)$/i.test(text)) || (Number.isNaN(value) && !/nan/i.test(text))
     ) {
-      throw new Error(`${JSON.stringify(text)} given where a number belongs`);
+      throw new Error(`${JSON.stringify(text)} given; expected a number`);
     }
     return value;
   }
-  if (!/^-?\d+$/.test(text)) throw new Error(`${text || node.kind} given; ${type.name} takes integers`);
+  if (!/^-?\d+$/.test(text)) throw new Error(`${text || node.kind} given; ${type.name} requires integers`);
   const value = BigInt(text);
   const least = type.signed ? -(1n << BigInt(type.bits - 1)) : 0n;
-  if (value < least || value >= least + (1n << BigInt(type.bits))) throw new Error(`${text} is no ${type.name}`);
+  if (value < least || value >= least + (1n << BigInt(type.bits))) {
+    throw new Error(`${text} is out of range for ${type.name}`);
+  }
   return type.bits === 64 ? value : Number(value);
 }

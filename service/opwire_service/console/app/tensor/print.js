@@ -1,4 +1,4 @@
-/** Elements as text: the shortest decimal that reads back to the same value of their type. */
+/** Formats elements as the shortest decimal that round-trips in their type. */
 
 import { DATA_TYPES, halfTable, toHalf } from "./types.js";
 
@@ -27,7 +27,7 @@ export function print(name, value) {
 }
 
 /**
- * The bit pattern of an element in hexadecimal, as 0x3f800000.
+ * Returns the bit pattern of an element in hexadecimal, such as 0x3f800000.
  * @param {string} name @param {any} array @param {number} i
  */
 export function bitsOf(name, array, i) {

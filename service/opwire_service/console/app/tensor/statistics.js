@@ -1,4 +1,4 @@
-/** What can be said of many elements at once: their statistics, a histogram, and a picture of a slice of them. */
+/** Statistics, histograms and down-sampled slices of tensors. */
 
 import { addressOf, elementCount, elements, elementStrides } from "./types.js";
 
@@ -7,7 +7,7 @@ import { addressOf, elementCount, elements, elementStrides } from "./types.js";
 export const BINS = 64;
 
 /**
- * Of the elements of a tensor: least, greatest and mean of those that are finite, how many are NaN, infinite and zero.
+ * Returns minimum, maximum and mean of the finite elements, and the numbers of NaN, infinite and zero elements.
  * @param {TensorDesc} desc @param {Uint8Array<ArrayBuffer>} bytes
  */
 export function statistics(desc, bytes) {
@@ -49,7 +49,7 @@ export function statistics(desc, bytes) {
 }
 
 /**
- * How many finite elements lie in each of some ranges of equal width.
+ * Counts the finite elements in bins of equal width.
  * @param {TensorDesc} desc @param {Uint8Array<ArrayBuffer>} bytes
  * @param {number} min @param {number} max
  */
@@ -68,7 +68,7 @@ export function histogram(desc, bytes, min, max) {
 
 /**
  * A 2-D slice.
- * @typedef {{rows: number, columns: number, others: number[]}} Slice rows is -1 where the tensor has one dimension;
+ * @typedef {{rows: number, columns: number, others: number[]}} Slice rows is -1 if the tensor has one dimension;
  *   others has an index for each dimension
  */
 
@@ -89,7 +89,7 @@ function sliceOf(desc, slice) {
 }
 
 /**
- * A part of a slice, element by element.
+ * Returns part of a slice, element by element.
  * @param {TensorDesc} desc @param {Uint8Array<ArrayBuffer>} bytes @param {Slice} slice
  * @param {{row: number, column: number, height: number, width: number}} part
  */

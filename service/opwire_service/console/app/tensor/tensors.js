@@ -1,4 +1,4 @@
-/** The tensors of the page. They are held by another thread, so nothing that takes long is done here. */
+/** The tensors of the page, in a worker thread, so that slow operations do not block the page. */
 
 let script = /** @type {any} */ (new URL("./worker.js", import.meta.url).href);
 const trusted = /** @type {any} */ (globalThis).trustedTypes;
@@ -26,21 +26,21 @@ function start() {
     else asked?.reject(new Error(error));
   });
   made.addEventListener("error", () => {
-    // Its script cannot be had; it is asked for again with the next task.
+    // The script could not be loaded; the next task tries again.
     worker = null;
-    for (const asked of waiting.values()) asked.reject(new Error("the script that works on tensors cannot be loaded"));
+    for (const asked of waiting.values()) asked.reject(new Error("the tensor worker could not be loaded"));
     waiting.clear();
   });
   return made;
 }
 
-/** Starts the other thread before it is needed, while the server is there to give its script. */
+/** Starts the worker early, while the server is available to deliver its script. */
 export function warm() {
   worker ??= start();
 }
 
 /**
- * Asks for one of the tasks of worker.js.
+ * Runs a task of worker.js.
  * @param {string} task @param {object} given
  * @returns {Promise<any>}
  */

@@ -1,4 +1,4 @@
-/** The data types of tensors: how elements lie in bytes, and how a desc lays a tensor out. */
+/** Data types and memory layout of tensors. */
 
 /**
  * @typedef {{name: string, bits: number, float: boolean, signed: boolean, numpy: string | null}} DataType
@@ -42,7 +42,7 @@ const BY_CODE = [
 ];
 
 /**
- * The data type that a desc names, by name, full name or number.
+ * Returns a data type by name, full name or number.
  * @param {unknown} given @returns {DataType | undefined}
  */
 export function dataType(given) {
@@ -55,7 +55,7 @@ export function elementCount(desc) {
   return desc.Sizes.reduce((product, size) => product * size, 1);
 }
 
-/** Elements from the first to the last address. @param {TensorDesc} desc */
+/** Number of elements from the first to the last address. @param {TensorDesc} desc */
 export function extent(desc) {
   const strides = desc.Strides;
   return strides ? desc.Sizes.reduce((sum, size, i) => sum + (size - 1) * strides[i], 1) : elementCount(desc);
@@ -75,7 +75,7 @@ export function elementStrides(desc) {
 }
 
 /**
- * Where the k-th element in row-major order lies.
+ * Returns a function for the address of the k-th element in row-major order.
  * @param {TensorDesc} desc @returns {(k: number) => number}
  */
 export function addressOf(desc) {
@@ -91,27 +91,27 @@ export function addressOf(desc) {
   };
 }
 
-/** Why a value of a desc is no tensor desc; undefined if it is one. @param {any} desc */
+/** Returns why a value is not a tensor desc; undefined if it is one. @param {any} desc */
 export function descMistake(desc) {
-  if (!desc || typeof desc !== "object") return "it is no object";
-  if (!dataType(desc.DataType)) return "its DataType is not known";
+  if (!desc || typeof desc !== "object") return "not an object";
+  if (!dataType(desc.DataType)) return "unknown DataType";
   const isCount = (/** @type {unknown} */ size) => Number.isSafeInteger(size) && Number(size) >= 0;
   if (
     !Array.isArray(desc.Sizes) || !desc.Sizes.length ||
     !desc.Sizes.every((/** @type {number} */ s) => isCount(s) && s > 0)
   ) {
-    return "its Sizes are not known";
+    return "invalid Sizes";
   }
   const strides = desc.Strides;
   if (strides && !(Array.isArray(strides) && strides.length === desc.Sizes.length && strides.every(isCount))) {
-    return "its Strides do not fit its Sizes";
+    return "Strides do not match Sizes";
   }
   return undefined;
 }
 
 let halves = /** @type {Float32Array | null} */ (null);
 
-/** The values of all 65,536 FLOAT16 bit patterns. */
+/** Returns the values of all 65,536 FLOAT16 bit patterns. */
 export function halfTable() {
   if (halves) return halves;
   halves = new Float32Array(65536);
@@ -138,7 +138,7 @@ function roundHalfToEven(value) {
 const DOUBLE = new Float64Array(1);
 const WORDS = new Uint32Array(DOUBLE.buffer);
 
-/** The bits of the FLOAT16 nearest to a number, ties to even. @param {number} value */
+/** Returns the bits of the FLOAT16 nearest to a number, ties to even. @param {number} value */
 export function toHalf(value) {
   if (Number.isNaN(value)) return 0x7e00;
   DOUBLE[0] = value;
@@ -167,7 +167,7 @@ const ARRAYS = {
 };
 
 /**
- * The elements of a buffer by address: get gives a number, or a BigInt for 64-bit integers; bits is the bit pattern.
+ * Provides access to the elements of a buffer by address; get returns a number, or a BigInt for 64-bit integers.
  * @param {string} name of the data type
  * @param {Uint8Array<ArrayBuffer>} bytes
  */

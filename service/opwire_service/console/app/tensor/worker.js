@@ -1,4 +1,4 @@
-/** The thread that holds the tensors and does what takes long with them; the page asks it by messages. */
+/** Worker thread that holds the tensors and runs slow operations on them; the page sends it messages. */
 
 import { compare } from "./compare.js";
 import { paint, pictureNumbers } from "./draw.js";
@@ -17,11 +17,11 @@ const held = new Map();
 /** @param {string} id */
 function tensor(id) {
   const found = held.get(id);
-  if (!found) throw new Error(`there is no tensor ${id}`);
+  if (!found) throw new Error(`no such tensor: ${id}`);
   return found;
 }
 
-/** The elements of a tensor row-major, without gaps. @param {{desc: TensorDesc, bytes: Uint8Array<ArrayBuffer>}} tensor */
+/** Returns the elements of a tensor row-major, without gaps. @param {{desc: TensorDesc, bytes: Uint8Array<ArrayBuffer>}} tensor */
 function packed({ desc, bytes }) {
   if (!desc.Strides) return bytes;
   const from = elements(desc.DataType, bytes);
@@ -34,7 +34,7 @@ function packed({ desc, bytes }) {
 
 /** @type {Record<string, (given: any) => any>} */
 const TASKS = {
-  /** Keeps the tensors that an answer has in its tail. */
+  /** Stores the tensors in the binary tail of a response. */
   async keep({ blob, tensors }) {
     for (const { id, desc, from, to } of tensors) {
       held.set(id, { desc, bytes: new Uint8Array(await blob.slice(from, to).arrayBuffer()) });
@@ -60,7 +60,7 @@ const TASKS = {
     held.set(id, { desc, bytes });
     return new Blob([bytes]);
   },
-  /** The values of a small tensor as JSON lists that a model of DxDispatch may have. */
+  /** Returns the values of a small tensor as a JSON list for a DxDispatch model. */
   list({ id }) {
     const { desc, bytes } = tensor(id);
     const { get, count } = elements(desc.DataType, bytes);
@@ -84,7 +84,7 @@ const TASKS = {
   histogram({ id, min, max }) {
     return histogram(tensor(id).desc, tensor(id).bytes, min, max);
   },
-  /** A slice in colours, or three of them as those of a picture. */
+  /** Draws a slice as a heat map, or one or three slices as an image. */
   paint({ id, slices, by, ends, isPicture }) {
     const { desc, bytes } = tensor(id);
     const channels = slices.map((/** @type {any} */ slice) => sample(desc, bytes, slice, by));

@@ -1,4 +1,4 @@
-/** Lines over the last minutes, with one cursor over all charts; colours follow the page. */
+/** Line charts of the last minutes with a shared cursor, in the colors of the page. */
 
 import uPlot from "../../vendor/uplot.js";
 import { html, useEffect, useRef, useState } from "../../vendor/preact.js";
@@ -14,7 +14,7 @@ function variable(name) {
   return color;
 }
 
-/** Rows stacked on those before them; the last row is the highest. */
+/** Stacks each row on the previous ones; the last row is the highest. */
 export function stacked(rows) {
   const found = [];
   rows.forEach((row, i) =>
@@ -34,7 +34,7 @@ function options(width, { series, isLog, isStacked, unit }, last) {
   const back = variable("back");
   const shown = series.map((each) => {
     const stroke = variable(each.colour);
-    // Areas hide what is drawn before them: those of the rows above.
+    // Areas hide what was drawn before, so higher rows are drawn first.
     return {
       label: each.label,
       stroke,
@@ -66,7 +66,7 @@ function options(width, { series, isLog, isStacked, unit }, last) {
 }
 
 /**
- * Rows has one list of values for each series, null for gaps; the sentence is what a screen reader is told of it.
+ * rows has one list of values per series, with null for gaps; sentence is the description for screen readers.
  * @param {any} props
  */
 export function Chart({ title, times, rows, seconds, sentence, ...kind }) {

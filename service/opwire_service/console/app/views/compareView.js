@@ -1,4 +1,4 @@
-/** An output against another: the published one, that of another device, or that of a backend from a file. */
+/** Compares an output with the published one, with that of another device, or with a file from another backend. */
 
 import { Fragment, html, useEffect, useState } from "../../vendor/preact.js";
 import { ask } from "../tensor/tensors.js";
@@ -48,7 +48,7 @@ export function CompareView({ output, published, devices }) {
           read.shape.reduce((product, size) => product * size, 1) !== elementCount(desc))
       ) {
         throw new Error(
-          `the file holds ${read.dataType} [${read.shape.join(", ")}]; the output is ${desc.DataType} [${
+          `the file has ${read.dataType} [${read.shape.join(", ")}]; the output is ${desc.DataType} [${
             desc.Sizes.join(", ")
           }]`,
         );
@@ -69,7 +69,7 @@ export function CompareView({ output, published, devices }) {
     withFile(event.dataTransfer.files[0]);
   };
   return html`<div class="compare" onDragOver=${(event) => event.preventDefault()} onDrop=${drop}>
-    <div class="fields"><span class="quiet">against</span>
+    <div class="fields"><span class="quiet">compare with</span>
       ${published !== undefined && html`<button class="small" onClick=${withPublished}>published output</button>`}
       ${
     devices.filter((device) => device.id).map((device) =>
@@ -84,13 +84,13 @@ export function CompareView({ output, published, devices }) {
     ${
     found && html`<${Fragment}>
       <p role="status" class=${found.equal === found.count ? "good" : "bad"}><strong>${
-      found.equal === found.count ? "✓ all equal to" : "✗ they differ from"
+      found.equal === found.count ? "✓ all equal to" : "✗ differs from"
     }</strong> ${found.what}: equal bits ${found.equal.toLocaleString("en")} of ${found.count.toLocaleString("en")}</p>
       <dl class="statistics">
-        <div><dt>greatest ULP</dt><dd>${found.mostUlp}</dd></div><div><dt>mean ULP</dt><dd>${
+        <div><dt>maximum ULP</dt><dd>${found.mostUlp}</dd></div><div><dt>mean ULP</dt><dd>${
       round(found.meanUlp)
     }</dd></div>
-        <div><dt>greatest absolute difference</dt><dd>${round(found.absolute)}</dd></div>
+        <div><dt>maximum absolute difference</dt><dd>${round(found.absolute)}</dd></div>
         <div class=${found.unlike ? "odd" : ""}><dt>NaN on one side</dt><dd>${found.unlike}</dd></div>
         <div><dt>first difference</dt><dd>${
       found.first < 0 ? "–" : `[${indexOf(found.first, desc.Sizes).join(", ")}]`

@@ -1,4 +1,4 @@
-/** Some operators side by side: what each takes, band by band, and its members. */
+/** Selected operators side by side: support by level, and members. */
 
 import { html } from "../../vendor/preact.js";
 import { bandsOf, rankText, typesText } from "../contract.js";
@@ -10,7 +10,7 @@ export function Compared({ contract, names, tick, clear }) {
     return html`
       <p
         class="note">${chosen[0]
-          .name} is ticked. Tick another operator to compare them. <button class="small" onClick=${clear}>Clear</button></p>
+          .name} is selected. Select another operator to compare. <button class="small" onClick=${clear}>Clear</button></p>
     `;
   }
   const bands = new Map(chosen.map((operator) => [operator, bandsOf(operator, levels)]));
@@ -22,7 +22,7 @@ export function Compared({ contract, names, tick, clear }) {
         <caption>Compared <button class="small" onClick=${clear}>Clear</button></caption>
         <thead>
           <tr><th scope="col">from</th>${chosen.map(({ name }) =>
-            html`<th scope="col">${name} <button class="small" aria-label="Leave out ${name}" onClick=${() =>
+            html`<th scope="col">${name} <button class="small" aria-label="Remove ${name}" onClick=${() =>
               tick(name)}>✕</button></th>`
           )}</tr>
         </thead>
@@ -32,7 +32,7 @@ export function Compared({ contract, names, tick, clear }) {
               chosen.map((operator) => {
                 const band = bands.get(operator).find((each) => each.from <= start && start <= each.to);
                 return html`<td class=${band && band.from === start ? "" : "quiet"}>${
-                  band ? (band.from === start ? `${typesText(band.types)}; ${rankText(band.ranks)}` : "as before") : "–"
+                  band ? (band.from === start ? `${typesText(band.types)}; ${rankText(band.ranks)}` : "unchanged") : "–"
                 }</td>`;
               })
             }</tr>`

@@ -1,4 +1,4 @@
-/** The request as text to take elsewhere. */
+/** Dialog that shows the request as a command, a program or a file to copy. */
 
 import { Fragment, html, useRef, useState } from "../../vendor/preact.js";
 import { key } from "../api.js";
@@ -19,7 +19,7 @@ const FORMS = {
   json: "request as JSON",
 };
 
-/** The request with the values of its inputs, where these are few. */
+/** Collects the request, with the values of its small inputs. */
 async function gather({ doc, subject, tensors }) {
   const inputs = [];
   /** @type {Record<string, string>} */
@@ -64,7 +64,7 @@ export function CopyMenu({ bench }) {
   const [form, setForm] = useState("curl");
   const [text, setText] = useState("");
   const [done, setDone] = useState("");
-  const isGraph = bench.subject.kind === "graph"; // of which DxDispatch has no JSON
+  const isGraph = bench.subject.kind === "graph"; // DxDispatch has no JSON form for graphs
   const forms = Object.entries(FORMS).filter(([name]) => !isGraph || name !== "model");
   const show = async (chosen) => {
     setForm(chosen);
@@ -72,7 +72,7 @@ export function CopyMenu({ bench }) {
     try {
       setText(bench.subject.kind === "model" ? bench.subject.plain : await snippet(chosen, bench));
     } catch (error) {
-      setText(`cannot be written: ${error.message}`);
+      setText(`Cannot generate this: ${error.message}`);
     }
   };
   const open = async () => {
@@ -84,14 +84,14 @@ export function CopyMenu({ bench }) {
       <button onClick=${open} disabled=${bench.subject.mistakes.length > 0}>Copy as …</button>
       <dialog ref=${dialog} class="copy" aria-labelledby="copy-title">
         <h2 id="copy-title">Copy as</h2>
-        <div class="tabs" role="group" aria-label="Form">${forms.map(([name, label]) =>
+        <div class="tabs" role="group" aria-label="Format">${forms.map(([name, label]) =>
           html`<button class="small" aria-pressed=${name === form} onClick=${() => show(name)}>${label}</button>`
         )}</div>
         <pre tabindex="0" aria-label="Text">${text}</pre>
         <p
-          class="quiet">Tensors of more than ${MOST_INLINE} elements are named as files or made anew. A key is read from OPWIRE_API_KEY.</p>
+          class="quiet">Tensors with more than ${MOST_INLINE} elements are read from files or generated. The API key is read from OPWIRE_API_KEY.</p>
         <p class="actions"><button class="main" onClick=${async () => {
-          setDone(await copy(text) ? "Copied." : "Not copied: select the text and copy it.");
+          setDone(await copy(text) ? "Copied." : "Could not copy. Select the text and copy it manually.");
         }}>Copy</button>
             <button onClick=${() => dialog.current.close()}>Close</button> <span role="status">${done}</span></p>
       </dialog>

@@ -1,10 +1,10 @@
-/** What a band of levels supports, beside the table. */
+/** Side panel with the support of an operator in a band of levels. */
 
 import { html, useLayoutEffect, useRef } from "../../vendor/preact.js";
 import { accuracyText, bandsOf, rankText, typesText, whenOf } from "../contract.js";
 import { at } from "../place.js";
 
-/** The tensors of rows, with what of it is new since the rows before. */
+/** The tensors of support rows, highlighting what is new since the previous rows. */
 export function Tensors({ rows, before = [] }) {
   return html`
     <table class="tensors">
@@ -44,7 +44,7 @@ export function Tensors({ rows, before = [] }) {
   `;
 }
 
-/** Where a device runs an operator. */
+/** Returns the devices that run an operator. */
 export function devicesOf(server, name) {
   return (server?.devices ?? []).filter((device) => device.operators?.includes(name)).map((device) => device.name);
 }
@@ -68,7 +68,7 @@ export function Detail({ contract, operator, band, server, close }) {
     operator.state === "executable" ? (devices.length ? `runs on ${devices.join(", ")}` : "runs") : operator.state
   }; family ${operator.family}</p>
     <p>Accuracy: ${accuracyText(operator)}.</p>
-    ${before && html`<p>Against ${levels[before.to]}: ${changes(before, chosen)}</p>`}
+    ${before && html`<p>Compared with ${levels[before.to]}: ${changes(before, chosen)}</p>`}
     <${Tensors} rows=${chosen.rows} before=${before?.rows} />
     <p class="actions"><a class="button main" href=${tryLink(operator.name, levels[chosen.from])}>Try at ${
     levels[chosen.from]
@@ -79,12 +79,14 @@ export function Detail({ contract, operator, band, server, close }) {
 
 function changes(before, now) {
   const news = now.news.length ? [`new ${typesText(now.news)}`] : [];
-  const ranks = now.wider ? [`rank ${rankText(before.ranks).slice(1)} became ${rankText(now.ranks).slice(1)}`] : [];
+  const ranks = now.wider
+    ? [`rank ${rankText(before.ranks).slice(1)} extended to ${rankText(now.ranks).slice(1)}`]
+    : [];
   const found = [...news, ...ranks];
-  return found.length ? found.join("; ") : "some tensors take more";
+  return found.length ? found.join("; ") : "some tensors support more";
 }
 
-/** The address of an operator on the page Try. */
+/** Returns a link to an operator on the Try page. */
 export function tryLink(name, level, example = "") {
   const state = { v: 1, operator: name, ...(level ? { level } : {}), ...(example ? { example } : {}) };
   return `${at("try").href}#json=${encodeURIComponent(JSON.stringify(state))}`;

@@ -1,9 +1,9 @@
-/** The editor as a part of a page. */
+/** The editor as a component. */
 
 import { html, useLayoutEffect, useRef } from "../../vendor/preact.js";
 import { createEditor } from "../editor/editor.js";
 
-/** Keeps the editor in `handle.current`, which is there as soon as the page is. */
+/** Stores the editor in `handle.current`, which is available once the page is rendered. */
 export function EditorPane({ handle, text, revision, marks, stale, wraps, change, run, complete, explain, fix }) {
   const host = useRef(null);
   const latest = useRef({});
@@ -20,7 +20,7 @@ export function EditorPane({ handle, text, revision, marks, stale, wraps, change
     });
     return () => handle.current.destroy();
   }, []);
-  // What is typed is newer than the text that comes back from the page.
+  // The editor's own text is newer than the one that the page passes back.
   useLayoutEffect(() => handle.current.write(text), [revision]);
   useLayoutEffect(() => handle.current.mark(marks, (mark) => latest.current.fix(mark)), [marks]);
   useLayoutEffect(() => handle.current.stale(stale), [stale]);

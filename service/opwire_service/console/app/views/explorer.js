@@ -1,4 +1,4 @@
-/** All operators by feature level: bands of equal support, search and filters, and what changed where. */
+/** The explorer: all operators by feature level, with bands of equal support, search and filters. */
 
 import { Fragment, html, useEffect, useLayoutEffect, useMemo, useState } from "../../vendor/preact.js";
 import { open } from "../api.js";
@@ -16,7 +16,7 @@ const DEFAULTS = { ...NO_FILTER, open: "", band: "", ticked: "" };
 const LEAST_PAUSE = 1000;
 const LONGEST_PAUSE = 10_000;
 
-/** The contract, once it is there; it is asked for again while no server answers. */
+/** Loads the contract, and retries while the server does not respond. */
 export function useContract() {
   const [found, setFound] = useState({ contract: null, problem: null });
   useEffect(() => {
@@ -39,7 +39,7 @@ export function useContract() {
   return found;
 }
 
-/** Whether the page is as narrow as a phone. */
+/** Whether the page is narrow, as on a phone. */
 export function useNarrow() {
   const query = "(max-width: 760px)";
   const [narrow, setNarrow] = useState(() => matchMedia(query).matches);
@@ -86,7 +86,7 @@ export function Explorer({ server }) {
   if (!contract) {
     return html`
       <h1>Operators</h1>
-      <p class="quiet">Reading the contract …</p>
+      <p class="quiet">Loading the contract …</p>
     `;
   }
   const ticked = view.ticked ? view.ticked.split(",") : [];
@@ -131,16 +131,16 @@ function focusRow(name) {
 function countStates({ operators }) {
   const runs = operators.filter((operator) => operator.state === "executable").length;
   const declared = operators.filter((operator) => operator.state !== "known").length;
-  return `${operators.length} known, ${declared} declared, ${runs} run`;
+  return `${operators.length} known, ${declared} declared, ${runs} executable`;
 }
 
 function Nothing({ contract, view, change }) {
   const names = nearest(contract, view.q);
   const later = view.level ? select(contract, { ...view, level: "" }) : [];
   return html`<div class="note">
-    <p>No operator is left.</p>
+    <p>No operators match.</p>
     ${
-    names.length > 0 && html`<p>Near: ${
+    names.length > 0 && html`<p>Similar: ${
       names.map((name) =>
         html`
           <button class="small" onClick=${() => change({ ...NO_FILTER, q: name })}>${name}</button>
@@ -150,12 +150,12 @@ function Nothing({ contract, view, change }) {
   }
     ${
     later.length > 0 &&
-    html`<p>${later.length === 1 ? `${later[0].operator.name} is` : `${later.length} are`} there at another level:
+    html`<p>${later.length === 1 ? `${later[0].operator.name} matches` : `${later.length} match`} at another level:
       <button class="small" onClick=${() => change({ level: firstLevel(contract, later) })}>first at ${
       firstLevel(contract, later)
     }</button></p>`
   }
-    <p><button onClick=${() => change(NO_FILTER)}>Clear the filters</button></p>
+    <p><button onClick=${() => change(NO_FILTER)}>Clear filters</button></p>
   </div>`;
 }
 

@@ -1,4 +1,4 @@
-/** The search and the filters of the explorer. */
+/** Search and filters of the explorer. */
 
 import { html } from "../../vendor/preact.js";
 import { NO_FILTER } from "../contract.js";
@@ -25,12 +25,12 @@ export function Filters({ contract, view, change }) {
   const isFiltered = Object.entries(NO_FILTER).some(([name, value]) => view[name] !== value);
   return html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
     <label class="search"><span class="offscreen">Search</span>
-      <input type="search" placeholder="Search: name, alias, family, word of the summary" value=${view.q} onInput=${(
+      <input type="search" placeholder="Search names, aliases, families, summaries" value=${view.q} onInput=${(
     event,
   ) => change({ q: event.target.value })} /></label>
     <${Choice} label="Level" value=${view.level} options=${any(contract.levels)} onChange=${(level) =>
     change({ level })} />
-    <${Choice} label="Takes" value=${view.type} options=${any([...DATA_TYPES.keys()])} onChange=${(type) =>
+    <${Choice} label="Accepts" value=${view.type} options=${any([...DATA_TYPES.keys()])} onChange=${(type) =>
     change({ type })} />
     <${Choice} label="as" value=${view.as} options=${SIDES} onChange=${(as) => change({ as })} />
     <${Choice} label="of rank" value=${view.rank} options=${any(RANKS)} onChange=${(rank) => change({ rank })} />

@@ -1,4 +1,4 @@
-/** A graph, drawn: its nodes with their levels and violations, what flows between them, and what each gives. */
+/** Drawing of a graph: nodes with levels and violations, the tensors between them, and their outputs. */
 
 import { html, useMemo, useState } from "../../vendor/preact.js";
 import { shortType } from "../contract.js";
@@ -7,12 +7,12 @@ import { shortLevel } from "../editor/marks.js";
 import { BOX, layout } from "../graph/layout.js";
 import { at } from "../place.js";
 
-/** More than this is listed alone. */
+/** Larger graphs are only listed. */
 const MOST_BOXES = 200;
 const MOST_EDGES = 600;
 const UPWARDS = 48;
 
-/** A tensor in a few characters. */
+/** Abbreviates a tensor desc. */
 function shapeText(desc) {
   const tensor = tensorOf(desc);
   return tensor?.DataType ? `${shortType(tensor.DataType)} [${tensor.Sizes.join(", ")}]` : "";
@@ -22,7 +22,7 @@ function clipped(text, most) {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
-/** What the server says of each box, by id: its level and its outputs. */
+/** Returns the validation result of each box by id: its level and its outputs. */
 function factsOf({ boxes, form }, validation) {
   if (form === "model") {
     const found = boxes.map(({ id, name }) => [id, validation?.dispatchables?.[name]]);
@@ -33,7 +33,7 @@ function factsOf({ boxes, form }, validation) {
   return new Map(given.length === nodes.length ? nodes.map(({ id }, i) => [id, given[i]]) : []);
 }
 
-/** The descs of a box's outputs, by name. */
+/** Returns the descs of a box's outputs by name. */
 function outputsOf(box, facts, contract) {
   const found = facts?.outputs ?? {};
   if (Object.keys(found).length) {
@@ -52,7 +52,7 @@ function outputsOf(box, facts, contract) {
   );
 }
 
-/** All that is shown of a box, beside what is written of it. */
+/** Adds to the boxes and edges what is shown of them: levels, outputs, shapes and violations. */
 function describe(drawing, { below, marks, validation, contract }) {
   const facts = factsOf(drawing, validation);
   const isAt = (pointer, place) => place && (pointer === below + place || pointer.startsWith(`${below}${place}/`));
@@ -81,7 +81,7 @@ function pathOf(points) {
     if (point.y > before.y) {
       const bend = (point.y - before.y) / 2;
       text += `C${before.x},${before.y + bend} ${point.x},${point.y - bend} ${point.x},${point.y}`;
-    } else { // upwards, around both boxes
+    } else { // upward, around both boxes
       const side = Math.max(before.x, point.x) + BOX.width * 0.8;
       text += `C${before.x},${before.y + UPWARDS} ${side},${before.y + UPWARDS} ${side},${(before.y + point.y) / 2}`;
       text += `S${point.x},${point.y - UPWARDS} ${point.x},${point.y}`;
@@ -91,10 +91,10 @@ function pathOf(points) {
   return text;
 }
 
-/** An edge and its shape; beside is how many edges end where it ends, k which of them it is. */
+/** An edge and its shape. beside is the number of edges with the same target, k the index among them. */
 function Edge({ edge, points, beside, k, isChosen }) {
   const [before, last] = points.slice(-2);
-  // What is written stands aside of the line, and below that of a neighbour.
+  // The label is beside the line, and offset from those of neighboring edges.
   const isLeft = k === 0 && (beside > 1 || before.x > last.x);
   const y = last.y - 13 - (k > 1 ? (k % 2) * 14 : 0);
   return html`
@@ -135,7 +135,7 @@ function Box({ box, place, isChosen, choose }) {
   const { width, height } = place;
   const isNode = box.kind === "operator";
   const bad = box.marks.length;
-  const level = box.isKnown ? (box.level ? `from ${box.level}` : "at no level") : "";
+  const level = box.isKnown ? (box.level ? `from ${box.level}` : "no level") : "";
   const middle = isNode ? 20 : height / 2 + 4;
   return html`
     <g class="box is-${box.kind} ${bad ? "bad" : ""} ${isChosen ? "chosen" : ""}"
@@ -157,10 +157,10 @@ function sentenceOf({ boxes, edges }, shown) {
   const bad = [...shown.boxes.values()].filter(({ marks }) => marks.length).length;
   return `Graph of ${count("operator")} nodes, ${count("constant")} constants, ${count("input")} inputs, ${
     count("output")
-  } outputs and ${edges.length} edges; ${bad ? `${bad} nodes have violations` : "no node has a violation"}`;
+  } outputs and ${edges.length} edges; ${bad ? `${bad} nodes have violations` : "no violations"}`;
 }
 
-/** The boxes in words: what each takes, and what it gives. */
+/** The boxes as a table, with their inputs and outputs. */
 function List({ shown, choose, chosen }) {
   const from = (id) => shown.edges.filter((edge) => edge.to === id);
   const nameOf = (id) => shown.boxes.get(id)?.name ?? "";
@@ -173,9 +173,9 @@ function List({ shown, choose, chosen }) {
             <th scope="col">node</th>
             <th scope="col">type</th>
             <th scope="col">level</th>
-            <th scope="col">takes</th>
+            <th scope="col">inputs</th>
             <th
-              scope="col">gives</th>
+              scope="col">outputs</th>
             <th scope="col">violations</th>
           </tr>
         </thead>
@@ -203,7 +203,7 @@ function List({ shown, choose, chosen }) {
   `;
 }
 
-/** The chosen box: where it is written, what is wrong with it, and what it gives. */
+/** The selected box: its violations, outputs and location in the text. */
 function Chosen({ box, watched, watch, go, canRun }) {
   const outputs = Object.entries(box.outputs);
   return html`
@@ -221,12 +221,12 @@ function Chosen({ box, watched, watch, go, canRun }) {
       <span class="quiet">${shapeText(desc)}</span></li>`;
         })
       }</ul>`}
-      ${box.place && html`<p><button class="small" onClick=${() => go(null)}>Go to its text</button></p>`}
+      ${box.place && html`<p><button class="small" onClick=${() => go(null)}>Go to text</button></p>`}
     </aside>
   `;
 }
 
-/** @param {any} props go takes a mark, or a pointer into the text */
+/** @param {any} props go takes a mark, goTo a pointer into the text */
 export function GraphView({ bench, contract, go, goTo, canRun, watch }) {
   const { drawing, subject, validation, marks, doc } = bench;
   const [chosen, setChosen] = useState("");
@@ -245,7 +245,7 @@ export function GraphView({ bench, contract, go, goTo, canRun, watch }) {
       <div class="drawn ${box ? "open" : ""}">
         ${isDrawn
           ? html`<${Picture} drawing=${drawing} shown=${shown} chosen=${chosen} choose=${choose} />`
-          : html`<div><p class="quiet">${drawing.boxes.length} boxes are too many to draw.</p>${list}</div>`}
+          : html`<div><p class="quiet">Too many boxes to draw: ${drawing.boxes.length}.</p>${list}</div>`}
         ${box &&
           html`<${Chosen} box=${box} watched=${doc.watched} watch=${watch} canRun=${canRun} go=${(mark) =>
             mark ? go(mark) : goTo(subject.below + box.place)} />`}

@@ -1,4 +1,4 @@
-/** The input tensors: where their values come from. */
+/** Input tensors and the source of their values. */
 
 import { html, useState } from "../../vendor/preact.js";
 import { byteCount, dataType, descMistake, elementCount } from "../tensor/types.js";
@@ -10,10 +10,10 @@ export const KINDS = {
   constant: "constant",
   special: "special values",
   file: "file .npy/.bin",
-  picture: "picture",
+  picture: "image",
 };
 
-/** What a tensor has at first. */
+/** Returns the default recipe of a tensor. */
 function firstRecipe(desc) {
   return dataType(desc?.DataType)?.float
     ? { kind: "random", of: "uniform", seed: 1, low: -1, high: 1 }
@@ -21,7 +21,7 @@ function firstRecipe(desc) {
 }
 
 /**
- * What makes a tensor: what was chosen, or came with it, or what it has at first.
+ * Returns the recipe of a tensor: the chosen one, the one that came with it, or the default.
  * @param {Record<string, any>} recipes @param {{name: string, desc: any, recipe?: any}} tensor
  */
 export function recipeOf(recipes, { name, desc, recipe }) {
@@ -42,7 +42,7 @@ function Field({ label, value, type = "number", onInput }) {
     onInput(type === "number" ? Number(event.target.value) : event.target.value)} /></label>`;
 }
 
-/** Which value of a recipe belongs to it. */
+/** The options of a recipe. */
 function Options({ name, recipe, set, useDesc, desc }) {
   const change = (changed) => set({ ...recipe, ...changed });
   if (recipe.kind === "numbers") {
@@ -56,7 +56,7 @@ function Options({ name, recipe, set, useDesc, desc }) {
     `;
   }
   if (recipe.kind === "random") {
-    const labels = recipe.of === "normal" ? ["mean", "deviation"] : ["from", "to"];
+    const labels = recipe.of === "normal" ? ["mean", "std. dev."] : ["from", "to"];
     return html`<div class="fields"><select aria-label="Distribution of ${name}" value=${recipe.of} onChange=${(
       event,
     ) => change({ of: event.target.value })}>
@@ -89,19 +89,19 @@ function Options({ name, recipe, set, useDesc, desc }) {
   if (recipe.kind === "special") {
     return html`<p class="quiet">${
       dataType(desc?.DataType)?.float
-        ? "NaN, infinities, zeros of both signs, subnormals, extremes, ties, equal values"
-        : "extremes, their neighbours, 0, 1, equal values"
+        ? "NaN, infinities, signed zeros, subnormals, extremes, ties, equal values"
+        : "extremes and their neighbors, 0, 1, equal values"
     }</p>`;
   }
   const choose = (event) =>
     event.target.files[0] && change({ file: event.target.files[0].name, blob: event.target.files[0] });
   return html`<div class="fields">
-    <label class="inline">${recipe.kind === "picture" ? "picture" : "file"} <input type="file" accept=${
+    <label class="inline">${recipe.kind === "picture" ? "image" : "file"} <input type="file" accept=${
     recipe.kind === "picture" ? "image/*" : ".npy,.bin,.raw"
   } onChange=${choose} /></label>
     ${
     recipe.file && !recipe.blob &&
-    html`<span class="bad">choose ${recipe.file} again: links name files, they do not hold them</span>`
+    html`<span class="bad">choose ${recipe.file} again: links do not include files</span>`
   }
     ${
     recipe.kind === "picture" && html`
@@ -160,7 +160,7 @@ function Input({ name, desc, recipe, set, mistake, useDesc }) {
 }
 
 export function Inputs({ tensors, recipes, set, mistakes, useDesc }) {
-  if (!tensors.length) return html`<p class="quiet">There are no input tensors.</p>`;
+  if (!tensors.length) return html`<p class="quiet">No input tensors.</p>`;
   return tensors.map((tensor) =>
     html`
       <${Input} key=${tensor.name} ...${tensor} recipe=${recipeOf(recipes, tensor)} set=${(recipe) =>

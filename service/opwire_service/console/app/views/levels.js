@@ -21,12 +21,12 @@ export function LevelStrip({ levels, level, validation, choose }) {
     ${
     validation && html`<span class="passes">${
       minimum
-        ? html`passes from <strong>${minimum}</strong> ${
+        ? html`valid from <strong>${minimum}</strong> ${
           minimum !== level && first > levels.indexOf(level)
             ? html`<button class="small" onClick=${() => choose(minimum)}>set</button>`
             : ""
         }`
-        : "passes at no level"
+        : "not valid at any level"
     }</span>`
   }
   </div>`;
@@ -35,10 +35,10 @@ export function LevelStrip({ levels, level, validation, choose }) {
 export function Violations({ marks, stale, go, setLevel, level, levels }) {
   const first = marks[0];
   const count = `${marks.length} violation${marks.length === 1 ? "" : "s"}`;
-  const is = marks.length && marks[0].code === "invalid_json" ? "no JSON yet" : count;
+  const is = marks.length && marks[0].code === "invalid_json" ? "not valid JSON yet" : count;
   return html`<div class="violations ${stale ? "stale" : ""}">
     <p role="status" class="summary ${marks.length ? "bad" : ""}">${
-    marks.length ? `${is}; first in line ${first.line}` : ""
+    marks.length ? `${is}; first on line ${first.line}` : ""
   }</p>
     ${
     marks.length > 0 && html`<ul id="violations">${
@@ -49,7 +49,7 @@ export function Violations({ marks, stale, go, setLevel, level, levels }) {
       ${
           mark.level && levels.indexOf(mark.level) > levels.indexOf(level) && html`
             <span
-              class="fix">passes from <button class="small" onClick=${() =>
+              class="fix">valid from <button class="small" onClick=${() =>
                 setLevel(mark.level)} aria-label="Set level ${mark.level}">${mark.level}</button></span>
           `
         }

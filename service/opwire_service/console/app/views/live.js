@@ -1,4 +1,4 @@
-/** The page Live: what the server does now, second by second, for the last five minutes. */
+/** The Live page: load of the server for the last five minutes, second by second. */
 
 import { Fragment, html, useEffect, useMemo, useRef, useState } from "../../vendor/preact.js";
 import { get } from "../api.js";
@@ -17,7 +17,7 @@ function nowText() {
   return new Date().toLocaleTimeString("en-GB");
 }
 
-/** Asks again and again, never twice at once; a pause and a lost answer are gaps. */
+/** Polls the load, one request at a time; pauses and failed requests appear as gaps. */
 function useLoad(paused, keepGoing) {
   const [state, setState] = useState({ ring: new Ring(SAMPLES), load: null, problem: null, change: "" });
   const before = useRef(null);
@@ -49,9 +49,9 @@ function useLoad(paused, keepGoing) {
           if (sample) now.ring.add(sample);
           else gap(now.ring);
           const change = isOther
-            ? `another server answers since ${nowText()}`
+            ? `another server since ${nowText()}`
             : now.problem
-            ? `answers again since ${nowText()}`
+            ? `responding again since ${nowText()}`
             : now.change || `since ${nowText()}`;
           return { ring: now.ring, load, problem: null, change };
         });
@@ -63,7 +63,7 @@ function useLoad(paused, keepGoing) {
         before.current = null;
         setState((now) => {
           gap(now.ring);
-          return { ...now, problem, change: now.problem ? now.change : `lost at ${nowText()}` };
+          return { ...now, problem, change: now.problem ? now.change : `connection lost at ${nowText()}` };
         });
         if (problem.status === 0) document.dispatchEvent(new CustomEvent("opwire-lost"));
         if (problem.status === 401) return;
@@ -121,7 +121,7 @@ function Figures({ sample, load }) {
   const total = sample?.quantiles.total;
   const rows = [
     ["requests/s", sample ? Math.round(all * 10) / 10 : "–"],
-    ["answered well", all ? `${((100 * (outcomes.ok ?? 0)) / all).toFixed(1)} %` : "–"],
+    ["successful", all ? `${((100 * (outcomes.ok ?? 0)) / all).toFixed(1)} %` : "–"],
     ["p50", milliseconds(total?.p50)],
     ["p99", milliseconds(total?.p99)],
     ["refused", sample ? `${Math.round(sumOf(outcomes, "refused") * 10) / 10}/s` : "–"],
@@ -189,7 +189,7 @@ function Charts({ samples, devices, seconds }) {
         series=${lanes}
         sentence=${last ? lanes.map(({ label, read }) => `${label} ${read(last.load)}`).join(", ") : "nothing yet"} />
     </div>
-    <p class="quiet">p50 and p99 are read from buckets, which are taken to be filled evenly.</p>
+    <p class="quiet">p50 and p99 are interpolated within histogram buckets.</p>
   `;
 }
 
@@ -212,7 +212,7 @@ function Operators({ sample }) {
     return html`
       <section>
         <h2>Operators</h2>
-        <p class="quiet">None was executed since the start.</p>
+        <p class="quiet">None has run since startup.</p>
       </section>
     `;
   }
@@ -264,7 +264,7 @@ function Devices({ load }) {
               <th scope="col">running</th>
               <th scope="col">waiting</th>
               <th scope="col">kernels</th>
-              <th scope="col">own memory</th>
+              <th scope="col">device memory</th>
             </tr>
           </thead>
           <tbody>${Object.entries(load.devices).map(([name, device]) =>
@@ -287,15 +287,15 @@ function Devices({ load }) {
 function Refusals({ sample, load }) {
   const rows = Object.entries(load.outcomes).filter(([name]) => name !== "ok").sort((a, b) => b[1] - a[1]);
   return html`<section><h2>Refusals and failures</h2>${
-    rows.length === 0 ? html`<p class="quiet">None since the start.</p>` : html`
+    rows.length === 0 ? html`<p class="quiet">None since startup.</p>` : html`
       <div class="scroll" tabindex="0" role="region" aria-label="Refusals">
         <table>
           <thead>
             <tr>
               <th scope="col">code</th>
               <th scope="col">per second</th>
-              <th scope="col">since the start</th>
-              <th scope="col">means</th>
+              <th scope="col">since startup</th>
+              <th scope="col">meaning</th>
             </tr>
           </thead>
           <tbody>${rows.map(([name, count]) =>
@@ -326,14 +326,14 @@ export function Live() {
     <${Fragment}>
       <div class="title"><h1>Live</h1>
           <div class="fields"><button aria-pressed=${paused} onClick=${() => setPaused(!paused)}>${paused
-            ? "Go on"
+            ? "Resume"
             : "Pause"}</button>
             <label class="choice">window <select onChange=${(event) =>
               setSeconds(
                 Number(event.target.value),
               )}><option value="60">1 min</option><option value="300">5 min</option></select></label>
             <label class="inline"><input type="checkbox" checked=${keepGoing} onChange=${(event) =>
-              setKeepGoing(event.target.checked)} /> keep going while hidden</label></div>
+              setKeepGoing(event.target.checked)} /> keep updating while hidden</label></div>
           ${load && html`
             <span
               class="quiet">instance ${load.instance.slice(0, 4)}, up ${since(load.time - load.started)}, ${load.workers
@@ -342,7 +342,7 @@ export function Live() {
           `}
           <${Status}>${change}<//></div>
         ${problem && problem.status !== 0 && html`<${ProblemNote} problem=${problem} />`}
-        ${isQuiet && html`<p class="note">No request since the start. <a href=${at("try").href}>Try one.</a></p>`}
+        ${isQuiet && html`<p class="note">No requests since startup. <a href=${at("try").href}>Try one.</a></p>`}
         ${load && html`
           <${Figures} sample=${sample} load=${load} />
           <${Charts} samples=${samples} devices=${Object.keys(load.devices)} seconds=${seconds} />
@@ -352,7 +352,7 @@ export function Live() {
             <${Refusals} sample=${sample} load=${load} />
           </div>
         `}
-        ${!load && !problem && html`<p class="quiet">Asking the server …</p>`}
+        ${!load && !problem && html`<p class="quiet">Loading …</p>`}
       <//>
   `;
 }

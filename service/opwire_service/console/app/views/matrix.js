@@ -1,4 +1,4 @@
-/** The table of operators: a row an operator, a cell a band of levels. It is drawn in pieces, so that no key waits for it. */
+/** The operator table: one row per operator, one cell per band of levels. Rendered in pieces, so that keys stay responsive. */
 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../vendor/preact.js";
 import { bandsOf, groupsOf, rankText, shortType, typesText } from "../contract.js";
@@ -7,13 +7,13 @@ export const STATE_WORDS = { executable: "runs", declared: "declared", known: "k
 
 export const ANSWERS = { yes: "✓", no: "✗", partly: "◐" };
 
-/** Rows that fill a screen, and those that are added at a time. */
+/** Rows that fill a screen, and rows added per piece. */
 const FIRST = 32;
 const PIECE = 24;
 
-/** A band in a few characters: how many types, which ranks, and what is new. */
+/** Abbreviates a band: number of types, ranks and additions. */
 function BandText({ band }) {
-  const news = band.to > band.from ? band.news.map(shortType).join(" ") : ""; // one level is too narrow for more than the mark
+  const news = band.to > band.from ? band.news.map(shortType).join(" ") : ""; // a single level only has room for the mark
   return html`<span class="count">${band.types.length}</span>, ${rankText(band.ranks)}${
     (band.news.length > 0 || band.wider) && html`
       <span class="new">^${news ? ` ${news}` : ""}</span>
@@ -30,7 +30,7 @@ function bandLabel(levels, band) {
   }${news}${answer}`;
 }
 
-/** The rows of the table: of each operator one, and those by attribute value of the operators that are unfolded. */
+/** Returns the rows of the table: one per operator, and for unfolded ones one per group of attribute values. */
 function linesOf(rows, unfolded, levels) {
   return rows.flatMap(({ operator, bands }) => {
     const own = { operator, bands, when: "" };
@@ -47,8 +47,8 @@ function linesOf(rows, unfolded, levels) {
 }
 
 /**
- * How many rows are drawn: some at first, more with each frame. Other rows begin anew.
- * @returns {[number, () => void]} and what draws all of them
+ * Returns how many rows to render: a screenful at first, then more in each step. Starts over when the rows change.
+ * @returns {[number, () => void]} the count, and a function that renders all rows
  */
 function usePieces(rows) {
   const [drawn, setDrawn] = useState({ rows, count: FIRST });
@@ -116,7 +116,7 @@ export function Matrix({ contract, rows, view, change, ticked, tick }) {
     <div class="matrix" role="region" aria-label="Operators by feature level" ref=${grid} onKeyDown=${pressed}>
       <table role="grid" aria-rowcount=${lines.length + 1}>
         <caption
-          class="offscreen">Operators by feature level. Each cell spans the levels with the same support: count of data types, ranks, and ^ with what is new.</caption>
+          class="offscreen">Operators by feature level. Each cell spans the levels with the same support: number of data types, ranks, and ^ with additions.</caption>
         <thead>
           <tr><th scope="col">operator</th><th scope="col">state</th>${levels.map((level) =>
             html`<th scope="col" class=${level === view.level ? "chosen" : ""}>${level}</th>`
@@ -134,7 +134,7 @@ export function Matrix({ contract, rows, view, change, ticked, tick }) {
   `;
 }
 
-/** A row; what it showed before is kept while nothing in it changes. */
+/** A row, memoized until its props change. */
 function Line(props) {
   return useMemo(() => drawLine(props), Object.values(props));
 }

@@ -1,4 +1,4 @@
-/** One operator: its struct, what it takes level by level, its rules, and examples that can be tried. */
+/** The page of an operator: struct, support by level, rules and examples. */
 
 import { Fragment, html, useEffect, useMemo, useState } from "../../vendor/preact.js";
 import { execute, get } from "../api.js";
@@ -31,7 +31,7 @@ export function OperatorPage({ server }) {
   if (!contract || !found.info) {
     return html`
       <h1>${NAME}</h1>
-      <p class="quiet">Reading the contract …</p>
+      <p class="quiet">Loading the contract …</p>
     `;
   }
   const { info } = found;
@@ -53,7 +53,7 @@ export function OperatorPage({ server }) {
         <p class="facts"><span>from ${operator.introduced}</span><span>value ${info
           .value}</span><span class="state ${operator.state}">${runs}</span>
           <span>family <a href=${`${at("").href}#family=${operator.family}`}>${operator.family}</a></span>
-          <span><a href=${info.source} target="_blank" rel="noreferrer">Microsoft's page of ${info
+          <span><a href=${info.source} target="_blank" rel="noreferrer">Microsoft's documentation of ${info
             .struct}</a></span></p>
         <p>Accuracy: ${accuracyText(operator)}.</p>
         <${Members} info=${info} />
@@ -80,10 +80,10 @@ function allowedOf(member) {
     );
   }
   if (member.least !== undefined) return `at least ${member.least}`;
-  if (member.counts) return `how many ${member.counts.join(" and ")} have`;
+  if (member.counts) return `length of ${member.counts.join(" and ")}`;
   if (member.members) return member.members.join(", ");
-  if (member.data_type) return `of the type that ${member.data_type} says`;
-  if (member.count) return `as many as ${member.count}`;
+  if (member.data_type) return `number of the data type given by ${member.data_type}`;
+  if (member.count) return `length given by ${member.count}`;
   return "";
 }
 
@@ -113,7 +113,7 @@ function Members({ info }) {
               <td>${isRequired(member)
                 ? "yes"
                 : member.kind === "count" || member.role === "output"
-                ? "is derived"
+                ? "derived"
                 : "no"}</td>
               <td>${allowedOf(member)}</td>
             </tr>
@@ -160,7 +160,7 @@ function Support({ operator, contract }) {
     )
   }</div>
     <div class="scroll" tabindex="0" role="region" aria-label="Data types"><table class="levels">
-      <caption class="offscreen">Which tensor takes which data type</caption>
+      <caption class="offscreen">Data types of each tensor</caption>
       <thead><tr><th scope="col">tensor</th><th scope="col">ranks</th>${
     types.map((type) => html`<th scope="col"><abbr title=${type}>${shortType(type)}</abbr></th>`)
   }</tr></thead>
@@ -242,7 +242,7 @@ function Rules({ info, name }) {
           html`
             <tr>
               <th scope="row"><code>${bad.code}</code></th>
-              <td class="quiet">of all operators</td>
+              <td class="quiet">applies to all operators</td>
               <td></td>
               <td>${fail(bad)}</td>
             </tr>
@@ -276,15 +276,15 @@ function Examples({ info, name, operator }) {
   return html`<section aria-labelledby="examples"><h2 id="examples">Examples</h2>
     ${
     operator.state === "executable" &&
-    html`<p><button onClick=${check}>Compare this server's answers with the published ones</button></p>`
+    html`<p><button onClick=${check}>Compare this server's results with the published ones</button></p>`
   }
     <${Status}>${
     done.length > 0 && `${
       done.filter((each) => each === "equal").length
-    } of ${info.examples.length} answers equal the published ones`
+    } of ${info.examples.length} results equal the published ones`
   }<//>
     ${problem && html`<${ProblemNote} problem=${problem} again=${check} />`}
-    ${info.examples.length === 0 && html`<p class="quiet">There is none while the operator is only known.</p>`}
+    ${info.examples.length === 0 && html`<p class="quiet">None: the operator is known, but not declared.</p>`}
     ${
     info.examples.map((example) =>
       html`

@@ -1,4 +1,4 @@
-/** The outputs of a run: their statistics and views, how long each stage took, and what other devices answer. */
+/** The outputs of a run: statistics, views, time by stage, and results of other devices. */
 
 import { Fragment, html, useEffect, useState } from "../../vendor/preact.js";
 import { execute } from "../api.js";
@@ -10,7 +10,7 @@ import { Heat, Histogram, Numbers, Slices, useSlice } from "./tensorViews.js";
 
 const STAGES = ["receive", "parse", "check", "decode", "queue", "run", "encode"];
 
-/** The stages of the time as a bar. */
+/** Bar with the time of each stage. */
 function Timing({ answer, milliseconds }) {
   const timing = answer.timing ?? {};
   const total = timing.total || 1;
@@ -25,7 +25,7 @@ function Timing({ answer, milliseconds }) {
         "DML_FEATURE_LEVEL_",
         "",
       )}</span></p>
-      <svg role="img" aria-label=${`Stages of the time: ${sentence}`} viewBox="0 0 1000 14" preserveAspectRatio="none">${bars(
+      <svg role="img" aria-label=${`Time by stage: ${sentence}`} viewBox="0 0 1000 14" preserveAspectRatio="none">${bars(
         shown,
         timing,
       )}</svg>
@@ -49,7 +49,7 @@ function bars(shown, timing) {
 }
 
 function Statistics({ found, name }) {
-  if (!found) return html`<p class="quiet">Counting …</p>`;
+  if (!found) return html`<p class="quiet">Computing …</p>`;
   const show = (value) => (value === null ? "–" : print(name, value));
   const rows = [
     ["min", show(found.min)],
@@ -73,7 +73,7 @@ function Statistics({ found, name }) {
   }</dl>`;
 }
 
-const VIEWS = { numbers: "numbers", heat: "heat map", picture: "picture", histogram: "histogram", compare: "compare" };
+const VIEWS = { numbers: "numbers", heat: "heat map", picture: "image", histogram: "histogram", compare: "compare" };
 
 async function save(id, task, name) {
   const blob = await ask(task, { id });
@@ -122,7 +122,7 @@ function Output({ output, published, devices }) {
   </article>`;
 }
 
-/** The same request on each device that runs the operator. */
+/** Runs the same request on every other device. */
 function Devices({ result, server, doc, subject, tensors, keep }) {
   const [rows, setRows] = useState([]);
   const [busy, setBusy] = useState(false);
@@ -165,7 +165,7 @@ function Devices({ result, server, doc, subject, tensors, keep }) {
     ${
     rows.length > 0 && html`
       <table>
-        <caption class="offscreen">Answers of the devices</caption>
+        <caption class="offscreen">Results by device</caption>
         <thead>
           <tr>
             <th scope="col">device</th>

@@ -1,4 +1,4 @@
-/** One run: the inputs are made, sent, and the outputs kept by the other thread. */
+/** Runs a request: generates the inputs, sends them, and stores the outputs in the worker. */
 
 import { Problem } from "../api.js";
 import { outputsOf } from "../published.js";
@@ -9,15 +9,15 @@ import { recipeOf } from "./inputs.js";
 let last = 0;
 
 /**
- * The buffer of an input.
- * @returns {Promise<{blob: Blob, recipe?: any}>} and the recipe with what a file was found to hold
+ * Returns the buffer of an input.
+ * @returns {Promise<{blob: Blob, recipe?: any}>} recipe includes the type and shape found in a file
  */
 export async function material(id, desc, recipe) {
   const wrong = descMistake(desc);
   if (wrong) throw new Error(wrong);
   if (recipe.kind === "numbers") return { blob: await ask("numbers", { id, text: recipe.text, desc }) };
   if (recipe.kind === "picture") {
-    if (!recipe.blob) throw new Error("choose a picture");
+    if (!recipe.blob) throw new Error("choose an image");
     const { layout, scale } = recipe;
     return { blob: await ask("picture", { id, file: recipe.blob, desc, recipe: { layout, scale } }) };
   }
@@ -33,7 +33,7 @@ export async function material(id, desc, recipe) {
   if (found.dataType !== desc.DataType || String(found.shape) !== String(desc.Sizes)) {
     throw Object.assign(
       new Error(
-        `the file holds ${found.dataType} [${found.shape.join(", ")}]; the desc says ${desc.DataType} [${
+        `the file has ${found.dataType} [${found.shape.join(", ")}]; the desc says ${desc.DataType} [${
           desc.Sizes.join(", ")
         }]`,
       ),
@@ -44,20 +44,20 @@ export async function material(id, desc, recipe) {
 }
 
 /**
- * What the server would refuse is neither made nor sent.
+ * Rejects inputs that exceed the limit of the server before they are generated.
  * @param {{desc: any}[]} tensors @param {Record<string, number> | undefined} limits
  */
 function refuseTooLarge(tensors, limits) {
   const size = tensors.reduce((sum, { desc }) => sum + (descMistake(desc) ? 0 : byteCount(desc)), 0);
   const limit = limits?.body_bytes ?? Infinity;
   if (size <= limit) return;
-  const detail = "the input tensors are larger than a request may be; nothing was sent";
+  const detail = "the input tensors exceed the size limit of a request; nothing was sent";
   throw new Problem({ status: 413, title: "Body too large", detail, members: { limit, size: `${size} bytes` } });
 }
 
 /**
  * @param {{subject: string, text: string, level: string, device: string, timeout?: number, names?: Map<string, string>,
- *   limits?: Record<string, number>}} request names has other names for some outputs, limits are those of the server
+ *   limits?: Record<string, number>}} request names maps outputs to other names, limits are the server's
  * @param {{name: string, desc: any, recipe?: any}[]} tensors @param {Record<string, any>} recipes
  * @param {Function} execute of api.js @param {AbortSignal} signal
  */

@@ -1,4 +1,4 @@
-/** What all pages have: the header, the key dialog, the list of keys, messages, and how a page is started. */
+/** Parts of every page: header, key dialog, keyboard shortcuts, messages, and startup. */
 
 import { Fragment, h, html, render, useEffect, useLayoutEffect, useRef, useState } from "../../vendor/preact.js";
 import { get, keep, key, onUnauthorized } from "../api.js";
@@ -18,7 +18,7 @@ function applyTheme(theme) {
     if (theme === "auto") localStorage.removeItem("opwire-theme");
     else localStorage.setItem("opwire-theme", theme);
   } catch {
-    // It lasts as long as the page then.
+    // Without storage, the theme lasts until the page is closed.
   }
   document.dispatchEvent(new CustomEvent("opwire-theme"));
 }
@@ -32,15 +32,15 @@ function Theme() {
     setTheme(next);
   };
   return html`
-    <button class="plain" onClick=${change} title="Colours: ${theme}; change to ${next}"
-      aria-label="Colours: ${theme}; change to ${next}">
+    <button class="plain" onClick=${change} title="Theme: ${theme}; switch to ${next}"
+      aria-label="Theme: ${theme}; switch to ${next}">
         <span aria-hidden="true">${THEMES[theme]}</span> <span class="wide">${theme}</span></button>
   `;
 }
 
-/** The server as the header says it: ready and its devices, or why that is not known. */
+/** Describes the server in the header: readiness and devices, or why they are unknown. */
 export function serverLine(server, problem) {
-  if (problem) return problem.status === 401 ? "key needed" : problem.status ? problem.title : "not reachable";
+  if (problem) return problem.status === 401 ? "key needed" : problem.status ? problem.title : "unreachable";
   if (!server) return "…";
   return `${server.ready ? "ready" : "not ready"}, ${server.devices.map((device) => device.name).join(" + ")}`;
 }
@@ -49,7 +49,7 @@ function Header({ page, server, problem, openKey }) {
   const links = [["", "Operators", "index"], ["try", "Try", "try"], ["live", "Live", "live"], ["docs", "API", "docs"]];
   return html`
     <header class="top">
-      <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
+      <a class="skip" href="#main" onClick=${skip}>Skip to content</a>
       <a class="brand" href=${at("").href}>opwire <span class="quiet">${server?.version ?? ""}</span></a>
       <nav aria-label="Pages">${links.map(([path, name, own]) =>
         html`
@@ -65,7 +65,7 @@ function Header({ page, server, problem, openKey }) {
   `;
 }
 
-/** The fragment of the address is the state of the page, so the link moves the focus alone. */
+/** Only moves the focus: the fragment of the address is the state of the page. */
 function skip(event) {
   event.preventDefault();
   document.getElementById("main")?.focus();
@@ -74,7 +74,7 @@ function skip(event) {
 /** @type {((problem: any) => Promise<boolean>) | null} */
 let openDialog = null;
 
-/** Opens the dialog for the key; true once there is one that the server takes. */
+/** Opens the key dialog. @returns true once there is a key that the server accepts */
 export function askKey(problem) {
   return openDialog ? openDialog(problem) : Promise.resolve(false);
 }
@@ -119,7 +119,7 @@ function KeyDialog() {
       document.dispatchEvent(new CustomEvent("opwire-key"));
     } catch (error) {
       keep(before);
-      setState({ ...state, wrong: error.status === 401 ? "The server does not take this key." : error.message });
+      setState({ ...state, wrong: error.status === 401 ? "The server rejected this key." : error.message });
     } finally {
       setBusy(false);
     }
@@ -134,15 +134,15 @@ function KeyDialog() {
       <form onSubmit=${test}>
         <h2 id="key-title">API key</h2>
         <p>${state.problem
-          ? "The server asks for an API key."
+          ? "The server requires an API key."
           : key()
-          ? "There is a key for this tab."
-          : "This server may ask for a key."}
-            It is kept in this tab alone and sent as a header.</p>
+          ? "This tab has a key."
+          : "This server may require a key."}
+            The key is kept only in this tab and sent as a header.</p>
         <label>Key <input ref=${field} type="password" autocomplete="off" spellcheck=${false} required aria-describedby="key-wrong" /></label>
         <p id="key-wrong" class="bad" role="alert">${state.wrong}</p>
         <p class="actions"><button class="main" disabled=${busy}>Use this key</button>
-            ${key() && html`<button type="button" onClick=${forget}>Forget the key</button>`}
+            ${key() && html`<button type="button" onClick=${forget}>Forget key</button>`}
             <button type="button" onClick=${() => close(false)}>Cancel</button></p>
       </form>
     </dialog>
@@ -151,9 +151,9 @@ function KeyDialog() {
 
 const KEYS = [
   ["/", "search"],
-  ["?", "this list"],
-  ["arrows, Home, End", "move in the table of operators"],
-  ["Enter, Escape", "open and leave a row"],
+  ["?", "show this list"],
+  ["arrows, Home, End", "move in the operator table"],
+  ["Enter, Escape", "open and close a row"],
   ["Ctrl+Enter", "run"],
   ["F8, Shift+F8", "next and previous violation"],
   ["Ctrl+Space", "complete"],
@@ -191,9 +191,9 @@ function Keys() {
   return html`
     <${Fragment}>
       <footer class="bottom"><button class="plain" onClick=${() =>
-        dialog.current.showModal()}>Keys <kbd>?</kbd></button></footer>
+        dialog.current.showModal()}>Shortcuts <kbd>?</kbd></button></footer>
       <dialog ref=${dialog} aria-labelledby="keys-title">
-        <h2 id="keys-title">Keys</h2>
+        <h2 id="keys-title">Keyboard shortcuts</h2>
         <dl class="keys">${KEYS.map(([name, does]) =>
           html`
             <dt><kbd>${name}</kbd></dt>
@@ -201,14 +201,14 @@ function Keys() {
           `
         )}</dl>
         <label
-          class="inline"><input type="checkbox" checked=${on} onChange=${change} /> / and ? are keys of this page</label>
+          class="inline"><input type="checkbox" checked=${on} onChange=${change} /> Enable the / and ? shortcuts</label>
         <p class="actions"><button onClick=${() => dialog.current.close()}>Close</button></p>
       </dialog>
       <//>
   `;
 }
 
-/** A problem as the server explains it, and what to do. */
+/** A problem with the server's explanation and advice. */
 export function ProblemNote({ problem, again }) {
   const [left, setLeft] = useState(Math.ceil(problem.retryAfter));
   useEffect(() => {
@@ -242,20 +242,20 @@ export function ProblemNote({ problem, again }) {
 
 function adviceFor({ status, members }) {
   const { limit, size, stage } = members ?? {};
-  if (status === 401) return "Open the key dialog in the header.";
+  if (status === 401) return "Enter a key with the button in the header.";
   if (status === 413 && limit !== undefined) return `${size} given, ${limit} allowed.`;
   if (status === 429) return "The server is busy.";
-  if (status === 500) return "The log of the server has the reason under the request id.";
+  if (status === 500) return "The server log has the reason, under the request id.";
   if (status === 503) return "The server is starting or stopping.";
   if (status === 504) {
-    return `The time was over${stage ? ` at the stage ${stage}` : ""}; give it more with the time limit.`;
+    return `The deadline expired${stage ? ` in stage ${stage}` : ""}. Raise the time limit under More.`;
   }
   return "";
 }
 
 /**
- * Puts a text onto the clipboard; also where the origin is not secure, or the permission is not given.
- * @returns {Promise<boolean>} whether it is there
+ * Copies a text to the clipboard, even without a secure origin or the permission.
+ * @returns {Promise<boolean>} whether it was copied
  */
 export async function copy(text) {
   try {
@@ -264,7 +264,7 @@ export async function copy(text) {
       return true;
     }
   } catch {
-    // Without the permission there is the older way.
+    // Without the permission, fall back to execCommand.
   }
   const field = document.createElement("textarea");
   field.value = text;
@@ -288,7 +288,7 @@ export function Copy({ text, label, children }) {
   }</button>`;
 }
 
-/** A line that screen readers are told of. */
+/** A line that screen readers announce. */
 export function Status({ children }) {
   return html`<p class="status" role="status">${children}</p>`;
 }
@@ -336,14 +336,14 @@ function Page({ page, View }) {
     <${Header} page=${page} server=${server} problem=${problem} openKey=${openKey} />
     ${
     problem?.status === 0 &&
-    html`<p class="banner bad" role="alert">The server cannot be reached. What you write stays here; it is tried again.</p>`
+    html`<p class="banner bad" role="alert">The server cannot be reached. Your input is kept; retrying.</p>`
   }
     <main id="main" tabindex="-1"><${View} server=${server} problem=${problem} /></main>
     <${Keys} /><${KeyDialog} />
   <//>`;
 }
 
-/** Starts a page: shows it where the document has #page. */
+/** Renders a page into #page. */
 export function start(page, View) {
   const place = /** @type {HTMLElement} */ (document.getElementById("page"));
   place.replaceChildren();

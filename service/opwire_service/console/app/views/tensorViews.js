@@ -1,9 +1,9 @@
-/** Views of a tensor: the numbers of a slice, a heat map or picture of it, and a histogram. */
+/** Views of a tensor: numbers, heat map or image of a slice, and histogram. */
 
 import { Fragment, html, useEffect, useRef, useState } from "../../vendor/preact.js";
 import { ask } from "../tensor/tensors.js";
 
-/** The last two dimensions of a tensor, at the first index of all others. */
+/** State of the selected slice, initially the last two dimensions at index 0 of all others. */
 export function useSlice(desc) {
   const rank = desc.Sizes.length;
   return useState(() => ({ rows: rank > 1 ? rank - 2 : -1, columns: rank - 1, others: desc.Sizes.map(() => 0) }));
@@ -38,7 +38,7 @@ export function Slices({ desc, slice, change, label }) {
 const ROWS = 16;
 const COLUMNS = 12;
 
-/** A window of the slice: what is not seen is not drawn. */
+/** The visible window of a slice. */
 export function Numbers({ id, desc, slice, label }) {
   const [at, setAt] = useState({ row: 0, column: 0 });
   const [found, setFound] = useState(null);
@@ -106,7 +106,7 @@ export function Numbers({ id, desc, slice, label }) {
   <//>`;
 }
 
-/** The slices whose samples make the channels of a picture: one each, or those of the dimension before the last two. */
+/** Returns the slices that are the channels of an image: three for a color image, otherwise one. */
 function channelSlices(desc, slice, isPicture) {
   const axis = slice.rows - 1;
   const isColour = isPicture && slice.rows >= 1 && slice.columns === slice.rows + 1 &&
@@ -151,8 +151,8 @@ export function Heat({ id, slice, desc, label, isPicture = false }) {
       const shrunk = rows < height || columns < width ? `, ${by} of blocks at ${rows} by ${columns}` : "";
       const span = min <= max
         ? `from ${Number(min.toPrecision(5))} to ${Number(max.toPrecision(5))}`
-        : "without a finite element";
-      setSaid(`${isPicture ? "Picture" : "Heat map"} of ${label}: ${height} by ${width}${shrunk}, ${span}`);
+        : "no finite elements";
+      setSaid(`${isPicture ? "Image" : "Heat map"} of ${label}: ${height} by ${width}${shrunk}, ${span}`);
       setEnds(min <= max ? [min, max] : null);
     });
     return () => {
@@ -173,7 +173,7 @@ export function Heat({ id, slice, desc, label, isPicture = false }) {
           `}
           <span class="fields">${!isPicture && html`
             <label
-              class="inline">blocks show <select onChange=${(event) =>
+              class="inline">block value <select onChange=${(event) =>
                 setBy(
                   event.target.value,
                 )}><option value="mean">mean</option><option value="extreme">extreme</option></select></label>
@@ -201,7 +201,7 @@ export function Histogram({ id, found, label }) {
       stopped = true;
     };
   }, [id, found]);
-  if (!found || found.min === null) return html`<p class="quiet">There is no finite element.</p>`;
+  if (!found || found.min === null) return html`<p class="quiet">No finite elements.</p>`;
   if (!bins) return null;
   const most = Math.max(...bins);
   const width = (Number(found.max) - Number(found.min)) / bins.length;
@@ -209,7 +209,7 @@ export function Histogram({ id, found, label }) {
   return html`
     <figure class="histogram">
       <svg role="img"
-        aria-label="Histogram of ${label}: ${bins.length} ranges from ${edge(0)} to ${edge(
+        aria-label="Histogram of ${label}: ${bins.length} bins from ${edge(0)} to ${edge(
           bins.length,
         )}; the fullest has ${most}"
         viewBox="0 0 640 160" preserveAspectRatio="none">
@@ -221,7 +221,7 @@ export function Histogram({ id, found, label }) {
             `
           )}</svg>
       <figcaption><span>${edge(0)}</span><span class="quiet">${most.toLocaleString("en")} in the fullest of ${bins
-        .length} ranges</span><span>${edge(bins.length)}</span></figcaption>
+        .length} bins</span><span>${edge(bins.length)}</span></figcaption>
       <details>
         <summary>As a table</summary>
         <table>

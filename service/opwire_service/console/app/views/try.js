@@ -1,4 +1,4 @@
-/** The page Try: a desc, its inputs, a run, and what comes out. */
+/** The Try page: a desc, its inputs, a run and its outputs. */
 
 import { Fragment, html, useEffect, useLayoutEffect, useRef, useState } from "../../vendor/preact.js";
 import { completions, explain } from "../editor/completion.js";
@@ -26,7 +26,7 @@ export function Try({ server }) {
   if (!contract) {
     return html`
       <h1>Try</h1>
-      <p class="quiet">Reading the contract …</p>
+      <p class="quiet">Loading the contract …</p>
     `;
   }
   return html`<${Bench} contract=${contract} server=${server} />`;
@@ -60,7 +60,7 @@ function Bench({ contract, server }) {
   }, [start, canRun, marks]);
 
   if (!doc) {
-    return html`<h1>Try</h1><p class="quiet">Reading the example …</p>${
+    return html`<h1>Try</h1><p class="quiet">Loading the example …</p>${
       run.problem && html`<${ProblemNote} problem=${run.problem} />`
     }`;
   }
@@ -95,7 +95,7 @@ function Bench({ contract, server }) {
     <h1 class="offscreen">Try</h1>
     <${Bar} bench=${bench} contract=${contract} server=${server} canRun=${canRun} />
     ${bench.linkMistake && html`<p class="note bad" role="alert">${bench.linkMistake}</p>`}
-    ${runsNowhere && html`<p class="note">No device runs ${operator.name} yet: its desc is checked, Run is off.</p>`}
+    ${runsNowhere && html`<p class="note">No device runs ${operator.name} yet; its desc is only validated.</p>`}
     <div class="bench">
       <section class="pane desc" aria-labelledby="desc-title"><h2 id="desc-title">${TITLES[subject.kind]}</h2>
         <${EditorPane} handle=${editor} text=${doc.text} revision=${doc.revision} marks=${marks} stale=${bench.stale} wraps=${narrow}
@@ -149,7 +149,7 @@ function RunStatus({ bench: { run, result } }) {
     ? `${result.outputs.length} output${result.outputs.length === 1 ? "" : "s"} in ${
       ((result.answer.timing?.total ?? 0) / 1000).toFixed(2)
     } ms`
-    : "Nothing was run yet.";
+    : "Nothing has been run yet.";
   return html`<p class="status" role="status">${text}</p>`;
 }
 
@@ -186,7 +186,7 @@ function Bar({ bench, contract, server, canRun }) {
   }</datalist>
     <label class="choice">Example <select onChange=${(event) =>
     event.target.value && show(doc.operator, event.target.value).catch(fail)}>
-      ${(!doc.example || subject.kind !== "operator") && html`<option value="" selected>own</option>`}
+      ${(!doc.example || subject.kind !== "operator") && html`<option value="" selected>custom</option>`}
       ${
     (subject.kind === "operator" ? info?.examples ?? [] : []).map(({ name }) =>
       html`<option value=${name} selected=${name === doc.example}>${name.replaceAll("_", " ")}</option>`
@@ -209,7 +209,7 @@ function Bar({ bench, contract, server, canRun }) {
       <${CopyMenu} bench=${bench} />
       <details class="more"><summary>More</summary><label class="inline">time limit <input type="number" min="0" step="100" value=${
     doc.timeout || ""
-  } placeholder="server's"
+  } placeholder="default"
         onInput=${(event) =>
     setDoc((now) => ({ ...now, timeout: Math.max(0, Math.trunc(Number(event.target.value))) }))} /> ms</label></details>
     </span>
@@ -219,7 +219,7 @@ function Bar({ bench, contract, server, canRun }) {
 function Dispatchables({ subject, validation }) {
   const names = Object.keys(subject.value?.dispatchables ?? {});
   return html`
-    <p>A model has its tensors in its resources. ${names.length} dispatchable${names.length === 1 ? "" : "s"}:</p>
+    <p>The tensors of a model are its resources. ${names.length} dispatchable${names.length === 1 ? "" : "s"}:</p>
     <ul>${names.map((name) => {
       const found = validation?.dispatchables?.[name];
       return html`<li><code>${name}</code> ${

@@ -19,8 +19,8 @@ const MOST_TEXT = 4096;
 const MOST_WATCHED = 64;
 
 /**
- * The state at first; revision counts how often the text was written by others than a person in the editor, watched has
- * the outputs of nodes that are shown besides those of the graph, as NODE.TENSOR.
+ * Initial state. revision counts the changes of the text other than by typing in the editor; watched lists the outputs of
+ * nodes to show besides those of the graph, as NODE.TENSOR.
  */
 export const EMPTY = {
   text: "",
@@ -34,13 +34,13 @@ export const EMPTY = {
   watched: [],
 };
 
-/** What a link tells of a recipe: files by their names, long numbers not at all. */
+/** Returns the part of a recipe that goes into a link: only the names of files, and no long lists of numbers. */
 function linked(recipe) {
   const { blob: _, stored: __, ...rest } = recipe;
   return rest.text?.length > MOST_TEXT ? { kind: "numbers", text: "", left: true } : rest;
 }
 
-/** A recipe from a link, which anybody may have written. */
+/** Validates a recipe from a link, which is untrusted. */
 function recipeFrom(given) {
   if (!given || typeof given !== "object") return null;
   const number = (value, otherwise) => (Number.isFinite(Number(value)) ? Number(value) : otherwise);
@@ -71,7 +71,7 @@ function recipeFrom(given) {
   return null;
 }
 
-/** @returns the state that a link holds */
+/** @returns the state in a link */
 function stateFrom(given, levels) {
   const recipes = Object.entries(given.inputs && typeof given.inputs === "object" ? given.inputs : {}).map((
     [name, recipe],
@@ -89,7 +89,7 @@ function stateFrom(given, levels) {
   };
 }
 
-/** How a published example is written. */
+/** Formats a published example. */
 export function pretty(value) {
   const text = JSON.stringify(value, null, 2);
   return text.replace(
@@ -102,7 +102,7 @@ export function pretty(value) {
     );
 }
 
-/** The inputs of what a text is about. */
+/** Returns the input tensors of a subject. */
 function tensorsOf(subject, operator, drawing) {
   if (subject.kind === "model") return [];
   return subject.kind === "graph" ? graphInputs(drawing, subject.value?.inputs) : inputsOf(operator, subject.value);
@@ -151,7 +151,7 @@ export function useTry(contract, server) {
     }));
   }, [load, levels]);
 
-  /** Shows the graph to begin with. */
+  /** Shows the sample graph. */
   const showGraph = useCallback((push = true) => {
     pushes.current = push;
     setResult(null);
@@ -168,7 +168,7 @@ export function useTry(contract, server) {
     }));
   }, [levels]);
 
-  /** Reads the fragment; nothing that it holds is run. */
+  /** Reads the fragment, without running anything. */
   const readLink = useCallback(async () => {
     if (location.hash === shown.current && shown.current) return;
     let given = null;
@@ -205,7 +205,7 @@ export function useTry(contract, server) {
     return () => removeEventListener("popstate", changed);
   }, [readLink]);
 
-  // The state goes into the address.
+  // Keeps the state in the address.
   useEffect(() => {
     if (!doc) return undefined;
     const push = pushes.current;
@@ -228,7 +228,7 @@ export function useTry(contract, server) {
   );
   const begin = subject.below ? "" : `/${subject.kind}`;
 
-  // Validation follows what is written: one request at a time, older ones are given up.
+  // Validates as the user types, one request at a time; older ones are aborted.
   useEffect(() => {
     if (!doc?.text || subject.mistakes.length) return undefined;
     const abort = new AbortController();
@@ -267,7 +267,7 @@ export function useTry(contract, server) {
     };
   }, [subject, doc?.level]);
 
-  // A text of another operator has other members.
+  // The text has changed to another operator, which has other members.
   useEffect(() => {
     if (!operator || !info || info.type === `DML_OPERATOR_${operator.name}`) return;
     get(`v1/operators/${operator.name}`).then(setInfo).catch(() => {});
@@ -285,7 +285,7 @@ export function useTry(contract, server) {
   const lastMarks = useRef([]);
   if (marks) lastMarks.current = marks;
 
-  // While a text is no JSON what was there before stays.
+  // While the text is not valid JSON, the previous drawing stays.
   const drawn = useRef(null);
   const drawing = useMemo(() => {
     if (subject.kind === "operator") drawn.current = null;

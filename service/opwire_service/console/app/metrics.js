@@ -81,12 +81,12 @@ function operatorsBetween(before, now, seconds) {
 }
 
 /**
- * The kinds of outcomes in the chart and their codes. All other codes count as rejected.
+ * The kinds of outcomes in the chart and their codes. All other codes count as invalid requests.
  * @type {Record<string, string[]>}
  */
 export const KINDS = {
   answered: ["ok"],
-  rejected: [],
+  invalid: [],
   refused: ["unauthorized", "queue_full", "memory_full", "not_ready", "draining"],
   "too late": ["deadline_exceeded", "slow_body", "client_gone"],
   failed: ["internal_error"],
@@ -94,7 +94,7 @@ export const KINDS = {
 
 /** Returns the kind of an outcome. @param {string} outcome */
 export function kindOf(outcome) {
-  return Object.entries(KINDS).find(([, codes]) => codes.includes(outcome))?.[0] ?? "rejected";
+  return Object.entries(KINDS).find(([, codes]) => codes.includes(outcome))?.[0] ?? "invalid";
 }
 
 /** Meanings of the codes of failed requests. @type {Record<string, string>} */

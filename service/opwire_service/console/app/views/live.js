@@ -149,7 +149,7 @@ const LATENCIES = [
 ];
 const KIND_COLOURS = {
   answered: "c-green",
-  rejected: "c-blue",
+  invalid: "c-blue",
   refused: "c-orange",
   "too late": "c-purple",
   failed: "c-red",

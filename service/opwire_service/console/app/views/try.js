@@ -225,7 +225,9 @@ function Dispatchables({ subject, validation }) {
       return html`<li><code>${name}</code> ${
         found && (found.valid
           ? html`<span class="good">✓ valid</span>`
-          : html`<span class="bad">✗ ${found.violations.length} violations</span>`)
+          : html`<span class="bad">✗ ${found.violations.length} violation${
+            found.violations.length === 1 ? "" : "s"
+          }</span>`)
       }</li>`;
     })}</ul>
   `;

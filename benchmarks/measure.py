@@ -141,9 +141,11 @@ def _agree(cell: Cell, mine: Array, other: Array) -> bool:
     # Naive sums of millions of FLOAT32 terms, or thousands of FLOAT16 terms, are that inaccurate; some overflow.
     scale = 0.03 if cell.source.dtype == np.float32 else 0.3
     wide, others = mine.astype(np.float64), other.astype(np.float64)
-    finite = np.isfinite(wide) & np.isfinite(others)
+    comparable = ~np.isfinite(others) | np.isfinite(wide)
     spread = np.sqrt(cell.source.size / mine.size)
-    return bool((np.abs(wide - others) <= scale * np.maximum(np.abs(wide), spread))[finite].all())
+    with np.errstate(invalid="ignore"):
+        close = np.abs(wide - others) <= scale * np.maximum(np.abs(wide), spread)
+    return bool(comparable.all() and close[np.isfinite(others)].all())
 
 
 @uncached_kernel

@@ -70,7 +70,7 @@ class OutgoingRequest(Generic[T]):
                 return self.read(body, headers.get(_HEAD_LENGTH))
             error = _read_problem(headers, body)
         except ValueError as found:
-            raise self.refuse(status, headers, f"with {len(body)} bytes", str(found), bytes(body[:1024])) from None
+            raise self.refuse(status, headers, f"{len(body)} bytes", str(found), bytes(body[:1024])) from None
         error.request_id = error.request_id or headers.get(REQUEST_ID)
         raise error
 

@@ -28,7 +28,7 @@ MAX_CONNECTIONS = 100
 """Maximum number of concurrent requests; further ones wait."""
 
 IDLE_SECONDS = 30.0
-"""How long idle connections are reused. The server keeps them longer, so the client never writes to a closing one."""
+"""Seconds for which an idle connection may be reused: less than the server keeps it, so that it is never closing."""
 
 _JUST_USED = 0.01
 """Seconds after an answer during which a connection is reused without checking whether the server closed it."""

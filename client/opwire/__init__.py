@@ -86,13 +86,13 @@ __all__ = [
 
 __version__: str
 
-_OF_CLIENTS = frozenset({"AsyncClient", "Client", "Graph", "GraphTensor", "prepare"})
+_CLIENT_NAMES = frozenset({"AsyncClient", "Client", "Graph", "GraphTensor", "prepare"})
 
 if not TYPE_CHECKING:  # so that type checkers still report unknown names
 
     def __getattr__(name: str) -> Any:
         """Imports the clients on first use: they load the HTTP stack, which checking descs does not need."""
-        if name in _OF_CLIENTS:
+        if name in _CLIENT_NAMES:
             from . import client
 
             return globals().setdefault(name, getattr(client, name))

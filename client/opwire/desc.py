@@ -30,10 +30,10 @@ DATA_TYPES = {row.code: row for row in DataType}
 DATA_TYPE_CODES = {row.name: row.code for row in DataType}
 _DATA_TYPE_NAMES = {prefix + row.name: row for row in DataType for prefix in ("", DATA_TYPE_PREFIX)}
 
-_LONGEST_QUOTE = 60
+_MAX_QUOTE = 60
 _JSON = json.JSONEncoder(ensure_ascii=False)
 
-MOST_ALIKE = 100
+MAX_REPORTED = 100
 """Maximum number of violations reported for one object or list, to keep the answers to large requests small."""
 
 
@@ -52,15 +52,15 @@ def show(value: object) -> str:
     """Quotes a value for a message: as JSON, truncated, and without serializing all of a large value."""
     text = ""
     try:
-        for piece in _JSON.iterencode(value[:_LONGEST_QUOTE] if isinstance(value, str) else value):
+        for piece in _JSON.iterencode(value[:_MAX_QUOTE] if isinstance(value, str) else value):
             text += piece
-            if len(text) > _LONGEST_QUOTE:
+            if len(text) > _MAX_QUOTE:
                 break
     except TypeError:  # not JSON: a Python object in a desc built in Python
         text = repr(value)
     except ValueError:  # a circular reference, or an integer with more digits than Python converts
         text = f"an integer of {value.bit_length()} bits" if isinstance(value, int) else f"{text}..."
-    return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
+    return text if len(text) <= _MAX_QUOTE else text[: _MAX_QUOTE - 3] + "..."
 
 
 def as_integer(value: object) -> int | None:
@@ -127,7 +127,7 @@ class Report:
         """Reports names that are not fields of their owner, each with its closest match."""
         if given.keys() <= allowed.keys():
             return
-        for name in islice([name for name in given if name not in allowed], MOST_ALIKE):
+        for name in islice([name for name in given if name not in allowed], MAX_REPORTED):
             near = get_close_matches(str(name)[:100], allowed, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             self.add(
@@ -153,9 +153,9 @@ class Report:
         if not isinstance(value, list | tuple):
             self.add(Code.WRONG_TYPE, pointer, f"{show(value)} given; expected a list of integers")
             return None
-        usual = _integers(value, least, greatest)
-        if usual is not None:
-            return usual
+        plain = _integers(value, least, greatest)
+        if plain is not None:
+            return plain
         found = len(self.violations)
         numbers = []
         for i, item in enumerate(value):
@@ -164,7 +164,7 @@ class Report:
                 numbers.append(number)
                 continue
             self.integer(item, pointer_to(pointer, i), least, greatest)
-            if len(self.violations) - found >= MOST_ALIKE:
+            if len(self.violations) - found >= MAX_REPORTED:
                 break
         return tuple(numbers) if len(self.violations) == found else None
 
@@ -196,7 +196,7 @@ def read_tensor(value: object, pointer: str, report: Report, *, output: bool) ->
         report.add(Code.WRONG_TYPE, pointer, f"{show(value)} given; expected a tensor desc (an object)")
         return None
     found = len(report.violations)
-    desc, at = _usual(value), pointer
+    desc, at = _read_common(value), pointer
     if desc is None:
         desc, at = _read_members(value, pointer, report)
     if desc is None:
@@ -205,9 +205,9 @@ def read_tensor(value: object, pointer: str, report: Report, *, output: bool) ->
     return GivenTensor(desc, at) if len(report.violations) == found else None
 
 
-def _usual(members: Mapping[str, Any]) -> BufferTensorDesc | None:
+def _read_common(members: Mapping[str, Any]) -> BufferTensorDesc | None:
     """Fast path: reads a desc in the usual form. Returns None, without a report, for any other form and for errors."""
-    if not members.keys() <= _USUAL:
+    if not members.keys() <= _COMMON_MEMBERS:
         return None
     name, given, steps = members.get("DataType"), members.get("Sizes"), members.get("Strides")
     total = members.get("TotalTensorSizeInBytes", 0)
@@ -307,7 +307,7 @@ def _flags(value: object, pointer: str, report: Report) -> TensorFlags | None:
     names = {row.name or "NONE": row.value for row in (TensorFlags.NONE, TensorFlags.OWNED_BY_DML)}
     listed = list(enumerate(value)) if isinstance(value, list | tuple) else None
     given = [(pointer_to(pointer, i), item) for i, item in listed] if listed is not None else [(pointer, value)]
-    if len(given) > MOST_ALIKE:
+    if len(given) > MAX_REPORTED:
         report.add(Code.OUT_OF_RANGE, pointer, f"{len(given)} flags given; there are {len(names)}")
         return None
     flags = [report.member(item, at, names, _FLAG_PREFIX) for at, item in given]
@@ -328,7 +328,7 @@ _READERS: Mapping[str, Callable[[object, str, Report], Any]] = {
 """The members of a tensor desc, each with a function that reads its value, or reports a violation and returns None."""
 
 _REQUIRED = ("DataType", "Sizes")
-_USUAL = dict.fromkeys((*_REQUIRED, "Strides", "TotalTensorSizeInBytes")).keys()
+_COMMON_MEMBERS = dict.fromkeys((*_REQUIRED, "Strides", "TotalTensorSizeInBytes")).keys()
 
 _NESTING_MEMBERS: Mapping[str, None] = dict.fromkeys(("Type", "Desc"))
 _INLINE_MEMBERS: Mapping[str, object] = {**_NESTING_MEMBERS, **_READERS}

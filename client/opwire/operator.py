@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from .desc import MOST_ALIKE
+from .desc import MAX_REPORTED
 from .fields import Members
 from .level import HIGHEST, FeatureLevel
 from .schema import OperatorSchema, schema_of
@@ -95,7 +95,7 @@ class RuleSet:
         found: list[Fault] = []
         for rule, reads in self.rules:
             if reads <= known:
-                found += islice(rule.faults(values), MOST_ALIKE)
+                found += islice(rule.faults(values), MAX_REPORTED)
         return found
 
 

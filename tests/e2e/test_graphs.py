@@ -189,7 +189,7 @@ def test_what_cannot_be_in_a_graph_is_said_where_it_is_built():
         graph.sum(other.input("x", "FLOAT32", [2, 3]), 1)
     with pytest.raises(TypeError, match="changed outside"):
         graph.sum(np.asarray(x).T, 1)
-    with pytest.raises(ValueError, match="no output of a node"):
+    with pytest.raises(ValueError, match="not an output of a node"):
         graph.output("y", x)
     with pytest.raises(TypeError, match="timeout"):
         graph.sum(x, 1, timeout=3)

@@ -46,7 +46,7 @@ WRONG_OUTPUTS = {
     "rank": (output("UINT32", [1] * 8 + [3], THREE), "Sizes"),
     "huge": (output("UINT32", [2**31, 2**31], THREE, Strides=[0, 0]), "elements"),
     "strides": (output("UINT32", [1, 3], THREE, Strides=[3]), "Strides"),
-    "4 bits": (output("UINT4", [1, 3], {"data": "AAA="}), r"UINT8 \[1,\s?3\], and UINT32"),
+    "4 bits": (output("UINT4", [1, 3], {"data": "AAA="}), r"UINT8 \[1,\s?3\]; expected UINT32"),
     "unknown type": (output("BFLOAT16", [1, 3], THREE), "BFLOAT16"),
     "device": (
         httpx.Response(200, json={**json.loads(output("UINT32", [1, 3], THREE).content), "device": 7}),

@@ -18,11 +18,11 @@ from opwire.errors import (
 )
 from opwire.transport.retry import (
     FIRST_BACKOFF,
-    LONGEST_BACKOFF,
-    LONGEST_HINT,
-    SHORTEST_TRY,
+    MAX_BACKOFF,
+    MAX_HINT,
+    MIN_ATTEMPT,
     Tries,
-    may_repeat,
+    is_retryable,
     pause,
 )
 
@@ -46,32 +46,32 @@ GIVEN_UP += [late(stage) for stage in ("receive", "run", "send", "")]
 
 @pytest.mark.parametrize("error", REPEATED, ids=repr)
 def test_what_another_try_may_mend_is_tried_again(error):
-    assert may_repeat(error)
+    assert is_retryable(error)
 
 
 @pytest.mark.parametrize("error", GIVEN_UP, ids=repr)
 def test_what_another_try_would_only_repeat_is_given_up(error):
-    assert not may_repeat(error)
+    assert not is_retryable(error)
 
 
 @pytest.mark.parametrize("code", list(ProblemCode))
 def test_of_all_problems_those_of_a_busy_server_are_tried_again(code):
     row = PROBLEMS[code]
     error = busy() if row.status == 429 else OpwireError(code, "d") if row.status != 503 else row.exception(code, "d")
-    assert may_repeat(error) is (row.status in (429, 503))
+    assert is_retryable(error) is (row.status in (429, 503))
 
 
 def test_the_bound_of_the_wait_doubles_up_to_its_end():
     bounds = [pause(ConnectError("refused"), retries, 1.0, None) for retries in range(10)]
     assert bounds == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
-    assert (FIRST_BACKOFF, LONGEST_BACKOFF) == (0.05, 5.0)
+    assert (FIRST_BACKOFF, MAX_BACKOFF) == (0.05, 5.0)
     assert pause(ConnectError("refused"), 2, 0.25, None) == 0.05
     assert pause(ConnectError("refused"), 2000, 0.0, None) == 0.0
 
 
 @pytest.mark.parametrize(
     ("given", "asked"),
-    [(0.3, 0.3), (2, 2.0), (0, 0.0), (1e9, LONGEST_HINT), (10**400, LONGEST_HINT), (float("inf"), LONGEST_HINT)],
+    [(0.3, 0.3), (2, 2.0), (0, 0.0), (1e9, MAX_HINT), (10**400, MAX_HINT), (float("inf"), MAX_HINT)],
 )
 def test_the_server_is_given_the_time_that_it_asks_for_and_at_most_as_much_again(given, asked):
     for retries in (0, 50):
@@ -91,8 +91,8 @@ def test_a_gateway_is_given_its_time_too():
 def test_chance_leaves_half_of_the_time_to_the_next_try():
     assert pause(busy(retry_after=4), 0, 1.0, 6.0) == 5.0
     assert pause(ConnectError("refused"), 9, 1.0, 2.0) == 1.0
-    assert pause(busy(retry_after=4), 0, 0.0, 4.0 + SHORTEST_TRY) is None
-    assert pause(ConnectError("refused"), 0, 0.0, SHORTEST_TRY) is None
+    assert pause(busy(retry_after=4), 0, 0.0, 4.0 + MIN_ATTEMPT) is None
+    assert pause(ConnectError("refused"), 0, 0.0, MIN_ATTEMPT) is None
 
 
 class Clock:

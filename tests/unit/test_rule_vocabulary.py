@@ -167,7 +167,7 @@ VALUES = {"Input": tensor(1, 7, 2, 5), "Weight": tensor(1, 2, 12, 5), "direction
 
 def test_names_of_sizes_agree_everywhere():
     assert places(RECURRENT, VALUES) == []
-    rule = Derived(RECURRENT.sizes_of("Output"), usual=DataType.FLOAT32).rule(
+    rule = Derived(RECURRENT.sizes_of("Output"), default=DataType.FLOAT32).rule(
         {name: value for name, value in VALUES.items() if name != "Output"}
     )
     assert rule is not None
@@ -204,7 +204,7 @@ def test_what_is_not_decided_is_not_derived():
     ],
 )
 def test_outputs_may_have_any_number_of_leading_ones(sizes, found):
-    output = Derived(lambda values: ((1,), (5,), (3, 2)), usual=DataType.FLOAT32, leading_ones=True)
+    output = Derived(lambda values: ((1,), (5,), (3, 2)), default=DataType.FLOAT32, leading_ones=True)
     rule = output.rule({})
     assert rule is not None
     assert rule.derived().sizes == (1, 5, 3)

@@ -183,7 +183,7 @@ def _axes(axes: Axes) -> list[int]:
     listed = _integers(axes)
     for axis in listed:
         if axis < 0:
-            raise ValueError(f"axis {axis}: DirectML's axes are not negative; they count from the first dimension, 0")
+            raise ValueError(f"axis {axis}: DirectML's axes are unsigned; they count from the first dimension, 0")
     return listed
 
 

@@ -19,7 +19,7 @@ from ..level import HIGHEST, FeatureLevel
 from ..tensor import Array, BufferTensorDesc, DataType
 from ..wire import Call, Encoding, Result, plain
 
-MOST_UNKNOWN_BYTES = 2**30
+MAX_UNKNOWN_BYTES = 2**30
 """Maximum answer size, in bytes, for an operator that the client's own contract does not know or rejects."""
 
 _BYTES_AROUND = 256 * 1024
@@ -60,7 +60,7 @@ class Expected:
 
     def _most_bytes_of(self, outputs: Outputs | None) -> int:
         if outputs is None:
-            return MOST_UNKNOWN_BYTES
+            return MAX_UNKNOWN_BYTES
         descs = outputs.values()
         if self._numbers:
             return _BYTES_AROUND + sum(_BYTES_OF_NUMBER * desc.element_count for desc in descs)
@@ -73,7 +73,7 @@ class Expected:
         if not self._numbers:
             return around
         if None in self.outputs:
-            return MOST_UNKNOWN_BYTES // _BYTES_OF_NUMBER
+            return MAX_UNKNOWN_BYTES // _BYTES_OF_NUMBER
         counts = (desc.element_count for outputs in self.outputs if outputs for desc in outputs.values())
         return around + _VALUES_OF_NUMBER * sum(counts)
 

@@ -61,25 +61,25 @@ class GraphTensor:
         return f"<GraphTensor {self.source}: {self.data_type.name} {list(self.sizes)}>"
 
 
-class _Marked(np.ndarray[Any, Any]):
+class _Placeholder(np.ndarray[Any, Any]):
     """A one-element placeholder that refers to the tensor it stands for."""
 
     tensor: GraphTensor
 
 
 def _stand_in(tensor: GraphTensor, desc: BufferTensorDesc) -> Array:
-    marked = _Marked((), desc.data_type.dtype)
-    marked.fill(0)
-    marked.tensor = tensor
-    return np.broadcast_to(marked, desc.sizes)
+    placeholder = _Placeholder((), desc.data_type.dtype)
+    placeholder.fill(0)
+    placeholder.tensor = tensor
+    return np.broadcast_to(placeholder, desc.sizes)
 
 
 def _tensor_of(array: Array) -> GraphTensor | None:
     """Returns the tensor that an array is a placeholder of, or None."""
     base: object = array
-    while isinstance(base, np.ndarray) and not isinstance(base, _Marked):
+    while isinstance(base, np.ndarray) and not isinstance(base, _Placeholder):
         base = base.base
-    return base.tensor if isinstance(base, _Marked) else None
+    return base.tensor if isinstance(base, _Placeholder) else None
 
 
 class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
@@ -111,8 +111,8 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
             name: the name to pass its array under when the graph runs.
             data_type, sizes: data type and sizes of the tensor, which is contiguous.
 
-            Raises:
-                ValueError: the graph already has an input of that name.
+        Raises:
+            ValueError: the graph already has an input of that name.
         """
         if name in self._inputs:
             raise ValueError(f"the graph already has an input {show(name)}")

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict
 from ..level import FeatureLevel
 from ..wire import Encoding
 
-LONGEST_TIMEOUT = 2**31 / 1000 - 1
+MAX_TIMEOUT = 2**31 / 1000 - 1
 """Maximum timeout in seconds; the wire carries milliseconds in 31 bits."""
 
 
@@ -52,7 +52,7 @@ class EffectiveOptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "encoding", Encoding(self.encoding))
-        if self.timeout is not None and not 0 < self.timeout <= LONGEST_TIMEOUT:
+        if self.timeout is not None and not 0 < self.timeout <= MAX_TIMEOUT:
             raise ValueError(
                 f"timeout is {self.timeout}; it must be a positive number of seconds, or None for no limit"
             )

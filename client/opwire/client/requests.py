@@ -36,7 +36,7 @@ from .options import EffectiveOptions, level_name
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
 
-MOST_DESCRIPTION_BYTES = 16 * 2**20
+MAX_DESCRIPTION_BYTES = 16 * 2**20
 """Maximum size, in bytes, of an answer that describes a server, operators, graphs or a desc."""
 
 
@@ -171,4 +171,4 @@ def _get(path: str, settings: EffectiveOptions, pick: Callable[[Any], T]) -> Out
 
 
 def _most_of_description() -> int:
-    return MOST_DESCRIPTION_BYTES
+    return MAX_DESCRIPTION_BYTES

@@ -64,7 +64,7 @@ class Count(Member):
         return {"name": self.name, "kind": self.kind, "counts": list(self.counts)}
 
     def json_schema(self) -> Schema:
-        return {**NUMBERS["UINT"].json_schema(None), "description": f"counts {', '.join(self.counts)}; may be left out"}
+        return {**NUMBERS["UINT"].json_schema(None), "description": f"counts {', '.join(self.counts)}; optional"}
 
     def hint(self) -> str:
-        return f"the count of {' and of '.join(self.counts)}; may be left out"
+        return f"the count of {' and of '.join(self.counts)}; optional"

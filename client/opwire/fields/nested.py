@@ -13,7 +13,7 @@ from ..violation import Code
 from .member import UNREAD, FieldInfo, NestedOperator, Schema, StructuredMember
 from .values import Members, read_nested
 
-MOST_OPERATORS = 6
+MAX_OPERATORS = 6
 """Maximum number of operators in an array: LSTM takes three for each of two directions."""
 
 _SPELLINGS: tuple[tuple[str, str], ...] = (("Type", "type"), ("Desc", "desc"))
@@ -110,7 +110,7 @@ class Nested(Activations):
         return self.operator_schema()
 
     def hint(self) -> str:
-        return "an operator as JSON text" + "; may be left out" * self.optional
+        return "an operator as JSON text" + "; optional" * self.optional
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,8 @@ class NestedArray(Activations):
         if not isinstance(given, list | tuple):
             report.add(Code.WRONG_TYPE, pointer, f"{show(given)} given; expected a list of operators")
             return UNREAD
-        if len(given) > MOST_OPERATORS:
-            message = f"{len(given)} operators given; at most {MOST_OPERATORS} allowed"
+        if len(given) > MAX_OPERATORS:
+            message = f"{len(given)} operators given; at most {MAX_OPERATORS} allowed"
             report.add(Code.OUT_OF_RANGE, pointer, message)
             return UNREAD
         read = [self.read_operator(item, pointer_to(pointer, i), report) for i, item in enumerate(given)]
@@ -140,7 +140,7 @@ class NestedArray(Activations):
         return info if self.count is None else {**info, "count": self.count}
 
     def json_schema(self) -> Schema:
-        return {"type": "array", "maxItems": MOST_OPERATORS, "items": self.operator_schema()}
+        return {"type": "array", "maxItems": MAX_OPERATORS, "items": self.operator_schema()}
 
     def hint(self) -> str:
         return "a list of operators as JSON text"

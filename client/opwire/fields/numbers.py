@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..desc import MOST_ALIKE, Report, as_integer, pointer_to, show
+from ..desc import MAX_REPORTED, Report, as_integer, pointer_to, show
 from ..violation import Code
 from .member import UNREAD, FieldInfo, Member, Schema, StructuredMember, Unread
 
-MOST_NUMBERS = 4096
+MAX_NUMBERS = 4096
 """Maximum length of an array member. DirectML's arrays are no longer than the number of dimensions or channels."""
 
 
@@ -38,7 +38,7 @@ class NumberType(ABC):
             number = self.read(item, pointer_to(pointer, i), report, least)
             if number is not UNREAD:
                 numbers.append(number)
-            elif len(report.violations) - found >= MOST_ALIKE:
+            elif len(report.violations) - found >= MAX_REPORTED:
                 break
         return tuple(numbers) if len(report.violations) == found else None
 
@@ -204,8 +204,8 @@ class Array(StructuredMember):
             of = "integers" if isinstance(self.number, Integer) else "numbers"
             report.add(Code.WRONG_TYPE, pointer, f"{show(given)} given; expected a list of {of}")
             return UNREAD
-        if len(given) > MOST_NUMBERS:
-            report.add(Code.OUT_OF_RANGE, pointer, f"{len(given)} elements given; at most {MOST_NUMBERS} allowed")
+        if len(given) > MAX_NUMBERS:
+            report.add(Code.OUT_OF_RANGE, pointer, f"{len(given)} elements given; at most {MAX_NUMBERS} allowed")
             return UNREAD
         numbers = self.number.read_all(given, pointer, report, self.least)
         return UNREAD if numbers is None else numbers

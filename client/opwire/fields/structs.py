@@ -82,7 +82,7 @@ class Struct(StructuredMember):
         }
 
     def hint(self) -> str:
-        return f"{self.struct} as JSON text" + "; may be left out" * self.optional
+        return f"{self.struct} as JSON text" + "; optional" * self.optional
 
 
 _VIEWS: Mapping[DataType, str] = {

@@ -9,7 +9,7 @@ from enum import Enum
 from itertools import count, takewhile
 from typing import Any, ClassVar
 
-from ..desc import MOST_ALIKE, GivenTensor, Report, pointer_to, read_tensor, show
+from ..desc import MAX_REPORTED, GivenTensor, Report, pointer_to, read_tensor, show
 from ..tensor import BufferTensorDesc
 from ..violation import Code
 from .member import UNREAD, FieldInfo, Schema, StructuredMember
@@ -100,7 +100,7 @@ class Tensor(TensorMember):
         return {"$ref": "#/components/schemas/TensorDesc"}
 
     def hint(self) -> str:
-        return "a tensor desc as JSON text; may be left out"
+        return "a tensor desc as JSON text; optional"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class TensorArray(TensorMember):
             tensor = read_tensor(item, pointer_to(pointer, i), report, output=output)
             if tensor is not None:
                 tensors.append(tensor)
-            elif len(report.violations) >= MOST_ALIKE:
+            elif len(report.violations) >= MAX_REPORTED:
                 break
         return tuple(tensors) if len(tensors) == len(given) else UNREAD
 
@@ -152,4 +152,4 @@ class TensorArray(TensorMember):
         return {"type": "array", "maxItems": MOST_TENSORS, "items": {"$ref": "#/components/schemas/TensorDesc"}}
 
     def hint(self) -> str:
-        return "a list of tensor descs as JSON text; may be left out"
+        return "a list of tensor descs as JSON text; optional"

@@ -100,7 +100,7 @@ class GraphValidation(Validation):
 def validate_graph(
     graph: object, feature_level: FeatureLevel | str | int = HIGHEST, *, pointer: str = ""
 ) -> GraphValidation:
-    """Like ``check_graph``, but returns the violations instead of raising them, with the lowest level that is valid.
+    """Like ``check_graph``, but returns the violations instead of raising them, and the lowest level that accepts it.
 
     Raises:
         ContractViolation: there is no such feature level.

@@ -17,7 +17,7 @@ from .slots import input_slot, output_slot
 UNKNOWN: Final = End(-1, "")
 """Marks a source that is wrong, which is reported, or that belongs to a node whose outputs cannot be determined."""
 
-_SHOWN = 8
+_MAX_SHOWN = 8
 """Maximum number of nodes that the violation of a cycle names."""
 
 
@@ -194,7 +194,7 @@ class Edges:
                 needs[target.node].add(source.node)
         self.order, cycle = ordered(needs)
         if cycle:
-            names = [self._quoted(node) for node in cycle[:_SHOWN]]
-            more = f" and {len(cycle) - _SHOWN} more" if len(cycle) > _SHOWN else ""
+            names = [self._quoted(node) for node in cycle[:_MAX_SHOWN]]
+            more = f" and {len(cycle) - _MAX_SHOWN} more" if len(cycle) > _MAX_SHOWN else ""
             message = f"the nodes {', '.join(names)}{more} form a cycle"
             self.report.add(Code.GRAPH_CYCLE, self.form.nodes[cycle[0]].pointer, message)

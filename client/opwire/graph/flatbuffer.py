@@ -13,11 +13,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-MOST_READS = 1 << 20
+MAX_READS = 1 << 20
 """Maximum number of fields and vector elements read from a buffer, which may refer to the same bytes many times."""
 
 
-MOST_TIMES = 8
+MAX_COPIES = 8
 """Maximum number of times that the bytes of a buffer are copied on average, for the same reason. Names are often
 referenced twice."""
 
@@ -34,8 +34,8 @@ class FlatBuffer:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self._reads = MOST_READS
-        self._copied = MOST_TIMES * len(data) + _SMALL
+        self._reads = MAX_READS
+        self._copied = MAX_COPIES * len(data) + _SMALL
 
     def root(self) -> Table:
         """Returns the root table."""
@@ -45,7 +45,7 @@ class FlatBuffer:
         """Reads a number in a ``struct`` format at a byte offset."""
         self._reads -= 1
         if self._reads < 0:
-            raise Malformed(f"the file refers to more than {MOST_READS} values")
+            raise Malformed(f"the file refers to more than {MAX_READS} values")
         try:
             (value,) = struct.unpack_from(f"<{form}", self.data, at)
         except struct.error:
@@ -62,7 +62,7 @@ class FlatBuffer:
             raise Malformed(f"{size} bytes at byte {at} exceed the {len(self.data)} bytes of the file")
         self._copied -= size
         if self._copied < 0:
-            raise Malformed(f"the file refers to more than {MOST_TIMES} times its {len(self.data)} bytes")
+            raise Malformed(f"the file refers to more than {MAX_COPIES} times its {len(self.data)} bytes")
         return self.data[at : at + size]
 
     def string(self, at: int) -> str:

@@ -30,10 +30,10 @@ def ordered(needs: Mapping[int, Set[int]]) -> tuple[list[int], list[int]]:
             if missing[user] == 0:
                 ready.append(user)
     left = {node for node, count in missing.items() if count > 0}
-    return order, _circle(needs, left) if left else []
+    return order, _cycle(needs, left) if left else []
 
 
-def _circle(needs: Mapping[int, Set[int]], left: Set[int]) -> list[int]:
+def _cycle(needs: Mapping[int, Set[int]], left: Set[int]) -> list[int]:
     """Returns the nodes of one cycle: each remaining node needs another one, so following them leads into a cycle."""
     node = min(left)
     seen: dict[int, int] = {}

@@ -27,7 +27,7 @@ from .named import INPUT
 MOST_BYTES = 256 * 2**20
 """Maximum size of a file, in bytes (opwire's own limit)."""
 
-_DEEPEST = 4
+_MAX_DEPTH = 4
 """Maximum nesting depth of operators; DirectML's own are nested one deep."""
 
 
@@ -53,12 +53,12 @@ class SerializedGraph:
             names[file] = file if file not in nodes else f"{file}#file"
             nodes[names[file]] = {"constant": HELD}
         sources = {INPUT + file: name for file, name in names.items()}
-        nodes = {name: _fed_anew(node, sources) if "inputs" in node else node for name, node in nodes.items()}
+        nodes = {name: _with_constants(node, sources) if "inputs" in node else node for name, node in nodes.items()}
         inputs = [name for name in self.graph["inputs"] if name not in names]
         return {**self.graph, "nodes": nodes, "inputs": inputs}, names
 
 
-def _fed_anew(node: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Any]:
+def _with_constants(node: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Any]:
     """Returns a node with some inputs replaced by constants, which cannot be OWNED_BY_DML."""
     desc, inputs = dict(node["desc"]), dict(node["inputs"])
     for member, source in inputs.items():
@@ -262,8 +262,8 @@ def _value(table: Table, depth: int) -> Any:
 
 
 def _activation(buffer: FlatBuffer, at: int, depth: int) -> dict[str, Any]:
-    if depth >= _DEEPEST:
-        raise Malformed(f"operators are nested more than {_DEEPEST} deep")
+    if depth >= _MAX_DEPTH:
+        raise Malformed(f"operators are nested more than {_MAX_DEPTH} deep")
     table = Table(buffer, at)
     kind = _kind(table)
     members = schema_of(kind.name).members

@@ -39,7 +39,7 @@ _OPTIONS: Mapping[str, Schema] = {
 }
 _MODEL: Schema = {
     "type": "object",
-    "description": "a DxDispatch model; its prints are returned, and file access is refused",
+    "description": "a DxDispatch model; the output of its print commands is returned, and file access is refused",
 }
 _GRAPH: Schema = {"anyOf": [ref("Graph"), {"type": "string", "description": "the name of a registered graph"}]}
 _EITHER: Mapping[str, Schema] = {"feature_level": _LEVEL, "operator": ref("Operator"), "graph": _GRAPH}

@@ -27,7 +27,7 @@ from .work import elements_visited
 
 @dataclass(frozen=True, slots=True)
 class SameAlong(Rule):
-    """Tensors are not broadcast to another tensor along some dimensions."""
+    """Tensors are not broadcast along some dimensions."""
 
     code = Code.SIZES_MISMATCH
 

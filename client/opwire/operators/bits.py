@@ -96,7 +96,7 @@ FAMILY = (
     unary(
         "ELEMENT_WISE_BIT_COUNT",
         formula=call("bit_count")(INPUT),
-        output=Derived(sizes_of("InputTensor"), usual=DataType.UINT32),
+        output=Derived(sizes_of("InputTensor"), default=DataType.UINT32),
         examples=(
             typed_vectors("page", {"InputTensor": ("UINT32", [0, 123, 456, 789])}, [0, 6, 4, 5]),
             typed_vectors("stored_width", {"InputTensor": ("INT8", [-1, 1, -128])}, [8, 1, 1]),

@@ -61,21 +61,21 @@ class _LikeParameter(Output):
     """An output with the sizes of the input and the data type of a parameter, or a default one without it."""
 
     at: int
-    usual: DataType
+    default: DataType
 
     def rule(self, values: Values) -> OutputRule:
         sizes = tuple((size,) for size in values["InputTensor"].sizes)
         parameters = values[PARAMETERS] or ()
         if len(parameters) > self.at:
             return OutputRule(sizes, parameters[self.at].data_type, f"{PARAMETERS}[{self.at}]")
-        return OutputRule(sizes, self.usual)
+        return OutputRule(sizes, self.default)
 
 
 def _in_blocks(
     name: str,
     own: int,
     other: int,
-    usual: DataType,
+    default: DataType,
     examples: tuple[Example, ...],
     bad_examples: tuple[BadExample, ...],
 ) -> Operator[object]:
@@ -91,7 +91,7 @@ def _in_blocks(
             same_sizes(PARAMETERS),
             blocks(PARAMETERS, of="InputTensor"),
         ),
-        outputs={"OutputTensor": _LikeParameter(other, usual)},
+        outputs={"OutputTensor": _LikeParameter(other, default)},
         work=elements_visited,
         examples=examples,
         bad_examples=bad_examples,
@@ -205,8 +205,8 @@ def _dynamic_work(attributes: object, tensors: Tensors) -> int:
 _DYNAMIC = declare(
     "DYNAMIC_QUANTIZE_LINEAR",
     outputs={
-        "OutputTensor": Derived(sizes_of("InputTensor"), usual=DataType.UINT8),
-        "OutputScaleTensor": Derived(_single, usual=DataType.FLOAT32),
+        "OutputTensor": Derived(sizes_of("InputTensor"), default=DataType.UINT8),
+        "OutputScaleTensor": Derived(_single, default=DataType.FLOAT32),
         "OutputZeroPointTensor": Derived(_single, like="OutputTensor"),
     },
     work=_dynamic_work,

@@ -259,7 +259,7 @@ _INTEGER = declare(
         one_element("InputZeroPointTensor"),
         PerFilter("FilterZeroPointTensor"),
     ),
-    outputs={"OutputTensor": Derived(_forward, usual=DataType.INT32)},
+    outputs={"OutputTensor": Derived(_forward, default=DataType.INT32)},
     work=_work,
     examples=(
         Example(
@@ -297,7 +297,7 @@ _QUANTIZED = declare(
         PerFilter("FilterZeroPointTensor"),
         shapes(BiasTensor=(1, size("FilterTensor", 0), ...)),
     ),
-    outputs={"OutputTensor": Derived(_forward, like="OutputZeroPointTensor", usual="InputTensor")},
+    outputs={"OutputTensor": Derived(_forward, like="OutputZeroPointTensor", default="InputTensor")},
     work=_work,
     examples=(
         Example(

@@ -16,7 +16,7 @@ from ..rules import Derived, Rule, Sizes, Undecided, Values, between, leading_on
 from ..violation import Code, Fault
 from .work import elements_written
 
-_MOST_DIMENSIONS = 6
+_MAX_DIMENSIONS = 6
 _ARRAYS = ("WindowSizes", "Strides", "Dilations", "StartPadding", "EndPadding")
 
 
@@ -33,7 +33,7 @@ class Folding:
     def has_rank(self, values: Values) -> bool:
         """Returns whether the image has a batch, channels and the folded dimensions; true if those are too many."""
         count = len(values["WindowSizes"])
-        return count > _MOST_DIMENSIONS or bool(values[self.image].rank >= count + 2)
+        return count > _MAX_DIMENSIONS or bool(values[self.image].rank >= count + 2)
 
     def blocks(self, values: Values) -> list[int]:
         """Returns the number of blocks along each dimension, less than 1 if none fits; empty if the rank is too low."""
@@ -124,7 +124,7 @@ class ColumnsFit(Rule):
 def _blocks(image: str) -> tuple[Rule, ...]:
     folding = Folding(image)
     return (
-        between(length("WindowSizes"), 1, _MOST_DIMENSIONS),
+        between(length("WindowSizes"), 1, _MAX_DIMENSIONS),
         ImageHasRank(folding),
         leading_ones(image, length("WindowSizes") + 2),
         BlockFits(folding),

@@ -43,4 +43,4 @@ class IndexFits(Rule):
 
 def index_output() -> Output:
     """Returns the output of an arg reduction: UINT32 unless given."""
-    return Derived(reduced("InputTensor", "Axes"), usual=DataType.UINT32)
+    return Derived(reduced("InputTensor", "Axes"), default=DataType.UINT32)

@@ -54,7 +54,7 @@ _OUTPUT_PARAMETERS = ("OutputScaleTensor", "OutputZeroPointTensor")
 _QUANTIZE = declare(
     "ELEMENT_WISE_QUANTIZE_LINEAR",
     rules=(same_rank(*_FLOATS), same_sizes(*_FLOATS), ScaleFits()),
-    outputs={"OutputTensor": Derived(sizes_of("InputTensor"), like="ZeroPointTensor", usual=DataType.UINT8)},
+    outputs={"OutputTensor": Derived(sizes_of("InputTensor"), like="ZeroPointTensor", default=DataType.UINT8)},
     work=elements_written,
     examples=(
         Example(
@@ -131,7 +131,7 @@ _ADD = declare(
         same_type("BTensor", "BZeroPointTensor"),
         one_element(*_PARAMETERS, *_OUTPUT_PARAMETERS),
     ),
-    outputs={"OutputTensor": Derived(sizes_of("ATensor"), like="OutputZeroPointTensor", usual="ATensor")},
+    outputs={"OutputTensor": Derived(sizes_of("ATensor"), like="OutputZeroPointTensor", default="ATensor")},
     work=elements_written,
     examples=(
         Example(

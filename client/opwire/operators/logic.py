@@ -69,13 +69,13 @@ def _comparison(name: str, formula: Expression, output: list[int]) -> Operator[A
             pointer="/OutputTensor/DataType",
         ),
     )
-    truth = Derived(sizes_of("ATensor"), usual=DataType.UINT32)
+    truth = Derived(sizes_of("ATensor"), default=DataType.UINT32)
     examples = (_pair("FLOAT32", _NUMBERS, output),)
     return binary(name, formula=formula, output=truth, examples=examples, bad_examples=bad)
 
 
 def _test(
-    name: str, formula: Expression, usual: DataType, *examples: Example, **attributes: str
+    name: str, formula: Expression, default: DataType, *examples: Example, **attributes: str
 ) -> Operator[Attributes]:
     """Declares a test for a property of floats."""
     bad = (
@@ -92,7 +92,7 @@ def _test(
             pointer="/OutputTensor/DataType",
         ),
     )
-    truth = Derived(sizes_of("InputTensor"), usual=usual)
+    truth = Derived(sizes_of("InputTensor"), default=default)
     return unary(name, formula=formula, output=truth, examples=examples, bad_examples=bad)
 
 

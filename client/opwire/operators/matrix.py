@@ -226,7 +226,7 @@ _INTEGER = declare(
         _of_rows("AZeroPointTensor"),
         _of_columns("BZeroPointTensor"),
     ),
-    outputs={"OutputTensor": Derived(_product, usual=DataType.INT32)},
+    outputs={"OutputTensor": Derived(_product, default=DataType.INT32)},
     work=_work,
     examples=(
         Example(
@@ -301,7 +301,7 @@ _QUANTIZED = declare(
         _of_rows(*_OF_ROWS),
         _of_columns(*_OF_COLUMNS),
     ),
-    outputs={"OutputTensor": Derived(_product, like="OutputZeroPointTensor", usual="ATensor")},
+    outputs={"OutputTensor": Derived(_product, like="OutputZeroPointTensor", default="ATensor")},
     work=_work,
     examples=(
         Example(

@@ -87,7 +87,7 @@ def _operator(
     outputs = {"OutputTensor": Derived(windows.output_sizes, like="InputTensor")}
     if indices:
         rules.append(same_sizes("OutputTensor", "OutputIndicesTensor"))
-        outputs["OutputIndicesTensor"] = Derived(windows.output_sizes, usual=DataType.UINT32)
+        outputs["OutputIndicesTensor"] = Derived(windows.output_sizes, default=DataType.UINT32)
     return declare(
         name,
         attributes=MaxPooling,

@@ -63,7 +63,7 @@ def _top(name: str, *examples: _Answer, **attributes: Any) -> Operator[Attribute
         rules=(axis("Axis", of="InputTensor"), between(number("K"), None, size("InputTensor", "Axis"))),
         outputs={
             "OutputValueTensor": Derived(_selected, like="InputTensor"),
-            "OutputIndexTensor": Derived(_selected, usual=DataType.UINT32),
+            "OutputIndexTensor": Derived(_selected, default=DataType.UINT32),
         },
         work=_sorting,
         examples=tuple(
@@ -193,8 +193,8 @@ FAMILY = (
             ),
         ),
         outputs={
-            "OutputCountTensor": Derived(_counts, usual=DataType.UINT32, leading_ones=True),
-            "OutputCoordinatesTensor": Derived(_coordinates, usual=DataType.UINT32, leading_ones=True),
+            "OutputCountTensor": Derived(_counts, default=DataType.UINT32, leading_ones=True),
+            "OutputCoordinatesTensor": Derived(_coordinates, default=DataType.UINT32, leading_ones=True),
         },
         work=_searching,
         examples=(

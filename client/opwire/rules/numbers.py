@@ -35,7 +35,7 @@ class Equal(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Between(Rule):
-    """A number is in an inclusive range; a bound of None is open."""
+    """A number is in a range, bounds included; None is no bound."""
 
     code = Code.OUT_OF_RANGE
 
@@ -81,7 +81,7 @@ class Divides(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Number(Rule):
-    """A numeric attribute, or each element of an array, satisfies a predicate."""
+    """A numeric attribute, or each element of an array, has an allowed value."""
 
     code = Code.OUT_OF_RANGE
 

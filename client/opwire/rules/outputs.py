@@ -52,7 +52,7 @@ class OutputRule(NamedTuple):
         for i, (given, allowed) in enumerate(zip(output.sizes, sizes, strict=True)):
             if given not in allowed:
                 message = f"size {given} given for dimension {i} of {name}; allowed: {_listed(allowed)}"
-                yield Fault(Code.SIZES_MISMATCH, (name, "Sizes", i), message, list(allowed[:_MOST_LISTED]))
+                yield Fault(Code.SIZES_MISMATCH, (name, "Sizes", i), message, list(allowed[:_MAX_LISTED]))
 
     def _aligned(self, rank: int) -> Sizes:
         """Returns the sizes with leading ones added or removed to match a rank; longer if the other sizes exceed it."""
@@ -61,11 +61,11 @@ class OutputRule(NamedTuple):
         return ((1,),) * (rank - len(kept)) + kept
 
 
-_MOST_LISTED = 8
+_MAX_LISTED = 8
 
 
 def _listed(allowed: Sequence[int]) -> str:
-    if len(allowed) > _MOST_LISTED:
+    if len(allowed) > _MAX_LISTED:
         return f"{min(allowed[0], allowed[-1])} to {max(allowed[0], allowed[-1])}"
     return " or ".join(map(str, allowed))
 
@@ -88,7 +88,7 @@ class Derived(Output):
         sizes: derives the sizes.
         like: the input, or array of inputs, whose data type it must have; None if there is none.
         named: the attribute that gives its data type.
-        usual: the default data type, or an input that has it, for an omitted output that only the support row
+        default: the default data type, or an input that has it, for an omitted output that only the support row
             restricts; with ``like``, if that input is omitted.
         leading_ones: whether it may have any number of leading ones.
     """
@@ -96,7 +96,7 @@ class Derived(Output):
     sizes: SizesOf
     like: str | None = None
     named: str | None = None
-    usual: DataType | str | None = None
+    default: DataType | str | None = None
     leading_ones: bool = False
 
     def rule(self, values: Values) -> OutputRule | None:
@@ -107,7 +107,7 @@ class Derived(Output):
             first = next(tensors_of(values, self.like), None)
             if first is not None:
                 return OutputRule(sizes, first[2].data_type, first[1], self.leading_ones)
-        data_type = values[self.named] if self.named is not None else self.usual
+        data_type = values[self.named] if self.named is not None else self.default
         if isinstance(data_type, str):
             data_type = values[data_type].data_type
         return None if data_type is None else OutputRule(sizes, data_type, None, self.leading_ones)

@@ -65,7 +65,7 @@ class AtMostOneGiven(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Required(Rule):
-    """A tensor is given. For use under a condition."""
+    """A tensor is given, under a condition."""
 
     code = Code.MISSING_TENSOR
 
@@ -82,7 +82,7 @@ class Required(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Absent(Rule):
-    """A tensor is not given. For use under a condition."""
+    """A tensor is null, under a condition."""
 
     code = Code.UNEXPECTED_TENSOR
 

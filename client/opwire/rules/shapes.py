@@ -73,7 +73,7 @@ class Shapes(Rule):
                 for i, (given, each) in enumerate(zip(desc.sizes, shape, strict=True)):
                     wanted = _match(each, given, values, known)
                     if wanted is not None:
-                        allowed = f"allowed: {wanted}" if isinstance(each, int) else f"{_spelt(each)} is {wanted}"
+                        allowed = f"allowed: {wanted}" if isinstance(each, int) else f"{_spelled(each)} is {wanted}"
                         message = f"size {given} given for dimension {i} of {name}; {allowed}"
                         yield Fault(self.code, (*path, "Sizes", i), message, [wanted])
 
@@ -109,10 +109,10 @@ class Shapes(Rule):
         return shape if len(shape) == rank else None
 
     def _written(self, tensor: str) -> str:
-        return "{" + ", ".join(map(_spelt, self.shapes[tensor])) + "}"
+        return "{" + ", ".join(map(_spelled, self.shapes[tensor])) + "}"
 
 
-def _spelt(each: Dimension) -> str:
+def _spelled(each: Dimension) -> str:
     if each is ...:
         return "..."
     if isinstance(each, NamedSize):

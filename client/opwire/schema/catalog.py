@@ -42,11 +42,11 @@ _ALIASES = {
 }
 
 
-_MOST_LETTERS = 100
+_MAX_COMPARED = 100
 """Number of characters of an unknown name that are compared with the known ones."""
 
 
-def _squeezed(name: str) -> str:
+def _normalized(name: str) -> str:
     return name.replace("_", "").replace(" ", "").upper()
 
 
@@ -63,11 +63,11 @@ _ENDINGS = sorted(_endings(), key=lambda pair: (len(pair[0]), len(pair[1])))
 
 def hint(given: object) -> str:
     """Returns a suggestion to append to a message about an unknown operator type, such as RELU or MaxPool."""
-    word = _squeezed(given[:_MOST_LETTERS].removeprefix(PREFIX)) if isinstance(given, str) else ""
+    word = _normalized(given[:_MAX_COMPARED].removeprefix(PREFIX)) if isinstance(given, str) else ""
     if not word:
         return ""
     begun = (name for ending, name in _ENDINGS if ending.startswith(word))
-    longer = (name for ending, name in reversed(_ENDINGS) if word.startswith(ending) and ending == _squeezed(name))
+    longer = (name for ending, name in reversed(_ENDINGS) if word.startswith(ending) and ending == _normalized(name))
     near = next(begun, None) or next(longer, None)
     return "" if near is None else f"; did you mean {near}?"
 

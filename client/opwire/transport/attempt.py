@@ -102,7 +102,7 @@ class Attempt(Generic[T]):
         return self.request.result(self._status, self._headers, self._receiver.body())
 
     def _refuse(self, why: str, body: bytes = b"") -> InvalidResponseError:
-        return self.request.refuse(self._status, self._headers, "which was not read", why, body)
+        return self.request.refuse(self._status, self._headers, "not read", why, body)
 
 
 class TimeLeft:

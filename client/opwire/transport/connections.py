@@ -8,15 +8,15 @@ from typing import Any, Generic, Protocol, TypeVar
 import httpx
 
 from .attempt import Attempt
-from .over_httpx import OverAsyncHttpx, OverHttpx
-from .pool import IDLE_SECONDS, MOST_CONNECTIONS, ConnectionPool
+from .over_httpx import AsyncHttpxSender, HttpxSender
+from .pool import IDLE_SECONDS, MAX_CONNECTIONS, ConnectionPool
 from .proxies import proxy_for
 
 S = TypeVar("S")
 """A sender, blocking or asynchronous."""
 
 LIMITS = httpx.Limits(
-    max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_CONNECTIONS, keepalive_expiry=IDLE_SECONDS
+    max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS, keepalive_expiry=IDLE_SECONDS
 )
 
 
@@ -66,11 +66,11 @@ def open_blocking(url: httpx.URL, verify: ssl.SSLContext | bool, transport: http
     The latter use the proxy from the environment, if there is one.
     """
     if transport is not None:
-        return OverHttpx(transport)
+        return HttpxSender(transport)
     proxy = proxy_for(url)
     if proxy is None or proxy.url.scheme == "http":
         return ConnectionPool(url, verify, proxy)
-    return OverHttpx(httpx.HTTPTransport(verify=verify, limits=LIMITS, proxy=proxy), proxy)  # an HTTPS or SOCKS proxy
+    return HttpxSender(httpx.HTTPTransport(verify=verify, limits=LIMITS, proxy=proxy), proxy)  # an HTTPS or SOCKS proxy
 
 
 def open_async(
@@ -83,4 +83,4 @@ def open_async(
         if url.scheme == "http" and proxy is None:
             verify = False  # nothing to verify, and loading the certificates is slow
         transport = httpx.AsyncHTTPTransport(verify=verify, limits=LIMITS, proxy=proxy)
-    return OverAsyncHttpx(transport, proxy)
+    return AsyncHttpxSender(transport, proxy)

@@ -27,7 +27,7 @@ _ERRORS: tuple[tuple[type[httpx.HTTPError], type[TransportError], str | None], .
 _parse_url = lru_cache(maxsize=64)(httpx.URL)
 
 
-class OverHttpx:
+class HttpxSender:
     """Sends attempts over a blocking httpx transport."""
 
     def __init__(self, transport: httpx.BaseTransport, proxy: httpx.Proxy | None = None) -> None:
@@ -54,7 +54,7 @@ class OverHttpx:
         self._transport.close()
 
 
-class OverAsyncHttpx:
+class AsyncHttpxSender:
     """Sends attempts over an asynchronous httpx transport."""
 
     def __init__(self, transport: httpx.AsyncBaseTransport, proxy: httpx.Proxy | None = None) -> None:
@@ -62,7 +62,7 @@ class OverAsyncHttpx:
         self._proxy = proxy
 
     async def send(self, attempt: Attempt[Any]) -> None:
-        """As ``OverHttpx.send``."""
+        """As ``HttpxSender.send``."""
         import asyncio  # only the asynchronous client needs it
 
         try:

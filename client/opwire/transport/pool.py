@@ -21,14 +21,14 @@ from ..errors import ConnectError, TransportTimeout
 from .attempt import PIECE_BYTES, Attempt, TimeLeft
 from .proxies import unreached
 from .response import ProtocolError, ResponseReader
+from .semaphore import FairSemaphore
 from .timed import timed
-from .turns import Turns
 
-MOST_CONNECTIONS = 100
+MAX_CONNECTIONS = 100
 """Maximum number of concurrent requests; further ones wait."""
 
 IDLE_SECONDS = 30.0
-"""How long idle connections are reused. The server keeps them longer, so the client never writes to a closing one."""
+"""Seconds for which an idle connection may be reused: less than the server keeps it, so that it is never closing."""
 
 _JUST_USED = 0.01
 """Seconds after an answer during which a connection is reused without checking whether the server closed it."""
@@ -49,7 +49,7 @@ class ConnectionPool:
         self._proxy = proxy
         self._tls: ssl.SSLContext | None = None
         self._idle: list[_Connection] = []
-        self._turns = Turns(MOST_CONNECTIONS)
+        self._slots = FairSemaphore(MAX_CONNECTIONS)
         self._target = url.raw_path.rstrip(b"/")
         self._headers = b""
         if proxy is not None and url.scheme == "http":  # without a tunnel, the proxy gets the whole URL
@@ -62,8 +62,8 @@ class ConnectionPool:
         Raises:
             OpwireError: there is no answer, or it is not accepted.
         """
-        if not self._turns.take(attempt.time.left()):
-            raise TransportTimeout(f"no answer in time ({attempt}): {MOST_CONNECTIONS} other requests were in progress")
+        if not self._slots.acquire(attempt.time.left()):
+            raise TransportTimeout(f"no answer in time ({attempt}): {MAX_CONNECTIONS} other requests were in progress")
         connection = None
         keep = False
         try:
@@ -80,7 +80,7 @@ class ConnectionPool:
                     self._idle.append(connection)
                 else:
                     connection.close()
-            self._turns.give()
+            self._slots.release()
 
     def _idle_one(self) -> _Connection | None:
         while self._idle:

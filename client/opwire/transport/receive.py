@@ -8,7 +8,7 @@ from ..errors import ConnectError
 from ..wire import HEAD_LENGTH, Buffer
 from .request import Headers
 
-_LARGEST_BUFFER = 2**30
+_MAX_BUFFER = 2**30
 """Maximum size of a buffer, in bytes, to allocate because of a Content-Length."""
 
 _ALIGNMENT = 64
@@ -52,7 +52,7 @@ class Receiver:
         if end > self._most:
             raise TooLarge(f"its body has more than the {self._most} bytes expected at most")
         if self._buffer is None:
-            if self._pieces or len(piece) >= self._size or self._size > _LARGEST_BUFFER:
+            if self._pieces or len(piece) >= self._size or self._size > _MAX_BUFFER:
                 self._pieces.append(piece)
                 self._filled = end
                 return

@@ -21,7 +21,7 @@ _HEAD_LENGTH = HEAD_LENGTH.lower()
 Headers = Mapping[str, str]
 """The headers of an answer, with names in lower case."""
 
-MOST_PROBLEM_BYTES = 2**20
+MAX_PROBLEM_BYTES = 2**20
 """Maximum size of an error's body, in bytes."""
 
 
@@ -52,7 +52,7 @@ class OutgoingRequest(Generic[T]):
 
     def most_bytes_of(self, status: int) -> int:
         """Returns the maximum size of the body of an answer with a status."""
-        return self.most_bytes() if status in _GOOD else MOST_PROBLEM_BYTES
+        return self.most_bytes() if status in _GOOD else MAX_PROBLEM_BYTES
 
     def result(self, status: int, headers: Headers, body: Buffer) -> T:
         """Returns the result of an answer.
@@ -70,7 +70,7 @@ class OutgoingRequest(Generic[T]):
                 return self.read(body, headers.get(_HEAD_LENGTH))
             error = _read_problem(headers, body)
         except ValueError as found:
-            raise self.refuse(status, headers, f"with {len(body)} bytes", str(found), bytes(body[:1024])) from None
+            raise self.refuse(status, headers, f"{len(body)} bytes", str(found), bytes(body[:1024])) from None
         error.request_id = error.request_id or headers.get(REQUEST_ID)
         raise error
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import httptools
 
-MOST_HEAD_BYTES = 64 * 1024
+MAX_HEAD_BYTES = 64 * 1024
 """Maximum size of heads, trailers and chunk framing, in bytes, beyond a few for each byte of the body."""
 
-_MOST_FRAMING = 8
+_MAX_FRAMING = 8
 """Framing bytes allowed per byte of the body; a chunk of one byte has five."""
 
 
@@ -55,7 +55,7 @@ class ResponseReader:
             if not self.complete:  # garbage after the answer only prevents the connection from being reused
                 raise ProtocolError(f"{data[:80]!r} is not an HTTP/1.1 answer: {error}") from None
             self.keeps = False
-        if self._fed - self._in_body > MOST_HEAD_BYTES + _MOST_FRAMING * self._in_body and not self.complete:
+        if self._fed - self._in_body > MAX_HEAD_BYTES + _MAX_FRAMING * self._in_body and not self.complete:
             raise ProtocolError("the head of the answer, or the framing of its body, is too large")
 
     def end(self) -> None:

@@ -16,20 +16,20 @@ from ..errors import (
 )
 
 FIRST_BACKOFF = 0.05
-LONGEST_BACKOFF = 5.0
-LONGEST_HINT = 3600.0
+MAX_BACKOFF = 5.0
+MAX_HINT = 3600.0
 """Maximum Retry-After to honor, in seconds, which matters for calls without a timeout."""
 
-SHORTEST_TRY = 0.02
+MIN_ATTEMPT = 0.02
 """Minimum time left for another attempt, in seconds."""
 
 _BUSY = (429, 503)
 """Statuses with which a server or gateway rejects a request temporarily."""
 
-_FIRST_DELAY, _LONGEST_DELAY = 0.05, 1.0
+_FIRST_DELAY, _MAX_DELAY = 0.05, 1.0
 
 
-def may_repeat(error: OpwireError) -> bool:
+def is_retryable(error: OpwireError) -> bool:
     """Returns whether a retry may succeed after an error.
 
     Operators have no side effects, so an interrupted one can run again. One that ran out of time would do so again.
@@ -40,7 +40,7 @@ def may_repeat(error: OpwireError) -> bool:
     return refused or isinstance(error, ConnectError | OverloadedError)
 
 
-def says_when(error: OpwireError) -> bool:
+def asks_for_retry(error: OpwireError) -> bool:
     """Returns whether a busy server asks for a retry: opwire always does, a gateway with ``Retry-After``."""
     if isinstance(error, OverloadedError):
         return True
@@ -52,7 +52,7 @@ def hint(error: OpwireError) -> float | None:
     seconds = error.members.get("retry_after")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return None
-    return float(min(seconds, LONGEST_HINT)) if seconds >= 0 else None  # false for NaN
+    return float(min(seconds, MAX_HINT)) if seconds >= 0 else None  # false for NaN
 
 
 def pause(error: OpwireError, retries: int, draw: float, left: float | None) -> float | None:
@@ -70,11 +70,11 @@ def pause(error: OpwireError, retries: int, draw: float, left: float | None) -> 
     """
     asked = hint(error)
     if asked is None:
-        asked, spread = 0.0, min(FIRST_BACKOFF * 2.0 ** min(retries, 10), LONGEST_BACKOFF)
+        asked, spread = 0.0, min(FIRST_BACKOFF * 2.0 ** min(retries, 10), MAX_BACKOFF)
     else:
         spread = max(asked, FIRST_BACKOFF)
     if left is not None:
-        if asked + SHORTEST_TRY >= left:
+        if asked + MIN_ATTEMPT >= left:
             return None
         spread = min(spread, (left - asked) / 2)
     return asked + draw * spread
@@ -122,8 +122,8 @@ class Tries:
             OpwireError: the error itself, if there is to be no retry.
         """
         error.retries = self.retries
-        if not says_when(error):
-            if self._failures >= self._most or not may_repeat(error):
+        if not asks_for_retry(error):
+            if self._failures >= self._most or not is_retryable(error):
                 raise error
             self._failures += 1
         left = None if self._end is None else self._end - self._clock()
@@ -154,7 +154,7 @@ class Patience:
         Raises:
             TransportTimeout: there is no time for another; it has the reason why the last one failed.
         """
-        delay, self._delay = self._delay, min(2 * self._delay, _LONGEST_DELAY)
+        delay, self._delay = self._delay, min(2 * self._delay, _MAX_DELAY)
         if time.monotonic() + delay >= self._end:
             raise TransportTimeout(f"not ready within {self._seconds:g} s: {reason.detail}") from reason
         return delay

@@ -24,10 +24,10 @@ Measured: 31 (small integers) to 67 (other numbers) in a flat list, 95 to 119 if
 """
 
 _LONG_STRING = 4096
-_MOST_QUOTES = 20_000
+_MAX_QUOTES = 20_000
 _QUOTED = 128
-_LEAST_PIECE, _MOST_PIECE = 64, 64 * 1024
-_MARK = f"opwire-{os.urandom(16).hex()}-"
+_MIN_PIECE, _MAX_PIECE = 64, 64 * 1024
+_PLACEHOLDER = f"opwire-{os.urandom(16).hex()}-"
 """Prefix of the placeholders that replace long strings while the JSON is parsed; it cannot be guessed."""
 
 
@@ -59,13 +59,13 @@ class RequestBody:
         head, tail = split_body(body, head_length)
         if len(head) <= _LONG_STRING:
             return cls(head if isinstance(head, bytes) else bytes(head), {}, tail)
-        text, strings = _cut(memoryview(head))
+        text, strings = _extract_long_strings(memoryview(head))
         return cls(text, strings, tail)
 
     @property
     def nodes(self) -> int:
         """An upper bound of the number of values in the JSON."""
-        return 1 + sum(self.text.count(mark) for mark in (b",", b":", b"[", b"{"))
+        return 1 + sum(self.text.count(sign) for sign in (b",", b":", b"[", b"{"))
 
     @property
     def containers(self) -> int:
@@ -92,10 +92,10 @@ class RequestBody:
             found = read(document, parts)
             if parts.resolved.keys() == self.strings.keys():
                 return _finish(found, parts)
-        # A long string is not a tensor; messages must quote it rather than its placeholder.
+        # Some long string is not a tensor: messages must quote it rather than its placeholder.
         parts, quoted = Parts(self.tail, parts.resolved), self.text
-        for mark in self.strings.keys() - parts.strings.keys():
-            quoted = quoted.replace(mark.encode(), _beginning(self.strings[mark].text))
+        for placeholder in self.strings.keys() - parts.strings.keys():
+            quoted = quoted.replace(placeholder.encode(), _prefix(self.strings[placeholder].text))
         return _finish(read(parse_json(quoted), parts), parts)
 
 
@@ -104,23 +104,23 @@ def _finish(found: T, parts: Parts) -> T:
     return found
 
 
-def _beginning(text: memoryview) -> bytes:
+def _prefix(text: memoryview) -> bytes:
     """Returns the beginning of a string, without splitting a character."""
     return bytes(text[:_QUOTED]).decode(errors="ignore").encode()
 
 
-def _cut(text: memoryview) -> tuple[bytes, dict[str, Base64]]:
+def _extract_long_strings(text: memoryview) -> tuple[bytes, dict[str, Base64]]:
     """Replaces the long strings in JSON by placeholders; strings with escapes are left in place."""
     pieces: list[Buffer] = []
-    marks: dict[str, Base64] = {}
+    placeholders: dict[str, Base64] = {}
     copied = 0
     for start, end in _plain_strings(text):
         if end - start > _LONG_STRING:
-            mark = f"{_MARK}{len(marks)}."
-            marks[mark] = Base64(text[start:end])
-            pieces += (text[copied:start], mark.encode())
+            placeholder = f"{_PLACEHOLDER}{len(placeholders)}."
+            placeholders[placeholder] = Base64(text[start:end])
+            pieces += (text[copied:start], placeholder.encode())
             copied = end
-    return b"".join((*pieces, text[copied:])), marks
+    return b"".join((*pieces, text[copied:])), placeholders
 
 
 def _plain_strings(text: memoryview) -> Iterator[tuple[int, int]]:
@@ -128,7 +128,7 @@ def _plain_strings(text: memoryview) -> Iterator[tuple[int, int]]:
     start = -1
     is_plain = True
     position = 0
-    for _ in range(_MOST_QUOTES):
+    for _ in range(_MAX_QUOTES):
         quote, has_backslash = _find_quote(text, position)
         if quote < 0:
             return
@@ -146,7 +146,7 @@ def _is_escaped(text: memoryview, quote: int) -> bool:
     """Returns whether a quotation mark is preceded by an odd number of backslashes."""
     first = quote
     while first:
-        piece = bytes(text[max(0, first - _MOST_PIECE) : first])
+        piece = bytes(text[max(0, first - _MAX_PIECE) : first])
         others = len(piece.rstrip(b"\\"))
         first -= len(piece) - others
         if others:
@@ -159,7 +159,7 @@ def _find_quote(text: memoryview, start: int) -> tuple[int, bool]:
 
     A memoryview cannot be searched, so pieces of it are copied: small ones first, since most strings are short.
     """
-    size = _LEAST_PIECE
+    size = _MIN_PIECE
     has_backslash = False
     while start < len(text):
         piece = bytes(text[start : start + size])
@@ -168,5 +168,5 @@ def _find_quote(text: memoryview, start: int) -> tuple[int, bool]:
         if found >= 0:
             return start + found, has_backslash
         start += size
-        size = min(4 * size, _MOST_PIECE)
+        size = min(4 * size, _MAX_PIECE)
     return -1, has_backslash

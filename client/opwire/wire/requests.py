@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn, cast
 import numpy as np
 
 from ..check import Plan
-from ..desc import MOST_ALIKE, Report, pointer_to, show
+from ..desc import MAX_REPORTED, Report, pointer_to, show
 from ..errors import ContractViolation, LimitExceededError, ProblemCode, RequestError
 from ..graph import CONSTANT, without_constants
 from ..jsontensor import NumberError, read_numbers
@@ -198,7 +198,7 @@ def read_execute(value: object, parts: Parts, pointer: str = "") -> ExecuteReque
     if "inputs" in envelope and not isinstance(envelope["inputs"], dict):
         at = f"{pointer}/inputs"
         report.add(Code.WRONG_TYPE, at, f"{show(envelope['inputs'])} given; expected an object of tensors")
-    report.violations += [payload for payload in inputs.values() if isinstance(payload, Violation)][:MOST_ALIKE]
+    report.violations += [payload for payload in inputs.values() if isinstance(payload, Violation)][:MAX_REPORTED]
     timeout = _number(envelope, "timeout_ms", pointer, report, 1, 2**31 - 1)
     priority = _number(envelope, "priority", pointer, report, 0, LOWEST_PRIORITY)
     device = _device(envelope, pointer, report)
@@ -308,7 +308,7 @@ def _wrong_names(plan: Plan, request: ExecuteRequest, pointer: str) -> list[Viol
         for member in expected
         if member not in given
     ]
-    for member in islice((member for member in given if given[member] != expected.get(member, 0)), MOST_ALIKE):
+    for member in islice((member for member in given if given[member] != expected.get(member, 0)), MAX_REPORTED):
         at = pointer_to(pointer, member)
         if member in expected:
             message = f"{_counted(given[member])} given; with this desc {member} takes {_counted(expected[member])}"

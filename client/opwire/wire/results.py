@@ -23,7 +23,7 @@ V = TypeVar("V")
 
 INDICES = "OutputIndicesTensor"
 
-MOST_VALUES = 2**20
+MAX_VALUES = 2**20
 """Default maximum number of JSON values in an answer. Each takes much more memory than its text."""
 
 
@@ -73,7 +73,7 @@ class PoolingResult(Result):
         return indices
 
 
-def read_answer(body: Buffer, head_length: str | None, most_values: int = MOST_VALUES) -> Result:
+def read_answer(body: Buffer, head_length: str | None, most_values: int = MAX_VALUES) -> Result:
     """Reads the answer to an execute request.
 
     Args:
@@ -87,7 +87,7 @@ def read_answer(body: Buffer, head_length: str | None, most_values: int = MOST_V
     return _reading(body, head_length, _read_result, most_values)
 
 
-def read_pooling_answer(body: Buffer, head_length: str | None, most_values: int = MOST_VALUES) -> PoolingResult:
+def read_pooling_answer(body: Buffer, head_length: str | None, most_values: int = MAX_VALUES) -> PoolingResult:
     """Reads the answer to an execute request for pooling with indices.
 
     Raises:
@@ -99,7 +99,7 @@ def read_pooling_answer(body: Buffer, head_length: str | None, most_values: int 
     return result
 
 
-def read_answers(body: Buffer, head_length: str | None, most_values: int = MOST_VALUES) -> list[Result | OpwireError]:
+def read_answers(body: Buffer, head_length: str | None, most_values: int = MAX_VALUES) -> list[Result | OpwireError]:
     """Reads the answer to a batch: the outcomes in the order of the requests.
 
     Raises:
@@ -128,7 +128,7 @@ def read_validation(body: Buffer) -> Validation:
             {name: read_desc(desc) for name, desc in answer["outputs"].items()},
         )
 
-    return _reading(body, None, read, MOST_VALUES)
+    return _reading(body, None, read, MAX_VALUES)
 
 
 # Exceptions that reading a malformed body may raise, besides ValueError.

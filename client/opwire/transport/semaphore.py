@@ -6,45 +6,45 @@ import threading
 from collections import deque
 
 
-class Turns:
+class FairSemaphore:
     """A semaphore that admits waiting threads in the order of their arrival.
 
     With the standard library's semaphore, newcomers can overtake waiting threads, which may starve under contention.
     """
 
-    def __init__(self, most: int) -> None:
-        self._free = most
+    def __init__(self, size: int) -> None:
+        self._free = size
         self._lock = threading.Lock()
         self._waiting: deque[threading.Lock] = deque()
 
-    def take(self, timeout: float | None) -> bool:
-        """Waits for a turn. Returns whether it came within ``timeout`` seconds; if so, it must be given back."""
+    def acquire(self, timeout: float | None) -> bool:
+        """Acquires a slot. Returns whether it did so within ``timeout`` seconds, None for no limit."""
         with self._lock:
             if self._free:
                 self._free -= 1
                 return True
-            turn = threading.Lock()
-            turn.acquire()
-            self._waiting.append(turn)
+            slot = threading.Lock()
+            slot.acquire()
+            self._waiting.append(slot)
         try:
-            came = turn.acquire(timeout=-1 if timeout is None else timeout)
+            acquired = slot.acquire(timeout=-1 if timeout is None else timeout)
         except BaseException:
-            if not self._leave(turn):
-                self.give()
+            if not self._leave(slot):
+                self.release()
             raise
-        return came or not self._leave(turn)
+        return acquired or not self._leave(slot)
 
-    def _leave(self, turn: threading.Lock) -> bool:
-        """Stops waiting. Returns False if the turn came at the last moment."""
+    def _leave(self, slot: threading.Lock) -> bool:
+        """Stops waiting. Returns False if the slot became free at the last moment."""
         with self._lock:
             try:
-                self._waiting.remove(turn)
+                self._waiting.remove(slot)
             except ValueError:
                 return False
             return True
 
-    def give(self) -> None:
-        """Gives a turn back, to the thread that has waited the longest."""
+    def release(self) -> None:
+        """Releases a slot to the thread that has waited the longest."""
         with self._lock:
             if self._waiting:
                 self._waiting.popleft().release()

@@ -240,6 +240,6 @@ def test_memory_goes_back_to_the_system_when_the_server_is_calm():
             for _ in range(1 + MIN_TAKEN_BYTES // len(body)):
                 connection.sendall(head + body)
                 assert next_answer(connection)[0] == 200
-            until(lambda: any("goes back to the system" in line for line in list(served.lines)))
+            until(lambda: any("returning freed memory" in line for line in list(served.lines)))
             connection.sendall(head + body)
             assert next_answer(connection)[0] == 200

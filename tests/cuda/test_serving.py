@@ -176,7 +176,7 @@ def test_a_process_whose_card_failed_is_replaced():
         assert answers(served.url)
         refused = send(served.url, BREAKS)
         assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
-        until(lambda: any("is replaced" in line for line in served.lines))
+        until(lambda: any("replacing it" in line for line in served.lines))
         until(lambda: answers(served.url))
         served.process.terminate()
         assert served.finish() == 0

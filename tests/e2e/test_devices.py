@@ -188,9 +188,9 @@ def test_a_process_whose_card_failed_is_replaced(workers):
         with httpx.Client(base_url=found.url, timeout=30) as client:
             problem = read_problem(execute(client, 4, BREAKS, device="cuda"), 503)
             assert (problem["code"], problem["retry_after"]) == ("not_ready", 1)
-        until(lambda: any("is replaced" in line for line in found.lines))
+        until(lambda: any("replacing it" in line for line in found.lines))
         assert any("an illegal memory access was encountered; stopping this process" in line for line in found.lines)
-        assert any("exit code 3" in line for line in found.lines)
+        assert any("exited with code 3" in line for line in found.lines)
 
         def answers() -> bool:
             return {execute_alone(found.url, 4, device="cuda") for _ in range(4)} == {200}

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from opwire.wire import BINARY, HEAD_LENGTH
-from opwire_service.process.memory_trim import LEAST
+from opwire_service.process.memory_trim import MIN_TAKEN_BYTES
 from opwire_service.settings import Limits, Settings
 from tests.problems import read_problem
 from tests.processes import process, until
@@ -237,9 +237,9 @@ def test_memory_goes_back_to_the_system_when_the_server_is_calm():
     with process("--device", "reference", "--log-level", "debug") as served:
         head, body = request(VALUES)
         with connect(served.url) as connection:
-            for _ in range(1 + LEAST // len(body)):
+            for _ in range(1 + MIN_TAKEN_BYTES // len(body)):
                 connection.sendall(head + body)
                 assert next_answer(connection)[0] == 200
-            until(lambda: any("goes back to the system" in line for line in list(served.lines)))
+            until(lambda: any("returning freed memory" in line for line in list(served.lines)))
             connection.sendall(head + body)
             assert next_answer(connection)[0] == 200

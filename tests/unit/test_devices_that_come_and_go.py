@@ -116,8 +116,8 @@ async def test_plans_go_to_the_cluster_where_it_is_asked_for_or_pays():
     assert made.default == "auto"
     with pytest.raises(UnavailableError, match="no device of the cluster"), made.place(plan, "cluster"):
         pass
-    made.add(home, NEAR, at_home=True)
-    made.add(far, Cost(1e-3, 0.0, 1e-9), at_home=False)
+    made.add(home, NEAR, is_local=True)
+    made.add(far, Cost(1e-3, 0.0, 1e-9), is_local=False)
     with made.place(plan, "auto") as first, made.place(plan, "auto") as second, made.place(plan, "auto") as third:
         assert {first, second, third} == {"cpu", "node/cpu"}
     with made.place(plan, "cluster") as first, made.place(plan, "cluster") as second:
@@ -134,7 +134,7 @@ async def test_plans_go_to_the_cluster_where_it_is_asked_for_or_pays():
 async def test_what_waits_for_a_device_that_leaves_is_lost_and_what_runs_goes_on():
     far = Far("node/cpu")
     made = Dispatcher({"cpu": FakeDevice()}, 1, 8, joining=4)
-    made.add(far, FAR, at_home=False)
+    made.add(far, FAR, is_local=False)
     plan = check(LARGE)
 
     def start() -> asyncio.Task[Any]:
@@ -186,7 +186,7 @@ def test_devices_that_come_and_go_are_counted_by_name_over_all_processes():
     assert other.seat("third/cpu")
     assert other.totals().value(RUNNING, "third/cpu") == 0
     one.clear_gauges(1)  # the process has ended
-    assert set(one.totals().comers) == {"first/cpu"}
+    assert set(one.totals().joined) == {"first/cpu"}
     assert one.totals().value(QUEUED, "first/cpu") == 2
 
 
@@ -225,7 +225,7 @@ async def ask(engine: Engine, device: str) -> Any:
 def engine_of(*devices: Fleeting) -> Engine:
     made = Dispatcher({"cpu": FakeDevice()}, 1, 8, joining=8)
     for device in devices:
-        made.add(device, FAR, at_home=False)
+        made.add(device, FAR, is_local=False)
     return Engine(made, Limits(), 8, Metrics(layout(Settings(devices=("cpu",)))))
 
 

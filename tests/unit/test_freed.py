@@ -9,24 +9,26 @@ from pathlib import Path
 
 import pytest
 
-from opwire_service.process.memory_trim import CALM, LEAST, TrimPolicy, trim
+from opwire_service.process.memory_trim import IDLE_BYTES, MIN_TAKEN_BYTES, TrimPolicy, trim
 
 
 def test_it_is_due_once_after_the_server_was_busy():
     freed = TrimPolicy()
     assert not freed.is_due(held=0, taken=0)
-    assert not freed.is_due(held=5, taken=LEAST)
-    assert not freed.is_due(held=0, taken=2 * LEAST), "requests are still coming"
-    assert not freed.is_due(held=5, taken=2 * LEAST), "one is still there"
-    assert freed.is_due(held=0, taken=2 * LEAST)
-    assert not freed.is_due(held=0, taken=2 * LEAST)
-    assert not freed.is_due(held=0, taken=3 * LEAST)
-    assert freed.is_due(held=0, taken=3 * LEAST)
+    assert not freed.is_due(held=5, taken=MIN_TAKEN_BYTES)
+    assert not freed.is_due(held=0, taken=2 * MIN_TAKEN_BYTES), "requests are still coming"
+    assert not freed.is_due(held=5, taken=2 * MIN_TAKEN_BYTES), "one is still there"
+    assert freed.is_due(held=0, taken=2 * MIN_TAKEN_BYTES)
+    assert not freed.is_due(held=0, taken=2 * MIN_TAKEN_BYTES)
+    assert not freed.is_due(held=0, taken=3 * MIN_TAKEN_BYTES)
+    assert freed.is_due(held=0, taken=3 * MIN_TAKEN_BYTES)
 
 
 def test_it_is_due_now_and_then_where_little_is_always_done():
     freed = TrimPolicy()
-    found = [freed.is_due(held=0, taken=number * CALM) for number in range(1, 1 + 3 * LEAST // CALM)]
+    found = [
+        freed.is_due(held=0, taken=number * IDLE_BYTES) for number in range(1, 1 + 3 * MIN_TAKEN_BYTES // IDLE_BYTES)
+    ]
     assert sum(found) == 3
 
 

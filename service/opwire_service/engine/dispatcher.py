@@ -85,18 +85,18 @@ class Dispatcher:
         self._timer: tuple[float, asyncio.TimerHandle] | None = None
         self._closing = False
 
-    def add(self, device: Device, cost: Cost, *, at_home: bool) -> None:
+    def add(self, device: Device, cost: Cost, *, is_local: bool) -> None:
         """Adds a device of a cluster.
 
         Args:
             device: the device.
             cost: its cost, transport included.
-            at_home: whether it shares hardware with this server's own devices. It then only runs plans that ask for it
+            is_local: whether it shares hardware with this server's own devices. It then only runs plans that ask for it
                 or for the cluster.
         """
         assert self._placement is not None
         self.devices[device.name] = device
-        self._joined[device.name] = at_home
+        self._joined[device.name] = is_local
         self.schedule.add(device.name, (device.places or self._own_places) + 1)  # one more for the plan in transit
         self._placement.add(device.name, cost, f"far {kind_of(device.name.rpartition('/')[2])}")
 
@@ -190,7 +190,10 @@ class Dispatcher:
         return [name for name, device in self.devices.items() if _executes(device, plan)]
 
     def runs(self, plan: Plan, device: str) -> bool:
-        """Whether a device runs a plan; for ``auto`` and ``cluster``, whether there is one that does."""
+        """Whether a device runs a plan; for ``auto`` and ``cluster``, whether there is one that does.
+
+        An empty cluster counts as able, since its devices may be about to join.
+        """
         named = self.devices.get(device)
         if named is not None:
             return _executes(named, plan)

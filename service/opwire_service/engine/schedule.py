@@ -78,14 +78,14 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """The job's deadline passed in the queue; it was removed."""
+    """The job's deadline passed while it was queued; it is no longer queued."""
 
     job: ScheduledJob
 
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """The job's device was removed while the job was queued; it was removed."""
+    """The job's device was removed while the job was queued; the job is no longer queued."""
 
     job: ScheduledJob
 

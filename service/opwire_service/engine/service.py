@@ -92,8 +92,8 @@ class Service:
         if not self.metrics.seat(device.name):
             log.error("device %s ignored: metrics have room for at most %d cluster devices", device.name, SEATS)
             return
-        at_home = device.at_home and kind_of(device.name.rpartition("/")[2]) in map(kind_of, self.settings.devices)
-        self.engine.dispatcher.add(device, read_far_cost(device), at_home=at_home)
+        is_local = device.is_local and kind_of(device.name.rpartition("/")[2]) in map(kind_of, self.settings.devices)
+        self.engine.dispatcher.add(device, read_far_cost(device), is_local=is_local)
 
     def _leave(self, device: RemoteDevice) -> None:
         self.engine.dispatcher.remove(device)

@@ -1,1 +1,1 @@
-"""The HTTP layer of the service: the only package that depends on HTTP and FastAPI."""
+"""The HTTP layer of the service, and the only package that uses FastAPI."""

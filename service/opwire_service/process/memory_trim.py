@@ -7,10 +7,10 @@ import gc
 import sys
 from collections.abc import Callable
 
-LEAST = 64 << 20
+MIN_TAKEN_BYTES = 64 << 20
 """Bytes that requests must have taken since the last trim for another one to be worthwhile."""
 
-CALM = 16 << 20
+IDLE_BYTES = 16 << 20
 """Maximum bytes taken by requests between two samples for the server to count as idle; a busy one would need the memory
 again."""
 
@@ -48,8 +48,8 @@ class TrimPolicy:
     """Decides, from periodic samples, when to return freed memory to the system."""
 
     def __init__(self) -> None:
-        self._seen = 0
-        self._given_back = 0
+        self._taken_at_sample = 0
+        self._taken_at_trim = 0
 
     def is_due(self, held: int, taken: int) -> bool:
         """Whether the server has been busy and is idle now.
@@ -58,9 +58,9 @@ class TrimPolicy:
             held: bytes currently held by requests.
             taken: total of all bytes ever taken by requests.
         """
-        calm = not held and taken - self._seen <= CALM
-        self._seen = taken
-        if not calm or taken - self._given_back < LEAST:
+        calm = not held and taken - self._taken_at_sample <= IDLE_BYTES
+        self._taken_at_sample = taken
+        if not calm or taken - self._taken_at_trim < MIN_TAKEN_BYTES:
             return False
-        self._given_back = taken
+        self._taken_at_trim = taken
         return True

@@ -99,7 +99,7 @@ def load(
         named: operators to include histograms for.
     """
     totals = metrics.totals()
-    devices = (*devices, *totals.comers)
+    devices = (*devices, *totals.joined)
     stages = totals.stages()
     return {
         "instance": totals.instance,

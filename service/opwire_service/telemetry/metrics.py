@@ -346,11 +346,11 @@ class Metrics:
         """Yields every metric, summed over the rows, without the zeros of labeled counters and histograms."""
         rows = self.rows()
         totals: list[int] = rows.sum(axis=0).tolist()
-        comers = seated(self.layout, rows)
+        joined = seated(self.layout, rows)
         for metric in METRICS:
             places = self.layout.places(metric).items()
             samples = [_sample(metric, labels, totals, place) for labels, place in places if not is_seat(labels)]
-            samples += [Sample((name,), counted[metric]) for name, counted in comers.items() if metric in counted]
+            samples += [Sample((name,), counted[metric]) for name, counted in joined.items() if metric in counted]
             every = metric.kind is Kind.GAUGE or not metric.labels
             yield metric, [sample for sample in samples if every or sample.value]
 
@@ -361,13 +361,13 @@ class Totals:
     Attributes:
         instance: identifier of the server instance.
         started: Unix time of its start, in seconds.
-        comers: gauges of the devices that join and leave, see ``seated``.
+        joined: gauges of the devices that join and leave, see ``seated``.
     """
 
     def __init__(
-        self, layout: Layout, cells: NDArray[np.int64], comers: Mapping[str, Mapping[Metric, int]] | None = None
+        self, layout: Layout, cells: NDArray[np.int64], joined: Mapping[str, Mapping[Metric, int]] | None = None
     ) -> None:
-        self.comers = comers or {}
+        self.joined = joined or {}
         self._layout = layout
         self._cells = cells
         self.instance = f"{int(cells[_INSTANCE]):08x}"
@@ -375,8 +375,8 @@ class Totals:
 
     def value(self, metric: Metric, *labels: str) -> int:
         """Returns the value of a counter or gauge."""
-        if labels and labels[0] in self.comers:
-            return self.comers[labels[0]][metric]
+        if labels and labels[0] in self.joined:
+            return self.joined[labels[0]][metric]
         return int(self._cells[self._layout.places(metric)[labels]])
 
     def stages(self) -> NDArray[np.int64]:

@@ -85,7 +85,7 @@ class RemoteDevice(Device):
     Attributes:
         number: number of the device in its bridge.
         node: name of its node.
-        at_home: whether it is on the server's machine.
+        is_local: whether it is on the server's machine.
         fixed: cost of an empty call, in seconds.
         per_byte: transport cost per byte, in seconds.
         used: usage as last reported.
@@ -96,7 +96,7 @@ class RemoteDevice(Device):
         self.places = up.places
         self.number = up.device
         self.node = up.node
-        self.at_home = up.at_home
+        self.is_local = up.is_local
         self.fixed = up.fixed
         self.per_byte = up.per_byte
         self.used = Usage()

@@ -190,7 +190,7 @@ class ClusterMembers:
         except Exception as error:  # Ray's errors have no common base class
             self._refuse(member, error)
             return
-        at_home = member.wanted.node == self._home
+        is_local = member.wanted.node == self._home
         with self._lock:
             if self._members.get(member.wanted) is not member:  # its node is gone by now
                 return
@@ -200,7 +200,7 @@ class ClusterMembers:
             member.state, self._up[member.number] = MemberState.UP, member
         name = f"{node}/{member.wanted.device}"
         about = (known["places"], known["described"], known["operators"], fixed, per_byte)
-        self._say(Up(member.number, name, node, at_home, *about))
+        self._say(Up(member.number, name, node, is_local, *about))
 
     def _refuse(self, member: ClusterMember, error: Exception) -> None:
         member.refused = _reason(error)

@@ -98,7 +98,7 @@ class Up(NamedTuple):
         device: number of the device, never reused.
         name: name of the device.
         node: name of its node.
-        at_home: whether it is on the server's machine.
+        is_local: whether it is on the server's machine.
         places: number of plans that it runs concurrently; None to let the server decide.
         described: the device's description of itself.
         operators: supported operators; None for all that any device supports.
@@ -109,7 +109,7 @@ class Up(NamedTuple):
     device: int
     name: str
     node: str
-    at_home: bool
+    is_local: bool
     places: int | None
     described: Mapping[str, Any]
     operators: Sequence[str] | None

@@ -185,6 +185,9 @@ def test_what_cannot_be_in_a_graph_is_said_where_it_is_built():
     x = graph.input("x", "FLOAT32", [2, 3])
     with pytest.raises(ValueError, match="already"):
         graph.input("x", "FLOAT32", [1])
+    for data_type, sizes in (("FLOAT33", [1]), ("FLOAT32", [0]), ("FLOAT32", [1] * 9), ("FLOAT32", ["1"])):
+        with pytest.raises(ContractViolation, match="/inputs/y/"):
+            graph.input("y", data_type, sizes)
     with pytest.raises(ValueError, match="another graph"):
         graph.sum(other.input("x", "FLOAT32", [2, 3]), 1)
     with pytest.raises(TypeError, match="changed outside"):

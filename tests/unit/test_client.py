@@ -63,11 +63,22 @@ def test_the_environment_names_server_and_key(make_client, server, monkeypatch):
 
 @pytest.mark.parametrize(
     "base_url",
-    ["127.0.0.1", "/path", "http://", "http://[::1", "localhost:8000", "http://h/?a=b", "http://h#f", "ftp://h"],
+    [
+        "127.0.0.1",
+        "/path",
+        "http://",
+        "http://[::1",
+        "localhost:8000",
+        "http://h/?a=b",
+        "http://h#f",
+        "ftp://h",
+        "http://u:p@h",
+    ],
 )
 def test_a_base_url_has_a_host(make_client, base_url):
-    with pytest.raises(ValueError, match=r"is not a URL|is not an http|query or a fragment"):
+    with pytest.raises(ValueError, match=r"is not a URL|is not an http|query or a fragment|a user name") as refused:
         make_client(base_url)
+    assert "u:p" not in str(refused.value)
 
 
 def test_requests_carry_what_they_need_and_no_more(make_client, server):

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..check import check
-from ..desc import show
+from ..desc import Report, pointer_to, read_tensor, show
+from ..errors import ContractViolation
 from ..graph import INPUT
 from ..level import HIGHEST
 from ..tensor import Array, BufferTensorDesc, DataType
@@ -113,11 +114,16 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
 
         Raises:
             ValueError: the graph already has an input of that name.
+            ContractViolation: there is no such data type, or the sizes are not those of a tensor.
         """
         if name in self._inputs:
             raise ValueError(f"the graph already has an input {show(name)}")
-        row = DataType[data_type] if isinstance(data_type, str) else data_type
-        tensor = GraphTensor(self, INPUT + name, BufferTensorDesc(row, tuple(sizes)), {})
+        report = Report()
+        desc = {"DataType": data_type.name if isinstance(data_type, DataType) else data_type, "Sizes": list(sizes)}
+        given = read_tensor(desc, pointer_to("/inputs", name), report, output=False)
+        if given is None:
+            raise ContractViolation(report.violations)
+        tensor = GraphTensor(self, INPUT + name, given.desc, {})
         self._inputs[name] = tensor
         return tensor
 

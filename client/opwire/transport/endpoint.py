@@ -64,8 +64,8 @@ class Endpoint:
         """Returns the endpoint for the arguments of a client, with defaults from the environment.
 
         Raises:
-            ValueError: the URL is not http or https, has no host, or has a query or fragment; or a header is malformed
-                or reserved for the client.
+            ValueError: the URL is not http or https, has no host, or has a user name, query or fragment; or a header is
+                malformed or reserved for the client.
         """
         base = (base_url or os.environ.get("OPWIRE_URL") or DEFAULT_URL).rstrip("/")
         try:
@@ -74,6 +74,10 @@ class Endpoint:
             raise ValueError(f"{base!r} is not a URL: {error}") from error
         if not url.host or url.scheme not in ("http", "https"):
             raise ValueError(f"{base!r} is not an http or https URL with a host, such as {DEFAULT_URL}")
+        if url.userinfo:
+            raise ValueError(
+                "the URL holds a user name or a password, which is not sent; pass api_key or headers instead"
+            )
         if "?" in base or "#" in base:
             raise ValueError(f"{base!r} has a query or a fragment; paths are appended to it, so it must not")
         given = httpx.Headers(headers)

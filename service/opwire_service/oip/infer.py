@@ -92,7 +92,7 @@ def parse_infer(body: RequestBody, model: ServedModel, header: str = "") -> Infe
 
 def _read_request(request: object, parts: Parts, model: ServedModel, header: str) -> InferRequest:
     if not isinstance(request, dict):
-        raise malformed("", f"{show(request)} given where an object belongs")
+        raise malformed("", f"{show(request)} given; expected an object")
     for name in request:
         if name not in _MEMBERS:
             raise malformed(pointer_to("", name), f"a request has no member {show(name)}", Code.UNKNOWN_FIELD, _MEMBERS)
@@ -104,7 +104,7 @@ def _read_request(request: object, parts: Parts, model: ServedModel, header: str
     outputs = _read_outputs(request.get("outputs"), model, binary)
     identity = request.get("id")
     if not isinstance(identity, str | None):
-        raise malformed("/id", f"{show(identity)} given where a string belongs")
+        raise malformed("/id", f"{show(identity)} given; expected a string")
     desc = {} if model.graph else {**_members(descs), **attributes}
     execute = ExecuteRequest(
         {"type": model.operator.name, "desc": desc},
@@ -137,7 +137,7 @@ def _read_inputs(
     for i, tensor in enumerate(given):
         at = f"/inputs/{i}"
         if not isinstance(tensor, dict):
-            raise malformed(at, f"{show(tensor)} given where a tensor (an object) belongs")
+            raise malformed(at, f"{show(tensor)} given; expected a tensor (an object)")
         for member in tensor.keys() - _TENSOR_MEMBERS:
             message = f"a tensor has no member {show(member)}"
             raise malformed(pointer_to(at, member), message, Code.UNKNOWN_FIELD, _TENSOR_MEMBERS)
@@ -207,12 +207,12 @@ def _read_outputs(given: object, model: ServedModel, binary: bool) -> tuple[Requ
     if not given:
         return ()
     if not isinstance(given, list):
-        raise malformed("/outputs", f"{show(given)} given where a list of outputs belongs")
+        raise malformed("/outputs", f"{show(given)} given; expected a list of outputs")
     outputs: dict[str, RequestedOutput] = {}
     for i, output in enumerate(given):
         at = f"/outputs/{i}"
         if not isinstance(output, dict):
-            raise malformed(at, f"{show(output)} given where an output (an object) belongs")
+            raise malformed(at, f"{show(output)} given; expected an output (an object)")
         if output.get("name") is None:
             raise malformed(at, "name is required and missing", Code.MISSING_FIELD)
         name = _tensor_name(output["name"], model.outputs, f"{at}/name")

@@ -72,7 +72,7 @@ def read_place(parameters: Mapping[str, Any], pointer: str) -> SharedMemoryRange
     if region is None:
         return None
     if not isinstance(region, str):
-        raise malformed(f"{pointer}/shared_memory_region", f"{show(region)} given where the name of a region belongs")
+        raise malformed(f"{pointer}/shared_memory_region", f"{show(region)} given; expected the name of a region")
     size = read_count(parameters, "shared_memory_byte_size", pointer)
     if size is None:
         message = "shared_memory_byte_size is missing; it is required with shared_memory_region"
@@ -98,7 +98,7 @@ class Registration:
         """
         given = parse_json(body)
         if not isinstance(given, dict):
-            raise malformed("", f"{show(given)} given where an object belongs")
+            raise malformed("", f"{show(given)} given; expected an object")
         if not isinstance(given.get("key"), str):
             raise malformed("", f"key is {show(given.get('key'))}; it must be the name of a shared memory object")
         size = read_count(given, "byte_size", "")

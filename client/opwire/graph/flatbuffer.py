@@ -62,7 +62,8 @@ class FlatBuffer:
             raise Malformed(f"{size} bytes at byte {at} exceed the {len(self.data)} bytes of the file")
         self._copied -= size
         if self._copied < 0:
-            raise Malformed(f"the references of the file add up to more than {MAX_COPIES * len(self.data) + _SMALL} bytes")
+            most = MAX_COPIES * len(self.data) + _SMALL
+            raise Malformed(f"the references of the file add up to more than {most} bytes")
         return self.data[at : at + size]
 
     def string(self, at: int) -> str:

@@ -143,7 +143,7 @@ def test_api_keys(tmp_path: Path):
             check(client, *EXAMPLES[0])
 
 
-@pytest.mark.parametrize(("kind", "said"), [("empty", "it holds no API key"), ("folder", "not a regular file")])
+@pytest.mark.parametrize(("kind", "said"), [("empty", "contains no API keys"), ("folder", "not a regular file")])
 def test_what_holds_no_keys_opens_nothing(tmp_path: Path, kind, said):
     """Docker creates a directory if the file to mount is missing."""
     keys = tmp_path / "keys"

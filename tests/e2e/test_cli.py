@@ -344,7 +344,7 @@ def test_validate_says_the_lowest_level_of_a_model(write):
         (["validate", "{folder}"], 2, "Is a directory"),
         (["validate", "{folder}/binary"], 2, "not JSON: byte 0 is not UTF-8"),
         (["run", "{folder}/broken"], 2, "not JSON: Expecting ',' delimiter at line 2, column 1"),
-        (["run", "{folder}/list"], 1, "no DxDispatch model"),
+        (["run", "{folder}/list"], 1, "or a DxDispatch model"),
         (["validate", "{folder}/half"], 1, "(root) [missing_field]"),
         (["validate", "{folder}/desc", "--level", "7_0"], 2, "'7_0' is not a feature level; allowed: 1_0, "),
         (["run", "{folder}/level"], 1, "/feature_level [unknown_feature_level]"),

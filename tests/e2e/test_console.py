@@ -282,6 +282,7 @@ def test_a_model_is_found_wherever_it_is_in_the_body(http, route):
         ({"model": model("files")}, 422, "violation"),
         ({"model": model("argmax_inline"), "inputs": {}}, 400, "malformed"),
         ({"model": model("argmax_inline"), "device": "no"}, 400, "this server has"),
+        ({"model": {**model("argmax_inline"), "commands": []}, "device": "no"}, 400, "this server has"),
         ({"model": model("argmax_inline"), "feature_level": "9_9"}, 422, "violation"),
     ],
 )

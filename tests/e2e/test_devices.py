@@ -304,3 +304,25 @@ def test_what_a_gpu_lacks_goes_to_the_cpu_and_is_refused_where_the_gpu_is_named(
     assert problem["operator"] == "RANDOM_GENERATOR"
     assert problem["devices"] == ["cpu", "reference"]
     assert http.post("/v1/validate", json={"operator": RANDOM}).json()["valid"] is True
+
+
+def test_a_model_goes_where_its_operators_run(http):
+    zeros = {"initialValuesDataType": "UINT32", "initialValues": {"value": 0, "valueCount": 6}}
+    model = {
+        "resources": {"state": zeros, "random": {**zeros, "initialValues": {"value": 0, "valueCount": 4}}},
+        "dispatchables": {"philox": RANDOM},
+        "commands": [
+            {
+                "type": "dispatch",
+                "dispatchable": "philox",
+                "bindings": {"InputStateTensor": "state", "OutputTensor": "random"},
+            },
+            {"type": "print", "resource": "random"},
+        ],
+    }
+    request = {"model": model, "output_format": "numbers"}
+    answer = http.post("/v1/execute", json=request).json()
+    assert (answer["device"], answer["outputs"]["random"]["data"]) == ("cpu", OF_ZEROS)
+    problem = read_problem(http.post("/v1/execute", json={**request, "device": "cuda:1"}), 422)
+    assert problem["code"] == "operator_not_executable"
+    assert problem["devices"] == ["cpu", "reference"]

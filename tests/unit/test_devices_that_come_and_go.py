@@ -6,19 +6,22 @@ import asyncio
 import json
 import time
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from opwire.check import Plan, check
 from opwire.errors import ProblemCode, UnavailableError
+from opwire.wire import RequestBody, parse_model
 from opwire_service.devices.base import DeviceLost
 from opwire_service.engine.dispatcher import Dispatcher
 from opwire_service.engine.pipeline import RERUNS, Engine
 from opwire_service.engine.placement import Cost, Demand, Placement
-from opwire_service.engine.progress import Progress, Ran
+from opwire_service.engine.progress import Progress
 from opwire_service.engine.schedule import Evict, NoLane, Schedule, ScheduledJob, Start
 from opwire_service.execution import Arrays, Stop
+from opwire_service.http import models
+from opwire_service.http.exchange import Exchange
 from opwire_service.http.native import Native
 from opwire_service.process.application import layout
 from opwire_service.settings import Limits, Settings
@@ -26,6 +29,8 @@ from opwire_service.telemetry.metrics import QUEUED, RUNNING, Layout, Metrics
 from opwire_service.telemetry.prometheus import registry
 from tests.dispatching import IN_TIME, until_schedule_is
 from tests.fake_device import FakeDevice
+
+T = TypeVar("T")
 
 LARGE: dict[str, Any] = {
     "type": "REDUCE",
@@ -213,12 +218,8 @@ async def ask(engine: Engine, device: str) -> Any:
         "desc": {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [3]}, "Axes": [0]},
     }
     body = json.dumps({"operator": operator, "inputs": {"InputTensor": {"data": [0, 1, 2]}}, "device": device}).encode()
-
-    async def guard(work: Coroutine[Any, Any, Ran]) -> Ran:
-        return await work
-
     with engine.memory.open() as hold:
-        answer = await engine.answer(Native("id", binary=False), body, None, Progress(), hold, guard)
+        answer = await engine.answer(Native("id", binary=False), body, None, Progress(), hold, through)
     return json.loads(b"".join(map(bytes, answer.head)))
 
 
@@ -252,3 +253,34 @@ async def test_what_devices_take_with_them_is_run_again_twice_and_then_refused()
     with pytest.raises(UnavailableError, match="the device a/cpu is gone"):  # it was asked for, and no other
         await ask(engine, "a/cpu")
     await engine.close()
+
+
+@pytest.mark.anyio
+async def test_a_model_whose_device_goes_away_is_refused_for_the_client_to_repeat():
+    """One of its steps may have overwritten what it read."""
+    values = {"initialValuesDataType": "FLOAT32", "initialValues": {"value": 1, "valueCount": 3}}
+    source = {"DataType": "FLOAT32", "Sizes": [3]}
+    model = {
+        "resources": {"x": values, "y": {**values, "initialValues": {"value": 0, "valueCount": 1}}},
+        "dispatchables": {
+            "sum": {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": source, "Axes": [0]}},
+        },
+        "commands": [
+            {"type": "dispatch", "dispatchable": "sum", "bindings": {"InputTensor": "x", "OutputTensor": "y"}},
+        ],
+    }
+    engine = engine_of(Fleeting("a/cpu", stays=False), Fleeting("b/cpu", stays=True))
+    body = RequestBody.split(json.dumps({"model": model, "device": "a/cpu"}).encode())
+    exchange = Exchange({"type": "http", "headers": []}, never, never)
+    with engine.memory.open() as hold, pytest.raises(UnavailableError, match="lost while running 'sum'") as refused:
+        await models.execute(engine, exchange, parse_model(body, runs=True), hold, through)
+    assert refused.value.retry_after == 1
+    await engine.close()
+
+
+async def through(work: Coroutine[Any, Any, T]) -> T:
+    return await work
+
+
+async def never(*_: object) -> Any:
+    raise AssertionError

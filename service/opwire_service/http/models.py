@@ -16,7 +16,7 @@ import numpy as np
 
 from opwire.check import read_level
 from opwire.dxdispatch import Model, OperatorDispatchable, SourceFile, WriteFile, lowest_level, read_model
-from opwire.errors import ContractViolation, NotExecutableError, ProblemCode, RequestError
+from opwire.errors import ContractViolation, NotExecutableError, ProblemCode, RequestError, UnavailableError
 from opwire.level import FeatureLevel
 from opwire.operator import Code, Violation
 from opwire.tensor import Array, BufferTensorDesc, DataType
@@ -24,7 +24,6 @@ from opwire.tensor_names import element
 from opwire.wire import (
     Answer,
     Buffer,
-    ExecuteRequest,
     ModelRequest,
     Outcome,
     OutputFormat,
@@ -34,11 +33,13 @@ from opwire.wire import (
     write_outcome,
 )
 
+from ..devices.base import DeviceLost
 from ..engine.batches import Guard
-from ..engine.limits import exceeded
+from ..engine.limits import exceeded, refuse_many_numbers
 from ..engine.memory import Hold
 from ..engine.pipeline import DEFAULT_PRIORITY, Engine
 from ..engine.progress import Ran
+from ..engine.targets import asked_device, refuse_not_executable
 from ..offline.run import Launch, Show, Step, prepare
 from .exchange import Exchange
 
@@ -126,6 +127,7 @@ async def execute(engine: Engine, exchange: Exchange, request: ModelRequest, hol
     """
     options, progress = request.options, exchange.progress
     progress.deadline = engine.deadline(progress.started, options.timeout_ms)
+    device = asked_device(engine.dispatcher, options)
     level = read_level(options.feature_level, "/feature_level")
     model = await asyncio.to_thread(_read, engine, request)
     if refused := [_in_place(violation) for violation in _files(model)]:
@@ -139,12 +141,16 @@ async def execute(engine: Engine, exchange: Exchange, request: ModelRequest, hol
         steps = await asyncio.to_thread(prepare, model, level, _NO_FOLDER, _NO_FOLDER)
     except ContractViolation as error:
         raise ContractViolation([_in_place(violation) for violation in error.violations], error.detail) from None
+    form = OutputFormat.BINARY if exchange.wants_binary else options.output_format
+    if form is OutputFormat.NUMBERS:
+        refuse_many_numbers(engine.limits, sum(step.values.size for step in steps if isinstance(step, Show)))
     for step in steps:
         if isinstance(step, Launch):
             engine.plans.admit(step.plan)
+            refuse_not_executable(engine.dispatcher, step.plan, device)
     progress.lap("check")
-    shown = await _run(engine, steps, options, exchange, hold, guard)
-    return await asyncio.to_thread(_write, shown, level, options, exchange, engine)
+    shown = await _run(engine, steps, device, options.priority, exchange, hold, guard)
+    return await asyncio.to_thread(_write, shown, level, form, exchange, engine)
 
 
 async def _take_memory(engine: Engine, model: Model, hold: Hold, deadline: float) -> None:
@@ -166,7 +172,13 @@ async def _take_memory(engine: Engine, model: Model, hold: Hold, deadline: float
 
 
 async def _run(
-    engine: Engine, steps: Sequence[Step], options: ExecuteRequest, exchange: Exchange, hold: Hold, guard: Guard
+    engine: Engine,
+    steps: Sequence[Step],
+    device: str,
+    priority: int | None,
+    exchange: Exchange,
+    hold: Hold,
+    guard: Guard,
 ) -> list[tuple[str, Array]]:
     """Runs the steps and returns what the print commands show, in order."""
     shown: list[tuple[str, Array]] = []
@@ -175,25 +187,24 @@ async def _run(
         if isinstance(step, Show):
             shown.append((step.resource, step.values.copy()))
         elif isinstance(step, Launch):
-            done = await _launch(engine, step, options, exchange, hold, guard)
+            done = await _launch(engine, step, device, priority, exchange, hold, guard)
             waited, ran = waited + done.queue, ran + done.run
     exchange.progress.ran(Ran(waited, ran))
     return shown
 
 
 async def _launch(
-    engine: Engine, step: Launch, options: ExecuteRequest, exchange: Exchange, hold: Hold, guard: Guard
+    engine: Engine,
+    step: Launch,
+    device: str,
+    priority: int | None,
+    exchange: Exchange,
+    hold: Hold,
+    guard: Guard,
 ) -> Ran:
     plan, progress, dispatcher = step.plan, exchange.progress, engine.dispatcher
-    device = options.device or engine.default_device
-    if device != "auto" and device not in dispatcher.devices:
-        known = ["auto", *dispatcher.devices]
-        message = f"{device[:60]!r} given; this server has {', '.join(known)}"
-        at = Violation(Code.UNKNOWN_VALUE, "/device", message, known)
-        raise RequestError(ProblemCode.INVALID_REQUEST, message, violations=[at])
     scratch = dispatcher.scratch_bytes(plan, device)
     await hold.grow(scratch, progress.deadline)
-    priority = DEFAULT_PRIORITY if options.priority is None else options.priority
     try:
         with dispatcher.place(plan, device) as chosen:
             work = dispatcher.run(
@@ -201,11 +212,15 @@ async def _launch(
                 step.inputs,
                 step.outputs,
                 device=chosen,
-                priority=priority,
+                priority=DEFAULT_PRIORITY if priority is None else priority,
                 deadline=progress.deadline,
                 part=False,
             )
             done = await guard(work)
+    except DeviceLost:
+        # The step may have overwritten its own inputs, so only the whole model can be run again.
+        message = f"a device was lost while running {step.dispatchable[:60]!r}"
+        raise UnavailableError(ProblemCode.NOT_READY, message, retry_after=1) from None
     finally:
         hold.give_back(scratch)
     progress.device = chosen
@@ -214,14 +229,9 @@ async def _launch(
 
 
 def _write(
-    shown: Sequence[tuple[str, Array]], level: FeatureLevel, options: ExecuteRequest, exchange: Exchange, engine: Engine
+    shown: Sequence[tuple[str, Array]], level: FeatureLevel, form: OutputFormat, exchange: Exchange, engine: Engine
 ) -> Answer:
     """Encodes the response: the printed values by resource name, with a list for one that is printed repeatedly."""
-    form = OutputFormat.BINARY if exchange.wants_binary else options.output_format
-    count = sum(values.size for _, values in shown)
-    most = engine.limits.output_numbers
-    if form is OutputFormat.NUMBERS and count > most:
-        raise exceeded(ProblemCode.TENSOR_TOO_LARGE, "elements of output as numbers", count, most)
     often = Counter(name for name, _ in shown)
     seen: Counter[str] = Counter()
     named: dict[str, Array] = {}

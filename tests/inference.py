@@ -78,7 +78,7 @@ def native(http: httpx.Client, operator: Operator[Any], example: Example) -> dic
 
 def _execute(http: httpx.Client, operator: Operator[Any], example: Example, desc: dict[str, Any]) -> dict[str, Array]:
     tail: list[bytes] = []
-    request = bodies.an_execute({"type": operator.name, "desc": desc}, example.inputs, "binary", tail)
+    request = bodies.execute_request({"type": operator.name, "desc": desc}, example.inputs, "binary", tail)
     request["feature_level"] = str(example.level)
     answer, data = bodies.send(http, request, "binary", "binary", tail)
     found = {}

@@ -63,7 +63,7 @@ IN_FORMS = [
 def test_examples_over_http(http, operator, example, form):
     tail: list[bytes] = []
     described = {"type": operator.name, "desc": dict(example.desc)}
-    request = bodies.an_execute(described, example.inputs, form, tail)
+    request = bodies.execute_request(described, example.inputs, form, tail)
     request |= {"feature_level": str(example.level), "device": "cuda"}
     answer, rest = bodies.send(http, request, form, "binary", tail)
     found, _ = bodies.outputs(answer, rest)
@@ -101,7 +101,7 @@ def mixed(generator: random.Random) -> list[tuple[dict[str, str], bytes]]:
         else:
             tensor, tail = base64.b64encode(data.tobytes()).decode(), []
         request = {"operator": operator, "inputs": {"InputTensor": tensor}, "device": "cuda"}
-        made.append(bodies.a_body(request, tail))
+        made.append(bodies.encoded_request(request, tail))
     return made
 
 
@@ -133,7 +133,7 @@ def test_large_requests_that_name_no_device_are_right_wherever_they_go(http):
         "operator": {"type": "REDUCE", "desc": desc},
         "inputs": {"InputTensor": {"binary_data_size": data.nbytes}},
     }
-    headers, body = bodies.a_body(request, [data.tobytes()])
+    headers, body = bodies.encoded_request(request, [data.tobytes()])
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(lambda _: http.post("/v1/execute", content=body, headers=headers).json(), range(64)))
     assert len({json.dumps(answer["outputs"]) for answer in answers}) == 1
@@ -161,7 +161,9 @@ def test_a_process_whose_card_failed_is_replaced():
 
     def send(url: str, number: float) -> httpx.Response:
         data = bodies.buffer(sizes, [number] * 8)
-        headers, body = bodies.a_body({**request, "inputs": {"InputTensor": {"binary_data_size": len(data)}}}, [data])
+        headers, body = bodies.encoded_request(
+            {**request, "inputs": {"InputTensor": {"binary_data_size": len(data)}}}, [data]
+        )
         with httpx.Client(base_url=url, timeout=60) as client:
             return client.post("/v1/execute", content=body, headers=headers)
 

@@ -94,7 +94,7 @@ def outcomes(
     tail: list[bytes] = []
     requests = []
     for row in rows:
-        request = bodies.an_execute(row.request, row.example.inputs, form, tail)
+        request = bodies.execute_request(row.request, row.example.inputs, form, tail)
         requests.append({**request, "feature_level": str(row.example.level), "device": device})
     answer, rest = bodies.send(http, {"requests": requests}, form, answer_form, tail, "/v1/batch")
     assert len(answer["results"]) == len(rows)
@@ -122,7 +122,7 @@ def test_a_refused_request_keeps_its_place_in_the_tail(http):
     """Whatever is wrong with one, the tensors of those behind it are where they were sent."""
     numbers = [[float(i), 2.0 * i, 0.5] for i in range(8)]
     tail: list[bytes] = []
-    requests = [bodies.an_execute(OPERATOR, {"InputTensor": each}, "binary", tail) for each in numbers]
+    requests = [bodies.execute_request(OPERATOR, {"InputTensor": each}, "binary", tail) for each in numbers]
     requests[1]["priority"] = 99
     requests[2]["feature_level"] = "2_0"
     requests[3]["inputs"]["Other"] = {"binary_data_size": 4}
@@ -143,7 +143,7 @@ def test_a_refused_request_keeps_its_place_in_the_tail(http):
 def test_a_tail_that_cannot_be_divided_is_refused_whole(http):
     for size, tail in ((12, bytes(11)), (12, bytes(25)), ("12", bytes(24))):
         request = {"operator": OPERATOR, "inputs": {"InputTensor": {"binary_data_size": size}}}
-        headers, body = bodies.a_body({"requests": [request, request]}, [tail])
+        headers, body = bodies.encoded_request({"requests": [request, request]}, [tail])
         response = http.post("/v1/batch", content=body, headers=headers)
         assert read_problem(400, response.headers, response.content)["code"] == "invalid_framing"
 
@@ -151,7 +151,7 @@ def test_a_tail_that_cannot_be_divided_is_refused_whole(http):
 def test_forms_may_be_mixed(http):
     tail: list[bytes] = []
     requests = [
-        bodies.an_execute(OPERATOR, {"InputTensor": [1, 2, i]}, form, tail) for i, form in enumerate(bodies.FORMS)
+        bodies.execute_request(OPERATOR, {"InputTensor": [1, 2, i]}, form, tail) for i, form in enumerate(bodies.FORMS)
     ]
     requests[0]["output_format"] = "numbers"
     answer, rest = bodies.send(http, {"requests": requests}, "binary", "base64", tail, "/v1/batch")

@@ -39,7 +39,7 @@ def test_examples_in_every_form_on_every_device(http, devices, operator, example
     request_operator = {"type": operator.name, "desc": dict(example.desc)}
     for device, form, answer_form in itertools.product(devices, bodies.FORMS, bodies.FORMS):
         tail: list[bytes] = []
-        request = bodies.an_execute(request_operator, example.inputs, form, tail)
+        request = bodies.execute_request(request_operator, example.inputs, form, tail)
         request |= {"feature_level": str(example.level), "device": device}
         if answer_form == "numbers":
             request["output_format"] = "numbers"
@@ -185,8 +185,8 @@ def test_a_tail_may_lie_at_any_address(http, shift):
     desc = {"DataType": "FLOAT32", "Sizes": [4]}
     operator = {"type": "REDUCE", "desc": {"Function": "MIN", "InputTensor": desc, "Axes": [0]}}
     tail: list[bytes] = []
-    request = bodies.an_execute(operator, {"InputTensor": numbers}, "binary", tail)
-    headers, body = bodies.a_body(request, tail)
+    request = bodies.execute_request(operator, {"InputTensor": numbers}, "binary", tail)
+    headers, body = bodies.encoded_request(request, tail)
     length = int(headers[bodies.HEAD_LENGTH])
     body = body[:length] + b" " * shift + body[length:]
     headers[bodies.HEAD_LENGTH] = str(length + shift)
@@ -205,7 +205,7 @@ def test_large_tensors_in_every_form(http, count):
         for answer_form in ("base64", "binary"):
             tail: list[bytes] = []
             operator = {"type": "REDUCE", "desc": desc_of}
-            request = bodies.an_execute(operator, {"InputTensor": numbers}, form, tail)
+            request = bodies.execute_request(operator, {"InputTensor": numbers}, form, tail)
             answer, rest = bodies.send(http, request, form, answer_form, tail)
             found, left = bodies.outputs(answer, rest)
             assert found["OutputTensor"] == numbers
@@ -259,7 +259,7 @@ def test_validate_says_what_is_wrong_and_what_comes_out(http):
     assert violation["pointer"] == "/operator/desc/InputTensor/Sizes"
     assert violation["allowed"] == [4]
     assert violation["available_from"] == "DML_FEATURE_LEVEL_3_0"
-    headers, body = bodies.a_body({"operator": OPERATOR}, raw=True)
+    headers, body = bodies.encoded_request({"operator": OPERATOR}, raw=True)
     assert http.post("/v1/validate", content=body, headers=headers).json()["valid"] is True
 
 

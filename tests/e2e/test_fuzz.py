@@ -71,7 +71,7 @@ def valid(draw: st.DrawFn) -> tuple[str, Any, list[bytes]]:
     tail: list[bytes] = []
     requests = []
     for operator, inputs in draw(st.lists(st.sampled_from(EXAMPLES), min_size=1, max_size=3)):
-        request = bodies.an_execute(operator, inputs, form, tail if path != "/v1/validate" else [])
+        request = bodies.execute_request(operator, inputs, form, tail if path != "/v1/validate" else [])
         options = st.fixed_dictionaries(
             {},
             optional={
@@ -301,7 +301,7 @@ def test_headers(server):
         target = data.draw(
             st.sampled_from([path, path, path, "/v1/server", "/", "/livez", "*", "//", "/v1/operators/%00"])
         )
-        given_headers, body = bodies.a_body(document, tail)
+        given_headers, body = bodies.encoded_request(document, tail)
         lines = {**given_headers, "Host": "a", "Content-Length": str(len(body)), **headers}
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
         exchange(server, f"{method} {target} HTTP/1.1\r\n{head}\r\n".encode("latin-1", "replace") + body)
@@ -323,6 +323,6 @@ def test_bytes(server):
 
 def test_the_server_goes_on(http):
     operator, inputs = EXAMPLES[0]
-    request = bodies.an_execute(operator, inputs, "numbers", [])
+    request = bodies.execute_request(operator, inputs, "numbers", [])
     for _ in range(10):
         assert http.post("/v1/execute", json=request).status_code == 200

@@ -288,7 +288,7 @@ def test_a_tail_needs_its_form(http):
     problem, _ = posted(http, json.dumps(sent).encode(), Inference_Header_Content_Length="10")
     assert problem["code"] == "invalid_framing"
     # What is validated has no tensors.
-    headers, body = bodies.a_body({"operator": OPERATOR}, [b"1234"])
+    headers, body = bodies.encoded_request({"operator": OPERATOR}, [b"1234"])
     response = http.post("/v1/validate", content=body, headers=headers)
     assert read_problem(400, response.headers, response.content)["code"] == "invalid_framing"
 

@@ -146,7 +146,7 @@ BOMBS = [
 ]
 
 
-@pytest.mark.usefixtures("uncollected")
+@pytest.mark.usefixtures("gc_disabled")
 @pytest.mark.parametrize("operator", BOMBS, ids=lambda operator: operator["desc"]["Function"])
 @pytest.mark.parametrize("sizes", [[2**32 - 1, 1], [2**20, 4095]])
 def test_endless_work_ends_soon_after_its_deadline(cpu_device, operator, sizes):

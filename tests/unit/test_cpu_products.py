@@ -150,7 +150,7 @@ class Watch:
         return time.monotonic() > self._end
 
 
-@pytest.mark.usefixtures("uncollected")
+@pytest.mark.usefixtures("gc_disabled")
 @pytest.mark.parametrize("name", LARGE)
 def test_large_work_stops_and_stays_within_its_memory(name):
     kind, desc = LARGE[name]

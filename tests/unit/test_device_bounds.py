@@ -195,7 +195,7 @@ def assert_stops_soon_in_bounds(device: Device, plan: Plan, inputs: Arrays, outp
     assert taken <= device.scratch_bytes(plan) + OBJECTS
 
 
-@pytest.mark.usefixtures("uncollected")
+@pytest.mark.usefixtures("gc_disabled")
 @pytest.mark.parametrize("name", NASTY)
 def test_nasty_work_stops_and_lets_others_run(device, name):
     plan = check(NASTY[name])

@@ -173,7 +173,7 @@ def side_by_side(count: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("made", [side_by_side, lambda count: chain(count, 128)], ids=["side by side", "in a row"])
-@pytest.mark.usefixtures("uncollected")
+@pytest.mark.usefixtures("gc_disabled")
 def test_large_graphs_are_soon_ready(cpu_device, made):
     """Four times as many nodes take about four times as long to check and to plan."""
 

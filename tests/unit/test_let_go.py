@@ -32,7 +32,7 @@ from tests.dispatching import until
 from tests.execution import go_on
 from tests.fake_device import FakeDevice
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("uncollected")]
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("gc_disabled")]
 
 OPERATOR = {
     "type": "REDUCE",

@@ -310,7 +310,7 @@ async def seconds_in_line(requests: int) -> float:
     return (time.process_time() - began) / requests
 
 
-@pytest.mark.usefixtures("uncollected")
+@pytest.mark.usefixtures("gc_disabled")
 async def test_a_long_line_costs_each_no_more_than_a_short_one():
     """A search through the line would take the long one twenty times as long; what else runs here, not so much."""
     short, long = [min([await seconds_in_line(requests) for _ in range(3)]) for requests in (300, 6000)]

@@ -117,7 +117,7 @@ def tensors(plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
     return inputs, {name: np.empty(desc.sizes, desc.data_type.dtype) for name, desc in plan.outputs.items()}
 
 
-@pytest.mark.usefixtures("uncollected")
+@pytest.mark.usefixtures("gc_disabled")
 @pytest.mark.parametrize("name", NASTY)
 def test_large_movements_stop_and_let_others_run(device, name):
     operator, desc = NASTY[name]

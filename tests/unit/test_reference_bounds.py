@@ -38,7 +38,7 @@ STOPPABLE = [
 ]
 
 
-@pytest.mark.usefixtures("uncollected")
+@pytest.mark.usefixtures("gc_disabled")
 @pytest.mark.parametrize(("data_type", "function"), STOPPABLE)
 def test_unbounded_work_stops_when_told_to_and_takes_no_memory(device, data_type, function):
     tensor = {"DataType": data_type, "Sizes": [2**32 - 1], "Strides": [0]}

@@ -62,7 +62,7 @@ NASTY = {
 }
 
 
-@pytest.mark.usefixtures("uncollected")
+@pytest.mark.usefixtures("gc_disabled")
 @pytest.mark.parametrize("name", NASTY)
 def test_nasty_work_stops_and_lets_others_run(device, name):
     plan = check(NASTY[name])

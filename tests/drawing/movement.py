@@ -22,7 +22,7 @@ from .descs import SATISFY as satisfying
 from .descs import Desc, Drawn
 from .faults import BREAK as breaking
 from .faults import Change
-from .moved import SEVERAL, SIZES, addressed, at_rank, columns, sliced_sizes, positions
+from .moved import SEVERAL, SIZES, addressed, at_rank, columns, positions, sliced_sizes
 from .numbers import number_of, set_number
 
 __all__ = ["BREAK", "FAMILIES", "PREPARE", "SATISFY", "SEVERAL", "SIZES"]

@@ -20,7 +20,7 @@ from opwire.tensor_names import grouped
 from opwire.wire import Encoding
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
-from tests.examples import ROWS, VARIED, Row, by_tensor, hold, in_batches
+from tests.examples import ROWS, VARIED, Row, by_tensor, check_all, in_batches
 from tests.profiles import examples
 from tests.strategies import cases
 from tests.support import COUNT
@@ -62,7 +62,7 @@ def test_all_examples(make_client, server_url):
     for rows in in_batches():
         calls = [prepare.execute(row.request, tensors(row), feature_level=row.example.level) for row in rows]
         results |= zip(map(str, rows), client.execute_many(calls), strict=True)
-    hold(ROWS, lambda row: assert_right(results[str(row)], row.example.outputs))
+    check_all(ROWS, lambda row: assert_right(results[str(row)], row.example.outputs))
 
 
 def rows_in(encoding: str, config: pytest.Config) -> list[Row]:
@@ -85,7 +85,7 @@ def test_examples_by_execute(make_client, server_url, request, encoding):
             assert result.feature_level is row.example.level
             assert isinstance(result, opwire.PoolingResult) is ("OutputIndicesTensor" in row.example.outputs)
 
-    hold(rows_in(encoding, request.config), holds)
+    check_all(rows_in(encoding, request.config), holds)
 
 
 def by_method(client: Any, row: Row) -> Any:
@@ -118,7 +118,7 @@ def by_method(client: Any, row: Row) -> Any:
 @encodings
 def test_examples_by_method(make_client, server_url, request, encoding):
     client = make_client(server_url, encoding=encoding)
-    hold(rows_in(encoding, request.config), lambda row: assert_right(by_method(client, row), row.example.outputs))
+    check_all(rows_in(encoding, request.config), lambda row: assert_right(by_method(client, row), row.example.outputs))
 
 
 def test_named_reductions(make_client, server_url):
@@ -161,7 +161,7 @@ def test_bad_examples_are_refused_with_their_reason(make_client, server_url):
             opwire.check(operator, bad.level, pointer="/operator")
         assert refused.value.violations == offline.value.violations
 
-    hold(BAD_ROWS, holds)
+    check_all(BAD_ROWS, holds)
 
 
 POOLINGS = [
@@ -258,7 +258,7 @@ def test_the_server_validates_as_the_library_does(make_client, server_url):
         assert not found.valid
         assert found == opwire.validate(operator, bad.level, pointer="/operator")
 
-    hold(BAD_ROWS, holds)
+    check_all(BAD_ROWS, holds)
 
 
 def test_the_server_derives_outputs_as_the_library_does(make_client, server_url):
@@ -272,7 +272,7 @@ def test_the_server_derives_outputs_as_the_library_does(make_client, server_url)
         sizes = {name: np.shape(value) for name, value in outputs.items()}
         assert {name: desc.sizes for name, desc in found.outputs.items()} == sizes
 
-    hold(ROWS, holds)
+    check_all(ROWS, holds)
 
 
 def test_what_a_server_says_of_itself(make_client, server_url):

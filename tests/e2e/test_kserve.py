@@ -26,7 +26,7 @@ async def client() -> AsyncIterator[Any]:
         yield found
 
 
-def a_request(operator: Any, example: Any, *, binary: bool, outputs: list[Any] | None = None) -> Any:
+def infer_request(operator: Any, example: Any, *, binary: bool, outputs: list[Any] | None = None) -> Any:
     inputs = []
     for name, array in inference.arrays(example).items():
         inputs.append(kserve.InferInput(name, list(array.shape), inference.DATATYPES[array.dtype.name.upper()]))
@@ -42,14 +42,14 @@ def fits_json(*arrays: Any) -> bool:
 
 @pytest.mark.parametrize(("operator", "example"), EXAMPLES)
 async def test_examples(client, http, server_url, operator, example):
-    right = inference.native(http, operator, example)
+    right = inference.run_native(http, operator, example)
     names = list(right)
     # The client knows no versions, and puts the model's name into the address as it is.
     model = f"{operator.name}/versions/{inference.version_of(example)}"
     as_json = fits_json(*inference.arrays(example).values()) and fits_json(*right.values())
     for binary in (True, False) if as_json else (True,):
         for outputs in (None, [RequestedOutput(names[-1], {"binary_data": binary})]):
-            asked = a_request(operator, example, binary=binary, outputs=outputs)
+            asked = infer_request(operator, example, binary=binary, outputs=outputs)
             answer = await client.infer(server_url, asked, model_name=model)
             assert answer.model_name == operator.name
             assert answer.id == "id-1"
@@ -74,7 +74,7 @@ async def test_health(client, server_url):
 )
 async def test_the_client_shows_what_is_wrong(client, server_url, model, axes, said):
     operator = EXECUTABLE["ARGMAX"]
-    asked = a_request(operator, operator.examples[0], binary=True)
+    asked = infer_request(operator, operator.examples[0], binary=True)
     asked.parameters["Axes"] = axes
     with pytest.raises(httpx.HTTPStatusError) as refused:
         await client.infer(server_url, asked, model_name=model)

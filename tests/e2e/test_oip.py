@@ -16,7 +16,7 @@ from tritonclient.utils import InferenceServerException
 
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import inference
-from tests.examples import IN_EVERY_FORM, ROWS, VARIED, Row, hold
+from tests.examples import IN_EVERY_FORM, ROWS, VARIED, Row, check_all
 from tests.inference import assert_equal
 
 VARIED_EXAMPLES = [pytest.param(*row, id=str(row)) for row in ROWS if str(row) in VARIED]
@@ -76,18 +76,18 @@ def calls(operator: Any, example: Any, right: Iterable[str]) -> Iterator[tuple[d
 
 def test_each_example(client, http):
     def holds(row: Row) -> None:
-        right = inference.native(http, *row)
+        right = inference.run_native(http, *row)
         asked, found = next(calls(*row, right))
         result = client.infer(**asked)
         for name in found:
             assert_equal(result.as_numpy(name), right[name])
 
-    hold(ROWS, holds)
+    check_all(ROWS, holds)
 
 
 @pytest.mark.parametrize(("operator", "example"), IN_EVERY_FORM)
 def test_examples_in_every_form(client, http, operator, example):
-    right = inference.native(http, operator, example)
+    right = inference.run_native(http, operator, example)
     for asked, found in calls(operator, example, right):
         result = client.infer(**asked)
         assert [output["name"] for output in result.get_response()["outputs"]] == list(found)
@@ -98,7 +98,7 @@ def test_examples_in_every_form(client, http, operator, example):
 @pytest.mark.anyio
 @pytest.mark.parametrize(("operator", "example"), VARIED_EXAMPLES)
 async def test_examples_in_every_form_with_await(address, http, operator, example):
-    right = inference.native(http, operator, example)
+    right = inference.run_native(http, operator, example)
     async with triton_aio.InferenceServerClient(address) as client:
         for asked, found in calls(operator, example, right):
             result = await client.infer(**asked)

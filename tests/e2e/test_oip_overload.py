@@ -14,7 +14,7 @@ from tritonclient.utils import InferenceServerException
 
 from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
-from tests.inference import a_request
+from tests.inference import infer_request
 from tests.serving import serving
 
 
@@ -78,7 +78,7 @@ def test_a_stopping_server_is_not_ready(server, client):
 
 
 def test_outputs_as_numbers_are_bounded_whether_named_or_not():
-    request = a_request(parameters={"Axes": "[]", "AxisDirection": "INCREASING"})
+    request = infer_request(parameters={"Axes": "[]", "AxisDirection": "INCREASING"})
     with serving(Settings(port=0, limits=Limits(output_numbers=2))) as server:
         for outputs, status in (
             (None, 413),

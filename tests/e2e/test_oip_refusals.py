@@ -14,7 +14,7 @@ import pytest
 
 from opwire_service.settings import Limits, Settings
 from tests.bodies import HEAD_LENGTH, JSON
-from tests.inference import a_request, a_tail_request, a_tensor, split_answer
+from tests.inference import binary_infer_request, infer_request, infer_tensor, split_answer
 from tests.problems import read_problem
 from tests.serving import serving
 
@@ -55,7 +55,7 @@ def test_what_is_not_json(http, content):
     assert malformed(http, content)["code"] == "invalid_json"
 
 
-TENSOR = a_tensor()
+TENSOR = infer_tensor()
 NAN = '{"inputs": [{"name": "InputTensor", "datatype": "FP32", "shape": [3], "data": [NaN, -Infinity, Infinity]}], '
 
 
@@ -65,23 +65,23 @@ NAN = '{"inputs": [{"name": "InputTensor", "datatype": "FP32", "shape": [3], "da
         (None, "wrong_type", ""),
         ([], "wrong_type", ""),
         ("x", "wrong_type", ""),
-        (a_request(inputs=None), "wrong_type", ""),
-        (a_request(inputs={}), "wrong_type", "/inputs"),
-        (a_request(inputs=[5]), "wrong_type", "/inputs/0"),
-        (a_request(inputs=[without(TENSOR, "name")]), "missing_field", "/inputs/0"),
-        (a_request(inputs=[without(TENSOR, "datatype")]), "missing_field", "/inputs/0"),
-        (a_request(inputs=[a_tensor(shape=None)]), "missing_field", "/inputs/0"),
-        (a_request(inputs=[without(TENSOR, "data")]), "wrong_type", "/inputs/0"),
-        (a_request(inputs=[a_tensor(parameters={"binary_data_size": 12})]), "wrong_type", "/inputs/0"),
-        (a_request(inputs=[a_tensor(parameters=[])]), "wrong_type", "/inputs/0/parameters"),
-        (a_request(inputs=[TENSOR, TENSOR]), "wrong_type", "/inputs/1/name"),
-        (a_request(**{"a/b~": 1}), "unknown_field", "/a~1b~0"),
-        (a_request(id=5), "wrong_type", "/id"),
-        (a_request(parameters=[]), "wrong_type", "/parameters"),
-        (a_request(outputs={"name": "OutputTensor"}), "wrong_type", "/outputs"),
-        (a_request(outputs=[5]), "wrong_type", "/outputs/0"),
-        (a_request(outputs=[{}]), "missing_field", "/outputs/0"),
-        (a_request(outputs=[{"name": "OutputTensor"}] * 2), "wrong_type", "/outputs/1/name"),
+        (infer_request(inputs=None), "wrong_type", ""),
+        (infer_request(inputs={}), "wrong_type", "/inputs"),
+        (infer_request(inputs=[5]), "wrong_type", "/inputs/0"),
+        (infer_request(inputs=[without(TENSOR, "name")]), "missing_field", "/inputs/0"),
+        (infer_request(inputs=[without(TENSOR, "datatype")]), "missing_field", "/inputs/0"),
+        (infer_request(inputs=[infer_tensor(shape=None)]), "missing_field", "/inputs/0"),
+        (infer_request(inputs=[without(TENSOR, "data")]), "wrong_type", "/inputs/0"),
+        (infer_request(inputs=[infer_tensor(parameters={"binary_data_size": 12})]), "wrong_type", "/inputs/0"),
+        (infer_request(inputs=[infer_tensor(parameters=[])]), "wrong_type", "/inputs/0/parameters"),
+        (infer_request(inputs=[TENSOR, TENSOR]), "wrong_type", "/inputs/1/name"),
+        (infer_request(**{"a/b~": 1}), "unknown_field", "/a~1b~0"),
+        (infer_request(id=5), "wrong_type", "/id"),
+        (infer_request(parameters=[]), "wrong_type", "/parameters"),
+        (infer_request(outputs={"name": "OutputTensor"}), "wrong_type", "/outputs"),
+        (infer_request(outputs=[5]), "wrong_type", "/outputs/0"),
+        (infer_request(outputs=[{}]), "missing_field", "/outputs/0"),
+        (infer_request(outputs=[{"name": "OutputTensor"}] * 2), "wrong_type", "/outputs/1/name"),
     ],
 )
 def test_envelopes_that_are_not_a_request(http, sent, code, pointer):
@@ -104,7 +104,7 @@ def test_envelopes_that_are_not_a_request(http, sent, code, pointer):
     ],
 )
 def test_parameters_that_mean_nothing(http, name, value, code):
-    sent = a_request()
+    sent = infer_request()
     sent["parameters"][name] = value
     assert refused(http, sent) == (400, [(code, f"/parameters/{name.replace('/', '~1')}")])
 
@@ -121,8 +121,8 @@ def test_parameters_that_mean_nothing(http, name, value, code):
     ],
 )
 def test_parameters_of_tensors(http, where, parameters, pointer):
-    tensor = a_tensor() if where == "inputs" else {"name": "OutputTensor"}
-    status, violations = refused(http, a_request(**{where: [{**tensor, "parameters": parameters}]}))
+    tensor = infer_tensor() if where == "inputs" else {"name": "OutputTensor"}
+    status, violations = refused(http, infer_request(**{where: [{**tensor, "parameters": parameters}]}))
     assert status == 400
     assert [found[1] for found in violations] == [pointer]
 
@@ -156,7 +156,7 @@ def test_parameters_of_tensors(http, where, parameters, pointer):
     ],
 )
 def test_tensors_that_break_the_contract(http, changes, code, pointer):
-    status, violations = refused(http, a_request(inputs=[a_tensor(**changes)]))
+    status, violations = refused(http, infer_request(inputs=[infer_tensor(**changes)]))
     assert status == 422
     assert (code, pointer) in violations
 
@@ -177,7 +177,7 @@ def test_tensors_that_break_the_contract(http, changes, code, pointer):
     ],
 )
 def test_attributes_that_break_the_contract(http, changes, found):
-    sent = a_request()
+    sent = infer_request()
     sent["parameters"] |= changes
     status, violations = refused(http, sent)
     assert status == 422
@@ -185,12 +185,12 @@ def test_attributes_that_break_the_contract(http, changes, found):
 
 
 def test_each_reason_is_in_the_one_string_that_clients_show(http):
-    sent = a_request(inputs=[a_tensor(shape=[2, 2])], parameters={"Axes": "[5]", "AxisDirection": "UP"})
+    sent = infer_request(inputs=[infer_tensor(shape=[2, 2])], parameters={"Axes": "[5]", "AxisDirection": "UP"})
     problem = problem_of(http.post(INFER, json=sent), sent)
     assert len(problem["violations"]) == 2
     for violation in problem["violations"]:
         assert violation["message"] in problem["error"]
-    many = a_request(parameters={"Axes": json.dumps([9] * 50), "AxisDirection": "INCREASING"})
+    many = infer_request(parameters={"Axes": json.dumps([9] * 50), "AxisDirection": "INCREASING"})
     many = problem_of(http.post(INFER, json=many), many)
     assert len(many["violations"]) > 10
     assert many["error"].endswith(f"and {len(many['violations']) - 10} more")
@@ -198,8 +198,8 @@ def test_each_reason_is_in_the_one_string_that_clients_show(http):
 
 def test_an_output_that_is_described_and_not_there(http):
     pooling = {"Strides": "1,1", "WindowSize": "1,1", "StartPadding": "0,0", "EndPadding": "0,0"}
-    tensor = a_tensor(shape=[1, 1, 1, 3])
-    sent = a_request(inputs=[tensor], parameters={**pooling, "OutputIndicesTensor": None})
+    tensor = infer_tensor(shape=[1, 1, 1, 3])
+    sent = infer_request(inputs=[tensor], parameters={**pooling, "OutputIndicesTensor": None})
     answer = http.post(POOL, json=sent).json()
     assert [output["data"] for output in answer["outputs"]] == [[1, 5, 2], [0, 1, 2]]
     sent["parameters"]["OutputIndicesTensor"] = '{"DataType": "INT8", "Sizes": [1, 1, 1, 3]}'
@@ -208,7 +208,7 @@ def test_an_output_that_is_described_and_not_there(http):
 
 @pytest.mark.parametrize("length", ["-1", "x", "", "1e2", "+5", "9" * 30, "999999"])
 def test_lengths_of_the_head_that_are_none(http, length):
-    head, tail = a_tail_request()
+    head, tail = binary_infer_request()
     assert malformed(http, head + tail, {HEAD_LENGTH: length})["code"] in ("invalid_framing", "invalid_json")
 
 
@@ -230,21 +230,21 @@ def test_a_body_of_raw_bytes_alone(http):
     ],
 )
 def test_tails_of_another_length(http, size, cut, status, code):
-    head, tail = a_tail_request(size)
+    head, tail = binary_infer_request(size)
     tail = (tail + bytes(8))[:cut]
     problem = malformed(http, head + tail, {HEAD_LENGTH: str(len(head))}, status, json.loads(head))
     assert problem["code"] == code
 
 
 def test_a_tail_without_its_header(http):
-    head, _ = a_tail_request()
+    head, _ = binary_infer_request()
     assert "without Inference-Header-Content-Length" in malformed(http, head)["detail"]
 
 
 @pytest.mark.parametrize("media", [None, "text/plain", "application/x-www-form-urlencoded", "application/octet-stream"])
 def test_no_content_type_matters(http, media):
     headers = {} if media is None else {"Content-Type": media}
-    response = http.post(INFER, content=json.dumps(a_request()), headers=headers)
+    response = http.post(INFER, content=json.dumps(infer_request()), headers=headers)
     assert response.json()["outputs"][0]["data"] == [1]
 
 
@@ -255,7 +255,7 @@ def test_other_encodings(http, encoding):
 
 
 DECODE: dict[str | None, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "deflate": zlib.decompress, None: bytes}
-PACKED = gzip.compress(json.dumps(a_request()).encode(), mtime=0)
+PACKED = gzip.compress(json.dumps(infer_request()).encode(), mtime=0)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", PACKED[:-1], PACKED[:20], PACKED + b"x", PACKED + PACKED, PACKED[1:]])
@@ -266,7 +266,7 @@ def test_bodies_that_are_not_gzip(http, content):
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 def test_a_request_that_is_known_is_not_taken_for_a_compressed_one(http, encoding):
     """Not even where nothing but the head says so: the answer to the same bytes comes from what is kept."""
-    content = json.dumps(a_request()).encode()
+    content = json.dumps(infer_request()).encode()
     for _ in range(5):
         assert http.post(INFER, content=content).json()["outputs"][0]["data"] == [1]
     for _ in range(2):
@@ -292,7 +292,7 @@ def test_the_name_of_an_encoding_has_no_case(http):
     ],
 )
 def test_answers_are_compressed_for_exactly_one_encoding(http, accepted, encoding):
-    head, tail = a_tail_request(id="i")
+    head, tail = binary_infer_request(id="i")
     headers = {HEAD_LENGTH: str(len(head)), "Accept-Encoding": accepted}
     with http.stream("POST", INFER, content=head + tail, headers=headers) as response:
         raw = b"".join(response.iter_raw())
@@ -315,7 +315,7 @@ def test_not_a_number_goes_both_ways(http):
 
 
 def test_parameters_in_a_header(http):
-    sent = a_request(parameters={"AxisDirection": "INCREASING"})
+    sent = infer_request(parameters={"AxisDirection": "INCREASING"})
     given = {"Opwire-Parameters": '{"Axes": [0], "AxisDirection": "UP"}'}
     assert http.post(INFER, json=sent, headers=given).json()["outputs"][0]["data"] == [1]
     unknown = problem_of(http.post(INFER, json=sent, headers={"Opwire-Parameters": '{"Axis": 0}'}), sent)
@@ -395,7 +395,7 @@ def small() -> Iterator[httpx.Client]:
 @pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
 def test_what_comes_out_of_a_body_is_bounded(small, encoding, pack):
     for size, status in ((90_000, 200), (100_001, 413), (50_000_000, 413)):
-        text = json.dumps(a_request()).encode()
+        text = json.dumps(infer_request()).encode()
         content = pack(text + b" " * (size - len(text)))
         response = small.post(INFER, content=content, headers={"Content-Encoding": encoding})
         assert response.status_code == status
@@ -408,6 +408,6 @@ def test_what_comes_out_of_a_body_is_bounded(small, encoding, pack):
 def test_what_is_too_large(small):
     response = small.post(INFER, content=bytes(100_001))
     assert (response.status_code, problem_of(response)["code"]) == (413, "body_too_large")
-    sent = a_request(inputs=[a_tensor(shape=[6000])])
+    sent = infer_request(inputs=[infer_tensor(shape=[6000])])
     response = small.post(INFER, json=sent)
     assert (response.status_code, problem_of(response, sent)["code"]) == (413, "tensor_too_large")

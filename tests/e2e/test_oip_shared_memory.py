@@ -22,7 +22,7 @@ from tritonclient.utils import InferenceServerException, shared_memory
 from opwire.errors import NotFoundError
 from opwire_service.oip.shared_memory import MOST_REGIONS, Regions, Registration, SharedMemoryRange
 from opwire_service.settings import Limits, Settings
-from tests.inference import a_request, a_tensor
+from tests.inference import infer_request, infer_tensor
 from tests.processes import process
 from tests.serving import serving
 
@@ -286,9 +286,9 @@ def test_no_more_is_read_than_a_body_may_have(client, make):
 )
 def test_parameters_that_name_no_place(server, make, parameters):
     make("a", 64)
-    tensor = {name: value for name, value in a_tensor().items() if name != "data"}
-    for sent in ({**tensor, "parameters": parameters}, {**a_tensor(), "parameters": parameters}):
-        answer = httpx.post(f"{server}/v2/models/ARGMAX/infer", content=json.dumps(a_request(inputs=[sent])))
+    tensor = {name: value for name, value in infer_tensor().items() if name != "data"}
+    for sent in ({**tensor, "parameters": parameters}, {**infer_tensor(), "parameters": parameters}):
+        answer = httpx.post(f"{server}/v2/models/ARGMAX/infer", content=json.dumps(infer_request(inputs=[sent])))
         assert answer.status_code == 400
         assert answer.json()["violations"][0]["pointer"].startswith("/inputs/0")
 

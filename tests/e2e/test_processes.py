@@ -18,7 +18,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.inference import a_request
+from tests.inference import infer_request
 from tests.problems import read_problem
 from tests.processes import Served, process, until
 from tests.sockets import connect, next_answer, read_answer
@@ -115,7 +115,7 @@ def test_the_sums_are_those_of_all_processes(pair):
 
 def test_the_statistics_of_models_are_those_of_all_processes(pair):
     url = f"{pair.url}/v2/models/ARGMIN"
-    infer = {**a_request(), "model_version": "5100"}
+    infer = {**infer_request(), "model_version": "5100"}
 
     def stats() -> Any:
         """On a connection of its own, so that any process may be asked."""

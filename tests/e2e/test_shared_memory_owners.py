@@ -18,7 +18,7 @@ from tritonclient.utils import shared_memory
 from opwire.errors import NotFoundError, RequestError
 from opwire_service.oip.shared_memory import MOST_REGIONS, Regions, Registration, SharedMemoryRange
 from opwire_service.settings import Settings
-from tests.inference import a_request, a_tensor
+from tests.inference import infer_request, infer_tensor
 from tests.processes import process
 from tests.serving import serving
 
@@ -80,8 +80,8 @@ class Client:
 
     def infer(self, region: str, *, output: str | None = None) -> httpx.Response:
         place = {"shared_memory_region": region, "shared_memory_byte_size": 24}
-        tensor = {name: value for name, value in a_tensor().items() if name != "data"}
-        request = a_request(inputs=[{**tensor, "shape": [2, 3], "parameters": place}])
+        tensor = {name: value for name, value in infer_tensor().items() if name != "data"}
+        request = infer_request(inputs=[{**tensor, "shape": [2, 3], "parameters": place}])
         if output is not None:
             place = {"shared_memory_region": output, "shared_memory_byte_size": 12}
             request["outputs"] = [{"name": "OutputTensor", "parameters": place}]

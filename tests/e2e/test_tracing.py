@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from opwire import Client
-from tests.inference import a_request
+from tests.inference import infer_request
 from tests.processes import Served, process
 
 SLOW = ("--device", "reference")
@@ -142,8 +142,8 @@ def test_refusals_and_other_routes(collector):
     names = {"OTEL_SERVICE_NAME": "mine", "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test"}
     with process(*SLOW, "--otel", env={**collector.variables, **names}) as served:
         infer = f"{served.url}/v2/models/ARGMAX"
-        assert httpx.post(f"{infer}/infer", json=a_request()).status_code == 200
-        assert httpx.post(f"{infer}/infer", json=a_request(parameters={})).status_code == 422
+        assert httpx.post(f"{infer}/infer", json=infer_request()).status_code == 200
+        assert httpx.post(f"{infer}/infer", json=infer_request(parameters={})).status_code == 422
         assert httpx.request("PROPFIND", f"{infer}/infer").status_code == 405
         assert httpx.post(f"{served.url}/v1/batch", json={"requests": [REQUEST]}).status_code == 200
         assert httpx.post(f"{served.url}/v1/execute", json=ENDLESS).status_code == 504

@@ -11,7 +11,7 @@ import pytest
 
 from opwire.check import check
 from opwire_service.devices.base import Device
-from tests.execution import go_on
+from tests.execution import never_stop
 
 OWNED: list[dict[str, Any]] = [
     *(
@@ -54,7 +54,7 @@ def keeps_its_arrays_alive(device: Device, operator: dict[str, Any], number: int
     plan = check({**operator, "desc": {**operator["desc"], "InputTensor": tensor}})
     values = np.random.default_rng(number).uniform(0.9, 1.1, tensor["Sizes"]).astype(np.float32)
     right = {name: np.zeros(desc.sizes, desc.data_type.dtype) for name, desc in plan.outputs.items()}
-    device.run(plan, {"InputTensor": values}, right, go_on)
+    device.run(plan, {"InputTensor": values}, right, never_stop)
     outputs = {name: np.zeros_like(array) for name, array in right.items()}
     watched = [weakref.ref(array) for array in outputs.values()]
     bound = device.bind(plan, {"InputTensor": values.copy()}, outputs)
@@ -62,7 +62,7 @@ def keeps_its_arrays_alive(device: Device, operator: dict[str, Any], number: int
     gc.collect()
     for i in range(4):
         churn = [np.full(values.size, 7, np.float32) for _ in range(3)] + [np.full_like(values, -1) for _ in range(3)]
-        bound(go_on)
+        bound(never_stop)
         for reference, array in zip(watched, right.values(), strict=True):
             written = reference()
             assert written is not None, "the output was freed, and is written nevertheless"

@@ -10,7 +10,7 @@ import pytest
 
 from opwire.check import check
 from opwire.tensor import DataType
-from tests.execution import go_on
+from tests.execution import never_stop
 from tests.moving import moved, same_bits, tensor
 from tests.oracles.movement import number_as
 
@@ -80,6 +80,6 @@ def test_runs_of_few_elements_are_alike_before_and_after_they_have_a_kernel(cpu_
     bound = cpu_device.bind(plan, {"InputTensor": source}, outputs)
     for _ in range(50):
         outputs["OutputTensor"][...] = 77
-        bound(go_on)
+        bound(never_stop)
         assert (outputs["OutputTensor"] == right).all()
         time.sleep(0.01)

@@ -20,7 +20,7 @@ from opwire_service.kernels.cpu.jit.compiler import Kernel, kernel, uncached_ker
 from opwire_service.kernels.cpu.jit.compiling import CompilingFailed
 from opwire_service.kernels.cpu.jit.element import FLOAT32, HALF, INT8, INT16, INT32, INT64, store
 from opwire_service.kernels.cpu.jit.library import AHEAD, Library
-from tests.execution import go_on
+from tests.execution import never_stop
 
 DEVICE = """
 import numpy as np
@@ -191,7 +191,7 @@ def test_what_is_waited_for_is_compiled_before_what_is_not(compilers):
         until(lambda: len(compilers.begun()) == 2)
         made.ask([last])
         compilers.let_go(first, second)
-        assert not made.obtain([last], go_on)
+        assert not made.obtain([last], never_stop)
         begun = compilers.begun()
     # Of the two that compile, one went on to what was waited for, and the other may have begun the third before that.
     assert set(begun[:2]) == {first.name, second.name}
@@ -203,9 +203,9 @@ def test_a_first_request_does_not_wait_for_all_that_every_request_needs(compiler
     compilers.hold(every[0])
     with library(UNCOMPILED, every) as made:
         until(lambda: compilers.begun() == [every[0].name])
-        assert not made.obtain([last], go_on)
+        assert not made.obtain([last], never_stop)
         compilers.let_go(every[0])
-        assert not made.obtain([every[3]], go_on)
+        assert not made.obtain([every[3]], never_stop)
         begun = compilers.begun()
     # One process was about the first ones, one after the other, while another one saw to what was waited for.
     assert begun == [kernel.name for kernel in (every[0], last, *every[1:])]
@@ -246,7 +246,7 @@ def test_a_first_request_waits_for_the_kernels_that_it_calls_for_sure(sizes, axi
 def test_a_library_that_is_closed_lets_nobody_wait(compilers):
     with library(UNCOMPILED) as made:
         made.close()
-        assert not made.obtain(UNCOMPILED, go_on)
+        assert not made.obtain(UNCOMPILED, never_stop)
 
 
 @uncached_kernel
@@ -257,14 +257,14 @@ def of_this_process(zero: int, source: int, target: int, states: int, geometry: 
 def test_what_cannot_be_kept_on_disk_is_compiled_in_this_process():
     kernels = (Kernel(of_this_process, INT64),)
     with library(kernels) as made:
-        assert made.obtain(kernels, go_on)
+        assert made.obtain(kernels, never_stop)
         assert made.find(kernels[0]).address
 
 
 def test_only_what_is_asked_for_is_loaded():
     first, second, *others = sorted((each for each in KERNELS if each.is_cached()), key=lambda each: each.name)
     with library((first, second, *others), (first,)) as made:
-        assert made.obtain([second], go_on)
+        assert made.obtain([second], never_stop)
         until(lambda: made.ready([first]))
         assert len(made) == 2
 

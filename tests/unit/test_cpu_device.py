@@ -14,7 +14,7 @@ from opwire.tensor import DataType
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.devices.kept import PLANS
 from opwire_service.execution import Stopped
-from tests.execution import go_on, run
+from tests.execution import never_stop, run
 
 THREADS = (1, 2, 3, 8)
 
@@ -48,7 +48,7 @@ def run_unwatched(device: CpuDevice, function: str, values: np.ndarray, axes: li
     plan = check({"type": "REDUCE", "desc": {"Function": function, "InputTensor": tensor, "Axes": axes}})
     desc = plan.outputs["OutputTensor"]
     result = np.empty(desc.sizes, desc.data_type.dtype)
-    device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, go_on)
+    device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, never_stop)
     return result
 
 
@@ -85,7 +85,7 @@ def execute_large(device: CpuDevice, operator: str, values: np.ndarray, fields: 
     plan = check({"type": operator, "desc": {"InputTensor": tensor, **fields}})
     desc = plan.outputs["OutputTensor"]
     result = np.empty(desc.sizes, desc.data_type.dtype)
-    device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, go_on)
+    device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, never_stop)
     return result
 
 
@@ -129,7 +129,7 @@ def test_bound_plans_outlive_that_the_device_forgets_them(cpu_device):
     for size in range(2, PLANS + 100):
         run_bound(cpu_device, np.zeros((3, size), np.int8))
     for bound, _, result, right in runs:
-        bound(go_on)
+        bound(never_stop)
         assert (result == right).all()
 
 
@@ -137,7 +137,7 @@ def run_bound(device: CpuDevice, values: np.ndarray) -> None:
     tensor = {"DataType": DataType.of(values.dtype).name, "Sizes": list(values.shape)}
     plan = check({"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": tensor, "Axes": [1]}})
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
-    device.bind(plan, {"InputTensor": values}, outputs)(go_on)
+    device.bind(plan, {"InputTensor": values}, outputs)(never_stop)
 
 
 BOMBS = [

@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from opwire.check import check
 from opwire.tensor import Array, DataType
 from opwire_service.devices.cpu import CpuDevice
-from tests.execution import go_on
+from tests.execution import never_stop
 
 FLOATS = (np.float32, np.float16)
 TYPES = (*FLOATS, np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64)
@@ -24,7 +24,7 @@ def outputs(device: CpuDevice, operator: str, values: Array, **fields: object) -
     tensor = {"DataType": DataType.of(values.dtype).name, "Sizes": list(values.shape)}
     plan = check({"type": operator, "desc": {"InputTensor": tensor, **fields}})
     results = {name: np.empty(desc.sizes, desc.data_type.dtype) for name, desc in plan.outputs.items()}
-    device.run(plan, {"InputTensor": values}, results, go_on)
+    device.run(plan, {"InputTensor": values}, results, never_stop)
     return tuple(results.values())
 
 
@@ -233,7 +233,7 @@ def test_segments_of_columns_reach_strided_outputs(cpu_device, dtype, least, ord
         plan = check({"type": operator, "desc": {**own, **fields, "OutputTensor": output}})
         desc = plan.outputs["OutputTensor"]
         result = desc.view(bytearray(desc.total_size_in_bytes))
-        cpu_device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, go_on)
+        cpu_device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, never_stop)
         assert (result.squeeze(2) == right).all()
 
 

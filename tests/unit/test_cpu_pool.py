@@ -19,7 +19,7 @@ from opwire_service.kernels.cpu.jit.compiler import Entry, Kernel, uncached_kern
 from opwire_service.kernels.cpu.jit.element import FLOAT32, INT64
 from opwire_service.kernels.cpu.run import sharing
 from opwire_service.kernels.cpu.run.pool import Find, Pool, Task
-from tests.execution import go_on
+from tests.execution import never_stop
 
 PATIENCE = 1 << 28
 """Looks at another thread's number before one gives up: seconds."""
@@ -80,7 +80,7 @@ def share(
     grain: int = 1,
     asked: int = 1 << 20,
     floats: int = 0,
-    stop: Callable[[], bool] = go_on,
+    stop: Callable[[], bool] = never_stop,
 ) -> None:
     kernel = Kernel(function, FLOAT32 if floats else INT64)
     task = Task(find(kernel).address, kernel.is_float, array("q"), len(target), grain, asked)
@@ -129,7 +129,7 @@ def test_helpers_turn_from_functions_of_python_to_kernels_and_back(find, rest):
         both.wait(10)
 
     for _ in range(10):
-        pool.run(piece, 2, 1, go_on, find)
+        pool.run(piece, 2, 1, never_stop, find)
         begun, met = np.zeros(2, np.int64), np.zeros(2, np.int64)
         share(pool, find, meet, begun, met)
         assert met.tolist() == [1, 1]
@@ -146,7 +146,7 @@ def test_helpers_are_kept_off_the_core_of_their_leader():
         both.wait(10)
         allowed[threading.current_thread().name] = os.sched_getaffinity(0)
 
-    pool.run(piece, 2, 1, go_on)
+    pool.run(piece, 2, 1, never_stop)
     pool.close()
     assert allowed.pop(threading.current_thread().name) == cores
     (others,) = allowed.values()
@@ -195,7 +195,7 @@ def test_pieces_of_python_are_done_once(pool):
     def piece(begin: int, end: int) -> None:
         done[begin:end] += 1
 
-    pool.run(piece, 1000, 7, go_on)
+    pool.run(piece, 1000, 7, never_stop)
     assert (done == 1).all()
     with pytest.raises(Stopped):
         pool.run(piece, 1000, 7, lambda: True)

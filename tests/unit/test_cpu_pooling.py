@@ -11,7 +11,7 @@ from opwire.check import Plan, check
 from opwire.tensor import DataType
 from opwire_service.kernels.cpu.pooling import tiles
 from opwire_service.kernels.cpu.pooling.tiles import cut_rows
-from tests.execution import go_on
+from tests.execution import never_stop
 
 BESIDE = 1.3
 """How much more than its own elements and outputs the tiles of a long row may visit."""
@@ -33,7 +33,7 @@ def row(size: int, window: int, dtype: Any = np.float32, *, indices: bool = Fals
 
 def pooled(device: Any, plan: Plan, values: np.ndarray) -> dict[str, np.ndarray]:
     outputs = {name: np.empty(desc.sizes, desc.data_type.dtype) for name, desc in plan.outputs.items()}
-    device.run(plan, {"InputTensor": values.reshape(1, 1, 1, -1)}, outputs, go_on)
+    device.run(plan, {"InputTensor": values.reshape(1, 1, 1, -1)}, outputs, never_stop)
     return {name: array.ravel() for name, array in outputs.items()}
 
 
@@ -151,7 +151,7 @@ def test_windows_whose_rank_is_open_are_settled_along_a_line(cpu_device, special
     plan = check({"type": "MAX_POOLING", "desc": desc})
     sizes = plan.outputs["OutputTensor"].sizes
     result = np.empty(sizes, np.float32)
-    cpu_device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, go_on)
+    cpu_device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, never_stop)
     for down, across in np.ndindex(sizes[2:]):
         top, left = max(0, 3 * down - 4), max(0, across - 5)
         window = values[0, 0, top : 3 * down - 4 + 31, left : across - 5 + 33].ravel()

@@ -14,7 +14,7 @@ from opwire_service.devices.base import Device
 from opwire_service.kernels.cpu.selecting.nonzero import TILE
 from opwire_service.kernels.cpu.selecting.top import CHUNK
 from tests import oracle
-from tests.execution import go_on
+from tests.execution import never_stop
 from tests.moving import moved, same_bits
 
 RANDOM = np.random.default_rng(11)
@@ -105,7 +105,7 @@ def sequence(device: Device, data_type: str, count: int, start: float, delta: fl
     desc = {"OutputTensor": output, "ValueDataType": data_type, "ValueStart": start, "ValueDelta": delta}
     plan = check({"type": "FILL_VALUE_SEQUENCE", "desc": desc})
     result = plan.outputs["OutputTensor"].allocate()[1]
-    device.run(plan, {}, {"OutputTensor": result}, go_on)
+    device.run(plan, {}, {"OutputTensor": result}, never_stop)
     return plan.attributes, result
 
 

@@ -13,7 +13,7 @@ from opwire.check import check
 from opwire.tensor import Array, BufferTensorDesc, DataType
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.kernels.cpu.run.tiles import TILE
-from tests.execution import go_on
+from tests.execution import never_stop
 from tests.moving import tensor
 from tests.oracles import random
 
@@ -33,7 +33,7 @@ def run(device: CpuDevice, operator: str, arrays: dict[str, Array], **fields: ob
     tensors = {name: tensor(array) for name, array in arrays.items()}
     plan = check({"type": operator, "desc": {**tensors, **fields}})
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
-    device.run(plan, arrays, outputs, go_on)
+    device.run(plan, arrays, outputs, never_stop)
     return outputs
 
 
@@ -203,7 +203,7 @@ def test_quantization_to_4_bits_in_blocks_and_back(cpu, data_type, strides):
     }
     plan = check({"type": "QUANTIZE", "desc": {**tensors, "QuantizationType": "SCALE"}})
     packed, _ = target.allocate()
-    cpu.run(plan, {"InputTensor": x, "QuantizationTensors[0]": scale}, {"OutputTensor": packed}, go_on)
+    cpu.run(plan, {"InputTensor": x, "QuantizationTensors[0]": scale}, {"OutputTensor": packed}, never_stop)
     wide = np.repeat(np.repeat(scale, 100, 0), 111, 1).astype(np.float64)
     middle = 8 if data_type is DataType.UINT4 else 0
     right = np.clip(np.rint(x / wide) + middle, *data_type.limits)
@@ -211,7 +211,7 @@ def test_quantization_to_4_bits_in_blocks_and_back(cpu, data_type, strides):
     tensors["InputTensor"], tensors["OutputTensor"] = tensors["OutputTensor"], tensors["InputTensor"]
     plan = check({"type": "DEQUANTIZE", "desc": {**tensors, "QuantizationType": "SCALE"}})
     back = np.empty(x.shape, np.float32)
-    cpu.run(plan, {"InputTensor": packed, "QuantizationTensors[0]": scale}, {"OutputTensor": back}, go_on)
+    cpu.run(plan, {"InputTensor": packed, "QuantizationTensors[0]": scale}, {"OutputTensor": back}, never_stop)
     assert (back == ((right - middle) * wide).astype(np.float32)).all()
 
 

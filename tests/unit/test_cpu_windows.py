@@ -10,7 +10,7 @@ import pytest
 from opwire.check import Plan, check
 from opwire.tensor import Array, DataType
 from opwire_service.kernels.reference import KERNELS as REFERENCE
-from tests.execution import go_on
+from tests.execution import never_stop
 
 
 def tensor(array: Array) -> dict[str, object]:
@@ -27,13 +27,13 @@ def sizes(dtype: Any, *shape: int) -> dict[str, object]:
 
 def answers(device: Any, plan: Plan, **inputs: Array) -> dict[str, Array]:
     outputs = {name: np.full(desc.sizes, 77, desc.data_type.dtype) for name, desc in plan.outputs.items()}
-    device.run(plan, inputs, outputs, go_on)
+    device.run(plan, inputs, outputs, never_stop)
     return outputs
 
 
 def reference(plan: Plan, **inputs: Array) -> dict[str, Array]:
     outputs = {name: np.zeros(desc.sizes, desc.data_type.dtype) for name, desc in plan.outputs.items()}
-    REFERENCE[plan.operator.name](plan, inputs, outputs, go_on)
+    REFERENCE[plan.operator.name](plan, inputs, outputs, never_stop)
     return outputs
 
 

@@ -14,7 +14,7 @@ import pytest
 from opwire_service.execution import Stopped
 from opwire_service.kernels.cuda.compiler import Compiler
 from opwire_service.kernels.cuda.job import KernelLaunch, Program
-from tests.execution import go_on
+from tests.execution import never_stop
 
 
 class Card:
@@ -93,14 +93,14 @@ def launch(each: Program) -> KernelLaunch:
 def test_programs_used_last_are_kept_ready(make):
     compiler, nvrtc = make(loaded=5, on_disk=0)
     for number in range(7):
-        compiler.kernel(launch(program(number)), go_on)
-        compiler.get(program(0), go_on)
+        compiler.kernel(launch(program(number)), never_stop)
+        compiler.get(program(0), never_stop)
     assert len(compiler) == 5
     assert len(nvrtc.compiled) == 7
     for number in (0, 3, 6):
-        compiler.get(program(number), go_on)
+        compiler.get(program(number), never_stop)
     assert len(nvrtc.compiled) == 7
-    compiler.kernel(launch(program(1)), go_on)
+    compiler.kernel(launch(program(1)), never_stop)
     assert nvrtc.compiled[7:] == [program(1).code]
 
 
@@ -108,11 +108,11 @@ def test_machine_code_is_kept_on_disk_up_to_a_bound(make, tmp_path: Path):
     compiler, _ = make(on_disk=3)
     compiler.ask(map(program, range(9)))
     for number in range(9):
-        compiler.get(program(number), go_on)
+        compiler.get(program(number), never_stop)
     assert 3 <= len(list(tmp_path.iterdir())) <= 6  # several are compiled at a time
     again, nvrtc = make(on_disk=3)
     for number in range(9):
-        again.get(program(number), go_on)
+        again.get(program(number), never_stop)
     assert len(nvrtc.compiled) == 9 - len(list(tmp_path.iterdir()))
 
 

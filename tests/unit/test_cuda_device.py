@@ -20,7 +20,7 @@ from opwire_service.devices.cuda.device import FEW, CudaDevice
 from opwire_service.engine.dispatcher import Dispatcher
 from opwire_service.engine.placement import Cost
 from opwire_service.execution import Stopped
-from tests.execution import go_on
+from tests.execution import never_stop
 from tests.host_card import Module, Runtime, host_cupy
 from tests.unit.test_graph_chains import one_by_one_large, tensor
 
@@ -51,7 +51,7 @@ def row(count: int, names: list[str]) -> dict[str, Any]:
 
 def run(device: CudaDevice, graph: dict[str, Any], x: Array) -> Array:
     y = np.full_like(x, 7)
-    device.run(check_graph(graph), {"x": x}, {"y": y}, go_on)
+    device.run(check_graph(graph), {"x": x}, {"y": y}, never_stop)
     return y
 
 
@@ -86,8 +86,8 @@ def test_one_operator_has_its_results_from_the_host_alone(card, cpu_device: CpuD
     x = np.random.default_rng(2).standard_normal(1000).astype(np.float32)
     plan = check({"type": "ELEMENT_WISE_EXP", "desc": {"InputTensor": tensor("FLOAT32", [1000])}})
     found, right = np.empty_like(x), np.empty_like(x)
-    device.run(plan, {"InputTensor": x}, {"OutputTensor": found}, go_on)
-    cpu_device.run(plan, {"InputTensor": x}, {"OutputTensor": right}, go_on)
+    device.run(plan, {"InputTensor": x}, {"OutputTensor": found}, never_stop)
+    cpu_device.run(plan, {"InputTensor": x}, {"OutputTensor": right}, never_stop)
     assert found.tobytes() == right.tobytes()
     assert runtime.copied[1] == x.nbytes
 
@@ -112,7 +112,7 @@ def test_a_graph_is_given_up_between_its_launches(card):
     plan = check_graph(graph)
     asked = itertools.count()
     x, y = np.zeros(100, np.float32), np.zeros(100, np.float32)
-    device.run(plan, {"x": x}, {"y": y}, go_on)  # compiles
+    device.run(plan, {"x": x}, {"y": y}, never_stop)  # compiles
     Module.launches = 0
     with pytest.raises(Stopped):
         device.run(plan, {"x": x}, {"y": y}, lambda: next(asked) >= 2)

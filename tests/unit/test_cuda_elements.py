@@ -12,7 +12,7 @@ from opwire_service.devices import load
 from opwire_service.kernels.cuda.elementwise import InputWalk, input_walk, job
 from opwire_service.kernels.layout import Loop
 from tests.elements import answer, plan_of
-from tests.execution import go_on
+from tests.execution import never_stop
 
 WALKS = [
     ([(4, 8), (8, 1)], InputWalk("DENSE", ())),
@@ -43,7 +43,7 @@ def with_listed(arrays: dict[str, Array], attributes: dict[str, object], *, list
     }
     target = np.zeros(desc.element_count, desc.data_type.dtype)
     places = np.array(list(itertools.product(range(desc.element_count), [0])), np.uint32) if lists else None
-    elements.recompute(places, flat, {name: target}, go_on)
+    elements.recompute(places, flat, {name: target}, never_stop)
     return target.reshape(desc.sizes), answer(load("cpu"), plan, arrays)
 
 

@@ -19,7 +19,7 @@ from opwire_service.kernels.cuda.graph import CudaGraph, graph_of, has_gaps, wit
 from opwire_service.kernels.cuda.job import CudaJob, CudaMemory, KernelLaunch, device_desc
 from opwire_service.kernels.reference import KERNELS
 from tests.cuda.sanitize import regrouped
-from tests.execution import go_on
+from tests.execution import never_stop
 from tests.profiles import examples
 from tests.unit.test_graph_chains import SIZES, branches, chains
 
@@ -43,7 +43,7 @@ def arrays_of(plan: Plan, seed: int) -> dict[str, Array]:
 def run(plan: Plan, inputs: dict[str, Array]) -> dict[str, Array]:
     """The outputs of a graph on the reference kernels, packed."""
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
-    KERNELS[plan.operator.name](plan, inputs, outputs, go_on)
+    KERNELS[plan.operator.name](plan, inputs, outputs, never_stop)
     return {name: np.ascontiguousarray(array) for name, array in outputs.items()}
 
 
@@ -86,7 +86,7 @@ def by_host(plan: Plan, found: CudaGraph, inputs: dict[str, Array]) -> dict[str,
             }
             for tensors in (part.inputs, part.outputs)
         )
-        part.job.recompute(None, read, written, go_on)
+        part.job.recompute(None, read, written, never_stop)
     return {name: device_desc(desc).view(memory[Place.OUTPUT, name]).copy() for name, desc in plan.outputs.items()}
 
 
@@ -112,7 +112,7 @@ def test_listed_places_of_a_chain_are_computed_through_all_its_formulas():
     x = np.random.default_rng(0).standard_normal(1000, np.float32)
     y = np.zeros_like(x)
     places = np.array([[3, 0], [999, 0]], np.uint32)
-    part.job.recompute(places, dict.fromkeys(part.inputs, x), {name: y}, go_on)
+    part.job.recompute(places, dict.fromkeys(part.inputs, x), {name: y}, never_stop)
     right = x
     for node in ("n0", "n1", "n2"):
         operator = check({key: graph["nodes"][node][key] for key in ("type", "desc")})
@@ -120,7 +120,7 @@ def test_listed_places_of_a_chain_are_computed_through_all_its_formulas():
         if node == "n1":
             arrays["BTensor"] = x
         target = np.empty_like(x)
-        KERNELS[operator.operator.name](operator, arrays, {"OutputTensor": target}, go_on)
+        KERNELS[operator.operator.name](operator, arrays, {"OutputTensor": target}, never_stop)
         right = target
     assert np.flatnonzero(y).tolist() == [3, 999]
     assert y[[3, 999]].tobytes() == right[[3, 999]].tobytes()

@@ -14,7 +14,7 @@ from tests.fake_gpu import FakeRuntime
 MIB = 2**20
 
 
-def go_on() -> bool:
+def never_stop() -> bool:
     return False
 
 
@@ -29,7 +29,7 @@ def test_blocks_are_used_again():
     runtime = FakeRuntime(64 * MIB)
     memory = MemoryPool(runtime, 32 * MIB)
     for size in (MIB, MIB - 5, MIB):
-        with memory.block(size, go_on):
+        with memory.block(size, never_stop):
             assert memory.in_use == MIB
     assert runtime.allocations == 1
     assert (memory.in_use, memory.reserved) == (0, MIB)
@@ -40,9 +40,9 @@ def test_blocks_are_used_again():
 def test_kept_blocks_make_way_for_others():
     runtime = FakeRuntime(64 * MIB)
     memory = MemoryPool(runtime, 8 * MIB)
-    with memory.block(3 * MIB, go_on), memory.block(4 * MIB, go_on):
+    with memory.block(3 * MIB, never_stop), memory.block(4 * MIB, never_stop):
         pass
-    with memory.block(8 * MIB, go_on):
+    with memory.block(8 * MIB, never_stop):
         assert memory.reserved == 8 * MIB
     assert sum(runtime.blocks.values()) <= 8 * MIB
 
@@ -50,7 +50,7 @@ def test_kept_blocks_make_way_for_others():
 def test_what_can_never_fit_is_refused_and_takes_nothing():
     runtime = FakeRuntime(64 * MIB)
     memory = MemoryPool(runtime, 8 * MIB)
-    with pytest.raises(LimitExceededError) as refusal, memory.block(9 * MIB, go_on):
+    with pytest.raises(LimitExceededError) as refusal, memory.block(9 * MIB, never_stop):
         pass
     assert (refusal.value.limit, refusal.value.size) == (8 * MIB, 9 * MIB)
     assert runtime.blocks == {}
@@ -59,10 +59,10 @@ def test_what_can_never_fit_is_refused_and_takes_nothing():
 def test_a_card_that_others_fill_is_overloaded_not_broken():
     runtime = FakeRuntime(4 * MIB)
     memory = MemoryPool(runtime, 8 * MIB)
-    with memory.block(3 * MIB, go_on):
+    with memory.block(3 * MIB, never_stop):
         pass
     # The kept block makes way for the first one here; the second does not fit beside it.
-    with memory.block(4 * MIB, go_on), pytest.raises(OverloadedError), memory.block(2 * MIB, go_on):
+    with memory.block(4 * MIB, never_stop), pytest.raises(OverloadedError), memory.block(2 * MIB, never_stop):
         pass
     assert memory.in_use == 0
 
@@ -80,7 +80,7 @@ def test_waiting_for_memory_ends_when_it_is_given_back():
             done.set()
 
     waiting = threading.Thread(target=second)
-    with memory.block(4 * MIB, go_on):
+    with memory.block(4 * MIB, never_stop):
         waiting.start()
         assert asked.wait(10)
         assert not done.is_set()
@@ -90,7 +90,7 @@ def test_waiting_for_memory_ends_when_it_is_given_back():
 
 def test_waiting_for_memory_can_be_stopped():
     memory = MemoryPool(FakeRuntime(64 * MIB), 8 * MIB)
-    with memory.block(8 * MIB, go_on), pytest.raises(Stopped), memory.block(MIB, lambda: True):
+    with memory.block(8 * MIB, never_stop), pytest.raises(Stopped), memory.block(MIB, lambda: True):
         pass
     assert memory.in_use == 0
 
@@ -104,6 +104,6 @@ def test_what_is_promised_is_bounded_and_given_back():
             pass
         assert (refusal.value.code, refusal.value.retry_after) == (ProblemCode.MEMORY_FULL, 1)
         assert (refusal.value.members["limit"], refusal.value.members["size"]) == (8 * MIB, 4 * MIB)
-        with memory.promise(3 * MIB), memory.block(5 * MIB, go_on), memory.block(3 * MIB, go_on):
+        with memory.promise(3 * MIB), memory.block(5 * MIB, never_stop), memory.block(3 * MIB, never_stop):
             assert memory.promised == 8 * MIB
     assert memory.promised == 0

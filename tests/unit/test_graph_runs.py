@@ -18,7 +18,7 @@ from opwire.tensor import Array
 from opwire_service.devices.base import Device
 from opwire_service.execution import Stopped
 from opwire_service.kernels.graph import GraphMemory
-from tests.execution import execute, go_on
+from tests.execution import execute, never_stop
 from tests.profiles import examples
 
 SIZES = [1, 2, 3, 4]
@@ -154,7 +154,7 @@ def test_constants_are_inputs_of_the_plan(cpu_device):
     graph["nodes"]["w"] = {"constant": ""}
     graph["nodes"]["n0"]["inputs"]["InputTensor"] = "w"
     plan = check_graph(graph)
-    found = execute(cpu_device, plan, {"constant:w": np.array([-1, 2, -3], np.float32).tobytes()}, go_on)
+    found = execute(cpu_device, plan, {"constant:w": np.array([-1, 2, -3], np.float32).tobytes()}, never_stop)
     assert found["y"].ravel().tolist() == [1, 2, 3]
 
 

@@ -9,14 +9,14 @@ from hypothesis import given
 from opwire.check import check
 from opwire_service.engine.inline_run import InlineRun
 from opwire_service.kernels.executable import EXECUTABLE
-from tests.execution import execute, go_on, logical
+from tests.execution import execute, logical, never_stop
 from tests.profiles import shared_examples
 from tests.strategies import Case, cases
 
 
 def answers(kept: InlineRun, inputs) -> dict[str, bytes]:
     kept.fill(inputs)
-    kept.run(go_on)
+    kept.run(never_stop)
     return {name: buffer.tobytes() for name, buffer in kept.outputs().items()}
 
 
@@ -41,10 +41,10 @@ def test_outputs_are_not_those_of_the_next_run(cpu_device):
     plan = check({"type": "ACTIVATION_RELU", "desc": {"InputTensor": {"DataType": "FLOAT32", "Sizes": [3]}}})
     kept = InlineRun(cpu_device, plan)
     kept.fill({"InputTensor": np.array([1, -1, 2], np.float32)})
-    kept.run(go_on)
+    kept.run(never_stop)
     first = kept.outputs()["OutputTensor"]
     kept.fill({"InputTensor": np.array([4, 5, 6], np.float32)})
-    kept.run(go_on)
+    kept.run(never_stop)
     assert first.view(np.float32).tolist() == [1, 0, 2]
 
 

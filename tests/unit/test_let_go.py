@@ -29,7 +29,7 @@ from opwire_service.process.application import layout
 from opwire_service.settings import Limits, Settings
 from opwire_service.telemetry.metrics import Metrics
 from tests.dispatching import until
-from tests.execution import go_on
+from tests.execution import never_stop
 from tests.fake_device import FakeDevice
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("gc_disabled")]
@@ -158,5 +158,5 @@ async def test_work_that_is_shared_among_threads(threads, answers):
         pool.run(piece, 40, 1, stop)
     del held, piece
     await until(lambda: remembered() is None)
-    pool.run(lambda begin, end: None, 1, 1, go_on)
+    pool.run(lambda begin, end: None, 1, 1, never_stop)
     pool.close()

@@ -23,7 +23,7 @@ from opwire_service.oip.parameters import parse_header, read_priority, read_time
 from opwire_service.oip.pointers import place, relocate
 from opwire_service.oip.statistics import CELLS, Statistics
 from opwire_service.telemetry.metrics import Layout, Metrics
-from tests.inference import a_request, a_tail_request, a_tensor
+from tests.inference import binary_infer_request, infer_request, infer_tensor
 from tests.support import FACTS
 
 ARGMAX = find_model("ARGMAX", None)
@@ -32,11 +32,11 @@ WINDOW = {"Strides": "1,1", "WindowSize": "1,1", "StartPadding": "0,0", "EndPadd
 
 
 def parsed(model: ServedModel = ARGMAX, header: str = "", **changes: Any) -> InferRequest:
-    return parse_infer(RequestBody.split(json.dumps(a_request(**changes)).encode()), model, header)
+    return parse_infer(RequestBody.split(json.dumps(infer_request(**changes)).encode()), model, header)
 
 
 def pooled(**changes: Any) -> InferRequest:
-    return parsed(POOLING, inputs=[a_tensor(shape=[1, 1, 1, 3])], parameters=WINDOW, **changes)
+    return parsed(POOLING, inputs=[infer_tensor(shape=[1, 1, 1, 3])], parameters=WINDOW, **changes)
 
 
 @pytest.mark.parametrize("name", FACTS["fields"])
@@ -101,7 +101,7 @@ def test_a_request_is_an_execute_request():
 
 
 def test_tensors_are_taken_from_the_tail_in_order():
-    head, tail = a_tail_request()
+    head, tail = binary_infer_request()
     request = parse_infer(RequestBody.split(bytearray(head + tail), str(len(head))), ARGMAX)
     (payload,) = request.execute.inputs.values()
     assert isinstance(payload, memoryview)
@@ -179,7 +179,7 @@ def test_parameters_in_the_body_go_before_those_in_the_header():
 )
 def test_optional_outputs_take_part_only_if_asked_for(outputs, binary, found, optional):
     parameters = WINDOW if binary is None else {**WINDOW, "binary_data_output": binary}
-    request = parsed(POOLING, inputs=[a_tensor(shape=[1, 1, 1, 3])], parameters=parameters, outputs=outputs)
+    request = parsed(POOLING, inputs=[infer_tensor(shape=[1, 1, 1, 3])], parameters=parameters, outputs=outputs)
     assert (request.outputs, request.optional) == (found, optional)
     plan = check(with_optional_outputs(request).operator)
     assert list(plan.outputs) == ["OutputTensor", *optional]
@@ -260,7 +260,8 @@ def test_an_error_says_what_its_violations_say():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"inputs": None}, {"id": 1}, {"x": 1}, {"parameters": {"x": 1}}, {"inputs": [a_tensor(data=None)] * 2}]
+    "changes",
+    [{"inputs": None}, {"id": 1}, {"x": 1}, {"parameters": {"x": 1}}, {"inputs": [infer_tensor(data=None)] * 2}],
 )
 def test_what_is_no_request(changes):
     with pytest.raises(RequestError) as refused:

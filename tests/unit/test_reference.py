@@ -13,7 +13,7 @@ from opwire.operator import Example, Operator
 from opwire.tensor import DataType
 from tests import oracle
 from tests.examples import EXAMPLES, by_tensor
-from tests.execution import execute, go_on, run
+from tests.execution import execute, never_stop, run
 
 NAN, INF = math.nan, math.inf
 TOP = float(np.finfo(np.float32).max)
@@ -63,7 +63,7 @@ def test_a_bound_plan_runs_on_what_its_arrays_hold_each_time(device, operator: O
     for zeros in (False, True, False):
         for name, array in inputs.items():
             array[...] = 0 if zeros else np.array(given[name], object).astype(array.dtype)
-        bound(go_on)
+        bound(never_stop)
         oracle.assert_answers(plan, outputs, of_zeros if zeros else right)
 
 

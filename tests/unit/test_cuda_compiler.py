@@ -1,4 +1,4 @@
-"""Which programs of a card are kept, and which are compiled again; what compiles them is not real."""
+"""Which CUDA programs are cached and which are recompiled, with a fake compiler."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Card:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Nothing ends."""
+        """Does nothing."""
 
 
 class Module:
@@ -40,7 +40,7 @@ class Module:
 
 
 class Nvrtc:
-    """Its machine code is the text of a program."""
+    """A fake compiler whose machine code is the program's text."""
 
     NVRTCError = RuntimeError
 
@@ -60,7 +60,7 @@ class Nvrtc:
         return program.encode()
 
     def destroyProgram(self, program: str) -> None:
-        """Nothing is left."""
+        """Does nothing."""
 
 
 Make = Callable[..., tuple[Compiler, Nvrtc]]
@@ -90,7 +90,7 @@ def launch(each: Program) -> KernelLaunch:
     return KernelLaunch(each, "run", (1, 1), (1, 1), np.zeros(1))
 
 
-def test_programs_used_last_are_kept_ready(make):
+def test_recently_used_programs_stay_loaded(make):
     compiler, nvrtc = make(loaded=5, on_disk=0)
     for number in range(7):
         compiler.kernel(launch(program(number)), never_stop)
@@ -104,19 +104,19 @@ def test_programs_used_last_are_kept_ready(make):
     assert nvrtc.compiled[7:] == [program(1).code]
 
 
-def test_machine_code_is_kept_on_disk_up_to_a_bound(make, tmp_path: Path):
+def test_the_disk_cache_is_bounded(make, tmp_path: Path):
     compiler, _ = make(on_disk=3)
     compiler.ask(map(program, range(9)))
     for number in range(9):
         compiler.get(program(number), never_stop)
-    assert 3 <= len(list(tmp_path.iterdir())) <= 6  # several are compiled at a time
+    assert 3 <= len(list(tmp_path.iterdir())) <= 6  # several are compiled concurrently
     again, nvrtc = make(on_disk=3)
     for number in range(9):
         again.get(program(number), never_stop)
     assert len(nvrtc.compiled) == 9 - len(list(tmp_path.iterdir()))
 
 
-def test_who_waits_for_a_program_can_be_stopped(make):
+def test_waiting_for_a_program_can_be_stopped(make):
     compiler, nvrtc = make()
     released = threading.Event()
 

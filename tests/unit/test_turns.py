@@ -1,4 +1,4 @@
-"""Turns of threads: bounded, and in the order of arrival."""
+"""Turns of threads: bounded, and in order of arrival."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opwire.transport.turns import Turns
 
 
 def waits(turns: Turns, order: list[int], number: int) -> threading.Thread:
-    """A thread that waits for a turn, once it is in the line behind so many."""
+    """Starts a thread that waits for a turn, and returns once it is queued at position ``number``."""
 
     def work() -> None:
         assert turns.take(10)
@@ -24,20 +24,20 @@ def waits(turns: Turns, order: list[int], number: int) -> threading.Thread:
     return thread
 
 
-def test_who_comes_first_is_served_first():
+def test_turns_are_taken_in_order_of_arrival():
     turns = Turns(1)
     order: list[int] = []
     assert turns.take(None)
     threads = [waits(turns, order, number) for number in range(5)]
     turns.give()
-    assert turns.take(10)  # nobody overtakes who waits
+    assert turns.take(10)  # nobody overtakes a waiting thread
     assert order == [0, 1, 2, 3, 4]
     turns.give()
     for thread in threads:
         thread.join()
 
 
-def test_who_waits_too_long_leaves_the_line():
+def test_a_wait_that_times_out_leaves_the_queue():
     turns = Turns(2)
     assert turns.take(0.01)
     assert turns.take(0.01)

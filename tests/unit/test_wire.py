@@ -348,7 +348,7 @@ def test_the_tensors_of_a_batch_follow_each_other_in_the_tail():
             "operator": operator(),
             "inputs": {"InputTensor": SIZE},
             "prio": 1,
-        },  # malformed, but its tensor still occupies the tail
+        },  # malformed, but has a tensor  # malformed, but its tensor still occupies the tail
         {"operator": operator(), "inputs": {"InputTensor": base64.b64encode(struct.pack("<2f", 5, 6)).decode()}},
         7,
         {"operator": operator(), "inputs": {"InputTensor": SIZE}},

@@ -31,11 +31,11 @@ from tests.unit.test_graph_chains import (
     SIZES,
     branches,
     chains,
-    drawn_chain,
     inputs_of,
     node_of,
     one_by_one,
     one_by_one_large,
+    random_chain,
 )
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
@@ -150,7 +150,7 @@ def test_random_chains_of_all_operators_match_the_cpu(cuda, data_type):
         x = drawn_floats(3001, seed=2).astype(data_type.dtype) if data_type.is_float else np.arange(-1500, 1501)
     x = x.astype(data_type.dtype)
     for _ in range(6):
-        graph = drawn_chain(single_type_operators(data_type), data_type, len(x), draw)
+        graph = random_chain(single_type_operators(data_type), data_type, len(x), draw)
         found, right = run(cuda, graph, x), one_by_one_large(cpu, graph, x, "n5")
         unlike = found.view(f"u{found.itemsize}") != right.view(f"u{right.itemsize}")
         if data_type.is_float:

@@ -49,10 +49,6 @@ class ThirdPartyCase:
     def executable(self) -> bool:
         return self.operator["type"] in EXECUTABLE
 
-    @property
-    def is_logarithm(self) -> bool:
-        return str(self.operator["desc"].get("Function", "")).startswith("LOG_")
-
 
 def load() -> list[ThirdPartyCase]:
     """Returns every case, or none if the file is absent."""

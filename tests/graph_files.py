@@ -158,10 +158,7 @@ def _all_nested(builder: Builder, operators: Iterable[Any]) -> int:
 
 _KINDS: dict[str, tuple[int, Callable[[Builder, Any], int]]] = {
     "operator": (1, _nested),
-    "operator[]": (
-        2,
-        lambda builder, value: _table(builder, {0: _offsets(builder, [_nested(builder, each) for each in value])}),
-    ),
+    "operator[]": (2, _all_nested),
     "UINT": (3, _number("Uint32")),
     "BOOL": (3, _number("Uint32")),
     "UINT64": (4, _number("Uint64")),

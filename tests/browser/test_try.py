@@ -30,11 +30,6 @@ def editor(page: Page) -> Any:
     return page.get_by_role("textbox", name="Operator as JSON")
 
 
-def text_of(page: Page) -> str:
-    lines: list[str] = page.locator(".cm-line").all_inner_texts()
-    return "\n".join(lines)
-
-
 def run(page: Page) -> None:
     page.get_by_role("button", name=re.compile("^Run( |$)")).click()
     expect(page.locator(".output").first).to_be_visible()

@@ -19,16 +19,9 @@ from tests.sockets import listening
 
 X = np.zeros((4, 4), np.float32)
 OK = b"HTTP/1.1 200 OK\r\n"
-EMPTY = OK + b"Content-Length: 0\r\n\r\n"
 LENGTH = OK + b"Content-Length: 16\r\n\r\n" + b'{"operators":[]}'
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 Behave = Callable[[socket.socket, threading.Event], None]
-
-
-def read_request(connection: socket.socket) -> None:
-    head = b""
-    while not head.endswith(b"\r\n\r\n"):
-        head += connection.recv(65536) or b"\r\n\r\n"
 
 
 def send_and_close(connection: socket.socket, answer: bytes) -> None:

@@ -84,10 +84,6 @@ def greater(a: Number, b: Number) -> bool:
     return bool(a > b)
 
 
-def same_value(a: Number, b: Number) -> bool:
-    return not (is_nan(a) or is_nan(b) or greater(a, b) or greater(b, a))
-
-
 def least(a: Number, b: Number) -> Number:
     """Returns the smaller number: the first of two equal ones, and not NaN if possible."""
     if is_nan(a):

@@ -106,10 +106,6 @@ def finished(plan: Plan, value: Number) -> Number:
     return activated(activation, number(narrow))
 
 
-def _deviation(x: Number, from_mean: Number) -> Number:
-    return minus(x, from_mean)
-
-
 def _batch_normalization(plan: Plan, inputs: Inputs) -> Mapping[str, Answer]:
     found = np.empty(inputs["InputTensor"].shape, object)
     for place in places(found.shape):

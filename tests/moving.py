@@ -37,7 +37,7 @@ def moved(device: Device, operator: str, inputs: Mapping[str, Array], **fields: 
 
 
 def counted(dtype: Any, *sizes: int) -> Array:
-    """Returns elements whose neighbors differ in every byte."""
+    """Returns scattered elements, so that neighbors differ whatever the byte order."""
     count = int(np.prod(sizes))
     numbers = np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(7)
     unsigned = f"u{np.dtype(dtype).itemsize}"

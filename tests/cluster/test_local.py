@@ -17,7 +17,7 @@ from tests.cluster.nodes import descendants, device_names, server_info, until
 from tests.commands import opwire
 from tests.processes import process
 
-ray_is_there = pytest.importorskip("ray")
+pytest.importorskip("ray")
 
 
 def test_a_local_cluster_gives_the_same_results_as_the_machine():

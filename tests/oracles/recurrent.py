@@ -146,7 +146,7 @@ def _walk(plan: Plan, inputs: Mapping[str, Array], direction: int, entry: int, f
 
 
 def moderate(draw: st.DrawFn, plan: Plan) -> dict[str, Array]:
-    """Draws floats as multiples of 1/8 from -3 to 3."""
+    """Draws floats as multiples of 1/8 from -3 to 3; where elements share an address, the last one counts."""
     chosen = random.Random(draw(st.integers(0, 2**32)))
     return {
         name: np.array(chosen.choices(range(-24, 25), k=desc.element_count)).reshape(desc.sizes) / 8

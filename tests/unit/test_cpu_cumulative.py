@@ -48,7 +48,7 @@ def test_sums_of_all_magnitudes_are_rounded_once(cpu, dtype, axis, backwards, ex
     chosen = np.random.default_rng(0)
     reach = 60 if dtype == np.float32 else 12
     values = chosen.standard_normal((70, 40)) * 2.0 ** chosen.integers(-reach, reach // 4, (70, 40))
-    values[35:] = -values[:35]  # cancels all but the odd terms of the first half
+    values[35:] = -values[:35]  # the second half cancels the first
     given = values.astype(dtype)
     found = running(cpu, given, axis, backwards=backwards, exclusive=exclusive)
     for i in (0, 1, 17, 33, 39):

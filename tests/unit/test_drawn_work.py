@@ -238,7 +238,7 @@ def is_plain(value: object) -> bool:
 
 
 def as_used(value: Any) -> Any:
-    """Rewrites a desc as people would: ordinary strides, packed indices, regions in pixels."""
+    """Rewrites a desc as people would: dimensions in any order, some repeated; packed indices; regions in pixels."""
     if isinstance(value, list):
         return [as_used(each) for each in value]
     if not isinstance(value, dict):

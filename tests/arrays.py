@@ -1,4 +1,4 @@
-"""Operators with arrays of tensors, declared for the tests of what carries them; nothing runs them."""
+"""Operators with array members, declared for tests of the code that transports them; no device runs them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from opwire.rules import Undecided
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
 
-def _free(attributes: Any, tensors: Any) -> int:
+def _no_work(attributes: Any, tensors: Any) -> int:
     return 0
 
 
-JOIN: Operator[Any] = declare("JOIN", outputs={"OutputTensor": Undecided()}, work=_free)
-SPLIT: Operator[Any] = declare("SPLIT", outputs={"OutputTensors": Undecided()}, work=_free)
+JOIN: Operator[Any] = declare("JOIN", outputs={"OutputTensor": Undecided()}, work=_no_work)
+SPLIT: Operator[Any] = declare("SPLIT", outputs={"OutputTensors": Undecided()}, work=_no_work)
 
 
 def desc_of(*sizes: int) -> BufferTensorDesc:
@@ -26,20 +26,20 @@ def desc_of(*sizes: int) -> BufferTensorDesc:
 
 
 def join_plan(*lengths: int) -> Plan:
-    """JOIN of one-dimensional tensors."""
+    """Returns a plan of JOIN for one-dimensional tensors."""
     inputs = {f"InputTensors[{i}]": desc_of(length) for i, length in enumerate(lengths)}
     outputs = {"OutputTensor": desc_of(sum(lengths))}
     return Plan(JOIN, HIGHEST, Attributes(Axis=0), inputs, outputs, 1)
 
 
 def split_plan(*lengths: int) -> Plan:
-    """SPLIT of a one-dimensional tensor."""
+    """Returns a plan of SPLIT for a one-dimensional tensor."""
     outputs = {f"OutputTensors[{i}]": desc_of(length) for i, length in enumerate(lengths)}
     return Plan(SPLIT, HIGHEST, Attributes(Axis=0), {"InputTensor": desc_of(sum(lengths))}, outputs, 1)
 
 
 def counted(*lengths: int) -> list[Array]:
-    """Arrays of the given lengths, each with its own numbers."""
+    """Returns arrays of the given lengths, each with different values."""
     return [np.arange(length, dtype=np.float32) + 100 * i for i, length in enumerate(lengths)]
 
 

@@ -1,4 +1,4 @@
-"""Requests and answers as bytes, written and read without the package: base64, numbers, raw tensors behind the JSON."""
+"""Encodes requests and decodes responses without the package: base64, numbers, and raw tensors after the JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FORMATS = {
 
 
 def buffer(desc: Mapping[str, Any], numbers: Any) -> bytes:
-    """The bytes of a tensor given as nested numbers, at the places that its desc says; gaps are zero."""
+    """Encodes nested numbers as a tensor's bytes, laid out as its desc says, with zeros in the gaps."""
     code = _FORMATS[desc["DataType"].removeprefix("DML_TENSOR_DATA_TYPE_")]
     width = struct.calcsize(code)
     addresses = _addresses(desc)
@@ -39,25 +39,25 @@ def buffer(desc: Mapping[str, Any], numbers: Any) -> bytes:
 
 
 def elements(desc: Mapping[str, Any], data: bytes) -> list[Any]:
-    """The elements of a tensor in row-major order, from its bytes."""
+    """Decodes a tensor's bytes to its elements in row-major order."""
     code = _FORMATS[desc["DataType"]]
     width = struct.calcsize(code)
     return [struct.unpack_from(f"<{code}", data, address * width)[0] for address in _addresses(desc)]
 
 
 def rounded(desc: Mapping[str, Any], numbers: Any) -> list[Any]:
-    """Nested numbers as the elements that they are in the data type of a desc."""
+    """Rounds nested numbers to the data type of a desc and returns them as a flat list."""
     packed = {"DataType": desc["DataType"], "Sizes": desc["Sizes"]}
     return elements(packed, buffer(packed, numbers))
 
 
 def same(found: Sequence[Any], right: Sequence[Any]) -> bool:
-    """Whether two lists hold the same elements, where NaN is NaN."""
+    """Whether two lists hold the same elements, counting NaN as equal to NaN."""
     return [str(value) for value in found] == [str(value) for value in right]
 
 
 def dtype(data_type: str) -> np.dtype[Any]:
-    """The numpy type of a data type's elements."""
+    """Returns the NumPy dtype of a data type."""
     return np.dtype("<" + _FORMATS[data_type])
 
 
@@ -78,8 +78,10 @@ def _flat(numbers: Any) -> list[Any]:
     return [numbers]
 
 
-def an_execute(operator: Mapping[str, Any], inputs: Mapping[str, Any], form: str, tail: list[bytes]) -> dict[str, Any]:
-    """An execute request as JSON; what belongs behind the JSON is appended to ``tail``."""
+def execute_request(
+    operator: Mapping[str, Any], inputs: Mapping[str, Any], form: str, tail: list[bytes]
+) -> dict[str, Any]:
+    """Returns the JSON of an execute request and appends its raw tensors to ``tail``."""
     written: dict[str, Any] = {}
     for name, numbers in inputs.items():
         desc = operator["desc"][name]
@@ -101,8 +103,8 @@ def _tensor(desc: Mapping[str, Any], numbers: Any, form: str, tail: list[bytes])
     return {"binary_data_size": len(data)}
 
 
-def a_body(document: object, tail: Sequence[bytes] = (), *, raw: bool = False) -> tuple[dict[str, str], bytes]:
-    """Headers and bytes of a request; ``raw`` sends it in the binary form even without a tail."""
+def encoded_request(document: object, tail: Sequence[bytes] = (), *, raw: bool = False) -> tuple[dict[str, str], bytes]:
+    """Returns a request's headers and body; ``raw`` selects the binary form even without a tail."""
     head = json.dumps(document).encode()
     if not tail and not raw:
         return {"Content-Type": JSON}, head
@@ -117,8 +119,8 @@ def send(
     tail: Sequence[bytes] = (),
     path: str = "/v1/execute",
 ) -> tuple[Any, bytes]:
-    """The JSON of the answer to a request that succeeds, and its tail."""
-    headers, body = a_body(request, tail, raw=form == "binary")
+    """Sends a request that must succeed and returns the JSON and the tail of its response."""
+    headers, body = encoded_request(request, tail, raw=form == "binary")
     if answer_form == "binary":
         headers["Accept"] = BINARY
     response = http.post(path, content=body, headers=headers)
@@ -129,7 +131,7 @@ def send(
 
 
 def split_answer(headers: Mapping[str, str], body: bytes) -> tuple[Any, bytes]:
-    """The JSON of an answer and its tail."""
+    """Splits a response into its JSON and its tail."""
     if headers["content-type"] == JSON:
         assert HEAD_LENGTH.lower() not in headers
         return json.loads(body), b""
@@ -139,7 +141,7 @@ def split_answer(headers: Mapping[str, str], body: bytes) -> tuple[Any, bytes]:
 
 
 def outputs(answer: Mapping[str, Any], tail: bytes) -> tuple[dict[str, list[Any]], bytes]:
-    """The elements of each output of an execute answer, a list of those of an array, and what is left of the tail."""
+    """Returns the elements of each output (a list per tensor for arrays), and the unread rest of the tail."""
     found: dict[str, list[Any]] = {}
     for name, output in answer["outputs"].items():
         if isinstance(output, list):
@@ -164,7 +166,7 @@ def _elements(output: Mapping[str, Any], tail: bytes) -> tuple[list[Any], bytes]
 
 
 def rounded_output(answer: Mapping[str, Any], name: str, numbers: Any) -> list[Any]:
-    """Nested numbers as the elements of an output of an answer, a list of those of an array."""
+    """Rounds nested numbers to the data type of an output, or of each tensor of an array output."""
     output = answer["outputs"][name]
     if isinstance(output, list):
         return [rounded(each["desc"], values) for each, values in zip(output, numbers, strict=True)]
@@ -172,7 +174,7 @@ def rounded_output(answer: Mapping[str, Any], name: str, numbers: Any) -> list[A
 
 
 def large_answer(size: int, **options: Any) -> dict[str, Any]:
-    """A request of few bytes whose answer has a buffer of ``4 * size`` bytes: two elements, far apart."""
+    """Returns a small request whose output buffer takes ``4 * size`` bytes: two elements, far apart."""
     source = {"DataType": "FLOAT32", "Sizes": [2]}
     desc = {"InputTensor": source, "OutputTensor": {**source, "Strides": [size - 1]}, "Axes": [], "Function": "MAX"}
     return {"operator": {"type": "REDUCE", "desc": desc}, "inputs": {"InputTensor": {"data": [1, 2]}}, **options}

@@ -1,4 +1,4 @@
-"""Both clients behind one face, and servers for them that are not real."""
+"""Both clients behind one interface, and a fake server for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KINDS = ("sync", "async")
 
 
 class Blocking:
-    """An AsyncClient whose calls are run to their end, so that a test is written once for both clients."""
+    """Runs an AsyncClient's calls to completion, so that one test covers both clients."""
 
     def __init__(self, client: AsyncClient, runner: asyncio.Runner) -> None:
         self._client = client
@@ -48,12 +48,12 @@ class Blocking:
 
 
 MakeClient = Callable[..., Any]
-"""Makes a client of one kind from the arguments that both take."""
+"""Makes a client of one kind from the arguments that both kinds take."""
 
 
 @contextmanager
 def clients(kind: str) -> Iterator[MakeClient]:
-    """Makes clients of a kind; they are closed at the end."""
+    """Yields a factory for clients of one kind, and closes them at the end."""
     made: list[Any] = []
     with asyncio.Runner() as runner:
 
@@ -69,7 +69,7 @@ def clients(kind: str) -> Iterator[MakeClient]:
 
 
 class FakeServer:
-    """Keeps the requests that it gets, and answers them in turn with what it was given; the last answer stays."""
+    """Records requests and answers them in turn with the given responses, repeating the last one."""
 
     def __init__(self, *answers: httpx.Response | Exception) -> None:
         self.answers = list(answers)
@@ -85,7 +85,7 @@ class FakeServer:
 
     @property
     def request(self) -> httpx.Request:
-        """The last one."""
+        """The last request."""
         return self.requests[-1]
 
     @property
@@ -95,7 +95,7 @@ class FakeServer:
 
     @property
     def parts(self) -> tuple[dict[str, Any], bytes]:
-        """The JSON of the last request and its tail."""
+        """The JSON and the tail of the last request."""
         length = self.request.headers.get("Inference-Header-Content-Length")
         body = self.request.content
         cut = len(body) if length is None else int(length)
@@ -103,14 +103,14 @@ class FakeServer:
 
 
 def result_answer(**changes: Any) -> httpx.Response:
-    """A good answer to a sum of FLOAT32 [2,3] along axis 0: three times 7."""
+    """Returns a valid response to a sum of FLOAT32 [2,3] along axis 0: three sevens."""
     data = base64.b64encode(struct.pack("<3f", 7, 7, 7)).decode()
     outputs = {"OutputTensor": {"desc": {"DataType": "FLOAT32", "Sizes": [1, 3]}, "data": data}}
     return httpx.Response(200, json=outcome(outputs) | changes)
 
 
 def pooling_answer() -> httpx.Response:
-    """A good answer to a pooling of UINT8 [1,1,1,1] with indices: 7 at 0."""
+    """Returns a valid response to a pooling of UINT8 [1,1,1,1] with indices: 7 at index 0."""
     sizes = [1, 1, 1, 1]
     return httpx.Response(
         200,
@@ -129,7 +129,7 @@ def outcome(outputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def problem_answer(status: int, code: str, headers: dict[str, str] | None = None, **members: Any) -> httpx.Response:
-    """An error as the server writes it."""
+    """Returns an error response as the server writes it."""
     problem = {"type": "about:blank", "title": "t", "status": status, "detail": "d", "code": code, **members}
     content = json.dumps(problem).encode()
     return httpx.Response(

@@ -1,4 +1,4 @@
-"""The command line, in this process or in one of its own; neither may end in a traceback."""
+"""Runs the command line, in this process or in a new one; neither may show a traceback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Ended = subprocess.CompletedProcess[str]
 
 
 def opwire(*arguments: object, stdin: str = "") -> Ended:
-    """Runs a command in this process, which spares the start of another."""
+    """Runs a command in this process, which saves starting another one."""
     given = [*map(str, arguments)]
     done = CliRunner().invoke(app, given, input=stdin, catch_exceptions=False, prog_name="opwire")
     assert "Traceback" not in done.output
@@ -22,7 +22,7 @@ def opwire(*arguments: object, stdin: str = "") -> Ended:
 
 
 def opwire_process(*arguments: object, stdin: str = "", **options: Any) -> Ended:
-    """Runs a command as a user does."""
+    """Runs a command in a process of its own, as users do."""
     command = [sys.executable, "-m", "opwire_service", *map(str, arguments)]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False, **options)
     assert "Traceback" not in done.stdout + done.stderr

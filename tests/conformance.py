@@ -1,6 +1,6 @@
-"""The third-party cases: published examples and test suites of others, with their expected bytes.
+"""The third-party cases: published examples and test suites of other projects, with their expected bytes.
 
-The file is no part of the project; where it lies beside or inside the repository the tests use it.
+The file is not part of the project; the tests use it if it is inside or next to the repository.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ ABSENT = "conformance/cases.jsonl.gz is neither in the repository nor in ../shar
 
 @dataclass(frozen=True)
 class ThirdPartyCase:
-    """A case for one operator; a case that is valid for several operators comes once for each.
+    """A case for one operator; a case that is valid for several operators appears once for each.
 
     Attributes:
-        id: of the case, and the operator where it is not the case's own.
-        operator: as JSON, ``{"type", "desc"}``, with every output declared.
-        own: whether the lowest level is stated for this operator.
-        lowest: the stated lowest level.
-        inputs: packed.
-        outputs: what must come out, packed.
+        id: Id of the case, followed by the operator if the case was published for another one.
+        operator: The operator as JSON, ``{"type", "desc"}``, with every output declared.
+        own: Whether the lowest level is stated for this operator.
+        lowest: The stated lowest level.
+        inputs: The inputs, packed.
+        outputs: The expected outputs, packed.
     """
 
     id: str
@@ -49,13 +49,9 @@ class ThirdPartyCase:
     def executable(self) -> bool:
         return self.operator["type"] in EXECUTABLE
 
-    @property
-    def is_logarithm(self) -> bool:
-        return str(self.operator["desc"].get("Function", "")).startswith("LOG_")
-
 
 def load() -> list[ThirdPartyCase]:
-    """Every case; none where the file is absent."""
+    """Returns every case, or none if the file is absent."""
     found = next((place / "cases.jsonl.gz" for place in PLACES if (place / "cases.jsonl.gz").is_file()), None)
     if found is None:
         return []
@@ -64,7 +60,7 @@ def load() -> list[ThirdPartyCase]:
 
 
 def _read(record: dict[str, Any]) -> list[ThirdPartyCase]:
-    # "MAX_POOLING2 (Dilations all 1)" names the operator first; the rest says how to translate the desc.
+    # "MAX_POOLING2 (Dilations all 1)" starts with the operator's name; the rest says how to translate the desc.
     names = [record["dml_operator"], *(text.split()[0] for text in record["also_valid_as"])]
     return [_case(record, name, own=i == 0) for i, name in enumerate(names)]
 

@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures and options shared by all tests."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.clients import KINDS, MakeClient, clients
 from tests.profiles import SMALL
 from tests.serving import serving
 
-# Each client of httpx reads the certificates that it trusts, 27 ms long. Those of these servers are not among them.
+# Every httpx client loads the trusted certificates, which takes 27 ms; no test server uses one of them.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
-# A slow machine is no failure, and a busy one is slow.
+# No deadlines: slow on a busy machine is not broken.
 settings.register_profile("small", max_examples=SMALL, deadline=None, derandomize=True, database=None)
 settings.register_profile("large", max_examples=10 * SMALL, deadline=None)
 settings.load_profile("small")
@@ -45,19 +45,19 @@ def pytest_report_header() -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection() -> None:
-    """Makes no pass of the garbage collector while all that is made stays."""
+    """Disables the garbage collector during collection, when nothing becomes garbage."""
     gc.disable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves out files without serial tests where these run alone: to load all would take longer than to run these."""
+    """With ``--serial``, ignores files without serial tests: importing them takes longer than running the tests."""
     if config.getoption("--serial") and collection_path.match("test_*.py"):
         return "mark.serial" not in collection_path.read_text("utf-8") or None
     return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what is for another pass of ``scripts/test``, for ``scripts/test-all`` or for a machine with a GPU."""
+    """Deselects tests that belong to another pass of ``scripts/test``, to ``scripts/test-all``, or need a GPU."""
     is_parallel = hasattr(config, "workerinput")
     only_serial: bool = config.getoption("--serial")
     thorough: bool = config.getoption("--thorough")
@@ -77,22 +77,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Lets the garbage collector pass over what stays to the end: all that was imported and collected."""
+    """Exempts all that was imported and collected from garbage collection, then enables the collector."""
     gc.freeze()
     gc.enable()
 
 
 @pytest.fixture
-def uncollected() -> Iterator[None]:
-    """No pass of the garbage collector: it would take the longer the more the tests of this process have left."""
+def gc_disabled() -> Iterator[None]:
+    """Disables the garbage collector; its passes take longer the more objects earlier tests have left."""
     gc.disable()
     yield
     gc.enable()
 
 
-# The kernels that a test needs are compiled the first time, which takes longer than the test.
+# The first test that needs a kernel compiles it, which takes longer than the test itself.
 DEVICE_NAMES = ["reference", "cpu", pytest.param("cuda", marks=[pytest.mark.cuda, pytest.mark.timeout(600)])]
-"""The devices that every test of a device runs on."""
+"""The devices that device tests run on."""
 
 
 @pytest.fixture(scope="session", params=DEVICE_NAMES)
@@ -110,7 +110,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[Device]:
 
 @pytest.fixture(scope="session")
 def cpu_device() -> Iterator[CpuDevice]:
-    """The CPU device with all kernels compiled, so that they are tested, and not what stands in for them."""
+    """The CPU device with all kernels compiled, so that tests cover them and not their fallbacks."""
     made = CpuDevice()
     made.warm_up()
     yield made
@@ -119,7 +119,7 @@ def cpu_device() -> Iterator[CpuDevice]:
 
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
-    """The address of a real server with default settings, shared by the tests of a session."""
+    """The URL of a real server with default settings, shared by all tests of a session."""
     with serving() as server:
         assert server.url is not None
         yield server.url
@@ -127,20 +127,20 @@ def server_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """On which loop ``anyio`` tests run."""
+    """The event loop that ``anyio`` tests run on."""
     return "asyncio"
 
 
 @pytest.fixture(params=KINDS)
 def make_client(request: pytest.FixtureRequest) -> Iterator[MakeClient]:
-    """Makes clients, with and without ``await``: a test that uses it runs with either."""
+    """Makes clients; a test that uses it runs once with each kind, sync and async."""
     with clients(request.param) as make:
         yield make
 
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 and its key."""
+    """A certificate for 127.0.0.1, and its key."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("openssl is not installed")

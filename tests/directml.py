@@ -1,4 +1,4 @@
-"""What DirectML's header and pages say of its operators and enums, taken from them apart from the schema."""
+"""Facts about operators and enums from DirectML's header and documentation, independent of the schema."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from typing import Any
 FACTS = json.loads(gzip.decompress((Path(__file__).parent / "data" / "directml.json.gz").read_bytes()))
 
 OPERATORS: dict[str, dict[str, Any]] = {facts["operator"]: facts for facts in FACTS["operators"]}
-"""For each operator its struct, members, constraints, support rows and fused activations."""
+"""The struct, members, constraints, support rows and fused activations of each operator."""
 
 ENUMS: dict[str, dict[str, Any]] = FACTS["enums"]["enums"]

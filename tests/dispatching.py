@@ -1,4 +1,4 @@
-"""Waiting for a dispatcher to come to a state."""
+"""Helpers that wait for a dispatcher to reach a state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from opwire_service.engine.dispatcher import Dispatcher
 
 IN_TIME = 30.0
-"""Seconds; more than a machine with other work needs."""
+"""Timeout in seconds, generous enough for a busy machine."""
 
 
 async def until(condition: Callable[[], bool], every: float = 0.001) -> None:

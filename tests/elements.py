@@ -1,4 +1,4 @@
-"""Plans of operators of single elements, with inputs that are hard, for the tests of their values."""
+"""Plans and difficult inputs for testing the values of element-wise operators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwire.check import Plan, check
 from opwire.operators import OPERATORS
 from opwire.tensor import Array, DataType
 from opwire_service.devices.base import Device
-from tests.execution import go_on
+from tests.execution import never_stop
 
 ATTRIBUTES: dict[str, Any] = {
     "Alpha": 1.5,
@@ -35,17 +35,17 @@ _SMALL = (0, -0.0, 1, -1, 0.5, -0.5, 2, -3, 1e-45, -1e-45, 1.1754944e-38, 3.4028
 _MORE = (1 + 2**-23, 1 - 2**-24, 1e10, -1e10, 100.5, -100.5, 88.72284, -87.33655, -103.97208, 1e-8, 16777217, -33.3)
 
 EDGES = (*_SMALL, np.inf, -np.inf, np.nan, *_MORE)
-"""Values at which functions change what they do."""
+"""Values at which functions change their behavior."""
 
 _ANGLES = (3.1415927, 6.2831855, 1.5707964, 355.0, 710.0, 51471.855, 16367173.0, 4.9e33, 2.0**127, 1.0e22, 5.3e29)
 _NEAR = (8.5e-5, 0.00024414062, 1.9999999, 0.99999994, 1.0000001, 2.7182817, 0.6931472, 9.010913, 0.5493061)
 
 HARD = (*_ANGLES, *_NEAR)
-"""Next to multiples of pi, and far away; next to where functions are zero."""
+"""Values near multiples of pi, far from zero, and near zeros of functions."""
 
 
 def unary(type_of: DataType) -> list[str]:
-    """The operators of one input that take a data type."""
+    """Returns the operators with a single input that take a data type."""
     return [
         name
         for name in FORMULAS
@@ -61,7 +61,7 @@ def takes_scale(name: str) -> bool:
 
 
 def plan_of(name: str, arrays: dict[str, Array], **attributes: Any) -> Plan:
-    """The plan for arrays as they lie in memory, with attributes that are not given from ``ATTRIBUTES``."""
+    """Returns a plan for arrays with their actual strides; missing attributes come from ``ATTRIBUTES``."""
     members = OPERATORS[name].members
     chosen = {m.name: ATTRIBUTES[m.name] for m in members.attributes if m.name in ATTRIBUTES}
     tensors = {}
@@ -74,15 +74,15 @@ def plan_of(name: str, arrays: dict[str, Array], **attributes: Any) -> Plan:
 
 
 def answer(device: Device, plan: Plan, arrays: dict[str, Array], target: Array | None = None) -> Array:
-    """The output, in ``target`` if it is given."""
+    """Runs a plan and returns its output, written to ``target`` if given."""
     ((name, desc),) = plan.outputs.items()
     output = np.empty(desc.sizes, desc.data_type.dtype) if target is None else target
-    device.run(plan, arrays, {name: output}, go_on)
+    device.run(plan, arrays, {name: output}, never_stop)
     return output
 
 
 def drawn_floats(count: int, seed: int = 0) -> Array:
-    """FLOAT32 of all sizes, more of them between -100 and 100, with the hard ones."""
+    """Returns the edge cases and hard values, then FLOAT32 values: half of them random bits, half of ordinary size."""
     draw = np.random.default_rng(seed)
     any_bits = draw.integers(0, 2**32, count // 2, np.uint32).view(np.float32)
     usual = draw.standard_normal(count - count // 2).astype(np.float32) * np.float32(8)

@@ -1,7 +1,7 @@
-"""The worked examples of all operators that can be run, as rows of tests; and a few that have all kinds of tensors.
+"""The worked examples of all executable operators, as rows for tests.
 
-A test that runs each example in each form grows with operators, examples and forms at once. So all examples go in one
-form, many at a time, and only ``VARIED`` in every form; ``scripts/test-all`` runs all in all.
+Every operator times every example in every form would be slow, so all examples run in one form and in large batches,
+and only ``VARIED`` ones in every form; ``scripts/test-all`` runs every combination.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Row(NamedTuple):
 
     @property
     def request(self) -> dict[str, Any]:
-        """The operator as requests have it."""
+        """The operator as it appears in requests."""
         return {"type": self.operator.name, "desc": dict(self.example.desc)}
 
 
 def by_tensor(operator: Operator[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The tensors of an example by the names that plans have for them: those of an array one by one."""
+    """Returns an example's tensors by the names that plans use; those of arrays one by one."""
     arrays = {member.name for member in operator.members.tensors if member.is_array}
     found: dict[str, Any] = {}
     for name, values in given.items():
@@ -45,7 +45,7 @@ ROWS = [Row(operator, example) for operator in EXECUTABLE.values() for example i
 
 
 def _features(row: Row) -> Iterator[object]:
-    """What may make a difference to a form: the family, and what tensors there are."""
+    """Yields what may matter to a form: the family, and the kinds of tensors."""
     yield CATALOG[row.operator.name].family
     yield len(row.example.inputs), len(row.example.outputs)
     for member in row.operator.members.tensors:
@@ -66,28 +66,28 @@ def _varied() -> Iterator[Row]:
 
 
 VARIED = frozenset(map(str, _varied()))
-"""The names of the rows of which each has a kind of tensor that none before it has."""
+"""Names of rows chosen so that each adds a kind of tensor not covered by those before it."""
 
 EXAMPLES = [pytest.param(*row, id=str(row)) for row in ROWS]
-"""All, for tests that run each by itself."""
+"""All rows, for tests that run each on its own."""
 
 IN_EVERY_FORM = [
     pytest.param(*row, id=str(row), marks=[] if str(row) in VARIED else [pytest.mark.thorough]) for row in ROWS
 ]
-"""All, the varied ones in each run of the tests."""
+"""All rows; only the varied ones run by default."""
 
 EXAMPLES_IN_A_BATCH = 128
 
 
 def in_batches(rows: Iterable[Row] = ROWS) -> Iterator[list[Row]]:
-    """Rows, as many at a time as a batch may have."""
+    """Yields rows in batches of the size that a request may have."""
     listed = list(rows)
     for start in range(0, len(listed), EXAMPLES_IN_A_BATCH):
         yield listed[start : start + EXAMPLES_IN_A_BATCH]
 
 
-def hold(rows: Iterable[Any], check: Callable[[Any], None]) -> None:
-    """Checks each row, and then says of all that failed which they are and why."""
+def check_all(rows: Iterable[Any], check: Callable[[Any], None]) -> None:
+    """Checks every row, then reports all failures together."""
     failed = []
     for row in rows:
         try:

@@ -1,4 +1,4 @@
-"""Running a plan on a device as the service does, with outputs whose gaps are watched."""
+"""Runs plans on a device as the service does, and checks that nothing writes into the gaps of outputs."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from opwire_service.devices.base import Device
 from opwire_service.execution import Stop
 
 CANARY = 0xA5
-"""What the bytes of an output hold before it is written."""
+"""The value of output bytes before anything is written."""
 
 UNITS = 2
-"""Elements of 4 bits in a byte."""
+"""Four-bit units per byte."""
 
 
-def go_on() -> bool:
-    """Never stops a plan."""
+def never_stop() -> bool:
+    """Stop callback that never stops a plan."""
     return False
 
 
 def skip_unless_executed(device: Device, plan: Plan) -> None:
-    """Skips a test of what a device does not run."""
+    """Skips a test if the device does not run the operator."""
     if not device.executes(plan.operator.name):
         pytest.skip(f"{device.name} does not run {plan.operator.name}")
 
 
 def execute(
-    device: Device, plan: Plan, buffers: Mapping[str, bytes | bytearray], stop: Stop = go_on
+    device: Device, plan: Plan, buffers: Mapping[str, bytes | bytearray], stop: Stop = never_stop
 ) -> dict[str, Array]:
-    """The outputs of a plan for whole input buffers, packed; bytes outside the output's elements must stay.
+    """Runs a plan and returns its outputs, packed; checks that bytes outside of elements did not change.
 
     Args:
-        device: runs the plan.
-        plan: what to run.
-        buffers: for each input at least the bytes of its extent.
-        stop: given to the device.
+        device: The device to run on.
+        plan: The plan to run.
+        buffers: For each input, at least the bytes up to its last element.
+        stop: The device's stop callback.
     """
     skip_unless_executed(device, plan)
     inputs = {name: desc.view(buffers[name]) for name, desc in plan.inputs.items()}
@@ -55,14 +55,14 @@ def execute(
 
 
 def run(device: Device, operator: str, array: Array, **fields: object) -> dict[str, Array]:
-    """The outputs of an operator for a packed input, its other fields given by name."""
+    """Runs an operator on a packed input and returns its outputs, packed."""
     tensor = {"DataType": DataType.of(array.dtype).name, "Sizes": list(array.shape)}
     plan = check({"type": operator, "desc": {"InputTensor": tensor, **fields}})
     return execute(device, plan, {"InputTensor": array.tobytes()})
 
 
 def logical(desc: BufferTensorDesc, buffer: bytes | bytearray) -> Array:
-    """The elements that a desc names in a buffer, gathered one by one into a packed array."""
+    """Gathers the elements of a buffer one by one into a packed array."""
     data_type = desc.data_type
     if data_type.bits < 8:
         units = [unit(buffer, i) for i in range(UNITS * len(buffer))]
@@ -77,17 +77,17 @@ def logical(desc: BufferTensorDesc, buffer: bytes | bytearray) -> Array:
 
 
 def element_address(desc: BufferTensorDesc, coordinate: tuple[int, ...]) -> int:
-    """Elements from the start of the buffer."""
+    """Returns the offset of an element from the start of the buffer, in elements."""
     return sum(at * stride for at, stride in zip(coordinate, desc.element_strides, strict=True))
 
 
 def unit(buffer: bytes | bytearray, address: int) -> int:
-    """Half a byte; the low half comes first."""
+    """Returns one half of a byte; the low half comes first."""
     return buffer[address // UNITS] >> 4 * (address % UNITS) & 15
 
 
 def unit_addresses(desc: BufferTensorDesc) -> set[int]:
-    """Every half byte that belongs to an element."""
+    """Returns the address of every half byte that belongs to an element."""
     width = desc.data_type.bits // 4
     starts = (element_address(desc, coordinate) * width for coordinate in itertools.product(*map(range, desc.sizes)))
     return {start + i for start in starts for i in range(width)}

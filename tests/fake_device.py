@@ -1,4 +1,4 @@
-"""A device that a test drives: it records the plans it is given and ends each when the test says so."""
+"""A device controlled by the test: it records the plans it gets, and finishes each when the test says so."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from opwire.check import Plan
 from opwire_service.devices.base import Device
 from opwire_service.execution import Arrays, Stop, Stopped
 
-_LOOKS_EVERY = 0.001
-_WITHIN = 30.0
+_POLL_INTERVAL = 0.001
+_TIMEOUT = 30.0
 
 
 @dataclass(eq=False)
 class Run:
-    """One plan under way.
+    """A running plan.
 
     Attributes:
-        plan: what was to run.
-        stopped: whether the device was told to stop, and did.
+        plan: The plan.
+        stopped: Whether the plan was stopped.
     """
 
     plan: Plan
@@ -29,16 +29,16 @@ class Run:
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def finish(self) -> None:
-        """The plan is done."""
+        """Finishes the plan."""
         self._ended.set()
 
     def fail(self, error: Exception) -> None:
-        """The device raises an error."""
+        """Makes the device raise an error."""
         self._error = error
         self._ended.set()
 
     def wait(self, stop: Stop) -> None:
-        while not self._ended.wait(_LOOKS_EVERY):
+        while not self._ended.wait(_POLL_INTERVAL):
             if stop():
                 self.stopped = True
                 raise Stopped
@@ -47,11 +47,11 @@ class Run:
 
 
 class FakeDevice(Device):
-    """Records plans; each runs until the test ends it, or until it is told to stop.
+    """Records plans; each runs until the test finishes it or it is stopped.
 
     Attributes:
-        runs: the plans that were started, in that order.
-        closed: how often ``close`` was called.
+        runs: The started plans, in order.
+        closed: How often ``close`` was called.
     """
 
     name = "fake"
@@ -79,10 +79,10 @@ class FakeDevice(Device):
         self.closed += 1
 
     async def started(self, count: int) -> list[Run]:
-        """The runs, once so many plans have been started."""
+        """Waits until ``count`` plans have started and returns them."""
         await asyncio.to_thread(self._await, count)
         return self.runs
 
     def _await(self, count: int) -> None:
         with self._arrival:
-            assert self._arrival.wait_for(lambda: len(self.runs) >= count, _WITHIN), f"{count} plans never started"
+            assert self._arrival.wait_for(lambda: len(self.runs) >= count, _TIMEOUT), f"{count} plans never started"

@@ -1,4 +1,4 @@
-"""A GPU in name: its answers are the reference's, its memory is only counted, and it fails when a test says so."""
+"""A fake GPU: it computes with the reference kernels, only counts its memory, and fails on demand."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from opwire_service.kernels.cuda import JOBS
 from opwire_service.kernels.reference import KERNELS
 
 COUNT = "FAKE_GPUS"
-"""Names how many there are; by default one."""
+"""Environment variable: the number of GPUs; 1 by default."""
 
 MEMORY = "FAKE_GPU_MEMORY"
-"""Names the bytes of each."""
+"""Environment variable: the memory of each GPU, in bytes."""
 
 BREAKS = 13.0
 WAITS = 14.0
-"""A plan whose first input begins with one of these breaks the GPU, or runs until it is stopped."""
+"""A plan whose first input begins with this value breaks the GPU, or runs until it is stopped, respectively."""
 
 
 class RuntimeFailure(Exception):
@@ -34,11 +34,11 @@ class RuntimeFailure(Exception):
 
 
 class FakeRuntime:
-    """A card with so many bytes.
+    """A CUDA runtime for a card of a given size.
 
     Attributes:
-        blocks: address -> size of what is allocated.
-        allocations: how many there have been.
+        blocks: Sizes of allocated blocks, by address.
+        allocations: Number of allocations so far.
     """
 
     CUDARuntimeError = RuntimeFailure
@@ -61,7 +61,7 @@ class FakeRuntime:
 
 
 class FakeGpu(Device):
-    """See the module."""
+    """A device that behaves as described in the module."""
 
     inline_work = 0
     places = 4
@@ -82,7 +82,7 @@ class FakeGpu(Device):
         return count
 
     def executes(self, operator: str) -> bool:
-        """See ``Device.executes``: what a real one does."""
+        """See ``Device.executes``: the same operators as a real GPU."""
         return operator in JOBS or operator == GRAPH.name
 
     def _needs(self, plan: Plan) -> int:

@@ -1,11 +1,11 @@
-"""The ``opwire`` command on a machine whose GPUs are fakes."""
+"""The ``opwire`` command on a machine with fake GPUs."""
 
 from __future__ import annotations
 
 from opwire_service.__main__ import main
 from opwire_service.devices import DEVICES
 
-# Outside of the condition, because processes that the command spawns read this file too.
+# Not below the condition, because worker processes import this file too.
 DEVICES["cuda"] = "tests.fake_gpu:FakeGpu"
 
 if __name__ == "__main__":

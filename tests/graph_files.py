@@ -1,6 +1,6 @@
-"""Graphs of one operator as ONNX Runtime writes them to files, by the package that its writer is of.
+"""Writes single-operator graphs in ONNX Runtime's file format, with the official FlatBuffers package.
 
-What is written of a desc follows the fields of the header, which the reader does not know.
+Descs are written according to the header's fields, which the reader does not use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Builder = Any
 
 
 def file_of(plan: Plan, constants: Mapping[str, bytes] = {}) -> bytes:
-    """The file of a graph whose only operator a plan has: its tensors are the graph's, but for those of constants."""
+    """Returns the file of a graph with one operator, whose tensors are those of the graph, except for constants."""
     builder = flatbuffers.Builder(1024)
     inputs, outputs = (_slots(plan, role) for role in ("input", "output"))
     held = [_constant(builder, name, data) for name, data in constants.items()]
@@ -45,7 +45,7 @@ def file_of(plan: Plan, constants: Mapping[str, bytes] = {}) -> bytes:
 
 
 def _slots(plan: Plan, role: str) -> dict[str, BufferTensorDesc | None]:
-    """All inputs or outputs of the struct, those of arrays one by one; None where the desc leaves one out."""
+    """Returns all inputs or outputs of the struct, those of arrays one by one; None for those the desc omits."""
     tensors = {**plan.inputs, **plan.outputs}
     slots: dict[str, BufferTensorDesc | None] = {}
     for field in OPERATORS[plan.operator.name]["fields"]:
@@ -89,7 +89,7 @@ def _tensor(builder: Builder, desc: BufferTensorDesc) -> int:
 
 
 def _constant(builder: Builder, name: str, data: bytes) -> int:
-    """A node that holds bytes."""
+    """Writes a node that holds constant bytes."""
     detail = _table(builder, {0: builder.CreateByteVector(data)})
     desc = _table(builder, {0: ("Uint8", _CONSTANT_BYTES), 1: detail})
     named = _texts(builder, [name])
@@ -97,7 +97,7 @@ def _constant(builder: Builder, name: str, data: bytes) -> int:
 
 
 def _attributes(builder: Builder, fields: Iterable[Mapping[str, Any]], values: Mapping[str, Any]) -> int:
-    """One entry for each field that is no tensor, in the order of the struct."""
+    """Writes an entry for each field that is not a tensor, in the order of the struct."""
     types = next((field["name"] for field in fields if field["type"] == "enum:DML_TENSOR_DATA_TYPE"), "")
     made = []
     for field in fields:
@@ -111,7 +111,7 @@ def _attributes(builder: Builder, fields: Iterable[Mapping[str, Any]], values: M
 
 
 def _kind(declared: str) -> tuple[int, Callable[[Builder, Any], int]]:
-    """The type of an attribute in a file, and what writes it."""
+    """Returns an attribute's type code in the file, and the function that writes it."""
     return _KINDS["UINT" if declared.startswith("enum:") else declared]
 
 
@@ -120,7 +120,7 @@ def _number(form: str) -> Callable[[Builder, Any], int]:
 
 
 def _struct(builder: Builder, form: str, values: Iterable[Any]) -> int:
-    """Numbers one behind the other, without a table."""
+    """Writes numbers inline, without a table."""
     listed = [_plain(value) for value in values]
     builder.Prep(4, 4 * len(listed))
     for value in reversed(listed):
@@ -158,10 +158,7 @@ def _all_nested(builder: Builder, operators: Iterable[Any]) -> int:
 
 _KINDS: dict[str, tuple[int, Callable[[Builder, Any], int]]] = {
     "operator": (1, _nested),
-    "operator[]": (
-        2,
-        lambda builder, value: _table(builder, {0: _offsets(builder, [_nested(builder, each) for each in value])}),
-    ),
+    "operator[]": (2, _all_nested),
     "UINT": (3, _number("Uint32")),
     "BOOL": (3, _number("Uint32")),
     "UINT64": (4, _number("Uint64")),
@@ -177,7 +174,7 @@ _KINDS: dict[str, tuple[int, Callable[[Builder, Any], int]]] = {
 
 
 def _table(builder: Builder, fields: Mapping[int, Any]) -> int:
-    """A table: offsets, numbers with their form, and None for what is absent."""
+    """Writes a table from offsets, (form, number) pairs, and None for absent fields."""
     builder.StartObject(max(fields) + 1)
     for number, value in fields.items():
         if isinstance(value, tuple):

@@ -1,7 +1,7 @@
-"""A card in name: its memory is the host's, its streams do at once what they are told, and its kernels certify nothing.
+"""A fake CuPy: card memory is host memory, streams run synchronously, and kernels certify no result.
 
-So the host computes all results of the formulas that a card may leave open, and what the device does around its
-kernels can be tested without one.
+The host therefore computes every result that a card may leave to it, and the device code around the kernels can be
+tested without a card.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from opwire.tensor import Array
 
 
 class Failure(Exception):
-    """What CUDA raises."""
+    """Stands for CUDA's exceptions."""
 
 
 class Card:
@@ -30,37 +30,37 @@ class Card:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Nothing ends."""
+        """Does nothing."""
 
 
 class Event:
     done = True
 
     def __init__(self, **options: bool) -> None:
-        """Always there."""
+        """Ignores the options."""
 
     def record(self, stream: Stream) -> None:
-        """Has come at once."""
+        """Does nothing: events are always complete."""
 
 
 class Stream:
     ptr = 0
 
     def __init__(self, **options: bool) -> None:
-        """Does at once what it is told."""
+        """Ignores the options; everything runs synchronously."""
 
     def record(self) -> Event:
         return Event()
 
     def synchronize(self) -> None:
-        """Has nothing to wait for."""
+        """Does nothing."""
 
 
 class Runtime:
-    """Memory of the host.
+    """A CUDA runtime that uses host memory.
 
     Attributes:
-        copied: bytes that were copied between host and card, by direction.
+        copied: Bytes copied between host and card, by direction.
     """
 
     CUDARuntimeError = Failure
@@ -99,22 +99,22 @@ class Runtime:
         ctypes.memset(address, value, size)
 
     def deviceSynchronize(self) -> None:
-        """Has nothing to wait for."""
+        """Does nothing."""
 
 
 class Module:
-    """The kernels of a program.
+    """A compiled program.
 
     Attributes:
-        open_places: those of the results that they leave open; None for all.
-        launches: of all of them.
+        open_places: Indices of the results that its kernels leave open; None for all.
+        launches: Number of launches, of all modules.
     """
 
     open_places: list[int] | None = None
     launches = 0
 
     def load(self, binary: bytes) -> None:
-        """There is nothing to load."""
+        """Does nothing."""
 
     def get_function(self, entry: str) -> Any:
         return self._run
@@ -122,7 +122,7 @@ class Module:
     def _run(self, grid: object, block: object, parameters: tuple[Array], shared: int, stream: Stream) -> None:
         Module.launches += 1
         (parameter,) = parameters
-        structure = parameter.base  # whose bytes these are
+        structure = parameter.base  # the struct that the bytes belong to
         if structure is None or "uncertain" not in (structure.dtype.names or ()) or not structure["uncertain"][0]:
             return
         address = int(structure["uncertain"][0])
@@ -145,17 +145,17 @@ class Nvrtc:
         return code
 
     def compileProgram(self, program: str, options: object) -> None:
-        """Any code will do."""
+        """Accepts any code."""
 
     def getCUBIN(self, program: str) -> bytes:
         return b""
 
     def destroyProgram(self, program: str) -> None:
-        """Nothing is left."""
+        """Does nothing."""
 
 
 def host_cupy(runtime: Runtime) -> Any:
-    """What stands for CuPy."""
+    """Returns a stand-in for the ``cupy`` module."""
     cuda = SimpleNamespace(
         runtime=runtime,
         driver=SimpleNamespace(CUDADriverError=Failure),

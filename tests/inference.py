@@ -1,4 +1,4 @@
-"""Inference requests from the examples of the operators, and what the native route answers to the same."""
+"""Inference requests made from the operators' examples, and the native route's results for them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ DATATYPES = {
     "FLOAT64": "FP64",
     **{f"{sign}INT{bits}": f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)},
 }
-"""The protocol's names of DirectML's data types."""
+"""The protocol's names for DirectML's data types."""
 
 Array = NDArray[Any]
 
 
 def version_of(example: Example) -> str:
-    """The model version of the level that an example is for: 2100 for 2_1."""
+    """Returns the model version for an example's level, such as 2100 for 2_1."""
     *_, major, minor = str(example.level).split("_")
     return f"{major}{minor}00"
 
 
 def parameters(example: Example) -> dict[str, str | int]:
-    """All of a desc but its inputs, as parameters of the protocol."""
+    """Returns everything in a desc except its inputs, as parameters of the protocol."""
     return {
         name: json.dumps(value) if isinstance(value, list | dict) else value
         for name, value in example.desc.items()
@@ -43,7 +43,7 @@ def parameters(example: Example) -> dict[str, str | int]:
 
 
 def arrays(example: Example) -> dict[str, Array]:
-    """The inputs of an example; strided ones as their elements, since the protocol knows no strides."""
+    """Returns an example's inputs; strided ones packed, since the protocol has no strides."""
     return {
         name: _elements(desc, numbers)
         for member, given in example.inputs.items()
@@ -52,7 +52,7 @@ def arrays(example: Example) -> dict[str, Array]:
 
 
 def _each(member: str, desc: Any, numbers: Any) -> list[tuple[str, Any, Any]]:
-    """The tensors of a member: itself, or those of an array by their names."""
+    """Returns a member's tensor, or those of an array by their names."""
     if not isinstance(desc, list):
         return [(member, desc, numbers)]
     return [(f"{member}[{i}]", *pair) for i, pair in enumerate(zip(desc, numbers, strict=True))]
@@ -64,8 +64,8 @@ def _elements(desc: Mapping[str, Any], numbers: Any) -> Array:
     return np.frombuffer(bodies.buffer(packed, numbers), dtype).reshape(packed["Sizes"])
 
 
-def native(http: httpx.Client, operator: Operator[Any], example: Example) -> dict[str, Array]:
-    """What the native binary route answers, with every output that the operator can have at once."""
+def run_native(http: httpx.Client, operator: Operator[Any], example: Example) -> dict[str, Array]:
+    """Runs an example on the native binary route, with every output that the operator can have at once."""
     desc = dict(example.desc)
     plan = check({"type": operator.name, "desc": desc}, example.level)
     rules = operator.output_rules(plan.attributes, plan.inputs)
@@ -78,7 +78,7 @@ def native(http: httpx.Client, operator: Operator[Any], example: Example) -> dic
 
 def _execute(http: httpx.Client, operator: Operator[Any], example: Example, desc: dict[str, Any]) -> dict[str, Array]:
     tail: list[bytes] = []
-    request = bodies.an_execute({"type": operator.name, "desc": desc}, example.inputs, "binary", tail)
+    request = bodies.execute_request({"type": operator.name, "desc": desc}, example.inputs, "binary", tail)
     request["feature_level"] = str(example.level)
     answer, data = bodies.send(http, request, "binary", "binary", tail)
     found = {}
@@ -94,7 +94,7 @@ def _execute(http: httpx.Client, operator: Operator[Any], example: Example, desc
 
 
 def assert_equal(found: Array | None, right: Array, *, text: bool = False) -> None:
-    """The same type, sizes and bits; in numbers written as text all NaN are one."""
+    """Checks for the same type, sizes and bits; with ``text``, all NaN are equal."""
     assert found is not None
     assert (found.dtype, found.shape) == (right.dtype, right.shape)
     if text and right.dtype.kind == "f":
@@ -104,8 +104,8 @@ def assert_equal(found: Array | None, right: Array, *, text: bool = False) -> No
     assert found.tobytes() == right.tobytes()
 
 
-def a_request(**changes: Any) -> dict[str, Any]:
-    """ARGMAX of [1, 5, 2] as JSON; a change of None leaves the member out."""
+def infer_request(**changes: Any) -> dict[str, Any]:
+    """Returns a request for ARGMAX of [1, 5, 2] as JSON; members changed to None are left out."""
     request = {
         "inputs": [{"name": "InputTensor", "datatype": "FP32", "shape": [3], "data": [1, 5, 2]}],
         "parameters": {"Axes": "[0]", "AxisDirection": "INCREASING"},
@@ -114,19 +114,19 @@ def a_request(**changes: Any) -> dict[str, Any]:
     return {name: value for name, value in request.items() if value is not None}
 
 
-def a_tensor(**changes: Any) -> dict[str, Any]:
-    """The input of that request, changed."""
-    return {**a_request()["inputs"][0], **changes}
+def infer_tensor(**changes: Any) -> dict[str, Any]:
+    """Returns the request's input with some members changed."""
+    return {**infer_request()["inputs"][0], **changes}
 
 
-def a_tail_request(size: int = 12, **changes: Any) -> tuple[bytes, bytes]:
-    """The JSON of a request whose tensor is behind it, and that tensor."""
-    tensor = {name: value for name, value in a_tensor().items() if name != "data"}
-    head = a_request(inputs=[{**tensor, "parameters": {"binary_data_size": size}}], **changes)
+def binary_infer_request(size: int = 12, **changes: Any) -> tuple[bytes, bytes]:
+    """Returns the JSON of a binary request, and its tensor."""
+    tensor = {name: value for name, value in infer_tensor().items() if name != "data"}
+    head = infer_request(inputs=[{**tensor, "parameters": {"binary_data_size": size}}], **changes)
     return json.dumps(head).encode(), struct.pack("<3f", 1, 5, 2)
 
 
 def split_answer(headers: Mapping[str, str], body: bytes) -> tuple[Any, bytes]:
-    """The JSON of an answer and its tail."""
+    """Splits a response into its JSON and its tail."""
     length = int(headers.get(bodies.HEAD_LENGTH, len(body)))
     return json.loads(body[:length]), body[length:]

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: JSON documents and their text, changed until they are wrong."""
+"""Hypothesis strategies for JSON documents and texts that are mutated until they are invalid."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ODD: list[Any] = [
     *([], {}, [[]], [None], [0] * 1000, [1] * 9, {"": {}}, {"Desc": {}}, {"data": []}, {"binary_data_size": 4}),
     *(_deep(20), _deep(250), {"data": _deep(9)}, {"data": [1, "NaN", None]}, {"a": {"b": {"c": [{}]}}}),
 ]
-"""What breaks programs."""
+"""Values that tend to break programs."""
 
 NAMES = [
     *("operator", "inputs", "type", "desc", "feature_level", "requests", "timeout_ms", "priority", "device"),
@@ -74,7 +74,7 @@ def _delete(document: Any, path: Path) -> Any:
 
 @st.composite
 def documents(draw: st.DrawFn, document: Any) -> Any:
-    """A document with one to four changes, most of them far inside."""
+    """Applies one to four changes to a document, most of them deeply nested."""
     changed = copy.deepcopy(document)
     for _ in range(draw(st.integers(1, 4))):
         paths = list(_paths(changed))
@@ -98,7 +98,7 @@ def _change(draw: st.DrawFn, document: Any, path: Path) -> Any:
         value.insert(draw(st.integers(0, len(value))), draw(values))
         return document
     if kind == "bend" and isinstance(value, int | float | str):
-        return _put(document, path, draw(st.sampled_from(_bent(value))))
+        return _put(document, path, draw(st.sampled_from(_distorted(value))))
     if kind == "wrap":
         return _put(document, path, draw(st.sampled_from([[value], {"Desc": value}, {"data": value}, [value] * 3])))
     if kind == "swap":
@@ -107,7 +107,7 @@ def _change(draw: st.DrawFn, document: Any, path: Path) -> Any:
     return _put(document, path, draw(values))
 
 
-def _bent(value: int | float | str) -> list[Any]:
+def _distorted(value: int | float | str) -> list[Any]:
     if isinstance(value, str):
         return [
             f"{value}x",
@@ -147,7 +147,7 @@ SPLINTERS = [
 
 @st.composite
 def texts(draw: st.DrawFn, text: bytes) -> bytes:
-    """A text with one to three changes."""
+    """Applies one to three changes to a text."""
     for _ in range(draw(st.integers(1, 3))):
         text = draw(st.sampled_from(_CUTS))(draw, text)
     return text
@@ -175,7 +175,7 @@ def _flip(draw: st.DrawFn, text: bytes) -> bytes:
 
 
 def _token(draw: st.DrawFn, text: bytes) -> bytes:
-    """Another text in place of a number or a string."""
+    """Replaces a number or string with another token."""
     found = list(re.finditer(rb'-?\d+|"[^"\\]*"', text))
     if not found:
         return text
@@ -184,7 +184,7 @@ def _token(draw: st.DrawFn, text: bytes) -> bytes:
 
 
 def _repeat_name(draw: st.DrawFn, text: bytes) -> bytes:
-    """A name that comes twice."""
+    """Repeats a member name."""
     found = list(re.finditer(rb'"\w+": ?', text))
     if not found:
         return text

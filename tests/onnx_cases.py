@@ -1,6 +1,6 @@
-"""The ONNX node tests as DirectML descs with inputs and answers.
+"""The ONNX node tests as DirectML descs with inputs and expected outputs.
 
-The files are no part of the project; where they lie beside or inside the repository the tests use them.
+The files are not part of the project; the tests use them if they are inside or next to the repository.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ABSENT = "conformance/onnx.jsonl.gz is neither in the repository nor in ../share
 
 
 def cases(name: str) -> list[dict[str, Any]]:
-    """The cases of a file for the declared operators; none where it is absent."""
+    """Returns a file's cases for declared operators, or none if the file is absent."""
     found = next((place / name for place in PLACES if (place / name).is_file()), None)
     if found is None:
         return []
@@ -36,12 +36,12 @@ def kind(record: dict[str, Any]) -> str:
 
 
 def buffers(record: dict[str, Any]) -> dict[str, bytes]:
-    """The input buffers; those of an array by ``NAME[i]``."""
+    """Returns the input buffers; tensors of arrays are named ``NAME[i]``."""
     return {name: base64.b64decode(tensor["data_b64"]) for name, tensor in _each(record["inputs"])}
 
 
 def answers(record: dict[str, Any]) -> dict[str, Array]:
-    """The elements of the output buffers as stored."""
+    """Returns the elements of the output buffers, in stored order."""
     return {
         name: np.frombuffer(base64.b64decode(tensor["data_b64"]), DataType[tensor["dtype"]].dtype)
         for name, tensor in _each(record["outputs"])

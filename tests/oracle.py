@@ -1,6 +1,6 @@
-"""What operators answer, in plain Python: loops over coordinates, integers, fractions and decimals.
+"""The expected outputs of operators in plain Python: loops over coordinates, integers, fractions and decimals.
 
-It shares no arithmetic with the package: ``expected`` says what each output of a plan must hold.
+This shares no arithmetic with the package.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WIDE = Context(prec=300, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 
 
 def expected(plan: Plan, inputs: Mapping[str, Array]) -> Mapping[str, Answer]:
-    """The outputs of a plan for logical inputs, packed."""
+    """Returns the expected outputs of a plan for logical inputs, packed."""
     found = oracle_of(plan.operator.name)
     return (found or _reduction_or_pooling)(plan, inputs)
 
@@ -48,7 +48,7 @@ def _reduction_or_pooling(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, 
 
 
 def assert_answers(plan: Plan, actual: Mapping[str, Array], answers: Mapping[str, Answer]) -> None:
-    """Outputs must hold the answers bit for bit, where NaN is NaN, and logarithms to 1 ULP (1e-15 next to zero)."""
+    """Checks outputs bit for bit, with NaN equal to NaN, and logarithms within 1 ULP (1e-15 near zero)."""
     assert set(actual) == set(answers)
     function = getattr(plan.attributes, "Function", None)
     agree = close if function is not None and function.name in LOGARITHMS else same
@@ -75,9 +75,9 @@ def _assert_near(name: str, given: Array, answer: Reals) -> None:
 
 
 def is_near(value: Any, number: Any, ulps: Fraction) -> bool:
-    """Whether a numpy float lies within so many units of the last place of a number; at one half it is the nearest.
+    """Whether a NumPy float is within ``ulps`` of a number; with one half, it must be the nearest float.
 
-    Where the number is None any float will do.
+    Any float matches None.
     """
     if number is None:
         return True
@@ -93,12 +93,12 @@ def is_near(value: Any, number: Any, ulps: Fraction) -> bool:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two numpy scalars have the same bits, or both are NaN."""
+    """Whether two NumPy scalars have the same bits, or are both NaN."""
     return bool(np.isnan(a) and np.isnan(b)) or bool(a.tobytes() == b.tobytes())
 
 
 def close(a: Any, b: Any) -> bool:
-    """Whether two floats are neighbours at most, or next to each other beside zero."""
+    """Whether two floats are equal or adjacent, or almost equal near zero."""
     if same(a, b):
         return True
     if not (np.isfinite(a) and np.isfinite(b)):
@@ -152,12 +152,12 @@ _INTEGERS: dict[str, Callable[[list[int]], int]] = {
 
 
 def nearest(guess: float, exceeds: Callable[[Fraction], int], dtype: np.dtype[Any]) -> Any:
-    """The float nearest to a real number, ties to even.
+    """Returns the float nearest to a real number, ties to even.
 
     Args:
-        guess: near the number.
-        exceeds: the sign of the number minus a given fraction.
-        dtype: of the float.
+        guess: An estimate of the number.
+        exceeds: Returns the sign of the number minus a given fraction.
+        dtype: The type of the float.
     """
     with np.errstate(over="ignore", under="ignore"):
         value = np.abs(np.array(guess, dtype))[()]
@@ -178,7 +178,7 @@ def nearest(guess: float, exceeds: Callable[[Fraction], int], dtype: np.dtype[An
 
 
 def rounded(number: Fraction, dtype: np.dtype[Any]) -> Any:
-    """A fraction as the nearest float; what is negative stays so even where it becomes zero."""
+    """Rounds a fraction to the nearest float; a negative one that rounds to zero gives -0.0."""
     magnitude = abs(number)
     guess = float(magnitude) if magnitude < 2**1000 else math.inf
     value = nearest(guess, lambda middle: _sign(magnitude - middle), dtype)
@@ -186,7 +186,7 @@ def rounded(number: Fraction, dtype: np.dtype[Any]) -> Any:
 
 
 def rounded_root(number: Fraction, dtype: np.dtype[Any]) -> Any:
-    """The square root of a fraction as the nearest float."""
+    """Returns the square root of a fraction, rounded to the nearest float."""
     return nearest(math.sqrt(number), lambda middle: _sign(number - middle**2), dtype)
 
 
@@ -195,7 +195,7 @@ def _sign(number: Fraction) -> int:
 
 
 def _middle(below: Any, above: Any) -> Fraction:
-    # For rounding, infinity stands where the next float would if there were one more exponent.
+    # For rounding, infinity counts as the float after the largest one.
     top = Fraction(2) ** (np.finfo(above.dtype).maxexp) if np.isinf(above) else Fraction(float(above))
     return (Fraction(float(below)) + top) / 2
 
@@ -205,7 +205,7 @@ def _is_even(value: Any) -> bool:
 
 
 def _special(values: Sequence[float]) -> float | None:
-    """What IEEE addition makes of NaN and infinities, or None without any."""
+    """Returns the IEEE sum if NaN or an infinity is involved, otherwise None."""
     if any(map(math.isnan, values)) or {math.inf, -math.inf} <= set(values):
         return math.nan
     return next((value for value in values if math.isinf(value)), None)
@@ -275,7 +275,7 @@ FLOATS: dict[str, Callable[[Sequence[float], np.dtype[Any]], Any]] = {
     "LOG_SUM": _log_sum,
     "LOG_SUM_EXP": _log_sum_exp,
 }
-"""The functions of REDUCE on the elements of one group: the exact result, rounded once to a float of the type."""
+"""The functions of REDUCE for one group of elements: the exact result, rounded once to the type."""
 
 
 def _pool(attributes: Any, source: Array, outputs: Mapping[str, Array]) -> None:
@@ -293,7 +293,7 @@ def _pool(attributes: Any, source: Array, outputs: Mapping[str, Array]) -> None:
 
 
 def window_position(attributes: Any, window: Coordinate, offsets: Coordinate) -> Coordinate:
-    """Where in the spatial dimensions of the input an element of a window lies, padding included."""
+    """Returns the position of a window's element in the input's spatial dimensions, including padding."""
     return tuple(
         at * stride - start + offset * dilation
         for at, stride, start, offset, dilation in zip(
@@ -303,7 +303,7 @@ def window_position(attributes: Any, window: Coordinate, offsets: Coordinate) ->
 
 
 def row_major(coordinate: Coordinate, sizes: Sequence[int]) -> int:
-    """The position of a coordinate when the elements are counted row by row."""
+    """Returns the row-major index of a coordinate."""
     position = 0
     for at, size in zip(coordinate, sizes, strict=True):
         position = position * size + at

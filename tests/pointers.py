@@ -1,4 +1,4 @@
-"""JSON pointers (RFC 6901), read apart from the package."""
+"""JSON pointers (RFC 6901), implemented independently of the package."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def resolves(document: Any, pointer: str) -> bool:
-    """Whether a pointer names a place that a JSON document has."""
+    """Whether a pointer refers to an existing value of a document."""
     if pointer == "":
         return True
     if not pointer.startswith("/"):

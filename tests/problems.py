@@ -1,4 +1,4 @@
-"""What every error answer must be, stated apart from the package."""
+"""Requirements on every error response, stated independently of the package."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ STATUSES = {
     "draining": 503,
     "deadline_exceeded": 504,
 }
-"""The closed set of codes, each with its HTTP status."""
+"""Every error code, with its HTTP status."""
 
 MEMBERS = ("type", "title", "status", "detail", "code", "request_id", "error")
 LEAKS = ("Traceback", "Error(", "Error:", "Exception", " object at 0x", "<class ", "site-packages", "opwire_service")
-"""What would tell of the inside of the server."""
+"""Texts that would reveal the server's internals."""
 
 
 def check_problem(problem: Any, sent: object = None) -> Mapping[str, Any]:
-    """An error object must be whole, and each violation must stand at a place of the JSON that was sent."""
+    """Checks that an error object is complete and that its violations point into the JSON that was sent."""
     assert isinstance(problem, dict), problem
     for name in MEMBERS:
         assert name in problem, name
@@ -67,7 +67,7 @@ def read_problem(
     sent: object = None,
     media: str = "application/problem+json",
 ) -> Mapping[str, Any]:
-    """The problem in an error answer, checked."""
+    """Returns the problem of an error response, checked."""
     assert headers["content-type"] == media
     assert int(headers["content-length"]) == len(body)
     problem = check_problem(json.loads(body), sent)

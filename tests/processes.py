@@ -1,4 +1,4 @@
-"""Servers in processes of their own, started as a user starts them."""
+"""Servers in processes of their own, started as users start them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 WITHIN = 120.0
-"""Seconds; more than a machine with other work needs."""
+"""Timeout in seconds, generous enough for a busy machine."""
 
 ROOT = Path(__file__).parent.parent
 
 
 class Served:
-    """A server under way.
+    """A running server.
 
     Attributes:
-        process: of the command.
-        url: its address as it prints it.
-        lines: what it has printed so far.
+        process: The command's process.
+        url: The address it printed.
+        lines: The lines it has printed so far.
     """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -48,7 +48,7 @@ class Served:
         self._ended.set()
 
     def finish(self) -> int:
-        """Waits for its end. Returns the exit code."""
+        """Waits for the process to end and returns the exit code."""
         code = self.process.wait(WITHIN)
         self._reader.join(WITHIN)
         return code
@@ -56,10 +56,10 @@ class Served:
 
 @contextlib.contextmanager
 def process(*arguments: str, env: Mapping[str, str] | None = None, module: str = "opwire_service") -> Iterator[Served]:
-    """A server on a free port, which is killed at the end if it still runs.
+    """Runs a server on a free port, and kills it at the end if it still runs.
 
     Args:
-        module: that is run.
+        module: The module to run.
     """
     command = [sys.executable, "-m", module, "serve", "--port", "0", *arguments]
     environment = {**os.environ, **(env or {})}
@@ -74,8 +74,8 @@ def process(*arguments: str, env: Mapping[str, str] | None = None, module: str =
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Waits for what must come to pass."""
+    """Waits for a condition."""
     end = time.monotonic() + WITHIN
     while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
+        assert time.monotonic() < end, "the condition did not hold in time"
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Products of matrices and convolutions for tests: plans, operands that cancel, and what is right, in integers."""
+"""Matrix products and convolutions: plans, operands that cancel, and exact results in integers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from opwire.check import Plan, check
 from opwire.tensor import Array, DataType
 from opwire_service.devices.base import Device
 from tests import oracle
-from tests.execution import go_on
+from tests.execution import never_stop
 
 LEAST = 2.0**-149
-"""The least FLOAT32 above zero."""
+"""The smallest positive FLOAT32."""
 
 
 def tensor(array: Array) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def plan_of(kind: str, inputs: dict[str, Array], **fields: Any) -> Plan:
 def answer(device: Device, kind: str, inputs: dict[str, Array], **fields: Any) -> Array:
     plan = plan_of(kind, inputs, **fields)
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
-    device.run(plan, inputs, outputs, go_on)
+    device.run(plan, inputs, outputs, never_stop)
     return outputs["OutputTensor"]
 
 
@@ -44,7 +44,7 @@ def gemm(device: Device, a: Array, b: Array, c: Array | None = None, **fields: A
 def assert_rounded(
     actual: Array, a: Array, b: Array, alpha: float = 1, beta: float = 0, c: Array | None = None
 ) -> None:
-    """Some elements against fractions."""
+    """Checks a sample of elements against fractions."""
     chosen, unit = random.Random(1), 2**149
     for _ in range(60):
         i, j = chosen.randrange(actual.shape[0]), chosen.randrange(actual.shape[1])
@@ -56,10 +56,10 @@ def assert_rounded(
 
 
 def assert_summed(actual: Array, a: Array, b: Array) -> None:
-    """All elements of some rows against ``math.fsum``, which knows nothing of fractions; few lie in its own middle."""
+    """Checks all elements of some rows against ``math.fsum``, except those that it leaves close to a tie."""
     right = b.astype(np.float64)
     for i in random.Random(2).sample(range(len(a)), 6):
-        products = a[i].astype(np.float64)[:, np.newaxis] * right  # exact, since they have twice the bits
+        products = a[i].astype(np.float64)[:, np.newaxis] * right  # exact, with twice the bits
         sums = np.array([math.fsum(column) for column in products.T.tolist()])
         found = sums.astype(actual.dtype)
         beyond = np.where(sums > found, np.inf, -np.inf).astype(found.dtype)
@@ -73,7 +73,7 @@ def normal(*shape: int, dtype: Any = np.float32, seed: int = 0) -> Array:
 
 
 def cancelling(seed: int, rows: int, depth: int) -> tuple[Array, Array]:
-    """Numbers that cancel but for a rest far below them, of all magnitudes."""
+    """Returns operands of all magnitudes whose products cancel except for a far smaller rest."""
     chosen = np.random.default_rng(seed)
     half = (chosen.standard_normal((rows, depth)) * 2.0 ** chosen.integers(-60, 60, (rows, depth))).astype(np.float32)
     rest = (chosen.standard_normal((rows, 3)) * 2.0**-40).astype(np.float32)
@@ -82,7 +82,7 @@ def cancelling(seed: int, rows: int, depth: int) -> tuple[Array, Array]:
 
 
 def convolve(source: Array, kernel: Array, stride: int, dilation: int, pad: int, groups: int) -> Array:
-    """A convolution of integers in two dimensions."""
+    """Convolves integers in two dimensions."""
     padded = np.pad(source, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     high, wide = (1 + (size - 1) * dilation for size in kernel.shape[2:])
     windows = np.lib.stride_tricks.sliding_window_view(padded, (high, wide), (2, 3))
@@ -100,7 +100,7 @@ def conv_fields(spatial: int, stride: int, dilation: int, pad: int, groups: int)
 
 
 def assert_convolved(device: Device, shape: tuple[int, ...]) -> None:
-    """Convolutions of integers, which float types hold without error, and of bytes: of a row of ``SHAPES``."""
+    """Checks convolutions of integers, as floats that hold them exactly and as bytes, for a row of ``SHAPES``."""
     images, channels, size, filters, window, stride, dilation, pad, groups = shape
     chosen = np.random.default_rng(0)
     source = chosen.integers(-9, 10, (images, channels, size, size))

@@ -1,4 +1,4 @@
-"""A real server on a real socket, in a thread of the tests."""
+"""A real server on a real socket, in a thread of the test process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STARTS_WITHIN = 60.0
 
 @contextmanager
 def serving(settings: Settings | None = None) -> Iterator[HttpServer]:
-    """A server on a free port, ready; it is stopped, and its work drained, at the end."""
+    """Runs a server on a free port; at the end it drains and stops."""
     server = HttpServer(settings or Settings(port=0))
     thread = threading.Thread(target=server.run, name="server")
     thread.start()

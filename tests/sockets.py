@@ -1,4 +1,4 @@
-"""HTTP byte by byte, for what no client would send."""
+"""HTTP byte by byte, for requests that no client would send."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 
 
 def connect(server_url: str) -> socket.socket:
-    """A connection to a server."""
+    """Connects to a server."""
     url = urlsplit(server_url)
     assert url.hostname is not None
     return socket.create_connection((url.hostname, url.port), timeout=60)
 
 
 def read_answer(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and all that follows, once the server has closed the connection."""
+    """Returns status, headers and everything that follows, once the server has closed the connection."""
     answer = b""
     while piece := connection.recv(65536):
         answer += piece
@@ -28,7 +28,7 @@ def read_answer(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
 
 
 def next_answer(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body of the next answer on a connection that stays open."""
+    """Returns status, headers and body of the next response on a connection that stays open."""
     answer = b""
     while b"\r\n\r\n" not in answer:
         piece = connection.recv(1)
@@ -44,7 +44,7 @@ def next_answer(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
 
 
 def talk(server_url: str, data: bytes) -> tuple[int, dict[str, str], bytes]:
-    """What the server answers to any bytes, after which it must close the connection."""
+    """Sends any bytes and returns the response, after which the server must close the connection."""
     with connect(server_url) as connection:
         connection.sendall(data)
         return read_answer(connection)
@@ -52,7 +52,7 @@ def talk(server_url: str, data: bytes) -> tuple[int, dict[str, str], bytes]:
 
 @contextmanager
 def listening(behave: Callable[[socket.socket, threading.Event], None]) -> Iterator[str]:
-    """The URL of a server that behaves so on each connection, until the event is set."""
+    """Runs a server that calls ``behave`` with each connection and a stop event; yields its URL."""
     over = threading.Event()
     threads = []
 
@@ -76,6 +76,6 @@ def listening(behave: Callable[[socket.socket, threading.Event], None]) -> Itera
         finally:
             over.set()
             with suppress(OSError):
-                listener.shutdown(socket.SHUT_RDWR)  # which wakes who accepts
+                listener.shutdown(socket.SHUT_RDWR)  # wakes the accepting thread
             for thread in threads:
                 thread.join()

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: valid operator descs drawn from the operators' own support rows, with tensors for them."""
+"""Hypothesis strategies for valid operator descs, drawn from the operators' support rows, with their tensors."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from tests.execution import logical
 from tests.oracles import inputs_of
 
 MOST_DRAWN = 1 << 12
-"""Elements of all tensors of a drawn desc."""
+"""Maximum number of elements of all tensors of a drawn desc."""
 
 MOST_ELEMENTS = 48
-"""Of a drawn input; small, so that failures read well and the oracle keeps up."""
+"""Maximum number of elements of a drawn input, so that failures are readable and the oracle is fast enough."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Case:
     """A valid request.
 
     Attributes:
-        operator: as JSON, ``{"type", "desc"}``.
-        level: one that takes it.
-        inputs: the logical elements, packed.
-        buffers: the bytes that hold them, laid out as the descs say.
+        operator: The operator as JSON, ``{"type", "desc"}``.
+        level: A feature level that accepts it.
+        inputs: The logical elements, packed.
+        buffers: The bytes that contain them, laid out according to the descs.
     """
 
     operator: dict[str, Any]
@@ -51,20 +51,20 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn, operators: tuple[str, ...] = tuple(EXECUTABLE)) -> Case:
-    """Requests for the named operators, of all data types, ranks and layouts that some level allows."""
+    """Draws requests for the given operators, with any data types, ranks and layouts that some level allows."""
     operator = EXECUTABLE[draw(st.sampled_from(operators))]
     return draw(_FAMILIES.get(operator.name, _any_desc)(operator))
 
 
 @st.composite
 def one_input_cases(draw: st.DrawFn) -> Case:
-    """Requests for operators that read one tensor, ``InputTensor``."""
+    """Draws requests for operators with a single input, ``InputTensor``."""
     return draw(cases(tuple(_FAMILIES)))
 
 
 @st.composite
 def _any_desc(draw: st.DrawFn, operator: Operator[Any]) -> Case:
-    """Any desc that the declaration allows, its outputs laid out in any way."""
+    """Draws any desc that the declaration allows, with any layout of the outputs."""
     drawn = draw(descs(operator))
     plan = check(drawn.request, drawn.level)
     assume(sum(desc.element_count for desc in (*plan.inputs.values(), *plan.outputs.values())) <= MOST_DRAWN)
@@ -175,7 +175,7 @@ def _sizes(draw: st.DrawFn, rank: int) -> tuple[int, ...]:
 
 @st.composite
 def _dimensions(draw: st.DrawFn, size: int, *, dilated: bool) -> dict[str, int]:
-    """One spatial dimension of a pooling in which each window reaches an element; without padding it always does."""
+    """Draws one spatial dimension of a pooling in which every window contains an element."""
     stride, dilation = draw(st.integers(1, 3)), draw(st.integers(1, 3)) if dilated else 1
     window = draw(st.integers(1, 1 + (size - 1) // dilation))
     start, end = draw(st.integers(0, 3)), draw(st.integers(0, 3))
@@ -224,7 +224,7 @@ def _outputs(draw: st.DrawFn, data_type: DataType, sizes: tuple[int, ...]) -> di
 
 @st.composite
 def _separate_strides(draw: st.DrawFn, sizes: tuple[int, ...]) -> list[int]:
-    """Any order of the dimensions, with gaps; no two elements share an address."""
+    """Draws strides in any order of the dimensions, with gaps but without overlaps."""
     strides = [0] * len(sizes)
     step = draw(st.integers(1, 2))
     for i in draw(st.permutations(range(len(sizes)))):
@@ -235,7 +235,7 @@ def _separate_strides(draw: st.DrawFn, sizes: tuple[int, ...]) -> list[int]:
 
 @st.composite
 def _any_strides(draw: st.DrawFn, sizes: tuple[int, ...]) -> list[int]:
-    """What only inputs may have: repeats and overlaps too."""
+    """Draws strides that only inputs may have, with repeats and overlaps."""
     strides = draw(_separate_strides(sizes))
     return [draw(st.sampled_from([stride, stride, 0, 1])) for stride in strides]
 
@@ -262,7 +262,7 @@ def _with_input(
 
 @st.composite
 def buffers(draw: st.DrawFn, data_type: DataType, count: int) -> bytes:
-    """The bytes of ``count`` elements, picked from a few drawn ones, so that ties and cancellation are common."""
+    """Draws the bytes of ``count`` elements from a few distinct ones, so that ties and cancellation are common."""
     pool = draw(st.lists(draw(st.sampled_from(_pools(data_type))), min_size=1, max_size=8))
     chosen = random.Random(draw(st.integers(0, 2**16))).choices(pool, k=count)
     if data_type.bits < 8:
@@ -271,7 +271,7 @@ def buffers(draw: st.DrawFn, data_type: DataType, count: int) -> bytes:
 
 
 def _pools(data_type: DataType) -> tuple[st.SearchStrategy[int], ...]:
-    """Ways to draw the bits of an element."""
+    """Returns strategies for the bits of an element."""
     anything = st.integers(0, 2**data_type.bits - 1)
     if data_type.bits < 8:
         return (anything,)

@@ -1,4 +1,4 @@
-"""The documented tensor support, read from ``data/support.json`` and not from the declarations."""
+"""The documented tensor support, read from ``data/support.json`` rather than the declarations."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 FACTS: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "support.json").read_text(encoding="utf-8"))
 
 LEVELS: list[str] = list(FACTS["levels"])
-"""All feature levels, lowest first, as ``4_1``."""
+"""All feature levels, lowest first, written as ``4_1``."""
 
 COUNT = len(FACTS["operators"])
-"""How many operator types there are."""
+"""The number of operator types."""
 
 
 def introduced_by(level: str) -> int:
-    """How many of them there are at a level."""
+    """Returns the number of operator types at a level."""
     known = LEVELS[: LEVELS.index(level) + 1]
     return sum(since in known for _, since in FACTS["operators"].values())
 
 
 @dataclass(frozen=True)
 class Documented:
-    """What one tensor may be at one level."""
+    """What a tensor may be at a level."""
 
     data_types: frozenset[str]
     ranks: range
@@ -36,9 +36,9 @@ class Support:
     """The support of an operator, or of one of its functions.
 
     Attributes:
-        operator: its name.
-        function: of REDUCE, else None.
-        rows: by the level from which on they hold, the tensors by name.
+        operator: Name of the operator.
+        function: Function of REDUCE, otherwise None.
+        rows: Tensors by name, by the level from which they apply.
     """
 
     operator: str
@@ -46,12 +46,12 @@ class Support:
     rows: Mapping[str, Mapping[str, Documented]]
 
     def at(self, level: str) -> Mapping[str, Documented] | None:
-        """What holds at a level; None before there is any row."""
+        """Returns what applies at a level, or None below the first row."""
         held = [name for name in LEVELS[: LEVELS.index(level) + 1] if name in self.rows]
         return self.rows[held[-1]] if held else None
 
     def lowest(self, tensors: Mapping[str, tuple[str, int]]) -> str | None:
-        """The lowest level that takes each named tensor's data type and rank."""
+        """Returns the lowest level that takes the data type and rank of each given tensor."""
         for level in LEVELS:
             row = self.at(level)
             if row is not None and all(

@@ -1,4 +1,4 @@
-"""The console in a real browser: Chromium of the system, driven by Playwright, against a real server."""
+"""Fixtures for testing the console in the system's Chromium, driven by Playwright, against a real server."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.browser.tabs import Tabs
 from tests.serving import serving
 
 playwright = pytest.importorskip("playwright.sync_api")
-playwright.expect.set_options(timeout=20_000)  # a busy machine is slow, and that is no failure
+playwright.expect.set_options(timeout=20_000)  # slow on a busy machine is not broken
 
-# What Chromium does on its own besides showing pages would be requests to elsewhere.
+# Switches off background traffic: any request to another host fails a test.
 _QUIET = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
@@ -30,7 +30,7 @@ def _chromium() -> str:
 
 @pytest.fixture(scope="module")
 def tabs() -> Iterator[Tabs]:
-    """Opens tabs. Of module scope: while Playwright is open no other test may run a loop of asyncio."""
+    """Opens tabs. Module-scoped, because asyncio loops of other tests cannot run while Playwright is open."""
     path = _chromium()
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=_QUIET)
@@ -40,7 +40,7 @@ def tabs() -> Iterator[Tabs]:
 
 @pytest.fixture(scope="module")
 def console_url() -> Iterator[str]:
-    """The address of a server with default settings."""
+    """The URL of a server with default settings."""
     with serving() as server:
         assert server.url is not None
         yield server.url
@@ -48,7 +48,7 @@ def console_url() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def _closed_tabs(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Closes the tabs of a test; what went wrong in one of them fails it."""
+    """Closes a test's tabs and fails the test if anything went wrong in them."""
     yield
     if "tabs" in request.fixturenames:
         problems = request.getfixturevalue("tabs").close_all()

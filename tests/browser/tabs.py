@@ -1,4 +1,4 @@
-"""Tabs of a browser in which nothing may go wrong unnoticed."""
+"""Browser tabs that record everything that goes wrong in them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ NARROW = (320, 700)
 
 _LOADING = "Failed to load resource"
 _BLANK = "about:blank"
-_FORGET = "try { localStorage.clear(); sessionStorage.clear(); } catch {}"  # there is none where a page did not load
+_CLEAR_STORAGE = (
+    "try { localStorage.clear(); sessionStorage.clear(); } catch {}"  # pages that failed to load have no storage
+)
 
 
 class Tab:
-    """A page that is watched.
+    """A page under observation.
 
     Attributes:
-        page: of Playwright.
-        requests: the addresses that it asked for.
+        page: The Playwright page.
+        requests: The requests it made.
+        problems: Errors, warnings, unexpected statuses, and requests to other hosts.
     """
 
     def __init__(self, page: Page, url: str, expected: Collection[int]) -> None:
@@ -47,10 +50,10 @@ class Tab:
         return self.page.context
 
     def leave(self) -> None:
-        """Watches the page no longer, and leaves nothing on it for who has it next."""
+        """Stops observing the page and clears its state for the next test."""
         for event, handler in self._handlers.items():
             self.page.remove_listener(event, handler)
-        self.page.evaluate(_FORGET)
+        self.page.evaluate(_CLEAR_STORAGE)
         self.context.clear_cookies()
         self.page.goto(_BLANK)
 
@@ -74,7 +77,7 @@ class Tab:
 
 
 class Tabs:
-    """Opens tabs, and knows what went wrong in them."""
+    """Opens tabs and collects the problems in them."""
 
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
@@ -92,13 +95,13 @@ class Tabs:
         prepare: Callable[[Page], object] | None = None,
         **options: Any,
     ) -> Tab:
-        """A tab in a context of its own that shows an address.
+        """Opens an address in a tab with its own context.
 
         Args:
-            expected: statuses of 400 and above that are no mistake; 0 is a lost connection.
-            before: a script that runs before those of the page.
-            prepare: is called with the page before it has an address.
-            options: of the context.
+            expected: Statuses of 400 and above that are not problems; 0 stands for a lost connection.
+            before: A script to run before those of the page.
+            prepare: Called with the page before it navigates.
+            options: Options of the browser context.
         """
         page = self._new_page(size, **options)
         if before is not None:
@@ -111,9 +114,9 @@ class Tabs:
         return tab
 
     def open(self, url: str, size: tuple[int, int] = WIDE, *, expected: Collection[int] = (), **options: Any) -> Page:
-        """A page that shows an address: where nothing is asked of it, the one that the test before has left.
+        """Opens an address, reusing the page of the previous test unless options are given.
 
-        Half of what a new one takes of the processor is its process and the scripts, which are compiled anew there.
+        A new page costs about twice the CPU time: it starts a process and compiles the scripts again.
         """
         if options or self._lent is not None:
             return self.tab(url, size, expected=expected, **options).page
@@ -128,7 +131,7 @@ class Tabs:
         return self.browser.new_context(viewport=_viewport(size), reduced_motion="reduce", **options).new_page()
 
     def close_all(self) -> list[str]:
-        """Closes all tabs. Returns what went wrong in them."""
+        """Closes all tabs and returns the problems found in them."""
         lent, self._lent = self._lent, None
         opened, self._open = self._open, []
         problems = [problem for tab in (*opened, *([lent] if lent else [])) for problem in tab.problems]
@@ -144,5 +147,5 @@ def _viewport(size: tuple[int, int]) -> ViewportSize:
 
 
 def link(url: str, **state: object) -> str:
-    """An address of the page Try with a state."""
+    """Returns the address of the Try page with a state."""
     return f"{url}/try#json={quote(json.dumps(state))}"

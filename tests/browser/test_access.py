@@ -1,4 +1,4 @@
-"""The console for everybody: axe-core, keyboard, narrow screens, colours; behind keys and prefixes; no server."""
+"""Accessibility and deployment: axe-core, keyboard, narrow screens, colors, API keys, path prefixes, lost servers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def violations(page: Page) -> list[str]:
 
 
 def pages(url: str) -> Iterator[tuple[str, str]]:
-    """Addresses, and what is to be seen there."""
+    """Yields addresses, each with a selector for what it must show."""
     yield f"{url}/#q=MAX_POOL&type=FLOAT16&open=MAX_POOLING2", ".detail"
     yield f"{url}/operators/REDUCE", "#examples"
     yield link(url, text=json.dumps(BAD, indent=1), inputs=NUMBERS, level="2_1"), ".violations li"
@@ -46,9 +46,9 @@ def pages(url: str) -> Iterator[tuple[str, str]]:
 
 
 def shown(page: Page, url: str) -> Iterator[str]:
-    """Shows one page after the other; yields their addresses."""
+    """Visits one page after the other and yields each address once the page is shown."""
     for address, found in pages(url):
-        page.goto("about:blank")  # or what follows the # would be all that changes
+        page.goto("about:blank")  # otherwise only the fragment would change
         page.goto(address)
         expect(page.locator(found).first).to_be_visible()
         yield address
@@ -58,7 +58,7 @@ THOROUGH = [pytest.param(look, marks=pytest.mark.thorough) for look in LOOKS if 
 
 
 @pytest.mark.parametrize("look", ["light", *THOROUGH])
-def test_axe_finds_nothing(tabs, console_url, look):
+def test_axe_finds_no_violations(tabs, console_url, look):
     size, options = LOOKS[look]
     page = tabs.open(f"{console_url}/live", size, **options)
     found = [f"{address[:60]} {each}" for address in shown(page, console_url) for each in violations(page)]
@@ -67,14 +67,14 @@ def test_axe_finds_nothing(tabs, console_url, look):
     assert not found, "\n".join(found)
 
 
-def test_narrow_screens_scroll_in_one_direction(tabs, console_url):
+def test_narrow_screens_do_not_scroll_sideways(tabs, console_url):
     page = tabs.open(f"{console_url}/live", NARROW)
     for address in shown(page, console_url):
         assert page.evaluate("document.documentElement.scrollWidth") <= NARROW[0], address
 
 
-def test_try_by_keyboard_alone(tabs, console_url):
-    """From a violation to a run: it is found, mended and run without a pointer; the tab key leaves the editor."""
+def test_the_try_page_works_by_keyboard_alone(tabs, console_url):
+    """A violation is found, fixed and run without a pointer, and the Tab key leaves the editor."""
     page = tabs.open(link(console_url, text=json.dumps(BAD, indent=1), inputs=NUMBERS))
     expect(page.get_by_text("1 violation; first")).to_be_visible()
     editor = page.get_by_role("textbox", name="Operator as JSON")
@@ -89,7 +89,7 @@ def test_try_by_keyboard_alone(tabs, console_url):
     assert numbers_of(page) == ["20"]
 
 
-def test_the_skip_link_and_the_list_of_keys(tabs, console_url):
+def test_the_skip_link_and_the_shortcut_help_work_by_keyboard(tabs, console_url):
     page = tabs.open(f"{console_url}/live")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
@@ -102,7 +102,7 @@ def test_the_skip_link_and_the_list_of_keys(tabs, console_url):
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_colours_are_chosen_and_kept(tabs, console_url):
+def test_the_color_scheme_survives_a_reload(tabs, console_url):
     page = tabs.open(f"{console_url}/", color_scheme="light")
     for name in ("light", "dark"):
         page.get_by_role("button", name=re.compile(f"switch to {name}")).click()
@@ -113,7 +113,7 @@ def test_colours_are_chosen_and_kept(tabs, console_url):
     assert page.evaluate("Object.keys(localStorage)") == ["opwire-theme"]
 
 
-def test_the_key_is_asked_for_once(tabs, tmp_path):
+def test_the_api_key_is_asked_for_once_and_never_leaks(tabs, tmp_path):
     file = tmp_path / "keys"
     file.write_text(KEY + "\n")
     with serving(Settings(port=0, api_keys_file=file)) as server:
@@ -121,7 +121,7 @@ def test_the_key_is_asked_for_once(tabs, tmp_path):
         assert url is not None
         tab = tabs.tab(f"{url}/", expected=[401])
         page = tab.page
-        expect(page.locator("[data-operator=REDUCE]")).to_be_visible()  # the contract is open
+        expect(page.locator("[data-operator=REDUCE]")).to_be_visible()  # the contract needs no key
         expect(page.get_by_text("key needed")).to_be_visible()
         page.goto(link(url, text=json.dumps(REDUCE), inputs=NUMBERS))
         dialog = page.get_by_role("dialog")
@@ -156,7 +156,7 @@ def test_the_key_is_asked_for_once(tabs, tmp_path):
         (Limits(timeout_ms=1, work=2**40, tensor_elements=2**30), 504, "time limit"),
     ],
 )
-def test_refusals_say_what_to_do(tabs, limits, status, said):
+def test_refusals_show_the_limit_and_the_request_id(tabs, limits, status, said):
     sizes = [2, 3] if status == 413 else [3000, 3000]
     desc = {"Function": "LOG_SUM_EXP", "InputTensor": {"DataType": "FLOAT32", "Sizes": sizes}, "Axes": [1]}
     with serving(Settings(port=0, limits=limits)) as server:
@@ -167,7 +167,7 @@ def test_refusals_say_what_to_do(tabs, limits, status, said):
         expect(note.get_by_role("button", name="Copy the request id")).to_be_visible()
 
 
-def test_a_lost_server_takes_nothing_along(tabs):
+def test_a_lost_server_loses_nothing_that_was_typed(tabs):
     with serving() as server:
         page = tabs.open(link(server.url or "", text=json.dumps(REDUCE), inputs=NUMBERS), expected=[0])
         expect(page.get_by_text("valid from")).to_be_visible()
@@ -177,7 +177,7 @@ def test_a_lost_server_takes_nothing_along(tabs):
 
 
 @pytest.mark.parametrize("path", ["", "/"])
-def test_below_a_path(tabs, path):
+def test_the_console_works_below_a_root_path(tabs, path):
     with serving(Settings(port=0, root_path="/tensors/dml")) as server:
         page = tabs.open(f"{server.url}/tensors/dml{path}")
         expect(page.locator("[data-operator=REDUCE]")).to_be_visible()
@@ -187,7 +187,7 @@ def test_below_a_path(tabs, path):
 
 
 @pytest.mark.thorough
-def test_over_tls(tabs, certificate: tuple[Path, Path]):
+def test_the_console_loads_over_tls(tabs, certificate: tuple[Path, Path]):
     chain, key = certificate
     with serving(Settings(port=0, tls_certificate=chain, tls_key=key)) as server:
         page = tabs.open(f"{server.url}/", ignore_https_errors=True)

@@ -1,4 +1,4 @@
-"""What goes wrong is said, with what to do; nothing that was written is lost."""
+"""Errors are shown with a remedy, and nothing the user typed is lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENDLESS: dict[str, Any] = {
         "Axes": [0],
     },
 }
-"""More work than any test waits for, on four bytes."""
+"""More work than any test waits for, from four bytes of input."""
 
 BAD = {"type": "REDUCE", "desc": {**REDUCE["desc"], "Axes": [7]}}
 ONES = {"InputTensor": {"kind": "constant", "value": "1"}}
@@ -41,7 +41,7 @@ def click_run(page: Page) -> None:
 
 
 def answering(status: int, body: str, **headers: str) -> Any:
-    """What stands between a browser and a server, and answers in its place."""
+    """Returns a route handler that responds in place of the server."""
     content = headers.pop("content_type", "application/problem+json")
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 
@@ -52,33 +52,33 @@ def answering(status: int, body: str, **headers: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def one_place() -> Iterator[str]:
-    """The address of a server that runs one operator at a time, and lets none wait."""
+def single_slot_url() -> Iterator[str]:
+    """The URL of a server that runs one operator and queues none."""
     settings = Settings(port=0, devices=("reference",), threads=1, limits=Limits(queued=0))
     with serving(settings) as server:
         assert server.url is not None
         yield server.url
 
 
-def test_a_full_queue_counts_down(tabs, one_place):
+def test_a_full_queue_counts_down_to_the_next_run(tabs, single_slot_url):
     desc = {**ENDLESS["desc"], "InputTensor": {"DataType": "FLOAT32", "Sizes": [2**16], "Strides": [0]}}
-    address = link(one_place, text=json.dumps({**ENDLESS, "desc": desc}), inputs=ONES)
+    address = link(single_slot_url, text=json.dumps({**ENDLESS, "desc": desc}), inputs=ONES)
     page = tabs.open(address, expected=[429], prepare=lambda page: page.clock.install())
     body = json.dumps({"operator": ENDLESS, "inputs": {"InputTensor": "AAAAAA=="}}).encode()
-    with connect(one_place) as running:
+    with connect(single_slot_url) as running:
         running.sendall(b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
-        until_running(page, one_place, 1)
+        until_running(page, single_slot_url, 1)
         click_run(page)
         waiting = note(page, 429).get_by_role("button", name=re.compile(r"Run again in \d+ s"))
         expect(waiting).to_be_disabled()
-    until_running(page, one_place, 0)
+    until_running(page, single_slot_url, 0)
     page.clock.fast_forward(61_000)
     page.get_by_role("button", name="Run again", exact=True).click()
     assert numbers_of(page) == [str(2**16)]
 
 
 def until_running(page: Page, url: str, count: int) -> None:
-    """Until so many operators run."""
+    """Waits until ``count`` operators run."""
     for _ in range(500):
         load = page.request.get(f"{url}/v1/server/load").json()
         if load["devices"]["reference"]["running"] == count:
@@ -87,17 +87,17 @@ def until_running(page: Page, url: str, count: int) -> None:
     raise AssertionError(f"there never were {count}")
 
 
-def test_cancel_ends_the_work_on_the_server(tabs, one_place):
-    page = tabs.open(link(one_place, text=json.dumps(ENDLESS), inputs=ONES))
+def test_cancel_stops_the_work_on_the_server(tabs, single_slot_url):
+    page = tabs.open(link(single_slot_url, text=json.dumps(ENDLESS), inputs=ONES))
     click_run(page)
-    until_running(page, one_place, 1)
+    until_running(page, single_slot_url, 1)
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("Nothing has been run yet.")).to_be_visible()
-    until_running(page, one_place, 0)
+    until_running(page, single_slot_url, 0)
     expect(page.get_by_role("button", name=re.compile("^Run"))).to_be_enabled()
 
 
-def test_what_breaks_the_contract_is_listed(tabs, console_url):
+def test_contract_violations_are_listed(tabs, console_url):
     page = tabs.open(link(console_url, text=json.dumps(BAD), inputs=NUMBERS), expected=[422])
     expect(page.get_by_text("1 violation; first")).to_be_visible()
     page.get_by_role("button", name=re.compile("^Run")).click()
@@ -105,7 +105,7 @@ def test_what_breaks_the_contract_is_listed(tabs, console_url):
     expect(page.locator(".outputs ul.bad")).to_contain_text("/operator/desc/Axes/0")
 
 
-def test_what_is_too_large_is_neither_made_nor_sent(tabs):
+def test_an_oversized_request_is_neither_generated_nor_sent(tabs):
     with serving(Settings(port=0, limits=Limits(body_bytes=2000))) as server:
         desc = {**REDUCE["desc"], "InputTensor": {"DataType": "FLOAT32", "Sizes": [40_000, 50_000]}}
         tab = tabs.tab(link(server.url or "", text=json.dumps({"type": "REDUCE", "desc": desc})))
@@ -127,7 +127,7 @@ def test_what_is_too_large_is_neither_made_nor_sent(tabs):
         (503, {"body": '{"title": "Draining", "detail": "stops"}', "retry_after": "7"}, ["starting or stopping"]),
     ],
 )
-def test_answers_of_a_proxy_and_of_a_server_in_trouble(tabs, console_url, status, answer, said):
+def test_responses_of_proxies_and_failing_servers_are_explained(tabs, console_url, status, answer, said):
     address = link(console_url, text=TRY, inputs=NUMBERS)
     between = answering(status, **answer)
     page = tabs.open(address, expected=[status], prepare=lambda page: page.route("**/v1/validate", between))
@@ -135,12 +135,12 @@ def test_answers_of_a_proxy_and_of_a_server_in_trouble(tabs, console_url, status
     for text in said:
         expect(found).to_contain_text(text)
     expect(found).not_to_contain_text("x" * 201)
-    assert page.locator("h1:not(.offscreen)").count() == 0  # it is shown as text
+    assert page.locator("h1:not(.offscreen)").count() == 0  # shown as text, not as markup
 
 
 @pytest.mark.parametrize("path", ["", "operators/REDUCE", "try"])
-def test_a_page_waits_for_its_server(tabs, console_url, path):
-    """The contract cannot be had at first; then the page comes by itself."""
+def test_a_page_waits_for_an_unreachable_server(tabs, console_url, path):
+    """The contract cannot be loaded at first; the page appears without a reload once it can."""
     lost = iter([True])
 
     def answer(route: Route) -> None:
@@ -154,7 +154,7 @@ def test_a_page_waits_for_its_server(tabs, console_url, path):
     expect(page.locator(shown).first).to_be_visible()
 
 
-def test_offline_and_back(tabs, console_url):
+def test_going_offline_and_back_keeps_the_text(tabs, console_url):
     tab = tabs.tab(link(console_url, text=TRY, inputs=NUMBERS), expected=[0])
     page = tab.page
     expect(page.get_by_text("valid from")).to_be_visible()
@@ -180,7 +180,7 @@ INSECURE = "Object.defineProperty(window, 'isSecureContext', { value: false });"
 
 
 @pytest.mark.parametrize("before", [REFUSED, INSECURE])
-def test_copying_needs_no_permission(tabs, console_url, before):
+def test_copying_works_without_the_clipboard_api(tabs, console_url, before):
     page = tabs.open(link(console_url, text=TRY, inputs=NUMBERS), before=before)
     expect(page.get_by_text("valid from")).to_be_visible()
     page.get_by_role("button", name="Copy as …").click()
@@ -193,7 +193,7 @@ BLOCKED = """for (const name of ['localStorage', 'sessionStorage']) {
     Object.defineProperty(window, name, { get() { throw new DOMException('no', 'SecurityError'); } }); }"""
 
 
-def test_a_browser_that_stores_nothing(tabs, tmp_path):
+def test_the_console_works_in_a_browser_without_storage(tabs, tmp_path):
     (tmp_path / "keys").write_text("a-long-enough-key-for-this-test\n")
     with serving(Settings(port=0, api_keys_file=tmp_path / "keys")) as server:
         page = tabs.open(link(server.url or "", text=TRY, inputs=NUMBERS), expected=[401], before=BLOCKED)

@@ -1,4 +1,4 @@
-"""The explorer: search and filters against counts from the facts, bands, comparison, links, pages of operators."""
+"""The explorer: search and filters against counts from the facts, bands, comparison, links, operator pages."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def explorer(tabs, console_url):
     return page
 
 
-def test_all_operators_are_shown(explorer):
+def test_every_operator_has_a_row(explorer):
     assert set(explorer.locator("[data-operator]").evaluate_all("all => all.map(e => e.dataset.operator)")) == set(
         OPERATORS
     )
     expect(explorer.locator("thead th")).to_have_text(["operator", "state", *LEVELS])
 
 
-def test_the_contract_is_asked_for_once_and_with_the_scripts(tabs, console_url):
+def test_the_contract_is_loaded_once_and_alongside_the_scripts(tabs, console_url):
     for path in ("", "operators/REDUCE", "try"):
         tab = tabs.tab(f"{console_url}/{path}")
         expect(tab.page.locator(".matrix, #examples, .passes").first).to_be_visible()
         asked = [request.url.removeprefix(console_url) for request in tab.requests]
         assert [asked.count(each) for each in ("/v1/schema", "/v1/operators")] == [1, 1]
         assert asked.index("/v1/schema") < next(i for i, each in enumerate(asked) if "/app/views/" in each)
-        tab.page.wait_for_timeout(4000)  # so long a browser waits until it complains of what was asked for in vain
+        tab.page.wait_for_timeout(4000)  # browsers warn about unused preloads after a few seconds
 
 
 ROWS_AT_ONCE = """window.most = 0;
@@ -61,7 +61,7 @@ ROWS_AT_ONCE = """window.most = 0;
 
 
 def test_the_table_is_drawn_in_pieces(tabs, console_url):
-    """No task draws more than a screen of it: not at first, not for a key, and none waits for the end of it."""
+    """No task draws more than a screenful of rows, neither on load nor on a key press."""
     page = tabs.open(f"{console_url}/", before=ROWS_AT_ONCE)
     expect(rows(page)).to_have_count(COUNT)
     assert 0 < page.evaluate("window.most") <= 40
@@ -74,7 +74,7 @@ def test_the_table_is_drawn_in_pieces(tabs, console_url):
     assert 0 < page.evaluate("window.most") <= 40
 
 
-def test_the_last_row_is_reached_before_it_is_drawn(tabs, console_url):
+def test_the_end_key_reaches_the_last_row_before_it_is_drawn(tabs, console_url):
     page = tabs.open(f"{console_url}/", before="window.setTimeout = () => 0;")
     expect(page.locator("[data-operator=ELEMENT_WISE_ABS]")).to_be_visible()
     assert rows(page).count() < COUNT
@@ -84,7 +84,7 @@ def test_the_last_row_is_reached_before_it_is_drawn(tabs, console_url):
     expect(rows(page).last.locator("td.band").last).to_be_focused()
 
 
-def test_search(explorer):
+def test_search_finds_names_functions_and_misspellings(explorer):
     search = explorer.get_by_role("searchbox")
     for given, found in (
         ("max_pooling", ["MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2", "MAX_POOLING_GRAD"]),
@@ -105,14 +105,14 @@ def choose(page: Page, control: str, option: str) -> None:
     page.get_by_role("combobox", name=control, exact=True).select_option(option)
 
 
-def test_the_level(explorer):
+def test_the_level_filters_the_operators(explorer):
     for level in ("1_0", "3_1", "6_4"):
         choose(explorer, "Level", level)
         expect(count(explorer)).to_have_text(f"{introduced_by(level)} of {COUNT}")
 
 
-def test_data_type_and_rank(explorer):
-    """The rows are those whose facts have the type for some input at the level, at the rank."""
+def test_data_type_and_rank_filter_the_operators(explorer):
+    """The rows are the operators that take the type for some input, at that level and rank."""
     for control, option in (("Accepts", "INT64"), ("of rank", "3"), ("Level", "4_1")):
         choose(explorer, control, option)
     wanted = {name for name, row in OPERATORS.items() if takes(row, "INT64", 3, "4_1")}
@@ -136,7 +136,7 @@ def takes(operator: dict[str, Any], data_type: str, rank: int, level: str) -> bo
     )
 
 
-def test_what_a_level_changed(explorer):
+def test_operators_changed_at_a_level_are_shown(explorer):
     choose(explorer, "Changed at", "5_0")
     expect(explorer.locator("[data-operator=REDUCE]")).to_be_visible()
     added = [name for name, (_, since) in FACTS["operators"].items() if since == "5_0"]
@@ -149,7 +149,7 @@ def changed_at(name: str, level: str) -> bool:
     return any(row.get("from") == level for row in OPERATORS[name].get("support", ()))
 
 
-def test_the_state(explorer):
+def test_the_state_filters_the_operators(explorer):
     choose(explorer, "State", "executable")
     for name in FACTS["fields"]:
         expect(explorer.locator(f"[data-operator={name}]")).to_be_visible()
@@ -169,7 +169,7 @@ def test_a_band_opens_and_a_link_restores_the_view(explorer, tabs):
     assert "/try#json=" in href
 
 
-def test_compared_side_by_side(explorer):
+def test_operators_are_compared_side_by_side(explorer):
     explorer.get_by_role("searchbox").fill("ARGM")
     for name in ("ARGMAX", "ARGMIN"):
         explorer.get_by_label(f"Compare {name}").check()
@@ -180,14 +180,14 @@ def test_compared_side_by_side(explorer):
     expect(table).to_contain_text("AxisDirection")
 
 
-def test_rows_by_function(explorer):
+def test_reduce_expands_to_a_row_for_each_group_of_functions(explorer):
     explorer.get_by_role("searchbox").fill("REDUCE")
     explorer.get_by_label("Rows of REDUCE", exact=True).click()
     expect(explorer.locator("tr.sub")).to_have_count(5)
     expect(explorer.locator("tr.sub").first).to_contain_text("ARGMAX")
 
 
-def test_by_keyboard(explorer):
+def test_the_explorer_works_by_keyboard(explorer):
     explorer.keyboard.press("/")
     explorer.keyboard.type("gemm")
     expect(count(explorer)).not_to_have_text(f"{COUNT} of {COUNT}")
@@ -198,18 +198,18 @@ def test_by_keyboard(explorer):
     explorer.keyboard.press("Escape")
     expect(explorer.get_by_role("complementary")).to_have_count(0)
     expect(explorer.locator("[data-operator=GEMM]")).to_be_focused()
-    # The table is one stop of the tab key.
+    # The whole table is a single tab stop.
     assert explorer.locator(".matrix [tabindex='0']").count() == 1
 
 
-def test_a_phone_has_a_list(tabs, console_url):
+def test_phones_get_a_list_instead_of_the_table(tabs, console_url):
     page = tabs.open(f"{console_url}/#level=2_1", PHONE, has_touch=True)
     expect(page.locator(".list li")).to_have_count(introduced_by("2_1"))
     page.locator(".list button.row").first.tap()
     expect(page.get_by_role("complementary")).to_be_visible()
 
 
-def test_an_operator_page(tabs, console_url):
+def test_an_operator_page_shows_members_levels_and_examples(tabs, console_url):
     page = tabs.open(f"{console_url}/operators/DML_OPERATOR_REDUCE")
     expect(page.get_by_role("heading", level=1)).to_have_text("REDUCE")
     members = page.get_by_role("region", name="Members")
@@ -231,7 +231,7 @@ def test_an_operator_page(tabs, console_url):
 
 
 @pytest.mark.thorough
-def test_every_operator_has_its_page(tabs, console_url):
+def test_every_operator_has_a_page(tabs, console_url):
     page = tabs.open(f"{console_url}/operators/GEMM")
     for name in OPERATORS:
         page.goto(f"{console_url}/operators/{name}")
@@ -239,7 +239,7 @@ def test_every_operator_has_its_page(tabs, console_url):
         expect(page.locator("#examples")).to_be_visible()
 
 
-def test_names_are_not_broken_on_a_phone(tabs, console_url):
+def test_names_do_not_wrap_on_a_phone(tabs, console_url):
     page = tabs.open(f"{console_url}/operators/CONVOLUTION", PHONE, has_touch=True)
     names = page.locator(".operator :is(.wide, .levels) th[scope=row]").filter(has_text="FilterTensor")
     expect(names.first).to_be_visible()

@@ -1,4 +1,4 @@
-"""Graphs in the console: how they are read and drawn, where their violations are marked, and what nodes give."""
+"""Graphs in the console: reading, drawing, marking violations, and showing the outputs of nodes."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def open_graph(tabs: Any, url: str, graph: object, size: tuple[int, int] = (1280
     ("graph", "x", "names"),
     [(diamond(), "x", ["both", "left", "right"]), (numbered(), "Input0", ["Node0", "Node1", "Node2"])],
 )
-def test_both_spellings_are_drawn_and_run(tabs, console_url, graph, x, names):
+def test_named_and_numbered_graphs_are_drawn_and_run(tabs, console_url, graph, x, names):
     page = open_graph(tabs, console_url, {"graph": graph, "inputs": {x: X}})
     both, left, right = (box(page, name) for name in names)
     for node in (both, left, right):
         expect(node).to_contain_text("from 1_0")
     expect(both).to_contain_text("ELEMENT_WISE_ADD")
-    # The sums stand side by side, above the node that adds them.
+    # Both sums stand side by side, above the node that adds them.
     places = [node.bounding_box() for node in (both, left, right)]
     assert all(place is not None for place in places)
     assert places[1]["y"] == places[2]["y"] < places[0]["y"]
@@ -54,7 +54,7 @@ def test_both_spellings_are_drawn_and_run(tabs, console_url, graph, x, names):
     labels = page.locator(".edge text").all_text_contents()
     assert sorted(labels) == ["F32 [1, 1, 2, 1]"] * 3 + ["F32 [1, 1, 2, 3]"] * 2
     expect(page.get_by_role("img", name=re.compile("Graph of 3 nodes, 0 constants, 1 inputs"))).to_be_visible()
-    # What a node gives is shown on demand, with what came in the request.
+    # The output of a node is shown on demand, computed from the inputs in the request.
     left.click()
     page.get_by_label("show OutputTensor").check()
     expect(page.locator(".output")).to_have_count(2)
@@ -66,7 +66,7 @@ def test_both_spellings_are_drawn_and_run(tabs, console_url, graph, x, names):
     expect(page.locator(".output")).to_have_count(1)
 
 
-def test_the_list_says_what_the_drawing_shows(tabs, console_url):
+def test_the_list_shows_the_same_as_the_drawing(tabs, console_url):
     page = open_graph(tabs, console_url, diamond(), inputs={"x": NUMBERS})
     page.get_by_text("As a list").click()
     rows = page.get_by_role("region", name="Nodes of the graph").locator("tbody tr")
@@ -95,11 +95,11 @@ def test_violations_are_marked_at_nodes_and_edges(tabs, console_url):
     graph = diamond()
     graph["nodes"]["both"]["inputs"]["ATensor"] = "input:x"
     page = open_graph(tabs, console_url, graph)
-    # What x has is what its first reader says; the others read more.
+    # The first reader of x determines its shape; the others disagree.
     expect(page.locator(".edge.bad text")).to_have_text(["F32 [1, 1, 2, 3]"] * 2)
 
 
-def test_a_circle_is_drawn(tabs, console_url):
+def test_a_cyclic_graph_is_drawn(tabs, console_url):
     graph = diamond()
     graph["nodes"]["left"]["inputs"]["InputTensor"] = "both"
     page = open_graph(tabs, console_url, graph)
@@ -111,7 +111,7 @@ def dispatch(name: str, **bindings: str) -> dict[str, Any]:
     return {"type": "dispatch", "dispatchable": name, "bindings": bindings}
 
 
-def test_a_model_is_the_graph_of_its_dispatches(tabs, console_url):
+def test_a_model_is_drawn_as_the_graph_of_its_dispatches(tabs, console_url):
     matrix = {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 2]}
     owned = {**matrix, "Flags": "OWNED_BY_DML"}
     values = {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 4, "value": 3}}
@@ -146,7 +146,7 @@ def test_a_model_is_the_graph_of_its_dispatches(tabs, console_url):
     assert numbers_of(page) == ["18"] * 4
 
 
-def test_a_graph_to_begin_with_on_a_phone(tabs, console_url):
+def test_the_sample_graph_runs_on_a_phone(tabs, console_url):
     page = tabs.open(f"{console_url}/try", PHONE, has_touch=True)
     name = page.get_by_label("Operator", exact=True)
     expect(name).not_to_have_value("")
@@ -157,7 +157,7 @@ def test_a_graph_to_begin_with_on_a_phone(tabs, console_url):
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
 
 
-def test_what_is_written_stays_drawn_while_it_is_no_json(tabs, console_url):
+def test_the_drawing_stays_while_the_text_is_not_valid_json(tabs, console_url):
     page = open_graph(tabs, console_url, diamond())
     page.locator(".cm-content").click()
     page.keyboard.press("Control+End")
@@ -167,8 +167,8 @@ def test_what_is_written_stays_drawn_while_it_is_no_json(tabs, console_url):
     expect(page.get_by_label("Values of x")).to_be_visible()
 
 
-def drawn(count: int) -> dict[str, Any]:
-    """Boxes in a row, each of which feeds all that come after it, up to three."""
+def layout_input(count: int) -> dict[str, Any]:
+    """Boxes in a row, each with edges to the next three."""
     boxes = [{"id": f"n{i}", "kind": "operator", "name": f"n{i}", "place": ""} for i in range(count)]
     edges = [
         {"from": f"n{i}", "slot": "", "to": f"n{k}", "tensor": "", "place": ""}
@@ -178,8 +178,8 @@ def drawn(count: int) -> dict[str, Any]:
     return {"boxes": boxes, "edges": edges}
 
 
-def test_boxes_stand_apart_and_edges_lead_down(modules):
-    given = drawn(60)
+def test_boxes_do_not_overlap_and_edges_lead_down(modules):
+    given = layout_input(60)
     found = call(
         modules,
         "graph/layout.js",
@@ -201,8 +201,8 @@ def test_boxes_stand_apart_and_edges_lead_down(modules):
         assert line[-1]["y"] == places[edge["to"]]["y"]
 
 
-def test_further_outputs_are_spliced_into_the_text(modules):
-    """Counts are raised, numbers keep their digits, and names that are taken are not added again."""
+def test_watched_outputs_are_spliced_into_the_text(modules):
+    """Counts go up, numbers keep their digits, and outputs that already exist are not added again."""
     graph = numbered()
     graph |= {"OutputEdgeCount": 1, "OutputCount": 1}
     graph["Nodes"][1]["Desc"]["Operator"]["desc"]["Axes"] = [2**63 - 1]
@@ -219,7 +219,7 @@ def test_further_outputs_are_spliced_into_the_text(modules):
                 text, drawing, ["Node1.OutputTensor", "Node9.X", "Node2.NoSuch"], (box) => outputSlots(contract, box));
             return [made, [...names]];
         }""",
-        [place_of(modules), json.dumps(graph)],
+        [modules_url(modules), json.dumps(graph)],
     )
     made = json.loads(found[0])
     assert found[1] == [["Output1", "Node1.OutputTensor"]]
@@ -228,6 +228,6 @@ def test_further_outputs_are_spliced_into_the_text(modules):
     assert made["Nodes"] == graph["Nodes"]
 
 
-def place_of(page: Page) -> str:
+def modules_url(page: Page) -> str:
     found: str = page.evaluate("document.querySelector('script[type=module]').src.replace(/pages[/].*/, '')")
     return found

@@ -1,4 +1,4 @@
-"""The page Live: what it shows of a load, over a restart and without a server."""
+"""The Live page under load, across a restart, and without a server."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def figure(page: Page, name: str) -> Any:
     return page.locator(".figures div", has=page.get_by_text(name, exact=True)).locator("dd")
 
 
-def test_without_traffic(tabs):
+def test_an_idle_server_shows_no_requests(tabs):
     with serving() as server:
         page = tabs.open(f"{server.url}/live")
         expect(page.get_by_text("No requests since startup.")).to_be_visible()
         expect(figure(page, "requests/s")).to_have_text("0")
 
 
-def test_a_load_a_pause_and_a_restart(tabs):
+def test_the_page_follows_a_load_a_pause_and_a_restart(tabs):
     with serving() as server:
         url = server.url
         assert url is not None
@@ -68,12 +68,12 @@ HIDDEN = """let hidden = false;
     window.hide = (given) => { hidden = given; document.dispatchEvent(new Event('visibilitychange')); };"""
 
 
-def test_a_hidden_page_asks_for_nothing(tabs, console_url):
+def test_a_hidden_page_sends_no_requests(tabs, console_url):
     tab = tabs.tab(f"{console_url}/live", before=HIDDEN)
     page = tab.page
     expect(figure(page, "requests/s")).to_have_text("0")
     page.evaluate("window.hide(true)")
-    page.wait_for_timeout(1500)  # what was under way comes to its end
+    page.wait_for_timeout(1500)  # lets requests in progress finish
     asked = len(tab.requests)
     page.wait_for_timeout(1500)
     assert len(tab.requests) == asked
@@ -86,8 +86,8 @@ def test_a_hidden_page_asks_for_nothing(tabs, console_url):
 
 
 @pytest.mark.thorough
-def test_all_processes_are_counted(tabs):
-    """Each connection goes to one of two processes; whichever answers, all requests are in what the page shows."""
+def test_requests_of_all_processes_are_counted(tabs):
+    """Each connection goes to one of two processes; whichever responds, the page counts the requests of both."""
     with process("--workers", "2") as server:
         page = tabs.open(f"{server.url}/live")
         expect(page.get_by_text("2 of 2 processes")).to_be_visible()
@@ -97,8 +97,8 @@ def test_all_processes_are_counted(tabs):
         expect(page.get_by_role("row", name=re.compile("^invalid_request"))).to_contain_text("30")
 
 
-def test_rates_and_quantiles(tabs, console_url):
-    """Against numbers worked out by hand: a hundred times in the bucket from 1 to 2.5 ms, one in that above it."""
+def test_rates_and_quantiles_come_from_two_samples(tabs, console_url):
+    """Checked against hand-computed numbers: 100 samples between 1 and 2.5 ms, and one in the next bucket."""
     page = tabs.open(f"{console_url}/live")
     expect(page.locator(".figures")).to_be_visible()
     before: dict[str, Any] = {

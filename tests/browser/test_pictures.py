@@ -1,4 +1,4 @@
-"""The pictures of the documentation can be taken of the pages as they are, and each of them is shown somewhere."""
+"""The screenshots in the documentation match what the script takes, and each of them is used."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.thorough
-def test_the_pictures_of_the_documentation_are_those_that_are_taken(tabs, console_url, tmp_path):
+def test_the_screenshot_script_takes_the_committed_pictures(tabs, console_url, tmp_path):
     take(tabs.browser, console_url, tmp_path)
     taken = {path.name for path in tmp_path.iterdir()}
     assert taken == {path.name for path in FOLDER.iterdir()}
 
 
-def test_each_picture_is_shown():
+def test_each_picture_is_used_in_the_documentation():
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     text = "".join(page.read_text("utf-8") for page in pages)
     assert [path.name for path in FOLDER.iterdir() if path.name not in text] == []

@@ -1,4 +1,4 @@
-"""Tensors in the page: what it generates, reads, prints and compares, against NumPy."""
+"""Tensors in the page: generating, reading, printing and comparing, checked against NumPy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODULES = "document.querySelector('link[rel=modulepreload][href*=\"app/tensor\"]
 
 
 def call(page: Page, module: str, expression: str, given: object = None) -> Any:
-    """What an expression of a module's names gives; ``given`` is in it as such."""
+    """Evaluates an expression on a module ``m``, with ``given`` as its argument."""
     return page.evaluate(
         f"async (given) => {{ const m = await import({MODULES} + {json.dumps(module)}); return {expression}; }}", given
     )
@@ -30,7 +30,7 @@ def call(page: Page, module: str, expression: str, given: object = None) -> Any:
 
 @pytest.fixture(scope="module")
 def page(tabs, console_url):
-    """One page for all that is asked of modules alone."""
+    """A page shared by the tests that only call modules."""
     context = tabs.browser.new_context()
     made = context.new_page()
     made.goto(f"{console_url}/try")
@@ -39,7 +39,7 @@ def page(tabs, console_url):
     context.close()
 
 
-def test_all_halves(page):
+def test_every_half_converts_as_in_numpy(page):
     table = np.array(call(page, "tensor/types.js", "[...m.halfTable()].map(String)"))
     bits = np.arange(65536, dtype=np.uint16)
     wanted = bits.view(np.float16).astype(np.float64)
@@ -64,7 +64,7 @@ def test_numbers_read_back_to_the_same_value(page, dtype):
     values = bits.view(dtype)
     values = values[np.isfinite(values)].astype(np.float64)
     name = np.dtype(dtype).name.upper()
-    values = values[np.abs(values) < 1e7]  # greater ones are filled up with zeros
+    values = values[np.abs(values) < 1e7]  # larger ones are printed padded with zeros
     texts = call(page, "tensor/print.js", f"given.map((value) => m.print('{name}', value))", values.tolist())
     assert np.array_equal(np.array(texts).astype(dtype), values.astype(dtype))
     digits = [len(text.partition("e")[0].lstrip("-0.").replace(".", "")) for text in texts]
@@ -75,7 +75,7 @@ def test_numbers_read_back_to_the_same_value(page, dtype):
 @pytest.mark.parametrize(
     "dtype", ["<f8", "<f4", ">f4", "<f2", "<i8", ">i8", "<u8", "<i4", "<u4", "<i2", "<u2", "|i1", "|u1"]
 )
-def test_npy_files(page, dtype, order):
+def test_npy_files_are_read(page, dtype, order):
     array = np.asarray(np.arange(24).reshape(2, 3, 4) - 5, order="C").astype(dtype)
     file = io.BytesIO()
     np.save(file, np.asarray(array, order=order))
@@ -89,13 +89,13 @@ def test_npy_files(page, dtype, order):
     assert found == [native.name.upper(), [2, 3, 4], list(array.astype(native).tobytes("C"))]
 
 
-def test_heads_of_npy_files(page):
+def test_npy_headers_are_written(page):
     head = bytes(call(page, "tensor/npy.js", "[...m.npyHead('FLOAT32', [2, 3])]"))
     array = np.load(io.BytesIO(head + np.arange(6, dtype=np.float32).tobytes()))
     assert array.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_units_in_the_last_place(page):
+def test_differences_are_counted_in_ulps(page):
     for dtype in (np.float16, np.float32, np.float64):
         start = dtype(1.5)
         other = start
@@ -114,7 +114,7 @@ def test_units_in_the_last_place(page):
         assert (found["equal"], found["first"], found["mostUlp"], found["unlike"]) == (2, 0, 7, 0)
 
 
-def test_generators_make_what_the_copied_python_makes(page, tmp_path):
+def test_generators_match_the_copied_python(page, tmp_path):
     recipes = [
         {"kind": "random", "of": "uniform", "seed": 7, "low": -1.5, "high": 2},
         {"kind": "random", "of": "normal", "seed": 8, "low": 0.5, "high": 3},
@@ -139,7 +139,7 @@ def test_generators_make_what_the_copied_python_makes(page, tmp_path):
         assert made == bytes(shown)
 
 
-def test_strides_and_four_bits(page):
+def test_numbers_are_laid_out_with_strides_and_in_nibbles(page):
     desc = {"DataType": "FLOAT32", "Sizes": [2, 3], "Strides": [5, 1]}
     found = call(page, "tensor/numbers.js", "[...m.readNumbers('[[1,2,3],[4,5,6]]', given)]", desc)
     assert np.frombuffer(bytes(found), np.float32).tolist() == [1, 2, 3, 0, 0, 4, 5, 6]
@@ -158,7 +158,7 @@ def test_strides_and_four_bits(page):
         ("[1,2,3,4,5,'']", "expected a value"),
     ],
 )
-def test_numbers_that_are_refused(page, text, said):
+def test_invalid_numbers_are_refused(page, text, said):
     desc = {"DataType": "FLOAT32", "Sizes": [2, 3]}
     message = call(
         page,
@@ -169,7 +169,7 @@ def test_numbers_that_are_refused(page, text, said):
     assert said in message
 
 
-def test_a_file_and_its_desc(tabs, console_url, tmp_path):
+def test_a_file_that_does_not_match_the_desc_can_change_it(tabs, console_url, tmp_path):
     array = np.arange(8, dtype=np.float16).reshape(2, 4)
     np.save(tmp_path / "input.npy", array)
     page = tabs.open(link(console_url, text=json.dumps(REDUCE, indent=1), inputs=NUMBERS))
@@ -192,7 +192,7 @@ def test_a_file_and_its_desc(tabs, console_url, tmp_path):
     expect(page.locator(".compare dl")).to_contain_text("[1, 0]")
 
 
-def test_what_is_no_number(tabs, console_url):
+def test_nan_and_infinity_are_shown(tabs, console_url):
     inputs = {"InputTensor": {"kind": "numbers", "text": '[["NaN", 1, 2], ["Infinity", 0, -0]]'}}
     page = tabs.open(
         link(console_url, text=json.dumps({**REDUCE, "desc": {**REDUCE["desc"], "Axes": []}}), inputs=inputs)
@@ -219,11 +219,11 @@ COUNTED = """window.bytes = 0; window.pixels = 0;
     CanvasRenderingContext2D.prototype.putImageData = function (image, ...rest) {
         window.pixels = Math.max(window.pixels, image.width * image.height);
         return drawn.call(this, image, ...rest); };"""
-"""Counts what the page's own thread reads of bodies, and how much it draws at a time."""
+"""Counts the bytes of bodies that the main thread reads, and the most pixels it draws at once."""
 
 
-def test_tensors_are_read_by_the_other_thread_alone(tabs, console_url):
-    """Whatever their size, the page's own thread reads the JSON of answers and draws what was coloured elsewhere."""
+def test_tensors_are_read_only_by_the_worker(tabs, console_url):
+    """Whatever the tensor's size, the main thread only reads the JSON of responses and draws finished pixels."""
     desc = {"Function": "MAX", "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 3, 1024, 1024]}, "Axes": []}
     page = tabs.open(link(console_url, text=json.dumps({"type": "REDUCE", "desc": desc})), before=COUNTED)
     expect(page.get_by_text("valid from")).to_be_visible()
@@ -238,7 +238,7 @@ def test_tensors_are_read_by_the_other_thread_alone(tabs, console_url):
 
 
 def png(rows: list[list[tuple[int, int, int]]]) -> bytes:
-    """A picture of 8 bits a channel."""
+    """Encodes an RGB picture as PNG, with 8 bits per channel."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -249,7 +249,7 @@ def png(rows: list[list[tuple[int, int, int]]]) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
-def test_a_picture_is_a_tensor(tabs, console_url, tmp_path):
+def test_a_picture_is_read_as_a_tensor(tabs, console_url, tmp_path):
     rows = [[(255, 0, 10), (0, 255, 20)], [(1, 2, 3), (4, 5, 6)]]
     (tmp_path / "picture.png").write_bytes(png(rows))
     desc = {"InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 3, 2, 2]}}
@@ -265,7 +265,7 @@ def test_a_picture_is_a_tensor(tabs, console_url, tmp_path):
 
 
 @pytest.mark.thorough
-def test_64_mb(tabs, console_url):
+def test_64_mb_do_not_block_the_page(tabs, console_url):
     desc = {"Function": "MAX", "InputTensor": {"DataType": "FLOAT32", "Sizes": [4096, 4096]}, "Axes": []}
     watch = """window.tasks = []; new PerformanceObserver((list) => {
         window.tasks.push(...list.getEntries().map((entry) => entry.duration)); }).observe({ type: "longtask" });"""

@@ -1,4 +1,4 @@
-"""The page Try: runs, violations at their places, typing, links, copies that are executed."""
+"""The Try page: runs, marked violations, typing, links, and copied snippets, which are executed."""
 
 from __future__ import annotations
 
@@ -30,11 +30,6 @@ def editor(page: Page) -> Any:
     return page.get_by_role("textbox", name="Operator as JSON")
 
 
-def text_of(page: Page) -> str:
-    lines: list[str] = page.locator(".cm-line").all_inner_texts()
-    return "\n".join(lines)
-
-
 def run(page: Page) -> None:
     page.get_by_role("button", name=re.compile("^Run( |$)")).click()
     expect(page.locator(".output").first).to_be_visible()
@@ -47,7 +42,7 @@ def numbers_of(page: Page) -> list[str]:
 
 
 def fragment_of(page: Page) -> Any:
-    """The state in the address, read with zlib."""
+    """Returns the state in the address, decompressed with zlib."""
     page.wait_for_url(re.compile("#z="))
     packed = page.url.partition("#z=")[2]
     data = urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
@@ -67,7 +62,7 @@ def test_an_example_runs_and_equals_the_published_output(tabs, console_url):
 
 @pytest.mark.thorough
 @pytest.mark.timeout(600)
-def test_every_example_of_every_operator_that_runs(tabs, console_url):
+def test_every_example_of_every_executable_operator_matches(tabs, console_url):
     page = tabs.open(f"{console_url}/operators/REDUCE")
     for name, operator in EXECUTABLE.items():
         page.goto(f"{console_url}/operators/{name}")
@@ -77,7 +72,7 @@ def test_every_example_of_every_operator_that_runs(tabs, console_url):
 
 
 def positions(text: str) -> dict[str, tuple[int, int]]:
-    """Where each value of a JSON text stands, by pointer: the oracle of the marks."""
+    """Returns the span of each value of a JSON text by pointer: the oracle for the marks."""
     found: dict[str, tuple[int, int]] = {}
     decoder = json.JSONDecoder()
 
@@ -112,7 +107,7 @@ FEW = [row for row in BAD if row[0] in ("REDUCE", "MAX_POOLING2")]
 
 
 def check_marks(page: Page, url: str, name: str, bad: Any) -> None:
-    """The code of a bad example is listed, and marked where a parser finds the value of its pointer."""
+    """Checks that a bad example's code is listed, on the line where the parser finds its pointer."""
     level = str(bad.level).removeprefix("DML_FEATURE_LEVEL_")
     text = json.dumps({"type": name, "desc": bad.desc}, indent=2)
     page.goto("about:blank")
@@ -127,7 +122,7 @@ def check_marks(page: Page, url: str, name: str, bad: Any) -> None:
         expect(listed.locator(".go")).to_contain_text(f"L{text.count(chr(10), 0, start) + 1}")
 
 
-def test_violations_are_marked_at_their_places(tabs, console_url):
+def test_violations_are_marked_where_they_are(tabs, console_url):
     page = tabs.open(link(console_url, text=json.dumps(REDUCE)))
     for name, bad in FEW[:4]:
         check_marks(page, console_url, name, bad)
@@ -141,7 +136,7 @@ def test_every_bad_example_is_marked(tabs, console_url):
         check_marks(page, console_url, name, bad)
 
 
-def test_the_list_the_keys_and_the_levels(tabs, console_url):
+def test_violations_can_be_visited_and_change_with_the_level(tabs, console_url):
     desc = {**REDUCE["desc"], "Axes": [1, 1]}
     page = tabs.open(link(console_url, level="2_1", text=json.dumps({"type": "REDUCE", "desc": desc}, indent=2)))
     expect(page.get_by_text("2 violations; first on line")).to_be_visible()
@@ -157,7 +152,7 @@ def test_the_list_the_keys_and_the_levels(tabs, console_url):
     expect(page.get_by_text("2 violations")).to_be_visible()
 
 
-def test_typing(tabs, console_url):
+def test_typing_completes_members_and_rarely_validates(tabs, console_url):
     tab = tabs.tab(link(console_url, level="2_1", text='{ "type": "REDUCE", "desc": {\n  \n} }'))
     page = tab.page
     expect(page.get_by_text(re.compile("violations?; first"))).to_be_visible()
@@ -170,10 +165,10 @@ def test_typing(tabs, console_url):
     assert set(names) == {"Function", "InputTensor", "OutputTensor", "AxisCount", "Axes"}
     page.keyboard.type('"InputT')
     expect(options).to_have_count(1)
-    page.wait_for_timeout(200)  # what was typed just before is not taken for a choice
+    page.wait_for_timeout(200)  # the editor ignores choices made right after typing
     page.keyboard.press("Enter")
     expect(page.locator(".cm-line").nth(1)).to_contain_text('"InputTensor": { "DataType": "FLOAT32"')
-    # Syntax is judged here, comments and trailing commas are taken.
+    # The page parses the text itself, with comments and trailing commas.
     page.keyboard.press("Control+A")
     page.keyboard.type('{"type": "REDUCE" // why\n, "desc": {]')
     expect(page.get_by_text("not valid JSON yet")).to_be_visible()
@@ -183,7 +178,7 @@ def test_typing(tabs, console_url):
     assert len(tab.requests) - before <= 2
 
 
-def test_types_of_the_level_come_first(tabs, console_url):
+def test_completion_lists_types_of_the_level_first(tabs, console_url):
     desc = {"Function": "ARGMAX", "InputTensor": {"DataType": "F", "Sizes": [1, 1, 1, 3]}, "Axes": [3]}
     text = json.dumps({"type": "REDUCE", "desc": desc})
     page = tabs.open(link(console_url, level="2_1", text=text))
@@ -202,7 +197,7 @@ def test_types_of_the_level_come_first(tabs, console_url):
 
 
 def test_large_integers_arrive_as_they_are_written(tabs, console_url):
-    """2**63 - 1 is no double; the request has each digit of it."""
+    """2**63 - 1 does not fit a double; the request still has all of its digits."""
     desc = {"OutputTensor": {"DataType": "INT64", "Sizes": [2]}, "ValueDataType": "INT64", "ValueDelta": 0}
     text = json.dumps({"type": "FILL_VALUE_SEQUENCE", "desc": {**desc, "ValueStart": 2**63 - 1}})
     text = text.removesuffix("}}") + ", } /* a comment */ }"
@@ -213,7 +208,7 @@ def test_large_integers_arrive_as_they_are_written(tabs, console_url):
     assert json.loads(sent[-1])["operator"]["desc"]["ValueStart"] == 2**63 - 1
 
 
-def test_links(tabs, console_url):
+def test_a_link_restores_the_state_but_does_not_run(tabs, console_url):
     page = tabs.open(
         link(console_url, text=json.dumps(REDUCE, indent=2), inputs=NUMBERS, level="5_0", device="reference")
     )
@@ -226,11 +221,11 @@ def test_links(tabs, console_url):
     again = tabs.tab(page.url)
     expect(again.page.get_by_label("Numbers of InputTensor", exact=True).first).to_have_value("[[1, 5, 2], [9, 0, 3]]")
     expect(again.page.get_by_text("valid from")).to_be_visible()
-    # A link is checked when it is opened, and never run.
+    # Opening a link validates the request but does not run it.
     assert not [request for request in again.requests if request.url.endswith("/v1/execute")]
 
 
-def test_back_and_forward(tabs, console_url):
+def test_back_and_forward_switch_operators(tabs, console_url):
     page = tabs.open(f"{console_url}/try")
     name = page.get_by_label("Operator", exact=True)
     expect(name).not_to_have_value("")
@@ -258,7 +253,7 @@ HOSTILE = '"><img src=x onerror=alert(1)>'
         ("bomb", "more than 1 MiB"),
     ],
 )
-def test_links_that_are_damaged(tabs, console_url, fragment, said):
+def test_damaged_links_are_reported(tabs, console_url, fragment, said):
     if fragment == "bomb":
         squeezed = zlib.compressobj(9, zlib.DEFLATED, -15)
         data = squeezed.compress(b" " * (64 * 2**20)) + squeezed.flush()
@@ -281,8 +276,8 @@ def test_a_hostile_link_injects_nothing(tabs, console_url):
     assert page.locator("img").count() == 0
 
 
-def test_copies_give_the_same_numbers(tabs, console_url, tmp_path):
-    """The texts are executed; none of them holds the key."""
+def test_copied_snippets_compute_the_same(tabs, console_url, tmp_path):
+    """The snippets are executed, and none of them contains the key."""
     page = tabs.open(link(console_url, text=json.dumps(REDUCE), inputs=NUMBERS))
     expect(page.get_by_text("valid from")).to_be_visible()
     page.get_by_role("button", name="Copy as …").click()
@@ -307,7 +302,7 @@ def test_copies_give_the_same_numbers(tabs, console_url, tmp_path):
     assert answer.json()["outputs"]["OutputTensor"]["data"] == [8, 12]
 
 
-def test_a_model_runs(tabs, console_url):
+def test_a_model_is_checked_and_run(tabs, console_url):
     model: dict[str, Any] = {
         "resources": {
             "in": {"initialValuesDataType": "FLOAT32", "initialValues": [1, 5, 2, 9, 0, 3]},

@@ -1,1 +1,1 @@
-"""Servers with real Ray clusters, whose nodes are processes of this machine."""
+"""Tests of servers with real Ray clusters, whose nodes are processes on this machine."""

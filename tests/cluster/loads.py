@@ -1,4 +1,4 @@
-"""Requests for a cluster, and many of them at a time."""
+"""Requests for a cluster, and clients that send them concurrently."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ OPERATOR: dict[str, Any] = {
         "Axes": [1],
     },
 }
-"""Sums of rows: 300 KB, more than Ray sends without its object store."""
+"""Sums of rows of 300 KB in all, more than Ray sends without its object store."""
 
 
 def numbers(seed: int = 0) -> Any:
-    """Whole numbers, whose sums are exact in any order."""
+    """Returns integers as floats; their sums are exact in any order."""
     return np.random.default_rng(seed).integers(-1000, 1000, (ROWS, COLUMNS)).astype("f4")
 
 
 def right(array: Any) -> bytes:
-    """The answer, by integers."""
+    """Computes the expected output in integers."""
     return bytes(array.astype("i8").sum(axis=1).astype("f4").tobytes())
 
 
 def waiting(seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
-    """An operator and its inputs for which a WaitingDevice takes so long."""
+    """Returns an operator and inputs that keep a WaitingDevice busy for ``seconds``."""
     count = round(seconds * 1e6)
     tensor = {"DataType": "FLOAT32", "Sizes": [count], "Strides": [0]}
     desc = {"Function": "SUM", "InputTensor": tensor, "Axes": [0]}
@@ -45,12 +45,12 @@ def waiting(seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 class Load:
-    """Clients that ask for the same over and over.
+    """Clients that send the same request over and over.
 
     Attributes:
-        answered: right answers by device.
-        wrong: answers that were not right.
-        errors: what was raised, as text.
+        answered: Number of correct answers, by device.
+        wrong: Number of wrong answers.
+        errors: Raised exceptions, as text.
     """
 
     def __init__(self, url: str, device: str, clients: int) -> None:
@@ -77,8 +77,8 @@ class Load:
                 else:
                     self.wrong += 1
 
-    def answers(self, count: int, device: str | None = None) -> None:
-        """Waits until there are so many more right answers, of one device or of all."""
+    def await_answers(self, count: int, device: str | None = None) -> None:
+        """Waits for ``count`` more correct answers, from one device or from all."""
         before = self._count(device)
         until(lambda: self._count(device) >= before + count)
 
@@ -86,7 +86,7 @@ class Load:
         return self.answered.total() if device is None else self.answered[device]
 
     def end(self) -> None:
-        """Lets the clients end."""
+        """Stops the clients."""
         self._ended.set()
         for thread in self._threads:
             thread.join()
@@ -94,7 +94,7 @@ class Load:
 
 @contextmanager
 def load(url: str, device: str = "cluster", clients: int = 4) -> Iterator[Load]:
-    """Clients for as long as the context lasts."""
+    """Runs clients for the duration of the context."""
     made = Load(url, device, clients)
     try:
         yield made

@@ -1,4 +1,4 @@
-"""A Ray cluster on this machine: a head that runs no work, and nodes that come and go."""
+"""A Ray cluster on this machine: a head without CPUs, and nodes that join and leave."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ import httpx
 from tests.processes import ROOT
 
 WITHIN = 120.0
-"""Seconds; more than a machine with other work needs."""
+"""Timeout in seconds, generous enough for a busy machine."""
 
 STORE = 150 << 20
 
 ENVIRONMENT = {
     "PYTHONPATH": f"{ROOT / 'client'}:{ROOT / 'service'}:{ROOT}",
-    "PYTHONDONTWRITEBYTECODE": "",  # what is installed has its bytecode beside it
+    "PYTHONDONTWRITEBYTECODE": "",  # installed packages keep their bytecode next to the source
     "RAY_AUTH_MODE": "disabled",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -34,7 +34,7 @@ ENVIRONMENT = {
 
 
 class Node:
-    """A node, as ``ray start`` makes it."""
+    """A node started by ``ray start``."""
 
     def __init__(self, folder: Path, env: Mapping[str, str], python: str, *arguments: str) -> None:
         command = [python, "-m", "ray.scripts.scripts", "start", "--block", f"--object-store-memory={STORE}"]
@@ -51,20 +51,20 @@ class Node:
 
     @property
     def pid(self) -> int:
-        """Of the process that starts and ends those of the node."""
+        """The process that starts and stops the other processes of the node."""
         return self._process.pid
 
     def await_started(self) -> None:
-        """Waits until Ray says that the node runs."""
+        """Waits until Ray reports that the node runs."""
         until(lambda: b"Ray runtime started" in self._log.read_bytes() or self._process.poll() is not None)
         assert self._process.poll() is None, self._log.read_text()
 
     def kill(self) -> None:
-        """SIGKILL for all processes of the node, as if its power had gone."""
+        """Kills all processes of the node with SIGKILL, as a power failure would."""
         every = [self._process.pid, *descendants(self._process.pid)]
         for pid in every:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)  # so that none starts another one meanwhile
+                os.kill(pid, signal.SIGSTOP)  # so that none of them starts another one meanwhile
         for pid in {*every, *descendants(self._process.pid)}:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -75,14 +75,14 @@ class Nodes:
     """The nodes of a cluster.
 
     Args:
-        folder: for what Ray leaves on disk.
-        env: of all of them, besides ``ENVIRONMENT``.
-        python: that runs Ray.
-        head: from the address to what the head has besides: its environment, and its arguments.
+        folder: For Ray's files.
+        env: Environment of all nodes, in addition to ``ENVIRONMENT``.
+        python: The interpreter that runs Ray.
+        head: Maps the head's address to the head's additional environment and arguments.
 
     Attributes:
-        port: that the head listens on.
-        address: of the head.
+        port: The port of the head.
+        address: The address of the head.
     """
 
     def __init__(
@@ -102,18 +102,18 @@ class Nodes:
         self.start_head()
 
     def start_head(self) -> None:
-        """Starts the head, for the first time or again."""
+        """Starts or restarts the head."""
         arguments = ("--head", f"--port={self.port}", "--include-dashboard=false", "--num-cpus=0", "--num-gpus=0")
         env, more = self._head
         self.head = self._start(env, "--node-ip-address=127.0.0.1", *arguments, *more)
 
     def add(self, name: str, env: Mapping[str, str] | None = None) -> Node:
-        """A node more, of one processor."""
+        """Adds a node with one CPU."""
         address = (f"--address={self.address}", "--node-ip-address=127.0.0.1")
         return self._start(env or {}, *address, f"--node-name={name}", "--num-cpus=1", "--num-gpus=0")
 
     def has(self, name: str) -> bool:
-        """Whether the head counts a node among those that live."""
+        """Whether the head counts a node as alive."""
         from ray._raylet import GcsClient  # type: ignore[attr-defined]
 
         found = GcsClient(address=self.address).get_all_node_info()
@@ -127,12 +127,12 @@ class Nodes:
         return made
 
     def close(self) -> None:
-        """Ends all nodes."""
+        """Kills all nodes."""
         for node in self._nodes:
             node.kill()
 
 
-def _nothing_more(_: str) -> tuple[Mapping[str, str], list[str]]:
+def _plain_head(_: str) -> tuple[Mapping[str, str], list[str]]:
     return {}, []
 
 
@@ -141,10 +141,10 @@ def nodes(
     *names: str,
     env: Mapping[str, str] | None = None,
     python: str = sys.executable,
-    head: Callable[[str], tuple[Mapping[str, str], list[str]]] = _nothing_more,
+    head: Callable[[str], tuple[Mapping[str, str], list[str]]] = _plain_head,
 ) -> Iterator[Nodes]:
-    """A cluster with nodes of one processor each; it is ended at the end."""
-    # Ray's sockets have their paths below this, which must be short.
+    """Starts a cluster whose nodes have one CPU each, and kills it at the end."""
+    # Ray puts its sockets below this folder; their paths must be short.
     with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
         made = Nodes(Path(folder), env or {}, python, head)
         try:
@@ -156,7 +156,7 @@ def nodes(
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that a process has started, and those that they have."""
+    """Returns the children of a process, and their descendants."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -166,26 +166,26 @@ def descendants(pid: int) -> list[int]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Returns a port that nothing listens on."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])
 
 
 def server_info(url: str) -> dict[str, Any]:
-    """What a server says of itself."""
+    """Returns the server's description of itself."""
     found: dict[str, Any] = httpx.get(f"{url}/v1/server", timeout=30).json()
     return found
 
 
 def device_names(url: str) -> set[str]:
-    """The names of a server's devices."""
+    """Returns the names of a server's devices."""
     return {device["name"] for device in server_info(url)["devices"]}
 
 
 def until(condition: Callable[[], bool], within: float = WITHIN) -> float:
-    """Waits for what must come to pass. Returns the seconds that it took."""
+    """Waits for a condition and returns the seconds that it took."""
     began = time.monotonic()
     while not condition():
-        assert time.monotonic() - began < within, f"it did not come to pass within {within:.0f} s"
+        assert time.monotonic() - began < within, f"the condition did not hold within {within:.0f} s"
         time.sleep(0.05)
     return time.monotonic() - began

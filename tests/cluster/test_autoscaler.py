@@ -1,4 +1,4 @@
-"""Ray's autoscaler, with nodes that are processes of this machine: one that it starts takes work."""
+"""Ray's autoscaler, with processes on this machine as nodes: a node that it starts takes work."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ pytest.importorskip("ray")
 pytestmark = [pytest.mark.thorough, pytest.mark.serial, pytest.mark.timeout(300)]
 
 HEAD = "f" * 51 + "00000"
-"""The id that the provider expects the head to have; those that it starts are counted from there."""
+"""The id that the provider expects of the head; the ids of nodes that it starts count up from there."""
 
 PROVIDER: dict[str, Any] = {
-    # By module: for its name Ray looks up a file that is not in its wheels.
+    # Referenced by module path: by its name Ray would look for a file that is not in its wheels.
     "type": "external",
     "module": "ray.autoscaler._private.fake_multi_node.node_provider.FakeMultiNodeProvider",
     "head_node_id": HEAD,
@@ -43,7 +43,7 @@ request_resources(num_cpus=1)
 
 
 def configuration(address: str) -> dict[str, Any]:
-    """A cluster of up to two workers of one processor, and none until they are asked for."""
+    """Returns the configuration of a cluster of up to two workers with one CPU each, started on demand."""
     worker = {"resources": {"CPU": 1, "object_store_memory": STORE}, "node_config": {}}
     lists = ("rsync_exclude", "rsync_filter", "cluster_synced_files", "initialization_commands", "setup_commands")
     starting = [f"{role}_{what}" for role in ("head", "worker") for what in ("setup_commands", "start_ray_commands")]

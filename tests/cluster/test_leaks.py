@@ -1,4 +1,4 @@
-"""What thousands of calls leave behind in the object stores of nodes: nothing."""
+"""Thousands of calls leave nothing behind in the object stores of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster of one machine, as ``--ray local`` starts it; and what a server says where there can be none."""
+"""A single-machine cluster, as ``--ray local`` starts it, and the errors where there can be none."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.cluster.nodes import descendants, device_names, server_info, until
 from tests.commands import opwire
 from tests.processes import process
 
-ray_is_there = pytest.importorskip("ray")
+pytest.importorskip("ray")
 
 
-def test_a_cluster_of_this_machine_serves_as_the_machine_does():
+def test_a_local_cluster_gives_the_same_results_as_the_machine():
     with process("--ray", "local", "--memory-bytes", str(128 << 20), env={"RAY_AUTH_MODE": "disabled"}) as served:
         until(lambda: len(device_names(served.url)) == 3)
         (far,) = [name for name in device_names(served.url) if name.endswith("/cpu")]
@@ -36,7 +36,7 @@ def test_a_cluster_of_this_machine_serves_as_the_machine_does():
             with pytest.raises(RequestError, match=f"auto, cluster, cpu, reference, {far}"):
                 client.execute(OPERATOR, {"InputTensor": array}, device="elsewhere/cpu")
         assert {each.outputs["OutputTensor"].tobytes() for each in answers.values()} == {right(array)}
-        # Its processors are those of the server, so that it takes no work that asks for no device.
+        # Its CPUs are those of the server, so it takes only work that names the device.
         assert {given: each.device for given, each in answers.items()} == {
             "cpu": "cpu",
             far: far,
@@ -73,7 +73,7 @@ def test_without_ray_a_server_says_what_to_install(tmp_path):
     for each in installed.iterdir():
         if not each.name.startswith("ray"):
             (tmp_path / each.name).symlink_to(each)
-    # Without its site-packages Python finds what is in the folder alone.
+    # Without its site-packages, Python finds only what is in the folder.
     path = os.pathsep.join([*os.environ.get("PYTHONPATH", "").split(os.pathsep), *_sources(), str(tmp_path)])
     command = [sys.executable, "-S", "-m", "opwire_service", "serve", "--ray", "auto"]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=120)

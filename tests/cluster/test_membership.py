@@ -1,4 +1,4 @@
-"""Nodes that come, drain and die while a server works with them, and a head that goes and returns."""
+"""Nodes that join, drain and die while a server uses them, and a head that fails and returns."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ pytestmark = [pytest.mark.thorough, pytest.mark.serial, pytest.mark.timeout(600)
 MEMORY = 256 << 20
 
 OTHER_PYTHON = "OPWIRE_OTHER_PYTHON"
-"""A path: an interpreter of another version of Python than this one, with the same Ray."""
+"""Environment variable: path of another version of Python than this one, with the same Ray."""
 
 
 @contextmanager
 def server(cluster: Nodes, *names: str, device: str | None = None) -> Iterator[HttpServer]:
-    """A server with the devices of some nodes."""
+    """Runs a server with the devices of some nodes."""
     settings = Settings(port=0, ray=cluster.address, limits=Limits(memory_bytes=MEMORY))
     if device is not None:
         settings = replace(settings, node_device=device)
@@ -51,18 +51,18 @@ def await_devices(served: HttpServer, *names: str) -> None:
     until(lambda: {f"{name}/cpu" for name in names} <= device_names(url))
 
 
-def test_a_node_that_dies_under_load_loses_nothing_and_one_that_comes_takes_work():
+def test_a_node_that_dies_under_load_loses_nothing_and_a_new_one_takes_work():
     with nodes("a", "b") as cluster:
         third = cluster.add("c")
         with server(cluster, "a", "b", "c") as served, load(str(served.url)) as asked:
             for name in ("a", "b", "c"):
-                asked.answers(20, f"{name}/cpu")
+                asked.await_answers(20, f"{name}/cpu")
             third.kill()
             until(lambda: "c/cpu" not in device_names(str(served.url)))
-            asked.answers(50)
+            asked.await_answers(50)
             cluster.add("d")
             await_devices(served, "d")
-            asked.answers(20, "d/cpu")
+            asked.await_answers(20, "d/cpu")
             assert "d" in server_info(str(served.url))["cluster"]["nodes"]
         assert (asked.errors, asked.wrong) == ([], 0)
 
@@ -81,18 +81,18 @@ def test_a_node_that_joins_takes_work_within_five_seconds():
     assert took < 5
 
 
-def test_without_the_head_known_devices_go_on_and_the_cluster_is_joined_again():
+def test_a_server_survives_a_lost_head_and_rejoins_the_cluster():
     with nodes("a") as cluster, server(cluster, "a") as served:
         url = str(served.url)
         with load(url, "auto", 2) as asked, load(url, "cpu", 1) as here:
-            asked.answers(20)
+            asked.await_answers(20)
             cluster.head.kill()
-            asked.answers(20)
+            asked.await_answers(20)
             until(lambda: server_info(url)["cluster"]["state"] == "joining")
             assert device_names(url) == {"cpu", "reference"}
             assert httpx.get(f"{url}/readyz").status_code == 200
-            asked.answers(20)
-            here.answers(20)
+            asked.await_answers(20)
+            here.await_answers(20)
         assert (asked.errors, asked.wrong, here.errors, here.wrong) == ([], 0, [], 0)
         with Client(url, max_retries=0, timeout=5) as client:
             operator, inputs = waiting(0.1)
@@ -104,7 +104,7 @@ def test_without_the_head_known_devices_go_on_and_the_cluster_is_joined_again():
             assert client.execute(operator, inputs, device="cluster").device == "b/cpu"
 
 
-def test_a_node_that_drains_ends_its_work_and_gets_none():
+def test_a_draining_node_finishes_its_work_and_gets_no_more():
     with nodes("a") as cluster:
         leaving = cluster.add("b", {"RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "30"})
         with server(cluster, "a", "b", device=TARGET) as served:
@@ -133,7 +133,7 @@ def _running(url: str, device: str) -> int:
     return sum(each["running"] for each in server_info(url)["devices"] if each["name"] == device)
 
 
-def test_deadlines_and_clients_that_go_away_stop_the_work_of_a_node():
+def test_deadlines_and_disconnects_stop_the_work_of_a_node():
     with nodes("a") as cluster, server(cluster, "a", device=TARGET) as served:
         url = str(served.url)
         operator, inputs = waiting(60.0)
@@ -142,7 +142,7 @@ def test_deadlines_and_clients_that_go_away_stop_the_work_of_a_node():
             for patience in (300, 1500):
                 with pytest.raises(DeadlineExceededError, match="while the operator ran"):
                     client.execute(operator, inputs, device="a/cpu", timeout=patience / 1000)
-                # The device does one after the other: it would not come to this one for a minute.
+                # The device runs one operator after the other; the endless one would block it for a minute.
                 began = time.monotonic()
                 client.execute(*short, device="a/cpu")
                 assert time.monotonic() - began < 5
@@ -154,14 +154,14 @@ def test_deadlines_and_clients_that_go_away_stop_the_work_of_a_node():
             client.execute(*short, device="a/cpu")
 
 
-def test_a_process_that_dies_is_started_again():
+def test_a_device_process_that_dies_is_restarted():
     with nodes("a", "b") as cluster, server(cluster, "a", "b") as served, load(str(served.url)) as asked:
-        asked.answers(20, "a/cpu")
+        asked.await_answers(20, "a/cpu")
         (pid,) = _pids(served, "a/cpu")
         os.kill(pid, signal.SIGKILL)
-        asked.answers(20)
+        asked.await_answers(20)
         until(lambda: _pids(served, "a/cpu") not in ([], [pid]))
-        asked.answers(20, "a/cpu")
+        asked.await_answers(20, "a/cpu")
     assert (asked.errors, asked.wrong) == ([], 0)
 
 
@@ -178,20 +178,20 @@ def test_several_servers_share_the_devices_of_a_cluster():
     with nodes("a") as cluster, server(cluster, "a") as one, server(cluster, "a") as other:
         assert _pids(one, "a/cpu") == _pids(other, "a/cpu")
         with load(str(one.url), clients=2) as asked, load(str(other.url), clients=2) as asked_too:
-            asked.answers(30)
-            asked_too.answers(30)
+            asked.await_answers(30)
+            asked_too.await_answers(30)
     assert (asked.errors, asked.wrong, asked_too.errors, asked_too.wrong) == ([], 0, [], 0)
 
 
-def test_what_servers_leave_on_a_node_ends_when_no_server_asks_for_it():
+def test_device_processes_end_when_no_server_uses_them():
     with nodes("a") as cluster:
         with server(cluster, "a") as served:
             (pid,) = _pids(served, "a/cpu")
-        assert Path(f"/proc/{pid}").exists()  # another server would find it
+        assert Path(f"/proc/{pid}").exists()  # another server may still use it
         until(lambda: not Path(f"/proc/{pid}").exists())
 
 
-def test_a_node_with_another_opwire_is_refused_by_name(tmp_path):
+def test_a_node_with_another_version_of_opwire_is_refused_by_name(tmp_path):
     installed = tmp_path / "opwire-99.0.dist-info"
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: opwire\nVersion: 99.0\n")
@@ -208,7 +208,7 @@ def test_a_node_with_another_opwire_is_refused_by_name(tmp_path):
     assert info["cluster"]["nodes"] == ["a"]
 
 
-def test_a_cluster_of_another_python_is_refused_at_the_start():
+def test_a_cluster_with_another_version_of_python_is_refused_at_startup():
     other = os.environ.get(OTHER_PYTHON)
     if other is None:
         pytest.skip(f"{OTHER_PYTHON} names no other version of Python with Ray")
@@ -219,7 +219,7 @@ def test_a_cluster_of_another_python_is_refused_at_the_start():
         process("--ray", cluster.address).__enter__()
 
 
-def test_a_cluster_with_a_token_is_joined_with_it_alone():
+def test_a_cluster_with_a_token_is_joined_only_with_it():
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4}
     with nodes("a", env=token) as cluster:
         with process("--ray", cluster.address, "--memory-bytes", str(MEMORY), env=token) as served:

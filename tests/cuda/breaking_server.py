@@ -1,4 +1,4 @@
-"""The ``opwire`` command on GPUs that really fail when a test says so."""
+"""The ``opwire`` command with GPUs that tests can make fail for real."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOWHERE = CudaMemory({"InputTensor": 2**20}, {"OutputTensor": 2**20}, 0, 0, 0)
 
 
 class BreakingGpu(CudaDevice):
-    """Reads where there is no memory for an input that begins with the number that says so."""
+    """Reads unmapped memory when an input begins with ``BREAKS``, which breaks the CUDA context."""
 
     def run(self, plan: Plan, inputs: Inputs, outputs: Arrays, stop: Stop) -> None:
         """See ``Device.run``."""
@@ -29,7 +29,7 @@ class BreakingGpu(CudaDevice):
         super().run(plan, inputs, outputs, stop)
 
 
-# Outside of the condition, because processes that the command spawns read this file too.
+# Not below the condition, because worker processes import this file too.
 DEVICES["cuda"] = "tests.cuda.breaking_server:BreakingGpu"
 
 if __name__ == "__main__":

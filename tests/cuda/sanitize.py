@@ -1,6 +1,6 @@
-"""A small run of every CUDA kernel, to be watched by ``compute-sanitizer python -m tests.cuda.sanitize``.
+"""Runs every CUDA kernel once on small inputs: ``compute-sanitizer python -m tests.cuda.sanitize``.
 
-It fails if something that the sources define or the operators can ask for was not launched; see ``missing``.
+Fails if a kernel or variant that the sources define or the operators need was not launched; see ``missing``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SOURCES = Path(kernels.__file__).parent
 FUNCTIONS = tuple(function.name for function in ReduceFunction)
 DATA_TYPES = ("FLOAT32", "FLOAT16", "INT32", "INT64", "UINT8")
 PROCESSORS = 132
-"""Of the card that the sizes below are for; any other does, if it has more than a few."""
+"""Multiprocessors of the card that the sizes below were chosen for; any card with more than a few will do."""
 
 Layout = tuple[list[int], list[int], list[int] | None]
 """Sizes, axes and strides."""
@@ -56,7 +56,7 @@ SMALL: dict[str, Layout] = {
     "repeated": ([3, 50], [1], [7, 0]),
     "none": ([17], [], None),
 }
-"""Reductions that take one pass."""
+"""Reductions that take a single pass."""
 
 LARGE: dict[str, Layout] = {
     "last": ([64, 1024], [1], None),
@@ -66,7 +66,7 @@ LARGE: dict[str, Layout] = {
     "middle": ([4, 128, 129], [1], None),
     "transposed": ([304, 220], [1], [1, 304]),
 }
-"""Those that take a quick pass and one that repairs it, if the function has such."""
+"""Reductions with a fast pass and one that repairs its results, for functions that have both."""
 
 OPEN: dict[tuple[str, str], tuple[list[float], float | None]] = {
     ("L2", "FLOAT32"): ([1, 2.0**-12, 2.0**-12, 2.0**-24], 0),
@@ -78,7 +78,7 @@ OPEN: dict[tuple[str, str], tuple[list[float], float | None]] = {
     ("LOG_SUM_EXP", "FLOAT32"): ([70000], 0),
     ("LOG_SUM_EXP", "FLOAT16"): ([], None),
 }
-"""Elements whose result a quick pass leaves open, and what all others are; None is where the logarithm is next to 0."""
+"""Elements whose reduction the fast pass cannot round, and the rest; with None, the logarithm is close to 0."""
 
 POOLINGS: dict[str, dict[str, list[int]]] = {
     "strips": {"sizes": [1, 3, 21, 32], "window": [3, 3], "stride": [2, 2], "padding": [1, 1]},
@@ -118,9 +118,9 @@ LARGER: tuple[tuple[str, dict[str, object]], ...] = (
     ("CUMULATIVE_SUMMATION", running(4, 5, axis=1, data_type="INT32")),
     ("ELEMENT_WISE_EXP", {"InputTensor": packed(TABLE_WORTH, data_type="FLOAT16")}),
 )
-"""Operators whose worked examples are too small for some of their kernels."""
+"""Larger inputs for operators whose worked examples do not reach all of their kernels."""
 
-LEFT_TO_THE_HOST = DrawnCase(
+COMPUTED_ON_HOST = DrawnCase(
     "ROI_ALIGN",
     1,
     {
@@ -134,7 +134,7 @@ LEFT_TO_THE_HOST = DrawnCase(
         **dict.fromkeys(("MinimumSamplesPerOutput", "MaximumSamplesPerOutput"), 2**16),
     },
 )
-"""More samples than a launch takes."""
+"""More samples than one launch handles, so the host computes the outputs."""
 PRODUCTS: dict[str, Product] = {
     "plain": ([70, 33], [33, 40], {}),
     "transposed": ([33, 70], [40, 33], {"TransA": "TRANSPOSE", "TransB": "TRANSPOSE", "Alpha": 0.3}),
@@ -151,18 +151,18 @@ CONVOLUTIONS: dict[str, tuple[list[int], list[int], dict[str, object]]] = {
     "few filters": ([2, 8, 9], [8, 1, 3], {"GroupCount": 8}),
     "transposed": ([1, 10, 5, 4, 6], [10, 12, 2, 1, 2], {"Direction": "BACKWARD", "Strides": [3, 1, 2]}),
 }
-"""Sizes of the input and of the filter, and attributes."""
+"""Sizes of the input and the filter, and attributes."""
 
 WALKS = ("DENSE", "ROWS", "SAME", "GATHER")
-"""How an input may lie beside the output of a formula."""
+"""How the kernel of a formula can step through an input."""
 
 TUNING = frozenset({"LANES", "ROW_BATCH", "ROW_BLOCKS", "COLUMN_BATCH", "COLUMN_BLOCKS"})
-"""Macros that change no result."""
+"""Macros that do not affect results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What tells launches apart: the entry, what it computes, and whether blocks share its outputs."""
+    """Distinguishes launches: the entry point, what it computes, and whether blocks share an output."""
 
     entry: str
     computes: tuple[object, ...]
@@ -170,11 +170,11 @@ class Kernel:
 
 
 Case = tuple[Plan, bytes | bytearray]
-"""A plan, and the bytes of its input."""
+"""A plan and the bytes of its inputs."""
 
 
 def reduction(function: str, data_type: str, layout: Layout) -> Iterator[Plan]:
-    """One plan, or none where the function does not take the type; ARGMAX and ARGMIN find the first and the last."""
+    """Yields plans of a reduction if it takes the type; ARGMAX and ARGMIN in both axis directions."""
     sizes, axes, strides = layout
     tensor: dict[str, object] = {"DataType": data_type, "Sizes": sizes}
     if strides is not None:
@@ -189,7 +189,7 @@ def reduction(function: str, data_type: str, layout: Layout) -> Iterator[Plan]:
 
 
 def pooling(row: Mapping[str, list[int]], data_type: str, operator: str) -> Iterator[Plan]:
-    """One plan, and one with indices where the operator has them."""
+    """Yields a plan, and one with indices if the operator has them."""
     desc: dict[str, object] = {
         "InputTensor": {"DataType": data_type, "Sizes": row["sizes"]},
         "WindowSize": row["window"],
@@ -232,7 +232,7 @@ def tensor(data_type: str, *sizes: int) -> dict[str, object]:
 
 
 def integer_products() -> Iterator[Plan]:
-    """Products of matrices and convolutions of integers."""
+    """Yields integer matrix products and convolutions."""
     scales = {f"{name}ScaleTensor": tensor("FLOAT32", 1) for name in ("A", "B", "Output")}
     matrices = {"ATensor": tensor("UINT8", 9, 17), "BTensor": tensor("INT8", 17, 33)}
     zeros = {"AZeroPointTensor": tensor("UINT8", 9, 1), "BZeroPointTensor": tensor("INT8", 1, 33)}
@@ -251,7 +251,7 @@ def integer_products() -> Iterator[Plan]:
 
 
 def products() -> Iterator[Plan]:
-    """Products of matrices and convolutions."""
+    """Yields matrix products and convolutions."""
     yield from integer_products()
     for data_type in ("FLOAT32", "FLOAT16"):
         for row in PRODUCTS.values():
@@ -261,7 +261,7 @@ def products() -> Iterator[Plan]:
 
 
 def formula(name: str, strides: tuple[int, ...] = (96, 32, 8, 1)) -> Plan:
-    """A plan of an operator of single elements, whose last input has some strides."""
+    """Returns a plan of an element-wise operator whose last input has the given strides."""
     members = OPERATORS[name].members.inputs
     rows = OPERATORS[name].support.rows({})[0].tensors
     memory = np.zeros(99, np.uint8)
@@ -275,14 +275,14 @@ def formula(name: str, strides: tuple[int, ...] = (96, 32, 8, 1)) -> Plan:
 
 
 def formulas() -> Iterator[Plan]:
-    """A plan of each operator of single elements, and sums of tensors that lie anyhow."""
+    """Yields a plan of each element-wise operator, and sums of tensors with various strides."""
     yield from map(formula, FORMULAS)
     for strides in ((0, 0, 8, 1), (0, 8, 1, 0), (0, 0, 0, 0), (0, 1, 3, 12)):
         yield formula("ELEMENT_WISE_ADD", strides)
 
 
 def others() -> Iterator[Plan]:
-    """The worked examples of all other operators, and larger ones."""
+    """Yields the worked examples of all other operators, and larger inputs."""
     for name in sorted(kernels.JOBS.keys() - {"REDUCE", *FORMULAS}):
         for example in OPERATORS[name].examples:
             yield check({"type": name, "desc": example.desc}, example.level)
@@ -291,7 +291,7 @@ def others() -> Iterator[Plan]:
 
 
 def cases() -> Iterator[Case]:
-    """All that is run."""
+    """Yields everything that is run."""
     generator = np.random.default_rng(1)
 
     def any_bytes(plans: Iterable[Plan]) -> Iterator[Case]:
@@ -303,21 +303,21 @@ def cases() -> Iterator[Case]:
     for (function, data_type), layout in itertools.product(OPEN, LARGE.values()):
         for plan in reduction(function, data_type, layout):
             yield from any_bytes([plan])
-            yield plan, left_open(plan, *OPEN[function, data_type])
+            yield plan, undecided_input(plan, *OPEN[function, data_type])
     for data_type, row in itertools.product(DATA_TYPES, POOLINGS.values()):
         yield from any_bytes(pooling(row, data_type, "MAX_POOLING2"))
     for operator in ("MAX_POOLING", "MAX_POOLING1"):
         yield from any_bytes(pooling(POOLINGS["strips"], "FLOAT32", operator))
     yield from any_bytes(formulas())
     yield from any_bytes(plan_of_case(case, data_type) for case in CASES for data_type in ("FLOAT32", "FLOAT16"))
-    yield from any_bytes([plan_of_case(LEFT_TO_THE_HOST, "FLOAT32")])
+    yield from any_bytes([plan_of_case(COMPUTED_ON_HOST, "FLOAT32")])
     yield from any_bytes(others())
     yield from any_bytes(products())
     yield from any_bytes([regrouped()])
 
 
-def left_open(plan: Plan, values: list[float], rest: float | None) -> bytearray:
-    """An input each of whose outputs reduces the same values, and for the rest another one."""
+def undecided_input(plan: Plan, values: list[float], rest: float | None) -> bytearray:
+    """Returns an input in which every reduced row has the same values, scattered among a filler."""
     desc = plan.inputs["InputTensor"]
     (axis,) = plan.attributes.Axes
     buffer = bytearray(desc.total_size_in_bytes)
@@ -328,7 +328,7 @@ def left_open(plan: Plan, values: list[float], rest: float | None) -> bytearray:
 
 
 def regrouped() -> Plan:
-    """A graph whose first step leaves gaps between its elements, which the second one reads as elements too."""
+    """Returns a graph whose second step reads the gaps between the elements of the first step's output."""
     packed, wide = ({"DataType": "FLOAT32", "Sizes": [5, 7], "Strides": steps} for steps in ([7, 1], [16, 2]))
     every = {"DataType": "FLOAT32", "Sizes": [77]}
     nodes = {
@@ -343,12 +343,12 @@ def regrouped() -> Plan:
 
 
 def computes(program: Program) -> tuple[object, ...]:
-    """What a program computes: its sources, and the macros that matter."""
+    """What a program computes: its sources, and the macros that affect results."""
     return program.sources, *(macro for macro in program.macros if macro[0] not in TUNING)
 
 
 def jobs(plan: Plan) -> Iterator[tuple[CudaJob, CudaMemory]]:
-    """The jobs of a plan, on memory that is nowhere."""
+    """Yields the jobs of a plan, with null pointers for memory."""
     if plan.operator is GRAPH:
         for part in graph_of(plan, lambda each: kernels.JOBS[each.operator.name](each, PROCESSORS)).parts:
             yield part.job, CudaMemory(dict.fromkeys(part.inputs, 0), dict.fromkeys(part.outputs, 0), 0, 0, 0)
@@ -359,19 +359,19 @@ def jobs(plan: Plan) -> Iterator[tuple[CudaJob, CudaMemory]]:
 
 @cache
 def launches(plan: Plan) -> tuple[KernelLaunch, ...]:
-    """The launches of a plan, but for products that a library computes."""
+    """Returns the launches of a plan, except matrix products computed by a library."""
     every = (launch for job, memory in jobs(plan) for launch in job.launches(memory))
     return tuple(launch for launch in every if not isinstance(launch, MatrixProduct))
 
 
 @cache
 def launched(plan: Plan) -> tuple[Kernel, ...]:
-    """The kernels of a plan."""
+    """Returns the kernels that a plan launches."""
     return tuple(kernel for launch in launches(plan) for kernel in kernels_of(launch, plan))
 
 
 def kernels_of(launch: KernelLaunch, plan: Plan) -> Iterator[Kernel]:
-    """What a launch of a plan shows of its kernel."""
+    """Yields the kernels of a launch, with the properties that ``required`` looks at."""
     if "reduction" in launch.program.sources:
         yield Kernel(launch.entry, computes(launch.program), launch.grid[1] > 1)
     elif any(source.startswith("products/") for source in launch.program.sources):
@@ -393,12 +393,12 @@ def programs_of(plan: Plan) -> frozenset[Program]:
 
 
 def sources() -> Iterator[str]:
-    """The names of all sources, as programs have them."""
+    """Yields the names of all sources, as programs refer to them."""
     return (path.relative_to(SOURCES).with_suffix("").as_posix() for path in SOURCES.rglob("*.cu"))
 
 
 def entries() -> set[tuple[str, str]]:
-    """Every kernel that the sources define, behind the source."""
+    """Returns every kernel that the sources define, as (source, entry point)."""
     pattern = re.compile(r"__global__ void (?:__launch_bounds__\(.*?\) )?(\w+)\(")
     return {
         (name, entry) for name in sources() for entry in pattern.findall((SOURCES / f"{name}.cu").read_text("utf-8"))
@@ -406,14 +406,17 @@ def entries() -> set[tuple[str, str]]:
 
 
 def reached(plan: Plan) -> Iterator[tuple[str, str]]:
-    """The kernels that a plan launches, behind their sources."""
+    """Yields the kernels that a plan launches, as (source, entry point)."""
     for launch in launches(plan):
         yield from ((source, launch.entry) for source in (*launch.program.sources, *launch.program.kernels))
 
 
 def required() -> Iterator[Kernel]:
-    """The passes of every reduction, along rows and columns, with and without splits; poolings also with indices;
-    every walk of an input of a formula; and the kernels of products of both types."""
+    """Yields the variants that must be launched.
+
+    These are the passes of every reduction along rows and columns, with and without splits; poolings with and without
+    indices; every walk through an input of a formula; and the kernels of products of both types.
+    """
     reductions = [entry for source, entry in sorted(entries()) if source == "reduction"]
     for function, data_type, size in itertools.product(FUNCTIONS, DATA_TYPES, (2, 2**16)):
         for plan in reduction(function, data_type, ([1, size], [1], None)):
@@ -434,7 +437,7 @@ def required() -> Iterator[Kernel]:
 
 
 def missing(plans: Iterable[Plan]) -> list[object]:
-    """What plans leave out of all sources, all kernels that they define, all operators, and all that is required."""
+    """Returns the sources, kernels, operators and required variants that the plans do not cover."""
     plans = list(plans)
     found = {kernel for plan in plans for kernel in launched(plan)}
     programs = {program for plan in plans for program in programs_of(plan)}
@@ -449,9 +452,9 @@ def missing(plans: Iterable[Plan]) -> list[object]:
 
 def main() -> None:
     every = list(cases())
-    left_out = missing(plan for plan, _ in every)
-    if left_out:
-        sys.exit("\n".join(["not run:", *map(str, left_out)]))
+    uncovered = missing(plan for plan, _ in every)
+    if uncovered:
+        sys.exit("\n".join(["not run:", *map(str, uncovered)]))
     device = CudaDevice(memory_bytes=2**28)
     for plan, data in every:
         execute(device, plan, dict.fromkeys(plan.inputs, data))

@@ -1,4 +1,4 @@
-"""What only the CUDA device can get wrong: splits, strips, memory, many plans at once."""
+"""Failure modes specific to the CUDA device: splits, strips, memory, concurrent plans."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.execution import execute
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 
 OLDEST = "sm_75"
-"""The architecture of the oldest cards for which programs are compiled."""
+"""The oldest architecture that programs are compiled for."""
 
 IN_ROWS: dict[str, dict[str, object]] = {
     "CUMULATIVE_SUMMATION": {"Axis": 1, "AxisDirection": "INCREASING", "HasExclusiveSum": False},
@@ -67,14 +67,14 @@ def plan_of(array: np.ndarray, function: str, axes: list[int]) -> Plan:
 
 
 def run(device: Device, plan: Plan, array: np.ndarray) -> np.ndarray:
-    """The output of a plan for an array, which need not be small."""
+    """Runs a plan on an array of any size and returns the output."""
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
     device.run(plan, {"InputTensor": np.ascontiguousarray(array)}, outputs, lambda: False)
     return outputs["OutputTensor"]
 
 
 def exact(values: np.ndarray, function: str) -> Any:
-    """The sum, or the sum of squares, of finite values, in Python integers."""
+    """Computes the reduction of finite values in Python integers and rounds it once."""
     unit = Fraction(1, 2**149)
     units = [int(Fraction(value) / unit) for value in values.ravel().tolist()]
     total = sum(map(abs, units)) if function == "L1" else sum(units)
@@ -112,8 +112,8 @@ def test_sums_of_every_geometry_are_correctly_rounded(cuda, function, sizes, axe
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.int64, np.uint8])
 @pytest.mark.parametrize("function", ["MAX", "MIN", "ARGMAX", "ARGMIN"])
 @pytest.mark.parametrize(("sizes", "axes"), SHAPES)
-def test_extremes_of_every_geometry(cuda, function, sizes, axes, dtype):
-    # Few different values, so that the first of equals has to be found across threads, blocks and splits.
+def test_maxima_and_minima_of_every_geometry(cuda, function, sizes, axes, dtype):
+    # Few distinct values, so that the first of several maxima must be found across threads, blocks and splits.
     array = np.random.default_rng(8).integers(0, 3, sizes).astype(dtype)
     result = run(cuda, plan_of(array, function, axes), array)
     kept = [i for i in range(array.ndim) if i not in axes]
@@ -122,7 +122,7 @@ def test_extremes_of_every_geometry(cuda, function, sizes, axes, dtype):
     assert result.ravel().tolist() == right.tolist()
 
 
-def test_the_last_of_equals_across_splits(cuda):
+def test_decreasing_axes_pick_the_last_of_several_maxima_across_splits(cuda):
     array = np.zeros(1_000_000, np.float32)
     array[[5, 400_000, 999_990]] = 1
     tensor = {"DataType": "FLOAT32", "Sizes": [array.size]}
@@ -141,7 +141,7 @@ ADVERSARIAL = {
 
 @pytest.mark.parametrize("name", ADVERSARIAL)
 @pytest.mark.parametrize("rows", [1, 500])
-def test_adversarial_sums_in_long_rows(cuda, name, rows):
+def test_sums_near_a_tie_in_long_rows_are_correctly_rounded(cuda, name, rows):
     values, right = ADVERSARIAL[name]
     array = np.zeros((rows, 70_000 if rows == 1 else 2_000), np.float32)
     places = np.random.default_rng(9).permuted(np.tile(np.arange(array.shape[1]), (rows, 1)), axis=1)
@@ -151,8 +151,8 @@ def test_adversarial_sums_in_long_rows(cuda, name, rows):
         assert set(run(cuda, plan_of(data, "SUM", axes), data).ravel().tolist()) == {np.float32(right)}
 
 
-def test_halves_add_up_exactly_however_many(cuda):
-    # More than a double could hold exactly in one go, and a total that only exact arithmetic rounds to this side.
+def test_sums_of_many_halves_are_exact(cuda):
+    # The sum exceeds what a double holds exactly, and only exact arithmetic rounds it to this side.
     array = np.full(2**22, 65504, np.float16)
     array[::2] = -65504
     array[1] = 2.0**-24
@@ -175,11 +175,11 @@ def test_products_of_many_factors(cuda, reference, dtype):
 
 
 ROWS = [((300, 1000), [1]), ((5_000, 64), [0]), ((2, 65_536), [1]), ((300_001,), [0]), ((6, 700, 96), [1])]
-"""Sizes and axes of reductions that have a quick pass."""
+"""Sizes and axes of reductions that have a fast pass."""
 
 
-def filled(sizes: tuple[int, ...], axes: list[int], values: list[float], rest: float, dtype: Any) -> np.ndarray:
-    """An array all of whose reduced groups hold some values, scattered, and for the rest the same."""
+def with_scattered(sizes: tuple[int, ...], axes: list[int], values: list[float], rest: float, dtype: Any) -> np.ndarray:
+    """Returns an array in which every reduced row has the same values, scattered among a filler."""
     (axis,) = axes
     array = np.full(sizes, rest, dtype)
     rows = np.moveaxis(array, axis, -1)
@@ -200,14 +200,14 @@ OPEN: dict[tuple[str, Any, str], tuple[list[float], float, float]] = {
     ("MULTIPLY", np.float16, "far off"): ([2.0**-24] * 40 + [2.0**15] * 64, 1, 1),
     ("MULTIPLY", np.float32, "far off"): ([2.0**-140] * 40 + [2.0**112] * 50, 1, 1),
 }
-"""What a quick pass cannot certify, or passes through numbers beyond a double: values, the rest, the result."""
+"""Reductions that the fast pass cannot certify, or that exceed a double on the way: values, filler, result."""
 
 
 @pytest.mark.parametrize(("sizes", "axes"), ROWS)
 @pytest.mark.parametrize("case", OPEN, ids=lambda case: f"{case[0]}-{case[1].__name__}-{case[2]}")
-def test_what_a_quick_pass_leaves_open_is_repaired(cuda, case, sizes, axes):
+def test_results_the_fast_pass_cannot_round_are_repaired(cuda, case, sizes, axes):
     (function, dtype, _), (values, rest, right) = case, OPEN[case]
-    array = filled(sizes, axes, values, rest, dtype)
+    array = with_scattered(sizes, axes, values, rest, dtype)
     plan = plan_of(array, function, axes)
     assert len(cuda.job(plan).programs) == 2
     assert set(run(cuda, plan, array).ravel().tolist()) == {float(dtype(right))}
@@ -215,7 +215,7 @@ def test_what_a_quick_pass_leaves_open_is_repaired(cuda, case, sizes, axes):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize(("sizes", "axes"), ROWS)
-def test_exponentials_of_every_size(cuda, sizes, axes, dtype):
+def test_log_sum_exp_of_extreme_values(cuda, sizes, axes, dtype):
     terms = sizes[axes[0]]
     limit = float(np.finfo(dtype).max)
     for value in (0, 1, -math.log(terms), 60000, -60000, 0.3 * limit, -limit, 2.0**-14):
@@ -224,7 +224,7 @@ def test_exponentials_of_every_size(cuda, sizes, axes, dtype):
         for given in run(cuda, plan_of(array, "LOG_SUM_EXP", axes), array).ravel()[:3]:
             assert oracle.close(given, dtype(float(exact_value))), (value, given)
     for value, right in ((np.inf, np.inf), (np.nan, np.nan), (-np.inf, math.log(terms - 1))):
-        array = filled(sizes, axes, [value], 0, dtype)
+        array = with_scattered(sizes, axes, [value], 0, dtype)
         for given in run(cuda, plan_of(array, "LOG_SUM_EXP", axes), array).ravel()[:3]:
             assert oracle.close(given, dtype(right)), (value, given)
     array = np.full(sizes, -np.inf, dtype)
@@ -234,10 +234,10 @@ def test_exponentials_of_every_size(cuda, sizes, axes, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("scale", [0.01, 1, 30, 10000])
 @pytest.mark.parametrize(("sizes", "axes"), ROWS)
-def test_exponentials_are_within_a_unit_in_the_last_place(cuda, sizes, axes, scale, dtype):
+def test_log_sum_exp_is_within_one_ulp(cuda, sizes, axes, scale, dtype):
     (axis,) = axes
     array = (np.random.default_rng(14).standard_normal(sizes) * scale).astype(dtype)
-    # Rows around zero, where the quick pass is not good enough, and others.
+    # Rows around zero, where the fast pass is not accurate enough, and others.
     array -= (
         np.linspace(0, 2 * math.log(sizes[axis]), array.size // sizes[axis])
         .reshape([1 if i == axis else size for i, size in enumerate(sizes)])
@@ -264,7 +264,7 @@ POOLINGS = [
 
 
 def pooled(data: np.ndarray, row: tuple[list[int], ...]) -> Plan:
-    """The plan of a max pooling with indices."""
+    """Returns the plan of a max pooling with indices."""
     sizes, window, strides, padding, dilations = row
     desc: dict[str, object] = {
         "InputTensor": {"DataType": DataType.of(data.dtype).name, "Sizes": sizes},
@@ -281,7 +281,7 @@ def pooled(data: np.ndarray, row: tuple[list[int], ...]) -> Plan:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.uint16, np.int64])
 @pytest.mark.parametrize("row", POOLINGS)
-def test_pooling_of_every_geometry(cuda, reference, row, dtype):
+def test_pooling_of_every_geometry_matches_the_reference(cuda, reference, row, dtype):
     generator = np.random.default_rng(11)
     array = generator.integers(-3, 3, row[0]).astype(dtype)
     if array.dtype.kind == "f":
@@ -309,7 +309,7 @@ def mixed_plans() -> list[tuple[Plan, np.ndarray]]:
 
 
 @pytest.mark.serial
-def test_many_plans_at_once_leave_the_memory_as_it_was(cuda):
+def test_concurrent_plans_leak_no_memory(cuda):
     plans = mixed_plans()
     right = [run(cuda, plan, array).tobytes() for plan, array in plans]
     wrong = threading.Event()
@@ -319,7 +319,7 @@ def test_many_plans_at_once_leave_the_memory_as_it_was(cuda):
         if run(cuda, plan, array).tobytes() != right[i % len(plans)]:
             wrong.set()
 
-    with ExitStack() as blocks:  # as many of each size as can be in use at once
+    with ExitStack() as blocks:  # one block per stream and size, the most that can be in use at once
         for plan, _ in plans:
             for _ in range(STREAMS):
                 blocks.enter_context(cuda.memory.block(cuda.memory_needed(plan), lambda: False))
@@ -332,11 +332,11 @@ def test_many_plans_at_once_leave_the_memory_as_it_was(cuda):
 
 
 def free_memory() -> int:
-    """Bytes of the card that no one uses."""
+    """Returns the bytes of free memory on the card."""
     return int(import_module("cupy").cuda.runtime.memGetInfo()[0])
 
 
-def test_what_exceeds_the_memory_budget_is_refused(cuda):
+def test_plans_that_exceed_the_memory_budget_are_refused(cuda):
     small = CudaDevice(memory_bytes=2**20)
     array = np.ones(2**19, np.float32)
     with pytest.raises(LimitExceededError) as refusal:
@@ -347,7 +347,7 @@ def test_what_exceeds_the_memory_budget_is_refused(cuda):
     small.close()
 
 
-def test_a_plan_that_waits_for_memory_can_be_stopped(cuda):
+def test_a_plan_waiting_for_memory_can_be_stopped(cuda):
     small = CudaDevice(memory_bytes=2**20)
     array = np.ones(2**17, np.float32)
     plan = plan_of(array, "SUM", [0])
@@ -371,7 +371,7 @@ def test_programs_compile_for_old_cards(operator, data_type):
         nvrtc.destroyProgram(program)
 
 
-def test_there_is_no_hundredth_card(cuda):
+def test_an_index_beyond_the_last_card_is_unavailable(cuda):
     with pytest.raises(DeviceUnavailable, match="there is no cuda:99"):
         load("cuda:99")
 
@@ -403,6 +403,6 @@ print(answer(), answer(), device.broken is not None)
 """
 
 
-def test_a_card_that_failed_refuses_with_an_error_that_may_be_retried(cuda):
+def test_a_failed_card_refuses_with_a_retryable_error(cuda):
     done = subprocess.run([sys.executable, "-c", BROKEN], capture_output=True, text=True, timeout=200, check=False)
     assert done.stdout.strip() == "(503, 1.0) (503, 1.0) True", done.stderr

@@ -1,4 +1,4 @@
-"""Running values on a card: lines of many chunks, many lines, and sums that only exact arithmetic rounds."""
+"""Cumulative operators on a card: lines of many chunks, many lines, and sums that need exact arithmetic."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SIZES = [((3, 9000), 1), ((9000, 3), 0), ((40, 50), 1), ((2, 5, 20_000), 1), ((1
 @pytest.mark.parametrize("sums", [True, False])
 @pytest.mark.parametrize(("sizes", "axis"), SIZES)
 @pytest.mark.parametrize("dtype", [np.int32, np.uint64])
-def test_integers_wrap(cuda, dtype, sizes, axis, sums):
+def test_cumulative_integers_wrap_around(cuda, dtype, sizes, axis, sums):
     array = np.random.default_rng(1).integers(0, 2**31 - 1, sizes).astype(dtype) | dtype(1)
     right = (np.cumsum if sums else np.cumprod)(array, axis, dtype)
     assert np.array_equal(running(cuda, array, axis, sums=sums), right)
@@ -54,7 +54,7 @@ def test_integers_wrap(cuda, dtype, sizes, axis, sums):
 
 @pytest.mark.parametrize(("sizes", "axis"), SIZES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_exclusive_sums_of_small_numbers(cuda, dtype, sizes, axis):
+def test_exclusive_sums_leave_out_the_element_itself(cuda, dtype, sizes, axis):
     array = np.random.default_rng(2).integers(-3, 4, sizes).astype(dtype)
     whole = np.cumsum(array, axis, np.float64)
     assert np.array_equal(running(cuda, array, axis, exclusive=True), (whole - array).astype(dtype))
@@ -72,8 +72,8 @@ def test_sums_of_any_floats_are_rounded_once(cuda, sizes, axis):
         assert found[at] == np.float32(right) or abs(found[at] - right) <= abs(right) * 2.0**-24 * (1 + 2.0**-20)
 
 
-def test_what_the_card_leaves_open_is_added_up_exactly(cuda):
-    # Halfway between two floats, but for a number that two doubles do not hold beside the greatest ones.
+def test_sums_the_card_cannot_round_are_computed_exactly(cuda):
+    # Halfway between two floats but for a term that two doubles cannot hold beside the largest one.
     line = np.array([2.0**100, 1.0, 2.0**-24, 2.0**-149, -(2.0**100), 0, 0, 0], np.float32)
     found = running(cuda, np.tile(line, (700, 1)), 1)
     assert set(found[:, 3].tolist()) == {2.0**100}
@@ -89,7 +89,7 @@ def test_products_of_powers_of_two(cuda):
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
-def test_sums_go_on_from_chunk_to_chunk(cuda, exclusive):
+def test_sums_carry_over_from_chunk_to_chunk(cuda, exclusive):
     draw = np.random.default_rng(5)
     array = draw.integers(-(2**20), 2**20, (3, 700_001)).astype(np.float32)
     whole = np.cumsum(array, 1, np.float64)
@@ -100,7 +100,7 @@ def test_sums_go_on_from_chunk_to_chunk(cuda, exclusive):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_sums_of_zeros_infinities_and_nan(cuda, dtype):
+def test_sums_keep_signed_zeros_infinities_and_nan(cuda, dtype):
     line = np.full(40_000, -0.0, dtype)
     line[9_000], line[9_100], line[20_000], line[30_000] = 1, -1, np.inf, -np.inf
     found = running(cuda, line[None], 1)[0]

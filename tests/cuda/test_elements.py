@@ -1,4 +1,4 @@
-"""Operators of single elements on a card: the bits of the CPU device, which other tests hold against exact values."""
+"""Element-wise operators on a card: the same bits as the CPU device, which other tests check against exact values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def cuda() -> Iterator[CudaDevice]:
 
 @pytest.fixture(scope="module")
 def cpu() -> Device:
-    """Nothing here needs compiled kernels of the CPU."""
+    """The CPU device; compiled kernels are not needed here."""
     return load("cpu")
 
 
@@ -53,7 +53,7 @@ def assert_like_cpu(cuda: Device, cpu: Device, name: str, arrays: dict[str, Arra
 
 
 @pytest.mark.parametrize("name", unary(DataType.FLOAT16))
-def test_every_float16(cuda, cpu, name):
+def test_every_float16_matches_the_cpu(cuda, cpu, name):
     patterns = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     assert_like_cpu(cuda, cpu, name, {"InputTensor": patterns})
 
@@ -67,7 +67,7 @@ LOOKED_UP: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", LOOKED_UP)
-def test_float16_by_tables(cuda, cpu, name):
+def test_float16_lookup_tables_match_the_cpu(cuda, cpu, name):
     patterns = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     long = np.resize(patterns, TABLE_WORTH + 3)
     assert_like_cpu(cuda, cpu, name, {"InputTensor": long}, **LOOKED_UP[name])
@@ -79,20 +79,20 @@ USUAL = ("EXP", "LOG", "SIN", "COS", "TAN", "TANH", "ERF", "ASIN", "ACOS", "ATAN
 
 
 @pytest.mark.parametrize("name", [*(f"ELEMENT_WISE_{name}" for name in USUAL), "ACTIVATION_SIGMOID", "ACTIVATION_GELU"])
-def test_many_usual_numbers(cuda, cpu, name):
+def test_ordinary_numbers_match_the_cpu(cuda, cpu, name):
     values = np.random.default_rng(12).standard_normal(1 << 20).astype(np.float32)
     assert_like_cpu(cuda, cpu, name, {"InputTensor": abs(values) if name.endswith("LOG") else values})
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_many_usual_powers(cuda, cpu, dtype):
+def test_ordinary_powers_match_the_cpu(cuda, cpu, dtype):
     draw = np.random.default_rng(13)
     bases, exponents = (draw.standard_normal(1 << 18).astype(dtype) for _ in "xy")
     assert_like_cpu(cuda, cpu, "ELEMENT_WISE_POW", {"InputTensor": abs(bases), "ExponentTensor": exponents})
 
 
 @pytest.mark.parametrize("name", unary(DataType.FLOAT32))
-def test_drawn_float32(cuda, cpu, name):
+def test_random_float32_bits_match_the_cpu(cuda, cpu, name):
     values = {"InputTensor": drawn_floats(50_003, seed=6)}
     assert_like_cpu(cuda, cpu, name, values)
     if takes_scale(name):
@@ -101,20 +101,20 @@ def test_drawn_float32(cuda, cpu, name):
 
 
 @pytest.mark.parametrize("alpha", ["Infinity", "-Infinity"])
-def test_celu_of_infinite_alpha(cuda, cpu, alpha):
+def test_celu_with_infinite_alpha_matches_the_cpu(cuda, cpu, alpha):
     values = {"InputTensor": np.array((*EDGES, *HARD), np.float32)}
     assert_like_cpu(cuda, cpu, "ACTIVATION_CELU", values, Alpha=alpha)
 
 
 @pytest.mark.parametrize("scale", [(1e-30, 1.0), (1.0, 3e38)])
 @pytest.mark.parametrize("name", [name for name in unary(DataType.FLOAT32) if takes_scale(name)])
-def test_sums_that_float64_rounds(cuda, cpu, name, scale):
+def test_scaled_inputs_that_round_in_float64_match_the_cpu(cuda, cpu, name, scale):
     values = {"InputTensor": drawn_floats(20_003, seed=8)}
     assert_like_cpu(cuda, cpu, name, values, ScaleBias=dict(zip(("Scale", "Bias"), scale, strict=True)))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_limits_to_0_and_1_pass_no_nan_as_0(cuda, cpu, dtype):
+def test_clipping_to_0_and_1_keeps_nan(cuda, cpu, dtype):
     values = {"InputTensor": np.array([np.nan, -np.inf, -0.0, 0.25, 1, 7, np.inf], dtype)}
     assert_like_cpu(cuda, cpu, "ELEMENT_WISE_CLIP", values, Min=0, Max=1)
     assert_like_cpu(cuda, cpu, "ELEMENT_WISE_CLIP", values, Min=0, Max=1, ScaleBias={"Scale": 0.3, "Bias": 0.1})
@@ -123,7 +123,7 @@ def test_limits_to_0_and_1_pass_no_nan_as_0(cuda, cpu, dtype):
 
 @pytest.mark.parametrize("data_type", [DataType.INT8, DataType.UINT32, DataType.INT64, DataType.UINT64])
 @pytest.mark.parametrize("name", ["ADD", "MULTIPLY", "DIVIDE", "MODULUS_FLOOR", "MODULUS_TRUNCATE", "MAX"])
-def test_integers(cuda, cpu, name, data_type):
+def test_integer_arithmetic_matches_the_cpu(cuda, cpu, name, data_type):
     draw, info = np.random.default_rng(8), np.iinfo(data_type.dtype)
     a, b = (draw.integers(info.min, info.max, 10_001, data_type.dtype, endpoint=True) for _ in "ab")
     b[::3] %= 5
@@ -134,7 +134,7 @@ def test_integers(cuda, cpu, name, data_type):
 
 
 def layouts(shape: tuple[int, ...], dtype: Any) -> Iterator[Array]:
-    """Arrays of a shape: packed, permuted, and broadcast along each axis and along all others."""
+    """Yields arrays of a shape: packed, permuted, and broadcast along each axis or along all but one."""
     draw = np.random.default_rng(9)
 
     def made(sizes: Any) -> Array:
@@ -161,21 +161,21 @@ def test_sums_of_every_layout(cuda, shape, dtype):
 
 @pytest.mark.parametrize("shape", SHAPES[:2])
 @pytest.mark.parametrize("fused", [RELU, ELU])
-def test_fused_activations_of_every_layout(cuda, cpu, shape, fused):
+def test_fused_activations_of_every_layout_match_the_cpu(cuda, cpu, shape, fused):
     packed = next(layouts(shape, np.float16))
     for b in layouts(shape, np.float16):
         assert_like_cpu(cuda, cpu, "ELEMENT_WISE_ADD1", {"ATensor": packed, "BTensor": b}, **fused)
 
 
 @pytest.mark.parametrize("data_type", [DataType.INT8, DataType.UINT16, DataType.INT32])
-def test_powers_of_integers_by_floats(cuda, cpu, data_type):
+def test_integers_raised_to_floats_match_the_cpu(cuda, cpu, data_type):
     base = np.arange(-20, 21).astype(data_type.dtype)
     exponents = np.array([-2, -1, 0, 0.5, 1, 1.5, 2, 3, 5, np.inf, np.nan], np.float16)
     arrays = {"InputTensor": np.repeat(base, exponents.size), "ExponentTensor": np.tile(exponents, base.size)}
     assert_like_cpu(cuda, cpu, "ELEMENT_WISE_POW", arrays)
 
 
-def test_what_the_card_leaves_open_is_computed_exactly(cuda, cpu):
-    # 1.5 times a small odd number of the least units is halfway between two floats, and the real result just above.
+def test_elements_the_card_cannot_round_are_computed_exactly(cuda, cpu):
+    # 1.5 times a small odd multiple of the least subnormal is a tie, and the exact result is just above it.
     ties = np.arange(-2001, 2001, 2, dtype=np.float32) * np.float32(2.0**-149)
     assert_like_cpu(cuda, cpu, "ACTIVATION_ELU", {"InputTensor": ties}, Alpha=1.5)

@@ -1,4 +1,4 @@
-"""Graphs on a card: the bits of their nodes one by one, nothing left behind, and an end in the middle."""
+"""Graphs on a card: the same bits as their nodes one by one, no leaks, and stopping halfway."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from tests.unit.test_graph_chains import (
     SIZES,
     branches,
     chains,
-    drawn_chain,
     inputs_of,
     node_of,
     one_by_one,
     one_by_one_large,
+    random_chain,
 )
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
@@ -58,14 +58,14 @@ def reference() -> Device:
 
 
 def run(device: Device, graph: dict[str, Any], x: Array) -> Array:
-    """The output of a graph of one input, which need not be small."""
+    """Runs a graph with one input of any size and returns the output."""
     plan = check_graph(graph)
     y = np.empty_like(x)
     device.run(plan, {"x": x}, {"y": y}, lambda: False)
     return y
 
 
-def one_after_the_other(device: Device, graph: dict[str, Any], x: Array) -> Array:
+def run_node_by_node(device: Device, graph: dict[str, Any], x: Array) -> Array:
     known = {"input:x": x}
     for name, node in graph["nodes"].items():
         plan = check({"type": node["type"], "desc": node["desc"]})
@@ -75,7 +75,7 @@ def one_after_the_other(device: Device, graph: dict[str, Any], x: Array) -> Arra
     return known["last"]
 
 
-def test_drawn_graphs_give_the_bits_of_the_reference(cuda, reference):
+def test_random_graphs_match_the_reference_bit_for_bit(cuda, reference):
     @examples(25)
     @given(chains(), st.integers(0, 99))
     def holds(graph, seed):
@@ -98,17 +98,17 @@ OPERATORS = [
 
 @pytest.mark.parametrize("operators", OPERATORS, ids=["sums", "functions"])
 @pytest.mark.parametrize("count", [1, 1003, 2_000_001])
-def test_chains_give_the_bits_of_their_operators_alone(cuda, operators, count):
+def test_fused_chains_match_their_operators_run_one_by_one(cuda, operators, count):
     graph = branches(count, operators)
     for name, operator in zip(("n" + str(i) for i in range(99)), operators, strict=False):
         graph["nodes"][name]["desc"] |= ALONE.get(operator, {})
     x = np.random.default_rng(0).standard_normal(count, np.float32)
-    assert run(cuda, graph, x).tobytes() == one_after_the_other(cuda, graph, x).tobytes()
+    assert run(cuda, graph, x).tobytes() == run_node_by_node(cuda, graph, x).tobytes()
 
 
 @pytest.mark.parametrize("most", [41, 2001], ids=["few", "many"])
-def test_what_the_card_leaves_open_is_right_before_others_read_it(cuda, reference, most):
-    """1.5 times a small odd number of the least units is halfway between two floats, and the real result just above."""
+def test_elements_the_card_cannot_round_are_repaired_before_they_are_read(cuda, reference, most):
+    """1.5 times a small odd multiple of the least subnormal is a tie, and the exact result is just above it."""
     x = np.zeros(5000, np.float32)
     x[100 : 100 + most] = np.arange(-most, most, 2, dtype=np.float32) * np.float32(2.0**-149)
     graph = branches(len(x), ["ACTIVATION_ELU", "ELEMENT_WISE_ADD", "ACTIVATION_ELU"])
@@ -129,11 +129,11 @@ def test_what_the_card_leaves_open_is_right_before_others_read_it(cuda, referenc
         device.close()
     counts = [len(each.places) for each in mended if each is not None]
     assert (0 < max(counts) <= MAX_SINGLE_RESULTS) == (most == 41)
-    assert found.tobytes() == one_after_the_other(reference, graph, x).tobytes()
+    assert found.tobytes() == run_node_by_node(reference, graph, x).tobytes()
 
 
-def of_one_type(data_type: DataType) -> list[str]:
-    """The operators of single elements all of whose tensors may be of a type, of no channels."""
+def single_type_operators(data_type: DataType) -> list[str]:
+    """Returns the element-wise operators whose tensors can all have this type, except those that need channels."""
     found = []
     for name in FORMULAS:
         with suppress(ContractViolation):  # it does not take the type, or not vectors
@@ -143,14 +143,14 @@ def of_one_type(data_type: DataType) -> list[str]:
 
 
 @pytest.mark.parametrize("data_type", [DataType.FLOAT32, DataType.FLOAT16, DataType.INT32])
-def test_drawn_chains_of_all_operators(cuda, data_type):
+def test_random_chains_of_all_operators_match_the_cpu(cuda, data_type):
     cpu, draw = load("cpu"), np.random.default_rng(5)
     assert isinstance(cpu, CpuDevice)
     with np.errstate(over="ignore"):
         x = drawn_floats(3001, seed=2).astype(data_type.dtype) if data_type.is_float else np.arange(-1500, 1501)
     x = x.astype(data_type.dtype)
     for _ in range(6):
-        graph = drawn_chain(of_one_type(data_type), data_type, len(x), draw)
+        graph = random_chain(single_type_operators(data_type), data_type, len(x), draw)
         found, right = run(cuda, graph, x), one_by_one_large(cpu, graph, x, "n5")
         unlike = found.view(f"u{found.itemsize}") != right.view(f"u{right.itemsize}")
         if data_type.is_float:
@@ -159,14 +159,14 @@ def test_drawn_chains_of_all_operators(cuda, data_type):
     cpu.close()
 
 
-def test_bytes_that_are_read_in_another_way(cuda, reference):
+def test_a_step_can_read_the_gaps_in_the_output_of_another(cuda, reference):
     plan = regrouped()
     x = np.random.default_rng(3).uniform(0, 9, (5, 7)).astype(np.float32)
     results = [execute(device, plan, {"x": x.tobytes()}) for device in (cuda, reference)]
     assert results[0]["y"].tobytes() == results[1]["y"].tobytes()
 
 
-def test_several_outputs_and_copies(cuda):
+def test_a_tensor_can_be_several_outputs(cuda):
     desc = {"DataType": "FLOAT32", "Sizes": [2, 3], "Strides": [8, 2]}
     packed = {"DataType": "FLOAT32", "Sizes": [2, 3]}
     nodes = {
@@ -184,7 +184,7 @@ def test_several_outputs_and_copies(cuda):
     assert found["root"].tolist() == np.sqrt(2 * x).tolist()
 
 
-def test_graphs_leave_nothing_behind(cuda):
+def test_graphs_leak_no_memory(cuda):
     graph = branches(100_000, OPERATORS[0])
     plan = check_graph(graph)
     x = np.random.default_rng(1).standard_normal(100_000, np.float32)
@@ -199,8 +199,8 @@ def test_graphs_leave_nothing_behind(cuda):
     assert (cuda.memory.in_use, cuda.memory.promised, cuda.memory.reserved) == (0, 0, reserved)
 
 
-def test_a_graph_takes_one_block_with_the_memory_of_what_is_needed_at_once(cuda):
-    """A row of maxima, which no chain takes, needs two tensors between input and output, however long it is."""
+def test_a_graph_allocates_only_what_is_live_at_once(cuda):
+    """A row of maxima, which are never fused, needs two tensors besides input and output, whatever its length."""
     desc = {"DataType": "FLOAT32", "Sizes": [250_000]}
     copy = {"Function": "MAX", "InputTensor": desc, "Axes": []}
     names = ["input:x", *(f"n{i}" for i in range(40))]
@@ -218,12 +218,12 @@ def test_a_graph_takes_one_block_with_the_memory_of_what_is_needed_at_once(cuda)
     small.close()
 
 
-def test_a_graph_that_is_given_up_ends_between_its_nodes(cuda):
+def test_a_stopped_graph_ends_between_its_nodes(cuda):
     desc = {"DataType": "FLOAT32", "Sizes": [2**28], "Strides": [0]}
     one = {"DataType": "FLOAT32", "Sizes": [1]}
     nodes: dict[str, Any] = {}
     source = "input:x"
-    for i in range(2000):  # seconds of work, of no bytes
+    for i in range(2000):  # seconds of work, almost without memory
         operator = {"Function": "SUM_SQUARE", "InputTensor": desc, "Axes": [0]}
         nodes[f"n{i}"] = {"type": "REDUCE", "desc": operator, "inputs": {"InputTensor": source}}
         source = f"n{i}"

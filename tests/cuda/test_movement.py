@@ -1,4 +1,4 @@
-"""Elements that a card moves, picks and chooses, in sizes that take many blocks, pieces and launches."""
+"""Operators that move and select elements, in sizes that take many blocks, tiles and launches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHAPES = [(3, 70, 129), (64, 32, 96), (2, 1000, 3), (5, 2, 700), (3, 68, 132), (
 
 @pytest.mark.parametrize("dtype", ITEMS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_transposed_copies(cuda, shape, dtype):
+def test_transposed_tensors_are_copied(cuda, shape, dtype):
     for order in permutations(range(3)):
         array = counted(dtype, *shape).transpose(order)
         (copied,) = moved(cuda, "ELEMENT_WISE_IDENTITY" if dtype == np.float32 else "TILE", {"InputTensor": array},
@@ -43,7 +43,7 @@ def test_transposed_copies(cuda, shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", ITEMS)
-def test_windows_and_tiles(cuda, dtype):
+def test_slices_and_tiles_match_numpy(cuda, dtype):
     array = counted(dtype, 40, 300)
     for offset, size, stride in ((0, 300, 1), (1, 298, 1), (4, 256, 1), (3, 290, -1), (2, 297, 3), (1, 299, -2)):
         fields = {
@@ -60,7 +60,7 @@ def test_windows_and_tiles(cuda, dtype):
 @pytest.mark.parametrize("dtype", ITEMS)
 @pytest.mark.parametrize("sizes", [(2, 3, 16, 258), (1, 5, 130, 14), (3, 2, 6, 10)])
 @pytest.mark.parametrize("side", [2, 3])
-def test_depth_and_space(cuda, sizes, side, dtype):
+def test_depth_to_space_and_back(cuda, sizes, side, dtype):
     batch, channels, height, width = sizes
     array = counted(dtype, batch, channels, height * side, width * side)
     blocks = array.reshape(batch, channels, height, side, width, side)
@@ -83,7 +83,7 @@ UNFOLDED = [
 
 @pytest.mark.parametrize("dtype", ITEMS)
 @pytest.mark.parametrize(("sizes", "windows", "strides", "dilations", "pads"), UNFOLDED)
-def test_columns_of_blocks(cuda, sizes, windows, strides, dilations, pads, dtype):
+def test_unfolding_matches_numpy(cuda, sizes, windows, strides, dilations, pads, dtype):
     array = counted(dtype, *sizes)
     padded = np.pad(array, ((0, 0), (0, 0), *((pad, pad) for pad in pads)))
     spans = [dilation * (window - 1) + 1 for window, dilation in zip(windows, dilations, strict=True)]
@@ -107,7 +107,7 @@ MODES: dict[str, Any] = {
 
 @pytest.mark.parametrize("width", [1, 2, 90])
 @pytest.mark.parametrize("mode", MODES)
-def test_padding_folds_again_and_again(cuda, mode, width):
+def test_padding_wider_than_the_tensor_folds_repeatedly(cuda, mode, width):
     array = counted(np.int16, 7, width)
     value = {"PaddingValueDataType": "INT16"} if mode == "WRAP" else {}
     for before, after in ((3, 1000), (700, 2), (0, 64)):
@@ -117,7 +117,7 @@ def test_padding_folds_again_and_again(cuda, mode, width):
         assert same_bits(found, np.pad(array, ((20, 5), (before, after)), MODES[mode]))
 
 
-def test_bands_of_matrices(cuda):
+def test_bands_of_diagonals_are_filled(cuda):
     for begin, end in ((-3, 4), (0, 1), (-500, 30), (2, -40)):
         fields = {"DiagonalFillBegin": begin, "DiagonalFillEnd": end, "ValueDataType": "INT32", "Value": 7}
         shape = {"DataType": "INT32", "Sizes": [2, 90, 130]}
@@ -129,7 +129,7 @@ def test_bands_of_matrices(cuda):
 
 @pytest.mark.parametrize("width", [1, 3, 64])
 @pytest.mark.parametrize("dtype", ITEMS)
-def test_rows_by_index(cuda, dtype, width):
+def test_gathering_clamps_indices(cuda, dtype, width):
     table, draw = counted(dtype, 500, width), np.random.default_rng(1)
     indices = draw.integers(-600, 600, (1, 3000)).astype(np.int64)
     fields = {"Axis": 0, "IndexDimensions": 1}
@@ -139,7 +139,7 @@ def test_rows_by_index(cuda, dtype, width):
 
 
 @pytest.mark.parametrize("dtype", ITEMS)
-def test_the_last_of_equal_indices_writes(cuda, dtype):
+def test_scatter_nd_keeps_the_last_of_duplicate_indices(cuda, dtype):
     table, updates, draw = counted(dtype, 50, 70), counted(dtype, 4000, 70)[::-1], np.random.default_rng(2)
     updates = np.ascontiguousarray(updates)
     indices = draw.integers(-60, 60, (4000, 1)).astype(np.int64)
@@ -153,7 +153,7 @@ def test_the_last_of_equal_indices_writes(cuda, dtype):
     assert same_bits(found, right)
 
 
-def test_the_last_of_equal_elements_writes(cuda):
+def test_scatter_elements_keeps_the_last_of_duplicate_indices(cuda):
     table, updates, draw = counted(np.int32, 50, 70), counted(np.int32, 900, 70), np.random.default_rng(3)
     indices = draw.integers(-60, 60, updates.shape).astype(np.int32)
     given = {"InputTensor": table, "IndicesTensor": indices, "UpdatesTensor": updates}
@@ -165,15 +165,15 @@ def test_the_last_of_equal_elements_writes(cuda):
     assert np.array_equal(found, right)
 
 
-def chosen(array: Array, count: int, axis: int, *, greatest: bool) -> Array:
-    """Where the best stand, of equals those that come first; NaN is last."""
+def top_indices(array: Array, count: int, axis: int, *, greatest: bool) -> Array:
+    """Returns the indices of the top elements, the first of equals first and NaN last."""
     keys = np.where(array == array, array, 0).astype(object)
     order = -keys if greatest else keys
     return np.lexsort((order, array != array), axis=axis).take(range(count), axis)
 
 
-def elements(dtype: Any, *sizes: int) -> Array:
-    """Many equals, and all kinds of numbers."""
+def mixed_elements(dtype: Any, *sizes: int) -> Array:
+    """Returns random elements with many duplicates, zeros, infinities and NaN."""
     draw = np.random.default_rng(4)
     if np.dtype(dtype).kind != "f":
         limits = np.iinfo(dtype)
@@ -199,27 +199,27 @@ LONG = [
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8])
 @pytest.mark.parametrize(("sizes", "axis", "count"), LONG)
-def test_the_best_of_long_sequences(cuda, sizes, axis, count, dtype):
-    array = elements(dtype, *sizes)
+def test_top_k_of_long_lines(cuda, sizes, axis, count, dtype):
+    array = mixed_elements(dtype, *sizes)
     for direction in ("DECREASING", "INCREASING"):
         fields = {"Axis": axis, "K": count, "AxisDirection": direction}
         found = moved(cuda, "TOP_K1", {"InputTensor": array}, **fields)
-        right = chosen(array, count, axis, greatest=direction == "DECREASING")
+        right = top_indices(array, count, axis, greatest=direction == "DECREASING")
         assert np.array_equal(found["OutputIndexTensor"], right)
         assert same_bits(found["OutputValueTensor"], np.take_along_axis(array, right, axis))
 
 
-def test_places_of_64_bits(cuda):
-    array = elements(np.float32, 6, 5000)
+def test_top_k_writes_64_bit_indices(cuda):
+    array = mixed_elements(np.float32, 6, 5000)
     for count in (4, 5000):
         places = {"DataType": "UINT64", "Sizes": [6, count]}
         found = moved(cuda, "TOP_K", {"InputTensor": array}, Axis=1, K=count, OutputIndexTensor=places)
-        assert np.array_equal(found["OutputIndexTensor"], chosen(array, count, 1, greatest=True))
+        assert np.array_equal(found["OutputIndexTensor"], top_indices(array, count, 1, greatest=True))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
-def test_coordinates_of_many_tiles(cuda, dtype):
-    array = elements(dtype, 30, 100, 17)
+def test_nonzero_coordinates_across_many_tiles(cuda, dtype):
+    array = mixed_elements(dtype, 30, 100, 17)
     array[np.random.default_rng(5).random(array.shape) < 0.5] = 0
     array = array.transpose(1, 0, 2)
     found = moved(cuda, "NONZERO_COORDINATES", {"InputTensor": array})
@@ -231,7 +231,7 @@ def test_coordinates_of_many_tiles(cuda, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int32])
-def test_long_sequences_of_numbers(cuda, dtype):
+def test_fill_value_sequence_spans_blocks(cuda, dtype):
     name = {np.float16: "FLOAT16", np.float32: "FLOAT32", np.int32: "INT32"}[dtype]
     fields = {"ValueDataType": name, "ValueStart": -3, "ValueDelta": 2}
     shape = {"DataType": name, "Sizes": [70, 11]}

@@ -1,7 +1,7 @@
-"""Normalizations, poolings, quantizations and resamplings on a card at sizes that span blocks and splits.
+"""Normalizations, poolings, quantizations and resamplings on a card, in sizes that span blocks and splits.
 
-Right is what the CPU device answers, which other tests hold against exact values: the very bits where results are
-rounded correctly, else a neighbour at most.
+The CPU device, which other tests check against exact values, says what is right: the same bits where results are
+correctly rounded, otherwise at most the adjacent value.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 
 
 class Case(NamedTuple):
-    """An operator of tensors of some sizes.
+    """An operator with the sizes of its tensors.
 
     Attributes:
-        ulps: how far results may be from those of the CPU, 0 for the same bits.
-        desc: the desc, with sizes in place of tensors, or pairs of a data type and sizes.
-        strides: of the input, if it is not packed.
+        ulps: Allowed difference from the CPU's results; 0 requires the same bits.
+        desc: The desc, with sizes, or pairs of a data type and sizes, in place of tensors.
+        strides: Strides of the input, unless it is packed.
     """
 
     operator: str
@@ -178,7 +178,7 @@ CASES = [*_rows(), *_windows(), *_integers(), *_resampled(), *_others(), *_gradi
 
 
 def plan_of(case: Case, data_type: str) -> Plan:
-    """The plan of a case whose tensors have a data type where none is named."""
+    """Returns the plan of a case, using a data type where the case names none."""
 
     def tensor(given: Any) -> dict[str, Any]:
         kind, sizes = given if isinstance(given, tuple) else (data_type, given)
@@ -198,8 +198,8 @@ def plan_of(case: Case, data_type: str) -> Plan:
     return check({"type": case.operator, "desc": desc})
 
 
-def drawn(name: str, desc: BufferTensorDesc, seed: int) -> Array:
-    """Elements as the tensor lies: of several magnitudes, some of them equal, and none negative where that is odd."""
+def random_elements(name: str, desc: BufferTensorDesc, seed: int) -> Array:
+    """Returns elements of mixed magnitudes with duplicates, non-negative where the tensor's meaning requires it."""
     draw = np.random.default_rng(seed)
     if desc.data_type.is_packed:
         return draw.integers(0, 256, desc.data_size_in_bytes, np.uint8)
@@ -217,14 +217,14 @@ def drawn(name: str, desc: BufferTensorDesc, seed: int) -> Array:
 
 
 def answers(device: Device, plan: Plan, inputs: dict[str, Array]) -> dict[str, Array]:
-    """The logical elements of all outputs."""
+    """Runs a plan and returns the logical elements of all outputs."""
     views = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
     device.run(plan, inputs, views, lambda: False)
     return {name: plan.outputs[name].elements(view) for name, view in views.items()}
 
 
 def assert_like(given: Array, right: Array, ulps: int) -> None:
-    """The same bits but for those of NaN, or neighbours."""
+    """Checks for the same bits, apart from NaN payloads, or for results within ``ulps``."""
     if given.dtype.kind != "f":
         np.testing.assert_array_equal(given, right)
         return
@@ -237,10 +237,10 @@ def assert_like(given: Array, right: Array, ulps: int) -> None:
         pytest.fail(f"{place}: {given[place]!r}, on the CPU {right[place]!r}; {unlike.sum()} of {unlike.size} unlike")
 
 
-def hold(device: Device, cpu: Device, case: Case, data_type: str) -> None:
-    """A device answers what the CPU answers."""
+def assert_matches_cpu(device: Device, cpu: Device, case: Case, data_type: str) -> None:
+    """Checks that a device gives the same results as the CPU."""
     plan = plan_of(case, data_type)
-    inputs = {name: drawn(name, desc, seed) for seed, (name, desc) in enumerate(plan.inputs.items())}
+    inputs = {name: random_elements(name, desc, seed) for seed, (name, desc) in enumerate(plan.inputs.items())}
     found, right = answers(device, plan, inputs), answers(cpu, plan, inputs)
     for name in right:
         assert_like(found[name], right[name], case.ulps)
@@ -263,16 +263,16 @@ def cpu() -> Device:
 
 @pytest.mark.parametrize("data_type", FLOATS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.operator}-{next(iter(case.desc.values()))}")
-def test_like_the_cpu(cuda, cpu, case, data_type):
-    hold(cuda, cpu, case, data_type)
+def test_results_match_the_cpu(cuda, cpu, case, data_type):
+    assert_matches_cpu(cuda, cpu, case, data_type)
 
 
 @pytest.mark.parametrize("data_type", FLOATS)
-def test_rows_whose_mean_is_far_greater_than_their_deviations(cuda, cpu, data_type):
+def test_rows_with_a_mean_far_above_their_deviation(cuda, cpu, data_type):
     sizes = [60, 700]
     tensors = _input(*sizes, ScaleTensor=[1, 700], BiasTensor=[1, 700], Axes=[1], **MOMENTS)
     plan = plan_of(Case("MEAN_VARIANCE_NORMALIZATION1", 1, tensors), data_type)
-    inputs = {name: drawn(name, desc, seed) for seed, (name, desc) in enumerate(plan.inputs.items())}
+    inputs = {name: random_elements(name, desc, seed) for seed, (name, desc) in enumerate(plan.inputs.items())}
     rows = inputs["InputTensor"]
     rows[::4] = 1000
     rows[1::4] = 30_000
@@ -282,8 +282,8 @@ def test_rows_whose_mean_is_far_greater_than_their_deviations(cuda, cpu, data_ty
         assert_like(answers(cuda, plan, inputs)[name], right, 1)
 
 
-def ends(size: int, data_type: str) -> Array:
-    """Rows at the ends of what there is: squares beyond the type, subnormals, next to no variance, next to no rest."""
+def extreme_rows(size: int, data_type: str) -> Array:
+    """Returns extreme rows: overflowing squares, subnormals, tiny variances, infinities and NaN."""
     draw = np.random.default_rng(size)
     dtype = np.dtype(data_type.lower())
     info = np.finfo(dtype)
@@ -305,7 +305,7 @@ def ends(size: int, data_type: str) -> Array:
 
 @pytest.mark.parametrize("data_type", FLOATS)
 @pytest.mark.parametrize("size", [1, 7, 40, 128, 1000, 1024, 20_000])
-def test_rows_at_the_ends(cuda, cpu, size, data_type):
+def test_extreme_rows_match_the_cpu(cuda, cpu, size, data_type):
     rows, one = [10, size], [1, size]
     beside = {"ScaleTensor": one, "BiasTensor": one}
     mean_square = {"UseMean": False, "UseVariance": True, "Epsilon": 1e-5}
@@ -319,14 +319,14 @@ def test_rows_at_the_ends(cuda, cpu, size, data_type):
         ("MEAN_VARIANCE_NORMALIZATION2", 1, {**beside, **mean_alone}),
     ):
         plan = plan_of(Case(name, ulps, _input(*rows, Axes=[1], **fields)), data_type)
-        inputs = {name: drawn(name, desc, seed) for seed, (name, desc) in enumerate(plan.inputs.items())}
-        inputs["InputTensor"] = plan.inputs["InputTensor"].view(ends(size, data_type).ravel().view(np.uint8))
+        inputs = {name: random_elements(name, desc, seed) for seed, (name, desc) in enumerate(plan.inputs.items())}
+        inputs["InputTensor"] = plan.inputs["InputTensor"].view(extreme_rows(size, data_type).ravel().view(np.uint8))
         assert_like(answers(cuda, plan, inputs)["OutputTensor"], answers(cpu, plan, inputs)["OutputTensor"], ulps)
 
 
 @pytest.mark.parametrize("data_type", FLOATS)
 @pytest.mark.parametrize("size", [7, 1000, 1024, 20_000])
-def test_softmax_of_masked_rows(cuda, cpu, size, data_type):
+def test_softmax_of_masked_rows_matches_the_cpu(cuda, cpu, size, data_type):
     dtype = np.dtype(data_type.lower())
     least, beneath = np.finfo(dtype).min, -np.inf
     rows = np.random.default_rng(size).standard_normal((7, size)).astype(dtype)
@@ -336,7 +336,7 @@ def test_softmax_of_masked_rows(cuda, cpu, size, data_type):
     rows[3], rows[3, -2:] = beneath, 1
     rows[4], rows[4, -1] = beneath, least
     rows[5] = beneath
-    rows[6], rows[6, 0] = -300, 5  # whose logarithm is less than any float, but not 0
+    rows[6], rows[6, 0] = -300, 5  # the log-softmax of the 5 underflows, but is not 0
     for name in ("ACTIVATION_SOFTMAX1", "ACTIVATION_LOG_SOFTMAX1"):
         plan = plan_of(Case(name, 0, _input(*rows.shape, Axes=[1])), data_type)
         inputs = {"InputTensor": plan.inputs["InputTensor"].view(rows.ravel().view(np.uint8))}
@@ -344,12 +344,12 @@ def test_softmax_of_masked_rows(cuda, cpu, size, data_type):
 
 
 @pytest.mark.parametrize("data_type", FLOATS)
-def test_scaled_deviations_that_cancel_with_the_bias(cuda, cpu, data_type):
-    """What is left of them is far smaller than either: the very last bits of both decide it."""
+def test_bias_that_cancels_the_scaled_deviation(cuda, cpu, data_type):
+    """What remains after the cancellation is far smaller than either term, so their last bits decide it."""
     sizes = [64, 1024]
     tensors = _input(*sizes, ScaleTensor=[1, 1024], BiasTensor=sizes, Axes=[1], **MOMENTS)
     plan = plan_of(Case("MEAN_VARIANCE_NORMALIZATION1", 1, tensors), data_type)
-    inputs = {name: drawn(name, desc, seed) for seed, (name, desc) in enumerate(plan.inputs.items())}
+    inputs = {name: random_elements(name, desc, seed) for seed, (name, desc) in enumerate(plan.inputs.items())}
     inputs["BiasTensor"][:] = 0
     inputs["BiasTensor"][:] = -answers(cpu, plan, inputs)["OutputTensor"]
     assert_like(answers(cuda, plan, inputs)["OutputTensor"], answers(cpu, plan, inputs)["OutputTensor"], 1)

@@ -1,4 +1,4 @@
-"""Products on a card that take several launches, and what they take of its memory and time."""
+"""Products on a card that take several launches, and their bounds on memory and time."""
 
 from __future__ import annotations
 
@@ -32,42 +32,44 @@ LARGE = [(9, 96, 64, 128, 3, 1, 1, 1, 1), (4, 24, 120, 48, 3, 1, 1, 1, 12), (64,
 
 
 @pytest.mark.parametrize("shape", LARGE, ids=str)
-def test_convolutions_span_launches(cuda, shape):
+def test_convolutions_that_span_launches_are_correct(cuda, shape):
     assert_convolved(cuda, shape)
 
 
-def test_products_span_launches(cuda):
+def test_products_that_span_launches_are_correct(cuda):
     a, b = normal(4500, 300), normal(300, 4400, seed=1)
     assert_rounded(gemm(cuda, a, b), a, b)
 
 
 @pytest.mark.parametrize(("rows", "depth", "columns"), [(300, 5000, 4400), (4400, 3001, 300), (260, 700, 130)])
-def test_sums_that_are_summed_again(cuda, rows, depth, columns):
-    # Sums of such integers are exact in float64, in any order, and many of them lie near the middle of two floats.
+def test_products_near_a_tie_are_recomputed(cuda, rows, depth, columns):
+    # Sums of these integers are exact in float64 in any order, and many are close to a float32 tie.
     chosen = np.random.default_rng(2)
     a, b = (chosen.integers(-(2**19), 2**19, shape).astype(np.float64) for shape in ((rows, depth), (depth, columns)))
     found = gemm(cuda, a.astype(np.float32), b.astype(np.float32))
     np.testing.assert_array_equal(found, (a @ b).astype(np.float32))
 
 
-@pytest.mark.parametrize("turned", list(itertools.product((False, True), repeat=2)), ids=str)
-def test_batches_that_are_summed_again(cuda, turned):
-    # Each operand lies along the depth or across it, and is infinite somewhere.
+@pytest.mark.parametrize("transposed", list(itertools.product((False, True), repeat=2)), ids=str)
+def test_batched_products_near_a_tie_are_recomputed(cuda, transposed):
+    # Each operand is contiguous along the depth or across it, and has an infinity.
     chosen = np.random.default_rng(3)
     sizes = (1, 3, 203, 3001), (1, 3, 3001, 310), (1, 3, 203, 310)
     a, b, c = (chosen.integers(-(2**19), 2**19, shape).astype(np.float64) for shape in sizes)
     a[0, 1, 7, 2999], b[0, 2, 11, 300] = np.inf, -np.inf
     operands = [
         np.ascontiguousarray(x.swapaxes(2, 3) if turns else x, np.float32)
-        for x, turns in zip((a, b), turned, strict=True)
+        for x, turns in zip((a, b), transposed, strict=True)
     ]
-    names = {name: "TRANSPOSE" if turns else "NONE" for name, turns in zip(("TransA", "TransB"), turned, strict=True)}
+    names = {
+        name: "TRANSPOSE" if turns else "NONE" for name, turns in zip(("TransA", "TransB"), transposed, strict=True)
+    }
     found = gemm(cuda, operands[0], operands[1], c.astype(np.float32), **names)
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(found, (a @ b + c).astype(np.float32))
 
 
-def test_the_deepest_sums_are_cut_between_launches(cuda):
+def test_the_deepest_sums_are_split_between_launches(cuda):
     depth = 2 * MOST_SETTLED + 777
     chosen = np.random.default_rng(0)
     whole = [chosen.integers(-9, 10, shape) for shape in ((3, depth), (depth, 2))]
@@ -79,7 +81,7 @@ def test_the_deepest_sums_are_cut_between_launches(cuda):
     np.testing.assert_array_equal(gemm(cuda, a, b), np.full((3, 2), 3 * LEAST, np.float32))
 
 
-def test_a_large_product_stops_soon(cuda):
+def test_a_large_product_can_be_stopped(cuda):
     asked = itertools.count()
     a: Array = np.broadcast_to(np.ones(1, np.float32), (8192, 8192))
     plan = plan_of("GEMM", {"ATensor": a, "BTensor": a}, TransA="NONE", TransB="NONE", Alpha=1, Beta=1)

@@ -1,4 +1,4 @@
-"""A real server with an NVIDIA GPU and the CPU: the same answers from both, many requests at once, and failure."""
+"""A real server with an NVIDIA GPU and the CPU: matching results, many concurrent requests, and failure."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ IN_FORMS = [
     for row in ROWS
     if row[0].name in JOBS
 ]
-"""All that a card runs as raw bytes, and in the other forms those that have all kinds of tensors."""
+"""All examples that the card runs, as raw bytes; in the other forms those that cover all kinds of tensors."""
 
 
 @pytest.mark.parametrize(("form", "operator", "example"), IN_FORMS)
 def test_examples_over_http(http, operator, example, form):
     tail: list[bytes] = []
     described = {"type": operator.name, "desc": dict(example.desc)}
-    request = bodies.an_execute(described, example.inputs, form, tail)
+    request = bodies.execute_request(described, example.inputs, form, tail)
     request |= {"feature_level": str(example.level), "device": "cuda"}
     answer, rest = bodies.send(http, request, form, "binary", tail)
     found, _ = bodies.outputs(answer, rest)
@@ -72,14 +72,14 @@ def test_examples_over_http(http, operator, example, form):
         assert bodies.same(found[name], bodies.rounded_output(answer, name, right))
 
 
-def card(http: httpx.Client) -> dict[str, Any]:
+def card_status(http: httpx.Client) -> dict[str, Any]:
     found: dict[str, Any] = http.get("/v1/server").json()["devices"][0]
     assert found["name"] == "cuda"
     return found
 
 
-def mixed(generator: random.Random) -> list[tuple[dict[str, str], bytes]]:
-    """Bodies of requests of many kinds and sizes, each with another form."""
+def mixed_requests(generator: random.Random) -> list[tuple[dict[str, str], bytes]]:
+    """Encodes requests of many kinds and sizes, alternating between binary and base64."""
     made = []
     functions = ("SUM", "MAX", "ARGMAX", "L2", "MULTIPLY", "AVERAGE", "LOG_SUM_EXP", "MIN")
     for i in range(48):
@@ -101,12 +101,12 @@ def mixed(generator: random.Random) -> list[tuple[dict[str, str], bytes]]:
         else:
             tensor, tail = base64.b64encode(data.tobytes()).decode(), []
         request = {"operator": operator, "inputs": {"InputTensor": tensor}, "device": "cuda"}
-        made.append(bodies.a_body(request, tail))
+        made.append(bodies.encoded_request(request, tail))
     return made
 
 
-def test_many_requests_at_once_leave_the_memory_of_the_card_as_it_was(http):
-    requests = mixed(random.Random(1))
+def test_concurrent_requests_leak_no_card_memory(http):
+    requests = mixed_requests(random.Random(1))
 
     def send(i: int) -> str:
         headers, body = requests[i % len(requests)]
@@ -117,23 +117,23 @@ def test_many_requests_at_once_leave_the_memory_of_the_card_as_it_was(http):
     right = [send(i) for i in range(len(requests))]
     with ThreadPoolExecutor(CONNECTIONS) as threads:
         list(threads.map(send, range(2000)))
-        warm = card(http)
+        warm = card_status(http)
         wrong = sum(answer != right[i % len(requests)] for i, answer in enumerate(threads.map(send, range(REQUESTS))))
     assert wrong == 0
-    after = card(http)
+    after = card_status(http)
     assert after["card_memory"]["reserved"] <= warm["card_memory"]["reserved"] * 1.25
     assert (after["card_memory"]["in_use"], after["memory"]["used"], after["queued"], after["running"]) == (0, 0, 0, 0)
     assert after["kernels"] == warm["kernels"]
 
 
-def test_large_requests_that_name_no_device_are_right_wherever_they_go(http):
+def test_large_requests_agree_whichever_device_runs_them(http):
     data = np.random.default_rng(3).standard_normal((64, 2**16)).astype(np.float32)
     desc = {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": list(data.shape)}, "Axes": [1]}
     request = {
         "operator": {"type": "REDUCE", "desc": desc},
         "inputs": {"InputTensor": {"binary_data_size": data.nbytes}},
     }
-    headers, body = bodies.a_body(request, [data.tobytes()])
+    headers, body = bodies.encoded_request(request, [data.tobytes()])
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(lambda _: http.post("/v1/execute", content=body, headers=headers).json(), range(64)))
     assert len({json.dumps(answer["outputs"]) for answer in answers}) == 1
@@ -141,7 +141,7 @@ def test_large_requests_that_name_no_device_are_right_wherever_they_go(http):
 
 
 @pytest.mark.parametrize("elements", [2**21, 2**22 + 1])
-def test_long_text_is_decoded_for_the_card(http, elements):
+def test_long_base64_is_decoded_on_the_card(http, elements):
     data = np.random.default_rng(4).integers(-99, 99, elements).astype(np.float32)
     desc = {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [elements]}, "Axes": [0]}
     text = base64.b64encode(data.tobytes()).decode()
@@ -150,18 +150,20 @@ def test_long_text_is_decoded_for_the_card(http, elements):
     assert answer["outputs"]["OutputTensor"]["data"] == [data.sum(dtype=np.float64)]
     request["inputs"] = {"InputTensor": f"{text[:-900]}*{text[-899:]}"}
     assert http.post("/v1/execute", json=request).json()["code"] == "invalid_base64"
-    # What was given up in the middle leaves nothing behind.
-    assert card(http)["card_memory"]["in_use"] == 0
+    # A request that fails halfway releases its memory.
+    assert card_status(http)["card_memory"]["in_use"] == 0
 
 
-def test_a_process_whose_card_failed_is_replaced():
+def test_a_process_with_a_failed_card_is_replaced():
     sizes = {"DataType": "FLOAT32", "Sizes": [8]}
     desc = {"Function": "MAX", "InputTensor": sizes, "Axes": [0]}
     request = {"operator": {"type": "REDUCE", "desc": desc}, "device": "cuda"}
 
     def send(url: str, number: float) -> httpx.Response:
         data = bodies.buffer(sizes, [number] * 8)
-        headers, body = bodies.a_body({**request, "inputs": {"InputTensor": {"binary_data_size": len(data)}}}, [data])
+        headers, body = bodies.encoded_request(
+            {**request, "inputs": {"InputTensor": {"binary_data_size": len(data)}}}, [data]
+        )
         with httpx.Client(base_url=url, timeout=60) as client:
             return client.post("/v1/execute", content=body, headers=headers)
 

@@ -1,6 +1,6 @@
-"""Descs drawn from the declarations: valid ones of any operator, and ones that break one rule.
+"""Hypothesis strategies for descs, derived from the declarations: valid ones, and ones that break one rule.
 
-Kinds of members and rules are looked up by their class; what holds a new kind or rule is entered here and nowhere else.
+The tables are keyed by the class of a member or rule; a new kind is entered here and nowhere else.
 """
 
 from . import attention, blocks, matrices, movement, normalization, pooling, quantized, recurrent, regions

@@ -1,4 +1,4 @@
-"""Attention: queries, keys and values in each layout, with what may stand beside them."""
+"""Attention: queries, keys and values in each layout, with optional tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwire.rules.presence import Absent, AnyGiven, AtMostOneGiven, GivenTogethe
 from opwire.rules.shapes import Shapes
 
 from .changes import changed
-from .descs import Desc, Drawn, drawn_so
+from .descs import Desc, Drawn, holds_as_drawn
 from .faults import Change
 from .outputs import Sizes
 
@@ -42,11 +42,11 @@ FREE = {
     "ValueTensor": (2,),
     "PastKeyTensor": (2,),
 }
-"""The dimensions, of the last ones, of which a tensor says the size that others must have."""
+"""Which of a tensor's trailing dimensions determine a size that other tensors must match."""
 
 
 class Geometry(NamedTuple):
-    """The named sizes."""
+    """Sizes shared between tensors, by name."""
 
     batch: int
     sequence: int
@@ -134,7 +134,7 @@ def _attention(drawn: Drawn, draw: st.DrawFn) -> None:
 
 
 def _cache(desc: Desc, draw: st.DrawFn) -> None:
-    """The present tensors may have more room than the lengths say, and lengths may stand one below the other."""
+    """Present tensors may be larger than the lengths require, and lengths may be a column."""
     for name in ("OutputPresentKeyTensor", "OutputPresentValueTensor"):
         if name in desc:
             desc[name]["Sizes"][-2] += draw(st.integers(0, 3))
@@ -165,7 +165,7 @@ def _layout(desc: Desc) -> tuple[str, ...]:
 
 
 def _bare(drawn: Drawn, extents: Geometry, *tensors: str) -> Desc:
-    """The desc with some tensors alone."""
+    """Returns the desc with only the given tensors."""
     desc = {name: value for name, value in deepcopy(drawn.desc).items() if name not in drawn.row.tensors}
     sizes = extents.sizes()
     desc |= {name: {"DataType": "FLOAT32", "Sizes": sizes[name]} for name in tensors}
@@ -244,7 +244,7 @@ SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = dict.fromkeys(NAMES, _at
 SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = dict.fromkeys(NAMES, _output)
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = dict.fromkeys(
-    (LengthsFit, AnyGiven, AtMostOneGiven, GivenTogether, Absent, Required, Shapes, Divides, Equal), drawn_so
+    (LengthsFit, AnyGiven, AtMostOneGiven, GivenTogether, Absent, Required, Shapes, Divides, Equal), holds_as_drawn
 )
 
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {

@@ -1,4 +1,4 @@
-"""How the rules of quantization in blocks are kept and broken."""
+"""Keeps and breaks the rules of block quantization."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _parameters(drawn: Drawn) -> list[dict[str, Any]]:
 
 
 def _shaped(drawn: Drawn, draw: st.DrawFn) -> None:
-    """A scale, and a zero point as the kind says, of the types that the input and the output have."""
+    """Draws a scale and, depending on the kind, a zero point, with types that fit the input and the output."""
     kind = draw(st.sampled_from(["SCALE", "SCALE_ZERO_POINT"]))
     whole = drawn.desc["InputTensor"]
     scales = [whole["DataType"]] if drawn.operator.name == "QUANTIZE" else ["FLOAT32", "FLOAT16"]
@@ -80,7 +80,7 @@ def _other_blocks(rule: SameSizes, drawn: Drawn) -> Iterator[Change]:
 
 
 def _nothing(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
-    """The rule holds of what is drawn."""
+    """The rule already holds for drawn descs."""
 
 
 def _single(desc: Mapping[str, Any]) -> dict[str, Sizes]:
@@ -90,7 +90,7 @@ def _single(desc: Mapping[str, Any]) -> dict[str, Sizes]:
 
 
 FAMILIES = ("quantization",)
-"""The families of operators that these tables are for."""
+"""The operator families that these tables apply to."""
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     OneOf: common.SATISFY[OneOf],

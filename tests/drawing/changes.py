@@ -1,4 +1,4 @@
-"""Changes of one member of a drawn desc."""
+"""Copies of drawn descs with one tensor changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .descs import Drawn
 
 
 def changed(drawn: Drawn, name: str, **changes: Any) -> dict[str, Any]:
-    """The desc with some members of one tensor changed."""
+    """Returns the desc with some members of one tensor changed."""
     desc = deepcopy(drawn.desc)
     desc[name] = {**desc[name], **changes}
     return desc

@@ -1,4 +1,4 @@
-"""How the rules that many families share are kept and broken: shapes with names, presence, lengths, choices."""
+"""Keeps and breaks the rules that many families share: named shapes, presence, lengths, choices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .outputs import output_sizes
 
 
 def _aligned(shape: tuple[Any, ...], rank: int) -> list[Any]:
-    """A shape with as many sizes as a tensor has: ones in place of ``...``, cut off in front if it is too long."""
+    """Pads a shape with ones, in place of ``...``, or truncates it at the front, to match a rank."""
     rest = [each for each in shape if each is not ...]
     ones = [1] * (rank - len(rest))
     if shape[-1] is ...:
@@ -32,7 +32,7 @@ def _aligned(shape: tuple[Any, ...], rank: int) -> list[Any]:
 
 
 def _size(each: Any, desc: Mapping[str, Any], names: Mapping[str, int]) -> int | None:
-    """What a size must be; None for a name that is not bound yet."""
+    """Returns the required value of a size, or None for a name that is not bound yet."""
     if isinstance(each, int):
         return each
     if isinstance(each, str):
@@ -43,7 +43,7 @@ def _size(each: Any, desc: Mapping[str, Any], names: Mapping[str, int]) -> int |
 
 
 def _bound(rule: Shapes, drawn: Drawn) -> Iterator[tuple[str, list[int | None]]]:
-    """The tensors of a desc, each with the sizes that it must have, None where it may have any: a name's first use."""
+    """Yields each tensor with its required sizes, None at the first use of a name, which may have any."""
     desc = drawn.desc
     if not drawn.desc.keys() >= {member.name for member in drawn.operator.members.outputs}:
         outputs = output_sizes(drawn.operator, drawn.desc)
@@ -54,7 +54,7 @@ def _bound(rule: Shapes, drawn: Drawn) -> Iterator[tuple[str, list[int | None]]]
             continue
         sizes = drawn.desc[name]["Sizes"]
         if not (rule.cut or ... in shape) and len(sizes) != len(shape):
-            drawn.desc[name] = None  # an optional tensor that is of no use at this rank
+            drawn.desc[name] = None  # the rule does not allow this optional tensor at this rank
             continue
         wanted: list[int | None] = []
         for given, each in zip(sizes, _aligned(shape, len(sizes)), strict=True):
@@ -103,7 +103,7 @@ def _too_long(rule: Broadcast, drawn: Drawn) -> Iterator[Change]:
 
 
 def _alike(rule: Rule, tensor: str) -> TypeGuard[SameSizes]:
-    """Whether a rule wants other tensors to have the sizes of this one."""
+    """Whether a rule requires other tensors to have the same sizes as this one."""
     return isinstance(rule, SameSizes) and tensor in rule.tensors
 
 
@@ -143,7 +143,7 @@ def _emptied(rule: NotEmpty, drawn: Drawn) -> Iterator[Change]:
 
 
 def _counted_alike(rule: Length, drawn: Drawn) -> tuple[str, ...]:
-    """The arrays of the rule, and those that have the same count."""
+    """Returns the arrays of the rule and those that share their count."""
     counts = [member.counts for member in drawn.operator.members.counts if rule.arrays[0] in member.counts]
     return counts[0] if counts else rule.arrays
 
@@ -172,7 +172,7 @@ def _one_dropped(rule: GivenTogether, drawn: Drawn) -> Iterator[Change]:
 
 
 def add(name: str, drawn: Drawn, draw: st.DrawFn) -> None:
-    """Gives a tensor of any rank that the row allows for it."""
+    """Adds a tensor of any rank and type that the support row allows."""
     limits = drawn.row.tensors[name]
     rank = draw(st.integers(*limits.ranks))
     sizes = draw(st.lists(st.integers(1, 4), min_size=rank, max_size=rank))
@@ -188,22 +188,22 @@ def _dropped(rule: Required, drawn: Drawn) -> Iterator[Change]:
     yield {**drawn.desc, rule.tensor: None}, "missing_tensor", ""
 
 
-def _any(rule: AnyGiven, drawn: Drawn, draw: st.DrawFn) -> None:
+def _give_any(rule: AnyGiven, drawn: Drawn, draw: st.DrawFn) -> None:
     if all(drawn.desc.get(name) is None for name in rule.tensors):
         add(rule.tensors[0], drawn, draw)
 
 
-def _none(rule: AnyGiven, drawn: Drawn) -> Iterator[Change]:
+def _drop_all(rule: AnyGiven, drawn: Drawn) -> Iterator[Change]:
     yield {**drawn.desc, **dict.fromkeys(rule.tensors)}, "missing_tensor", ""
 
 
-def _right(rule: Number, drawn: Drawn, draw: st.DrawFn) -> None:
+def _make_valid(rule: Number, drawn: Drawn, draw: st.DrawFn) -> None:
     right = next(value for value in (1.5, 0.5) if rule.holds(value))
     for name in rule.attributes:
         drawn.desc[name] = [right] * len(drawn.desc[name]) if isinstance(drawn.desc[name], list) else right
 
 
-def _wrong(rule: Number, drawn: Drawn) -> Iterator[Change]:
+def _invalid_number(rule: Number, drawn: Drawn) -> Iterator[Change]:
     for name in rule.attributes:
         given = drawn.desc[name]
         for wrong in (0, -1):
@@ -223,7 +223,7 @@ def _outside(rule: Between, drawn: Drawn) -> Iterator[Change]:
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     Shapes: _shape,
-    Number: _right,
+    Number: _make_valid,
     Broadcast: _broadcast,
     OneElement: _single,
     OneOf: _choose,
@@ -231,11 +231,11 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     Length: _cut,
     GivenTogether: _together,
     Required: _require,
-    AnyGiven: _any,
+    AnyGiven: _give_any,
 }
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     Shapes: _misshape,
-    Number: _wrong,
+    Number: _invalid_number,
     Between: _outside,
     Broadcast: _too_long,
     OneElement: _several,
@@ -244,5 +244,5 @@ BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     Length: _lengthened,
     GivenTogether: _one_dropped,
     Required: _dropped,
-    AnyGiven: _none,
+    AnyGiven: _drop_all,
 }

@@ -1,4 +1,4 @@
-"""Valid descs of any operator: members are drawn one by one, then changed until each rule holds."""
+"""Valid descs of any operator: members are drawn independently, then adjusted until every rule holds."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Drawn:
     """A valid desc.
 
     Attributes:
-        operator: of which it is one.
-        level: that takes it.
-        row: the support row at that level.
-        desc: as JSON, without counts and without outputs that are derived.
+        operator: The operator it is for.
+        level: A feature level that accepts it.
+        row: The support row at that level.
+        desc: The desc as JSON, without counts and derived outputs.
     """
 
     operator: Operator[Any]
@@ -53,12 +53,12 @@ class Drawn:
 
 
 SMALL = (1, 2, 2, 3, 4)
-"""Sizes of dimensions that are drawn where a desc is to be small."""
+"""Dimension sizes for small descs."""
 
 
 @st.composite
 def descs(draw: st.DrawFn, operator: Operator[Any], sizes: Sequence[int] = SMALL) -> Drawn:
-    """Valid descs at the levels from the operator's first one on, with dimensions of some sizes where rules allow."""
+    """Draws valid descs at any level that has the operator, with dimensions from ``sizes`` where the rules allow."""
     level = draw(st.sampled_from([level for level in FeatureLevel if level >= CATALOG[operator.name].introduced]))
     desc: Desc = {}
     for member in operator.members.attributes:
@@ -77,7 +77,7 @@ def descs(draw: st.DrawFn, operator: Operator[Any], sizes: Sequence[int] = SMALL
     drawn = Drawn(operator, level, row, desc)
     if operator.name in SHAPED:
         SHAPED[operator.name](drawn, draw)
-    for _ in range(3):  # what makes one rule hold may break another one
+    for _ in range(3):  # satisfying one rule may break another
         if operator.name in PREPARE:
             PREPARE[operator.name](drawn)
         for rule in operator.rules:
@@ -93,14 +93,14 @@ def _chosen(operator: Operator[Any], name: str, given: Any) -> Any:
 
 
 def given_outputs(operator: Operator[Any]) -> list[TensorMember]:
-    """The outputs that each desc must give, or some descs."""
+    """Returns the outputs that all or some descs must give."""
     required = [member for member in operator.members.outputs if not member.role.is_optional]
     known = operator.name not in PREPARE
     return [member for member in required if not known or isinstance(operator.outputs[member.name], Undecided)]
 
 
 def _given(member: TensorMember, row: SupportRow, rank: int, sizes: Sequence[int]) -> st.SearchStrategy[Any]:
-    """A tensor, or one to three of them; outputs are packed."""
+    """Returns a strategy for a tensor, or for an array of up to three; outputs are packed."""
     tensor = _tensor(member, row, rank, sizes)
     if member.role.is_output:
         tensor = tensor.map(lambda drawn: {**drawn, "Strides": None})
@@ -116,13 +116,13 @@ def _tensor(draw: st.DrawFn, member: TensorMember, row: SupportRow, rank: int, s
 
 
 def satisfy(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
-    """Changes a desc so that the rule holds."""
+    """Changes a desc so that it satisfies the rule."""
     own = SATISFY_IN.get(CATALOG[drawn.operator.name].family, {})
     (own.get(type(rule)) or SATISFY[type(rule)])(rule, drawn, draw)
 
 
 def applies(rule: Rule, drawn: Drawn) -> bool:
-    """Whether the conditions of a rule are fulfilled."""
+    """Whether the conditions of a rule are met."""
     if isinstance(rule, When):
         given = drawn.desc.get(rule.attribute)
         names = {spelling for each in rule.among for spelling in (getattr(each, "name", each), int(each))}
@@ -140,7 +140,7 @@ def _conditional(rule: Any, drawn: Drawn, draw: st.DrawFn) -> None:
 
 
 def given_tensors(names: tuple[str, ...], desc: Mapping[str, Any]) -> list[Desc]:
-    """Those of some tensors that a desc has; those of an array one by one."""
+    """Returns the given ones among some tensors; those of an array one by one."""
     given = [desc[name] for name in names if desc.get(name) is not None]
     return [tensor for each in given for tensor in (each if isinstance(each, list) else [each])]
 
@@ -248,11 +248,11 @@ def _shapes(rule: Shapes, drawn: Drawn, draw: st.DrawFn) -> None:
 
 
 def _nothing(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
-    """The rule holds of small tensors, or where the others do."""
+    """The rule holds for small tensors, or once the other rules do."""
 
 
-def drawn_so(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
-    """The rule holds of what is drawn for its operator."""
+def holds_as_drawn(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
+    """The rule already holds, because the operator's own strategy drew the desc."""
 
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
@@ -280,13 +280,13 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     PaddingLeavesOutput: _padding_leaves,
     Shapes: _shapes,
 }
-"""By class of a rule, what makes a desc fulfil it."""
+"""Makes a desc satisfy a rule, by class of the rule."""
 
 SATISFY_IN: dict[str, dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]]] = {}
-"""The same by families of operators whose modules have their own."""
+"""The same for operator families that have tables of their own."""
 
 PREPARE: dict[str, Callable[[Drawn], None]] = {}
-"""Of operators with an output that inputs decide if they are given: what makes it fit them."""
+"""Makes an output fit the inputs that determine it if given, by operator."""
 
 SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = {}
-"""By operator, what gives its tensors sizes and ranks where they depend on each other by name."""
+"""Draws the sizes and ranks of tensors that depend on each other, by operator."""

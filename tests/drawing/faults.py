@@ -1,4 +1,4 @@
-"""Descs that break a rule: changes of valid ones, each with the violation that it must cause."""
+"""Descs that break a rule: valid ones with a change, and the violation that it must cause."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from .descs import Drawn, applies
 from .numbers import number_of
 
 Change = tuple[dict[str, Any], str, str]
-"""A desc, and the code and place (below the desc) of the violation."""
+"""A desc, and the violation's code and pointer relative to the desc."""
 
 
 def broken(rule: Rule, drawn: Drawn) -> Iterator[Change]:
-    """Descs that break a rule, if possible no other one; none where it does not apply."""
+    """Yields descs that break a rule, preferably only this one; none if the rule does not apply."""
     if applies(rule, drawn):
         own = BREAK_IN.get(CATALOG[drawn.operator.name].family, {})
         yield from (own.get(type(rule)) or BREAK[type(rule)])(rule, drawn)
 
 
 Place = tuple[str | int, ...]
-"""A member, or the name of an array and the number of its tensor."""
+"""A member, or the name of an array and an index into it."""
 
 
 def _changed(drawn: Drawn, *place: str | int, **changes: Any) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def _written(place: Place) -> str:
 
 
 def _given(names: tuple[str, ...], drawn: Drawn) -> list[Place]:
-    """The given tensors; the first is the one that the others are compared with."""
+    """Returns the given tensors; the others are compared with the first."""
     found: list[Place] = []
     for name in names:
         value = drawn.desc.get(name)
@@ -92,7 +92,7 @@ def _sizes(rule: SameSizes, drawn: Drawn) -> Iterator[Change]:
     along = drawn.desc[rule.but_along] if rule.but_along else None
     first, *others = _given(rule.tensors, drawn) or [()]
     for place in others:
-        # Where sizes may differ along an axis, the first tensor is changed as well as the one that is blamed.
+        # Where sizes may differ along an axis, changing the first tensor must blame the other one, too.
         for changed in (place, first) if rule.but_along else (place,):
             sizes = list(_tensor(changed, drawn.desc)["Sizes"])
             at = next((i for i in range(len(sizes)) if i != along), None)
@@ -104,7 +104,7 @@ def _sizes(rule: SameSizes, drawn: Drawn) -> Iterator[Change]:
 
 
 def _second_output(second: str, drawn: Drawn) -> Iterator[Change]:
-    """The outputs of a pooling, one rounded down and another one rounded up: each alone would be allowed."""
+    """Two outputs of a pooling that round differently; each would be allowed on its own."""
     desc = deepcopy(drawn.desc)
     n = len(desc["WindowSize"])
     desc["InputTensor"] = {**desc["InputTensor"], "Sizes": [1, 1, *[2] * n], "Strides": None}
@@ -184,7 +184,7 @@ def _window(rule: WindowFits, drawn: Drawn) -> Iterator[Change]:
 
 
 def _window_of_padding(rule: WindowHoldsElement, drawn: Drawn) -> Iterator[Change]:
-    # The output is left out, so the place is the desc.
+    # The output is derived, so the violation points at the desc.
     padding = [drawn.desc["WindowSize"][0], *drawn.desc["StartPadding"][1:]]
     yield {**drawn.desc, "StartPadding": padding}, "window_without_element", ""
 
@@ -251,7 +251,7 @@ BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     PaddingLeavesOutput: _padding,
     Shapes: _shapes,
 }
-"""By class of a rule, what breaks it."""
+"""Breaks a rule, by class of the rule."""
 
 BREAK_IN: dict[str, dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]]] = {}
-"""The same by families of operators whose modules have their own."""
+"""The same for operator families that have tables of their own."""

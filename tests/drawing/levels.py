@@ -1,4 +1,4 @@
-"""The lowest feature level that takes a valid desc, as the header and the pages have it."""
+"""The lowest feature level that accepts a valid desc, according to the header and the documentation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from opwire.level import FeatureLevel
 from tests.directml import ENUMS, OPERATORS
 
 _RULED = {name for name, facts in OPERATORS.items() if any(each.startswith("level ") for each in facts["constraints"])}
-"""Operators with a constraint of some levels alone, which neither types nor ranks nor the values of enums show."""
+"""Operators with level-specific constraints, beyond types, ranks and enum values."""
 
 
 def lowest_level(operator: str, desc: dict[str, Any]) -> tuple[FeatureLevel, bool]:
-    """The level from which on types, ranks and values are taken, and whether nothing else decides."""
+    """Returns the first level that accepts the types, ranks and values, and whether nothing else matters."""
     facts = OPERATORS[operator]
     nested = list(_nested(facts, desc))
     levels = [facts["introduced"], _of_the_row(facts, desc), *_of_the_enums(facts, desc)]
@@ -22,7 +22,7 @@ def lowest_level(operator: str, desc: dict[str, Any]) -> tuple[FeatureLevel, boo
 
 
 def _of_the_row(facts: dict[str, Any], desc: dict[str, Any]) -> str:
-    """That of the lowest support row which takes all tensors."""
+    """Returns the level of the lowest support row that accepts all tensors."""
     enums = dict(_enums(facts, desc))
     rows = [
         row
@@ -35,7 +35,7 @@ def _of_the_row(facts: dict[str, Any], desc: dict[str, Any]) -> str:
 
 
 def _takes(limits: dict[str, Any], given: Any) -> bool:
-    if given is None:  # an output is derived
+    if given is None:  # a derived output
         return limits["optional"] is True or limits["kind"] == "output"
     least, greatest = limits["dimension_counts"]
     tensors = given if isinstance(given, list) else [given]
@@ -43,7 +43,7 @@ def _takes(limits: dict[str, Any], given: Any) -> bool:
 
 
 def _enums(facts: dict[str, Any], desc: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The members that are enums, with the full names of their values."""
+    """Yields the enum members of a desc, with the full names of their values."""
     for field in facts["fields"]:
         kind, given = field["type"].removeprefix("enum:"), desc.get(field["name"])
         if kind in ENUMS and given is not None:
@@ -55,14 +55,14 @@ def _of_the_enums(facts: dict[str, Any], desc: dict[str, Any]) -> Iterator[str]:
     kinds = {field["name"]: field["type"].removeprefix("enum:") for field in facts["fields"]}
     for name, value in _enums(facts, desc):
         enum = ENUMS[kinds[name]]
-        # An enum is as old as its operator; members may be younger.
+        # An enum is as old as its operator, but members may be newer.
         level = enum["members"][value.removeprefix(f"{kinds[name]}_")]["from"]
         if level != enum["from"]:
             yield level
 
 
 def _nested(facts: dict[str, Any], desc: dict[str, Any]) -> Iterator[str]:
-    """The types of the operators inside."""
+    """Yields the types of nested operators."""
     for field in facts["fields"]:
         given = desc.get(field["name"])
         if field["type"] in ("operator", "operator[]") and given is not None:

@@ -1,4 +1,4 @@
-"""Matrices whose sizes meet, with parameters of any allowed rank."""
+"""Matrices with matching sizes, and quantization parameters of any allowed rank."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opwire.rules import Rule
 from opwire.rules.shapes import Shapes
 
 from .changes import changed
-from .descs import Desc, Drawn, drawn_so
+from .descs import Desc, Drawn, holds_as_drawn
 from .faults import Change
 from .outputs import Sizes
 
@@ -21,7 +21,7 @@ TRANSPOSED = ("TRANSPOSE", "DML_MATRIX_TRANSFORM_TRANSPOSE", 1)
 
 
 def ranked(drawn: Drawn, name: str, sizes: list[int]) -> None:
-    """Gives a tensor sizes, at another rank too; its strides stay where there are as many."""
+    """Changes a tensor's sizes, and drops its strides if the rank changes."""
     tensor = drawn.desc[name]
     tensor["Sizes"] = sizes
     if tensor["Strides"] is not None and len(tensor["Strides"]) != len(sizes):
@@ -61,7 +61,7 @@ def _product(desc: Mapping[str, Any]) -> Sizes:
 
 
 def _unequal(rule: Shapes, drawn: Drawn) -> Iterator[Change]:
-    """B disagrees in the size that both have, another matrix anywhere."""
+    """B disagrees in the shared dimension, other matrices in any."""
     shared = 1 if drawn.desc.get("TransB") in TRANSPOSED else 0
     for name in list(rule.shapes)[1:]:
         if name not in drawn.desc:
@@ -126,9 +126,9 @@ SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = dict.fromkeys(NAMES, _p
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     FusedAxes: _fused,
-    FusedAxesDistinct: drawn_so,
-    PerRowOrColumn: drawn_so,
-    Shapes: drawn_so,
+    FusedAxesDistinct: holds_as_drawn,
+    PerRowOrColumn: holds_as_drawn,
+    Shapes: holds_as_drawn,
 }
 
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {

@@ -1,4 +1,4 @@
-"""The sizes of what is moved, picked and written, counted from descs as JSON apart from the package."""
+"""Output sizes of operators that move and select elements, computed from JSON descs without the package."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 Sizes = list[int]
 
 
-def offered(desc: Mapping[str, Any]) -> Sizes:
+def sliced_sizes(desc: Mapping[str, Any]) -> Sizes:
     steps = zip(desc["InputWindowSizes"], desc["InputWindowStrides"], strict=True)
     return [len(range(0, size, abs(stride))) for size, stride in steps]
 
 
 def addressed(desc: Mapping[str, Any]) -> Sizes:
-    """The sizes of what tuples address, without leading ones."""
+    """Returns the sizes that index tuples address, without leading ones."""
     source: Sizes = desc["InputTensor"]["Sizes"][-desc["InputDimensionCount"] :]
     *field, length = desc["IndicesTensor"]["Sizes"][-desc["IndicesDimensionCount"] :]
     return [*field, *source[desc.get("BatchDimensionCount", 0) + length :]]
@@ -26,7 +26,7 @@ def at_rank(sizes: Sizes, rank: int) -> Sizes:
 
 
 def positions(desc: Mapping[str, Any], image: str) -> Sizes:
-    """How many blocks begin in each dimension so that they end in the padded image."""
+    """Counts the blocks that fit into the padded image, for each dimension."""
     sizes = desc[image]["Sizes"][-len(desc["WindowSizes"]) :]
     found = []
     for i, size in enumerate(sizes):
@@ -42,16 +42,16 @@ def columns(desc: Mapping[str, Any], image: str) -> Sizes:
 
 
 def _output(desc: Mapping[str, Any]) -> Sizes:
-    """The sizes of an output that is given."""
+    """Returns the sizes of a given output."""
     return list(desc["OutputTensor"]["Sizes"])
 
 
-def _deep(desc: Mapping[str, Any]) -> Sizes:
+def _space_to_depth(desc: Mapping[str, Any]) -> Sizes:
     (n, c, h, w), block = desc["InputTensor"]["Sizes"], desc["BlockSize"]
     return [n, c * block**2, len(range(0, h, block)), len(range(0, w, block))]
 
 
-def _wide(desc: Mapping[str, Any]) -> Sizes:
+def _depth_to_space(desc: Mapping[str, Any]) -> Sizes:
     (n, c, h, w), block = desc["InputTensor"]["Sizes"], desc["BlockSize"]
     return [n, len(range(0, c, block**2)), h * block, w * block]
 
@@ -76,12 +76,12 @@ SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = {
     "PADDING": _padded,
     "PADDING1": _padded,
     "SLICE": lambda desc: list(desc["Sizes"]),
-    "SLICE1": offered,
+    "SLICE1": sliced_sizes,
     "TILE": lambda desc: [size * n for size, n in zip(desc["InputTensor"]["Sizes"], desc["Repeats"], strict=True)],
-    "SPACE_TO_DEPTH": _deep,
-    "SPACE_TO_DEPTH1": _deep,
-    "DEPTH_TO_SPACE": _wide,
-    "DEPTH_TO_SPACE1": _wide,
+    "SPACE_TO_DEPTH": _space_to_depth,
+    "SPACE_TO_DEPTH1": _space_to_depth,
+    "DEPTH_TO_SPACE": _depth_to_space,
+    "DEPTH_TO_SPACE1": _depth_to_space,
     "FOLD": _output,
     "UNFOLD": lambda desc: columns(desc, "InputTensor"),
     "GATHER_ELEMENTS": lambda desc: list(desc["IndicesTensor"]["Sizes"]),
@@ -99,7 +99,7 @@ def _split(desc: Mapping[str, Any]) -> dict[str, Sizes]:
     return {f"OutputTensors[{k}]": list(tensor["Sizes"]) for k, tensor in enumerate(desc["OutputTensors"])}
 
 
-def _top(desc: Mapping[str, Any]) -> dict[str, Sizes]:
+def _top_k(desc: Mapping[str, Any]) -> dict[str, Sizes]:
     sizes = list(desc["InputTensor"]["Sizes"])
     sizes[desc["Axis"]] = desc["K"]
     return {"OutputValueTensor": sizes, "OutputIndexTensor": sizes}
@@ -111,14 +111,14 @@ def _nonzero(desc: Mapping[str, Any]) -> dict[str, Sizes]:
     return {"OutputCountTensor": [1] * len(sizes), "OutputCoordinatesTensor": rows}
 
 
-def _spread(desc: Mapping[str, Any]) -> dict[str, Sizes]:
+def _slice_grad(desc: Mapping[str, Any]) -> dict[str, Sizes]:
     return {"OutputGradientTensor": list(desc["OutputGradientTensor"]["Sizes"])}
 
 
 SEVERAL: dict[str, Callable[[Mapping[str, Any]], dict[str, Sizes]]] = {
     "SPLIT": _split,
-    "TOP_K": _top,
-    "TOP_K1": _top,
+    "TOP_K": _top_k,
+    "TOP_K1": _top_k,
     "NONZERO_COORDINATES": _nonzero,
-    "SLICE_GRAD": _spread,
+    "SLICE_GRAD": _slice_grad,
 }

@@ -1,4 +1,4 @@
-"""What is drawn for the operators that move, pick and write elements, and what breaks their rules."""
+"""Draws descs of operators that move, select and write elements, and breaks their rules."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from .descs import SATISFY as satisfying
 from .descs import Desc, Drawn
 from .faults import BREAK as breaking
 from .faults import Change
-from .moved import SEVERAL, SIZES, addressed, at_rank, columns, offered, positions
+from .moved import SEVERAL, SIZES, addressed, at_rank, columns, positions, sliced_sizes
 from .numbers import number_of, set_number
 
 __all__ = ["BREAK", "FAMILIES", "PREPARE", "SATISFY", "SEVERAL", "SIZES"]
 
 
 def _counted(name: str, drawn: Drawn) -> tuple[str, ...]:
-    """The arrays that are as long as one of them."""
+    """Returns the arrays that share a count with ``name``."""
     return next(count.counts for count in drawn.operator.members.counts if name in count.counts)
 
 
 def _of_length(name: str, length: int, drawn: Drawn) -> Desc:
-    """The arrays that are counted with one, cut off or filled up."""
+    """Returns the arrays that share a count with ``name``, truncated or padded with ones."""
     return {each: ([*drawn.desc[each], *[1] * length])[:length] for each in _counted(name, drawn)}
 
 
@@ -45,7 +45,7 @@ def _resized(drawn: Drawn, tensor: str, at: int, size: int) -> Desc:
 
 
 def _nothing(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
-    """The rule holds where the others do."""
+    """The rule holds once the other rules do."""
 
 
 # Numbers and lengths
@@ -219,11 +219,11 @@ def _window_outside(rule: WindowInside, drawn: Drawn) -> Iterator[Change]:
 
 def _gradient(rule: GradientFits, drawn: Drawn, draw: st.DrawFn) -> None:
     sizes = drawn.desc["InputGradientTensor"]["Sizes"]
-    sizes[:] = [min(size, most) for size, most in zip(sizes, offered(drawn.desc), strict=True)]
+    sizes[:] = [min(size, most) for size, most in zip(sizes, sliced_sizes(drawn.desc), strict=True)]
 
 
 def _gradient_too_long(rule: GradientFits, drawn: Drawn) -> Iterator[Change]:
-    desc = _resized(drawn, "InputGradientTensor", 0, offered(drawn.desc)[0] + 1)
+    desc = _resized(drawn, "InputGradientTensor", 0, sliced_sizes(drawn.desc)[0] + 1)
     yield desc, "sizes_mismatch", "/InputGradientTensor/Sizes/0"
 
 
@@ -332,7 +332,7 @@ def _other_columns(rule: ColumnsFit, drawn: Drawn) -> Iterator[Change]:
 
 
 FAMILIES = ("movement", "gather", "selection", "constants", "cumulative", "arithmetic")
-"""The families of operators that these tables are for."""
+"""The operator families that these tables apply to."""
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     Length: _length,

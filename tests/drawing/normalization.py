@@ -1,4 +1,4 @@
-"""How the rules of normalizations are kept and broken."""
+"""Keeps and breaks the rules of normalizations."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _trained(desc: Mapping[str, Any]) -> dict[str, Sizes]:
 
 
 FAMILIES = ("normalization",)
-"""The families of operators that these tables are for."""
+"""The operator families that these tables apply to."""
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {**common.SATISFY, SameAlong: _stretch}
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {**common.BREAK, SameAlong: _broadcast_again}

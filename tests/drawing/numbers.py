@@ -1,4 +1,4 @@
-"""The numbers that rules compare, computed from a desc as JSON apart from the package."""
+"""The numbers that rules compare, computed from JSON descs without the package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwire.rules.expressions import Computed, ConstantQuantity, Measure, Quanti
 
 
 def number_of(quantity: Quantity | int | Any, desc: Mapping[str, Any]) -> int:
-    """The value of a quantity."""
+    """Returns the value of a quantity."""
     match quantity:
         case int():
             return quantity
@@ -41,7 +41,7 @@ def number_of(quantity: Quantity | int | Any, desc: Mapping[str, Any]) -> int:
 
 
 def set_number(quantity: Quantity, number: int, desc: dict[str, Any]) -> None:
-    """Changes a desc so that a quantity, a size or an attribute, has a value."""
+    """Changes a desc so that a size or attribute has a value."""
     match quantity:
         case Size(tensor, int() as at):
             desc[tensor]["Sizes"][at] = number

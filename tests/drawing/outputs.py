@@ -1,4 +1,4 @@
-"""The sizes of outputs, computed from a desc as JSON apart from the package."""
+"""The sizes of outputs, computed from JSON descs without the package."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = {
     "GATHER": _gathered,
     "CONVOLUTION": convolved,
 }
-"""Of operators whose output is not like their first input."""
+"""Output sizes by operator, for operators whose outputs differ from their first input."""
 
 SEVERAL: dict[str, Callable[[Mapping[str, Any]], dict[str, Sizes]]] = {}
-"""Of operators that have several outputs of different sizes, or none that is called the same in all descs."""
+"""The same for operators with outputs of different sizes, or with names that depend on the desc."""
 
 
 def output_sizes(operator: Operator[Any], desc: Mapping[str, Any]) -> dict[str, Sizes]:
-    """The sizes of each output that is not optional; of a transposed convolution the least ones."""
+    """Returns the sizes of each required output; of a transposed convolution the smallest allowed ones."""
     if operator.name in SEVERAL:
         return SEVERAL[operator.name](desc)
     derive = SIZES.get(operator.name)

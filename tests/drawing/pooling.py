@@ -1,4 +1,4 @@
-"""How the rules of poolings are kept and broken."""
+"""Keeps and breaks the rules of poolings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .outputs import Sizes
 
 
 def pooled_sizes(desc: Mapping[str, Any], over: str = "InputTensor") -> Sizes:
-    """As many windows as fit, counted one by one."""
+    """Counts the windows that fit, one by one."""
     return KNOWN["MAX_POOLING"]({**desc, "InputTensor": desc[over]})
 
 
@@ -41,7 +41,7 @@ def _pool(rule: Pooled, drawn: Drawn, draw: st.DrawFn) -> None:
 
 def _unpool(rule: Pooled, drawn: Drawn) -> Iterator[Change]:
     sizes = drawn.desc[rule.tensor]["Sizes"]
-    for i in (0, 1, 2):  # the floor size and 2 is beyond the ceiling size, too
+    for i in (0, 1, 2):  # 2 more than the floor exceeds the ceiling, too
         wrong = [size + 2 * (i == at) for at, size in enumerate(sizes)]
         yield changed(drawn, rule.tensor, Sizes=wrong), "sizes_mismatch", f"/{rule.tensor}/Sizes/{i}"
 
@@ -67,12 +67,12 @@ def _not_by_channel(rule: PerChannel, drawn: Drawn) -> Iterator[Change]:
 
 
 def _given(name: str) -> Callable[[Mapping[str, Any]], Sizes]:
-    """The sizes of an output that nothing decides."""
+    """Reads the sizes of an output that cannot be derived."""
     return lambda desc: list(desc[name]["Sizes"])
 
 
 FAMILIES = ("pooling", "max_pooling")
-"""The families of operators that these tables are for."""
+"""The operator families that these tables apply to."""
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     **common.SATISFY,

@@ -1,4 +1,4 @@
-"""What the rules of quantized tensors need: tensors of one element, and scales."""
+"""Keeps and breaks the rules of quantized tensors: single elements, and scales."""
 
 from __future__ import annotations
 
@@ -75,8 +75,6 @@ def _empty(rule: NotEmpty, drawn: Drawn) -> Iterator[Change]:
 
 
 FAMILIES = ("quantization", "softmax", "convolution")
-
-SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = {}
 
 SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = dict.fromkeys(
     ("CONVOLUTION_INTEGER", "QUANTIZED_LINEAR_CONVOLUTION"), convolved

@@ -1,4 +1,4 @@
-"""Recurrent networks whose weights, states and outputs agree in their named sizes."""
+"""Recurrent networks whose weights, states and outputs agree in their shared sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwire.rules.shapes import Shapes
 from opwire.rules.tensors import NotOwned
 
 from .changes import changed
-from .descs import Drawn, drawn_so
+from .descs import Drawn, holds_as_drawn
 from .faults import Change
 from .outputs import Sizes
 
@@ -64,14 +64,14 @@ def _no_output(rule: AnyGiven, drawn: Drawn) -> Iterator[Change]:
 
 
 def _disagreeing(rule: Shapes, drawn: Drawn) -> Iterator[Change]:
-    """The input has the first say on all but its ones, the weights on the hidden size."""
-    said: dict[str, tuple[int, ...]] = {"InputTensor": (1, 2, 3)}
+    """The input determines every size except its ones, and the weights determine the hidden size."""
+    determined: dict[str, tuple[int, ...]] = {"InputTensor": (1, 2, 3)}
     if drawn.operator.name == "RNN":
-        said["WeightTensor"] = (2,)
+        determined["WeightTensor"] = (2,)
     for name in rule.shapes:
         if name in drawn.desc:
             sizes = drawn.desc[name]["Sizes"]
-            for i in set(range(4)).difference(said.get(name, ())):
+            for i in set(range(4)).difference(determined.get(name, ())):
                 other = [*sizes[:i], sizes[i] + 1, *sizes[i + 1 :]]
                 yield changed(drawn, name, Sizes=other), "sizes_mismatch", f"/{name}/Sizes/{i}"
 
@@ -95,10 +95,8 @@ FAMILIES = ("recurrent",)
 
 SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = dict.fromkeys(GATES, _network)
 
-SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = {}
-
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = dict.fromkeys(
-    (Shapes, Length, NotOwned, AnyGiven), drawn_so
+    (Shapes, Length, NotOwned, AnyGiven), holds_as_drawn
 )
 
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {

@@ -1,4 +1,4 @@
-"""How descs of regions, resampling and random numbers are drawn: tensors of several ranks, outputs that are given."""
+"""Descs of regions, resampling and random numbers: tensors of several ranks, and required outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .outputs import Sizes
 
 
 def _ranks(*names: str) -> Callable[[Drawn, st.DrawFn], None]:
-    """Tensors that may have any rank of their row."""
+    """Draws tensors of any rank that the support row allows."""
 
     def arrange(drawn: Drawn, draw: st.DrawFn) -> None:
         for name in names:
@@ -23,11 +23,11 @@ def _ranks(*names: str) -> Callable[[Drawn, st.DrawFn], None]:
 
 
 def _gradient(drawn: Drawn, draw: st.DrawFn) -> None:
-    """One of the outputs or both are given; the rules derive what the gradient of the regions must be."""
+    """Draws one or both of the outputs; the rules derive the sizes of the regions' gradient."""
     _ranks("ROITensor", "BatchIndicesTensor")(drawn, draw)
     if draw(st.booleans()):
         _ranks("OutputGradientTensor")(drawn, draw)
-    # Such as all inputs must be, too: of one type, one region a row.
+    # They all need the same type, and one region per row.
     for name in ("InputTensor", "InputGradientTensor", "ROITensor", "OutputGradientTensor"):
         if drawn.desc.get(name) is not None:
             drawn.desc[name]["DataType"] = drawn.desc["ROITensor"]["DataType"]
@@ -50,12 +50,12 @@ def _upsampled(desc: Mapping[str, Any]) -> Sizes:
 
 
 def _given(name: str) -> Callable[[Mapping[str, Any]], Sizes]:
-    """The sizes of an output that nothing decides."""
+    """Reads the sizes of an output that cannot be derived."""
     return lambda desc: list(desc[name]["Sizes"])
 
 
 FAMILIES = ("regions", "resampling", "random", "optimizer")
-"""The families of operators that these tables are for."""
+"""The operator families that these tables apply to."""
 
 SATISFY, BREAK = common.SATISFY, common.BREAK
 SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = {

@@ -1,4 +1,4 @@
-"""How the value of each kind of member is drawn, as JSON."""
+"""Draws the values of members as JSON, by kind of member."""
 
 from __future__ import annotations
 
@@ -79,5 +79,5 @@ VALUES: dict[type[Member], Callable[[Any, FeatureLevel], Value]] = {
 
 
 def value(member: Member, level: FeatureLevel) -> Value:
-    """A value of an attribute that no other member decides; an array has eight elements."""
+    """Draws the value of an attribute, without regard to other members; arrays have eight elements."""
     return VALUES[type(member)](member, level)

@@ -1,4 +1,4 @@
-"""Plain HTTP to a real server."""
+"""An HTTP client connected to the shared server."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ import pytest
 
 @pytest.fixture(scope="session")
 def http(server_url: str) -> Iterator[httpx.Client]:
-    """A connection to the server of the session."""
+    """A connection to the server that the session shares."""
     with httpx.Client(base_url=server_url, timeout=30) as client:
         yield client

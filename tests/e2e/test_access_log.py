@@ -1,4 +1,4 @@
-"""What a server writes into its log about a request with much to say."""
+"""The access log of a server that receives very long requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def keys_file(tmp_path_factory):
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_a_long_path_writes_a_short_line(keys_file, log_format):
+def test_a_long_path_gives_a_short_log_line(keys_file, log_format):
     options = ("--device", "reference", "--log-format", log_format, "--api-keys-file", str(keys_file))
     with process(*options) as served:
         before = len(served.lines)

@@ -1,4 +1,4 @@
-"""The attacks on a server in a short form, by the command of the long one."""
+"""Short attacks on a server, by the command that also runs the long ones."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ DESC = '{"Function":"ARGMAX","InputTensor":{"DataType":"INT8","Sizes":[3]},"Axes
 HEAD = f'{{"operator":{{"type":"REDUCE","desc":{DESC}}}'
 
 
-# The machine has other tests to run, so the normal client may wait longer here than in the long form.
+# Other tests compete for the machine, so the normal client may wait longer than in the long form.
 @pytest.mark.serial
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
 @pytest.mark.timeout(240)
-def test_others_hardly_notice_an_attack():
+def test_an_attack_barely_slows_other_clients():
     command = [sys.executable, str(SOAK), "attack", "--quick", "--wait", "5"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=230, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -30,7 +30,7 @@ def test_others_hardly_notice_an_attack():
         assert attack.name in done.stdout
 
 
-IS_KILLED = """
+KILLED_COMMAND = """
 import os, signal
 from benchmarks.soaking.served import served
 
@@ -41,7 +41,7 @@ with served("--device", "reference", "--workers", "2") as server:
 
 
 def is_running(process: int) -> bool:
-    """Whether it runs; one that has ended has no command line."""
+    """Whether a process runs; one that has ended has no command line."""
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes() != b""
     except OSError:
@@ -49,9 +49,9 @@ def is_running(process: int) -> bool:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
-def test_the_server_ends_with_a_command_that_is_killed():
+def test_killing_the_command_ends_the_server():
     done = subprocess.run(
-        [sys.executable, "-c", IS_KILLED], cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=120, check=False
+        [sys.executable, "-c", KILLED_COMMAND], cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=120, check=False
     )
     processes = [*map(int, done.stdout.split())]
     assert len(processes) == 3
@@ -74,6 +74,6 @@ def test_the_server_ends_with_a_command_that_is_killed():
         ('{"InputTensor":"AQMC"},"timeout_ms":9.99', None),
     ],
 )
-def test_what_a_request_means(inputs, index):
-    """What the answers to lookalikes are compared with."""
+def test_the_meaning_of_a_request_is_predicted(inputs, index):
+    """``meaning`` predicts the responses to requests that look alike."""
     assert meaning(Message(EXECUTE, f'{HEAD},"inputs":{inputs}}}'.encode())) == index

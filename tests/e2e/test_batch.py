@@ -1,4 +1,4 @@
-"""Batches over HTTP: each request has its own outcome, and none is harmed by another."""
+"""Batches over HTTP: every request has an outcome of its own, and none affects another."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BAD = [
 
 
 def answered(results: list[Any], sent: Any) -> list[Any]:
-    """Of each outcome the outputs, or code and places of its problem."""
+    """Returns the outputs of each result, or the code and pointers of its problem."""
     found = []
     for result in results:
         if "outputs" in result:
@@ -53,7 +53,7 @@ def answered(results: list[Any], sent: Any) -> list[Any]:
     return found
 
 
-def test_an_empty_batch(http):
+def test_an_empty_batch_is_valid(http):
     response = http.post("/v1/batch", json={"requests": []})
     assert response.status_code == 200
     assert response.json() == {"results": [], "request_id": response.headers["x-request-id"]}
@@ -67,7 +67,7 @@ def test_outcomes_come_in_the_order_of_the_requests(http):
     assert ids == {response.headers["x-request-id"]}
 
 
-def test_one_failure_harms_no_other(http):
+def test_a_failed_request_does_not_affect_the_others(http):
     requests = [request for bad, _, _ in BAD for request in (GOOD, bad)] + [GOOD]
     sent = {"requests": requests}
     response = http.post("/v1/batch", json=sent)
@@ -80,7 +80,7 @@ def test_one_failure_harms_no_other(http):
         assert f"/requests/{2 * i + 1}{place}" in places
 
 
-def test_a_tail_that_is_not_there_harms_no_other(http):
+def test_a_missing_tail_does_not_affect_other_requests(http):
     sent = {"requests": [GOOD, {**GOOD, "inputs": {"InputTensor": {"binary_data_size": 12}}}, GOOD]}
     response = http.post("/v1/batch", json=sent)
     assert response.status_code == 200
@@ -90,11 +90,11 @@ def test_a_tail_that_is_not_there_harms_no_other(http):
 def outcomes(
     http: httpx.Client, rows: list[Row], device: str, form: str, answer_form: str
 ) -> Iterator[tuple[str, Any, dict[str, list[Any]]]]:
-    """Of examples in one batch the name, the right outputs, and the result with its outputs."""
+    """Runs examples as one batch and yields the name, expected outputs and actual outputs of each."""
     tail: list[bytes] = []
     requests = []
     for row in rows:
-        request = bodies.an_execute(row.request, row.example.inputs, form, tail)
+        request = bodies.execute_request(row.request, row.example.inputs, form, tail)
         requests.append({**request, "feature_level": str(row.example.level), "device": device})
     answer, rest = bodies.send(http, {"requests": requests}, form, answer_form, tail, "/v1/batch")
     assert len(answer["results"]) == len(rows)
@@ -110,19 +110,19 @@ def outcomes(
 @pytest.mark.parametrize("form", bodies.FORMS)
 @pytest.mark.parametrize("answer_form", ["base64", "binary"])
 @pytest.mark.parametrize("device", ["cpu", "reference"])
-def test_examples_in_batches(http, request, device, form, answer_form):
-    """All of them as raw bytes; in the other forms those that have all kinds of tensors."""
+def test_examples_in_batches_match(http, request, device, form, answer_form):
+    """All examples as raw bytes; in the other forms those that cover all kinds of tensors."""
     every = form == answer_form == "binary" or request.config.getoption("--thorough")
     for rows in in_batches(row for row in ROWS if every or str(row) in VARIED):
         for name, right, found in outcomes(http, rows, device, form, answer_form):
             assert all(bodies.same(found[output], right[output]) for output in right), (name, found, right)
 
 
-def test_a_refused_request_keeps_its_place_in_the_tail(http):
-    """Whatever is wrong with one, the tensors of those behind it are where they were sent."""
+def test_a_refused_request_still_consumes_its_part_of_the_tail(http):
+    """Whatever is wrong with a request, the tensors of those after it are found in the tail."""
     numbers = [[float(i), 2.0 * i, 0.5] for i in range(8)]
     tail: list[bytes] = []
-    requests = [bodies.an_execute(OPERATOR, {"InputTensor": each}, "binary", tail) for each in numbers]
+    requests = [bodies.execute_request(OPERATOR, {"InputTensor": each}, "binary", tail) for each in numbers]
     requests[1]["priority"] = 99
     requests[2]["feature_level"] = "2_0"
     requests[3]["inputs"]["Other"] = {"binary_data_size": 4}
@@ -140,18 +140,18 @@ def test_a_refused_request_keeps_its_place_in_the_tail(http):
     assert rest == b""
 
 
-def test_a_tail_that_cannot_be_divided_is_refused_whole(http):
+def test_a_tail_of_the_wrong_length_is_refused(http):
     for size, tail in ((12, bytes(11)), (12, bytes(25)), ("12", bytes(24))):
         request = {"operator": OPERATOR, "inputs": {"InputTensor": {"binary_data_size": size}}}
-        headers, body = bodies.a_body({"requests": [request, request]}, [tail])
+        headers, body = bodies.encoded_request({"requests": [request, request]}, [tail])
         response = http.post("/v1/batch", content=body, headers=headers)
         assert read_problem(400, response.headers, response.content)["code"] == "invalid_framing"
 
 
-def test_forms_may_be_mixed(http):
+def test_a_batch_can_mix_forms(http):
     tail: list[bytes] = []
     requests = [
-        bodies.an_execute(OPERATOR, {"InputTensor": [1, 2, i]}, form, tail) for i, form in enumerate(bodies.FORMS)
+        bodies.execute_request(OPERATOR, {"InputTensor": [1, 2, i]}, form, tail) for i, form in enumerate(bodies.FORMS)
     ]
     requests[0]["output_format"] = "numbers"
     answer, rest = bodies.send(http, {"requests": requests}, "binary", "base64", tail, "/v1/batch")
@@ -160,7 +160,7 @@ def test_forms_may_be_mixed(http):
     assert rest == b""
 
 
-def test_as_many_as_the_server_says(http):
+def test_a_batch_is_limited_to_the_advertised_number_of_requests(http):
     limit = http.get("/v1/server").json()["limits"]["batch_requests"]
     response = http.post("/v1/batch", content=json.dumps({"requests": [GOOD] * limit}))
     assert answered(response.json()["results"], None) == [[7]] * limit
@@ -170,7 +170,7 @@ def test_as_many_as_the_server_says(http):
 
 
 def test_the_outputs_of_a_batch_are_bounded_together():
-    """Each of them would be taken alone; a few bytes describe them."""
+    """Each output would be allowed on its own; a few bytes describe them."""
     source = {"DataType": "UINT8", "Sizes": [1, 1, 1, 600], "Strides": [0] * 4}
     window = {"Strides": [1, 1], "WindowSize": [1, 1], "StartPadding": [0, 0], "EndPadding": [0, 0]}
     operator = {"type": "MAX_POOLING", "desc": {"InputTensor": source, **window}}
@@ -183,8 +183,8 @@ def test_the_outputs_of_a_batch_are_bounded_together():
         until(lambda: server.service.engine.memory.held == 0)
 
 
-def test_large_results_are_sent_as_they_come():
-    """The first result arrives while the last operator still runs, and the client may go away then."""
+def test_large_results_are_streamed():
+    """The first result arrives while the last operator still runs, and the client can disconnect then."""
     source = {"DataType": "FLOAT32", "Sizes": [40_000]}
     first = {"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": source, "Axes": []}}
     endless = {"DataType": "FLOAT32", "Sizes": [2**28], "Strides": [0]}

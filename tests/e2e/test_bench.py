@@ -1,4 +1,4 @@
-"""``opwire bench`` against a real server, and its load generator against servers that fail."""
+"""``opwire bench`` against a real server, and its load generator against failing servers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def bench(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("encoding", ["base64", pytest.param("binary", marks=pytest.mark.thorough)])
-def test_sweep(server_url, tmp_path, encoding):
+def test_a_sweep_reports_each_number_of_connections(server_url, tmp_path, encoding):
     given = ["--connections", "1,4", "--seconds", SECONDS, "--encoding", encoding, "--sizes", "2,5,3", "--axis", "2"]
     done = bench(server_url, *given, "--json", tmp_path / "found.json", "--plot", tmp_path / "found.png")
     assert (done.returncode, done.stderr) == (0, "")
@@ -39,14 +39,14 @@ def test_sweep(server_url, tmp_path, encoding):
         assert load["answers"] > 10
         assert load["requests_per_second"] == pytest.approx(load["answers"] / load["seconds"], rel=0.01)
         assert 0 < load["p50_ms"] <= load["p90_ms"] <= load["p99_ms"] <= load["max_ms"]
-        # A connection has one request under way: together they cannot be answered faster than one after another.
+        # Each connection has one request in flight, so the rate cannot exceed connections over latency.
         assert load["p50_ms"] / 1000 * load["answers"] / 2 <= load["seconds"] * load["connections"]
     rows = [line.split()[0] for line in done.stdout.splitlines() if line.strip()[:1].isdigit()]
     assert rows == ["1", "4"]
     assert (tmp_path / "found.png").read_bytes().startswith(PNG)
 
 
-def test_json_to_stdout(server_url):
+def test_results_are_written_as_json_to_stdout(server_url):
     done = bench(server_url, "--connections", "2", "--seconds", SECONDS, "--json", "-")
     assert done.returncode == 0
     assert json.loads(done.stdout)["loads"][0]["connections"] == 2
@@ -62,14 +62,14 @@ def test_json_to_stdout(server_url):
     ],
     ids=["scheme", "connections", "axis", "nobody-listens"],
 )
-def test_refusals(arguments, code, words):
+def test_invalid_arguments_are_refused(arguments, code, words):
     done = bench(*arguments)
     assert done.returncode == code
     assert words in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_unknown_device_is_the_servers_refusal(server_url):
+def test_an_unknown_device_is_refused_by_the_server(server_url):
     done = bench(server_url, "--device", "abacus")
     assert done.returncode == 1
     assert '"abacus"' in done.stderr
@@ -79,16 +79,16 @@ def test_unknown_device_is_the_servers_refusal(server_url):
 
 
 Answer = Callable[[], bytes | None]
-"""The bytes of the next answer; None closes the connection instead."""
+"""Returns the bytes of the next response, or None to close the connection."""
 
 
 @contextmanager
 def answering(answer: Answer) -> Iterator[Address]:
-    """A server that reads requests without a body and answers each as told."""
+    """Runs a server that reads requests without bodies and sends the given responses."""
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
-            with suppress(ConnectionError):  # the client goes when its time is over
+            with suppress(ConnectionError):  # the client disconnects when its time is up
                 while self.rfile.readline():
                     while self.rfile.readline().strip():
                         pass
@@ -114,7 +114,7 @@ def response(status: str) -> bytes:
 REQUEST = write_request("http://host/path", {"X-One": "1"}, b"")
 
 
-def test_counts_what_the_server_counts():
+def test_client_and_server_count_the_same_requests():
     answers = iter(range(10**9))
 
     def answer() -> bytes:
@@ -140,8 +140,8 @@ def test_failures_are_counted_and_the_load_goes_on():
     assert min(load.errors.values()) > 1
 
 
-def test_nobody_listens():
-    with socket.socket() as bound:  # but it does not listen
+def test_a_closed_port_raises_connection_refused():
+    with socket.socket() as bound:  # but not listening
         bound.bind(("127.0.0.1", 0))
         with pytest.raises(ConnectionRefusedError):
             measure(Address("127.0.0.1", bound.getsockname()[1]), lambda: REQUEST, 1, SECONDS)
@@ -160,7 +160,7 @@ def test_a_slow_first_answer_is_waited_for():
     assert load.latencies[0] >= 2 * SECONDS
 
 
-def test_request_text():
+def test_a_request_is_written_as_http():
     text = write_request("http://host:8000/v1/execute", {"Content-Type": "text/plain"}, b"body")
     assert text == (
         b"POST /v1/execute HTTP/1.1\r\nHost: host:8000\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nbody"
@@ -170,17 +170,17 @@ def test_request_text():
 @pytest.mark.parametrize(
     ("percent", "expected"), [(0, 1.0), (1, 1.0), (10, 1.0), (50, 5.0), (51, 6.0), (90, 9.0), (99, 10.0), (100, 10.0)]
 )
-def test_percentile_is_that_of_the_nearest_rank(percent, expected):
+def test_percentiles_use_the_nearest_rank(percent, expected):
     load = LoadResult(1)
     load.latencies.extend(float(i) for i in range(1, 11))
     assert load.percentile(percent) == expected
 
 
-def test_without_answers_there_is_no_percentile():
+def test_the_percentile_of_no_answers_is_nan():
     assert str(LoadResult(1).percentile(50)) == "nan"
     assert LoadResult(1).rate == 0.0
 
 
 @pytest.mark.parametrize(("cpu", "bound"), [(0.5, False), (0.95, True)])
-def test_client_at_its_limit(cpu, bound):
+def test_a_saturated_client_is_reported(cpu, bound):
     assert LoadResult(1, 1.0, cpu).client_bound is bound

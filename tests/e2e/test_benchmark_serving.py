@@ -1,4 +1,4 @@
-"""The benchmark of servers: that it runs, what it checks, and how it reckons."""
+"""The server benchmark: that it runs, what it verifies, and how it computes its results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(*arguments: object, timeout: float = 150) -> subprocess.CompletedProcess
 @pytest.mark.serial
 @pytest.mark.thorough
 @pytest.mark.timeout(300)
-def test_quick_run(tmp_path):
+def test_a_quick_run_writes_its_results(tmp_path):
     given = ["--peers", "floor,fastapi,opwire", "--shapes", "small", "--connections", "2", "--load", "python"]
     files = ["--json", tmp_path / "found.json", "--plot", tmp_path / "found.png"]
     done = run(*given, *files, "--seconds", "0.2", "--rounds", "1", "--device", "reference")
@@ -65,7 +65,7 @@ def test_unknown_names_are_refused():
     assert "nginx" in done.stderr
 
 
-def test_cases_hold_their_winners():
+def test_cases_know_their_correct_answers():
     x = SMALL.tensor
     assert [max(range(3), key=lambda j: float(x[i, j])) for i in range(3)] == SMALL.winners.tolist()
     SMALL.check(SMALL.winners.astype(np.int64).reshape(1, 3))
@@ -115,7 +115,7 @@ def test_a_wrong_answer_is_not_measured(tmp_path):
     assert loads == []
 
 
-def test_a_server_that_ends_says_why(tmp_path):
+def test_the_output_of_a_server_that_exits_is_reported(tmp_path):
     contender = server(tmp_path, "raise SystemExit('no licence')")
     first = contender.forms[0].request(SMALL)
     with pytest.raises(ServerFailed, match="no licence"), running(contender, HERE, "", first):
@@ -123,14 +123,14 @@ def test_a_server_that_ends_says_why(tmp_path):
 
 
 def alive(process: Path) -> bool:
-    """Whether a process runs; one that has ended may wait for its parent to take notice, without a command line."""
+    """Whether a process runs; a zombie has no command line."""
     try:
         return (process / "cmdline").read_bytes() != b""
     except OSError:
         return False
 
 
-def test_all_processes_of_a_server_are_seen_and_ended(tmp_path):
+def test_all_processes_of_a_server_are_measured_and_ended(tmp_path):
     memory = "x = bytearray(b'1') * 50_000_000; import time; time.sleep(600)"
     child = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {memory!r}], start_new_session=True)\n"
     contender = server(tmp_path, child + WRONG)
@@ -150,7 +150,7 @@ def test_all_processes_of_a_server_are_seen_and_ended(tmp_path):
 @pytest.mark.skipif(find_spec("pip") is None, reason="there is no pip")
 @pytest.mark.thorough
 @pytest.mark.timeout(300)
-def test_environments_are_made_once(tmp_path):
+def test_environments_are_installed_once(tmp_path):
     wheel = tmp_path / "tiny_peer-1.5-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         info = "tiny_peer-1.5.dist-info"
@@ -175,7 +175,7 @@ def test_contenders_without_requirements_share_this_environment(tmp_path):
 
 
 @pytest.mark.skipif(wrk.PROGRAM is None, reason="wrk is not installed")
-def test_wrk_sends_another_number_in_each_request(tmp_path):
+def test_wrk_varies_the_number_in_each_request(tmp_path):
     numbers = tmp_path / "numbers"
     reads = 'self.rfile.read(int(self.headers["Content-Length"]))'
     contender = server(tmp_path, WRONG.replace(reads, f"open({str(numbers)!r}, 'ab').write({reads} + b'\\n')"))
@@ -187,7 +187,7 @@ def test_wrk_sends_another_number_in_each_request(tmp_path):
     assert found.errors == 0
     assert found.answers <= len(lines)
     texts = [f"<{number}>tail" for number in (10, 12, 14, 16)]
-    start = texts.index(lines[0])  # wrk may ask for a request before the first that it sends
+    start = texts.index(lines[0])  # wrk may have generated a request before the first one that it sends
     assert lines == [texts[(start + i) % 4] for i in range(len(lines))]
     assert 0 < found.p50 <= found.p99 < found.seconds
 
@@ -203,7 +203,7 @@ def row(contender: str, form: str, of_floor: float, encoding: str = "base64") ->
     )  # fmt: skip
 
 
-def test_lead_is_that_of_the_best_form_of_the_same_encoding():
+def test_the_lead_compares_best_forms_of_the_same_encoding():
     rows = [
         row("opwire", "base64", 0.4),
         row("opwire", "base64, new desc", 0.2),
@@ -216,6 +216,6 @@ def test_lead_is_that_of_the_best_form_of_the_same_encoding():
     assert str(report.lead(rows[3], rows[3:])) == "nan"
 
 
-def test_bars_are_medians_in_order():
+def test_bars_are_medians_in_ascending_order():
     rows = [row("a", "x", 0.1), row("a", "x", 0.3), row("a", "x", 0.2), row("b", "y", 0.15)]
     assert report.plotted(rows, SMALL) == [("b, y", 0.15), ("a, x", 0.2)]

@@ -1,4 +1,4 @@
-"""The command line: output and exit codes; in processes of their own where these matter."""
+"""The command line: output and exit codes, in separate processes where that matters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REQUEST = {"feature_level": "5_0", "operator": DESC, "inputs": {"InputTensor": {
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a file as JSON, and returns its path."""
+    """Writes a value as a JSON file and returns its path."""
 
     def write_json(value: object, name: str = "given.json") -> Path:
         path = tmp_path / name
@@ -45,7 +45,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
     return write_json
 
 
-def test_version():
+def test_version_is_printed():
     done = opwire("--version")
     assert (done.returncode, done.stdout) == (0, f"opwire {version('opwire')}\n")
 
@@ -55,13 +55,13 @@ def test_version():
 
 @pytest.mark.parametrize("command", ["validate", "run"])
 @pytest.mark.parametrize("content", [DESC, REQUEST])
-def test_a_file_may_begin_with_a_byte_order_mark(write, command, content):
+def test_files_can_start_with_a_byte_order_mark(write, command, content):
     plain = opwire(command, write(content))
     marked = opwire(command, write("\ufeff" + json.dumps(content)))
     assert (marked.returncode, marked.stdout, marked.stderr) == (plain.returncode, plain.stdout, plain.stderr)
 
 
-def test_validate_desc(write):
+def test_validate_prints_outputs_and_lowest_level_of_a_desc(write):
     path = write(DESC)
     done = opwire("validate", path)
     assert done.returncode == 0
@@ -93,7 +93,7 @@ def test_validate_shows_every_violation(write):
 
 
 @pytest.mark.parametrize("level", ["2_1", "0x2100", "DML_FEATURE_LEVEL_2_1"])
-def test_validate_json(write, level):
+def test_validate_prints_json(write, level):
     done = opwire("validate", write(DESC), "--level", level, "--json")
     assert done.returncode == 1
     found = json.loads(done.stdout)
@@ -127,7 +127,7 @@ def test_validate_request_checks_its_tensors(write, tensor, code, pointer):
     assert [(found["code"], found["pointer"]) for found in json.loads(done.stdout)["violations"]] == [(code, pointer)]
 
 
-def test_validate_model():
+def test_validate_checks_each_dispatchable_of_a_model():
     path = MODELS / "foreign.json"
     done = opwire("validate", path)
     assert done.returncode == 1
@@ -146,20 +146,20 @@ def test_validate_model():
 
 
 @pytest.mark.parametrize("name", ["reduce_lists", "pooling_nested", "argmax_inline", "offsets", "files"])
-def test_validate_valid_models(name):
+def test_validate_accepts_valid_models(name):
     assert opwire("validate", MODELS / f"{name}.json").returncode == 0
 
 
 # --- run
 
 
-def test_run_request(write):
+def test_run_prints_the_outputs_of_a_request(write):
     done = opwire("run", write(REQUEST))
     assert done.returncode == 0
     assert done.stdout == "OutputTensor: UINT32 [2, 1]\n[[1],\n [0]]\n"
 
 
-def test_run_from_stdin():
+def test_run_reads_a_request_from_stdin():
     done = opwire_process("run", "-", "--json", stdin=json.dumps(REQUEST))
     assert done.returncode == 0
     found = json.loads(done.stdout)
@@ -170,7 +170,7 @@ def test_run_from_stdin():
 
 
 @pytest.mark.parametrize("suffix", ["npy", "bin"])
-def test_run_desc_with_files(write, tmp_path, suffix):
+def test_run_reads_and_writes_tensor_files(write, tmp_path, suffix):
     array = np.array([[1, 5, 2], [9, 3, np.nan]], np.float32)
     np.save(tmp_path / "x.npy", array)
     array.tofile(tmp_path / "x.bin")
@@ -182,7 +182,7 @@ def test_run_desc_with_files(write, tmp_path, suffix):
     assert [path.name for path in target.parent.iterdir()] == [target.name]
 
 
-def test_run_saves_every_output_into_a_folder(write, tmp_path):
+def test_run_saves_several_outputs_into_a_folder(write, tmp_path):
     desc = {
         "InputTensor": {"DataType": "INT8", "Sizes": [1, 1, 2, 2]},
         "OutputIndicesTensor": {"DataType": "UINT32", "Sizes": [1, 1, 1, 1]},
@@ -200,7 +200,7 @@ def test_run_saves_every_output_into_a_folder(write, tmp_path):
     assert np.load(tmp_path / "both.npy" / "OutputIndicesTensor.npy").tolist() == [[[[1]]]]
 
 
-def test_run_strided_input_file(write, tmp_path):
+def test_run_reads_strided_inputs_from_files(write, tmp_path):
     tensor = {"DataType": "INT32", "Sizes": [2, 2], "Strides": [1, 3]}
     path = write({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": [1]}})
     np.save(tmp_path / "logical.npy", np.array([[1, 10], [2, 20]], np.int32))
@@ -210,7 +210,7 @@ def test_run_strided_input_file(write, tmp_path):
         assert json.loads(done.stdout)["outputs"]["OutputTensor"]["data"] == [[11], [22]]
 
 
-def test_run_model():
+def test_run_prints_what_a_model_prints():
     done = opwire("run", MODELS / "pooling_nested.json")
     assert done.returncode == 0
     first, *rest = done.stdout.splitlines()
@@ -225,7 +225,7 @@ def test_run_model():
     ]
 
 
-def test_run_model_that_writes_files(tmp_path):
+def test_run_saves_the_files_that_a_model_writes(tmp_path):
     done = opwire("run", MODELS / "offsets.json", "--output", tmp_path, "--json")
     assert done.returncode == 0
     assert [command["type"] for command in json.loads(done.stdout)["commands"]] == [
@@ -238,7 +238,7 @@ def test_run_model_that_writes_files(tmp_path):
     assert np.load(tmp_path / "results.npy").tolist() == [0, 0, 0, 0, 3]
 
 
-def test_model_files_lie_beside_the_model(tmp_path):
+def test_model_files_are_relative_to_the_model(tmp_path):
     np.save(tmp_path / "input.npy", np.array([3, 4, 6, 8], np.float32))
     np.array([5, -7, 2], "<i2").tofile(tmp_path / "input.dat")
     (tmp_path / "model.json").write_bytes((MODELS / "files.json").read_bytes())
@@ -251,25 +251,25 @@ def test_model_files_lie_beside_the_model(tmp_path):
 # --- operators
 
 
-def test_operators():
+def test_operators_lists_support_at_a_level():
     done = opwire("operators", "--level", "3_1")
     assert done.returncode == 0
     for name in ("REDUCE", "ARGMIN", "MAX_POOLING2", "LOG_SUM_EXP", "1 to 8", "FLOAT16"):
         assert name in done.stdout
     assert "4_1" not in done.stdout
-    assert "INT64" in done.stdout  # of ARGMAX's output
+    assert "INT64" in done.stdout  # ARGMAX's output type
     assert "ARGMAX" not in opwire("operators", "--level", "1_0").stdout.replace("ARGMAX, ARGMIN", "")
 
 
 @pytest.mark.parametrize("level", ["1_0", "2_0", "6_4"])
-def test_all_operators(level):
+def test_operators_lists_all_operators_of_a_level(level):
     done = opwire("operators", "--all", "--level", level, "--json")
     names = [row["type"] for row in json.loads(done.stdout)["operators"]]
     assert len(names) == len(set(names)) == introduced_by(level)
     assert len(json.loads(opwire("operators", "--all", "--json").stdout)["operators"]) == COUNT
 
 
-def test_operators_json_holds_the_row_of_the_level():
+def test_operators_json_has_the_support_row_of_the_level():
     listed = json.loads(opwire("operators", "--level", "4_0", "--json").stdout)["operators"]
     (argmax,) = [row for row in listed if row["type"] == "DML_OPERATOR_ARGMAX"]
     (row,) = argmax["support"]
@@ -280,7 +280,7 @@ def test_operators_json_holds_the_row_of_the_level():
     assert len([name for row in reduce["support"] for name in row["when"]["Function"]]) == 12
 
 
-def test_operators_of_a_state_and_a_family():
+def test_operators_filters_by_state_and_family():
     listed = opwire("operators", "--state", "declared", "--family", "argreduce").stdout
     assert "ARGMAX" in listed
     assert "executable" in listed
@@ -296,7 +296,7 @@ def test_operators_of_a_state_and_a_family():
 # --- schema
 
 
-def test_schema():
+def test_schema_prints_the_schema():
     whole = json.loads(opwire("schema").stdout)
     assert len(whole["operators"]) == COUNT
     one = json.loads(opwire("schema", "DML_OPERATOR_GEMM").stdout)
@@ -310,7 +310,7 @@ def test_schema():
 # --- whole models
 
 
-def test_validate_says_the_lowest_level_of_a_model(write):
+def test_validate_prints_the_lowest_level_of_a_model(write):
     def dispatchable(data_type: str) -> dict[str, Any]:
         tensor = {"DataType": data_type, "Sizes": [1, 1, 2, 3]}
         return {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": [3]}}
@@ -370,7 +370,7 @@ def test_validate_says_the_lowest_level_of_a_model(write):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_failure(arguments, code, message, tmp_path):
+def test_failures_have_exit_codes_and_messages(arguments, code, message, tmp_path):
     if "/dev/full" in arguments and not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
@@ -391,13 +391,13 @@ def test_failure(arguments, code, message, tmp_path):
 
 
 @pytest.mark.parametrize(("content", "code", "problem"), [("[1", 2, "invalid_json"), ("[]", 1, "invalid_request")])
-def test_failure_as_json(write, content, code, problem):
+def test_failures_are_printed_as_json(write, content, code, problem):
     done = opwire_process("run", write(content), "--json")
     assert done.returncode == code
     assert json.loads(done.stdout)["code"] == problem
 
 
-def test_names_that_no_terminal_shows(write):
+def test_unencodable_names_are_escaped(write):
     buffer = {"initialValuesDataType": "UINT8", "initialValues": [1]}
     commands = [{"type": "print", "resource": "\ud800"}]
     done = opwire_process("run", write({"resources": {"\ud800": buffer}, "dispatchables": {}, "commands": commands}))
@@ -405,19 +405,19 @@ def test_names_that_no_terminal_shows(write):
     assert done.stdout == "Resource '\\ud800': 1\n"
 
 
-def test_nothing_is_left_of_a_refused_run(tmp_path):
+def test_a_refused_run_leaves_no_folder(tmp_path):
     target = tmp_path / "out"
     assert opwire("run", MODELS / "foreign.json", "--output", target).returncode == 1
     assert not target.exists()
 
 
-def test_without_arguments_the_commands_are_listed():
+def test_help_is_shown_without_arguments():
     done = opwire_process()
     assert done.returncode == 2
     assert {"validate", "run", "operators", "serve"} <= set((done.stdout + done.stderr).split())
 
 
-def test_missing_service_extra_is_named():
+def test_a_missing_service_extra_is_named():
     script = "import sys; sys.modules['typer'] = None\nfrom opwire_service.__main__ import main\nmain()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
@@ -431,7 +431,7 @@ def test_offline_commands_import_no_server():
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_interrupt(tmp_path):
+def test_an_interrupt_exits_with_130(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     command = [sys.executable, "-m", "opwire_service", "run", str(tmp_path / "pipe")]
     with (
@@ -440,10 +440,10 @@ def test_interrupt(tmp_path):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # A process in the background of a shell ignores SIGINT, and so would what it starts.
+            # Background processes of a shell ignore SIGINT, and pass that on to their children.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         ) as process,
-        (tmp_path / "pipe").open("wb"),  # opens once the command has opened it to read
+        (tmp_path / "pipe").open("wb"),  # opens once the command has opened it for reading
     ):
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=120)
@@ -452,7 +452,7 @@ def test_interrupt(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["operators", "--all"], ["operators", "--json"]])
-def test_reader_that_goes_away(arguments):
+def test_a_closed_pipe_exits_quietly(arguments):
     command = [sys.executable, "-m", "opwire_service", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""The clients against a real server: every example by its method and by ``execute``, and all else that can be asked."""
+"""The clients against a real server: every example by method and by ``execute``, and all other calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opwire.tensor_names import grouped
 from opwire.wire import Encoding
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
-from tests.examples import ROWS, VARIED, Row, by_tensor, hold, in_batches
+from tests.examples import ROWS, VARIED, Row, by_tensor, check_all, in_batches
 from tests.profiles import examples
 from tests.strategies import cases
 from tests.support import COUNT
@@ -31,12 +31,12 @@ X = np.array([[1, 5, 2], [7, 3, 7]], np.float32)
 
 
 def array(values: object, data_type: str) -> Array:
-    """Nested lists as an array; numpy reads "NaN" and "Infinity" as they are meant."""
+    """Converts nested lists to an array; NumPy parses "NaN" and "Infinity" as intended."""
     return np.array(values, np.float64 if "FLOAT" in data_type else object).astype(DataType[data_type].dtype)
 
 
 def tensors(row: Row) -> dict[str, Any]:
-    """The inputs of an example as arrays, lists of them for arrays of tensors."""
+    """Returns an example's inputs as arrays, or lists of arrays."""
     found: dict[str, Any] = {}
     for name, values in row.example.inputs.items():
         desc = row.example.desc[name]
@@ -56,23 +56,23 @@ def assert_right(result: opwire.Result, outputs: Mapping[str, Any]) -> None:
             np.testing.assert_array_equal(each, array(values, DataType.of(each.dtype).name), strict=True)
 
 
-def test_all_examples(make_client, server_url):
+def test_all_examples_match_in_one_batch(make_client, server_url):
     client = make_client(server_url)
     results: dict[str, Any] = {}
     for rows in in_batches():
         calls = [prepare.execute(row.request, tensors(row), feature_level=row.example.level) for row in rows]
         results |= zip(map(str, rows), client.execute_many(calls), strict=True)
-    hold(ROWS, lambda row: assert_right(results[str(row)], row.example.outputs))
+    check_all(ROWS, lambda row: assert_right(results[str(row)], row.example.outputs))
 
 
 def rows_in(encoding: str, config: pytest.Config) -> list[Row]:
-    """All in the encoding that the client chooses; in the others those that have all kinds of tensors."""
+    """All rows in the client's default encoding; in the others those that cover all kinds of tensors."""
     every = encoding == Encoding.BINARY or config.getoption("--thorough")
     return [row for row in ROWS if every or str(row) in VARIED]
 
 
 @encodings
-def test_examples_by_execute(make_client, server_url, request, encoding):
+def test_examples_match_by_execute(make_client, server_url, request, encoding):
     client = make_client(server_url, encoding=encoding)
 
     def holds(row: Row) -> None:
@@ -85,11 +85,11 @@ def test_examples_by_execute(make_client, server_url, request, encoding):
             assert result.feature_level is row.example.level
             assert isinstance(result, opwire.PoolingResult) is ("OutputIndicesTensor" in row.example.outputs)
 
-    hold(rows_in(encoding, request.config), holds)
+    check_all(rows_in(encoding, request.config), holds)
 
 
 def by_method(client: Any, row: Row) -> Any:
-    """The example through the method of its operator."""
+    """Runs an example by the method of its operator."""
     name, desc, inputs = row.operator.name, row.example.desc, tensors(row)
     if name.lower() in vars(DeclaredMethods):
         counts = {member.name for member in (*row.operator.members.counts, *row.operator.members.tensor_counts)}
@@ -116,12 +116,12 @@ def by_method(client: Any, row: Row) -> Any:
 
 
 @encodings
-def test_examples_by_method(make_client, server_url, request, encoding):
+def test_examples_match_by_method(make_client, server_url, request, encoding):
     client = make_client(server_url, encoding=encoding)
-    hold(rows_in(encoding, request.config), lambda row: assert_right(by_method(client, row), row.example.outputs))
+    check_all(rows_in(encoding, request.config), lambda row: assert_right(by_method(client, row), row.example.outputs))
 
 
-def test_named_reductions(make_client, server_url):
+def test_reductions_have_methods(make_client, server_url):
     client = make_client(server_url)
     x = np.array([[3, -4]], np.float32)
     right = {"sum": -1, "average": -0.5, "l1": 7, "l2": 5, "max": 3, "min": -4, "multiply": -12, "sum_square": 25}
@@ -131,7 +131,7 @@ def test_named_reductions(make_client, server_url):
 
 
 @encodings
-def test_any_valid_operator_gives_what_plain_python_does(make_client, server_url, encoding):
+def test_random_operators_match_plain_python(make_client, server_url, encoding):
     client = make_client(server_url, encoding=encoding)
 
     @examples(20)
@@ -161,7 +161,7 @@ def test_bad_examples_are_refused_with_their_reason(make_client, server_url):
             opwire.check(operator, bad.level, pointer="/operator")
         assert refused.value.violations == offline.value.violations
 
-    hold(BAD_ROWS, holds)
+    check_all(BAD_ROWS, holds)
 
 
 POOLINGS = [
@@ -177,7 +177,7 @@ POOLINGS = [
 
 
 @pytest.mark.parametrize(("arguments", "code", "place"), POOLINGS, ids=[str(row[0]) for row in POOLINGS])
-def test_a_bad_pooling_is_refused_for_what_is_wrong_alone(make_client, server_url, arguments, code, place):
+def test_a_bad_pooling_is_refused_with_exactly_its_fault(make_client, server_url, arguments, code, place):
     x = np.zeros((1, 1, 4, 4), np.float32)
     with pytest.raises(opwire.ContractViolation) as refused:
         make_client(server_url).max_pooling(x, indices=True, **arguments)
@@ -197,13 +197,13 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("x", "axes", "code"), REFUSALS, ids=[row[2].value for row in REFUSALS])
-def test_what_directml_does_not_take_is_said_by_the_server(make_client, server_url, x, axes, code):
+def test_tensors_that_directml_rejects_are_refused_by_the_server(make_client, server_url, x, axes, code):
     with pytest.raises(opwire.ContractViolation) as refused:
         make_client(server_url).sum(x, axes)
     assert code in [violation.code for violation in refused.value.violations]
 
 
-def test_a_level_refuses_what_came_after_it(make_client, server_url):
+def test_a_level_refuses_later_operators(make_client, server_url):
     client = make_client(server_url, feature_level="2_1")
     with pytest.raises(opwire.ContractViolation) as refused:
         client.argmax(X, 1)
@@ -219,7 +219,7 @@ def test_a_level_refuses_what_came_after_it(make_client, server_url):
 
 
 @encodings
-def test_many_calls_have_an_outcome_each(make_client, server_url, encoding):
+def test_execute_many_returns_an_outcome_per_call(make_client, server_url, encoding):
     client = make_client(server_url, encoding=encoding)
     image = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     outcomes = client.execute_many(
@@ -248,7 +248,7 @@ def test_many_calls_have_an_outcome_each(make_client, server_url, encoding):
     assert client.execute_many([]) == []
 
 
-def test_the_server_validates_as_the_library_does(make_client, server_url):
+def test_server_and_library_validate_alike(make_client, server_url):
     client = make_client(server_url)
 
     def holds(row: tuple[str, BadExample]) -> None:
@@ -258,10 +258,10 @@ def test_the_server_validates_as_the_library_does(make_client, server_url):
         assert not found.valid
         assert found == opwire.validate(operator, bad.level, pointer="/operator")
 
-    hold(BAD_ROWS, holds)
+    check_all(BAD_ROWS, holds)
 
 
-def test_the_server_derives_outputs_as_the_library_does(make_client, server_url):
+def test_server_and_library_derive_the_same_outputs(make_client, server_url):
     client = make_client(server_url)
 
     def holds(row: Row) -> None:
@@ -272,10 +272,10 @@ def test_the_server_derives_outputs_as_the_library_does(make_client, server_url)
         sizes = {name: np.shape(value) for name, value in outputs.items()}
         assert {name: desc.sizes for name, desc in found.outputs.items()} == sizes
 
-    hold(ROWS, holds)
+    check_all(ROWS, holds)
 
 
-def test_what_a_server_says_of_itself(make_client, server_url):
+def test_a_server_describes_itself(make_client, server_url):
     client = make_client(server_url)
     client.wait_ready(timeout=5)
     assert client.ready() is True
@@ -287,7 +287,7 @@ def test_what_a_server_says_of_itself(make_client, server_url):
     assert server["limits"]["body_bytes"] > 0
 
 
-def test_what_a_server_says_of_the_operators(make_client, server_url):
+def test_a_server_describes_its_operators(make_client, server_url):
     client = make_client(server_url)
     listed = client.operators()
     assert len(listed) == COUNT
@@ -310,7 +310,7 @@ def test_an_unknown_device_is_refused(make_client, server_url):
     assert [violation.pointer for violation in refused.value.violations] == ["/device"]
 
 
-def test_results_are_views_that_cannot_be_written(make_client, server_url):
+def test_results_are_read_only(make_client, server_url):
     result = make_client(server_url).sum(X, 0)
     with pytest.raises(ValueError, match="read-only"):
         result.output[...] = 0
@@ -324,7 +324,7 @@ def test_large_tensors_come_back_whole(make_client, server_url):
     assert np.array_equal(client.max(x, ()).output, x)
 
 
-def test_a_client_may_be_shared_by_threads(server_url):
+def test_threads_can_share_a_client(server_url):
     with Client(server_url) as client:
 
         def work(seed: int) -> bool:

@@ -1,4 +1,4 @@
-"""The clients against servers that do not keep to HTTP: each call ends, in its time, with an error, at little cost."""
+"""The clients against servers that violate HTTP: each call ends in time with an error, at little cost."""
 
 from __future__ import annotations
 
@@ -19,27 +19,20 @@ from tests.sockets import listening
 
 X = np.zeros((4, 4), np.float32)
 OK = b"HTTP/1.1 200 OK\r\n"
-EMPTY = OK + b"Content-Length: 0\r\n\r\n"
 LENGTH = OK + b"Content-Length: 16\r\n\r\n" + b'{"operators":[]}'
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 Behave = Callable[[socket.socket, threading.Event], None]
 
 
-def read_request(connection: socket.socket) -> None:
-    head = b""
-    while not head.endswith(b"\r\n\r\n"):
-        head += connection.recv(65536) or b"\r\n\r\n"
-
-
-def say_last(connection: socket.socket, answer: bytes) -> None:
-    """Sends an answer and the end of the connection in one packet: nobody sees the one without the other."""
+def send_and_close(connection: socket.socket, answer: bytes) -> None:
+    """Sends a response and a FIN in one packet, so that neither is seen without the other."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
     connection.sendall(answer)
     connection.shutdown(socket.SHUT_WR)
 
 
 def sends(*pieces: bytes, then: bytes = b"", every: float = 0.0) -> Behave:
-    """Answers with some bytes, and then with others again and again."""
+    """Returns a server that sends ``pieces``, then repeats ``then``."""
 
     def behave(connection: socket.socket, over: threading.Event) -> None:
         connection.recv(65536)
@@ -52,8 +45,8 @@ def sends(*pieces: bytes, then: bytes = b"", every: float = 0.0) -> Behave:
     return behave
 
 
-def one_by_one(text: bytes) -> Behave:
-    """Answers with a byte every now and then, the last of them for ever."""
+def drip(text: bytes) -> Behave:
+    """Returns a server that sends a text byte by byte, slowly, and repeats the last byte forever."""
 
     def behave(connection: socket.socket, over: threading.Event) -> None:
         connection.recv(65536)
@@ -78,7 +71,7 @@ ENDLESS = {
     "headers": sends(OK, then=b"X: y\r\n" * 1000),
     "slow headers": sends(OK, then=b"X: y\r\n", every=0.05),
     "status line": sends(b"HTTP/1.1 200 ", then=b"O" * 10_000),
-    "slow status line": one_by_one(b"HTTP/1.1 200 O"),
+    "slow status line": drip(b"HTTP/1.1 200 O"),
     "slow chunks": sends(CHUNKED, then=b"1\r\n \r\n", every=0.05),
     "nothing": sends(b"", then=b"", every=0.05),
 }
@@ -86,7 +79,7 @@ ENDLESS = {
 
 @pytest.mark.parametrize("form", ENDLESS)
 @pytest.mark.parametrize("call", [lambda client: client.sum(X, 1), lambda client: client.ready()], ids=["POST", "GET"])
-def test_what_never_ends_is_given_up_in_time(make_client, form, call):
+def test_endless_responses_time_out(make_client, form, call):
     with listening(ENDLESS[form]) as url:
         client = make_client(url, timeout=0.25, max_retries=0)
         started = time.monotonic()
@@ -143,7 +136,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("form", BROKEN)
-def test_what_is_no_answer_breaks_the_connection(make_client, form):
+def test_malformed_responses_raise_a_transport_error(make_client, form):
     with listening(sends(BROKEN[form])) as url:
         client = make_client(url, timeout=5, max_retries=0)
         with pytest.raises(errors.TransportError):
@@ -167,7 +160,7 @@ KEPT = ("length", "no reason", "lower case", "chunks", "after others")
 
 
 @pytest.mark.parametrize("form", GOOD)
-def test_every_form_of_an_answer_is_read_and_its_connection_used_again_if_it_may_be(make_client, form):
+def test_every_response_framing_is_read_and_reusable_connections_are_reused(make_client, form):
     connections: list[socket.socket] = []
 
     def answers(connection: socket.socket, over: threading.Event) -> None:
@@ -179,7 +172,7 @@ def test_every_form_of_an_answer_is_read_and_its_connection_used_again_if_it_may
                     if not connection.recv(65536):
                         return
                     if form not in KEPT:
-                        say_last(connection, GOOD[form])
+                        send_and_close(connection, GOOD[form])
                         return
                     connection.sendall(GOOD[form])
 
@@ -190,7 +183,7 @@ def test_every_form_of_an_answer_is_read_and_its_connection_used_again_if_it_may
     assert len(connections) == (1 if form in KEPT else 3)
 
 
-def test_what_a_server_says_unasked_is_no_answer_to_the_next_request(make_client):
+def test_an_unsolicited_response_does_not_answer_the_next_request(make_client):
     answered, said = threading.Event(), threading.Event()
 
     def answers(connection: socket.socket, over: threading.Event) -> None:
@@ -207,13 +200,13 @@ def test_what_a_server_says_unasked_is_no_answer_to_the_next_request(make_client
         assert client.operators() == []
         answered.set()
         assert said.wait(10)
-        time.sleep(0.1)  # at a connection that it has just used the client does not look
+        time.sleep(0.1)  # the client does not check a connection that it has just used
         assert client.operators() == []
         client.close()
 
 
 @pytest.mark.parametrize("status", [204, 205, 301, 302, 304, 307, 308])
-def test_answers_without_content_and_redirects_are_none(make_client, status):
+def test_empty_responses_and_redirects_are_invalid(make_client, status):
     answer = f"HTTP/1.1 {status} S\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n".encode()
     with listening(sends(answer)) as url:
         client = make_client(url, timeout=5)
@@ -223,7 +216,7 @@ def test_answers_without_content_and_redirects_are_none(make_client, status):
         client.close()
 
 
-def test_an_answer_that_comes_before_the_request_was_sent_is_taken(make_client):
+def test_an_early_response_is_read_before_the_request_is_sent(make_client):
     def refuses(connection: socket.socket, over: threading.Event) -> None:
         connection.recv(1000)
         connection.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
@@ -240,8 +233,8 @@ def test_an_answer_that_comes_before_the_request_was_sent_is_taken(make_client):
 
 
 @pytest.fixture
-def crowded() -> Iterator[tuple[str, list[int]]]:
-    """A server that takes a while for each request, and the most requests that it had at once."""
+def slow_server() -> Iterator[tuple[str, list[int]]]:
+    """A slow server, and the maximum number of requests it handled concurrently."""
     under_way, most, lock = [0], [0], threading.Lock()
 
     def answers(connection: socket.socket, over: threading.Event) -> None:
@@ -261,8 +254,8 @@ def crowded() -> Iterator[tuple[str, list[int]]]:
         yield url, most
 
 
-def test_more_threads_than_connections_wait_for_their_turn(crowded):
-    url, most = crowded
+def test_threads_wait_for_a_free_connection(slow_server):
+    url, most = slow_server
     with Client(url, timeout=60, max_retries=0) as client, ThreadPoolExecutor(256) as threads:
         assert list(threads.map(lambda _: client.operators(), range(512))) == [[]] * 512
     assert most[0] <= 100

@@ -1,4 +1,4 @@
-"""How much memory a large call takes in the client, beside its tensors."""
+"""The client's memory use for large calls, apart from the tensors themselves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORDS = SIZE // 4
 
 
 class _Reads(socketserver.StreamRequestHandler):
-    """Takes a tensor and answers with the tensor that the path of its request names."""
+    """Reads a tensor and responds with the tensor that the request's path names."""
 
     def handle(self) -> None:
         lines = iter(self.rfile.readline, b"\r\n")
@@ -56,7 +56,7 @@ def test_a_large_tensor_is_held_once(make_client, server, sent, received):
     x = np.zeros(sent, np.float32)
     tracemalloc.start()
     try:
-        # Of an operator that the client does not know, outputs of any size are taken.
+        # For an operator that the client does not know, it accepts outputs of any size.
         result = client.execute({"type": "ELEMENT_WISE_SIN", "desc": {}}, x)
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -64,5 +64,5 @@ def test_a_large_tensor_is_held_once(make_client, server, sent, received):
     assert result.output.shape == (received,)
     assert bool((result.output == 1).all())
     assert not result.output.flags.writeable
-    # The tensor that is sent exists already; what is received is the result.
+    # The sent tensor exists already; the received one is the result.
     assert peak <= 4 * received + 0.2 * 4 * max(sent, received)

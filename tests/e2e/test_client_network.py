@@ -1,4 +1,4 @@
-"""The clients where the network or the server fails them: what is raised, and how soon."""
+"""The clients when the network or the server fails: which error they raise, and how soon."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ X = np.zeros((4, 4), np.float32)
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
 
 
-def is_silent(connection: socket.socket, over: threading.Event) -> None:
-    """Takes the request and never answers."""
+def never_responds(connection: socket.socket, over: threading.Event) -> None:
+    """Reads the request and never responds."""
     connection.settimeout(0.05)
     while not over.is_set():
         with suppress(TimeoutError):
@@ -28,18 +28,18 @@ def is_silent(connection: socket.socket, over: threading.Event) -> None:
 
 
 def does_not_read(connection: socket.socket, over: threading.Event) -> None:
-    """Leaves the request in the buffers."""
+    """Leaves the request in the socket buffers."""
     over.wait()
 
 
 def reads_slowly(connection: socket.socket, over: threading.Event) -> None:
-    """Takes the request so slowly that it lasts for long, though each wait is short."""
+    """Reads the request so slowly that sending takes long, though no single wait does."""
     while not over.wait(0.01):
         connection.recv(65536)
 
 
 def drips(connection: socket.socket, over: threading.Event) -> None:
-    """Answers so slowly that it never ends, though each wait is short."""
+    """Responds so slowly that it never finishes, though no single wait is long."""
     connection.recv(65536)
     connection.sendall(ANSWER)
     while not over.wait(0.05):
@@ -47,24 +47,24 @@ def drips(connection: socket.socket, over: threading.Event) -> None:
 
 
 def hangs_up(connection: socket.socket, over: threading.Event) -> None:
-    """Takes the request and is gone."""
+    """Reads the request and disconnects."""
     connection.recv(65536)
 
 
-def breaks_off(connection: socket.socket, over: threading.Event) -> None:
-    """Is gone in the middle of its answer."""
+def disconnects_halfway(connection: socket.socket, over: threading.Event) -> None:
+    """Disconnects in the middle of the response."""
     connection.recv(65536)
     connection.sendall(ANSWER + b"{")
 
 
-def speaks_otherwise(connection: socket.socket, over: threading.Event) -> None:
-    """Answers, not in HTTP."""
+def speaks_ssh(connection: socket.socket, over: threading.Event) -> None:
+    """Responds with something that is not HTTP."""
     connection.recv(65536)
     connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
 
 
-@pytest.mark.parametrize("behave", [is_silent, drips])
-def test_the_timeout_bounds_the_whole_call(make_client, behave):
+@pytest.mark.parametrize("behave", [never_responds, drips])
+def test_the_timeout_covers_the_whole_call(make_client, behave):
     with listening(behave) as url:
         client = make_client(url, timeout=0.3)
         started = time.monotonic()
@@ -74,7 +74,7 @@ def test_the_timeout_bounds_the_whole_call(make_client, behave):
 
 
 @pytest.mark.parametrize("behave", [does_not_read, reads_slowly])
-def test_the_timeout_bounds_the_sending_too(make_client, behave):
+def test_the_timeout_covers_sending(make_client, behave):
     with listening(behave) as url:
         started = time.monotonic()
         with pytest.raises(errors.TransportTimeout):
@@ -82,7 +82,7 @@ def test_the_timeout_bounds_the_sending_too(make_client, behave):
         assert time.monotonic() - started >= 0.3
 
 
-def test_without_a_timeout_the_client_waits(make_client):
+def test_a_timeout_of_none_waits_indefinitely(make_client):
     def is_late(connection: socket.socket, over: threading.Event) -> None:
         connection.recv(65536)
         over.wait(0.6)
@@ -94,8 +94,8 @@ def test_without_a_timeout_the_client_waits(make_client):
             client.sum(X, 1, timeout=None)
 
 
-@pytest.mark.parametrize("behave", [hangs_up, breaks_off, speaks_otherwise])
-def test_a_connection_that_breaks_is_an_error_of_the_connection(make_client, behave):
+@pytest.mark.parametrize("behave", [hangs_up, disconnects_halfway, speaks_ssh])
+def test_a_broken_connection_raises_connect_error(make_client, behave):
     with listening(behave) as url, pytest.raises(errors.ConnectError, match="the connection broke"):
         make_client(url).sum(X, 1)
 
@@ -108,7 +108,7 @@ def test_a_client_recovers_from_a_broken_connection(make_client, server_url):
     assert client.sum(X, 1).output.shape == (4, 1)
 
 
-def test_nobody_listens(make_client):
+def test_a_closed_port_raises_connect_error(make_client):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     client = make_client(url)
@@ -118,7 +118,7 @@ def test_nobody_listens(make_client):
         client.wait_ready(timeout=1)
 
 
-def test_the_server_says_what_was_under_way_when_the_time_was_over(make_client, server_url):
+def test_a_missed_deadline_names_the_stage(make_client, server_url):
     client = make_client(server_url)
     source = {"DataType": "FLOAT32", "Sizes": [2**28], "Strides": [0]}
     endless = {"type": "REDUCE", "desc": {"Function": "SUM_SQUARE", "InputTensor": source, "Axes": [0]}}
@@ -128,7 +128,7 @@ def test_the_server_says_what_was_under_way_when_the_time_was_over(make_client, 
     assert late.value.status == 504
 
 
-def test_one_connection_serves_calls_in_sequence(make_client):
+def test_sequential_calls_share_a_connection(make_client):
     connections = []
 
     def answers(connection: socket.socket, over: threading.Event) -> None:
@@ -148,8 +148,8 @@ def test_one_connection_serves_calls_in_sequence(make_client):
     assert len(connections) == 1
 
 
-def forwards(requests: list[bytes]) -> Callable[[socket.socket, threading.Event], None]:
-    """A proxy that keeps what it is asked, and answers itself."""
+def recording_proxy(requests: list[bytes]) -> Callable[[socket.socket, threading.Event], None]:
+    """Returns a proxy that records requests and responds itself."""
 
     def answer(connection: socket.socket, over: threading.Event) -> None:
         requests.append(read_head(connection))
@@ -158,7 +158,7 @@ def forwards(requests: list[bytes]) -> Callable[[socket.socket, threading.Event]
     return answer
 
 
-def only_proxy(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
+def set_proxy_environment(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
@@ -167,10 +167,10 @@ def only_proxy(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
-def test_the_proxy_of_the_environment_is_used(make_client, monkeypatch, name):
+def test_the_proxy_from_the_environment_is_used(make_client, monkeypatch, name):
     requests: list[bytes] = []
-    with listening(forwards(requests)) as proxy:
-        only_proxy(monkeypatch, **{name: proxy.replace("://", "://user:pa%3Ass@")})
+    with listening(recording_proxy(requests)) as proxy:
+        set_proxy_environment(monkeypatch, **{name: proxy.replace("://", "://user:pa%3Ass@")})
         client = make_client("http://opwire.invalid:81/p")
         assert client.operators() == []
         client.close()
@@ -180,7 +180,7 @@ def test_the_proxy_of_the_environment_is_used(make_client, monkeypatch, name):
     assert b"Proxy-Authorization: Basic dXNlcjpwYTpzcw==\r\n" in head
 
 
-def test_a_proxy_is_asked_for_a_tunnel_to_a_server_with_tls(make_client, monkeypatch):
+def test_tls_goes_through_a_tunnel_of_the_proxy(make_client, monkeypatch):
     requests: list[bytes] = []
 
     def refuses(connection: socket.socket, over: threading.Event) -> None:
@@ -188,7 +188,7 @@ def test_a_proxy_is_asked_for_a_tunnel_to_a_server_with_tls(make_client, monkeyp
         connection.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
 
     with listening(refuses) as proxy:
-        only_proxy(monkeypatch, HTTPS_PROXY=proxy.removeprefix("http://"))
+        set_proxy_environment(monkeypatch, HTTPS_PROXY=proxy.removeprefix("http://"))
         with pytest.raises(errors.ConnectError, match=r"no connection.*403"):
             make_client("https://opwire.invalid", max_retries=0).operators()
     (head,) = requests
@@ -196,21 +196,21 @@ def test_a_proxy_is_asked_for_a_tunnel_to_a_server_with_tls(make_client, monkeyp
 
 
 @pytest.mark.parametrize("bypass", ["127.0.0.1", "*", "example.org, 127.0.0.1"])
-def test_no_proxy_is_used_where_the_environment_says_so(make_client, monkeypatch, server_url, bypass):
-    only_proxy(monkeypatch, HTTP_PROXY="http://127.0.0.1:9", NO_PROXY=bypass)
+def test_no_proxy_is_respected(make_client, monkeypatch, server_url, bypass):
+    set_proxy_environment(monkeypatch, HTTP_PROXY="http://127.0.0.1:9", NO_PROXY=bypass)
     assert make_client(server_url).sum(X, 1).output.shape == (4, 1)
 
 
 @pytest.mark.parametrize(("url", "variable"), [("http://opwire.invalid", "HTTP_PROXY"), ("https://a", "HTTPS_PROXY")])
-def test_a_proxy_that_is_not_reached_is_named_without_its_password(make_client, monkeypatch, url, variable):
-    only_proxy(monkeypatch, **{variable: "http://user:secret@127.0.0.1:9"})
+def test_an_unreachable_proxy_is_named_without_its_password(make_client, monkeypatch, url, variable):
+    set_proxy_environment(monkeypatch, **{variable: "http://user:secret@127.0.0.1:9"})
     with pytest.raises(errors.ConnectError, match=r"no connection through the proxy 127\.0\.0\.1 ") as refused:
         make_client(url, max_retries=0).sum(X, 1)
     assert "secret" not in str(refused.value)
 
 
-def test_the_proxy_of_the_environment_must_be_a_url(make_client, monkeypatch):
-    only_proxy(monkeypatch, HTTP_PROXY="ftp://127.0.0.1:9")
+def test_a_proxy_with_an_unsupported_scheme_is_refused(make_client, monkeypatch):
+    set_proxy_environment(monkeypatch, HTTP_PROXY="ftp://127.0.0.1:9")
     with pytest.raises(ValueError, match="ftp"):
         make_client("http://opwire.invalid")
 
@@ -219,7 +219,7 @@ OPERATORS = b'HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{"operators":[]}'
 
 
 def read_head(connection: socket.socket) -> bytes:
-    """A request without a body."""
+    """Reads a request without a body."""
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         piece = connection.recv(65536)
@@ -229,7 +229,7 @@ def read_head(connection: socket.socket) -> bytes:
     return head
 
 
-def test_a_reused_connection_that_died_is_replaced(make_client):
+def test_a_dead_reused_connection_is_replaced(make_client):
     heads: list[bytes] = []
 
     def serves_once(connection: socket.socket, over: threading.Event) -> None:
@@ -245,8 +245,8 @@ def test_a_reused_connection_that_died_is_replaced(make_client):
     assert counts == [False] + [False, True] * 3
 
 
-@pytest.mark.parametrize("behave", [hangs_up, breaks_off])
-def test_a_broken_connection_is_tried_again_so_many_times(make_client, behave):
+@pytest.mark.parametrize("behave", [hangs_up, disconnects_halfway])
+def test_broken_connections_are_retried_up_to_the_limit(make_client, behave):
     connections = []
 
     def counted(connection: socket.socket, over: threading.Event) -> None:
@@ -258,12 +258,12 @@ def test_a_broken_connection_is_tried_again_so_many_times(make_client, behave):
     assert (len(connections), raised.value.retries) == (4, 3)
 
 
-def test_after_silence_nothing_is_sent_again(make_client):
+def test_a_timeout_is_not_retried(make_client):
     connections = []
 
     def counted(connection: socket.socket, over: threading.Event) -> None:
         connections.append(connection)
-        is_silent(connection, over)
+        never_responds(connection, over)
 
     with listening(counted) as url, pytest.raises(errors.TransportTimeout) as raised:
         make_client(url, timeout=1).sum(X, 1)
@@ -271,7 +271,7 @@ def test_after_silence_nothing_is_sent_again(make_client):
 
 
 @pytest.mark.serial
-def test_one_timeout_bounds_all_tries(make_client):
+def test_one_timeout_covers_all_retries(make_client):
     busy = b"HTTP/1.1 503 Busy\r\nRetry-After: 0.1\r\nContent-Length: 0\r\n\r\n"
     requests = []
 

@@ -1,4 +1,4 @@
-"""The clients over TLS, to the server itself and through a proxy's tunnel."""
+"""The clients over TLS, directly and through a proxy's tunnel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{"operators":[]}'
 
 @pytest.fixture
 def secure_url(certificate: tuple[Path, Path]) -> Iterator[str]:
-    """The URL of a server over TLS."""
+    """The URL of a server with TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
 
@@ -35,7 +35,7 @@ def secure_url(certificate: tuple[Path, Path]) -> Iterator[str]:
 
 @pytest.fixture
 def tunnels() -> Iterator[tuple[str, list[bytes]]]:
-    """The URL of a proxy, and the heads of the requests for a tunnel that it gets."""
+    """The URL of a proxy, and the heads of the CONNECT requests it gets."""
     heads: list[bytes] = []
 
     def pass_on(source: socket.socket, target: socket.socket) -> None:
@@ -58,17 +58,17 @@ def tunnels() -> Iterator[tuple[str, list[bytes]]]:
         yield url, heads
 
 
-def trusting(certificate: tuple[Path, Path]) -> ssl.SSLContext:
+def context_trusting(certificate: tuple[Path, Path]) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(certificate[0]))
 
 
-def test_a_trusted_server_is_asked_over_one_connection(make_client, secure_url, certificate):
-    client = make_client(secure_url, verify=trusting(certificate), timeout=10)
+def test_calls_to_a_trusted_server_share_a_connection(make_client, secure_url, certificate):
+    client = make_client(secure_url, verify=context_trusting(certificate), timeout=10)
     assert [client.operators() for _ in range(3)] == [[]] * 3
     client.close()
 
 
-def test_the_environment_names_the_certificates_to_trust(make_client, secure_url, certificate, monkeypatch):
+def test_trusted_certificates_come_from_the_environment(make_client, secure_url, certificate, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
     client = make_client(secure_url, timeout=10)
     assert client.operators() == []
@@ -82,7 +82,7 @@ def test_a_plain_connection_needs_no_certificates(make_client, server_url, monke
     client.close()
 
 
-def test_an_unknown_certificate_is_refused_unless_none_is_checked(make_client, secure_url):
+def test_an_unknown_certificate_is_refused_unless_verification_is_off(make_client, secure_url):
     with pytest.raises(errors.ConnectError, match="certificate verify failed"):
         make_client(secure_url, max_retries=0).operators()
     client = make_client(secure_url, verify=False, timeout=10)
@@ -90,12 +90,12 @@ def test_an_unknown_certificate_is_refused_unless_none_is_checked(make_client, s
     client.close()
 
 
-def test_a_proxy_gives_a_tunnel(make_client, secure_url, certificate, tunnels, monkeypatch):
+def test_a_server_is_reached_through_a_tunnel(make_client, secure_url, certificate, tunnels, monkeypatch):
     url, heads = tunnels
     for name in ("no_proxy", "NO_PROXY", "https_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HTTPS_PROXY", url.replace("://", "://user:secret@"))
-    client = make_client(secure_url, verify=trusting(certificate), timeout=10)
+    client = make_client(secure_url, verify=context_trusting(certificate), timeout=10)
     assert [client.operators() for _ in range(2)] == [[]] * 2
     client.close()
     (head,) = heads

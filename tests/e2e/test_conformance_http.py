@@ -1,4 +1,4 @@
-"""The third-party cases over HTTP: answers, lowest levels, and operators that do not run."""
+"""The third-party cases over HTTP: outputs, lowest levels, and operators that do not run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not CASES, reason=conformance.ABSENT)
 
 
 def request_for(case: ThirdPartyCase, level: FeatureLevel, device: str, tail: list[bytes]) -> dict[str, Any]:
-    """The tensors go as raw bytes, in the order of the requests."""
+    """Returns the request of a case; its tensors are appended to ``tail``."""
     tail += [array.tobytes() for array in case.inputs.values()]
     inputs = {name: {"binary_data_size": array.nbytes} for name, array in case.inputs.items()}
     return {"operator": case.operator, "feature_level": str(level), "device": device, "inputs": inputs}
@@ -30,7 +30,7 @@ def request_for(case: ThirdPartyCase, level: FeatureLevel, device: str, tail: li
 def outcomes(
     http: httpx.Client, asked: list[tuple[ThirdPartyCase, FeatureLevel]], device: str = "reference"
 ) -> Iterator[tuple[Any, Any]]:
-    """What each case at its level comes to, with its outputs as arrays where it has any."""
+    """Runs each case at its level and yields the result, with outputs as arrays if it has any."""
     most = http.get("/v1/server").json()["limits"]["batch_requests"]
     for start in range(0, len(asked), most):
         tail: list[bytes] = []
@@ -54,13 +54,13 @@ def below(level: FeatureLevel) -> FeatureLevel | None:
     return max((lower for lower in FeatureLevel if lower < level), default=None)
 
 
-def test_there_are_the_cases_that_there_should_be():
+def test_all_third_party_cases_are_present():
     assert len([case for case in CASES if case.own]) == 372
     assert len(EXECUTABLE) > 300
 
 
-def test_answers_are_the_published_ones_on_every_device(http):
-    """Bit for bit; logarithms to 1 ULP."""
+def test_every_device_gives_the_published_outputs(http):
+    """Bit for bit, and logarithms within 1 ULP."""
     asked = [(case, FeatureLevel.V6_4) for case in EXECUTABLE]
     for device in (device["name"] for device in http.get("/v1/server").json()["devices"]):
         for (case, level), (result, arrays) in zip(asked, outcomes(http, asked, device), strict=True):
@@ -69,7 +69,7 @@ def test_answers_are_the_published_ones_on_every_device(http):
             oracle.assert_answers(check(case.operator), arrays, case.outputs)
 
 
-def test_each_passes_at_its_lowest_level(http):
+def test_each_case_passes_at_its_lowest_level(http):
     asked = [(case, case.lowest) for case in EXECUTABLE if case.own]
     for (case, level), (result, arrays) in zip(asked, outcomes(http, asked), strict=True):
         assert arrays is not None, (case.id, result)
@@ -77,7 +77,7 @@ def test_each_passes_at_its_lowest_level(http):
         oracle.assert_answers(check(case.operator), arrays, case.outputs)
 
 
-def test_each_is_refused_one_level_below(http):
+def test_each_case_is_refused_one_level_below(http):
     levels = [(case, below(case.lowest)) for case in EXECUTABLE if case.own]
     asked = [(case, level) for case, level in levels if level is not None]
     assert len(asked) > 100
@@ -88,7 +88,7 @@ def test_each_is_refused_one_level_below(http):
         assert str(case.lowest) in available, case.id
 
 
-def test_validate_knows_the_lowest_level(http):
+def test_validate_reports_the_lowest_level(http):
     for case in EXECUTABLE:
         if case.own:
             answer = http.post("/v1/validate", json={"operator": case.operator}).json()

@@ -1,4 +1,4 @@
-"""Many requests on one connection: each is answered by itself, whatever came before it."""
+"""Many requests on one connection: each gets its own response, whatever came before."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPERATOR = {
 
 
 def request(values: list[float] | str, *headers: str, **fields: object) -> bytes:
-    """The whole of an execute request, on one tensor of three elements."""
+    """Returns a complete execute request for one tensor of three elements."""
     text = values if isinstance(values, str) else base64.b64encode(np.array(values, np.float32).tobytes()).decode()
     body = json.dumps({"operator": OPERATOR, "inputs": {"InputTensor": text}, **fields}).encode()
     lines = ["POST /v1/execute HTTP/1.1", "Host: a", f"Content-Length: {len(body)}", *headers]
@@ -39,7 +39,7 @@ def request(values: list[float] | str, *headers: str, **fields: object) -> bytes
 
 
 def binary_request(values: list[float]) -> bytes:
-    """The same with a tail both ways."""
+    """Returns the same request with binary tails in both directions."""
     head = json.dumps({"operator": OPERATOR, "inputs": {"InputTensor": {"binary_data_size": 12}}}).encode()
     lines = [
         *("POST /v1/execute HTTP/1.1", "Host: a", f"Content-Length: {len(head) + 12}"),
@@ -49,7 +49,7 @@ def binary_request(values: list[float]) -> bytes:
 
 
 def value(body: bytes) -> float:
-    """The one element of the answer."""
+    """Returns the single output element of a response."""
     data = base64.b64decode(json.loads(body)["outputs"]["OutputTensor"]["data"])
     return float(np.frombuffer(data, np.float32)[0])
 
@@ -63,14 +63,14 @@ def requests_counted(server: HttpServer, code: str = "ok") -> float:
 
 @pytest.fixture
 def server() -> Iterator[HttpServer]:
-    """A server whose only device is always ready to run small work at once."""
+    """A server whose only device runs small work inline."""
     with serving(Settings(port=0, devices=("reference",))) as made:
         yield made
 
 
 @pytest.fixture
 def connection(server: HttpServer) -> Iterator[socket.socket]:
-    """A connection on which requests in both forms were answered."""
+    """A connection on which requests in both forms have been answered."""
     with connect(server.url or "") as made:
         for _ in range(4):
             made.sendall(request([1, 2, 3]))
@@ -100,7 +100,7 @@ def test_each_request_has_its_own_answer(connection):
     assert len(seen) == 20
 
 
-def test_a_tail_both_ways(connection):
+def test_binary_tails_work_in_both_directions(connection):
     for i in range(5):
         connection.sendall(binary_request([i, 1, 2]))
         status, headers, body = next_answer(connection)
@@ -110,7 +110,7 @@ def test_a_tail_both_ways(connection):
         assert np.frombuffer(body[length:], np.float32).tolist() == [i + 3]
 
 
-def test_they_count_as_all_others_do(server, connection):
+def test_repeated_requests_are_counted(server, connection):
     before = requests_counted(server)
     for _ in range(10):
         connection.sendall(request([1, 2, 3]))
@@ -119,7 +119,7 @@ def test_they_count_as_all_others_do(server, connection):
 
 
 @pytest.mark.parametrize("text", ["AAAAAAAAAAAAAA==", "AAAAAAAAAAAA*AAA", "=" * 16])
-def test_what_is_no_tensor_is_refused(connection, text):
+def test_invalid_tensors_are_refused_without_side_effects(connection, text):
     connection.sendall(request(text))
     status, headers, body = next_answer(connection)
     assert status in {400, 422}
@@ -128,19 +128,19 @@ def test_what_is_no_tensor_is_refused(connection, text):
     assert value(next_answer(connection)[2]) == 6
 
 
-def test_an_id_that_the_client_gives_is_its_own(connection):
+def test_a_request_id_of_the_client_is_echoed(connection):
     for identity in ("first", "first", "first", "second"):
         connection.sendall(request([1, 2, 3], f"X-Request-Id: {identity}"))
         assert next_answer(connection)[1]["x-request-id"] == identity
 
 
-def test_two_in_one_piece(connection):
+def test_pipelined_requests_are_answered_in_order(connection):
     connection.sendall(request([1, 2, 3]) + request([4, 5, 6]) + request([7, 8, 9]))
     assert [value(next_answer(connection)[2]) for _ in range(3)] == [6, 15, 24]
 
 
 @pytest.mark.parametrize("cut", [1, 40, -1])
-def test_one_in_two_pieces(connection, cut):
+def test_a_split_request_is_answered_once_complete(connection, cut):
     whole = request([1, 2, 3])
     connection.sendall(whole[:cut])
     connection.settimeout(0.05)
@@ -151,7 +151,7 @@ def test_one_in_two_pieces(connection, cut):
     assert [value(next_answer(connection)[2]) for _ in range(2)] == [6, 15]
 
 
-def test_the_connection_is_closed_if_the_client_asks_for_it(connection):
+def test_connection_close_is_honored(connection):
     for _ in range(2):
         connection.sendall(request([1, 2, 3]))
         next_answer(connection)
@@ -161,8 +161,8 @@ def test_the_connection_is_closed_if_the_client_asks_for_it(connection):
 
 
 @pytest.mark.parametrize("pieces", [1, 3])
-def test_a_body_that_comes_behind_its_answer_is_no_head(connection, pieces):
-    """Where no body is needed the answer does not wait for it; what is skipped then has no bound of heads."""
+def test_a_body_that_arrives_after_the_response_is_skipped(connection, pieces):
+    """A response does not wait for a body that it does not need; the skipped bytes do not count as a head."""
     body = bytes(120_000)
     for _ in range(3):
         connection.sendall(b"POST /v2/repository/index HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body))
@@ -173,7 +173,7 @@ def test_a_body_that_comes_behind_its_answer_is_no_head(connection, pieces):
         assert value(next_answer(connection)[2]) == 6
 
 
-def test_http_1_0_ends_with_its_answer(server):
+def test_http_1_0_connections_are_closed(server):
     for _ in range(3):
         with connect(server.url or "") as made:
             made.sendall(request([1, 2, 3]).replace(b"HTTP/1.1", b"HTTP/1.0", 1))
@@ -182,7 +182,7 @@ def test_http_1_0_ends_with_its_answer(server):
             assert made.recv(1) == b""
 
 
-def test_a_request_for_an_upgrade_is_answered_and_so_is_what_follows(connection):
+def test_upgrade_requests_are_answered_without_upgrading(connection):
     upgrade = request([1, 2, 3], "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
     connection.sendall(upgrade + request([4, 5, 6]) + upgrade + request([7, 8, 9]))
     assert [value(next_answer(connection)[2]) for _ in range(4)] == [6, 15, 6, 24]
@@ -197,7 +197,7 @@ def test_a_request_for_an_upgrade_is_answered_and_so_is_what_follows(connection)
         (b"HTTP/1.1", b"HTTP/1.9", "HTTP/1.9"),
     ],
 )
-def test_a_head_that_no_client_sends_is_refused(connection, old, new, said):
+def test_invalid_heads_are_refused(connection, old, new, said):
     connection.sendall(request([1, 2, 3]).replace(old, new, 1))
     status, headers, body = next_answer(connection)
     problem = read_problem(status, headers, body)
@@ -206,7 +206,7 @@ def test_a_head_that_no_client_sends_is_refused(connection, old, new, said):
     assert connection.recv(1) == b""
 
 
-def test_what_is_no_request_does_not_answer_the_one_before_it(server):
+def test_garbage_after_a_request_does_not_affect_its_response(server):
     with connect(server.url or "") as made:
         made.sendall(DESCRIBED[-1][0] + b"GET / HTTP/1.1\r\n\r\n")
         status, _, body = next_answer(made)
@@ -214,7 +214,7 @@ def test_what_is_no_request_does_not_answer_the_one_before_it(server):
         assert made.recv(1) == b""
 
 
-def test_other_heads_go_on_beside_them(connection):
+def test_requests_with_other_heads_can_be_interleaved(connection):
     for _ in range(3):
         connection.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
         assert next_answer(connection)[0] == 200
@@ -224,23 +224,23 @@ def test_other_heads_go_on_beside_them(connection):
         assert value(next_answer(connection)[2]) == 6
 
 
-def test_a_server_that_stops_takes_none(server, connection):
+def test_a_draining_server_refuses_requests(server, connection):
     server.drain()
     connection.sendall(request([1, 2, 3]))
     status, headers, body = next_answer(connection)
     assert read_problem(status, headers, body)["code"] == "draining"
 
 
-def test_each_has_its_line_in_the_log(server, connection, caplog):
+def test_each_request_is_logged(server, connection, caplog):
     with caplog.at_level(logging.DEBUG, "opwire.access"):
         for _ in range(3):
             connection.sendall(request([1, 2, 3]))
             next_answer(connection)
-        # A line is written when the answer has been.
+        # The line is written after the response.
         until(lambda: len([record for record in caplog.records if record.name == "opwire.access"]) == 3)
 
 
-def test_a_key_is_needed_as_ever(tmp_path):
+def test_a_key_is_required_for_each_request(tmp_path):
     keys = tmp_path / "keys"
     keys.write_text("one:" + "k" * 40)
     right = f"Authorization: Bearer {'k' * 40}"
@@ -255,7 +255,7 @@ def test_a_key_is_needed_as_ever(tmp_path):
         assert next_answer(made)[0] == 401
 
 
-def test_a_connection_that_is_used_is_not_idle(server):
+def test_requests_reset_the_keep_alive_timeout(server):
     server.config.timeout_keep_alive = 2
     with connect(server.url or "") as made:
         for _ in range(8):
@@ -270,7 +270,7 @@ def test_a_connection_that_is_used_is_not_idle(server):
 
 
 def described(function: str, sizes: list[int], strides: list[int] | None = None) -> bytes:
-    """A request on the elements 1, 2 and 3, whose head is that of all others."""
+    """Returns a request on the elements 1, 2 and 3; all have the same head."""
     tensor = {"DataType": "FLOAT32", "Sizes": sizes, **({} if strides is None else {"Strides": strides})}
     desc = {"Function": function, "InputTensor": tensor, "Axes": list(range(len(sizes)))}
     elements = base64.b64encode(np.array([1, 2, 3], np.float32).tobytes()).decode()
@@ -285,11 +285,11 @@ DESCRIBED = [
     (described("MAX", [3, 1]), 3),
     (described("MULTIPLY", [1, 3]), 6),
     (described("L1", [2, 1, 2], [0, 0, 2]), 8),
-    (described("SUM", [1 << 20, 3], [0, 1]), 6 << 20),  # too much to be done at once
+    (described("SUM", [1 << 20, 3], [0, 1]), 6 << 20),  # too much to run inline
 ]
 
 
-def test_behind_the_same_head_comes_another_desc(server, connection):
+def test_identical_heads_with_different_descs_are_told_apart(server, connection):
     before = requests_counted(server)
     for request_, right in (*DESCRIBED, *DESCRIBED, *reversed(DESCRIBED)):
         connection.sendall(request_)
@@ -307,7 +307,7 @@ def test_behind_the_same_head_comes_another_desc(server, connection):
         (described("SUM", [3])[:-300] + b" " * 300, 400),
     ],
 )
-def test_behind_the_same_head_comes_what_is_wrong(server, connection, wrong, status):
+def test_an_invalid_desc_after_an_identical_head_is_refused(server, connection, wrong, status):
     for request_, _ in DESCRIBED:
         connection.sendall(request_)
         assert next_answer(connection)[0] == 200
@@ -320,7 +320,7 @@ def test_behind_the_same_head_comes_what_is_wrong(server, connection, wrong, sta
     assert value(next_answer(connection)[2]) == 6
 
 
-def test_thousands_in_one_piece_are_answered_in_turn_and_few_are_read_ahead(server):
+def test_pipelining_reads_only_a_few_requests_ahead(server):
     count = 3000
     with connect(server.url or "") as made:
         sender = threading.Thread(target=made.sendall, args=(b"".join(request([i, 0, 1]) for i in range(count)),))
@@ -333,7 +333,7 @@ def test_thousands_in_one_piece_are_answered_in_turn_and_few_are_read_ahead(serv
     assert ahead < 100
 
 
-def test_a_small_answer_comes_in_one_piece(connection):
+def test_a_small_response_arrives_in_one_piece(connection):
     for _ in range(20):
         connection.sendall(binary_request([1, 2, 4]))
         head, _, body = connection.recv(65536).partition(b"\r\n\r\n")
@@ -341,8 +341,8 @@ def test_a_small_answer_comes_in_one_piece(connection):
         assert len(body) == int(length.partition(b":")[2]) > 0
 
 
-def test_a_client_is_not_cut_off_whose_bytes_wait_for_the_server(server):
-    """The server notices the rest of a body only after a look for slow clients that comes too soon."""
+def test_a_client_with_unread_bytes_is_not_cut_off_as_slow(server):
+    """A slow-client check runs before the server has read the rest of the body."""
     sent = request("A" * 6_000_000)
     half = len(sent) // 2
     with connect(server.url or "") as client:
@@ -365,12 +365,12 @@ def test_a_client_is_not_cut_off_whose_bytes_wait_for_the_server(server):
         sender.start()
         until(lambda: has_unread(connection.transport))
         rest_is_here.set()
-        assert next_answer(client)[0] == 422, "the bytes are far more than those of three elements"
+        assert next_answer(client)[0] == 422, "there are far more bytes than three elements"
         sender.join()
 
 
 def held(server: HttpServer) -> int:
-    """Bytes that all requests hold."""
+    """Returns the bytes that all requests hold."""
     name = "opwire_request_memory_bytes "
     lines = httpx.get(f"{server.url}/metrics").text.splitlines()
     return sum(int(float(line.removeprefix(name))) for line in lines if line.startswith(name))

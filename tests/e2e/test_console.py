@@ -1,4 +1,4 @@
-"""The console's files as the server gives them, the load of the server, and models over HTTP; without a browser."""
+"""The console's files as served, the server's load, and models over HTTP; without a browser."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def links(http: httpx.Client, page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_pages_and_files(http, page):
+def test_pages_and_files_have_security_and_cache_headers(http, page):
     response = http.get(page)
     assert response.headers["content-type"] == "text/html; charset=utf-8"
     assert response.headers["cache-control"] == "no-cache"
@@ -72,12 +72,12 @@ def test_pages_and_files(http, page):
 
 
 @pytest.mark.parametrize(("page", "kilobytes"), [("/", 90), ("/operators/REDUCE", 90), ("/try", 230), ("/live", 90)])
-def test_what_a_page_loads_is_small(http, page, kilobytes):
+def test_a_page_loads_few_bytes(http, page, kilobytes):
     sizes = [int(http.get(link).headers["content-length"]) for link in (page, *links(http, page))]
     assert sum(sizes) <= kilobytes * 1000
 
 
-def test_all_files_together_are_small(http):
+def test_all_console_files_are_small_in_total(http):
     version = re.search("console/([0-9a-f]+)/", http.get("/").text)
     assert version is not None
     files = [path for folder in ("app", "css", "vendor") for path in (CONSOLE / folder).rglob("*.[jc]s*")]
@@ -89,8 +89,8 @@ def test_all_files_together_are_small(http):
     assert sum(sizes) <= 300_000
 
 
-def test_modules_are_loaded_together(http):
-    """Each module that another one imports is named by the page."""
+def test_pages_preload_all_imported_modules(http):
+    """The page lists every module that another one imports."""
     for page in PAGES:
         found = set(links(http, page))
         for link in [each for each in found if "/app/" in each]:
@@ -108,14 +108,14 @@ def test_modules_are_loaded_together(http):
         "/operators/NO",
     ],
 )
-def test_what_is_not_there(http, path):
+def test_unknown_console_paths_are_not_found(http, path):
     version = re.search("console/([0-9a-f]+)/", http.get("/").text)
     assert version is not None
     response = http.get(path.replace("{v}", version[1]))
     read_problem(404, response.headers, response.content)
 
 
-def test_what_is_vendored_is_what_the_table_says():
+def test_vendored_files_match_their_table():
     table = tomllib.loads((VENDOR / "vendor.toml").read_text(encoding="utf-8"))
     licences = (VENDOR / "LICENSES.txt").read_text(encoding="utf-8")
     assert {path.name for path in VENDOR.iterdir()} == {*table["files"], "vendor.toml", "LICENSES.txt"}
@@ -140,15 +140,15 @@ REQUEST = {
 }
 
 
-def test_data_routes_run_nothing_of_the_console():
-    """A request to a data route is answered before the console's routes are looked up."""
+def test_data_routes_do_not_run_console_code():
+    """A data route responds before the console's routes are matched."""
     called = asyncio.run(calls_of_a_request(create_app(Settings(port=0))))
     assert any(name.endswith("http/exchange.py") for name in called)
     assert not any(name.endswith("http/console.py") for name in called)
 
 
 async def calls_of_a_request(app: ASGIApp) -> set[str]:
-    """The files of this project in which something is called for a request that came before."""
+    """Returns the project files in which a repeated request calls anything."""
     started = asyncio.Event()
     lifespan: asyncio.Queue[Any] = asyncio.Queue()
 
@@ -179,7 +179,7 @@ async def post(app: ASGIApp) -> None:
     async def receive() -> Any:
         for message in sent:
             return message
-        return await asyncio.Future()  # the client stays, and says no more
+        return await asyncio.Future()  # the client stays connected, silently
 
     async def send(message: Any) -> None:
         statuses.append(message.get("status", 200))
@@ -194,7 +194,7 @@ async def post(app: ASGIApp) -> None:
     assert set(statuses) == {200}
 
 
-def test_the_load():
+def test_the_load_counts_outcomes_operators_and_stages():
     with serving() as server, httpx.Client(base_url=server.url or "") as client:
         empty = client.get("/v1/server/load").json()
         assert (empty["outcomes"], empty["operators"], empty["stages"]) == ({}, {}, {})
@@ -220,13 +220,13 @@ def test_the_load():
         assert "not a DirectML operator type" in read_problem(400, response.headers, response.content)["detail"]
 
 
-def test_two_servers_are_told_apart():
+def test_two_servers_have_different_instance_ids():
     with serving() as one, serving() as other:
         instances = {httpx.get(f"{each.url}/v1/server/load").json()["instance"] for each in (one, other)}
         assert len(instances) == 2
 
 
-def test_the_load_of_several_processes():
+def test_the_load_sums_up_all_processes():
     with process("--workers", "2", "--device", "reference") as served:
         answers = []
 
@@ -234,10 +234,10 @@ def test_the_load_of_several_processes():
             answers.append(httpx.get(f"{served.url}/v1/server/load").json())
             return int(answers[-1]["outcomes"].get("ok", 0))
 
-        for _ in range(6):  # each on a connection of its own, so that both processes answer
+        for _ in range(6):  # each on its own connection, so that both processes get some
             assert httpx.post(f"{served.url}/v1/execute", json=REQUEST).status_code == 200
             counted()
-        until(lambda: counted() == 6)  # a process counts when it has answered
+        until(lambda: counted() == 6)  # a process counts after responding
         assert len({answer["instance"] for answer in answers}) == 1
         assert answers[-1]["outcomes"]["ok"] == 6
         assert answers[-1]["operators"]["ARGMAX"]["count"] == 6
@@ -255,7 +255,7 @@ def test_a_model_is_checked_and_run(http):
     assert set(found["dispatchables"]) == {"argmax", "overwrite"}
     assert all(each["pointer"].startswith("/model/dispatchables/") for each in found["violations"])
     answer = http.post("/v1/execute", json={"model": model("argmax_inline"), "output_format": "numbers"}).json()
-    # The first command writes nine, as an integer, over the values; the second one reads those kept before.
+    # The first command overwrites the values with nine as an integer; the second reads the saved ones.
     assert answer["outputs"]["class"]["data"] == [2, 1]
     assert len(answer["outputs"]["scores"]["data"]) == 6
 
@@ -286,12 +286,12 @@ def test_a_model_is_found_wherever_it_is_in_the_body(http, route):
         ({"model": model("argmax_inline"), "feature_level": "9_9"}, 422, "violation"),
     ],
 )
-def test_models_that_are_refused(http, given, status, said):
+def test_invalid_models_are_refused(http, given, status, said):
     response = http.post("/v1/execute", json=given)
     assert said in read_problem(status, response.headers, response.content, given)["detail"]
 
 
-def test_what_a_model_takes_is_counted_before_it_is_taken():
+def test_oversized_models_are_refused_before_they_are_allocated():
     large = {"initialValuesDataType": "UINT8", "initialValues": {"value": 1, "valueCount": 4_000_000_000}}
     many = {f"n{i}": REQUEST["operator"] for i in range(5)}
     with serving(Settings(port=0, limits=Limits(batch_requests=4))) as server:

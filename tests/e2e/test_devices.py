@@ -1,4 +1,4 @@
-"""Several devices behind one address, the GPUs among them fakes: choice, admission, what is shown, and failure."""
+"""Several devices behind one address, with fake GPUs: placement, admission, reporting and failure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MIB = 2**20
 
 CHEAP = {"fixed": 1e-4, "per_byte": 0.0, "per_visit": 1e-15, "kinds": {}}
 DEAR = {**CHEAP, "fixed": 1e4}
-"""So measured, a card is worth the way for anything that does not run inline, however slow the fake is."""
+"""With these costs, a card is worth the transfer for all work that does not run inline, however slow the fake is."""
 
 
 def served(*arguments: str, env: Mapping[str, str] | None = None) -> Any:
@@ -44,7 +44,7 @@ def operator(size: int) -> dict[str, Any]:
 
 
 def a_sum(size: int, first: float, **options: Any) -> tuple[dict[str, str], bytes]:
-    """Headers and body of a request for the sum of a number and ones, as raw bytes."""
+    """Returns headers and body of a binary request for the sum of ``first`` and ones."""
     data = np.ones(size, np.float32)
     data[0] = first
     request = {"operator": operator(size), "inputs": {"InputTensor": {"binary_data_size": data.nbytes}}, **options}
@@ -60,7 +60,7 @@ def execute(http: httpx.Client, size: int, first: float = 1.0, **options: Any) -
 
 
 def execute_alone(url: str, size: int, first: float = 1.0, **options: Any) -> int:
-    """The status of a request on a connection of its own; 0 where there was none, or it broke."""
+    """Returns the status of a request on its own connection; 0 if it could not connect or broke."""
     try:
         with httpx.Client(base_url=url, timeout=30) as client:
             return execute(client, size, first, **options).status_code
@@ -83,7 +83,7 @@ def read_problem(response: httpx.Response, status: int, sent: object = None) -> 
 
 @pytest.fixture(scope="module")
 def http(tmp_path_factory: pytest.TempPathFactory, cpu_device: Device) -> Iterator[httpx.Client]:
-    """A server with the CPU, the reference and three GPUs, each with 8 MiB."""
+    """A server with the CPU, the reference, and three GPUs with 8 MiB each."""
     folder = tmp_path_factory.mktemp("cache")
     (folder / "costs.json").write_text(json.dumps({"cuda a fake": CHEAP, identity(cpu_device): DEAR}))
     devices = ("--device", "auto", "--device", "reference", "--device", "cuda:1")
@@ -95,7 +95,7 @@ def http(tmp_path_factory: pytest.TempPathFactory, cpu_device: Device) -> Iterat
         yield client
 
 
-def test_auto_is_all_cards_and_the_cpu(http):
+def test_auto_selects_all_cards_and_the_cpu(http):
     info = http.get("/v1/server").json()
     assert [device["name"] for device in info["devices"]] == ["cuda", "cuda:1", "cuda:2", "cpu", "reference"]
     assert info["default_device"] == "auto"
@@ -109,11 +109,11 @@ def test_small_work_stays_on_the_cpu_and_large_work_goes_to_the_cards(http):
     assert set(given) == {"cuda", "cuda:1", "cuda:2"}
     assert min(given.values()) >= 5
     after = Counter({name: value for name, value in samples(http).items() if "kernels" in name})
-    assert (after - before)["opwire_device_kernels cuda"] == given["cuda"]  # the fake counts its runs there
+    assert (after - before)["opwire_device_kernels cuda"] == given["cuda"]  # the fake reports its runs as kernels
 
 
 @pytest.mark.parametrize("name", ["cuda", "cuda:1", "cuda:2", "cpu", "reference"])
-def test_a_request_that_names_a_device_gets_it(http, name):
+def test_a_request_runs_on_the_device_it_names(http, name):
     for size in (3, 2**16):
         answer = execute(http, size, device=name).json()
         assert answer["device"] == name
@@ -121,7 +121,7 @@ def test_a_request_that_names_a_device_gets_it(http, name):
 
 
 @pytest.mark.parametrize("damage", ["", "*", "=", "\x00"])
-def test_long_text_is_decoded_by_the_card(http, damage):
+def test_long_base64_is_decoded_by_the_card(http, damage):
     data = np.random.default_rng(1).integers(-9, 9, 2**17).astype(np.float32)
     text = base64.b64encode(data.tobytes()).decode()
     if damage:
@@ -136,15 +136,15 @@ def test_long_text_is_decoded_by_the_card(http, damage):
         assert response.json()["outputs"]["OutputTensor"]["data"] == [data.sum()]
 
 
-def test_what_never_fits_a_card_is_refused_with_need_and_limit(http):
+def test_tensors_too_large_for_a_card_are_refused_with_size_and_limit(http):
     problem = read_problem(execute(http, 3 * 2**20, device="cuda"), 413)
     assert problem["code"] == "tensor_too_large"
     assert (problem["limit"], problem["size"]) == (8 * MIB, 12 * MIB + 4)
-    # It finds room where the device is not named.
+    # It fits elsewhere if no device is named.
     assert execute(http, 3 * 2**20).json()["device"] == "cpu"
 
 
-def test_what_does_not_fit_at_the_moment_may_come_again(http):
+def test_a_request_that_does_not_fit_now_can_be_retried(http):
     headers, body = a_sum(2**20, WAITS, device="cuda:1")
     lines = ["POST /v1/execute HTTP/1.1", "host: a", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
     with connect(str(http.base_url)) as holding:
@@ -160,7 +160,7 @@ def test_what_does_not_fit_at_the_moment_may_come_again(http):
     assert execute(http, 2**20 + 2**18, device="cuda:1").status_code == 200
 
 
-def test_each_device_is_shown(http):
+def test_each_device_reports_its_state(http):
     execute(http, 2**18, device="cpu")  # loads its kernels
     found = samples(http)
     assert found["opwire_device_memory_limit_bytes cuda:2"] == 8 * MIB
@@ -183,7 +183,7 @@ def test_the_memory_of_a_card_is_divided_among_the_workers():
 
 
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.thorough), 2])
-def test_a_process_whose_card_failed_is_replaced(workers):
+def test_a_process_with_a_failed_card_is_replaced(workers):
     with served("--device", "cuda", "--device", "cpu", "--workers", str(workers)) as found:
         with httpx.Client(base_url=found.url, timeout=30) as client:
             problem = read_problem(execute(client, 4, BREAKS, device="cuda"), 503)
@@ -200,7 +200,7 @@ def test_a_process_whose_card_failed_is_replaced(workers):
         assert found.finish() == 0
 
 
-def test_a_card_that_failed_takes_the_process_out_of_readiness_and_lets_others_end():
+def test_a_failed_card_drains_the_process():
     with served("--device", "cuda", "--device", "cpu", "--drain-seconds", "20") as found:
         outcomes: list[int] = []
 
@@ -220,7 +220,7 @@ def test_a_card_that_failed_takes_the_process_out_of_readiness_and_lets_others_e
             assert problem["code"] == "draining"
             assert read_problem(execute(kept, 4), 503)["code"] == "draining"
             waiting.join()
-        # It ran on, to its own deadline.
+        # The running request kept its own deadline.
         assert outcomes == [504]
         found.process.terminate()
         assert found.finish() == 0
@@ -249,13 +249,13 @@ print('opwire_service.devices.cuda.device' in sys.modules)
 """
 
 
-def test_no_cuda_library_is_touched_unless_a_card_is_asked_for():
+def test_cuda_libraries_are_imported_only_for_cards():
     done = run(IMPORTS)
     assert done.stdout.split("\n")[:2] == ["[]", "False"], done.stderr
 
 
 @pytest.mark.parametrize("name", ["cuda", "cuda:1"])
-def test_a_card_that_is_not_there_is_one_line(name):
+def test_a_missing_card_is_a_one_line_error(name):
     code = (
         f"import sys; sys.modules['cupy'] = None; sys.argv = ['opwire', 'serve', '--port', '0', '--device', {name!r}]"
     )
@@ -265,13 +265,13 @@ def test_a_card_that_is_not_there_is_one_line(name):
     assert line.startswith("opwire: the cuda device needs CuPy, which cannot be imported: ")
 
 
-def test_a_card_beyond_the_last_is_one_line():
+def test_an_index_beyond_the_last_card_is_a_one_line_error():
     command = [sys.executable, "-m", SERVER, "serve", "--port", "0", "--device", "cuda:7"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (2, "opwire: there is no device cuda:7: this machine has 1 cuda device\n")
 
 
-def test_auto_without_a_card_is_the_cpu():
+def test_auto_without_a_card_selects_the_cpu():
     with served("--device", "auto", env={COUNT: "-1"}) as found:
         info = httpx.get(f"{found.url}/v1/server").json()
         assert [device["name"] for device in info["devices"]] == ["cpu"]
@@ -288,17 +288,17 @@ RANDOM = {
         "Type": "PHILOX_4X32_10",
     },
 }
-"""An operator that GPUs do not have."""
+"""An operator that GPUs do not execute."""
 
-OF_ZEROS = [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
-"""What Philox gives for a state of zeros, by the known answers of its authors."""
+OUTPUT_FOR_ZEROS = [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+"""Philox's output for a state of zeros, from its authors' known answers."""
 
 
-def test_what_a_gpu_lacks_goes_to_the_cpu_and_is_refused_where_the_gpu_is_named(http):
+def test_operators_without_a_gpu_kernel_run_only_on_the_cpu(http):
     inputs = {"InputStateTensor": {"data": [[[[0] * 6]]]}}
     request = {"operator": RANDOM, "inputs": inputs, "output_format": "numbers"}
     answer = http.post("/v1/execute", json=request).json()
-    assert (answer["device"], answer["outputs"]["OutputTensor"]["data"]) == ("cpu", [[[OF_ZEROS]]])
+    assert (answer["device"], answer["outputs"]["OutputTensor"]["data"]) == ("cpu", [[[OUTPUT_FOR_ZEROS]]])
     problem = read_problem(http.post("/v1/execute", json={**request, "device": "cuda:1"}), 422)
     assert problem["code"] == "operator_not_executable"
     assert problem["operator"] == "RANDOM_GENERATOR"

@@ -1,4 +1,4 @@
-"""What a server says of itself: operators, levels, limits, health, its OpenAPI document and the page that shows it."""
+"""A server's description of itself: operators, levels, limits, health, the OpenAPI document and its page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMITTED = Path(__file__).parents[2] / "openapi" / "openapi.json"
 SCHEMAS = ("/v1/schema", "/v1/schema/meta", "/v1/schema/documents")
 
 
-def got(http: httpx.Client, path: str) -> Any:
+def get_json(http: httpx.Client, path: str) -> Any:
     response = http.get(path)
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/json"
@@ -31,8 +31,8 @@ def got(http: httpx.Client, path: str) -> Any:
     return response.json()
 
 
-def test_operators(http):
-    (listed,) = got(http, "/v1/operators").values()
+def test_every_operator_is_listed(http):
+    (listed,) = get_json(http, "/v1/operators").values()
     assert {
         operator["type"]: [operator["value"], operator["introduced"].removeprefix("DML_FEATURE_LEVEL_")]
         for operator in listed
@@ -42,15 +42,15 @@ def test_operators(http):
 
 
 @pytest.mark.parametrize("name", FACTS["fields"])
-def test_an_operator_that_runs(http, name):
-    by_name = got(http, f"/v1/operators/{name}")
+def test_an_executable_operator_is_described_with_runnable_examples(http, name):
+    by_name = get_json(http, f"/v1/operators/{name}")
     value, introduced = FACTS["operators"][name]
     assert by_name["introduced"] == f"DML_FEATURE_LEVEL_{introduced}"
     assert [member["name"] for member in by_name["fields"]] == FACTS["fields"][name].replace("?", "").split()
     assert by_name["support"]
-    assert got(http, f"/v1/operators/DML_OPERATOR_{name}") == by_name
+    assert get_json(http, f"/v1/operators/DML_OPERATOR_{name}") == by_name
     assert by_name["value"] == value
-    # Its examples are requests as they stand.
+    # The examples are complete requests.
     example = by_name["examples"][0]
     request = {key: example[key] for key in ("feature_level", "operator", "inputs")}
     assert http.post("/v1/execute", json=request).status_code == 200
@@ -65,8 +65,8 @@ def test_an_operator_that_runs(http, name):
         ("family=recurrent&data_type=DML_TENSOR_DATA_TYPE_FLOAT16", {"RNN", "LSTM", "GRU"}),
     ],
 )
-def test_chosen_operators(http, query, held):
-    (listed,) = got(http, f"/v1/operators?{query}").values()
+def test_operators_are_filtered_by_query(http, query, held):
+    (listed,) = get_json(http, f"/v1/operators?{query}").values()
     names = {operator["type"].removeprefix("DML_OPERATOR_") for operator in listed}
     assert held <= names
     assert len(names) < COUNT
@@ -88,7 +88,7 @@ def test_chosen_operators(http, query, held):
         (f"family={'x' * 2000}", "family is"),
     ],
 )
-def test_conditions_that_are_none(http, query, said):
+def test_invalid_filters_are_refused(http, query, said):
     response = http.get(f"/v1/operators?{query}")
     problem = read_problem(400, response.headers, response.content)
     assert said in problem["detail"]
@@ -96,7 +96,7 @@ def test_conditions_that_are_none(http, query, said):
 
 
 @pytest.mark.parametrize("path", SCHEMAS)
-def test_the_schema_is_served(http, path):
+def test_the_schema_is_served_compressed_and_cached(http, path):
     plain = http.get(path, headers={"Accept-Encoding": "identity"})
     packed = http.get(path, headers={"Accept-Encoding": "br, gzip;q=0.5"})
     assert plain.status_code == packed.status_code == 200
@@ -113,34 +113,34 @@ def test_the_schema_is_served(http, path):
     assert http.head(path).status_code == 200
 
 
-def test_an_operator_by_its_names(http):
-    found = got(http, "/v1/operators/GEMM")
+def test_an_operator_is_found_by_its_names(http):
+    found = get_json(http, "/v1/operators/GEMM")
     assert found["type"] == "DML_OPERATOR_GEMM"
     assert found["value"] == FACTS["operators"]["GEMM"][0]
     assert found["introduced"] == "DML_FEATURE_LEVEL_1_0"
     assert found["executable"] is True
     assert [member["name"] for member in found["fields"]][:4] == ["ATensor", "BTensor", "CTensor", "OutputTensor"]
     assert found["support"]
-    assert got(http, "/v1/operators/SCATTER")["type"] == "DML_OPERATOR_SCATTER_ELEMENTS"
+    assert get_json(http, "/v1/operators/SCATTER")["type"] == "DML_OPERATOR_SCATTER_ELEMENTS"
 
 
 @pytest.mark.parametrize("name", ["NOPE", "argmax", "%20", "%00", "%ff", "\u00e9", "%22", "x" * 5000, "..;", "INVALID"])
-def test_an_operator_that_is_unknown(http, name):
+def test_an_unknown_operator_is_not_found(http, name):
     response = http.get(f"/v1/operators/{name}")
     problem = read_problem(404, response.headers, response.content)
     assert problem["code"] == "unknown_operator"
     assert len(problem["detail"]) < 200
 
 
-def test_feature_levels(http):
-    (listed,) = got(http, "/v1/feature-levels").values()
+def test_every_feature_level_is_listed(http):
+    (listed,) = get_json(http, "/v1/feature-levels").values()
     assert [level["name"].removeprefix("DML_FEATURE_LEVEL_") for level in listed] == list(FACTS["levels"])
     assert {level["value"] for level in listed} == set(FACTS["levels"].values())
     assert sum(len(level["introduces"]) for level in listed) == COUNT
 
 
-def test_server(http):
-    info = got(http, "/v1/server")
+def test_the_server_describes_itself(http):
+    info = get_json(http, "/v1/server")
     assert info["name"] == "opwire"
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", info["version"])
     assert info["ready"] is True
@@ -153,16 +153,16 @@ def test_server(http):
     assert all(type(limit) is int and limit > 0 for limit in info["limits"].values())
 
 
-def test_health(http):
-    assert got(http, "/livez") == {"live": True}
-    assert got(http, "/readyz") == {"ready": True}
+def test_health_routes_respond(http):
+    assert get_json(http, "/livez") == {"live": True}
+    assert get_json(http, "/readyz") == {"ready": True}
 
 
 @pytest.mark.parametrize(
     "path", ["/v1/operators", "/v1/operators/ARGMAX", "/v1/feature-levels", "/v1/server", "/livez"]
 )
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_wrong_verbs(http, path, method):
+def test_wrong_methods_are_refused_with_allow(http, path, method):
     response = http.request(method, path, json={})
     problem = read_problem(405, response.headers, response.content)
     assert "GET" in response.headers["allow"].split(", ")
@@ -199,7 +199,7 @@ def test_head_is_get_without_a_body(http, path):
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_unknown_routes(server_url, path, method):
+def test_unknown_routes_are_not_found(server_url, path, method):
     request = f"{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
     status, headers, body = talk(server_url, request.encode("latin-1"))
     problem = read_problem(status, headers, body)
@@ -208,11 +208,11 @@ def test_unknown_routes(server_url, path, method):
     assert all(problem.get("allow", ["GET"]))
 
 
-def test_the_document_is_the_committed_one(http):
+def test_the_openapi_document_matches_the_committed_one(http):
     assert http.get("/openapi.json").json() == json.loads(COMMITTED.read_text(encoding="utf-8"))
 
 
-def test_the_document_describes_every_route(http):
+def test_the_openapi_document_describes_every_route(http):
     document = http.get("/openapi.json").json()
     native = {path for path in document["paths"] if path.startswith("/v1/")}
     assert native == {
@@ -234,7 +234,7 @@ def test_the_document_describes_every_route(http):
                 assert list(answer["content"]) == ["application/problem+json"]
 
 
-def test_the_examples_of_the_document_are_answered(http):
+def test_the_examples_in_the_openapi_document_succeed(http):
     document = http.get("/openapi.json").json()
     for path in ("/v1/execute", "/v1/batch", "/v1/validate"):
         examples = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["examples"]
@@ -249,7 +249,7 @@ def test_the_examples_of_the_document_are_answered(http):
 
 
 class Loaded(HTMLParser):
-    """Collects what a page loads, and the scripts in it."""
+    """Collects the URLs that a page loads, and its inline scripts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -263,7 +263,7 @@ class Loaded(HTMLParser):
         self.text += data
 
 
-def test_the_page_loads_from_this_server_alone(http):
+def test_the_documentation_page_loads_only_from_this_server(http):
     response = http.get("/docs")
     assert response.headers["content-type"].startswith("text/html")
     page = Loaded()
@@ -285,7 +285,7 @@ def test_the_page_loads_from_this_server_alone(http):
     assert "/openapi.json" in scripts
 
 
-def test_without_the_console_the_root_leads_to_the_page():
+def test_the_root_redirects_to_the_documentation_without_the_console():
     with serving(Settings(port=0, console=False)) as server:
         response = httpx.get(f"{server.url}/")
         assert response.is_redirect

@@ -1,4 +1,4 @@
-"""Each example runs, and says that its answer is right."""
+"""Each example script runs and reports correct results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
-SHOWN = {
+EXPECTED_OUTPUT = {
     "first_request.py": ["client: [[1], [0]] of type uint32", "urllib: [[1], [0]] from base64"],
     "segmentation.py": ["KKKKKKK", "344064 bytes of logits to 16384 bytes of classes"],
     "image_pooling.py": ["512x512 to 256x256: ", "the brightest of 512x512 pixels, 255, survived as 255"],
@@ -20,21 +20,21 @@ OFFLINE = {"dxdispatch_reduce.py"}
 
 
 def test_every_example_is_listed():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == SHOWN.keys()
+    assert {path.name for path in EXAMPLES.glob("*.py")} == EXPECTED_OUTPUT.keys()
 
 
-@pytest.mark.parametrize("name", SHOWN)
-def test_example(name, server_url):
+@pytest.mark.parametrize("name", EXPECTED_OUTPUT)
+def test_an_example_prints_its_results(name, server_url):
     arguments = [] if name in OFFLINE else [server_url]
     command = [sys.executable, str(EXAMPLES / name), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    for text in SHOWN[name]:
+    for text in EXPECTED_OUTPUT[name]:
         assert text in done.stdout
 
 
-@pytest.mark.parametrize("name", sorted(SHOWN.keys() - OFFLINE))
-def test_example_without_a_server_fails(name):
+@pytest.mark.parametrize("name", sorted(EXPECTED_OUTPUT.keys() - OFFLINE))
+def test_an_example_without_a_server_fails(name):
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name), "http://127.0.0.1:9"],
         capture_output=True,
@@ -46,7 +46,7 @@ def test_example_without_a_server_fails(name):
 
 
 @pytest.mark.parametrize("arguments", [["run"], ["validate", "--level", "2_1"]])
-def test_model_of_the_examples(arguments):
+def test_the_example_model_runs_and_validates(arguments):
     command = [sys.executable, "-m", "opwire_service", *arguments, str(EXAMPLES / "reduce.json")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")

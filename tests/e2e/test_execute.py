@@ -1,4 +1,4 @@
-"""Operators over HTTP: every example in every form, and what an answer holds beside its tensors."""
+"""Operators over HTTP: every example in every form, and the other members of responses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REQUEST = {"operator": OPERATOR, "inputs": {"InputTensor": {"data": [1, 2, 4]}},
 
 @pytest.fixture(scope="session")
 def devices(http: httpx.Client) -> list[str]:
-    """The devices of the server, the default one first."""
+    """The server's devices, starting with the default one."""
     info = http.get("/v1/server").json()
     names = [device["name"] for device in info["devices"]]
     assert names[0] == info["default_device"]
@@ -35,11 +35,11 @@ def devices(http: httpx.Client) -> list[str]:
 
 
 @pytest.mark.parametrize(("operator", "example"), IN_EVERY_FORM)
-def test_examples_in_every_form_on_every_device(http, devices, operator, example):
+def test_examples_match_in_every_form_on_every_device(http, devices, operator, example):
     request_operator = {"type": operator.name, "desc": dict(example.desc)}
     for device, form, answer_form in itertools.product(devices, bodies.FORMS, bodies.FORMS):
         tail: list[bytes] = []
-        request = bodies.an_execute(request_operator, example.inputs, form, tail)
+        request = bodies.execute_request(request_operator, example.inputs, form, tail)
         request |= {"feature_level": str(example.level), "device": device}
         if answer_form == "numbers":
             request["output_format"] = "numbers"
@@ -55,7 +55,7 @@ def test_examples_in_every_form_on_every_device(http, devices, operator, example
             assert bodies.same(found[name], bodies.rounded_output(answer, name, right)), (device, form)
 
 
-def test_an_answer_is_whole(http, devices):
+def test_a_response_has_all_members(http, devices):
     response = http.post("/v1/execute", json=REQUEST)
     answer = response.json()
     assert set(answer) == {"outputs", "feature_level", "device", "timing", "request_id"}
@@ -76,14 +76,14 @@ def test_each_stage_is_timed(http):
     timing = response.json()["timing"]
     assert list(timing) == [*STAGES, "total"]
     assert all(type(us) is int and us >= 0 for us in timing.values())
-    assert timing["total"] >= sum(timing[stage] for stage in STAGES) - len(STAGES)  # each is rounded down
+    assert timing["total"] >= sum(timing[stage] for stage in STAGES) - len(STAGES)  # each stage is rounded down
     assert timing["total"] < 10_000_000
     parts = dict(part.split(";dur=") for part in response.headers["server-timing"].split(", "))
     assert {stage: round(float(ms) * 1000) for stage, ms in parts.items()} == timing
 
 
 @pytest.mark.parametrize("given", ["abc", "A-1_b.c:d", "x" * 128])
-def test_a_request_id_is_kept(http, given):
+def test_a_valid_request_id_is_kept(http, given):
     response = http.post("/v1/execute", json=REQUEST, headers={"X-Request-Id": given})
     assert response.headers["x-request-id"] == response.json()["request_id"] == given
     response = http.post("/v1/execute", json={}, headers={"X-Request-Id": given})
@@ -94,7 +94,7 @@ def test_a_request_id_is_kept(http, given):
 
 
 @pytest.mark.parametrize("given", ["", "x" * 129, "a b", "a\u00e9".encode(), "<script>", "a,b", '"'])
-def test_any_other_request_id_is_replaced(http, given):
+def test_an_invalid_request_id_is_replaced(http, given):
     seen = set()
     for path in ("/v1/execute", "/livez"):
         found = http.get(path, headers={"X-Request-Id": given}).headers["x-request-id"]
@@ -104,12 +104,12 @@ def test_any_other_request_id_is_replaced(http, given):
 
 
 @pytest.mark.parametrize("level", ["DML_FEATURE_LEVEL_4_1", "4_1", 0x4100, "0x4100", None])
-def test_spellings_of_a_level(http, level):
+def test_levels_are_accepted_in_every_spelling(http, level):
     answer, _ = bodies.send(http, {**REQUEST, "feature_level": level}, "json")
     assert answer["feature_level"] == ("DML_FEATURE_LEVEL_6_4" if level is None else "DML_FEATURE_LEVEL_4_1")
 
 
-def test_devices(http, devices):
+def test_each_device_can_be_selected(http, devices):
     for given, found in ((None, devices[0]), ("auto", devices[0]), *((name, name) for name in devices)):
         answer, _ = bodies.send(http, {**REQUEST, "device": given}, "json")
         assert answer["device"] == found
@@ -119,7 +119,7 @@ def test_devices(http, devices):
     "options",
     [{"timeout_ms": 60_000}, {"timeout_ms": 2**31 - 1}, {"timeout_ms": None}, {"priority": 0}, {"priority": 9}],
 )
-def test_options(http, options):
+def test_all_options_are_accepted(http, options):
     answer, _ = bodies.send(http, REQUEST | options, "json")
     assert answer["outputs"]["OutputTensor"]["data"] == [7]
 
@@ -135,7 +135,7 @@ def test_options(http, options):
         ("application/json", "application/json, application/octet-stream", "application/octet-stream"),
     ],
 )
-def test_media_types(http, media, accept, answer):
+def test_media_types_select_the_response_form(http, media, accept, answer):
     headers = {name: value for name, value in (("Content-Type", media), ("Accept", accept)) if value is not None}
     request = http.build_request("POST", "/v1/execute", content=json.dumps(REQUEST), headers=headers)
     if media is None:
@@ -145,7 +145,7 @@ def test_media_types(http, media, accept, answer):
     assert response.headers["content-type"] == answer
 
 
-def test_headers_may_come_in_any_case_and_a_connection_is_kept(server_url):
+def test_header_names_ignore_case_and_the_connection_stays_open(server_url):
     url = urlsplit(server_url)
     connection = http.client.HTTPConnection(url.hostname, url.port, timeout=10)
     head = json.dumps({"operator": OPERATOR, "inputs": {"InputTensor": {"binary_data_size": 12}}}).encode()
@@ -165,8 +165,8 @@ def test_headers_may_come_in_any_case_and_a_connection_is_kept(server_url):
     connection.close()
 
 
-def test_the_three_lengths_of_a_buffer(http):
-    """A buffer may be sent as its data, rounded up to DirectML's minimum, or as large as its total."""
+def test_a_buffer_has_three_valid_lengths(http):
+    """A buffer may end at its last element, at DirectML's rounded minimum, or at its total size."""
     desc = {"DataType": "UINT8", "Sizes": [5], "TotalTensorSizeInBytes": 12}
     operator = {"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": desc, "Axes": [0]}}
     for size in (5, 8, 12):
@@ -180,13 +180,13 @@ def test_the_three_lengths_of_a_buffer(http):
 
 
 @pytest.mark.parametrize("shift", range(5))
-def test_a_tail_may_lie_at_any_address(http, shift):
+def test_a_tail_can_be_unaligned(http, shift):
     numbers = [0.5, -3, 7, 11]
     desc = {"DataType": "FLOAT32", "Sizes": [4]}
     operator = {"type": "REDUCE", "desc": {"Function": "MIN", "InputTensor": desc, "Axes": [0]}}
     tail: list[bytes] = []
-    request = bodies.an_execute(operator, {"InputTensor": numbers}, "binary", tail)
-    headers, body = bodies.a_body(request, tail)
+    request = bodies.execute_request(operator, {"InputTensor": numbers}, "binary", tail)
+    headers, body = bodies.encoded_request(request, tail)
     length = int(headers[bodies.HEAD_LENGTH])
     body = body[:length] + b" " * shift + body[length:]
     headers[bodies.HEAD_LENGTH] = str(length + shift)
@@ -195,8 +195,8 @@ def test_a_tail_may_lie_at_any_address(http, shift):
 
 
 @pytest.mark.parametrize("count", [100, 5000, 33_000])
-def test_large_tensors_in_every_form(http, count):
-    """Small ones are read at once, large ones in a thread, and long base64 where it stands."""
+def test_large_tensors_match_in_every_form(http, count):
+    """Small tensors are read at once, large ones in a thread, and long base64 in place."""
     numbers = [(i * 7919) % 10007 for i in range(count)]
     desc = {"DataType": "INT64", "Sizes": [count // 100, 100]}
     output = {"DataType": "INT64", "Sizes": [count // 100, 100], "Strides": [1, count // 100]}
@@ -205,14 +205,14 @@ def test_large_tensors_in_every_form(http, count):
         for answer_form in ("base64", "binary"):
             tail: list[bytes] = []
             operator = {"type": "REDUCE", "desc": desc_of}
-            request = bodies.an_execute(operator, {"InputTensor": numbers}, form, tail)
+            request = bodies.execute_request(operator, {"InputTensor": numbers}, form, tail)
             answer, rest = bodies.send(http, request, form, answer_form, tail)
             found, left = bodies.outputs(answer, rest)
             assert found["OutputTensor"] == numbers
             assert left == b""
 
 
-def test_base64_may_have_escaped_slashes(http):
+def test_base64_can_have_escaped_slashes(http):
     data = bytes(range(255, -1, -1)) * 16
     text = base64.b64encode(data).decode()
     assert "/" in text
@@ -225,7 +225,7 @@ def test_base64_may_have_escaped_slashes(http):
     assert bodies.outputs(response.json(), b"")[0] == {"OutputTensor": [0]}
 
 
-def test_strided_outputs_come_as_their_whole_buffer(http):
+def test_strided_outputs_are_returned_as_whole_buffers(http):
     output = {"DataType": "UINT16", "Sizes": [2, 2], "Strides": [1, 3]}
     source = {"DataType": "UINT16", "Sizes": [2, 2], "Strides": [0, 1]}
     desc = {"Function": "MAX", "InputTensor": source, "OutputTensor": output, "Axes": []}
@@ -242,7 +242,7 @@ def test_strided_outputs_come_as_their_whole_buffer(http):
     assert data[4:6] == b"\0\0"
 
 
-def test_validate_says_what_is_wrong_and_what_comes_out(http):
+def test_validate_returns_violations_and_outputs(http):
     response = http.post("/v1/validate", json={"operator": OPERATOR})
     assert response.status_code == 200
     assert response.json() == {
@@ -259,12 +259,12 @@ def test_validate_says_what_is_wrong_and_what_comes_out(http):
     assert violation["pointer"] == "/operator/desc/InputTensor/Sizes"
     assert violation["allowed"] == [4]
     assert violation["available_from"] == "DML_FEATURE_LEVEL_3_0"
-    headers, body = bodies.a_body({"operator": OPERATOR}, raw=True)
+    headers, body = bodies.encoded_request({"operator": OPERATOR}, raw=True)
     assert http.post("/v1/validate", content=body, headers=headers).json()["valid"] is True
 
 
 @pytest.mark.parametrize("given", [None, 5, "ARGMAX", [], {}, {"type": 5, "desc": 6}, {"type": "GEMM", "desc": {}}])
-def test_validate_takes_anything_as_an_operator(http, given):
+def test_validate_accepts_any_json_as_an_operator(http, given):
     answer = http.post("/v1/validate", json={"operator": given}).json()
     assert answer["valid"] is False
     assert answer["minimum_feature_level"] is None
@@ -272,8 +272,8 @@ def test_validate_takes_anything_as_an_operator(http, given):
     assert answer["violations"]
 
 
-def test_the_same_desc_again_is_answered_the_same(http):
-    """Also where it is kept: at another level, for other tensors, and when it is refused."""
+def test_a_repeated_desc_gives_the_same_result(http):
+    """Including when the plan is cached: at another level, for other tensors, and when refused."""
     answers = [bodies.send(http, REQUEST, "json")[0]["outputs"] for _ in range(3)]
     assert answers[0] == answers[1] == answers[2]
     other = {**REQUEST, "inputs": {"InputTensor": {"data": [8, 8, 8]}}}

@@ -1,4 +1,4 @@
-"""4-bit tensors through a server and back."""
+"""Four-bit tensors over HTTP, in both directions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from opwire.tensor import BufferTensorDesc, DataType
 X = np.linspace(-3, 3, 7, dtype=np.float32)
 SCALE = np.array([0.5], np.float32)
 RIGHT = [2, 4, 6, 8, 10, 12, 14]
-"""X in halves, from 8 on."""
+"""X in steps of one half, offset by 8."""
 
 
 @pytest.mark.parametrize("encoding", ["binary", "base64", "numbers"])
 @pytest.mark.parametrize("device", ["cpu", "reference"])
-def test_quantized_and_back(server_url, encoding, device):
+def test_quantizing_and_dequantizing_round_trips(server_url, encoding, device):
     scale = {"DataType": "FLOAT32", "Sizes": [1]}
     floats, nibbles = ({"DataType": name, "Sizes": [7]} for name in ("FLOAT32", "UINT4"))
     common = {"QuantizationType": "SCALE", "QuantizationTensors": [scale]}
@@ -31,7 +31,7 @@ def test_quantized_and_back(server_url, encoding, device):
     assert again.tolist() == X.tolist()
 
 
-def test_the_methods_of_operators_take_arrays_of_ml_dtypes(server_url):
+def test_methods_accept_ml_dtypes_arrays(server_url):
     zero_point = np.array([8], ml_dtypes.uint4)
     with Client(server_url) as client:
         found = client.quantize(X, [SCALE, zero_point], quantization_type="SCALE_ZERO_POINT").output
@@ -42,7 +42,7 @@ def test_the_methods_of_operators_take_arrays_of_ml_dtypes(server_url):
     assert again.tolist() == X.tolist()
 
 
-def test_a_buffer_sent_as_it_lies(server_url):
+def test_a_packed_buffer_can_be_sent_as_is(server_url):
     desc = BufferTensorDesc(DataType.INT4, (2, 2), (3, 1))
     buffer, view = desc.allocate()
     desc.put(np.array([[-8, 7], [1, -1]], np.int8), view)

@@ -1,4 +1,4 @@
-"""Whatever is thrown at a server, it answers with a problem or an answer, never with a defect, and goes on."""
+"""Fuzzing: whatever a server receives, it responds or refuses properly, and keeps serving."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ TYPES = [row.name for row in DataType] + ["FLOAT32"] * 6 + ["INT32", "INT8", "UN
 ALLOWED = (200, 400, 404, 405, 408, 411, 413, 415, 422, 504)
 
 
-class Errors(logging.Handler):
-    """Keeps what is logged as an error."""
+class ErrorLog(logging.Handler):
+    """Collects what is logged as an error."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -49,7 +49,7 @@ class Errors(logging.Handler):
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[HttpServer]:
-    errors = Errors()
+    errors = ErrorLog()
     logging.getLogger().addHandler(errors)
     with serving(Settings(port=0, limits=LIMITS)) as started:
         yield started
@@ -65,13 +65,13 @@ def http(server: HttpServer) -> Iterator[httpx.Client]:
 
 @st.composite
 def valid(draw: st.DrawFn) -> tuple[str, Any, list[bytes]]:
-    """A path, a document that it takes, and its tail."""
+    """Draws a path, a valid document for it, and the document's tail."""
     path = draw(st.sampled_from(PATHS))
     form = draw(st.sampled_from(bodies.FORMS))
     tail: list[bytes] = []
     requests = []
     for operator, inputs in draw(st.lists(st.sampled_from(EXAMPLES), min_size=1, max_size=3)):
-        request = bodies.an_execute(operator, inputs, form, tail if path != "/v1/validate" else [])
+        request = bodies.execute_request(operator, inputs, form, tail if path != "/v1/validate" else [])
         options = st.fixed_dictionaries(
             {},
             optional={
@@ -90,8 +90,8 @@ def valid(draw: st.DrawFn) -> tuple[str, Any, list[bytes]]:
     return path, {"requests": requests}, tail
 
 
-def parsed(text: bytes) -> Any:
-    """The JSON that was sent; None where it is none."""
+def json_or_none(text: bytes) -> Any:
+    """Returns the JSON that was sent, or None if it is invalid."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -99,7 +99,7 @@ def parsed(text: bytes) -> Any:
 
 
 def check_answer(status: int, headers: Any, body: bytes, sent: Any = None) -> None:
-    """A problem whose places are in what was sent, or an answer without a defect in it; or the time has run out."""
+    """Checks for a problem that points into what was sent, or a response without problems of its own."""
     assert status in ALLOWED, body
     if status >= 400:
         read_problem(status, headers, body, sent)
@@ -130,10 +130,10 @@ def post(http: httpx.Client, path: str, head: bytes, tail: list[bytes], raw: boo
     if raw:
         headers = {"Content-Type": bodies.BINARY, bodies.HEAD_LENGTH: str(len(head)), "Accept": bodies.BINARY}
     response = http.post(path, content=b"".join((head, *tail)), headers=headers)
-    check_answer(response.status_code, response.headers, response.content, parsed(head))
+    check_answer(response.status_code, response.headers, response.content, json_or_none(head))
 
 
-def test_changed_documents(http):
+def test_mutated_documents_are_handled(http):
     @request_examples(150)
     @given(st.data())
     def holds(data):
@@ -145,7 +145,7 @@ def test_changed_documents(http):
     assert http.get("/readyz").status_code == 200
 
 
-def test_changed_texts(http):
+def test_mutated_texts_are_handled(http):
     @request_examples(150)
     @given(st.data())
     def holds(data):
@@ -157,7 +157,7 @@ def test_changed_texts(http):
     assert http.get("/readyz").status_code == 200
 
 
-def test_any_document(http):
+def test_any_json_is_handled(http):
     @request_examples(75)
     @given(st.sampled_from(PATHS), mutation.values, st.booleans())
     def holds(path, document, raw):
@@ -174,7 +174,7 @@ STEPS = st.sampled_from([0, 1, 1, 2, 3, 4, 12] * 4 + [100, 65535, 2**31 - 1, 2**
 
 @st.composite
 def tensors(draw: st.DrawFn, rank: int) -> Any:
-    """Tensor descs that come near to what is allowed."""
+    """Draws tensor descs that are almost valid."""
     rank = draw(st.sampled_from([rank, rank, rank, rank, rank + 1, 0, 9]))
     lists = {"Sizes": SIZES, "Strides": STEPS}
     desc: dict[str, Any] = {"DataType": draw(st.sampled_from(TYPES))}
@@ -193,7 +193,7 @@ def tensors(draw: st.DrawFn, rank: int) -> Any:
 
 @st.composite
 def operators(draw: st.DrawFn) -> Any:
-    """Operators whose fields come near to what is allowed."""
+    """Draws operators whose fields are almost valid."""
     declared = draw(st.sampled_from(list(EXECUTABLE.values())))
     rank = draw(st.sampled_from([1, 2, 3, 4, 4, 4, 5, 5, 8]))
     fields: dict[str, st.SearchStrategy[Any]] = {}
@@ -214,7 +214,7 @@ def operators(draw: st.DrawFn) -> Any:
     return {"type": declared.name, "desc": desc}
 
 
-def test_operators_that_are_nearly_right(http):
+def test_almost_valid_operators_are_handled(http):
     @request_examples(150)
     @given(st.sampled_from(PATHS), operators(), st.sampled_from(["6_4", "3_0", "1_0"]), mutation.values)
     def holds(path, operator, level, inputs):
@@ -226,8 +226,8 @@ def test_operators_that_are_nearly_right(http):
     holds()
 
 
-def test_any_operator(http):
-    """Descs of any fields with any values."""
+def test_any_desc_is_handled(http):
+    """Draws descs with any fields and values."""
     fields = st.dictionaries(st.sampled_from(mutation.NAMES), mutation.values, max_size=8)
     chosen = st.fixed_dictionaries({"type": st.sampled_from([*EXECUTABLE, "GEMM", 55, None]), "desc": fields})
 
@@ -239,7 +239,7 @@ def test_any_operator(http):
     holds()
 
 
-def test_tails_of_other_lengths(http):
+def test_tails_of_any_length_are_handled(http):
     @request_examples(75)
     @given(st.data())
     def holds(data):
@@ -279,7 +279,7 @@ HEADERS = st.dictionaries(
 
 
 def exchange(server: HttpServer, data: bytes, sent: Any = None) -> None:
-    """Sends bytes and no more; what comes back, if anything does, must be an answer."""
+    """Sends bytes and half-closes; anything that comes back must be an HTTP response."""
     assert server.url is not None
     with connect(server.url) as connection:
         connection.sendall(data)
@@ -292,7 +292,7 @@ def exchange(server: HttpServer, data: bytes, sent: Any = None) -> None:
         assert int(status) in (100, 307, *ALLOWED), answer
 
 
-def test_headers(server):
+def test_any_headers_are_handled(server):
     @request_examples(150)
     @given(st.data(), HEADERS)
     def holds(data, headers):
@@ -301,7 +301,7 @@ def test_headers(server):
         target = data.draw(
             st.sampled_from([path, path, path, "/v1/server", "/", "/livez", "*", "//", "/v1/operators/%00"])
         )
-        given_headers, body = bodies.a_body(document, tail)
+        given_headers, body = bodies.encoded_request(document, tail)
         lines = {**given_headers, "Host": "a", "Content-Length": str(len(body)), **headers}
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
         exchange(server, f"{method} {target} HTTP/1.1\r\n{head}\r\n".encode("latin-1", "replace") + body)
@@ -310,7 +310,7 @@ def test_headers(server):
     assert server.started
 
 
-def test_bytes(server):
+def test_any_bytes_are_handled(server):
     request = b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}GET /livez HTTP/1.1\r\n\r\n"
 
     @request_examples(75)
@@ -321,8 +321,8 @@ def test_bytes(server):
     holds()
 
 
-def test_the_server_goes_on(http):
+def test_the_server_still_works_after_fuzzing(http):
     operator, inputs = EXAMPLES[0]
-    request = bodies.an_execute(operator, inputs, "numbers", [])
+    request = bodies.execute_request(operator, inputs, "numbers", [])
     for _ in range(10):
         assert http.post("/v1/execute", json=request).status_code == 200

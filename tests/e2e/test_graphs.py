@@ -1,4 +1,4 @@
-"""Graphs over HTTP, through the clients and by the command line."""
+"""Graphs over HTTP, through the clients and on the command line."""
 
 from __future__ import annotations
 
@@ -51,23 +51,23 @@ REQUEST: dict[str, Any] = {
 RIGHT = {"y": [[6], [15]], "z": [[6], [15]]}
 
 
-def answered(answer: dict[str, Any]) -> dict[str, Any]:
+def output_data(answer: dict[str, Any]) -> dict[str, Any]:
     return {name: output["data"] for name, output in answer["outputs"].items()}
 
 
 @pytest.mark.parametrize("tensor", [CONSTANT, {"data": VALUES.tolist()}, {"data": CONSTANT}])
-def test_a_graph_with_a_constant_in_each_spelling(http, tensor):
+def test_constants_are_accepted_in_every_spelling(http, tensor):
     answer = http.post("/v1/execute", json={**REQUEST, "graph": with_constant(tensor)})
-    assert answered(answer.json()) == RIGHT
+    assert output_data(answer.json()) == RIGHT
 
 
-def test_a_long_constant_and_one_in_the_tail(http):
+def test_constants_can_be_long_or_in_the_tail(http):
     large = {"DataType": "FLOAT32", "Sizes": [64, 512]}
     graph: dict[str, Any] = {"nodes": {"s": row_sums("w", large), "w": {}}, "outputs": {"y": "s"}}
     data = np.ones((64, 512), "<f4").tobytes()
     graph["nodes"]["w"] = {"constant": base64.b64encode(data).decode()}
     text = http.post("/v1/execute", json={"graph": graph, "inputs": {}, "output_format": "numbers"})
-    assert answered(text.json()) == {"y": [[512]] * 64}
+    assert output_data(text.json()) == {"y": [[512]] * 64}
     graph["nodes"]["w"] = {"constant": {"binary_data_size": len(data)}}
     head = json.dumps({"graph": graph, "inputs": {}}).encode()
     headers = {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(len(head))}
@@ -76,12 +76,12 @@ def test_a_long_constant_and_one_in_the_tail(http):
     assert tail.content[length:] == struct.pack("<f", 512) * 64
 
 
-def test_a_batch_holds_graphs_beside_operators(http):
+def test_a_batch_can_mix_graphs_and_operators(http):
     operator = {key: value for key, value in row_sums("").items() if key != "inputs"}
     alone = {"operator": operator, "inputs": {"InputTensor": {"data": VALUES.tolist()}}, "output_format": "numbers"}
     results = http.post("/v1/batch", json={"requests": [REQUEST, alone, {**REQUEST, "inputs": {}}]}).json()["results"]
-    assert answered(results[0]) == RIGHT
-    assert answered(results[1]) == {"OutputTensor": [[6], [15]]}
+    assert output_data(results[0]) == RIGHT
+    assert output_data(results[1]) == {"OutputTensor": [[6], [15]]}
     assert [violation["pointer"] for violation in results[2]["violations"]] == ["/requests/2/inputs"]
 
 
@@ -96,13 +96,13 @@ def test_a_batch_holds_graphs_beside_operators(http):
         ({"inputs": {"x": {"data": VALUES.tolist()}, "y": "AAAA"}}, ["/inputs/y"]),
     ],
 )
-def test_what_is_wrong_is_said_at_its_place(http, change, pointers):
+def test_violations_point_to_their_place(http, change, pointers):
     answer = http.post("/v1/execute", json={**REQUEST, **change})
     problem = read_problem(answer.status_code, answer.headers, answer.content, {**REQUEST, **change})
     assert [violation["pointer"] for violation in problem["violations"]][: len(pointers)] == pointers
 
 
-def test_validate_says_the_level_and_the_outputs(http):
+def test_validate_returns_levels_and_outputs(http):
     found = http.post("/v1/validate", json={"graph": REQUEST["graph"], "feature_level": "5_0"}).json()
     assert (found["valid"], found["minimum_feature_level"]) == (False, "DML_FEATURE_LEVEL_6_2")
     assert [violation["pointer"] for violation in found["violations"]] == ["/graph/nodes/w"]
@@ -119,11 +119,11 @@ def test_a_graph_of_twenty_nodes_is_one_request(http):
     nodes |= {f"n{i}": row_sums(f"n{i - 1}", COLUMN, "L1") for i in range(1, 20)}
     request = {**REQUEST, "graph": {"nodes": nodes, "outputs": {"y": "n19"}}}
     answer = http.post("/v1/execute", json=request).json()
-    assert answered(answer) == {"y": [[6], [15]]}
+    assert output_data(answer) == {"y": [[6], [15]]}
 
 
 @pytest.mark.parametrize("encoding", ["binary", "base64", "numbers"])
-def test_graphs_are_built_by_the_methods_of_the_client(make_client: MakeClient, server_url, encoding):
+def test_graphs_are_built_with_operator_methods(make_client: MakeClient, server_url, encoding):
     graph = opwire.Graph()
     x = graph.input("x", "FLOAT32", [2, 3])
     sums = graph.sum(x, 1)
@@ -137,7 +137,7 @@ def test_graphs_are_built_by_the_methods_of_the_client(make_client: MakeClient, 
 
 
 def filled(elements: int, strides: list[int] | None = None, nodes: int = 1) -> dict[str, Any]:
-    """A graph of few bytes that fills large tensors, and adds them all up."""
+    """Returns a small graph that fills large tensors and sums them up."""
     tensor = {"DataType": "FLOAT32", "Sizes": [elements], "Strides": strides}
     fill = {"type": "FILL_VALUE_CONSTANT", "desc": {"OutputTensor": tensor, "ValueDataType": "FLOAT32", "Value": 1}}
     made: dict[str, Any] = {f"f{i}": fill for i in range(nodes)}
@@ -157,7 +157,7 @@ def filled(elements: int, strides: list[int] | None = None, nodes: int = 1) -> d
         (filled(2, [2**30]), "bytes of output of the node"),
     ],
 )
-def test_no_tensor_between_nodes_is_larger_than_that_of_an_operator(http, graph, said):
+def test_intermediate_tensors_have_the_bounds_of_operators(http, graph, said):
     request = {"graph": graph, "inputs": {}, "output_format": "numbers"}
     for path, body in (("/v1/execute", request), ("/v1/batch", {"requests": [request]})):
         answer = http.post(path, json=body)
@@ -168,7 +168,7 @@ def test_no_tensor_between_nodes_is_larger_than_that_of_an_operator(http, graph,
 
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])
-def test_what_is_between_nodes_is_within_the_memory_of_all_requests(device):
+def test_intermediate_tensors_count_as_request_memory(device):
     limits = Limits(memory_bytes=2**22)
     with serving(Settings(port=0, devices=(device,), limits=limits)) as server:
         for elements, status in ((2**14, 200), (2**21, 413)):
@@ -180,7 +180,7 @@ def test_what_is_between_nodes_is_within_the_memory_of_all_requests(device):
         assert "between the nodes" in httpx.post(f"{server.url}/v1/execute", json=small, timeout=60).json()["detail"]
 
 
-def test_what_cannot_be_in_a_graph_is_said_where_it_is_built():
+def test_invalid_nodes_are_refused_while_building():
     graph, other = opwire.Graph(), opwire.Graph()
     x = graph.input("x", "FLOAT32", [2, 3])
     with pytest.raises(ValueError, match="already"):
@@ -200,7 +200,7 @@ def test_what_cannot_be_in_a_graph_is_said_where_it_is_built():
         graph.sum(x, 7)
 
 
-def test_outputs_that_nobody_named_are_those_that_nothing_reads():
+def test_unread_outputs_are_outputs_of_the_graph_by_default():
     graph = opwire.Graph()
     x = graph.input("x", "FLOAT32", [1, 1, 4, 4])
     pooled = graph.max_pooling(x, 2, strides=2, indices=True)
@@ -210,11 +210,11 @@ def test_outputs_that_nobody_named_are_those_that_nothing_reads():
     assert set(graph.outputs) == {"indices"}
 
 
-def test_the_command_line_runs_a_graph(tmp_path: Path):
+def test_the_run_command_runs_a_graph(tmp_path: Path):
     path = tmp_path / "graph.json"
     path.write_text(json.dumps(REQUEST))
     done = command("run", path, "--json")
-    assert answered(json.loads(done.stdout)) == RIGHT
+    assert output_data(json.loads(done.stdout)) == RIGHT
     assert command("validate", path).returncode == 0
     path.write_text(json.dumps({"graph": two_steps()}))
     refused = command("validate", path)
@@ -225,13 +225,13 @@ def test_the_command_line_runs_a_graph(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["w.npy", "w.bin"])
-def test_the_command_line_reads_constants_from_files(tmp_path: Path, name):
+def test_the_run_command_reads_constants_from_files(tmp_path: Path, name):
     np.save(tmp_path / "w.npy", VALUES)
     (tmp_path / "w.bin").write_bytes(VALUES.tobytes())
     path = tmp_path / "graph.json"
     path.write_text(json.dumps({**REQUEST, "graph": with_constant({"sourcePath": name})}))
     done = command("run", path, "--json")
-    assert answered(json.loads(done.stdout)) == RIGHT
+    assert output_data(json.loads(done.stdout)) == RIGHT
     assert command("validate", path).returncode == 0
     np.save(tmp_path / "w.npy", VALUES.T)
     (tmp_path / "w.bin").write_bytes(b"short")
@@ -242,7 +242,7 @@ def test_the_command_line_reads_constants_from_files(tmp_path: Path, name):
     assert command("run", path).returncode == 2
 
 
-def test_a_server_opens_no_file_for_a_constant(http):
+def test_the_server_refuses_constants_from_files(http):
     refused = http.post("/v1/execute", json={**REQUEST, "graph": with_constant({"sourcePath": "/etc/passwd"})})
     assert refused.json()["violations"][0]["pointer"] == "/graph/nodes/w/constant"
 
@@ -256,13 +256,13 @@ RUNNABLE = (
 
 
 @pytest.mark.parametrize("name", RUNNABLE)
-def test_the_sample_models_of_dxdispatch_print_what_they_should(name, tmp_path):
+def test_dxdispatch_samples_print_the_expected_values(name, tmp_path):
     done = command("run", FOLDER / name, "--json", "--output", tmp_path)
     assert done.returncode == 0, done.stderr
     shown = [step for step in json.loads(done.stdout)["commands"] if "values" in step]
     expected = json.loads((FOLDER / "expected.json").read_text())[name]
     assert [step["resource"] for step in shown] == [row["resource"] for row in expected["prints"]]
-    # A unit of the last place of FLOAT32 is more than 1e-6 of no value that is printed so.
+    # The relative spacing of FLOAT32 is below 1e-6, so printed values agree to that.
     relative = 0 if expected["tolerance"] == "exact" else expected["tolerance"].get("relative", 1e-6)
     for step, row in zip(shown, expected["prints"], strict=True):
         values, right = np.array(step["values"], float).ravel(), np.array(row["values"], float)
@@ -275,7 +275,7 @@ def test_the_sample_models_of_dxdispatch_print_what_they_should(name, tmp_path):
             assert np.load(path).tolist() == row["values"]
 
 
-def test_a_broken_file_of_a_graph_is_refused(tmp_path: Path):
+def test_a_missing_or_corrupt_graph_file_is_refused(tmp_path: Path):
     model = {
         "resources": {"a": {"initialValuesDataType": "FLOAT32", "initialValues": [1]}},
         "dispatchables": {"g": {"type": "dmlSerializedGraph", "sourcePath": "g.bin"}},
@@ -283,7 +283,7 @@ def test_a_broken_file_of_a_graph_is_refused(tmp_path: Path):
     }
     path = tmp_path / "model.json"
     path.write_text(json.dumps(model))
-    assert command("run", path).returncode == 2  # there is no such file
+    assert command("run", path).returncode == 2  # the file does not exist
     (tmp_path / "g.bin").write_bytes(b"\xff" * 64)
     done = command("run", path)
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""Graphs that end in the middle: late, given up by their client, or by a fault; nothing of them stays behind."""
+"""Graphs that end halfway, by a deadline, a disconnect or a fault, leave nothing behind."""
 
 from __future__ import annotations
 
@@ -43,36 +43,36 @@ def server() -> Iterator[HttpServer]:
         yield running
 
 
-def is_calm(server: HttpServer) -> bool:
+def is_idle(server: HttpServer) -> bool:
     loads = server.service.engine.dispatcher.schedule.loads()["reference"]
     return server.service.engine.memory.held == 0 and loads.running == 0
 
 
-def test_a_graph_that_is_late(server):
+def test_a_missed_deadline_stops_a_graph(server):
     refused = httpx.post(f"{server.url}/v1/execute", json={**REQUEST, "timeout_ms": 300}, timeout=60)
     assert (refused.status_code, refused.json()["stage"]) == (504, "run")
-    until(lambda: is_calm(server))
+    until(lambda: is_idle(server))
 
 
-def test_a_graph_whose_client_has_gone(server):
+def test_a_disconnect_stops_a_graph(server):
     body = json.dumps(REQUEST).encode()
     head = (
         f"POST /v1/execute HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     with connect(server.url) as connection:
         connection.sendall(head.encode() + body)
-        until(lambda: not is_calm(server))
-    until(lambda: is_calm(server))
+        until(lambda: not is_idle(server))
+    until(lambda: is_idle(server))
 
 
-class Failing(SinglePart):
-    """A step whose device fails."""
+class FailingPart(SinglePart):
+    """A step that fails on the device."""
 
     def run(self, tensors: GraphTensors, find: Find, pool: Pool, stop: Stop) -> None:
         raise MemoryError("no room")
 
 
-def test_a_fault_ends_a_graph_before_its_next_step():
+def test_a_failed_step_stops_a_graph():
     copy = {"Function": "MAX", "InputTensor": SMALL, "Axes": []}
     nodes = {
         name: {"type": "REDUCE", "desc": copy, "inputs": {"InputTensor": source}}
@@ -81,7 +81,7 @@ def test_a_fault_ends_a_graph_before_its_next_step():
     plan = check_graph({"nodes": nodes, "outputs": {"y": "c"}})
     steps: Steps = plan.attributes
     first, second, third = (SinglePart(step, PREPARE["REDUCE"](step.plan)) for step in steps.steps)
-    job = GraphJob(GraphMemory(plan), (first, Failing(second.step, second.job), third))
+    job = GraphJob(GraphMemory(plan), (first, FailingPart(second.step, second.job), third))
     y, pool = np.full(1, 7, np.float32), Pool(1)
     with pytest.raises(MemoryError):
         job.run({"x": np.ones(1, np.float32)}, {"y": y}, lambda kernel: pytest.fail("no kernel"), pool, lambda: False)

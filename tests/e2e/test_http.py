@@ -1,4 +1,4 @@
-"""HTTP itself: methods, lengths, connections, hosts and upgrades, and what is not HTTP at all."""
+"""HTTP itself: methods, lengths, connections, hosts, upgrades, and input that is not HTTP."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ DATA_ROUTES = ("/v1/execute", "/v1/batch", "/v1/validate")
 
 
 @pytest.mark.parametrize("path", DATA_ROUTES)
-def test_bodies_without_a_length(http, path):
+def test_chunked_bodies_are_refused_with_411(http, path):
     response = http.post(path, content=iter([b"{", b"}"]), headers=JSON)
     assert response.request.headers["transfer-encoding"] == "chunked"
     assert read_problem(411, response.headers, response.content)["code"] == "length_required"
     assert http.get("/livez").status_code == 200
 
 
-def test_a_connection_is_closed_when_the_refused_body_does_not_end(server_url):
+def test_the_connection_is_closed_after_an_unfinished_body_is_refused(server_url):
     with connect(server_url) as connection:
         connection.sendall(b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n")
         status, headers, body = read_answer(connection)
@@ -29,7 +29,7 @@ def test_a_connection_is_closed_when_the_refused_body_does_not_end(server_url):
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
 @pytest.mark.parametrize("path", DATA_ROUTES)
-def test_data_routes_take_post_alone(http, path, method):
+def test_data_routes_accept_only_post(http, path, method):
     response = http.request(method, path)
     assert response.status_code == 405
     assert response.headers["allow"] == "POST"
@@ -55,7 +55,7 @@ def test_data_routes_take_post_alone(http, path, method):
         b"GET /livez HTTP/1.1\r\nX: a\x00b\r\n\r\n",
     ],
 )
-def test_what_is_not_http(server_url, data):
+def test_invalid_http_is_refused_with_400(server_url, data):
     status, headers, body = talk(server_url, data)
     assert read_problem(status, headers, body)["code"] == "invalid_request"
     assert status == 400
@@ -64,7 +64,7 @@ def test_what_is_not_http(server_url, data):
 
 @pytest.mark.parametrize("host", ["[", "a b", "::1", "a:99999999", "[::1", "\x7f", "http://x", "%", "", "a,b", "a@b"])
 @pytest.mark.parametrize("target", ["/nothing", "/v1/operators", "/v1/operators/", "/v1/execute", "/", "/docs"])
-def test_no_host_header_breaks_an_answer(server_url, host, target):
+def test_malformed_host_headers_are_handled(server_url, host, target):
     data = f"GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode("latin-1")
     status, headers, body = talk(server_url, data)
     assert status < 500

@@ -1,4 +1,4 @@
-"""KServe's stock client against a real server: each answer is the native route's."""
+"""KServe's client against a real server: its results match those of the native route."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def client() -> AsyncIterator[Any]:
         yield found
 
 
-def a_request(operator: Any, example: Any, *, binary: bool, outputs: list[Any] | None = None) -> Any:
+def infer_request(operator: Any, example: Any, *, binary: bool, outputs: list[Any] | None = None) -> Any:
     inputs = []
     for name, array in inference.arrays(example).items():
         inputs.append(kserve.InferInput(name, list(array.shape), inference.DATATYPES[array.dtype.name.upper()]))
@@ -36,20 +36,20 @@ def a_request(operator: Any, example: Any, *, binary: bool, outputs: list[Any] |
 
 
 def fits_json(*arrays: Any) -> bool:
-    """Whether the client takes arrays as JSON: neither FLOAT16, nor NaN, nor infinities."""
+    """Whether the client can send these arrays as JSON: no FLOAT16, NaN or infinities."""
     return all(array.dtype != np.float16 and np.isfinite(array).all() for array in arrays)
 
 
 @pytest.mark.parametrize(("operator", "example"), EXAMPLES)
-async def test_examples(client, http, server_url, operator, example):
-    right = inference.native(http, operator, example)
+async def test_examples_match_the_native_route(client, http, server_url, operator, example):
+    right = inference.run_native(http, operator, example)
     names = list(right)
-    # The client knows no versions, and puts the model's name into the address as it is.
+    # The client has no parameter for versions, but puts the model's name into the URL unescaped.
     model = f"{operator.name}/versions/{inference.version_of(example)}"
     as_json = fits_json(*inference.arrays(example).values()) and fits_json(*right.values())
     for binary in (True, False) if as_json else (True,):
         for outputs in (None, [RequestedOutput(names[-1], {"binary_data": binary})]):
-            asked = a_request(operator, example, binary=binary, outputs=outputs)
+            asked = infer_request(operator, example, binary=binary, outputs=outputs)
             answer = await client.infer(server_url, asked, model_name=model)
             assert answer.model_name == operator.name
             assert answer.id == "id-1"
@@ -58,7 +58,7 @@ async def test_examples(client, http, server_url, operator, example):
             assert [output.name for output in answer.outputs] == (names if outputs is None else names[-1:])
 
 
-async def test_health(client, server_url):
+async def test_health_and_readiness_are_reported(client, server_url):
     assert await client.is_server_live(server_url)
     assert await client.is_server_ready(server_url)
     assert await client.is_model_ready(server_url, "ARGMAX")
@@ -72,17 +72,17 @@ async def test_health(client, server_url):
         ("ARGMAX", "[7]", "axis 7 given for an InputTensor of rank 2"),
     ],
 )
-async def test_the_client_shows_what_is_wrong(client, server_url, model, axes, said):
+async def test_refusals_reach_the_caller(client, server_url, model, axes, said):
     operator = EXECUTABLE["ARGMAX"]
-    asked = a_request(operator, operator.examples[0], binary=True)
+    asked = infer_request(operator, operator.examples[0], binary=True)
     asked.parameters["Axes"] = axes
     with pytest.raises(httpx.HTTPStatusError) as refused:
         await client.infer(server_url, asked, model_name=model)
     assert said in str(refused.value)
 
 
-async def test_null_is_no_number(client, server_url):
-    """Which the client sends for NaN in JSON."""
+async def test_null_is_refused_as_a_number(client, server_url):
+    """The client sends null for NaN in JSON."""
     tensor = kserve.InferInput("InputTensor", [2], "FP32", data=[1.0, float("nan")])
     asked = kserve.InferRequest("ARGMAX", [tensor], parameters={"Axes": "0", "AxisDirection": "INCREASING"})
     with pytest.raises(httpx.HTTPStatusError, match="null given"):

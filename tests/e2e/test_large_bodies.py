@@ -1,4 +1,4 @@
-"""Bodies that come in many pieces, straight into memory, and what is on the connection before and behind them."""
+"""Large bodies, received in pieces into their own buffers, and the requests before and after them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPERATOR = {
 
 
 def request(values: np.ndarray, *headers: str, binary: bool = False) -> tuple[bytes, bytes]:
-    """Head and body of an execute request."""
+    """Returns head and body of an execute request."""
     tensor: object = {"binary_data_size": values.nbytes} if binary else base64.b64encode(values.tobytes()).decode()
     body = json.dumps({"operator": OPERATOR, "inputs": {"InputTensor": tensor}, "output_format": "numbers"}).encode()
     lines = ["POST /v1/execute HTTP/1.1", "Host: a", *headers]
@@ -41,8 +41,8 @@ def request(values: np.ndarray, *headers: str, binary: bool = False) -> tuple[by
     return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode(), body
 
 
-def winner(body: bytes) -> int:
-    """The one position in the answer."""
+def output_index(body: bytes) -> int:
+    """Returns the single index in a response."""
     found = json.loads(body)["outputs"]["OutputTensor"]["data"]
     assert isinstance(found, list)
     return int(found[0])
@@ -53,7 +53,7 @@ SMALL = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
 
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("piece", [7_919, 262_144, 10**7])
-def test_the_body_is_taken_however_it_is_cut(server_url, binary, piece):
+def test_a_body_can_arrive_in_pieces_of_any_size(server_url, binary, piece):
     with connect(server_url) as connection:
         for turn in range(2):
             head, body = request(np.roll(VALUES, turn), binary=binary)
@@ -61,11 +61,11 @@ def test_the_body_is_taken_however_it_is_cut(server_url, binary, piece):
             for start in range(0, len(whole), piece):
                 connection.sendall(whole[start : start + piece])
             status, _, answer = next_answer(connection)
-            assert (status, winner(answer)) == (200, (COUNT - 1 + turn) % COUNT)
+            assert (status, output_index(answer)) == (200, (COUNT - 1 + turn) % COUNT)
 
 
 @pytest.mark.parametrize("binary", [False, True])
-def test_a_connection_that_stays_open_keeps_no_body(binary):
+def test_an_idle_connection_holds_no_body(binary):
     head, body = request(VALUES, binary=binary)
     with serving(Settings(port=0)) as server, connect(server.url or "") as connection:
         connection.sendall(head + body)
@@ -81,28 +81,28 @@ def test_a_connection_that_stays_open_keeps_no_body(binary):
 
 
 @pytest.mark.parametrize("binary", [False, True])
-def test_what_follows_a_body_is_the_next_request(server_url, binary):
+def test_requests_can_be_pipelined_around_large_bodies(server_url, binary):
     head, body = request(VALUES, binary=binary)
     with connect(server_url) as connection:
         connection.sendall(SMALL + head + body + SMALL + head + body + SMALL)
         answers = [next_answer(connection) for _ in range(5)]
     assert [status for status, _, _ in answers] == [200] * 5
-    assert [winner(answers[i][2]) for i in (1, 3)] == [COUNT - 1] * 2
+    assert [output_index(answers[i][2]) for i in (1, 3)] == [COUNT - 1] * 2
 
 
-def test_a_client_that_asks_first_is_told_to_go_on(server_url):
+def test_expect_100_continue_is_answered(server_url):
     head, body = request(VALUES, "Expect: 100-continue")
     with connect(server_url) as connection:
         connection.sendall(head)
         assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
         connection.sendall(body)
-        assert winner(next_answer(connection)[2]) == COUNT - 1
+        assert output_index(next_answer(connection)[2]) == COUNT - 1
         connection.sendall(SMALL)
         assert next_answer(connection)[0] == 200
 
 
 @pytest.mark.parametrize("sent", [0, 1000, 1_000_000])
-def test_a_client_that_goes_leaves_nothing_behind(sent):
+def test_a_disconnect_while_sending_releases_the_memory(sent):
     head, body = request(VALUES)
     with serving(Settings(port=0)) as server, httpx.Client(base_url=server.url or "", timeout=30) as http:
         for _ in range(3):
@@ -114,8 +114,8 @@ def test_a_client_that_goes_leaves_nothing_behind(sent):
         until(lambda: "opwire_request_memory_bytes 0.0" in http.get("/metrics").text)
 
 
-def test_a_body_waits_until_there_is_memory_for_it():
-    """The first of two bodies is being received, and the second does not fit beside it."""
+def test_a_body_waits_for_memory():
+    """The first body is being received, and the second one does not fit beside it."""
     head, body = request(VALUES)
     with (
         serving(Settings(port=0, limits=Limits(memory_bytes=3_000_000))) as server,
@@ -127,18 +127,18 @@ def test_a_body_waits_until_there_is_memory_for_it():
         until(lambda: memory.held > 1_000_000)
         second.sendall(head + body[:1000])
         until(lambda: memory.waiting == 1)
-        with connect(server.url or "") as small:  # for these there is a reserve
+        with connect(server.url or "") as small:  # these have reserved memory
             small.sendall(SMALL)
             assert next_answer(small)[0] == 200
         first.sendall(body[1000:])
-        assert winner(next_answer(first)[2]) == COUNT - 1
+        assert output_index(next_answer(first)[2]) == COUNT - 1
         second.sendall(body[1000:])
-        assert winner(next_answer(second)[2]) == COUNT - 1
+        assert output_index(next_answer(second)[2]) == COUNT - 1
         until(lambda: memory.held == 0)
         assert memory.waiting == 0
 
 
-def test_who_waits_for_memory_and_goes_away_leaves_the_line():
+def test_a_disconnect_ends_the_wait_for_memory():
     head, body = request(VALUES)
     with (
         serving(Settings(port=0, limits=Limits(memory_bytes=3_000_000))) as server,
@@ -151,12 +151,12 @@ def test_who_waits_for_memory_and_goes_away_leaves_the_line():
             gone.sendall(head + body[:1000])
             until(lambda: memory.waiting == 1)
         first.sendall(body[1000:])
-        assert winner(next_answer(first)[2]) == COUNT - 1
+        assert output_index(next_answer(first)[2]) == COUNT - 1
         until(lambda: memory.waiting == 0 and memory.held == 0)
 
 
 @pytest.mark.parametrize("sent", [0, 1000, 100_000])
-def test_where_too_many_wait_the_head_is_enough(sent):
+def test_a_request_is_refused_by_its_head_if_too_many_wait_for_memory(sent):
     head, body = request(VALUES)
     named, _ = request(VALUES, "X-Request-Id: third")
     with (
@@ -176,7 +176,7 @@ def test_where_too_many_wait_the_head_is_enough(sent):
         assert int(fields["retry-after"]) >= 1
 
 
-def test_a_deadline_holds_in_the_line_too():
+def test_the_deadline_covers_the_wait_for_memory():
     head, body = request(VALUES)
     with (
         serving(Settings(port=0, limits=Limits(memory_bytes=3_000_000, timeout_ms=300))) as server,
@@ -189,8 +189,8 @@ def test_a_deadline_holds_in_the_line_too():
         assert (status, problem["code"], problem["stage"]) == (504, "deadline_exceeded", "memory")
 
 
-def test_who_is_refused_has_time_to_read_that():
-    """A client that still sends, and looks for an answer only then."""
+def test_a_refused_client_can_still_read_the_response():
+    """The client keeps sending and reads the response only afterwards."""
     head, body = request(VALUES)
     with serving(Settings(port=0, limits=Limits(body_bytes=300_000))) as server:
         refused = connect(server.url or "")
@@ -200,12 +200,12 @@ def test_who_is_refused_has_time_to_read_that():
                 time.sleep(0.1)
                 refused.sendall(body[:10_000])
             assert next_answer(refused)[0] == 413
-            # So it ends with a reset, as that of a client which has not sent all.
+            # Close with a reset, as a client that has not sent everything would.
             refused.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         until(lambda: not server.server_state.connections)
 
 
-def test_a_body_that_stops_half_way():
+def test_a_stalled_body_times_out():
     head, body = request(VALUES)
     with (
         serving(Settings(port=0, limits=Limits(receive_ms=300))) as server,
@@ -218,7 +218,7 @@ def test_a_body_that_stops_half_way():
         assert connection.recv(1) == b""
 
 
-def test_over_tls(certificate):
+def test_large_bodies_arrive_over_tls(certificate):
     head, body = request(VALUES, binary=True)
     file, key = certificate
     context = ssl.create_default_context(cafile=str(file))
@@ -229,11 +229,11 @@ def test_over_tls(certificate):
     ):
         for _ in range(2):
             connection.sendall(head + body + SMALL)
-            assert winner(next_answer(connection)[2]) == COUNT - 1
+            assert output_index(next_answer(connection)[2]) == COUNT - 1
             assert next_answer(connection)[0] == 200
 
 
-def test_memory_goes_back_to_the_system_when_the_server_is_calm():
+def test_an_idle_server_returns_memory_to_the_system():
     with process("--device", "reference", "--log-level", "debug") as served:
         head, body = request(VALUES)
         with connect(served.url) as connection:

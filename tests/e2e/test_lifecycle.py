@@ -1,4 +1,4 @@
-"""Work under way on a real server: clients that go away, deadlines, full queues, and the end of the server."""
+"""Running work on a real server: disconnects, deadlines, full queues, and shutdown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WITHIN = 60.0
 
 
 def reduction(size: int, **options: Any) -> dict[str, Any]:
-    """The sum of one repeated element: any amount of work in four bytes."""
+    """Returns a request for the sum of one repeated element: any amount of work from four bytes."""
     source = {"DataType": "FLOAT32", "Sizes": [size], "Strides": [0]}
     operator = {"type": "REDUCE", "desc": {"Function": "SUM_SQUARE", "InputTensor": source, "Axes": [0]}}
     one = base64.b64encode(bodies.buffer({"DataType": "FLOAT32", "Sizes": [1]}, [1])).decode()
@@ -50,7 +50,7 @@ def post(document: object, path: str = "/v1/execute") -> bytes:
 def until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + WITHIN
     while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
+        assert time.monotonic() < end, "the condition did not hold in time"
         time.sleep(0.002)
 
 
@@ -64,7 +64,7 @@ def until_schedule_is(server: HttpServer, state: str) -> None:
 
 @pytest.fixture
 def server() -> Iterator[HttpServer]:
-    """A server with one place and a short queue."""
+    """A server that runs one operator and queues few."""
     with serving(Settings(port=0, devices=("reference",), threads=1, limits=Limits(queued=2))) as started:
         yield started
 
@@ -83,7 +83,7 @@ def send(server: HttpServer, data: bytes) -> socket.socket:
 
 
 @pytest.mark.parametrize("end", ["close", "reset", "half"])
-def test_a_client_that_goes_away_cancels_its_work(server, http, end):
+def test_a_disconnect_cancels_running_work(server, http, end):
     connection = send(server, post(ENDLESS))
     until_schedule_is(server, "0 queued, reference 1/1 busy")
     if end == "reset":
@@ -95,7 +95,7 @@ def test_a_client_that_goes_away_cancels_its_work(server, http, end):
     assert http.post("/v1/execute", json=reduction(3)).status_code == 200
 
 
-def test_a_client_that_goes_away_leaves_the_queue(server, http):
+def test_a_disconnect_removes_queued_work(server, http):
     running = send(server, post(ENDLESS))
     until_schedule_is(server, "0 queued, reference 1/1 busy")
     waiting = send(server, post(ENDLESS))
@@ -106,7 +106,7 @@ def test_a_client_that_goes_away_leaves_the_queue(server, http):
     until_schedule_is(server, "0 queued, reference 0/1 busy")
 
 
-def test_a_batch_whose_client_goes_away_is_cancelled_whole(server, http):
+def test_a_disconnect_cancels_a_whole_batch(server, http):
     connection = send(server, post({"requests": [ENDLESS] * 3}, "/v1/batch"))
     until_schedule_is(server, "0 queued, reference 1/1 busy")
     connection.close()
@@ -114,7 +114,7 @@ def test_a_batch_whose_client_goes_away_is_cancelled_whole(server, http):
     assert http.post("/v1/execute", json=reduction(3)).status_code == 200
 
 
-def test_a_client_that_goes_away_while_it_sends(server, http):
+def test_a_disconnect_while_sending_is_harmless(server, http):
     for _ in range(20):
         connection = send(server, post(ENDLESS)[:-10])
         connection.close()
@@ -122,7 +122,7 @@ def test_a_client_that_goes_away_while_it_sends(server, http):
     assert schedule(server) == "Schedule 0 queued, reference 0/1 busy"
 
 
-def test_many_clients_that_go_away(server, http):
+def test_many_disconnects_leave_nothing_running(server, http):
     for i in range(30):
         connection = send(server, post(ENDLESS))
         if i % 3 == 0:
@@ -132,7 +132,7 @@ def test_many_clients_that_go_away(server, http):
     assert http.post("/v1/execute", json=reduction(100_000)).status_code == 200
 
 
-def test_the_deadline_passes_while_it_runs(http):
+def test_the_deadline_can_pass_while_running(http):
     began = time.perf_counter()
     response = http.post("/v1/execute", json={**ENDLESS, "timeout_ms": 1000})
     assert time.perf_counter() - began >= 1
@@ -140,7 +140,7 @@ def test_the_deadline_passes_while_it_runs(http):
     assert (problem["code"], problem["stage"]) == ("deadline_exceeded", "run")
 
 
-def test_the_deadline_passes_in_the_queue(server, http):
+def test_the_deadline_can_pass_in_the_queue(server, http):
     running = send(server, post(ENDLESS))
     until_schedule_is(server, "0 queued, reference 1/1 busy")
     began = time.perf_counter()
@@ -152,7 +152,7 @@ def test_the_deadline_passes_in_the_queue(server, http):
     until_schedule_is(server, "0 queued, reference 0/1 busy")
 
 
-def test_no_request_may_take_longer_than_the_server_lets_it():
+def test_the_server_caps_the_deadline():
     limits = Limits(timeout_ms=1000)
     with (
         serving(Settings(port=0, devices=("reference",), limits=limits)) as server,
@@ -163,7 +163,7 @@ def test_no_request_may_take_longer_than_the_server_lets_it():
             assert read_problem(504, response.headers, response.content)["stage"] == "run"
 
 
-def test_each_request_of_a_batch_has_its_deadline(http):
+def test_each_request_of_a_batch_has_its_own_deadline(http):
     sent = {"requests": [reduction(3), {**ENDLESS, "timeout_ms": 1000}, reduction(4, output_format="numbers")]}
     results = http.post("/v1/batch", json=sent).json()["results"]
     assert check_problem(results[1])["stage"] == "run"
@@ -171,7 +171,7 @@ def test_each_request_of_a_batch_has_its_deadline(http):
     assert "outputs" in results[0]
 
 
-def test_a_full_queue(server, http):
+def test_a_full_queue_is_refused_with_429(server, http):
     connections = []
     for i in range(3):
         connections.append(send(server, post(ENDLESS)))
@@ -181,7 +181,7 @@ def test_a_full_queue(server, http):
     assert (problem["code"], problem["limit"]) == ("queue_full", 2)
     assert 0 < problem["retry_after"] <= 60
     assert int(response.headers["retry-after"]) == max(1, round(problem["retry_after"]))
-    # What needs no place is answered still.
+    # Requests that need no slot still succeed.
     assert http.get("/readyz").status_code == 200
     assert http.post("/v1/validate", json={"operator": ENDLESS["operator"]}).json()["valid"]
     for connection in connections:
@@ -189,7 +189,7 @@ def test_a_full_queue(server, http):
     until_schedule_is(server, "0 queued, reference 0/1 busy")
 
 
-def test_work_on_one_connection_does_not_hold_up_the_others(server, http):
+def test_running_work_does_not_block_other_connections(server, http):
     running = send(server, post(ENDLESS))
     until_schedule_is(server, "0 queued, reference 1/1 busy")
     for _ in range(20):
@@ -199,7 +199,7 @@ def test_work_on_one_connection_does_not_hold_up_the_others(server, http):
     until_schedule_is(server, "0 queued, reference 0/1 busy")
 
 
-def test_many_connections_at_once(server_url):
+def test_concurrent_connections_get_their_own_results(server_url):
     def ask(i: int) -> list[Any]:
         with httpx.Client(base_url=server_url, timeout=WITHIN) as client:
             return [
@@ -213,8 +213,8 @@ def test_many_connections_at_once(server_url):
         assert [output["OutputTensor"]["data"] for output in outputs] == [[i + j + 1] for j in range(5)]
 
 
-def test_a_batch_alone_is_never_refused(server, http):
-    """What it brings at a time is no more than a short queue takes, and its waiting is told."""
+def test_a_batch_alone_never_overflows_the_queue(server, http):
+    """It never has more requests in progress than a short queue holds, and their waiting time is reported."""
     requests = [reduction(40_000 + i) for i in range(100)]
     answer = http.post("/v1/batch", json={"requests": requests}).json()
     for i, result in enumerate(answer["results"]):
@@ -226,7 +226,7 @@ def test_a_batch_alone_is_never_refused(server, http):
 
 @contextlib.contextmanager
 def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server in a process of its own, and its address as it prints it."""
+    """Runs a server in a process of its own and yields it with the address it printed."""
     command = [sys.executable, "-m", "opwire_service", "serve", "--port", "0", *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OPWIRE_PORT": ""}) as started:
         try:
@@ -237,15 +237,15 @@ def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
             started.kill()
 
 
-def until_it_runs(url: str) -> None:
+def until_running(url: str) -> None:
     until(lambda: 'opwire_running_operators{device="reference"} 1.0' in httpx.get(f"{url}/metrics").text)
 
 
 @pytest.mark.parametrize("signal_", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
-def test_a_server_that_is_told_to_stop_lets_accepted_work_end(signal_):
+def test_shutdown_waits_for_accepted_work(signal_):
     with process("--device", "reference") as (started, url), httpx.Client(base_url=url, timeout=WITHIN) as http:
         size = 1000
-        while True:  # as much work as takes a while on this machine
+        while True:  # find an amount of work that takes a while on this machine
             answer = http.post("/v1/execute", json=reduction(size))
             if answer.json()["timing"]["run"] > 500_000:
                 break
@@ -253,7 +253,7 @@ def test_a_server_that_is_told_to_stop_lets_accepted_work_end(signal_):
         answers: list[httpx.Response] = []
         asking = threading.Thread(target=lambda: answers.append(http.post("/v1/execute", json=reduction(size))))
         asking.start()
-        until_it_runs(url)
+        until_running(url)
         started.send_signal(signal_)
         asking.join(WITHIN)
         assert answers[0].status_code == 200
@@ -265,18 +265,18 @@ def test_a_server_that_is_told_to_stop_lets_accepted_work_end(signal_):
             http.get("/livez")
 
 
-def test_a_server_that_is_told_to_stop_does_not_wait_for_ever():
+def test_shutdown_stops_waiting_after_the_drain_time():
     with process("--device", "reference", "--drain-seconds", "0") as (started, url):
         with connect(url) as running:
             running.sendall(post(ENDLESS))
-            until_it_runs(url)
+            until_running(url)
             started.send_signal(signal.SIGTERM)
             started.wait(WITHIN)
         assert started.stderr is not None
         assert "Traceback" not in started.stderr.read()
 
 
-def test_a_port_in_use():
+def test_a_port_in_use_is_reported():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

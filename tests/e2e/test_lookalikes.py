@@ -1,4 +1,4 @@
-"""Requests that look like an earlier one, and are not: each is answered as its own text says."""
+"""Requests that resemble an earlier one but differ: each is answered by its own content."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPERATOR: dict[str, Any] = {
 
 
 def post(http: httpx.Client, text: str) -> tuple[int, Any]:
-    """The status of an answer, and the one element of its output, or the code of the problem."""
+    """Returns the status and the single output element, or the problem's code."""
     answer = http.post("/v1/execute", content=text.encode(), headers=TYPE)
     found = answer.json()
     if answer.status_code != 200:
@@ -31,7 +31,7 @@ def post(http: httpx.Client, text: str) -> tuple[int, Any]:
 
 
 def envelope(inputs: str, extra: str = "") -> str:
-    """A request with its members as text."""
+    """Returns a request with its members as raw text."""
     return f'{{"operator":{json.dumps(OPERATOR)},"inputs":{{{inputs}}}{extra}}}'
 
 
@@ -40,7 +40,7 @@ SUM32 = json.dumps({"type": "REDUCE", "desc": REDUCE_INT32})
 
 
 def sum32(http: httpx.Client, members: str, outer: str = "") -> tuple[int, Any]:
-    """Like ``post``, of one INT32."""
+    """Like ``post``, for one INT32."""
     answer = http.post(
         "/v1/execute", content=f'{{"operator":{SUM32},"inputs":{{{members}}}{outer}}}'.encode(), headers=TYPE
     )
@@ -52,13 +52,13 @@ def sum32(http: httpx.Client, members: str, outer: str = "") -> tuple[int, Any]:
 
 @pytest.fixture
 def repeated(http: httpx.Client) -> None:
-    """The same request came before, several times."""
+    """Sends the same request several times, so that it is cached."""
     for _ in range(5):
         assert sum32(http, '"InputTensor":"AQAAAA=="') == (200, 1)
 
 
 @pytest.mark.usefixtures("repeated")
-def test_the_last_of_two_members_of_one_name_counts(http):
+def test_the_last_of_duplicate_members_wins(http):
     for _ in range(5):
         assert sum32(http, '"InputTensor":"AQAAAA==","InputTensor":"\\u0041QAAAA=="') == (200, 1)
     assert sum32(http, '"InputTensor":"AgAAAA==","InputTensor":"\\u0041QAAAA=="') == (200, 1)
@@ -66,14 +66,14 @@ def test_the_last_of_two_members_of_one_name_counts(http):
 
 
 @pytest.mark.usefixtures("repeated")
-def test_a_number_is_no_tensor_that_reads_like_it(http):
+def test_a_number_is_not_mistaken_for_a_similar_tensor(http):
     for _ in range(5):
         assert sum32(http, '"InputTensor":"999\\u0039AA=="', ',"timeout_ms":9999')[0] == 200
     assert sum32(http, '"InputTensor":"999\\u0039AA=="', ',"timeout_ms":abcd') == (400, "invalid_json")
 
 
 @pytest.mark.usefixtures("repeated")
-def test_a_name_is_no_tensor_that_reads_like_it(http):
+def test_a_name_is_not_mistaken_for_a_similar_tensor(http):
     text = json.dumps(OPERATOR).replace("[3]", "[1]")
     lookalike = f'{{"operator":{text},"inputs":{{"InputTensor":"\\u0049NT8"}}}}'
     for _ in range(5):
@@ -88,7 +88,7 @@ blanks = st.sampled_from(["", " ", "\n", "\t  "])
 
 @st.composite
 def members(draw: st.DrawFn) -> tuple[str, bytes]:
-    """The inputs as text, and the tensor that the text says."""
+    """Draws the inputs as text, and the tensor they stand for."""
     texts, last = [], b""
     for _ in range(draw(st.integers(1, 3))):
         last = draw(tensors)
@@ -101,7 +101,7 @@ def members(draw: st.DrawFn) -> tuple[str, bytes]:
 
 @examples(50)
 @given(drawn=members(), extra=st.sampled_from(["", ',"timeout_ms":9999', ',"priority":3', ',"timeout_ms" : 99 99']))
-def test_each_is_answered_as_its_text_says(server_url, drawn, extra):
+def test_each_spelling_is_answered_by_its_content(server_url, drawn, extra):
     text, tensor = drawn
     with httpx.Client(base_url=server_url, timeout=30) as http:
         expected = (400, "invalid_json") if "99 99" in extra else (200, int(np.frombuffer(tensor, np.int8).max()))

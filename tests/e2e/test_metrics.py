@@ -1,4 +1,4 @@
-"""What a server counts while it serves, as Prometheus reads it."""
+"""The metrics of a serving process, as Prometheus reads them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ REQUEST = {"operator": OPERATOR, "inputs": {"InputTensor": {"data": [1, 2, 3]}}}
 
 
 def endless(**options: Any) -> dict[str, Any]:
-    """More work than any test waits for, in four bytes."""
+    """Returns a request for more work than any test waits for, from four bytes."""
     source = {"DataType": "FLOAT32", "Sizes": [2**28], "Strides": [0]}
     operator = {"type": "REDUCE", "desc": {"Function": "SUM_SQUARE", "InputTensor": source, "Axes": [0]}}
     return {"operator": operator, "inputs": {"InputTensor": "AAAAAA=="}, **options}
 
 
 def samples(http: httpx.Client) -> dict[str, float]:
-    """Every sample, by its name and the values of its labels: ``name{a,b}``."""
+    """Returns every sample by its name and label values: ``name{a,b}``."""
     found = {}
     for family in text_string_to_metric_families(http.get("/metrics").text):
         for sample in family.samples:
@@ -42,7 +42,7 @@ def samples(http: httpx.Client) -> dict[str, float]:
 
 @pytest.fixture
 def http() -> Iterator[httpx.Client]:
-    """A server with one place and a queue of one, which has counted nothing yet."""
+    """A fresh server that runs one operator and queues one."""
     settings = Settings(port=0, devices=("reference",), threads=1, limits=Limits(queued=1))
     with serving(settings) as server, httpx.Client(base_url=server.url or "", timeout=20) as client:
         yield client
@@ -61,7 +61,7 @@ def test_each_stage_of_each_operator_is_timed(http):
     assert found["opwire_stage_seconds_sum{REDUCE,total}"] <= found["opwire_request_seconds_sum{/v1/execute}"]
 
 
-def test_inference_is_timed_too(http):
+def test_inference_requests_are_timed(http):
     sent: dict[str, Any] = {"inputs": [{"name": "InputTensor", "datatype": "FP32", "shape": [3], "data": [1, 2, 3]}]}
     sent["parameters"] = {"Axes": "[0]", "AxisDirection": "INCREASING"}
     answer = http.post("/v2/models/ARGMAX/infer", json=sent)
@@ -83,7 +83,7 @@ def test_outcomes_are_counted_by_route_and_code(http):
     http.get("/nowhere")
     until(
         lambda: "opwire_requests_total{ok,/v1/batch}" in samples(http)
-    )  # it is counted when the last piece is on its way
+    )  # counted when the last piece is about to be sent
     found = samples(http)
     right = {
         "ok,/v1/execute": 3,
@@ -102,7 +102,7 @@ def test_outcomes_are_counted_by_route_and_code(http):
     assert sum(value for name, value in found.items() if name.startswith("opwire_batch_results_total")) == 3
 
 
-def test_the_cache_of_plans_is_counted(http):
+def test_plan_cache_hits_and_misses_are_counted(http):
     for _ in range(4):
         http.post("/v1/execute", json=REQUEST)
     http.post("/v1/execute", json={**REQUEST, "feature_level": "5_0"})
@@ -117,7 +117,7 @@ def post(document: object) -> bytes:
     return b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
-def test_what_waits_and_runs_is_shown_and_what_is_given_up_is_counted(http):
+def test_queued_running_and_cancelled_work_is_reported(http):
     url = str(http.base_url)
     with connect(url) as running, connect(url) as waiting:
         running.sendall(post(endless()))
@@ -130,7 +130,7 @@ def test_what_waits_and_runs_is_shown_and_what_is_given_up_is_counted(http):
         assert http.post("/v1/execute", json=endless()).status_code == 429
     held = ("running_operators{reference}", "queued_operators{reference}", "pending_work{reference}")
     names = [f"opwire_{name}" for name in (*held, "request_memory_bytes{}")]
-    # A request gives back what it held a moment after its work has ended.
+    # A request releases its memory a moment after its work ends.
     until(lambda: not any(map(samples(http).__getitem__, names)))
     found = samples(http)
     assert found["opwire_requests_total{queue_full,/v1/execute}"] == 1
@@ -139,7 +139,7 @@ def test_what_waits_and_runs_is_shown_and_what_is_given_up_is_counted(http):
     assert found["opwire_cancellations_total{run}"] == 1
 
 
-def test_limits_are_shown(http):
+def test_limits_are_reported(http):
     found = samples(http)
     limits = http.get("/v1/server").json()["limits"]
     assert found["opwire_queued_operators_limit{}"] == limits["queued"] == 1
@@ -150,7 +150,7 @@ def test_limits_are_shown(http):
     assert found["process_resident_memory_bytes{}"] > 2**20
 
 
-def test_both_text_formats(http):
+def test_both_text_formats_are_served(http):
     http.post("/v1/execute", json=REQUEST)
     plain = http.get("/metrics")
     assert plain.headers["content-type"].startswith("text/plain")

@@ -1,4 +1,4 @@
-"""The load balancer of the deployment, with a real nginx: what it passes on, and what it hides."""
+"""The deployment's load balancer, as a real nginx: what it forwards and what it hides."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if not CONFIGURATION.exists():
 pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 
 
-def localised(folder: Path, port: int, server: str) -> str:
-    """The configuration with addresses of this machine; nginx before 1.27.3 cannot look replicas up."""
+def localized(folder: Path, port: int, server: str) -> str:
+    """Returns the configuration with local addresses; nginx before 1.27.3 cannot resolve replicas."""
     text = CONFIGURATION.read_text(encoding="utf-8")
     text = text.replace("server opwire:8000 resolve", f"server {server}")
     text, count = re.subn(r"\n\s*server replica:8000 .*", "", text)
@@ -37,15 +37,15 @@ def localised(folder: Path, port: int, server: str) -> str:
 
 @pytest.fixture(scope="module")
 def balancer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """The address of nginx, and that of the server behind it, which is below /tensors and without it."""
+    """The address of nginx, and that of the server, which it forwards to with and without the prefix /tensors."""
     folder = tmp_path_factory.mktemp("nginx")
-    folder.chmod(0o777)  # nginx works as another user where it is started by root
+    folder.chmod(0o777)  # nginx runs as another user if root starts it
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with serving(Settings(port=0, devices=("reference",), root_path="/tensors")) as running:
         assert running.url is not None
         file = folder / "nginx.conf"
-        file.write_text(localised(folder, port, running.url.removeprefix("http://").removesuffix("/tensors")))
+        file.write_text(localized(folder, port, running.url.removeprefix("http://").removesuffix("/tensors")))
         assert NGINX is not None
         with subprocess.Popen([NGINX, "-c", str(file)], stderr=subprocess.PIPE, text=True) as process:
             try:
@@ -69,7 +69,7 @@ def wait_for_answer(url: str, process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize("path", ["/livez", "/tensors/livez", "/tensors/v1/server", "/v1/operators/REDUCE"])
-def test_what_is_passed_on(balancer, path):
+def test_routes_are_forwarded(balancer, path):
     assert httpx.get(balancer[0] + path).status_code == 200
 
 
@@ -83,7 +83,7 @@ def test_metrics_are_hidden(balancer, path):
     "path",
     ["/%6detrics", "//metrics", "/metrics/", "/tensors//metrics", "/tensors/./metrics", "/x/../tensors/metrics?a=b"],
 )
-def test_metrics_are_hidden_however_they_are_spelt(balancer, path):
+def test_metrics_are_hidden_in_every_spelling(balancer, path):
     with socket.create_connection(("127.0.0.1", int(balancer[0].rpartition(":")[2]))) as connection:
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
         answer = b"".join(iter(lambda: connection.recv(65536), b""))

@@ -1,4 +1,4 @@
-"""The stock client of Triton, with and without ``await``, against a real server: each answer is the native route's."""
+"""Triton's client, sync and async, against a real server: its results match those of the native route."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tritonclient.utils import InferenceServerException
 
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import inference
-from tests.examples import IN_EVERY_FORM, ROWS, VARIED, Row, hold
+from tests.examples import IN_EVERY_FORM, ROWS, VARIED, Row, check_all
 from tests.inference import assert_equal
 
 VARIED_EXAMPLES = [pytest.param(*row, id=str(row)) for row in ROWS if str(row) in VARIED]
@@ -39,31 +39,31 @@ def client(address: str) -> Iterator[Any]:
         yield found
 
 
-def an_input(name: str, array: Any, *, binary: bool = True) -> Any:
+def infer_input(name: str, array: Any, *, binary: bool = True) -> Any:
     tensor = triton.InferInput(name, array.shape, inference.DATATYPES[array.dtype.name.upper()])
     tensor.set_data_from_numpy(array, binary_data=binary)
     return tensor
 
 
-def a_call(array: Any, *, binary: bool = True, **options: Any) -> dict[str, Any]:
-    """The arguments of ``infer`` for ARGMAX along the first axis."""
+def infer_arguments(array: Any, *, binary: bool = True, **options: Any) -> dict[str, Any]:
+    """Returns the arguments of ``infer`` for ARGMAX along the first axis."""
     return {
         "model_name": "ARGMAX",
-        "inputs": [an_input("InputTensor", array, binary=binary)],
+        "inputs": [infer_input("InputTensor", array, binary=binary)],
         "parameters": ARGMAX,
         **options,
     }
 
 
 def calls(operator: Any, example: Any, right: Iterable[str]) -> Iterator[tuple[dict[str, Any], dict[str, bool]]]:
-    """An example in every form: the arguments of ``infer``, and for each output whether it comes as numbers."""
+    """Yields an example in every form: arguments of ``infer``, and for each output whether it comes as numbers."""
     names = list(right)
     for binary in (True, False):
         arrays = inference.arrays(example).items()
         asked = {
             "model_name": operator.name,
             "model_version": inference.version_of(example),
-            "inputs": [an_input(name, array, binary=binary) for name, array in arrays],
+            "inputs": [infer_input(name, array, binary=binary) for name, array in arrays],
             "parameters": inference.parameters(example),
         }
         yield asked, dict.fromkeys(names, False)
@@ -74,20 +74,20 @@ def calls(operator: Any, example: Any, right: Iterable[str]) -> Iterator[tuple[d
             yield {**asked, "outputs": outputs[:1]}, {names[0]: not first}
 
 
-def test_each_example(client, http):
+def test_examples_match_the_native_route(client, http):
     def holds(row: Row) -> None:
-        right = inference.native(http, *row)
+        right = inference.run_native(http, *row)
         asked, found = next(calls(*row, right))
         result = client.infer(**asked)
         for name in found:
             assert_equal(result.as_numpy(name), right[name])
 
-    hold(ROWS, holds)
+    check_all(ROWS, holds)
 
 
 @pytest.mark.parametrize(("operator", "example"), IN_EVERY_FORM)
-def test_examples_in_every_form(client, http, operator, example):
-    right = inference.native(http, operator, example)
+def test_examples_match_in_every_form(client, http, operator, example):
+    right = inference.run_native(http, operator, example)
     for asked, found in calls(operator, example, right):
         result = client.infer(**asked)
         assert [output["name"] for output in result.get_response()["outputs"]] == list(found)
@@ -97,8 +97,8 @@ def test_examples_in_every_form(client, http, operator, example):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("operator", "example"), VARIED_EXAMPLES)
-async def test_examples_in_every_form_with_await(address, http, operator, example):
-    right = inference.native(http, operator, example)
+async def test_examples_match_in_every_form_async(address, http, operator, example):
+    right = inference.run_native(http, operator, example)
     async with triton_aio.InferenceServerClient(address) as client:
         for asked, found in calls(operator, example, right):
             result = await client.infer(**asked)
@@ -106,33 +106,33 @@ async def test_examples_in_every_form_with_await(address, http, operator, exampl
                 assert_equal(result.as_numpy(name), right[name], text=text)
 
 
-def test_async_infer(client):
+def test_async_infer_returns_all_results(client):
     arrays = [np.eye(8, dtype=np.float32)[i] for i in range(8)]
-    asked = [client.async_infer(**a_call(array)) for array in arrays]
+    asked = [client.async_infer(**infer_arguments(array)) for array in arrays]
     assert [request.get_result().as_numpy("OutputTensor").tolist() for request in asked] == [[i] for i in range(8)]
 
 
 @pytest.mark.parametrize("answer", [None, "gzip", "deflate"])
 @pytest.mark.parametrize("sent", [None, "gzip", "deflate"])
 @pytest.mark.parametrize("binary", [True, False])
-def test_compression(client, sent, answer, binary):
+def test_requests_and_responses_can_be_compressed(client, sent, answer, binary):
     array = np.arange(200_000, dtype=np.float32).reshape(100, 2000)
     outputs = [triton.InferRequestedOutput("OutputTensor", binary_data=binary)]
     options = {"request_compression_algorithm": sent, "response_compression_algorithm": answer}
-    result = client.infer(**a_call(array, binary=binary, outputs=outputs, **options))
+    result = client.infer(**infer_arguments(array, binary=binary, outputs=outputs, **options))
     assert result.as_numpy("OutputTensor").tolist() == [[99] * 2000]
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("encoding", [None, "gzip", "deflate"])
-async def test_compression_with_await(address, encoding):
+async def test_compression_works_async(address, encoding):
     options = {"request_compression_algorithm": encoding, "response_compression_algorithm": encoding}
     async with triton_aio.InferenceServerClient(address) as client:
-        result = await client.infer(**a_call(np.arange(1000, dtype=np.int64), **options))
+        result = await client.infer(**infer_arguments(np.arange(1000, dtype=np.int64), **options))
         assert result.as_numpy("OutputTensor").tolist() == [999]
 
 
-def test_health_and_readiness(client):
+def test_health_and_readiness_are_reported(client):
     assert client.is_server_live()
     assert client.is_server_ready()
     assert client.is_model_ready("ARGMAX")
@@ -143,7 +143,7 @@ def test_health_and_readiness(client):
 
 
 @pytest.mark.anyio
-async def test_everything_about_models_with_await(address, client):
+async def test_model_queries_work_async(address, client):
     async with triton_aio.InferenceServerClient(address) as other:
         assert await other.is_server_live()
         assert await other.is_server_ready()
@@ -155,7 +155,7 @@ async def test_everything_about_models_with_await(address, client):
         assert (await other.get_inference_statistics("REDUCE", "1000"))["model_stats"][0]["version"] == "1000"
 
 
-def test_server_metadata(client):
+def test_server_metadata_lists_extensions(client):
     metadata = client.get_server_metadata()
     assert metadata["name"] == "opwire"
     assert {"binary_tensor_data", "model_configuration", "parameters", "statistics"} <= set(metadata["extensions"])
@@ -163,7 +163,7 @@ def test_server_metadata(client):
 
 
 @pytest.mark.parametrize(("name", "versions"), VERSIONS.items())
-def test_model_metadata(client, name, versions):
+def test_model_metadata_and_config_agree(client, name, versions):
     metadata = client.get_model_metadata(name)
     assert metadata["name"] == name
     assert metadata["versions"] == versions.split()
@@ -177,7 +177,7 @@ def test_model_metadata(client, name, versions):
         assert [tensor["data_type"] for tensor in config[key]] == [f"TYPE_{tensor['datatype']}" for tensor in listed]
 
 
-def test_metadata_says_per_version_what_each_tensor_takes(client):
+def test_model_metadata_has_the_support_of_each_version(client):
     def support(version: str) -> Any:
         (row,) = client.get_model_metadata("ARGMAX", version)["parameters"]["support"]
         return row["tensors"]
@@ -193,13 +193,13 @@ def test_metadata_says_per_version_what_each_tensor_takes(client):
     assert named == "ARGMAX ARGMIN AVERAGE L1 L2 LOG_SUM LOG_SUM_EXP MAX MIN MULTIPLY SUM SUM_SQUARE"
 
 
-def names_of_graphs(http: httpx.Client) -> set[str]:
-    """Of the graphs that other tests have left, which are models too."""
+def graph_names(http: httpx.Client) -> set[str]:
+    """Returns the names of graphs registered by other tests, which are models too."""
     return {graph["name"] for graph in http.get("/v1/graphs").json()["graphs"]}
 
 
-def test_repository(client, http):
-    graphs = names_of_graphs(http)
+def test_the_repository_lists_all_models(client, http):
+    graphs = graph_names(http)
     index = [model for model in client.get_model_repository_index() if model["name"] not in graphs]
     assert {model["name"] for model in index} == set(EXECUTABLE)
     assert [model["version"] for model in index if model["name"] == "ARGMAX"] == VERSIONS["ARGMAX"].split()
@@ -214,13 +214,13 @@ def test_repository(client, http):
 MEMBERS = {"success", "fail", "queue", "compute_input", "compute_infer", "compute_output", "cache_hit", "cache_miss"}
 
 
-def test_statistics(client, http):
+def test_statistics_count_successes_and_failures(client, http):
     def one() -> Any:
         (found,) = client.get_inference_statistics("ARGMIN", "5100")["model_stats"]
         return found
 
     before = one()
-    asked = {**a_call(np.array([3, 1, 2], np.uint8)), "model_name": "ARGMIN", "model_version": "5100"}
+    asked = {**infer_arguments(np.array([3, 1, 2], np.uint8)), "model_name": "ARGMIN", "model_version": "5100"}
     client.infer(**asked)
     with pytest.raises(InferenceServerException):
         client.infer(**{**asked, "parameters": {}})
@@ -236,7 +236,7 @@ def test_statistics(client, http):
     listed = client.get_inference_statistics("ARGMIN")["model_stats"]
     assert [stats["version"] for stats in listed] == VERSIONS["ARGMAX"].split()
     counted = {stats["name"] for stats in client.get_inference_statistics()["model_stats"]}
-    assert counted - names_of_graphs(http) == set(EXECUTABLE)
+    assert counted - graph_names(http) == set(EXECUTABLE)
 
 
 @pytest.mark.parametrize("binary", [True, False])
@@ -252,16 +252,16 @@ def test_statistics(client, http):
         ("int8", [-128, 127, 0], 1),
     ],
 )
-def test_data_types_and_extreme_values(client, binary, dtype, values, winner):
+def test_extreme_values_of_each_data_type_arrive(client, binary, dtype, values, winner):
     array = np.array(values, dtype)
     outputs = [triton.InferRequestedOutput("OutputTensor", binary_data=binary)]
-    assert client.infer(**a_call(array, binary=binary, outputs=outputs)).as_numpy("OutputTensor") == [winner]
-    same = {**a_call(array, binary=binary, outputs=outputs), "model_name": "REDUCE"}
+    assert client.infer(**infer_arguments(array, binary=binary, outputs=outputs)).as_numpy("OutputTensor") == [winner]
+    same = {**infer_arguments(array, binary=binary, outputs=outputs), "model_name": "REDUCE"}
     found = client.infer(**{**same, "parameters": {"Function": "MAX", "Axes": ""}}).as_numpy("OutputTensor")
     assert_equal(found, array, text=not binary)
 
 
-def test_what_the_client_adds_changes_nothing(client):
+def test_additional_options_of_the_client_are_ignored(client):
     array = np.array([1, 5, 2], np.float32)
     for options in (
         {"priority": 1},
@@ -272,35 +272,38 @@ def test_what_the_client_adds_changes_nothing(client):
         {"query_params": {"unknown": [1, 2], "other": "x"}},
         {"headers": {"X-Other": "y"}},
     ):
-        assert client.infer(**a_call(array, **options)).as_numpy("OutputTensor").tolist() == [1]
+        assert client.infer(**infer_arguments(array, **options)).as_numpy("OutputTensor").tolist() == [1]
     assert client.get_server_metadata(query_params={"verbose": 1})["name"] == "opwire"
 
 
-def test_the_id_is_repeated(client):
+def test_the_request_id_is_echoed(client):
     array = np.array([1, 5, 2], np.float32)
-    assert client.infer(**a_call(array, request_id='a"é')).get_response()["id"] == 'a"é'
-    response = client.infer(**a_call(array)).get_response()
+    assert client.infer(**infer_arguments(array, request_id='a"é')).get_response()["id"] == 'a"é'
+    response = client.infer(**infer_arguments(array)).get_response()
     assert "id" not in response
     assert (response["model_name"], response["model_version"]) == ("ARGMAX", "6400")
 
 
-def test_attributes_in_each_spelling(client):
+def test_attributes_are_accepted_in_every_spelling(client):
     array = np.array([[1, 5], [5, 2]], np.float32)
     for axes in ("[1]", "1", " 1 ", 1):
         for direction in ("DECREASING", "DML_AXIS_DIRECTION_DECREASING", 1):
             given = {"Axes": axes, "AxisDirection": direction, "AxisCount": 1}
-            assert client.infer(**a_call(array) | {"parameters": given}).as_numpy("OutputTensor").tolist() == [[1], [0]]
+            assert client.infer(**infer_arguments(array) | {"parameters": given}).as_numpy("OutputTensor").tolist() == [
+                [1],
+                [0],
+            ]
     for axes in ("[0, 1]", "0,1"):
         output = '{"DataType": "INT64", "Sizes": [1, 1]}'
         given = {**ARGMAX, "Axes": axes, "OutputTensor": output}
-        found = client.infer(**a_call(array) | {"parameters": given, "model_name": "DML_OPERATOR_ARGMAX"})
+        found = client.infer(**infer_arguments(array) | {"parameters": given, "model_name": "DML_OPERATOR_ARGMAX"})
         assert_equal(found.as_numpy("OutputTensor"), np.array([[1]], np.int64))
 
 
-def test_a_strided_output_comes_packed(client):
+def test_strided_outputs_are_returned_packed(client):
     array = np.array([[1, 2], [3, 4]], np.uint16)
     output = '{"DataType": "UINT16", "Sizes": [2, 2], "Strides": [1, 3]}'
-    asked = a_call(array, model_version="5000") | {
+    asked = infer_arguments(array, model_version="5000") | {
         "model_name": "REDUCE",
         "parameters": {"Function": "MAX", "Axes": "[]", "OutputTensor": output},
     }
@@ -309,10 +312,10 @@ def test_a_strided_output_comes_packed(client):
         assert_equal(client.infer(**asked, outputs=outputs).as_numpy("OutputTensor"), array)
 
 
-def test_plugins_for_authentication_are_harmless(address):
+def test_an_authentication_plugin_is_ignored_without_keys(address):
     with triton.InferenceServerClient(address) as client:
         client.register_plugin(BasicAuth("user", "password"))
-        assert client.infer(**a_call(np.array([1, 5], np.float32))).as_numpy("OutputTensor").tolist() == [1]
+        assert client.infer(**infer_arguments(np.array([1, 5], np.float32))).as_numpy("OutputTensor").tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -328,12 +331,12 @@ def test_plugins_for_authentication_are_harmless(address):
         ({"outputs": [triton.InferRequestedOutput("OutputTensor", class_count=3)]}, "400", "classification"),
         ({"timeout": -1}, "400", "timeout is -1; it must be a non-negative integer"),
         ({"inputs": []}, "422", "InputTensor is required and missing"),
-        ({"inputs": [an_input("Input", np.zeros(3, np.float32))]}, "422", '"Input" given; allowed: InputTensor'),
+        ({"inputs": [infer_input("Input", np.zeros(3, np.float32))]}, "422", '"Input" given; allowed: InputTensor'),
     ],
 )
-def test_the_client_shows_what_is_wrong(client, changes, status, said):
+def test_refusals_reach_the_caller(client, changes, status, said):
     with pytest.raises(InferenceServerException) as refused:
-        client.infer(**a_call(np.array([1, 5, 2], np.float32)) | changes)
+        client.infer(**infer_arguments(np.array([1, 5, 2], np.float32)) | changes)
     assert refused.value.status() == status
     assert said in refused.value.message()
 
@@ -346,7 +349,7 @@ def test_the_client_shows_what_is_wrong(client, changes, status, said):
         ("BYTES", np.array([b"a"], object)),
     ],
 )
-def test_data_types_that_directml_does_not_have(client, datatype, array):
+def test_data_types_unknown_to_directml_are_refused(client, datatype, array):
     tensor = triton.InferInput("InputTensor", array.shape, datatype)
     tensor.set_data_from_numpy(array)
     with pytest.raises(InferenceServerException, match=f'"{datatype}" given; allowed: FP32, FP16'):
@@ -357,25 +360,25 @@ def test_data_types_that_directml_does_not_have(client, datatype, array):
 @pytest.mark.parametrize(
     ("shape", "said"), [((0,), "the allowed range is 1 to"), ((), "a tensor has 1 to 8 dimensions")]
 )
-def test_empty_tensors_and_scalars_are_none_of_directml(client, shape, said, binary):
+def test_empty_tensors_and_scalars_are_refused(client, shape, said, binary):
     with pytest.raises(InferenceServerException, match=said):
-        client.infer(**a_call(np.zeros(shape, np.float32), binary=binary))
+        client.infer(**infer_arguments(np.zeros(shape, np.float32), binary=binary))
 
 
 @pytest.mark.anyio
-async def test_the_client_with_await_shows_what_is_wrong(address):
+async def test_refusals_reach_the_async_caller(address):
     async with triton_aio.InferenceServerClient(address) as client:
         with pytest.raises(InferenceServerException, match="there is no model") as refused:
-            await client.infer(**a_call(np.zeros(3, np.float32)) | {"model_name": "FLATTEN"})
+            await client.infer(**infer_arguments(np.zeros(3, np.float32)) | {"model_name": "FLATTEN"})
         assert refused.value.status() == "404"
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_the_same_request_with_other_tensors(client, binary):
-    """The answers hold what the tensors of each request say, not those of the one before."""
+def test_repeated_requests_use_their_own_tensors(client, binary):
+    """Results depend on the tensors of each request, not on those of the previous one."""
     for winner in (2, 0, 1, 1):
         array = np.zeros((3, 4), np.float32)
         array[winner] = 7
         for _ in range(2):
-            found = client.infer(**a_call(array, binary=binary))
+            found = client.infer(**infer_arguments(array, binary=binary))
             assert found.as_numpy("OutputTensor").tolist() == [[winner] * 4]

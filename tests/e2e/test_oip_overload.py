@@ -1,4 +1,4 @@
-"""What Triton's stock client is told by a server that is full, slow or stopping."""
+"""What Triton's client sees of a server that is full, slow or stopping."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tritonclient.utils import InferenceServerException
 
 from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
-from tests.inference import a_request
+from tests.inference import infer_request
 from tests.serving import serving
 
 
@@ -31,8 +31,8 @@ def client(server: HttpServer) -> Iterator[Any]:
         yield found
 
 
-def a_long_call(**options: Any) -> dict[str, Any]:
-    """The arguments of ``infer`` for an operator that takes a while on the reference device."""
+def slow_infer_arguments(**options: Any) -> dict[str, Any]:
+    """Returns the arguments of ``infer`` for an operator that takes a while on the reference device."""
     tensor = triton.InferInput("InputTensor", [200_000], "FP32")
     tensor.set_data_from_numpy(np.ones(200_000, np.float32))
     parameters = {"Function": "LOG_SUM_EXP", "Axes": "0"}
@@ -40,7 +40,7 @@ def a_long_call(**options: Any) -> dict[str, Any]:
 
 
 def outcome(request: Any) -> tuple[str, Any]:
-    """The status of an answer, and its number or what is wrong."""
+    """Returns the status and result of a request, or its error message."""
     try:
         return "200", request.get_result().as_numpy("OutputTensor").item()
     except InferenceServerException as error:
@@ -49,13 +49,13 @@ def outcome(request: Any) -> tuple[str, Any]:
 
 def test_a_timeout_is_in_microseconds(client):
     with pytest.raises(InferenceServerException) as late:
-        client.infer(**a_long_call(timeout=1000))
+        client.infer(**slow_infer_arguments(timeout=1000))
     assert late.value.status() == "504"
     assert "the deadline passed" in late.value.message()
 
 
-def test_a_full_queue_refuses_and_the_others_are_answered(client):
-    asked = [client.async_infer(**a_long_call()) for _ in range(8)]
+def test_a_full_queue_refuses_only_what_does_not_fit(client):
+    asked = [client.async_infer(**slow_infer_arguments()) for _ in range(8)]
     outcomes = [outcome(request) for request in asked]
     statuses = [status for status, _ in outcomes]
     assert set(statuses) == {"200", "429"}
@@ -72,13 +72,13 @@ def test_a_stopping_server_is_not_ready(server, client):
     assert not client.is_server_ready()
     assert not client.is_model_ready("REDUCE")
     with pytest.raises(InferenceServerException) as stopping:
-        client.infer(**a_long_call())
+        client.infer(**slow_infer_arguments())
     assert stopping.value.status() == "503"
     assert "The server is stopping" in stopping.value.message()
 
 
 def test_outputs_as_numbers_are_bounded_whether_named_or_not():
-    request = a_request(parameters={"Axes": "[]", "AxisDirection": "INCREASING"})
+    request = infer_request(parameters={"Axes": "[]", "AxisDirection": "INCREASING"})
     with serving(Settings(port=0, limits=Limits(output_numbers=2))) as server:
         for outputs, status in (
             (None, 413),

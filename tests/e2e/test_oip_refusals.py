@@ -1,4 +1,4 @@
-"""Inference requests that cannot be taken, byte by byte: status, problem, and the place in what was sent."""
+"""Invalid inference requests, byte by byte: status, problem, and where it points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from opwire_service.settings import Limits, Settings
 from tests.bodies import HEAD_LENGTH, JSON
-from tests.inference import a_request, a_tail_request, a_tensor, split_answer
+from tests.inference import binary_infer_request, infer_request, infer_tensor, split_answer
 from tests.problems import read_problem
 from tests.serving import serving
 
@@ -32,7 +32,7 @@ def problem_of(response: httpx.Response, sent: object = None) -> Any:
 
 
 def refused(http: httpx.Client, sent: object, path: str = INFER) -> tuple[int, list[tuple[str, str]]]:
-    """Status of the problem, and code and place of each violation."""
+    """Returns the problem's status, and code and pointer of each violation."""
     response = http.post(path, content=json.dumps(sent))
     problem = problem_of(response, sent)
     return response.status_code, [(found["code"], found["pointer"]) for found in problem.get("violations", ())]
@@ -51,11 +51,11 @@ def malformed(
 
 
 @pytest.mark.parametrize("content", [b"", b" ", b"{", b"{'a': 1}", b"\xff", b"[" * 10_000, b'{"id": "\\ud800"}'])
-def test_what_is_not_json(http, content):
+def test_invalid_json_is_refused(http, content):
     assert malformed(http, content)["code"] == "invalid_json"
 
 
-TENSOR = a_tensor()
+TENSOR = infer_tensor()
 NAN = '{"inputs": [{"name": "InputTensor", "datatype": "FP32", "shape": [3], "data": [NaN, -Infinity, Infinity]}], '
 
 
@@ -65,26 +65,26 @@ NAN = '{"inputs": [{"name": "InputTensor", "datatype": "FP32", "shape": [3], "da
         (None, "wrong_type", ""),
         ([], "wrong_type", ""),
         ("x", "wrong_type", ""),
-        (a_request(inputs=None), "wrong_type", ""),
-        (a_request(inputs={}), "wrong_type", "/inputs"),
-        (a_request(inputs=[5]), "wrong_type", "/inputs/0"),
-        (a_request(inputs=[without(TENSOR, "name")]), "missing_field", "/inputs/0"),
-        (a_request(inputs=[without(TENSOR, "datatype")]), "missing_field", "/inputs/0"),
-        (a_request(inputs=[a_tensor(shape=None)]), "missing_field", "/inputs/0"),
-        (a_request(inputs=[without(TENSOR, "data")]), "wrong_type", "/inputs/0"),
-        (a_request(inputs=[a_tensor(parameters={"binary_data_size": 12})]), "wrong_type", "/inputs/0"),
-        (a_request(inputs=[a_tensor(parameters=[])]), "wrong_type", "/inputs/0/parameters"),
-        (a_request(inputs=[TENSOR, TENSOR]), "wrong_type", "/inputs/1/name"),
-        (a_request(**{"a/b~": 1}), "unknown_field", "/a~1b~0"),
-        (a_request(id=5), "wrong_type", "/id"),
-        (a_request(parameters=[]), "wrong_type", "/parameters"),
-        (a_request(outputs={"name": "OutputTensor"}), "wrong_type", "/outputs"),
-        (a_request(outputs=[5]), "wrong_type", "/outputs/0"),
-        (a_request(outputs=[{}]), "missing_field", "/outputs/0"),
-        (a_request(outputs=[{"name": "OutputTensor"}] * 2), "wrong_type", "/outputs/1/name"),
+        (infer_request(inputs=None), "wrong_type", ""),
+        (infer_request(inputs={}), "wrong_type", "/inputs"),
+        (infer_request(inputs=[5]), "wrong_type", "/inputs/0"),
+        (infer_request(inputs=[without(TENSOR, "name")]), "missing_field", "/inputs/0"),
+        (infer_request(inputs=[without(TENSOR, "datatype")]), "missing_field", "/inputs/0"),
+        (infer_request(inputs=[infer_tensor(shape=None)]), "missing_field", "/inputs/0"),
+        (infer_request(inputs=[without(TENSOR, "data")]), "wrong_type", "/inputs/0"),
+        (infer_request(inputs=[infer_tensor(parameters={"binary_data_size": 12})]), "wrong_type", "/inputs/0"),
+        (infer_request(inputs=[infer_tensor(parameters=[])]), "wrong_type", "/inputs/0/parameters"),
+        (infer_request(inputs=[TENSOR, TENSOR]), "wrong_type", "/inputs/1/name"),
+        (infer_request(**{"a/b~": 1}), "unknown_field", "/a~1b~0"),
+        (infer_request(id=5), "wrong_type", "/id"),
+        (infer_request(parameters=[]), "wrong_type", "/parameters"),
+        (infer_request(outputs={"name": "OutputTensor"}), "wrong_type", "/outputs"),
+        (infer_request(outputs=[5]), "wrong_type", "/outputs/0"),
+        (infer_request(outputs=[{}]), "missing_field", "/outputs/0"),
+        (infer_request(outputs=[{"name": "OutputTensor"}] * 2), "wrong_type", "/outputs/1/name"),
     ],
 )
-def test_envelopes_that_are_not_a_request(http, sent, code, pointer):
+def test_malformed_requests_are_refused(http, sent, code, pointer):
     assert refused(http, sent) == (400, [(code, pointer)])
 
 
@@ -103,8 +103,8 @@ def test_envelopes_that_are_not_a_request(http, sent, code, pointer):
         ("a/b", 1, "unknown_field"),
     ],
 )
-def test_parameters_that_mean_nothing(http, name, value, code):
-    sent = a_request()
+def test_invalid_parameters_are_refused(http, name, value, code):
+    sent = infer_request()
     sent["parameters"][name] = value
     assert refused(http, sent) == (400, [(code, f"/parameters/{name.replace('/', '~1')}")])
 
@@ -120,9 +120,9 @@ def test_parameters_that_mean_nothing(http, name, value, code):
         ("outputs", {"binary_data": "yes"}, "/outputs/0/parameters/binary_data"),
     ],
 )
-def test_parameters_of_tensors(http, where, parameters, pointer):
-    tensor = a_tensor() if where == "inputs" else {"name": "OutputTensor"}
-    status, violations = refused(http, a_request(**{where: [{**tensor, "parameters": parameters}]}))
+def test_invalid_tensor_parameters_are_refused(http, where, parameters, pointer):
+    tensor = infer_tensor() if where == "inputs" else {"name": "OutputTensor"}
+    status, violations = refused(http, infer_request(**{where: [{**tensor, "parameters": parameters}]}))
     assert status == 400
     assert [found[1] for found in violations] == [pointer]
 
@@ -155,8 +155,8 @@ def test_parameters_of_tensors(http, where, parameters, pointer):
         ({"datatype": "INT32", "shape": [1, 3], "data": [[1, 2, 10**400]]}, "invalid_number", "/inputs/0/data/0/2"),
     ],
 )
-def test_tensors_that_break_the_contract(http, changes, code, pointer):
-    status, violations = refused(http, a_request(inputs=[a_tensor(**changes)]))
+def test_invalid_tensors_are_refused(http, changes, code, pointer):
+    status, violations = refused(http, infer_request(inputs=[infer_tensor(**changes)]))
     assert status == 422
     assert (code, pointer) in violations
 
@@ -176,30 +176,30 @@ def test_tensors_that_break_the_contract(http, changes, code, pointer):
         ({"OutputTensor": '{"DataType": "UINT32", "Sizes": [3]}'}, [("sizes_mismatch", "/parameters/OutputTensor")]),
     ],
 )
-def test_attributes_that_break_the_contract(http, changes, found):
-    sent = a_request()
+def test_invalid_attributes_are_refused(http, changes, found):
+    sent = infer_request()
     sent["parameters"] |= changes
     status, violations = refused(http, sent)
     assert status == 422
     assert set(found) <= set(violations)
 
 
-def test_each_reason_is_in_the_one_string_that_clients_show(http):
-    sent = a_request(inputs=[a_tensor(shape=[2, 2])], parameters={"Axes": "[5]", "AxisDirection": "UP"})
+def test_the_error_string_contains_every_violation(http):
+    sent = infer_request(inputs=[infer_tensor(shape=[2, 2])], parameters={"Axes": "[5]", "AxisDirection": "UP"})
     problem = problem_of(http.post(INFER, json=sent), sent)
     assert len(problem["violations"]) == 2
     for violation in problem["violations"]:
         assert violation["message"] in problem["error"]
-    many = a_request(parameters={"Axes": json.dumps([9] * 50), "AxisDirection": "INCREASING"})
+    many = infer_request(parameters={"Axes": json.dumps([9] * 50), "AxisDirection": "INCREASING"})
     many = problem_of(http.post(INFER, json=many), many)
     assert len(many["violations"]) > 10
     assert many["error"].endswith(f"and {len(many['violations']) - 10} more")
 
 
-def test_an_output_that_is_described_and_not_there(http):
+def test_optional_outputs_are_requested_by_parameters(http):
     pooling = {"Strides": "1,1", "WindowSize": "1,1", "StartPadding": "0,0", "EndPadding": "0,0"}
-    tensor = a_tensor(shape=[1, 1, 1, 3])
-    sent = a_request(inputs=[tensor], parameters={**pooling, "OutputIndicesTensor": None})
+    tensor = infer_tensor(shape=[1, 1, 1, 3])
+    sent = infer_request(inputs=[tensor], parameters={**pooling, "OutputIndicesTensor": None})
     answer = http.post(POOL, json=sent).json()
     assert [output["data"] for output in answer["outputs"]] == [[1, 5, 2], [0, 1, 2]]
     sent["parameters"]["OutputIndicesTensor"] = '{"DataType": "INT8", "Sizes": [1, 1, 1, 3]}'
@@ -207,12 +207,12 @@ def test_an_output_that_is_described_and_not_there(http):
 
 
 @pytest.mark.parametrize("length", ["-1", "x", "", "1e2", "+5", "9" * 30, "999999"])
-def test_lengths_of_the_head_that_are_none(http, length):
-    head, tail = a_tail_request()
+def test_invalid_header_lengths_are_refused(http, length):
+    head, tail = binary_infer_request()
     assert malformed(http, head + tail, {HEAD_LENGTH: length})["code"] in ("invalid_framing", "invalid_json")
 
 
-def test_a_body_of_raw_bytes_alone(http):
+def test_a_body_without_a_json_head_is_refused(http):
     detail = malformed(http, bytes(12), {HEAD_LENGTH: "0"})["detail"]
     assert "send a JSON head" in detail
 
@@ -229,44 +229,44 @@ def test_a_body_of_raw_bytes_alone(http):
         (0, 0, 422, "contract_violation"),
     ],
 )
-def test_tails_of_another_length(http, size, cut, status, code):
-    head, tail = a_tail_request(size)
+def test_tails_of_the_wrong_length_are_refused(http, size, cut, status, code):
+    head, tail = binary_infer_request(size)
     tail = (tail + bytes(8))[:cut]
     problem = malformed(http, head + tail, {HEAD_LENGTH: str(len(head))}, status, json.loads(head))
     assert problem["code"] == code
 
 
-def test_a_tail_without_its_header(http):
-    head, _ = a_tail_request()
+def test_a_tail_without_its_header_is_refused(http):
+    head, _ = binary_infer_request()
     assert "without Inference-Header-Content-Length" in malformed(http, head)["detail"]
 
 
 @pytest.mark.parametrize("media", [None, "text/plain", "application/x-www-form-urlencoded", "application/octet-stream"])
-def test_no_content_type_matters(http, media):
+def test_the_content_type_is_ignored(http, media):
     headers = {} if media is None else {"Content-Type": media}
-    response = http.post(INFER, content=json.dumps(a_request()), headers=headers)
+    response = http.post(INFER, content=json.dumps(infer_request()), headers=headers)
     assert response.json()["outputs"][0]["data"] == [1]
 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, deflate", "x"])
-def test_other_encodings(http, encoding):
+def test_unsupported_encodings_are_refused(http, encoding):
     problem = malformed(http, b"{}", {"Content-Encoding": encoding}, 415)
     assert "allowed: gzip, deflate" in problem["detail"]
 
 
 DECODE: dict[str | None, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "deflate": zlib.decompress, None: bytes}
-PACKED = gzip.compress(json.dumps(a_request()).encode(), mtime=0)
+PACKED = gzip.compress(json.dumps(infer_request()).encode(), mtime=0)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", PACKED[:-1], PACKED[:20], PACKED + b"x", PACKED + PACKED, PACKED[1:]])
-def test_bodies_that_are_not_gzip(http, content):
+def test_invalid_gzip_is_refused(http, content):
     assert malformed(http, content, {"Content-Encoding": "gzip"})["code"] == "invalid_framing"
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-def test_a_request_that_is_known_is_not_taken_for_a_compressed_one(http, encoding):
-    """Not even where nothing but the head says so: the answer to the same bytes comes from what is kept."""
-    content = json.dumps(a_request()).encode()
+def test_a_cached_request_is_not_mistaken_for_a_compressed_one(http, encoding):
+    """Even if only the head differs: identical bytes may be answered from a cache."""
+    content = json.dumps(infer_request()).encode()
     for _ in range(5):
         assert http.post(INFER, content=content).json()["outputs"][0]["data"] == [1]
     for _ in range(2):
@@ -274,7 +274,7 @@ def test_a_request_that_is_known_is_not_taken_for_a_compressed_one(http, encodin
         assert http.post(INFER, content=content).status_code == 200
 
 
-def test_the_name_of_an_encoding_has_no_case(http):
+def test_encoding_names_ignore_case(http):
     answer = http.post(INFER, content=PACKED, headers={"Content-Encoding": "GZIP"}).json()
     assert answer["outputs"][0]["data"] == [1]
 
@@ -291,8 +291,8 @@ def test_the_name_of_an_encoding_has_no_case(http):
         ("identity", None),
     ],
 )
-def test_answers_are_compressed_for_exactly_one_encoding(http, accepted, encoding):
-    head, tail = a_tail_request(id="i")
+def test_responses_are_compressed_only_for_a_single_encoding(http, accepted, encoding):
+    head, tail = binary_infer_request(id="i")
     headers = {HEAD_LENGTH: str(len(head)), "Accept-Encoding": accepted}
     with http.stream("POST", INFER, content=head + tail, headers=headers) as response:
         raw = b"".join(response.iter_raw())
@@ -303,7 +303,7 @@ def test_answers_are_compressed_for_exactly_one_encoding(http, accepted, encodin
         assert "content-encoding" not in http.get(path, headers={"Accept-Encoding": accepted}).headers
 
 
-def test_not_a_number_goes_both_ways(http):
+def test_nan_and_infinities_pass_in_both_directions(http):
     text = NAN + '"parameters": {"Function": "MAX", "Axes": ""}}'
     response = http.post("/v2/models/REDUCE/infer", content=text)
     assert '"data":[NaN,-Infinity,Infinity]' in response.text
@@ -314,8 +314,8 @@ def test_not_a_number_goes_both_ways(http):
     assert struct.unpack("<3f", tail)[1:] == (-float("inf"), float("inf"))
 
 
-def test_parameters_in_a_header(http):
-    sent = a_request(parameters={"AxisDirection": "INCREASING"})
+def test_parameters_can_be_given_in_a_header(http):
+    sent = infer_request(parameters={"AxisDirection": "INCREASING"})
     given = {"Opwire-Parameters": '{"Axes": [0], "AxisDirection": "UP"}'}
     assert http.post(INFER, json=sent, headers=given).json()["outputs"][0]["data"] == [1]
     unknown = problem_of(http.post(INFER, json=sent, headers={"Opwire-Parameters": '{"Axis": 0}'}), sent)
@@ -342,7 +342,7 @@ def test_parameters_in_a_header(http):
         "/v2/cudasharedmemory/status",
     ],
 )
-def test_paths_that_are_not_there(http, path):
+def test_unknown_paths_are_not_found(http, path):
     response = http.get(path)
     assert response.status_code == 404
     assert problem_of(response)["code"] in ("not_found", "unknown_operator")
@@ -358,7 +358,7 @@ def test_paths_that_are_not_there(http, path):
         ("PUT", "/v2/models/ARGMAX/stats", "GET"),
     ],
 )
-def test_other_methods(http, method, path, allow):
+def test_wrong_methods_are_refused_with_allow(http, method, path, allow):
     response = http.request(method, path)
     assert response.status_code == 405
     assert response.headers["allow"] == allow
@@ -374,7 +374,7 @@ def test_head_is_get_without_the_body(http, path):
         assert response.headers["content-length"] == http.get(path).headers["content-length"]
 
 
-def test_bodies_where_none_is_needed(http):
+def test_unneeded_bodies_are_ignored(http):
     for content in (b"", b"{}", b'{"ready": true}', b"no JSON", bytes(100_000)):
         assert http.post("/v2/repository/index", content=content).status_code == 200
         assert http.post("/v2/repository/models/ARGMAX/load", content=content).json() == {}
@@ -393,9 +393,9 @@ def small() -> Iterator[httpx.Client]:
 
 
 @pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
-def test_what_comes_out_of_a_body_is_bounded(small, encoding, pack):
+def test_decompressed_bodies_are_bounded(small, encoding, pack):
     for size, status in ((90_000, 200), (100_001, 413), (50_000_000, 413)):
-        text = json.dumps(a_request()).encode()
+        text = json.dumps(infer_request()).encode()
         content = pack(text + b" " * (size - len(text)))
         response = small.post(INFER, content=content, headers={"Content-Encoding": encoding})
         assert response.status_code == status
@@ -405,9 +405,9 @@ def test_what_comes_out_of_a_body_is_bounded(small, encoding, pack):
             assert problem["size"] < 20_000_000
 
 
-def test_what_is_too_large(small):
+def test_oversized_bodies_and_tensors_are_refused(small):
     response = small.post(INFER, content=bytes(100_001))
     assert (response.status_code, problem_of(response)["code"]) == (413, "body_too_large")
-    sent = a_request(inputs=[a_tensor(shape=[6000])])
+    sent = infer_request(inputs=[infer_tensor(shape=[6000])])
     response = small.post(INFER, json=sent)
     assert (response.status_code, problem_of(response, sent)["code"]) == (413, "tensor_too_large")

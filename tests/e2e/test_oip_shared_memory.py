@@ -1,4 +1,4 @@
-"""Tensors in shared memory, by the stock client of Triton: what is registered, what is refused, what harms nobody."""
+"""Tensors in shared memory, with Triton's client: registration, refusals, and isolation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tritonclient.utils import InferenceServerException, shared_memory
 from opwire.errors import NotFoundError
 from opwire_service.oip.shared_memory import MAX_REGIONS, Regions, Registration, SharedMemoryRange
 from opwire_service.settings import Limits, Settings
-from tests.inference import a_request, a_tensor
+from tests.inference import infer_request, infer_tensor
 from tests.processes import process
 from tests.serving import serving
 
@@ -53,7 +53,7 @@ def client(server: str) -> Iterator[Any]:
 
 @pytest.fixture
 def make(client: Any) -> Iterator[Make]:
-    """Makes shared memory of a size and registers it, all of it unless told otherwise."""
+    """Creates shared memory of a size and, by default, registers all of it."""
     with ExitStack() as stack:
 
         def made(name: str, size: int, *, register: bool = True, **changes: Any) -> Any:
@@ -71,13 +71,13 @@ def key_of(name: str) -> str:
     return f"/{PREFIX}{name}"
 
 
-def an_input(region: str, array: Any = ARRAY, **where: int) -> Any:
+def shared_input(region: str, array: Any = ARRAY, **where: int) -> Any:
     tensor = triton.InferInput("InputTensor", array.shape, "FP32" if array.dtype == np.float32 else "INT64")
     tensor.set_shared_memory(region, **{"byte_size": array.nbytes, **where})
     return tensor
 
 
-def an_output(region: str, byte_size: int = 8, offset: int = 0) -> Any:
+def shared_output(region: str, byte_size: int = 8, offset: int = 0) -> Any:
     output = triton.InferRequestedOutput("OutputTensor")
     output.set_shared_memory(region, byte_size, offset)
     return output
@@ -87,11 +87,11 @@ def infer(client: Any, source: Any, *outputs: Any, model: str = "ARGMAX", **para
     return client.infer(model, [source], outputs=outputs or None, parameters=parameters or ATTRIBUTES)
 
 
-def test_tensors_in_shared_memory_both_ways(client, make):
+def test_inputs_and_outputs_can_be_in_shared_memory(client, make):
     assert "system_shared_memory" in client.get_server_metadata()["extensions"]
     source, target = make("in", 24), make("out", 8)
     shared_memory.set_shared_memory_region(source, [ARRAY])
-    answer = infer(client, an_input("in"), an_output("out"))
+    answer = infer(client, shared_input("in"), shared_output("out"))
     assert answer.get_output("OutputTensor") == {
         "name": "OutputTensor",
         "datatype": "UINT32",
@@ -99,23 +99,23 @@ def test_tensors_in_shared_memory_both_ways(client, make):
         "parameters": {"shared_memory_region": "out", "shared_memory_byte_size": 8},
     }
     assert shared_memory.get_contents_as_numpy(target, np.uint32, [2, 1]).tolist() == RIGHT
-    # In one direction alone, with the other in each form.
-    assert infer(client, an_input("in")).as_numpy("OutputTensor").tolist() == RIGHT
+    # In one direction only, with the other one in each form.
+    assert infer(client, shared_input("in")).as_numpy("OutputTensor").tolist() == RIGHT
     named = triton.InferRequestedOutput("OutputTensor", binary_data=False)
-    assert infer(client, an_input("in"), named).as_numpy("OutputTensor").tolist() == RIGHT
+    assert infer(client, shared_input("in"), named).as_numpy("OutputTensor").tolist() == RIGHT
     shared_memory.set_shared_memory_region(target, [np.zeros(2, np.uint32)])
     sent = triton.InferInput("InputTensor", ARRAY.shape, "FP32").set_data_from_numpy(ARRAY)
-    infer(client, sent, an_output("out"))
+    infer(client, sent, shared_output("out"))
     assert shared_memory.get_contents_as_numpy(target, np.uint32, [2, 1]).tolist() == RIGHT
 
 
 @pytest.mark.anyio
-async def test_the_client_with_await(server, client, make):
+async def test_shared_memory_works_async(server, client, make):
     source = make("in", 24)
     shared_memory.set_shared_memory_region(source, [ARRAY])
     async with triton_aio.InferenceServerClient(server.removeprefix("http://")) as other:
         assert await other.get_system_shared_memory_status("in") == client.get_system_shared_memory_status("in")
-        answer = await other.infer("ARGMAX", [an_input("in")], parameters=ATTRIBUTES)
+        answer = await other.infer("ARGMAX", [shared_input("in")], parameters=ATTRIBUTES)
         assert answer.as_numpy("OutputTensor").tolist() == RIGHT
         await other.unregister_system_shared_memory("in")
         assert await other.get_system_shared_memory_status() == []
@@ -123,15 +123,15 @@ async def test_the_client_with_await(server, client, make):
 
 @pytest.mark.parametrize("offset", [0, 8, 3, 61])
 @pytest.mark.parametrize("inner", [0, 1, 16])
-def test_offsets_add_up_whatever_they_are_aligned_to(client, make, offset, inner):
+def test_offsets_add_up_at_any_alignment(client, make, offset, inner):
     array = np.array([[3, -(2**62)], [7, 2**62]], np.int64)
     region = make("both", offset + inner + 64 + 7, offset=offset, byte_size=inner + 64 + 7)
     shared_memory.set_shared_memory_region(region, [np.full(offset + inner + 71, 255, np.uint8)])
     raw = shared_memory.get_contents_as_numpy(region, np.uint8, [offset + inner + 71])
     raw[offset + inner : offset + inner + 32] = array.view(np.uint8).reshape(-1)
-    place = an_output("both", 21, inner + 35)
+    place = shared_output("both", 21, inner + 35)
     answer = infer(
-        client, an_input("both", array, offset=inner), place, model="REDUCE", Function="MAX", Axes="[0]"
+        client, shared_input("both", array, offset=inner), place, model="REDUCE", Function="MAX", Axes="[0]"
     ).get_output("OutputTensor")
     said = {"shared_memory_region": "both", "shared_memory_byte_size": 16, "shared_memory_offset": inner + 35}
     assert answer["parameters"] == said
@@ -140,7 +140,7 @@ def test_offsets_add_up_whatever_they_are_aligned_to(client, make, offset, inner
     assert set(raw[:offset]) | set(raw[start - 3 : start]) | set(raw[start + 16 :]) == {255}
 
 
-def test_strided_outputs_arrive_packed_and_optional_ones_too(client, make):
+def test_strided_and_optional_outputs_are_written_packed(client, make):
     image = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     source, target = make("in", 64), make("out", 32)
     shared_memory.set_shared_memory_region(source, [image])
@@ -149,16 +149,16 @@ def test_strided_outputs_arrive_packed_and_optional_ones_too(client, make):
         outputs.append(triton.InferRequestedOutput(name))
         outputs[-1].set_shared_memory("out", 16, 16 * number)
     window = {"Strides": "[2, 2]", "WindowSize": "[2, 2]", "StartPadding": "[0, 0]", "EndPadding": "[0, 0]"}
-    infer(client, an_input("in", image), *outputs, model="MAX_POOLING1", **window)
+    infer(client, shared_input("in", image), *outputs, model="MAX_POOLING1", **window)
     assert shared_memory.get_contents_as_numpy(target, np.float32, [4]).tolist() == [5, 7, 13, 15]
     assert shared_memory.get_contents_as_numpy(target, np.uint32, [4], 16).tolist() == [5, 7, 13, 15]
     strided = '{"DataType": "FLOAT32", "Sizes": [1, 1, 1, 4], "Strides": [16, 16, 16, 3]}'
-    infer(client, an_input("in", image), an_output("out", 16), model="REDUCE", Function="MAX", Axes="[2]",
+    infer(client, shared_input("in", image), shared_output("out", 16), model="REDUCE", Function="MAX", Axes="[2]",
           OutputTensor=strided)  # fmt: skip
     assert shared_memory.get_contents_as_numpy(target, np.float32, [4]).tolist() == [12, 13, 14, 15]
 
 
-def test_status_and_unregistering(client, make):
+def test_regions_are_listed_and_unregistered(client, make):
     make("a", 64)
     make("b.1", 64, offset=8, byte_size=50)
     first = {"name": "a", "key": key_of("a"), "offset": 0, "byte_size": 64}
@@ -166,12 +166,12 @@ def test_status_and_unregistering(client, make):
     assert client.get_system_shared_memory_status() == [first, second]
     assert client.get_system_shared_memory_status("b.1") == [second]
     client.unregister_system_shared_memory("a")
-    client.unregister_system_shared_memory("a")  # as to Triton, it is no error
+    client.unregister_system_shared_memory("a")  # not an error, as in Triton
     with pytest.raises(InferenceServerException, match='no shared memory region "a" is registered') as refused:
         client.get_system_shared_memory_status("a")
     assert refused.value.status() == "404"
     with pytest.raises(InferenceServerException, match='no shared memory region "a" is registered') as refused:
-        infer(client, an_input("a"))
+        infer(client, shared_input("a"))
     assert refused.value.status() == "404"
     client.register_system_shared_memory("a", key_of("a"), 64)
     client.unregister_system_shared_memory()
@@ -196,9 +196,9 @@ def test_status_and_unregistering(client, make):
         ("a b", key_of("a"), "allowed: 1 to 128 of"),
         ("é", key_of("a"), "allowed: 1 to 128 of"),
     ],
-    ids=lambda value: value.replace(PREFIX, "PREFIX-"),  # the same in each process of a parallel run
+    ids=lambda value: value.replace(PREFIX, "PREFIX-"),  # the same in every process of a parallel run
 )
-def test_what_cannot_be_registered(client, make, name, key, said):
+def test_invalid_registrations_are_refused(client, make, name, key, said):
     make("a", 64)
     with pytest.raises(InferenceServerException, match=said) as refused:
         client.register_system_shared_memory(name, key, 8)
@@ -207,9 +207,9 @@ def test_what_cannot_be_registered(client, make, name, key, said):
 
 
 @pytest.mark.parametrize(("offset", "size"), [(0, 65), (64, 1), (2**63, 1), (0, 2**80), (0, 0), (-1, 4), (0, -1)])
-def test_registrations_beyond_the_object(client, make, offset, size):
+def test_registrations_beyond_the_object_are_refused(client, make, offset, size):
     make("a", 64, register=False)
-    # The system rounds nothing here: an object has the size that it was given.
+    # The system does not round here: an object has exactly the size it was given.
     with pytest.raises(InferenceServerException) as refused:
         client.register_system_shared_memory("a", key_of("a"), size, offset)
     assert refused.value.status() == "400"
@@ -217,11 +217,11 @@ def test_registrations_beyond_the_object(client, make, offset, size):
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"key": 5, "byte_size": 4}', b'{"key": "/k"}', b"{'"])
-def test_bodies_that_register_nothing(server, body):
+def test_malformed_registrations_are_refused(server, body):
     assert httpx.post(f"{server}/v2/systemsharedmemory/region/r/register", content=body).status_code == 400
 
 
-def test_what_is_no_shared_memory_object(client, make):
+def test_folders_pipes_and_links_are_refused(client, make):
     folder, pipe, link = (Path(f"/dev/shm/{PREFIX}{kind}") for kind in ("folder", "pipe", "link"))
     make("a", 64, register=False)
     try:
@@ -237,7 +237,7 @@ def test_what_is_no_shared_memory_object(client, make):
         link.unlink()
 
 
-def test_so_many_regions_and_no_more(client, make):
+def test_the_number_of_regions_is_bounded(client, make):
     make("a", 64, register=False)
     for number in range(MAX_REGIONS):
         client.register_system_shared_memory(f"r{number}", key_of("a"), 64)
@@ -259,18 +259,18 @@ def test_so_many_regions_and_no_more(client, make):
         ({}, {"offset": 57}, "400", "bytes 57 to 65 given; region"),
     ],
 )
-def test_places_beyond_the_region(client, make, source, target, status, said):
+def test_ranges_beyond_the_region_are_refused(client, make, source, target, status, said):
     make("a", 64)
     with pytest.raises(InferenceServerException, match=said) as refused:
-        infer(client, an_input("a", **source), an_output("a", **target))
+        infer(client, shared_input("a", **source), shared_output("a", **target))
     assert refused.value.status() == status
 
 
-def test_no_more_is_read_than_a_body_may_have(client, make):
+def test_shared_inputs_have_the_bound_of_bodies(client, make):
     make("huge", 2**20 + 4)
     array = np.broadcast_to(np.float32(0), (1, 2**18 + 1))
     with pytest.raises(InferenceServerException, match="this server takes at most 1048576") as refused:
-        infer(client, an_input("huge", array))
+        infer(client, shared_input("huge", array))
     assert refused.value.status() == "413"
 
 
@@ -284,21 +284,21 @@ def test_no_more_is_read_than_a_body_may_have(client, make):
         {"shared_memory_region": "a", "shared_memory_byte_size": 12, "binary_data_size": 12},
     ],
 )
-def test_parameters_that_name_no_place(server, make, parameters):
+def test_malformed_shared_memory_parameters_are_refused(server, make, parameters):
     make("a", 64)
-    tensor = {name: value for name, value in a_tensor().items() if name != "data"}
-    for sent in ({**tensor, "parameters": parameters}, {**a_tensor(), "parameters": parameters}):
-        answer = httpx.post(f"{server}/v2/models/ARGMAX/infer", content=json.dumps(a_request(inputs=[sent])))
+    tensor = {name: value for name, value in infer_tensor().items() if name != "data"}
+    for sent in ({**tensor, "parameters": parameters}, {**infer_tensor(), "parameters": parameters}):
+        answer = httpx.post(f"{server}/v2/models/ARGMAX/infer", content=json.dumps(infer_request(inputs=[sent])))
         assert answer.status_code == 400
         assert answer.json()["violations"][0]["pointer"].startswith("/inputs/0")
 
 
-def test_memory_that_is_cut_off_costs_its_client_alone(client, make):
+def test_truncated_memory_is_refused_and_harms_nobody(client, make):
     make("a", 2**18)
     array = np.zeros((2**8, 2**8), np.float32)
-    assert infer(client, an_input("a", array)).as_numpy("OutputTensor").shape == (256, 1)
+    assert infer(client, shared_input("a", array)).as_numpy("OutputTensor").shape == (256, 1)
     os.truncate(f"/dev/shm/{PREFIX}a", 1000)
-    for source, *target in ((an_input("a", array),), (an_input("a"), an_output("a", 8, 2**17))):
+    for source, *target in ((shared_input("a", array),), (shared_input("a"), shared_output("a", 8, 2**17))):
         with pytest.raises(InferenceServerException, match="is smaller than when it was registered") as refused:
             infer(client, source, *target)
         assert refused.value.status() == "400"
@@ -306,8 +306,8 @@ def test_memory_that_is_cut_off_costs_its_client_alone(client, make):
     assert client.is_server_live()
 
 
-def test_memory_that_changes_all_the_time_harms_nobody(client, make):
-    """Its size goes up and down and its bytes change while requests read and write it."""
+def test_constantly_resized_memory_harms_nobody(client, make):
+    """Its size and contents change while requests read and write it."""
     size = 2**19
     region = make("a", size)
     array = np.zeros((2, size // 8), np.float32)
@@ -324,7 +324,7 @@ def test_memory_that_changes_all_the_time_harms_nobody(client, make):
     try:
         for _ in range(60):
             try:
-                infer(client, an_input("a", array), an_output("a"))
+                infer(client, shared_input("a", array), shared_output("a"))
                 outcomes.add("200")
             except InferenceServerException as error:
                 outcomes.add(error.status())
@@ -333,10 +333,10 @@ def test_memory_that_changes_all_the_time_harms_nobody(client, make):
         thread.join()
     assert outcomes <= {"200", "400"}
     shared_memory.set_shared_memory_region(region, [ARRAY])
-    assert infer(client, an_input("a")).as_numpy("OutputTensor").tolist() == RIGHT
+    assert infer(client, shared_input("a")).as_numpy("OutputTensor").tolist() == RIGHT
 
 
-def test_what_is_under_way_when_its_region_is_unregistered_goes_on(make, tmp_path):
+def test_an_open_range_survives_unregistering(make, tmp_path):
     region = make("a", 64, register=False)
     regions = Regions(tmp_path, PREFIX)
     regions.register(Registration("r", key_of("a"), 8, 40), None)
@@ -349,40 +349,40 @@ def test_what_is_under_way_when_its_region_is_unregistered_goes_on(make, tmp_pat
     assert shared_memory.get_contents_as_numpy(region, np.uint8, [64]).tobytes()[12:18] == b"opwire"
 
 
-def test_no_file_stays_open(client, make):
+def test_no_file_is_left_open(client, make):
     source, _ = make("in", 24), make("out", 8)
     shared_memory.set_shared_memory_region(source, [ARRAY])
 
     def opened() -> list[str]:
-        """What this process, and so the server in it, has open; the client maps its memory through a file too."""
+        """Returns the files that this process has open: the server's, and the client's own mappings."""
         links = (Path(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd"))
         return sorted(str(link.readlink()) for link in links if link.is_symlink() and PREFIX in str(link.readlink()))
 
     before = opened()
     for _ in range(5):
-        infer(client, an_input("in"), an_output("out"))
+        infer(client, shared_input("in"), shared_output("out"))
         with pytest.raises(InferenceServerException):
-            infer(client, an_input("in", offset=1), an_output("out"))
+            infer(client, shared_input("in", offset=1), shared_output("out"))
         with pytest.raises(InferenceServerException):
-            infer(client, an_input("in"), an_output("out"), Axes="[9]", AxisDirection="INCREASING")
+            infer(client, shared_input("in"), shared_output("out"), Axes="[9]", AxisDirection="INCREASING")
     assert opened() == before
 
 
-def test_without_the_flag_there_is_none(server_url):
+def test_shared_memory_is_off_by_default(server_url):
     with triton.InferenceServerClient(server_url.removeprefix("http://")) as client:
         assert "system_shared_memory" not in client.get_server_metadata()["extensions"]
         for call in (
             client.get_system_shared_memory_status,
             client.unregister_system_shared_memory,
             lambda: client.register_system_shared_memory("a", key_of("a"), 4),
-            lambda: infer(client, an_input("a")),
+            lambda: infer(client, shared_input("a")),
         ):
             with pytest.raises(InferenceServerException, match="shared memory is not enabled") as refused:
                 call()
             assert refused.value.status() == "400"
 
 
-def test_all_processes_know_a_region():
+def test_all_processes_share_regions():
     region = shared_memory.create_shared_memory_region("in", key_of("in"), 24, create_only=True)
     shared_memory.set_shared_memory_region(region, [ARRAY])
     options = ("--device", "reference", "--workers", "2", "--shared-memory-prefix", PREFIX)
@@ -390,7 +390,7 @@ def test_all_processes_know_a_region():
         with process(*options) as served:
 
             def client() -> Any:
-                """On a connection of its own, so that any process may get it."""
+                """Connects anew, so that any process may respond."""
                 return triton.InferenceServerClient(served.url.removeprefix("http://"))
 
             with client() as one:
@@ -398,7 +398,7 @@ def test_all_processes_know_a_region():
             for _ in range(12):
                 with client() as one:
                     assert [found["name"] for found in one.get_system_shared_memory_status()] == ["in"]
-                    assert infer(one, an_input("in")).as_numpy("OutputTensor").tolist() == RIGHT
+                    assert infer(one, shared_input("in")).as_numpy("OutputTensor").tolist() == RIGHT
                     with pytest.raises(InferenceServerException, match="already registered"):
                         one.register_system_shared_memory("in", key_of("in"), 24)
             with client() as one:

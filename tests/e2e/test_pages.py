@@ -1,8 +1,8 @@
-"""The blocks in the README and in the pages of the documentation do what they say.
+"""Code blocks in the README and the documentation do what they claim.
 
-A block of Python prints the block of text below it. A shell command ends well, and prints the text below it, or JSON
-with the members of the JSON below it, in which ``"..."`` stands for anything. JSON with a title is that file. What
-cannot be run has a comment above it that says why: ``<!-- not run: reason -->``.
+A Python block prints the text block below it. A shell command succeeds and prints the text below it, or JSON with the
+members of the JSON below it, where ``"..."`` matches anything. JSON with a title is the content of that file. A block
+that cannot be run has a comment above it that says why: ``<!-- not run: reason -->``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RUN = ("python", "sh")
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code, and what stands below it."""
+    """A code block, and the expected output below it."""
 
     name: str
     language: str
@@ -73,14 +73,14 @@ def _run(command: list[str]) -> str:
 
 
 @pytest.mark.parametrize("block", _params("python"))
-def test_python_prints_what_stands_below_it(block: Block, server_url: str):
+def test_python_prints_the_text_below_it(block: Block, server_url: str):
     assert block.answer is not None, "say below the block what it prints"
     code = block.code.replace(ADDRESS, server_url.removeprefix("http://"))
     assert _run([sys.executable, "-W", "error", "-c", code]) == block.answer
 
 
 @pytest.mark.parametrize("block", _params("sh"))
-def test_commands_end_well(block: Block, server_url: str):
+def test_commands_succeed_and_print_the_output_below_them(block: Block, server_url: str):
     printed = _run(["sh", "-c", block.code.replace(f"http://{ADDRESS}", server_url)])
     if block.answer_language == "json":
         assert block.answer is not None
@@ -92,7 +92,7 @@ def test_commands_end_well(block: Block, server_url: str):
 
 
 def assert_has(found: object, expected: object) -> None:
-    """That JSON has all that is expected of it."""
+    """Checks that JSON contains everything in ``expected``."""
     if isinstance(expected, dict):
         assert isinstance(found, dict)
         for name, value in expected.items():
@@ -108,14 +108,14 @@ def assert_has(found: object, expected: object) -> None:
 
 
 @pytest.mark.parametrize("block", _params("json"))
-def test_json_is_a_file_or_an_answer(block: Block):
+def test_json_blocks_are_valid_and_match_their_file(block: Block):
     json.loads(block.code)
     title = re.search(r'title="([^"]+)"', block.info)
     if title is not None:
         assert (ROOT / title[1]).read_text(encoding="utf-8") == block.code
 
 
-def test_every_other_block_says_why_it_is_not_run():
+def test_blocks_in_other_languages_say_why_they_are_not_run():
     assert {block.language for block in BLOCKS} <= {*_RUN, "json", "text"}
 
 
@@ -123,6 +123,6 @@ def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= LONGEST_README
 
 
-def test_the_first_commands_exist():
+def test_the_scripts_to_start_with_are_executable():
     for name in ("start", "test", "docs"):
         assert os.access(ROOT / "scripts" / name, os.X_OK)

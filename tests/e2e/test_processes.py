@@ -1,4 +1,4 @@
-"""Several processes behind one address: sums, deaths, replacements, and the end."""
+"""Several processes behind one address: totals, crashes, replacements, and shutdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.inference import a_request
+from tests.inference import infer_request
 from tests.problems import read_problem
 from tests.processes import Served, process, until
 from tests.sockets import connect, next_answer, read_answer
@@ -38,20 +38,20 @@ ENDLESS = {
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Served]:
-    """A server of two processes."""
+    """A server with two processes."""
     with process(*SLOW, "--workers", "2", "--threads", "4", "--drain-seconds", "2") as served:
         yield served
 
 
 def workers(served: Served) -> set[int]:
-    """The processes that serve; another child of the command looks after the shared memory."""
+    """Returns the serving processes; the command's other child watches over the shared memory."""
     command = served.process.pid
     children = Path(f"/proc/{command}/task/{command}/children").read_text().split()
     return {int(pid) for pid in children if b"spawn_main" in _command_line(pid)}
 
 
 def _command_line(pid: str) -> bytes:
-    """Of a process, unless it has ended meanwhile."""
+    """Returns the command line of a process, or nothing if it has ended."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     return b""
@@ -67,18 +67,18 @@ def samples(url: str) -> dict[str, float]:
 
 
 def execute(url: str) -> None:
-    """A request on a connection of its own, so that any process may get it."""
+    """Sends a request on its own connection, so that any process may get it."""
     response = httpx.post(f"{url}/v1/execute", json=REQUEST, timeout=20)
     assert response.json()["outputs"]["OutputTensor"]["data"] == [6]
 
 
-def test_all_accept_when_the_server_says_that_it_is_ready(pair):
+def test_all_processes_accept_once_the_server_is_ready(pair):
     assert sum("is ready at" in line for line in pair.lines) == 1
     assert len(workers(pair)) == 2
     assert samples(pair.url)["opwire_workers{}"] == 2
 
 
-def test_the_limits_are_divided(pair):
+def test_limits_are_divided_among_processes(pair):
     limits = httpx.get(f"{pair.url}/v1/server").json()["limits"]
     assert limits["queued"] == 1024 // 2
     assert limits["memory_bytes"] == 2**31 // 2
@@ -88,7 +88,7 @@ def test_the_limits_are_divided(pair):
     assert found["opwire_running_operators_limit{reference}"] == 4
 
 
-def test_the_sums_are_those_of_all_processes(pair):
+def test_metrics_sum_up_all_processes(pair):
     before = samples(pair.url)
 
     def ask() -> None:
@@ -100,40 +100,40 @@ def test_the_sums_are_those_of_all_processes(pair):
         thread.start()
     for thread in asked:
         thread.join()
-    # Which process answers is chance; the sums do not depend on it.
+    # Which process responds is chance; the totals do not depend on it.
 
     def counted() -> set[float]:
         found = samples(pair.url)
         names = ("opwire_requests_total{ok,/v1/execute}", "opwire_stage_seconds_count{REDUCE,run}")
         return {found[name] - before.get(name, 0) for name in names}
 
-    until(lambda: counted() == {100})  # an answer is counted when it is on its way
+    until(lambda: counted() == {100})  # counted when the response is about to be sent
     assert [counted() for _ in range(5)] == [{100}] * 5
     cached = ("opwire_plan_cache_hits_total{}", "opwire_plan_cache_misses_total{}")
     until(lambda: sum(samples(pair.url)[name] - before[name] for name in cached) == 100)
 
 
-def test_the_statistics_of_models_are_those_of_all_processes(pair):
+def test_model_statistics_sum_up_all_processes(pair):
     url = f"{pair.url}/v2/models/ARGMIN"
-    infer = {**a_request(), "model_version": "5100"}
+    infer = {**infer_request(), "model_version": "5100"}
 
     def stats() -> Any:
-        """On a connection of its own, so that any process may be asked."""
+        """Queries statistics on a new connection, so that any process may respond."""
         (found,) = httpx.get(f"{url}/versions/5100/stats", timeout=20).json()["model_stats"]
         return found
 
-    def done() -> dict[str, float]:
-        """What all have done by another count."""
+    def counted_by_metrics() -> dict[str, float]:
+        """Returns the totals of all processes according to the metrics."""
         return {
             name: samples(pair.url).get(f"opwire_requests_total{{{code},/v2/models/{{name}}/infer}}", 0)
             for name, code in (("success", "ok"), ("fail", "contract_violation"))
         }
 
-    before, counted = stats(), done()
+    before, counted = stats(), counted_by_metrics()
     for _ in range(30):
         assert httpx.post(f"{url}/versions/5100/infer", json=infer, timeout=20).is_success
         assert httpx.post(f"{url}/versions/5100/infer", json={"inputs": []}, timeout=20).status_code == 422
-    until(lambda: all(count - counted[name] == 30 for name, count in done().items()))
+    until(lambda: all(count - counted[name] == 30 for name, count in counted_by_metrics().items()))
     for _ in range(8):
         after = stats()
         for name in ("success", "fail"):
@@ -161,7 +161,7 @@ def waiting(url: str) -> float:
 
 
 def is_open(connection: socket.socket) -> bool:
-    """Whether the server has neither answered nor closed a connection."""
+    """Whether the server has neither responded nor closed the connection."""
     connection.setblocking(False)
     try:
         connection.recv(1)
@@ -173,9 +173,9 @@ def is_open(connection: socket.socket) -> bool:
 
 
 def occupy(stack: contextlib.ExitStack, url: str) -> list[socket.socket]:
-    """Connections that wait for endless work, so many that each process runs what it may.
+    """Opens connections that wait for endless work, until both processes run as much as they can.
 
-    Each has two places, and keeps one from long work.
+    Each process has two slots and keeps one of them free of long work.
     """
     opened: list[socket.socket] = []
     while busy(url) < 2:
@@ -186,7 +186,7 @@ def occupy(stack: contextlib.ExitStack, url: str) -> list[socket.socket]:
 
 
 def multiplies(factor: int) -> dict[str, Any]:
-    """A graph that multiplies its input by a constant."""
+    """Returns a graph that multiplies its input by a constant."""
     desc = {"DataType": "FLOAT32", "Sizes": [1, 1]}
     inputs = {"ATensor": "input:x", "BTensor": "factor"}
     product = {"type": "ELEMENT_WISE_MULTIPLY", "desc": {"ATensor": desc, "BTensor": desc}, "inputs": inputs}
@@ -196,7 +196,7 @@ def multiplies(factor: int) -> dict[str, Any]:
 BY_NAME = {"graph": "net", "inputs": {"x": {"data": [[2]]}}, "output_format": "numbers"}
 
 
-def test_a_graph_is_known_to_all_processes_as_soon_as_it_is_registered(pair):
+def test_a_registered_graph_is_known_to_all_processes_at_once(pair):
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(httpx.Client(base_url=pair.url, timeout=60)) for _ in range(8)]
         for i in range(1, 41):
@@ -215,7 +215,7 @@ def test_a_graph_is_known_to_all_processes_as_soon_as_it_is_registered(pair):
         assert gone == [404] * 8
 
 
-def test_a_worker_that_is_killed_is_replaced_and_costs_only_its_own_requests(pair):
+def test_a_killed_worker_is_replaced_and_loses_only_its_own_requests(pair):
     before = samples(pair.url)
     first = workers(pair)
     with contextlib.ExitStack() as stack:
@@ -231,14 +231,14 @@ def test_a_worker_that_is_killed_is_replaced_and_costs_only_its_own_requests(pai
     until(lambda: busy(pair.url) == 0)
     found = samples(pair.url)
     assert found["opwire_worker_restarts_total{}"] == before.get("opwire_worker_restarts_total{}", 0) + 1
-    # What the dead one had counted is not lost.
+    # The counts of the dead process are not lost.
     name = "opwire_requests_total{ok,/v1/execute}"
     assert found[name] == before.get(name, 0) + 20
     assert len(first & workers(pair)) == 1
     assert sum("is ready at" in line for line in pair.lines) == 1
 
 
-def test_a_worker_that_ends_by_itself_is_replaced_too(pair):
+def test_a_terminated_worker_is_replaced(pair):
     before = samples(pair.url)["opwire_worker_restarts_total{}"]
     first = workers(pair)
     os.kill(min(first), signal.SIGTERM)
@@ -248,8 +248,8 @@ def test_a_worker_that_ends_by_itself_is_replaced_too(pair):
     execute(pair.url)
 
 
-def a_while(url: str) -> dict[str, object]:
-    """A request that takes half a second or more on this machine, and not only because something was in its way."""
+def slow_request(url: str) -> dict[str, object]:
+    """Returns a request that takes at least half a second of its own on this machine."""
     size = 2**12
     while True:
         source = {"DataType": "FLOAT32", "Sizes": [size], "Strides": [0]}
@@ -261,8 +261,8 @@ def a_while(url: str) -> dict[str, object]:
         size *= 2
 
 
-def last_answer(connection: socket.socket, request: str) -> tuple[int, dict[str, str], bytes] | None:
-    """The answer once the process drains; None if it had no work and has ended."""
+def response_while_draining(connection: socket.socket, request: str) -> tuple[int, dict[str, str], bytes] | None:
+    """Returns the response of a draining process, or None if it had no work and has ended."""
     while True:
         try:
             connection.sendall(f"{request} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n".encode())
@@ -284,10 +284,10 @@ def last_answer(connection: socket.socket, request: str) -> tuple[int, dict[str,
         (2, signal.SIGINT),
     ],
 )
-def test_the_end_lets_accepted_work_finish_and_refuses_the_rest(count, number):
+def test_shutdown_finishes_accepted_work_and_refuses_the_rest(count, number):
     options = ("--workers", str(count), "--threads", "4", "--drain-seconds", "120")
     with process(*SLOW, *options) as served, contextlib.ExitStack() as stack:
-        work = a_while(served.url)
+        work = slow_request(served.url)
         accepted = [stack.enter_context(connect(served.url)) for _ in range(3)]
         idle = [stack.enter_context(connect(served.url)) for _ in range(8)]
         for connection in idle:
@@ -301,10 +301,10 @@ def test_the_end_lets_accepted_work_finish_and_refuses_the_rest(count, number):
         until(lambda: waiting(served.url) + busy(served.url) == len(accepted))
         served.process.send_signal(number)
         refused = [
-            last_answer(connection, request)
+            response_while_draining(connection, request)
             for connection, request in zip(idle, ("GET /readyz", "POST /v1/execute") * 4, strict=True)
         ]
-        assert any(refused) or count > 1  # it is chance which process has which connection
+        assert any(refused) or count > 1  # which process has which connection is chance
         for status, headers, body in filter(None, refused):
             problem = read_problem(status, headers, body)
             assert (status, problem["code"], headers["connection"]) == (503, "draining", "close")
@@ -317,7 +317,7 @@ def test_the_end_lets_accepted_work_finish_and_refuses_the_rest(count, number):
 
 
 @pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.thorough), 2])
-def test_the_end_does_not_wait_longer_than_it_may(count):
+def test_shutdown_waits_no_longer_than_the_drain_time(count):
     options = ("--workers", str(count), "--drain-seconds", "1", "--threads", "4")
     with process(*SLOW, *options) as served, connect(served.url) as connection:
         connection.sendall(post(ENDLESS))
@@ -340,7 +340,7 @@ def test_no_worker_outlives_the_command():
             httpx.get(f"{served.url}/livez")
 
 
-def test_an_address_in_use_ends_the_command():
+def test_an_address_in_use_is_reported():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -350,7 +350,7 @@ def test_an_address_in_use_ends_the_command():
     assert "Traceback" not in str(said.value)
 
 
-def test_a_worker_that_hangs_is_replaced():
+def test_a_hanging_worker_is_replaced():
     with process(*SLOW, "--workers", "2", "--hang-seconds", "2") as served:
         first = workers(served)
         before = samples(served.url)["opwire_worker_restarts_total{}"]

@@ -1,4 +1,4 @@
-"""Products and convolutions on a real server that take longer than anybody waits for them."""
+"""Stopping matrix products and convolutions that would run for a very long time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.sockets import connect
 WITHIN = 60.0
 
 SOON = 3.0
-"""Seconds after a deadline in which its answer comes, be the machine ever so busy."""
+"""Maximum delay of a response after its deadline in seconds, even on a busy machine."""
 
 
 def repeated(*sizes: int) -> dict[str, Any]:
-    """One element, which stands for a whole tensor."""
+    """Returns a tensor that repeats one element."""
     return {"DataType": "FLOAT32", "Sizes": list(sizes), "Strides": [0] * len(sizes)}
 
 
@@ -70,7 +70,7 @@ def is_idle(server: HttpServer) -> bool:
 
 
 @EACH
-def test_the_deadline_cuts_it_off_and_its_memory_comes_back(server, endless):
+def test_the_deadline_stops_it_and_releases_its_memory(server, endless):
     began = time.monotonic()
     response = httpx.post(f"{server.url}/v1/execute", json={**endless, "timeout_ms": 700}, timeout=WITHIN)
     assert 0.7 <= time.monotonic() - began < 0.7 + SOON
@@ -80,7 +80,7 @@ def test_the_deadline_cuts_it_off_and_its_memory_comes_back(server, endless):
 
 
 @EACH
-def test_it_is_cancelled_when_its_client_goes_away(server, endless):
+def test_a_disconnect_stops_it_and_releases_its_memory(server, endless):
     body = json.dumps(endless).encode()
     connection = connect(server.url or "")
     connection.sendall(b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))

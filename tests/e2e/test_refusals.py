@@ -1,4 +1,4 @@
-"""Every way to send a request that cannot be taken: its status, its problem, and the place in what was sent."""
+"""Every way to send an invalid request: status, problem, and where it points."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DATA_ROUTES = ("/v1/execute", "/v1/batch", "/v1/validate")
 
 
 def refused(http: httpx.Client, sent: Any, path: str = "/v1/execute") -> tuple[str, list[tuple[str, str]]]:
-    """The code of the problem, and code and place of each violation."""
+    """Returns the problem's code, and code and pointer of each violation."""
     response = http.post(path, content=json.dumps(sent).encode(), headers=JSON)
     problem = read_problem(response.status_code, response.headers, response.content, sent)
     return problem["code"], [(found["code"], found["pointer"]) for found in problem.get("violations", ())]
 
 
 def posted(http: httpx.Client, content: bytes, path: str = "/v1/execute", **headers: str) -> Any:
-    """The problem in the answer to any bytes, and the whole answer; nothing of it stands at a place."""
+    """Posts any bytes and returns the problem, which must not point anywhere, and the response."""
     given = {**JSON, **{name.replace("_", "-"): value for name, value in headers.items()}}
     response = http.post(path, content=content, headers=given)
     return read_problem(response.status_code, response.headers, response.content), response
@@ -58,7 +58,7 @@ def posted(http: httpx.Client, content: bytes, path: str = "/v1/execute", **head
         b"1e",
     ],
 )
-def test_what_is_not_json(http, path, content):
+def test_invalid_json_is_refused(http, path, content):
     problem, _ = posted(http, content, path)
     assert problem["code"] == "invalid_json"
     assert "violations" not in problem
@@ -66,7 +66,7 @@ def test_what_is_not_json(http, path, content):
 
 @pytest.mark.parametrize("path", DATA_ROUTES)
 @pytest.mark.parametrize("sent", [None, 1, "text", [], [{}], True, 1.5])
-def test_what_is_no_object(http, path, sent):
+def test_json_other_than_objects_is_refused(http, path, sent):
     assert refused(http, sent, path) == ("invalid_request", [("wrong_type", "")])
 
 
@@ -104,7 +104,7 @@ def test_what_is_no_object(http, path, sent):
         ),
     ],
 )
-def test_envelopes_that_are_not_a_request(http, sent, found):
+def test_malformed_requests_are_refused(http, sent, found):
     code, violations = refused(http, sent)
     assert code == "invalid_request"
     assert sorted(violations) == sorted(found)
@@ -117,7 +117,7 @@ def test_envelopes_that_are_not_a_request(http, sent, found):
         ({"operator": OPERATOR, "inputs": {}}, [("unknown_field", "/inputs")]),
     ],
 )
-def test_envelopes_that_are_nothing_to_validate(http, sent, found):
+def test_malformed_validation_requests_are_refused(http, sent, found):
     assert refused(http, sent, "/v1/validate") == ("invalid_request", found)
 
 
@@ -130,12 +130,12 @@ def test_envelopes_that_are_nothing_to_validate(http, sent, found):
         ({"requests": [], "feature_level": "1_0"}, [("unknown_field", "/feature_level")]),
     ],
 )
-def test_envelopes_that_are_no_batch(http, sent, found):
+def test_malformed_batches_are_refused(http, sent, found):
     assert refused(http, sent, "/v1/batch") == ("invalid_request", found)
 
 
 @pytest.mark.parametrize("level", ["9_9", 5, True, [], {}, 16640.0, "4.1"])
-def test_unknown_levels(http, level):
+def test_unknown_levels_are_refused(http, level):
     sent = {"operator": OPERATOR, "feature_level": level}
     assert refused(http, sent, "/v1/validate") == (
         "contract_violation",
@@ -148,7 +148,7 @@ def test_unknown_levels(http, level):
 
 
 @pytest.mark.parametrize("operator", EXECUTABLE.values(), ids=lambda operator: operator.name)
-def test_bad_examples(http, operator):
+def test_bad_examples_are_refused(http, operator):
     for bad in operator.bad_examples:
         request = {"operator": {"type": operator.name, "desc": dict(bad.desc)}, "feature_level": str(bad.level)}
         code, violations = refused(http, {**request, "inputs": {}})
@@ -185,14 +185,14 @@ def test_bad_examples(http, operator):
         ({"InputTensor": {"data": [10**400, 0, 0]}}, [("invalid_number", "/inputs/InputTensor/data/0")]),
     ],
 )
-def test_tensors_that_are_not_what_the_desc_says(http, inputs, found):
+def test_tensors_that_do_not_match_the_desc_are_refused(http, inputs, found):
     code, violations = refused(http, {"operator": OPERATOR, "inputs": inputs})
     assert code == "contract_violation"
     assert violations == found
 
 
 @pytest.mark.parametrize("sizes", [[2, 2], [1, 1, 2, 2]])
-def test_a_wrong_number_is_pointed_at_where_it_stands(http, sizes):
+def test_an_invalid_number_is_located(http, sizes):
     desc = {"Function": "MAX", "InputTensor": {"DataType": "INT8", "Sizes": sizes}, "Axes": []}
     nested: Any = [[1, 2], [3, 128]]
     for size in reversed(sizes[:-2]):
@@ -230,7 +230,7 @@ def test_elements_that_share_an_address_must_agree(http):
         "!" * 5000,
     ],
 )
-def test_what_is_not_base64(http, text):
+def test_invalid_base64_is_refused(http, text):
     for tensor in (text, {"data": text}):
         sent = {"operator": OPERATOR, "inputs": {"InputTensor": tensor}}
         assert refused(http, sent) == ("invalid_base64", [("invalid_base64", "/inputs/InputTensor")])
@@ -254,7 +254,7 @@ def test_what_is_not_base64(http, text):
         ("head", b""),
     ],
 )
-def test_framing(http, length, tail):
+def test_invalid_framing_is_refused(http, length, tail):
     head = json.dumps({"operator": OPERATOR, "inputs": {"InputTensor": {"binary_data_size": 12}}}).encode()
     headers = {"Content-Type": bodies.BINARY}
     if length is not None:
@@ -268,27 +268,27 @@ def test_framing(http, length, tail):
 
 
 @pytest.mark.parametrize("size", [-1, 1.5, "12", None, True, 2**70, [12]])
-def test_sizes_of_a_piece_of_the_tail(http, size):
+def test_invalid_binary_sizes_are_refused(http, size):
     head = json.dumps({"operator": OPERATOR, "inputs": {"InputTensor": {"binary_data_size": size}}}).encode()
     headers = {"Content-Type": bodies.BINARY, bodies.HEAD_LENGTH: str(len(head))}
     response = http.post("/v1/execute", content=head + bytes(12), headers=headers)
     assert read_problem(400, response.headers, response.content)["code"] == "invalid_framing"
 
 
-def test_a_head_that_ends_too_early_is_not_json(http):
+def test_a_truncated_json_head_is_refused(http):
     head = json.dumps({"operator": OPERATOR, "inputs": {"InputTensor": {"binary_data_size": 12}}}).encode()
     headers = {"Content-Type": bodies.BINARY, bodies.HEAD_LENGTH: str(len(head) - 1)}
     response = http.post("/v1/execute", content=head + bytes(12), headers=headers)
     assert read_problem(400, response.headers, response.content)["code"] == "invalid_json"
 
 
-def test_a_tail_needs_its_form(http):
+def test_a_tail_outside_the_binary_form_is_refused(http):
     sent = {"operator": OPERATOR, "inputs": {"InputTensor": {"binary_data_size": 12}}}
     assert refused(http, sent) == ("invalid_framing", [])
     problem, _ = posted(http, json.dumps(sent).encode(), Inference_Header_Content_Length="10")
     assert problem["code"] == "invalid_framing"
-    # What is validated has no tensors.
-    headers, body = bodies.a_body({"operator": OPERATOR}, [b"1234"])
+    # Validation takes no tensors.
+    headers, body = bodies.encoded_request({"operator": OPERATOR}, [b"1234"])
     response = http.post("/v1/validate", content=body, headers=headers)
     assert read_problem(400, response.headers, response.content)["code"] == "invalid_framing"
 
@@ -297,7 +297,7 @@ def test_a_tail_needs_its_form(http):
 @pytest.mark.parametrize(
     "media", ["text/plain", "application/xml", "multipart/form-data; boundary=x", "", "*/*", "json"]
 )
-def test_other_media_types(http, path, media):
+def test_unsupported_media_types_are_refused(http, path, media):
     problem, _ = posted(http, b"{}", path, Content_Type=media)
     assert problem["code"] == "unsupported_media_type"
     assert "application/json" in problem["detail"]
@@ -305,12 +305,12 @@ def test_other_media_types(http, path, media):
 
 @pytest.mark.parametrize("path", DATA_ROUTES)
 @pytest.mark.parametrize("encoding", ["gzip", "br", "deflate", "zstd", "x"])
-def test_content_encodings(http, path, encoding):
+def test_content_encodings_are_refused(http, path, encoding):
     problem, _ = posted(http, b"{}", path, Content_Encoding=encoding)
     assert problem["code"] == "unsupported_media_type"
     assert posted(http, b"{", path, Content_Encoding="identity")[0]["code"] == "invalid_json"
 
 
-def test_the_codes_are_those_that_the_document_lists(http):
+def test_the_openapi_document_lists_every_code(http):
     schemas = http.get("/openapi.json").json()["components"]["schemas"]
     assert set(schemas["Problem"]["properties"]["code"]["enum"]) == set(STATUSES)

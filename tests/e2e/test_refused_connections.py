@@ -1,4 +1,4 @@
-"""What connections that wait, or were refused, cost the server: little, and nothing for long."""
+"""Waiting and refused connections cost the server little, and nothing for long."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINGERING = 128
 
 @pytest.fixture
 def full() -> Iterator[HttpServer]:
-    """A server whose memory one client has, and where none may wait for it."""
+    """A server whose memory is taken by one client, and that lets no other wait for it."""
     limits = Limits(memory_bytes=3_000_000, queued=0, timeout_ms=120_000, receive_ms=120_000)
     with (
         serving(Settings(port=0, devices=("reference",), limits=limits)) as server,
@@ -36,54 +36,54 @@ def full() -> Iterator[HttpServer]:
 
 
 def refused(server: HttpServer) -> socket.socket:
-    """A connection that the server has refused, and that the client keeps."""
+    """Returns a connection that the server has refused and the client keeps open."""
     made = connect(server.url or "")
     made.sendall(HEAD + bytes(50_000))
     assert next_answer(made)[0] == 429
     return made
 
 
-def test_few_connections_linger(full):
+def test_the_number_of_lingering_connections_is_bounded(full):
     clients = [refused(full) for _ in range(LINGERING + 20)]
-    assert len(full.server_state.connections) <= 1 + LINGERING + 1, "the last one to go may still be on its way"
+    assert len(full.server_state.connections) <= 1 + LINGERING + 1, "the last one to leave may still be closing"
     for client in clients:
         client.close()
     until(lambda: len(full.server_state.connections) == 1)
 
 
 @contextmanager
-def nothing_left_to_the_collector() -> Iterator[None]:
-    """What is made of connections and requests while the context lasts goes away without a collection."""
+def no_garbage_left() -> Iterator[None]:
+    """Checks that connections and requests made in the context are freed without garbage collection."""
     gc.collect()
-    before = {id(each) for each in _of_connections()}
+    before = {id(each) for each in _connection_objects()}
     gc.disable()
     try:
         yield
-        until(lambda: all(id(each) in before for each in _of_connections()))
+        until(lambda: all(id(each) in before for each in _connection_objects()))
     finally:
         gc.enable()
 
 
-def _of_connections() -> list[object]:
+def _connection_objects() -> list[object]:
     return [each for each in gc.get_objects() if isinstance(each, Connection | Cycle)]
 
 
-def test_refused_connections_leave_nothing_to_the_collector(full):
-    with nothing_left_to_the_collector():
+def test_refused_connections_leave_no_garbage(full):
+    with no_garbage_left():
         for _ in range(10):
             refused(full).close()
 
 
-def test_connections_with_answers_leave_nothing_to_the_collector():
-    with serving(Settings(port=0, devices=("reference",))) as server, nothing_left_to_the_collector():
+def test_answered_connections_leave_no_garbage():
+    with serving(Settings(port=0, devices=("reference",))) as server, no_garbage_left():
         for size in (10, 100_000, SIZE):
             with connect(server.url or "") as client:
                 client.sendall(HEAD.replace(b"%d" % SIZE, b"%d" % size) + bytes(size))
-                assert next_answer(client)[0] == 400, "it is no JSON"
+                assert next_answer(client)[0] == 400, "the body is not JSON"
 
 
-def test_the_system_takes_little_ahead_of_the_server():
-    """By itself it would take more and more, the more has come on a connection."""
+def test_the_receive_buffer_stays_small():
+    """The system would otherwise enlarge the buffer the more data a connection has carried."""
     with serving(Settings(port=0, devices=("reference",))) as server, connect(server.url or "") as client:
         for _ in range(4):
             client.sendall(HEAD + bytes(SIZE))

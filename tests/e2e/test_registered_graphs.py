@@ -1,4 +1,4 @@
-"""Graphs under names: over HTTP, through the clients, and as models of the Open Inference Protocol."""
+"""Registered graphs: over HTTP, through the clients, and as models of the Open Inference Protocol."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ INPUTS = {"x": {"data": VALUES.tolist()}}
 
 
 def adds(first: int, sizes: list[int] | None = None) -> dict[str, Any]:
-    """A graph that adds a constant, whose first element is given."""
+    """Returns a graph that adds a constant tensor with the given first element."""
     desc = {"DataType": "FLOAT32", "Sizes": sizes or [2, 3]}
     constant = [[first, 0, 0], [0, 0, 0]]
     nodes = {
@@ -47,11 +47,11 @@ def adds(first: int, sizes: list[int] | None = None) -> dict[str, Any]:
     return {"nodes": nodes, "outputs": {"y": "sum"}}
 
 
-def asked(name: str) -> dict[str, Any]:
+def execute_by_name(name: str) -> dict[str, Any]:
     return {"graph": name, "inputs": INPUTS, "output_format": "numbers"}
 
 
-def first_of(answer: httpx.Response) -> float:
+def first_element(answer: httpx.Response) -> float:
     found: float = answer.json()["outputs"]["y"]["data"][0][0]
     return found
 
@@ -61,13 +61,13 @@ NUMBERS = itertools.count()
 
 @pytest.fixture
 def name(http: httpx.Client) -> Iterator[str]:
-    """A name that no other test has."""
+    """A name that no other test uses."""
     made = f"net-{next(NUMBERS)}"
     yield made
     http.delete(f"/v1/graphs/{made}")
 
 
-def test_a_graph_is_put_listed_shown_run_replaced_and_deleted(http, name):
+def test_a_graph_can_be_registered_listed_read_run_replaced_and_deleted(http, name):
     path = f"/v1/graphs/{name}"
     put = http.put(path, json={"graph": adds(7)})
     assert put.status_code == 201
@@ -78,15 +78,15 @@ def test_a_graph_is_put_listed_shown_run_replaced_and_deleted(http, name):
     shown = http.get(path).json()
     assert shown.pop("graph")["nodes"]["c"] == {"constant": {"binary_data_size": 24}}
     assert shown == described
-    assert first_of(http.post("/v1/execute", json=asked(name))) == 8
+    assert first_element(http.post("/v1/execute", json=execute_by_name(name))) == 8
     assert http.put(path, json={"graph": adds(1)}).status_code == 200
-    assert first_of(http.post("/v1/execute", json=asked(name))) == 2
+    assert first_element(http.post("/v1/execute", json=execute_by_name(name))) == 2
     assert http.delete(path).status_code == 200
-    for refused in (http.post("/v1/execute", json=asked(name)), http.get(path), http.delete(path)):
+    for refused in (http.post("/v1/execute", json=execute_by_name(name)), http.get(path), http.delete(path)):
         assert read_problem(refused.status_code, refused.headers, refused.content)["code"] == "not_found"
 
 
-def test_what_is_shown_with_its_tail_can_be_put_again(http, name):
+def test_a_graph_read_in_binary_form_can_be_registered_again(http, name):
     http.put(f"/v1/graphs/{name}", json={"graph": adds(5)})
     whole = http.get(f"/v1/graphs/{name}", headers={"Accept": "application/octet-stream"})
     length = int(whole.headers["inference-header-content-length"])
@@ -94,10 +94,10 @@ def test_what_is_shown_with_its_tail_can_be_put_again(http, name):
     headers = {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(len(head))}
     again = http.put(f"/v1/graphs/{name}", content=head + whole.content[length:], headers=headers)
     assert again.status_code == 200
-    assert first_of(http.post("/v1/execute", json=asked(name))) == 6
+    assert first_element(http.post("/v1/execute", json=execute_by_name(name))) == 6
 
 
-def test_a_graph_by_number_keeps_its_constants(http, name):
+def test_a_numbered_graph_keeps_its_constants(http, name):
     operator = adds(0)["nodes"]["sum"]
     nodes = [
         {"Type": "CONSTANT", "Desc": {"Data": {"data": [[3, 0, 0], [0, 0, 0]]}}},
@@ -112,25 +112,27 @@ def test_a_graph_by_number_keeps_its_constants(http, name):
     assert http.put(f"/v1/graphs/{name}", json={"graph": graph}).status_code == 201
     shown = http.get(f"/v1/graphs/{name}").json()["graph"]
     assert shown["Nodes"][0]["Desc"] == {"Data": {"binary_data_size": 24}}
-    answer = http.post("/v1/execute", json={**asked(name), "inputs": {"Input0": INPUTS["x"]}})
+    answer = http.post("/v1/execute", json={**execute_by_name(name), "inputs": {"Input0": INPUTS["x"]}})
     assert answer.json()["outputs"]["Output0"]["data"][0][0] == 4
 
 
-def test_a_batch_and_a_validation_name_it_too(http, name):
+def test_batches_and_validations_can_name_a_graph(http, name):
     http.put(f"/v1/graphs/{name}", json={"graph": adds(7), "feature_level": "6_3"})
-    results = http.post("/v1/batch", json={"requests": [asked(name), asked("absent")]}).json()["results"]
+    results = http.post("/v1/batch", json={"requests": [execute_by_name(name), execute_by_name("absent")]}).json()[
+        "results"
+    ]
     assert results[0]["feature_level"] == "DML_FEATURE_LEVEL_6_3"
     assert results[1]["code"] == "not_found"
     found = http.post("/v1/validate", json={"graph": name}).json()
     assert (found["valid"], found["minimum_feature_level"]) == (True, "DML_FEATURE_LEVEL_6_2")
     lower = http.post("/v1/validate", json={"graph": name, "feature_level": "5_0"}).json()
     assert [violation["pointer"] for violation in lower["violations"]] == ["/graph"]
-    request = {**asked(name), "feature_level": "5_0"}
+    request = {**execute_by_name(name), "feature_level": "5_0"}
     refused = http.post("/v1/execute", json=request)
     (violation,) = read_problem(422, refused.headers, refused.content, request)["violations"]
     assert (violation["pointer"], violation["message"][:11]) == ("/graph", "/nodes/c: c")
-    assert http.post("/v1/execute", json={**asked(name), "feature_level": "6_2"}).status_code == 200
-    wrong = http.post("/v1/execute", json={**asked(name), "inputs": {"z": INPUTS["x"]}}).json()
+    assert http.post("/v1/execute", json={**execute_by_name(name), "feature_level": "6_2"}).status_code == 200
+    wrong = http.post("/v1/execute", json={**execute_by_name(name), "inputs": {"z": INPUTS["x"]}}).json()
     assert [violation["pointer"] for violation in wrong["violations"]] == ["/inputs", "/inputs/z"]
 
 
@@ -150,13 +152,13 @@ def test_a_batch_and_a_validation_name_it_too(http, name):
         ("right", {"graph": {**adds(1), "outputs": {f"y{i}": "sum" for i in range(512)}}}, 413, "inputs and outputs"),
     ],
 )
-def test_what_cannot_be_registered(http, name, body, status, said):
+def test_invalid_registrations_are_refused(http, name, body, status, said):
     refused = http.put(f"/v1/graphs/{name}", json=body)
     problem = read_problem(refused.status_code, refused.headers, refused.content, body)
     assert (problem["status"], said in problem["detail"]) == (status, True)
 
 
-def test_a_path_says_which_methods_it_takes(http):
+def test_wrong_methods_are_refused_with_allow(http):
     refused = http.post("/v1/graphs/net", json={})
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET, PUT, DELETE")
     assert http.put("/v1/graphs", json={}).headers["allow"] == "GET"
@@ -192,7 +194,7 @@ def triton(server_url: str) -> Iterator[InferenceServerClient]:
         yield client
 
 
-def test_a_graph_is_a_model(http, triton, name):
+def test_a_graph_is_served_as_a_model(http, triton, name):
     http.put(f"/v1/graphs/{name}", json={"graph": adds(7)})
     assert triton.is_model_ready(name)
     metadata = triton.get_model_metadata(name)
@@ -209,7 +211,7 @@ def test_a_graph_is_a_model(http, triton, name):
     assert (stats["name"], stats["inference_count"]) == (name, 2)
     http.put(f"/v1/graphs/{name}", json={"graph": adds(1)})
     (stats,) = triton.get_inference_statistics(name, "6400")["model_stats"]
-    assert stats["inference_count"] == 0  # of another graph
+    assert stats["inference_count"] == 0  # the replaced graph's requests do not count
 
 
 @pytest.mark.parametrize(
@@ -219,7 +221,7 @@ def test_a_graph_is_a_model(http, triton, name):
         (infer_input(VALUES.astype(np.int32), "INT32"), "is FP32"),
     ],
 )
-def test_a_model_takes_its_own_tensors_alone(http, triton, name, given, said):
+def test_a_model_refuses_other_tensors(http, triton, name, given, said):
     http.put(f"/v1/graphs/{name}", json={"graph": adds(7)})
     with pytest.raises(InferenceServerException, match=said):
         triton.infer(name, [given])
@@ -227,7 +229,7 @@ def test_a_model_takes_its_own_tensors_alone(http, triton, name, given, said):
     assert stats["inference_stats"]["fail"]["count"] == 1
 
 
-def test_what_the_protocol_cannot_say_of_a_graph(http, triton, name):
+def test_graphs_with_strided_inputs_are_not_models(http, triton, name):
     graph = adds(7)
     graph["nodes"]["sum"]["desc"]["ATensor"] = {**X, "Strides": [4, 1]}
     assert http.put(f"/v1/graphs/{name}", json={"graph": graph}).status_code == 201
@@ -237,7 +239,7 @@ def test_what_the_protocol_cannot_say_of_a_graph(http, triton, name):
             call(name)
 
 
-def test_no_other_version_and_no_unloading(http, triton, name):
+def test_a_model_has_one_version_and_cannot_be_unloaded(http, triton, name):
     http.put(f"/v1/graphs/{name}", json={"graph": adds(7)})
     triton.load_model(name)
     with pytest.raises(InferenceServerException, match="its versions are 6400"):
@@ -246,7 +248,7 @@ def test_no_other_version_and_no_unloading(http, triton, name):
         triton.unload_model(name)
 
 
-def test_a_graph_is_that_of_the_key_that_made_it(tmp_path: Path):
+def test_graphs_belong_to_the_api_key_owner(tmp_path: Path):
     keys = tmp_path / "keys"
     keys.write_text("alice:a1\nalice:a2\n..:b1\n")
     with serving(Settings(port=0, devices=("reference",), api_keys_file=keys)) as server:
@@ -258,13 +260,13 @@ def test_a_graph_is_that_of_the_key_that_made_it(tmp_path: Path):
             assert alice.put("/v1/graphs/net", json={"graph": adds(7)}).status_code == 201
             assert bob.get("/v1/graphs").json() == {"graphs": []}
             assert bob.delete("/v1/graphs/net").status_code == 404
-            assert bob.post("/v1/execute", json=asked("net")).status_code == 404
+            assert bob.post("/v1/execute", json=execute_by_name("net")).status_code == 404
             assert bob.get("/v2/models/net").status_code == 404
             assert bob.put("/v1/graphs/net", json={"graph": adds(1)}).status_code == 201
-            assert first_of(other.post("/v1/execute", json=asked("net"))) == 8
-            assert first_of(bob.post("/v1/execute", json=asked("net"))) == 2
+            assert first_element(other.post("/v1/execute", json=execute_by_name("net"))) == 8
+            assert first_element(bob.post("/v1/execute", json=execute_by_name("net"))) == 2
             assert other.delete("/v1/graphs/net").status_code == 200
-            assert first_of(bob.post("/v1/execute", json=asked("net"))) == 2
+            assert first_element(bob.post("/v1/execute", json=execute_by_name("net"))) == 2
             assert httpx.put(f"{server.url}/v1/graphs/net", json={"graph": adds(1)}).status_code == 401
 
 
@@ -283,15 +285,15 @@ def test_graphs_are_bounded_in_number_and_in_bytes():
         with pytest.raises(LimitExceededError, match="bytes") as too_large:
             client.register_graph("c", large)
         assert too_large.value.limit == 8192
-        for i in range(20):  # what is replaced, or removed, is freed
+        for i in range(20):  # replacing and deleting free memory
             client.register_graph("a", adds(i))
             client.register_graph("a", adds(i))
             if i % 2:
                 client.delete_graph("a")
 
 
-def test_puts_at_once_keep_to_the_bounds(tmp_path: Path):
-    """Several registries of one folder, as several processes have them."""
+def test_concurrent_registrations_respect_the_bounds(tmp_path: Path):
+    """Several registries share a folder, as several processes do."""
     limits = Limits(graphs=5, graph_bytes=2**20)
     folder = tmp_path / "graphs"
     folder.mkdir()
@@ -325,7 +327,7 @@ def test_puts_at_once_keep_to_the_bounds(tmp_path: Path):
 # --- the command line
 
 
-def test_the_command_line_puts_lists_and_deletes(server_url: str, http: httpx.Client, name: str, tmp_path: Path):
+def test_graph_commands_register_list_and_delete(server_url: str, http: httpx.Client, name: str, tmp_path: Path):
     at = ["--url", server_url]
     path = tmp_path / "graph.json"
     path.write_text(json.dumps({"graph": adds(7), "feature_level": "6_3", "inputs": INPUTS}))
@@ -334,11 +336,11 @@ def test_the_command_line_puts_lists_and_deletes(server_url: str, http: httpx.Cl
     lines = put.stdout.splitlines()
     assert lines[0].startswith(f"{name}: 2 nodes at DML_FEATURE_LEVEL_6_3, ")
     assert lines[1:] == ["  input x: FLOAT32 [2, 3]", "  output y: FLOAT32 [2, 3]"]
-    assert first_of(http.post("/v1/execute", json=asked(name))) == 8
+    assert first_element(http.post("/v1/execute", json=execute_by_name(name))) == 8
     path.write_text(json.dumps(adds(1)))
     replaced = json.loads(command("graph", "put", name, path, *at, "--json", "--level", "6_2").stdout)
     assert (replaced["name"], replaced["feature_level"]) == (name, "DML_FEATURE_LEVEL_6_2")
-    assert first_of(http.post("/v1/execute", json=asked(name))) == 2
+    assert first_element(http.post("/v1/execute", json=execute_by_name(name))) == 2
     assert replaced in json.loads(command("graph", "list", *at, "--json").stdout)["graphs"]
     assert name in command("graph", "list", *at).stdout
     deleted = command("graph", "delete", name, *at)
@@ -348,23 +350,21 @@ def test_the_command_line_puts_lists_and_deletes(server_url: str, http: httpx.Cl
     assert "no graph" in again.stderr
 
 
-def test_constants_of_a_graph_that_is_put_may_lie_in_files(
-    server_url: str, http: httpx.Client, name: str, tmp_path: Path
-):
+def test_graph_commands_read_constants_from_files(server_url: str, http: httpx.Client, name: str, tmp_path: Path):
     np.save(tmp_path / "c.npy", VALUES)
     graph = adds(0)
     graph["nodes"]["c"] = {"constant": {"sourcePath": "c.npy"}}
     (tmp_path / "graph.json").write_text(json.dumps(graph))
     done = command("graph", "put", name, tmp_path / "graph.json", "--url", server_url)
     assert done.returncode == 0, done.stderr
-    assert http.post("/v1/execute", json=asked(name)).json()["outputs"]["y"]["data"] == (2 * VALUES).tolist()
+    assert http.post("/v1/execute", json=execute_by_name(name)).json()["outputs"]["y"]["data"] == (2 * VALUES).tolist()
 
 
-def test_a_graph_by_number_can_be_put(server_url: str, http: httpx.Client, name: str, tmp_path: Path):
+def test_graph_commands_register_numbered_graphs(server_url: str, http: httpx.Client, name: str, tmp_path: Path):
     path = tmp_path / "graph.json"
     path.write_text(json.dumps(as_numbered(adds(3))))
     assert command("graph", "put", name, path, "--url", server_url).returncode == 0
-    answer = http.post("/v1/execute", json={**asked(name), "inputs": {"Input0": INPUTS["x"]}})
+    answer = http.post("/v1/execute", json={**execute_by_name(name), "inputs": {"Input0": INPUTS["x"]}})
     assert answer.json()["outputs"]["Output0"]["data"][0][0] == 4
 
 
@@ -372,7 +372,7 @@ FOLDER = next((place / "dxdispatch" for place in PLACES if (place / "dxdispatch"
 
 
 @pytest.mark.skipif(not FOLDER.is_dir(), reason="conformance/dxdispatch is not there")
-def test_a_file_of_onnx_runtime_can_be_put(server_url: str, http: httpx.Client, name: str):
+def test_graph_commands_register_onnx_runtime_files(server_url: str, http: httpx.Client, name: str):
     done = command("graph", "put", name, FOLDER / "matmul_add" / "Partition_0.bin", "--url", server_url)
     assert done.returncode == 0, done.stderr
     matrix, addend = (
@@ -384,7 +384,7 @@ def test_a_file_of_onnx_runtime_can_be_put(server_url: str, http: httpx.Client, 
     np.testing.assert_allclose(np.ravel(found), row @ matrix.reshape(5, 5) + addend, rtol=1e-6)
 
 
-def test_what_cannot_be_put_is_said_by_the_command_line(server_url: str, tmp_path: Path):
+def test_graph_commands_report_refusals(server_url: str, tmp_path: Path):
     path = tmp_path / "graph.json"
     path.write_text(json.dumps({"type": "REDUCE", "desc": {}}))
     assert "contains no graph" in command("graph", "put", "net", path, "--url", server_url).stderr

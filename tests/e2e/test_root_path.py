@@ -1,4 +1,4 @@
-"""A server behind a proxy that puts it below a path, with stock clients; the proxy takes the path off, or does not."""
+"""A server behind a proxy with a path prefix, which the proxy strips or keeps, with standard clients."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ ATTRIBUTES = {"Axes": "[1]", "AxisDirection": "INCREASING"}
 
 
 class Proxy(ThreadingHTTPServer):
-    """Passes on what is below ROOT.
+    """Forwards requests below ROOT.
 
     Attributes:
-        server_url: of the server behind it.
-        strips: whether it takes ROOT off.
+        server_url: The URL of the server behind it.
+        strips: Whether it removes ROOT from the path.
     """
 
     daemon_threads = True
 
     def __init__(self, server_url: str, *, strips: bool) -> None:
-        super().__init__(("127.0.0.1", 0), _Passing)
+        super().__init__(("127.0.0.1", 0), _ForwardingHandler)
         self.server_url = server_url
         self.strips = strips
 
 
-class _Passing(BaseHTTPRequestHandler):
+class _ForwardingHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
@@ -78,7 +78,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture(scope="module", params=[True, False], ids=["strips", "passes"])
 def base(server: str, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address of the server, as its clients know it."""
+    """The server's URL as its clients see it."""
     with Proxy(server, strips=request.param) as proxy:
         thread = threading.Thread(target=proxy.serve_forever)
         thread.start()
@@ -91,13 +91,13 @@ def tensor() -> Any:
     return triton.InferInput("InputTensor", ARRAY.shape, "FP32").set_data_from_numpy(ARRAY)
 
 
-def test_the_client(base):
+def test_the_client_works_below_a_prefix(base):
     with Client(base) as client:
         assert client.argmax(ARRAY, axes=[1]).output.tolist() == [[1], [0]]
         assert client.server()["name"] == "opwire"
 
 
-def test_the_client_of_triton(base):
+def test_triton_client_works_below_a_prefix(base):
     with triton.InferenceServerClient(base.removeprefix("http://")) as client:
         assert client.is_server_live()
         assert client.get_server_metadata()["name"] == "opwire"
@@ -107,14 +107,14 @@ def test_the_client_of_triton(base):
 
 
 @pytest.mark.anyio
-async def test_the_client_of_triton_with_await(base):
+async def test_triton_async_client_works_below_a_prefix(base):
     async with triton_aio.InferenceServerClient(base.removeprefix("http://")) as client:
         result = await client.infer("ARGMAX", [tensor()], parameters=ATTRIBUTES)
         assert result.as_numpy("OutputTensor").tolist() == [[1], [0]]
 
 
-def test_the_pages_and_all_that_they_load(base):
-    # The pages are on the proxy's host, so their links begin with the path that the proxy knows.
+def test_pages_and_their_links_work_below_a_prefix(base):
+    # The pages are on the proxy's host, so their links begin with the proxy's prefix.
     host = base.removesuffix(ROOT)
     for page, least in (("", 10), ("/", 10), ("/try", 20), ("/operators/REDUCE", 10), ("/docs", 4)):
         links = re.findall('(?:src|href)="([^"]+)"', httpx.get(base + page).text)
@@ -130,16 +130,16 @@ def test_the_pages_and_all_that_they_load(base):
 @pytest.mark.parametrize(
     ("path", "media"), [("/v1/none", "application/problem+json"), ("/v2/none", "application/json")]
 )
-def test_problems(base, path, media):
+def test_problems_are_returned_below_a_prefix(base, path, media):
     answer = httpx.get(base + path)
     assert (answer.status_code, answer.headers["content-type"]) == (404, media)
 
 
-def test_a_path_that_begins_alike_is_another(server):
+def test_a_similar_prefix_is_not_found(server):
     assert httpx.get(f"{server}{ROOT}x/livez").status_code == 404
 
 
-def test_keys_are_asked_for_below_the_path_too(tmp_path):
+def test_api_keys_are_required_below_a_prefix(tmp_path):
     file = tmp_path / "keys"
     file.write_text("a-long-enough-key-for-this-test\n")
     with serving(Settings(port=0, root_path=ROOT, api_keys_file=file)) as running:
@@ -150,13 +150,13 @@ def test_keys_are_asked_for_below_the_path_too(tmp_path):
 
 
 @pytest.mark.parametrize("path", ["/v1", "/v2", "/docs", "/livez", "/v2/models"])
-def test_a_path_of_the_servers_own_cannot_be_the_root(path):
+def test_a_route_cannot_be_the_root_path(path):
     with pytest.raises(ValueError, match="collides with a route"):
         create_app(Settings(root_path=path))
 
 
 @pytest.mark.parametrize("path", ["tensors", "/a b", '/a"b', "//", "/a//b"])
-def test_what_is_no_path(path):
+def test_invalid_root_paths_are_refused(path):
     result = CliRunner().invoke(app, ["serve", "--port", "0", "--root-path", path])
     assert result.exit_code == 2
     assert "expected a path such as /tensors" in re.sub(r"[\s│]+", " ", result.output)

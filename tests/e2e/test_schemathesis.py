@@ -1,4 +1,4 @@
-"""Requests made from the served OpenAPI document, right and wrong ones; the answers must be those that it describes."""
+"""Valid and invalid requests generated from the OpenAPI document; the responses must conform to it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MODES = list(schemathesis.GenerationMode)
 
 @pytest.fixture(scope="module")
 def document() -> Iterator[Any]:
-    """The document as a running server gives it."""
+    """The document as served by a running server."""
     with serving(Settings(port=0, limits=LIMITS)) as server:
         yield schemathesis.openapi.from_url(f"{server.url}/openapi.json")
 
@@ -43,9 +43,9 @@ def operations(document: Any) -> dict[str, Any]:
 
 
 def check(case: Any) -> None:
-    """The answer is one that the document describes, and a problem is about what was sent."""
+    """Checks that the response is documented, and that a problem refers to what was sent."""
     if case.media_type == bodies.JSON and case.headers:
-        case.headers.pop(bodies.HEAD_LENGTH, None)  # it belongs to the other media type, which the document cannot say
+        case.headers.pop(bodies.HEAD_LENGTH, None)  # belongs to the other media type, which OpenAPI cannot express
     response = case.call_and_validate(checks=CHECKS)
     if response.status_code >= 400:
         headers = {name: value for name, (value,) in response.headers.items()}
@@ -59,7 +59,7 @@ def check(case: Any) -> None:
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
 @pytest.mark.parametrize("path", DATA_ROUTES)
-def test_data_routes(document, path, mode):
+def test_data_routes_conform(document, path, mode):
     @request_examples(10)
     @given(case=operations(document)[path].as_strategy(generation_mode=mode))
     def conforms(case):
@@ -68,7 +68,7 @@ def test_data_routes(document, path, mode):
     conforms()
 
 
-def test_the_other_routes(document):
+def test_other_routes_conform(document):
     found = operations(document)
     others = found.keys() - set(DATA_ROUTES)
     assert {"/v1/operators", "/v1/operators/{name}", "/v1/feature-levels", "/v1/server", "/livez", "/readyz"} <= others

@@ -1,4 +1,4 @@
-"""Keys, TLS, CORS, the bounds on heads, and what neither log nor page may give away."""
+"""API keys, TLS, CORS, bounds on heads, and what logs and pages must not reveal."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def bearer(key: str) -> dict[str, str]:
     ],
 )
 @pytest.mark.parametrize("path", ["/v1/execute", "/v1/batch", "/v1/validate"])
-def test_without_a_key_nothing_is_done(guarded, path, headers):
+def test_data_routes_require_a_key(guarded, path, headers):
     response = httpx.post(guarded + path, json=REQUEST, headers=headers)
     problem = read_problem(401, response.headers, response.content)
     assert problem["code"] == "unauthorized"
@@ -79,12 +79,12 @@ def test_without_a_key_nothing_is_done(guarded, path, headers):
 @pytest.mark.parametrize(
     "path", ["/v1/server", "/v1/server/load", "/v1/nothing", "/metrics", "/v2", "/v2/models/ARGMAX"]
 )
-def test_reading_needs_a_key_too(guarded, path):
+def test_reading_requires_a_key(guarded, path):
     assert httpx.get(guarded + path).status_code == 401
     assert httpx.get(guarded + path, headers=bearer(KEY)).status_code == (404 if path == "/v1/nothing" else 200)
 
 
-def test_inference_needs_a_key(guarded):
+def test_inference_requires_a_key(guarded):
     path = f"{guarded}/v2/models/ARGMAX/infer"
     assert httpx.post(path, json={}).status_code == 401
     assert httpx.post(path, json={}, headers=bearer(KEY)).status_code in (400, 422)
@@ -97,30 +97,30 @@ def test_inference_needs_a_key(guarded):
         *("/v1/operators", "/v1/operators/GEMM", "/v1/feature-levels", "/", "/try", "/live", "/operators/GEMM"),
     ],
 )
-def test_health_and_documents_are_open(guarded, path):
+def test_health_and_documentation_need_no_key(guarded, path):
     assert httpx.get(guarded + path).status_code == 200
 
 
 @pytest.mark.parametrize("key", [KEY, OTHER_KEY])
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER "])
-def test_a_key_opens(guarded, key, scheme):
+def test_every_key_and_spelling_of_bearer_is_accepted(guarded, key, scheme):
     response = httpx.post(f"{guarded}/v1/execute", json=REQUEST, headers={"Authorization": f"{scheme} {key}"})
     assert response.status_code == 200
 
 
-def test_two_keys_are_none(guarded):
+def test_two_authorization_headers_are_refused(guarded):
     both = [("Authorization", f"Bearer {KEY}"), ("Authorization", f"Bearer {KEY}")]
     assert httpx.get(f"{guarded}/v1/server", headers=both).status_code == 401
 
 
-def test_the_body_is_not_awaited(guarded):
-    head = b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: 200000000\r\n\r\n"
+def test_an_unauthorized_request_is_refused_before_its_body(guarded):
+    request_head = b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: 200000000\r\n\r\n"
     with connect(guarded) as connection:
-        connection.sendall(head)
+        connection.sendall(request_head)
         assert connection.recv(1000).startswith(b"HTTP/1.1 401 ")
 
 
-def test_metrics_may_be_open(keys_file):
+def test_metrics_can_be_public(keys_file):
     with serving(Settings(port=0, api_keys_file=keys_file, metrics_open=True)) as server:
         assert httpx.get(f"{server.url}/metrics").status_code == 200
         assert httpx.get(f"{server.url}/v1/server").status_code == 401
@@ -136,23 +136,23 @@ def test_metrics_may_be_open(keys_file):
         ("näme:key\n", "line 1"),
     ],
 )
-def test_a_file_without_keys_is_refused(tmp_path, text, said):
+def test_invalid_key_files_are_refused(tmp_path, text, said):
     file = tmp_path / "keys"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=said):
         HttpServer(Settings(api_keys_file=file))
 
 
-def test_a_file_without_keys_stops_the_server(tmp_path):
+def test_an_invalid_key_file_stops_the_server(tmp_path):
     file = tmp_path / "keys"
     file.write_text("fine\nnot fine-secret\n", encoding="utf-8")
-    done = failing("--api-keys-file", str(file))
+    done = failed_serve("--api-keys-file", str(file))
     assert "line 2" in done
     assert "secret" not in done
 
 
-def failing(*arguments: str) -> str:
-    """What the command says when it cannot serve."""
+def failed_serve(*arguments: str) -> str:
+    """Returns the error output of a command that cannot serve."""
     command = [sys.executable, "-m", "opwire_service", "serve", "--port", "0", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2
@@ -162,12 +162,12 @@ def failing(*arguments: str) -> str:
 
 def test_missing_files_stop_the_server(tmp_path):
     missing = str(tmp_path / "missing")
-    assert missing in failing("--api-keys-file", missing)
-    assert missing in failing("--tls-certificate", missing)
-    assert "--tls-certificate" in failing("--tls-key", missing)
+    assert missing in failed_serve("--api-keys-file", missing)
+    assert missing in failed_serve("--tls-certificate", missing)
+    assert "--tls-certificate" in failed_serve("--tls-key", missing)
 
 
-def test_the_log_holds_no_secrets_and_no_tensors(keys_file):
+def test_the_log_contains_no_secrets_or_tensors(keys_file):
     trace = "0af7651916cd43dd8448eb211c80319c"
     options = ("--api-keys-file", str(keys_file), "--log-level", "debug", "--log-format", "json")
     with process(*options) as served, httpx.Client(base_url=served.url, headers=bearer(KEY), timeout=30) as http:
@@ -198,13 +198,13 @@ def test_the_log_holds_no_secrets_and_no_tensors(keys_file):
 @pytest.mark.parametrize(
     ("host", "guarded", "warned"), [("0.0.0.0", False, True), ("0.0.0.0", True, False), ("127.0.0.1", False, False)]
 )
-def test_a_public_address_without_keys_is_warned_of(keys_file, host, guarded, warned):
+def test_a_public_address_without_keys_logs_a_warning(keys_file, host, guarded, warned):
     options = ("--api-keys-file", str(keys_file)) if guarded else ()
     with process("--device", "reference", "--host", host, *options) as served:
         assert any("without API keys" in line for line in served.lines) == warned
 
 
-def test_tls(certificate):
+def test_the_server_speaks_tls(certificate):
     file, key = certificate
     with process("--device", "reference", "--tls-certificate", str(file), "--tls-key", str(key)) as served:
         assert served.url.startswith("https://127.0.0.1:")
@@ -217,11 +217,11 @@ def test_tls(certificate):
             httpx.get(served.url.replace("https", "http"))
 
 
-def test_a_certificate_of_another_key_stops_the_server(certificate, tmp_path):
+def test_an_invalid_tls_key_stops_the_server(certificate, tmp_path):
     file, _ = certificate
     key = tmp_path / "key.pem"
     key.write_text("no key")
-    said = failing("--tls-certificate", str(file), "--tls-key", str(key))
+    said = failed_serve("--tls-certificate", str(file), "--tls-key", str(key))
     assert str(key) in said
 
 
@@ -232,7 +232,7 @@ PREFLIGHT = {
 }
 
 
-def test_other_origins_are_not_let_in(server_url):
+def test_other_origins_are_refused_by_default(server_url):
     answers = (
         httpx.options(f"{server_url}/v1/execute", headers=PREFLIGHT),
         httpx.post(f"{server_url}/v1/execute", json=REQUEST, headers={"Origin": "https://pages.example"}),
@@ -243,7 +243,7 @@ def test_other_origins_are_not_let_in(server_url):
     assert answers[0].status_code == 405
 
 
-def test_the_origins_that_are_set_are_let_in(keys_file):
+def test_configured_origins_are_allowed(keys_file):
     settings = Settings(port=0, cors_origins=("https://pages.example",), api_keys_file=keys_file)
     with serving(settings) as server, httpx.Client(base_url=server.url or "", timeout=30) as http:
         preflight = http.options("/v1/execute", headers=PREFLIGHT)
@@ -263,8 +263,8 @@ def test_the_origins_that_are_set_are_let_in(keys_file):
         assert "access-control-allow-origin" not in other.headers
 
 
-def head(fields: int, size: int) -> bytes:
-    """The head of a request with so many fields; the last is so long that all of them have ``size`` bytes."""
+def request_head(fields: int, size: int) -> bytes:
+    """Returns a request head with a number of fields and a total size; the last field pads it."""
     lines = ["GET /livez HTTP/1.1", "Host: a", "Connection: close", *(f"X-{i}: y" for i in range(fields - 3))]
     start = "\r\n".join([*lines, "X-Last: "])
     return (start + "z" * (size - len(start) - 4) + "\r\n\r\n").encode()
@@ -273,7 +273,7 @@ def head(fields: int, size: int) -> bytes:
 @pytest.mark.parametrize("piece", [10**6, 1000, 7])
 @pytest.mark.parametrize(("fields", "size"), [(101, 3000), (4, 33 * 1024), (4, 200_000)])
 def test_large_heads_are_refused(server_url, fields, size, piece):
-    data = head(fields, size)
+    data = request_head(fields, size)
     with connect(server_url) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for start in range(0, min(len(data), 40_000 if piece < 10**6 else len(data)), piece):
@@ -285,15 +285,15 @@ def test_large_heads_are_refused(server_url, fields, size, piece):
 
 @pytest.mark.parametrize("piece", [10**6, 1000, 7])
 @pytest.mark.parametrize(("fields", "size"), [(100, 3000), (4, 32_000)])
-def test_heads_within_the_bounds_are_taken(server_url, fields, size, piece):
-    data = head(fields, size)
+def test_heads_within_the_bounds_are_accepted(server_url, fields, size, piece):
+    data = request_head(fields, size)
     with connect(server_url) as connection:
         for start in range(0, len(data), piece):
             connection.sendall(data[start : start + piece])
         assert read_answer(connection)[0] == 200
 
 
-def test_a_body_in_the_packet_of_the_head_is_no_part_of_it(server_url):
+def test_a_body_in_the_same_packet_does_not_count_as_head(server_url):
     body = json.dumps({**REQUEST, "inputs": {"InputTensor": {"data": [1, 2, 3]}}}).encode() + b" " * 60_000
     request = b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
     assert talk(server_url, request % (len(body), body))[0] == 200
@@ -310,7 +310,7 @@ def test_deep_json_is_refused(server_url, opening, closing):
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /livez HT", b"GET /livez HTTP/1.1\r\nHost: a\r\n"])
-def test_a_head_that_does_not_come_closes_the_connection(sent):
+def test_an_incomplete_head_times_out(sent):
     with serving(Settings(port=0, limits=Limits(receive_ms=500))) as server:
         began = time.monotonic()
         with connect(server.url or "") as connection:
@@ -328,7 +328,7 @@ def test_an_idle_connection_is_kept():
 
 
 class Sources(HTMLParser):
-    """What a page loads, and the scripts that stand in it."""
+    """Collects what a page loads, and counts its inline scripts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -341,7 +341,7 @@ class Sources(HTMLParser):
         self.inline += (tag == "script" and "src" not in given) or any(name.startswith("on") for name in given)
 
 
-def test_the_page_loads_from_here_alone(server_url):
+def test_the_documentation_page_has_a_strict_content_security_policy(server_url):
     page = httpx.get(f"{server_url}/docs")
     sources = Sources()
     sources.feed(page.text)

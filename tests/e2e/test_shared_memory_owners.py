@@ -1,4 +1,4 @@
-"""A region of shared memory belongs to the API key that registered it: what others can do with it is nothing."""
+"""Shared memory regions belong to the API key that registered them; others cannot use them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tritonclient.utils import shared_memory
 from opwire.errors import NotFoundError, RequestError
 from opwire_service.oip.shared_memory import MAX_REGIONS, Regions, Registration, SharedMemoryRange
 from opwire_service.settings import Settings
-from tests.inference import a_request, a_tensor
+from tests.inference import infer_request, infer_tensor
 from tests.processes import process
 from tests.serving import serving
 
@@ -47,7 +47,7 @@ def server(keys_file: Path) -> Iterator[str]:
 
 @pytest.fixture
 def objects() -> Iterator[list[str]]:
-    """Two shared memory objects, which hold the same tensor; their keys."""
+    """The keys of two shared memory objects with the same tensor."""
     names = [f"/{PREFIX}{uuid.uuid4().hex[:8]}" for _ in range(2)]
     with ExitStack() as stack:
         for name in names:
@@ -58,7 +58,7 @@ def objects() -> Iterator[list[str]]:
 
 
 class Client:
-    """Sends the requests of the protocol with one API key, each over a connection of its own."""
+    """Sends requests of the protocol with one API key, each on its own connection."""
 
     def __init__(self, url: str, key: str) -> None:
         self._url = f"{url}/v2"
@@ -80,8 +80,8 @@ class Client:
 
     def infer(self, region: str, *, output: str | None = None) -> httpx.Response:
         place = {"shared_memory_region": region, "shared_memory_byte_size": 24}
-        tensor = {name: value for name, value in a_tensor().items() if name != "data"}
-        request = a_request(inputs=[{**tensor, "shape": [2, 3], "parameters": place}])
+        tensor = {name: value for name, value in infer_tensor().items() if name != "data"}
+        request = infer_request(inputs=[{**tensor, "shape": [2, 3], "parameters": place}])
         if output is not None:
             place = {"shared_memory_region": output, "shared_memory_byte_size": 12}
             request["outputs"] = [{"name": "OutputTensor", "parameters": place}]
@@ -96,7 +96,7 @@ def clients(server: str) -> Iterator[dict[str, Client]]:
         assert client.unregister().status_code == 200
 
 
-def test_others_can_do_nothing_with_a_region(clients, objects):
+def test_other_owners_cannot_use_a_region(clients, objects):
     alice, bob = clients["a1"], clients["b1"]
     assert alice.register("in", objects[0]).status_code == 200
     for other in (bob, clients["c1"], clients["d1"]):
@@ -112,7 +112,7 @@ def test_others_can_do_nothing_with_a_region(clients, objects):
     assert alice.infer("in").json()["outputs"][0]["data"] == RIGHT
 
 
-def test_the_same_name_is_another_region_for_another_key(clients, objects):
+def test_owners_can_use_the_same_name(clients, objects):
     alice, bob = clients["a1"], clients["b1"]
     assert alice.register("in", objects[0]).status_code == 200
     assert bob.register("in", objects[1]).status_code == 200
@@ -123,7 +123,7 @@ def test_the_same_name_is_another_region_for_another_key(clients, objects):
     assert bob.infer("in").status_code == 404
 
 
-def test_an_object_cannot_be_had_under_a_second_name(clients, objects):
+def test_an_object_cannot_be_registered_by_two_owners(clients, objects):
     assert clients["a1"].register("in", objects[0]).status_code == 200
     for key in (objects[0], objects[0].removeprefix("/")):
         refused = clients["b1"].register("mine", key)
@@ -135,7 +135,7 @@ def test_an_object_cannot_be_had_under_a_second_name(clients, objects):
     assert clients["b1"].register("mine", objects[0]).status_code == 200
 
 
-def test_keys_of_one_name_are_one_owner(clients, objects):
+def test_keys_with_the_same_name_are_one_owner(clients, objects):
     assert clients["a1"].register("in", objects[0]).status_code == 200
     assert clients["a2"].regions() == {"in": objects[0]}
     assert clients["a2"].infer("in").status_code == 200
@@ -153,7 +153,7 @@ def test_all_processes_keep_owners_apart(keys_file, objects):
             assert alice.infer("in").status_code == 200
 
 
-def test_of_two_that_register_an_object_at_once_at_most_one_has_it(tmp_path, objects):
+def test_concurrent_registrations_of_an_object_have_at_most_one_winner(tmp_path, objects):
     regions = {owner: Regions(tmp_path, PREFIX) for owner in ("alice", "bob")}
     for _ in range(50):
         barrier = threading.Barrier(2)
@@ -173,7 +173,7 @@ def test_of_two_that_register_an_object_at_once_at_most_one_has_it(tmp_path, obj
             each.unregister(None, owner)
 
 
-def test_so_many_regions_for_each_owner(tmp_path, objects):
+def test_the_number_of_regions_is_bounded_per_owner(tmp_path, objects):
     regions = Regions(tmp_path, PREFIX)
     for number in range(MAX_REGIONS):
         regions.register(Registration(f"r{number}", objects[0], 0, 24), "alice")

@@ -1,4 +1,4 @@
-"""The soak and the crowd in a short form, by the commands of their long ones."""
+"""Short runs of the soak and crowd commands."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 SOAK = Path(__file__).parents[2] / "benchmarks" / "soak.py"
 
-# So little time says little of memory and of rates, so these are held loosely here, or not at all; the long forms hold
-# them closely. That no call fails holds for any time.
+# In such a short time memory and rates vary too much to be checked closely, which the long runs do. That no call fails
+# is checked here, too.
 FAULTS = ("faults", "--seconds", "4", "--warm-up", "1", "--workers", "2", "--kill-every", "1.5", "--rest", "0.5")
 CLOSED = ("crowd", "--quick", "--rounds", "1", "--share", "0", "--client-share", "0", "--loads", "")
 OPEN = ("crowd", "--quick", "--shapes", "", "--open-seconds", "3", "--goodput", "0.5")
@@ -28,7 +28,7 @@ def soak(*arguments: str) -> str:
     return done.stdout
 
 
-def test_no_call_is_lost_among_faults():
+def test_no_call_is_lost_despite_faults():
     assert re.search(r"answers [1-9]\d+, lost 0", soak(*FAULTS, "--growth", "2"))
 
 
@@ -48,7 +48,7 @@ def test_no_call_of_a_crowd_fails(by):
 
 
 @pytest.mark.thorough
-def test_twice_the_load_that_a_server_can_carry():
+def test_an_overloaded_server_keeps_answering():
     said = soak(*OPEN, "--growth", "2")
     assert re.search(r"half the load: [1-9]\d* \(100\.0%\) of status 200", said)
     assert re.search(r"twice the load: [1-9]\d* \(.*\) of status 200", said)

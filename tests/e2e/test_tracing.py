@@ -1,4 +1,4 @@
-"""Traces as a collector gets them: over HTTP from servers in processes of their own, and decoded."""
+"""Traces as a collector receives them over HTTP from servers in processes of their own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from opwire import Client
-from tests.inference import a_request
+from tests.inference import infer_request
 from tests.processes import Served, process
 
 SLOW = ("--device", "reference")
@@ -40,31 +40,31 @@ ENDLESS = {
 
 
 class Collector(ThreadingHTTPServer):
-    """Takes traces as OTLP over HTTP.
+    """Receives traces by OTLP over HTTP.
 
     Attributes:
-        taken: the resource and the spans of each export.
+        taken: Resource and spans of each export.
     """
 
     daemon_threads = True
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Taking)
+        super().__init__(("127.0.0.1", 0), _ExportHandler)
         self.taken: list[tuple[dict[str, Any], list[Span]]] = []
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment of a server that is to send its traces here, and only at its end."""
+        """The environment of a server that sends its traces here, all at shutdown."""
         address = f"http://127.0.0.1:{self.server_address[1]}"
         return {"OTEL_EXPORTER_OTLP_ENDPOINT": address, "OTEL_BSP_SCHEDULE_DELAY": "600000"}
 
     def spans(self, name: str | None = None) -> list[Span]:
-        """All spans, or those of a name, the first first."""
+        """Returns all spans, or those with a name, earliest first."""
         found = [span for _, spans in self.taken for span in spans if name in (None, span.name)]
         return sorted(found, key=lambda span: span.start_time_unix_nano)
 
 
-class _Taking(BaseHTTPRequestHandler):
+class _ExportHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         assert isinstance(self.server, Collector)
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -101,7 +101,7 @@ def end(served: Served) -> None:
     assert not [line for line in served.lines if "Traceback" in line]
 
 
-def test_a_request_is_a_span_of_its_callers_trace_and_its_stages_are_children(collector):
+def test_a_request_is_a_span_in_the_callers_trace_with_its_stages_as_children(collector):
     with process(*SLOW, "--otel", env=collector.variables) as served:
         headers = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "a=b", "x-request-id": "r-1"}
         answer = httpx.post(f"{served.url}/v1/execute", json=REQUEST, headers=headers)
@@ -138,12 +138,12 @@ def test_a_request_is_a_span_of_its_callers_trace_and_its_stages_are_children(co
     assert resource["process.pid"] == served.process.pid
 
 
-def test_refusals_and_other_routes(collector):
+def test_every_route_and_refusal_is_a_span(collector):
     names = {"OTEL_SERVICE_NAME": "mine", "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test"}
     with process(*SLOW, "--otel", env={**collector.variables, **names}) as served:
         infer = f"{served.url}/v2/models/ARGMAX"
-        assert httpx.post(f"{infer}/infer", json=a_request()).status_code == 200
-        assert httpx.post(f"{infer}/infer", json=a_request(parameters={})).status_code == 422
+        assert httpx.post(f"{infer}/infer", json=infer_request()).status_code == 200
+        assert httpx.post(f"{infer}/infer", json=infer_request(parameters={})).status_code == 422
         assert httpx.request("PROPFIND", f"{infer}/infer").status_code == 405
         assert httpx.post(f"{served.url}/v1/batch", json={"requests": [REQUEST]}).status_code == 200
         assert httpx.post(f"{served.url}/v1/execute", json=ENDLESS).status_code == 504
@@ -162,7 +162,7 @@ def test_refusals_and_other_routes(collector):
     assert [each.get("error.type") for each in found] == failed
     assert found[2]["http.request.method"] == "_OTHER"
     assert found[0]["url.path"] == "/v2/models/ARGMAX/infer"
-    # What a client did wrong is no error of a server.
+    # A client's mistake is not an error of the server.
     errors = [span.status.code == Status.STATUS_CODE_ERROR for span in servers]
     assert errors == [False, False, False, False, True]
     assert len({span.trace_id for span in servers}) == 5
@@ -172,7 +172,7 @@ def test_refusals_and_other_routes(collector):
     assert resource["deployment.environment.name"] == "test"
 
 
-def test_each_process_sends_its_own(collector):
+def test_each_process_exports_its_own_spans(collector):
     with process(*SLOW, "--otel", "--workers", "2", env=collector.variables) as served:
         for _ in range(30):
             httpx.post(f"{served.url}/v1/execute", json=REQUEST)
@@ -182,7 +182,7 @@ def test_each_process_sends_its_own(collector):
         assert len({resource[name] for resource, _ in collector.taken}) == 2
 
 
-def test_what_is_not_sampled_is_not_sent(collector):
+def test_unsampled_requests_are_not_exported(collector):
     variables = {**collector.variables, "OTEL_TRACES_SAMPLER": "parentbased_always_off"}
     with process(*SLOW, "--otel", env=variables) as served:
         for flag in ("00", "01"):
@@ -193,7 +193,7 @@ def test_what_is_not_sampled_is_not_sent(collector):
     assert len(collector.spans("POST /v1/execute")) == 1
 
 
-def test_a_collector_that_is_not_there_stops_nothing():
+def test_an_unreachable_collector_does_not_stop_the_server():
     nowhere = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
     with process(*SLOW, "--otel", env=nowhere) as served:
         with Client(served.url) as client:
@@ -201,7 +201,7 @@ def test_a_collector_that_is_not_there_stops_nothing():
         end(served)
 
 
-def test_without_being_asked_for_nothing_is_sent(collector):
+def test_tracing_is_off_by_default(collector):
     with process(*SLOW, env=collector.variables) as served:
         httpx.post(f"{served.url}/v1/execute", json=REQUEST)
         end(served)
@@ -212,7 +212,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
-def test_without_being_asked_for_nothing_is_imported():
+def test_opentelemetry_is_imported_only_if_enabled():
     code = """
 import sys
 from opwire_service.process.server import HttpServer
@@ -225,7 +225,7 @@ print(*(name for name in sys.modules if name.startswith(("opentelemetry.sdk", "o
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_without_the_packages_it_says_what_to_install(workers):
+def test_missing_packages_are_named(workers):
     code = f"""
 import sys
 sys.modules["opentelemetry.sdk"] = None

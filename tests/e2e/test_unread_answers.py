@@ -1,4 +1,4 @@
-"""Clients that do not read what they asked for: their answers count as memory until they are read, or given up."""
+"""Responses that clients do not read count as memory until they are read or dropped."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def post(sent: object, accept: str, path: str = "/v1/execute", *fields: str) -> 
     return "\r\n".join(lines).encode() + body
 
 
-def hardly_reading(url: str) -> socket.socket:
-    """A connection that takes little of an answer."""
+def slow_reader(url: str) -> socket.socket:
+    """Opens a connection with small buffers that reads almost nothing."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.settimeout(20)
@@ -42,7 +42,7 @@ def held(server: HttpServer) -> int:
 
 
 def received(connection: socket.socket) -> int:
-    """Bytes that still come."""
+    """Counts the bytes that still arrive."""
     size = 0
     with contextlib.suppress(ConnectionError):
         while piece := connection.recv(2**20):
@@ -53,7 +53,7 @@ def received(connection: socket.socket) -> int:
 @FORMS
 @pytest.mark.parametrize("fields", [(), ("Connection: close",)])
 def test_a_client_that_does_not_read_is_cut_off(accept, fields):
-    with serving(Settings(port=0)) as server, hardly_reading(server.url or "") as connection:
+    with serving(Settings(port=0)) as server, slow_reader(server.url or "") as connection:
         began = time.monotonic()
         connection.sendall(post(large_answer(2**22, timeout_ms=1500), accept, "/v1/execute", *fields))
         assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
@@ -71,8 +71,8 @@ def test_a_client_that_does_not_read_is_cut_off(accept, fields):
     [("/v1/execute", large_answer(2**20)), ("/v1/batch", {"requests": [large_answer(2**20)] * 2})],
     ids=["execute", "batch"],
 )
-def test_a_client_that_reads_gives_the_memory_back(accept, path, sent):
-    with serving(Settings(port=0)) as server, hardly_reading(server.url or "") as connection:
+def test_reading_a_response_releases_its_memory(accept, path, sent):
+    with serving(Settings(port=0)) as server, slow_reader(server.url or "") as connection:
         connection.sendall(post(sent, accept, path))
         assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
         assert held(server) >= 2**22
@@ -88,12 +88,12 @@ def test_a_client_that_reads_gives_the_memory_back(accept, path, sent):
 
 
 @FORMS
-def test_who_does_not_read_while_others_wait_for_memory_is_soon_dropped(accept):
-    """Each answer alone is all the memory there is; nobody would get any for a minute."""
+def test_a_stalled_reader_is_dropped_when_others_wait_for_memory(accept):
+    """Each response alone takes all the memory; without this, the other would wait for a minute."""
     limits = Limits(memory_bytes=2**25)
     with (
         serving(Settings(port=0, limits=limits)) as server,
-        hardly_reading(server.url or "") as first,
+        slow_reader(server.url or "") as first,
         connect(server.url or "") as second,
     ):
         first.sendall(post(large_answer(2**23), accept))
@@ -106,7 +106,7 @@ def test_who_does_not_read_while_others_wait_for_memory_is_soon_dropped(accept):
         assert received(first) < 2**23
 
 
-def test_a_client_that_reads_slowly_gets_it_all(server_url):
+def test_a_slow_reader_gets_the_whole_response(server_url):
     with connect(server_url) as connection:
         connection.sendall(post(large_answer(2**21), JSON, "/v1/execute", "Connection: close"))
         size = 0

@@ -1,7 +1,7 @@
-"""What operators answer, in plain Python: a module a family, named as it; none shares arithmetic with the package.
+"""The expected outputs of operators in plain Python: a module per family, sharing no arithmetic with the package.
 
-A module has ``EXPECTED``, which says for each of its operators what the outputs of a plan must hold, and may have
-``INPUTS``, which draws the inputs of those whose answers few inputs show: indices that lie inside, say.
+A module has ``EXPECTED``, which maps operators to functions that compute the outputs of a plan. It may have ``INPUTS``,
+which draws inputs for operators that need particular ones, such as indices that are within bounds.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from opwire.tensor import Array
 
 @dataclass(frozen=True)
 class Reals:
-    """What an output must be near to.
+    """What an output must be close to.
 
     Attributes:
-        numbers: the exact or far more precise results, an array of objects: fractions, ``mpmath`` numbers, floats;
-            None where any answer will do.
-        ulps: how far an element may be from its number, in units of the last place of the output's type; at one half
-            it must be the nearest float, of two the even one.
+        numbers: An array of objects: exact or far more precise results as fractions, ``mpmath`` numbers or floats;
+            None matches any result.
+        ulps: Allowed distance of an element from its number, in ULPs of the output's type; with one half, the element
+            must be the nearest float, ties to even.
     """
 
     numbers: Array
@@ -37,23 +37,23 @@ class Reals:
 
 
 Answer = Array | Reals
-"""The very bits (any NaN for NaN), or numbers with a bound."""
+"""Exact bits (any NaN for NaN), or numbers with an error bound."""
 
 Oracle = Callable[[Plan, Mapping[str, Array]], Mapping[str, Answer]]
-"""The outputs of a plan for logical inputs, packed."""
+"""Returns the expected outputs of a plan for logical inputs, packed."""
 
 DrawInputs = Callable[[Any, Plan], Mapping[str, Array]]
-"""Draws logical inputs for a plan, those that it does not name are drawn as for any operator."""
+"""Draws some logical inputs of a plan; the others are drawn as for any operator."""
 
 
 def oracle_of(operator: str) -> Oracle | None:
-    """The oracle of an operator type, by its name without the prefix."""
+    """Returns the oracle of an operator, by its name without the prefix."""
     found: Oracle | None = _table(operator, "EXPECTED").get(operator)
     return found
 
 
 def inputs_of(operator: str) -> DrawInputs | None:
-    """What draws the inputs of an operator type, if any inputs do not do."""
+    """Returns the function that draws an operator's inputs, or None if any inputs will do."""
     found: DrawInputs | None = _table(operator, "INPUTS").get(operator)
     return found
 
@@ -65,11 +65,11 @@ def _table(operator: str, name: str) -> Mapping[str, Any]:
 
 
 _FAR = 1 << 14
-"""Powers of two beyond every float."""
+"""An exponent of two beyond every float."""
 
 
 def fraction_of(number: Any) -> Fraction | None:
-    """A finite number as a fraction; None for NaN and infinities."""
+    """Converts a finite number to a fraction; returns None for NaN and infinities."""
     if isinstance(number, int | Fraction):
         return Fraction(number)
     if hasattr(number, "_mpf_"):
@@ -82,7 +82,7 @@ def fraction_of(number: Any) -> Fraction | None:
 
 
 def spacing(number: Fraction, dtype: np.dtype[Any]) -> Fraction:
-    """One unit of the last place at a number."""
+    """Returns the size of one ULP at a number."""
     info = np.finfo(dtype)
     least = Fraction(float(info.smallest_subnormal))
     if not number:

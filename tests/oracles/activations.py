@@ -1,4 +1,4 @@
-"""Activations, by the formulas of the pages, letter for letter."""
+"""Activations, computed literally by the documented formulas."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ONE = Fraction(1)
 
 
 def _expm1(x: Number) -> Number:
-    """``exp(x) - 1``."""
+    """Returns ``exp(x) - 1``."""
     if is_special(x):
         return x if x == 0 else add(function("EXP", x), -_ONE)
     return mp.expm1(real(x))
@@ -129,7 +129,7 @@ FORMULAS: Mapping[str, Callable[[Number, Attributes], Number]] = {
 
 
 def activated(activation: NestedOperator | None, x: Number) -> Number:
-    """A fused activation of a number."""
+    """Applies a fused activation to a number."""
     if activation is None:
         return x
     return FORMULAS[activation.name.removeprefix("ACTIVATION_")](x, activation.values)

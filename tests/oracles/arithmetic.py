@@ -1,4 +1,4 @@
-"""Sums, products, quotients and extremes of elements, by fractions and integers."""
+"""Sums, products, quotients and extremes of elements, in fractions and integers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _negative(x: Number) -> Number:
 
 
 def _typed(reals: Callable[..., Number], integers: Callable[..., int], *names: str, scales: bool = False) -> Oracle:
-    """An operator that has a formula for floats and one for integers."""
+    """Returns the oracle of an operator with one formula for floats and one for integers."""
 
     def one(plan: Plan, *elements: Any) -> Any:
         if np.issubdtype(type(elements[0]), np.integer):

@@ -1,4 +1,4 @@
-"""Multi-head attention in 50 digits, number by number."""
+"""Multi-head attention with 50 digits, element by element."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _lowest(inputs: Mapping[str, Array], name: str, rank: int) -> Array:
 
 
 class _Given:
-    """The tensors by their parts."""
+    """The inputs, split into their parts."""
 
     def __init__(self, plan: Plan, inputs: Mapping[str, Array]) -> None:
         self.attributes, self.inputs = plan.attributes, inputs
@@ -36,7 +36,7 @@ class _Given:
         self.total = self.past + len(self.parts[1][0])
 
     def _part(self, part: str, heads: int) -> list[list[list[list[float]]]]:
-        """``[batch][position][head][i]``"""
+        """Returns a part as ``[batch][position][head][i]``."""
         if f"{part}Tensor" in self.inputs:
             array = _lowest(self.inputs, f"{part}Tensor", 3)
             size = array.shape[2] // heads
@@ -49,7 +49,7 @@ class _Given:
         ]
 
     def new(self, number: int, batch: int, at: int, head: int) -> list[Any]:
-        """A query, a key or a value with its bias."""
+        """Returns a query, key or value with its bias."""
         values = [mpf(x) for x in self.parts[number][batch][at][head]]
         if "BiasTensor" not in self.inputs:
             return values
@@ -64,7 +64,7 @@ class _Given:
         return max(0, min(self.past, int(self.inputs["PastSequenceLengthsTensor"].reshape(-1)[batch])))
 
     def present(self, number: int, batch: int, at: int, head: int) -> list[Any]:
-        """A key (1) or a value (2) of the past or of what is new; zeros behind."""
+        """Returns a past or new key (1) or value (2); zeros beyond the end."""
         begin = self.begin(batch)
         if at < begin:
             past = _lowest(self.inputs, ("", "PastKeyTensor", "PastValueTensor")[number], 4)

@@ -1,4 +1,4 @@
-"""Shifts, logic and counts of bits, on strings of the digits 0 and 1."""
+"""Bit shifts, logic and bit counts, on strings of 0 and 1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PAIR = ("ATensor", "BTensor")
 
 
 def _digits(x: Any) -> str:
-    """The stored bits, the highest first."""
+    """Returns the stored bits, highest first."""
     return "".join(f"{byte:08b}" for byte in reversed(x.tobytes()))
 
 

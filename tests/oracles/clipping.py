@@ -1,4 +1,4 @@
-"""Elements limited to an interval, by comparisons."""
+"""Clipping to an interval, by comparisons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.oracles.elements import each, greatest, least, nearest_float, number,
 
 
 def _bound(plan: Plan, name: str) -> Any:
-    """A bound as a number of the tensors' type."""
+    """Returns a bound as a number of the tensors' type."""
     value, dtype = getattr(plan.attributes, name), output_type(plan)
     if np.issubdtype(dtype, np.integer):
         return value if isinstance(value, int) else to_integer(number(value), dtype)

@@ -1,4 +1,4 @@
-"""What the tensors hold that are made of a number, in fractions and integers."""
+"""Tensors generated from a number, in fractions and integers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions in fractions: each element of the input times each of the filter, where both meet an output."""
+"""Convolutions in fractions: for each output, every input element times its filter element."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .matrix import fused_reals, parameter, plus, requantized, times, total, wra
 Place = tuple[int, ...]
 
 
-def _meetings(plan: Plan) -> Iterator[tuple[Place, Place, Place]]:
-    """The elements of the output, the input and the filter that meet."""
+def _products(plan: Plan) -> Iterator[tuple[Place, Place, Place]]:
+    """Yields coordinates of an output, an input and a filter element that contribute to the same product."""
     given = plan.attributes
     source, kernel = plan.inputs["InputTensor"].sizes, plan.inputs["FilterTensor"].sizes
     target = plan.outputs["OutputTensor"].sizes
@@ -27,7 +27,7 @@ def _meetings(plan: Plan) -> Iterator[tuple[Place, Place, Place]]:
     mirrored = getattr(given, "Mode", None) is not None and given.Mode.name == "CONVOLUTION"
     for tap in itertools.product(*map(range, kernel)):
         at = [size - 1 - k for size, k in zip(kernel[2:], tap[2:], strict=True)] if mirrored else list(tap[2:])
-        # The wider side walks by single steps; the other one by strides.
+        # The walked side moves in single steps, the other one by strides.
         for walked in itertools.product(*map(range, source[2:] if backward else target[2:])):
             other = [
                 i * stride - start + k * dilation
@@ -49,11 +49,11 @@ def _meetings(plan: Plan) -> Iterator[tuple[Place, Place, Place]]:
                     yield (image, tap[0], *walked), (image, channel, *other), tap
 
 
-def _met(plan: Plan) -> dict[Place, list[tuple[Place, Place]]]:
+def _products_by_output(plan: Plan) -> dict[Place, list[tuple[Place, Place]]]:
     met: dict[Place, list[tuple[Place, Place]]] = {
         place: [] for place in np.ndindex(*plan.outputs["OutputTensor"].sizes)
     }
-    for place, source, tap in _meetings(plan):
+    for place, source, tap in _products(plan):
         met[place].append((source, tap))
     return met
 
@@ -61,7 +61,7 @@ def _met(plan: Plan) -> dict[Place, list[tuple[Place, Place]]]:
 def _floats(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
     source, kernel, bias = inputs["InputTensor"], inputs["FilterTensor"], inputs.get("BiasTensor")
     numbers = np.empty(plan.outputs["OutputTensor"].sizes, object)
-    for place, pairs in _met(plan).items():
+    for place, pairs in _products_by_output(plan).items():
         numbers[place] = total([(float(source[at]), float(kernel[tap])) for at, tap in pairs])
         if bias is not None:
             numbers[place] = plus(numbers[place], total([(float(bias.reshape(-1)[place[1]]),)]))
@@ -71,7 +71,7 @@ def _floats(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
 def _sums(plan: Plan, inputs: Mapping[str, Array]) -> Iterator[tuple[Place, int]]:
     source, kernel = inputs["InputTensor"], inputs["FilterTensor"]
     zero = parameter(inputs.get("InputZeroPointTensor"), 0)
-    for place, pairs in _met(plan).items():
+    for place, pairs in _products_by_output(plan).items():
         filter_zero = parameter(inputs.get("FilterZeroPointTensor"), place[1])
         yield place, sum((int(source[at]) - zero) * (int(kernel[tap]) - filter_zero) for at, tap in pairs)
 

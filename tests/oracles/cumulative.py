@@ -1,4 +1,4 @@
-"""Running sums and products: each element anew from all those before it."""
+"""Cumulative sums and products, each computed from scratch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.oracles import Answer
 
 
 def _combined(values: list[Any], dtype: np.dtype[Any], sums: bool, exclusive: bool) -> Any:
-    from tests import oracle  # it imports this package
+    from tests import oracle  # avoids an import cycle
 
     if dtype.kind != "f":
         integers = [int(value) for value in values]

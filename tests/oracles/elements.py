@@ -1,6 +1,6 @@
-"""What the oracles of operators of single elements share: reals with the signed zeros and infinities of floats.
+"""Shared by the oracles of element-wise operators: real numbers with the signed zeros and infinities of floats.
 
-A number is a fraction or an mpmath number, or a Python float where it is a zero, an infinity or NaN.
+A number is a fraction or an mpmath number, or a Python float if it is zero, infinite or NaN.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tests.oracles import Oracle, fraction_of
 
 mp = mpmath.MPContext()
 mp.prec = 700
-"""Bits that literal formulas lose to cancellation are fewer, where their results are not as good as zero."""
+"""More bits than the literal formulas lose to cancellation, unless their result is as good as zero."""
 
 Number = Any
 
 
 def number(value: float) -> Number:
-    """A float as a number."""
+    """Converts a float to a number."""
     return Fraction(value) if math.isfinite(value) and value else float(value)
 
 
@@ -38,7 +38,7 @@ def is_nan(x: Number) -> bool:
 
 
 def as_float(x: Number) -> float:
-    """A float that has its sign, and is infinite, zero or NaN if it is."""
+    """Returns a float with the same sign, infinite, zero or NaN where the number is."""
     return x if isinstance(x, float) else (1.0 if x > 0 else -1.0)
 
 
@@ -67,14 +67,14 @@ def over(a: Number, b: Number) -> Number:
 
 
 def real(x: Number) -> Any:
-    """A finite number for mpmath."""
+    """Converts a finite number for mpmath."""
     if isinstance(x, Fraction):
         return mp.mpf(x.numerator) / x.denominator
     return mp.mpf(x)
 
 
 def greater(a: Number, b: Number) -> bool:
-    """Whether a > b; never with NaN."""
+    """Whether a > b; False with NaN."""
     if is_nan(a) or is_nan(b):
         return False
     if is_special(a) and is_special(b):
@@ -84,12 +84,8 @@ def greater(a: Number, b: Number) -> bool:
     return bool(a > b)
 
 
-def same_value(a: Number, b: Number) -> bool:
-    return not (is_nan(a) or is_nan(b) or greater(a, b) or greater(b, a))
-
-
 def least(a: Number, b: Number) -> Number:
-    """The first of equals, and whatever is no NaN."""
+    """Returns the smaller number: the first of two equal ones, and not NaN if possible."""
     if is_nan(a):
         return b
     return b if greater(a, b) else a
@@ -102,7 +98,7 @@ def greatest(a: Number, b: Number) -> Number:
 
 
 def nearest_float(x: Number, dtype: np.dtype[Any]) -> Any:
-    """A number as the nearest float, ties to even; what is too small keeps its sign."""
+    """Rounds a number to the nearest float, ties to even; underflow keeps the sign."""
     if is_special(x):
         return dtype.type(x)
     if isinstance(x, mp.mpf) and abs(mp.mag(x)) > 2000:
@@ -112,7 +108,7 @@ def nearest_float(x: Number, dtype: np.dtype[Any]) -> Any:
     info = np.finfo(dtype)
     unit = max(_binade(exact) - info.nmant, info.minexp - info.nmant)
     steps = exact / Fraction(2) ** unit
-    whole = round(steps)  # of Fraction: to nearest, ties to even
+    whole = round(steps)  # round() of a Fraction rounds to nearest, ties to even
     if not whole:
         return dtype.type(sign(exact) * 0.0)
     value = Fraction(whole) * Fraction(2) ** unit
@@ -122,13 +118,13 @@ def nearest_float(x: Number, dtype: np.dtype[Any]) -> Any:
 
 
 def _binade(exact: Fraction) -> int:
-    """The exponent of the greatest power of two that is not above the magnitude."""
+    """Returns the exponent of the largest power of two not above the magnitude."""
     exponent = abs(exact.numerator).bit_length() - exact.denominator.bit_length()
     return exponent if Fraction(2) ** exponent <= abs(exact) else exponent - 1
 
 
 def to_integer(x: Number, dtype: np.dtype[Any]) -> int:
-    """Truncated, then saturated; NaN is 0."""
+    """Truncates, then saturates; NaN becomes 0."""
     info = np.iinfo(dtype)
     if is_nan(x):
         return 0
@@ -146,7 +142,7 @@ def wrap(x: int, dtype: np.dtype[Any]) -> Any:
 
 
 def scaled(x: Any, plan: Plan) -> Number:
-    """``x * Scale + Bias`` of an element as a number; of an integer as an integer of its type."""
+    """Returns ``x * Scale + Bias`` as a number; for integers, wrapped to their type."""
     given = getattr(plan.attributes, "ScaleBias", None)
     is_integer = np.issubdtype(type(x), np.integer)
     if given is None:
@@ -157,7 +153,7 @@ def scaled(x: Any, plan: Plan) -> Number:
 
 
 def each(function: Callable[..., Any], *names: str) -> Oracle:
-    """The oracle of an operator that answers by ``function(plan, *elements)``, numpy scalars in and out."""
+    """Returns the oracle of operators computed by ``function(plan, *elements)`` on NumPy scalars."""
 
     def expected(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Array]:
         (name, desc), *_ = plan.outputs.items()
@@ -176,7 +172,7 @@ def output_type(plan: Plan) -> np.dtype[Any]:
 
 
 def of_real(function: Callable[..., Number], *names: str) -> Oracle:
-    """The oracle of ``function(plan, *numbers)`` over the reals, with ScaleBias at the first, rounded to the output."""
+    """Returns the oracle of ``function(plan, *numbers)``, with ScaleBias applied to the first, rounded once."""
 
     def one(plan: Plan, *elements: Any) -> Any:
         first, *others = elements

@@ -57,7 +57,7 @@ _NAMES = {"ERF": "erf", "LOG": "ln"}
 
 
 def function(name: str, x: Number) -> Number:
-    """A function of a number."""
+    """Applies a named function to a number."""
     if is_nan(x):
         return math.nan
     if is_special(x) and x == 0:
@@ -80,7 +80,7 @@ def function(name: str, x: Number) -> Number:
         if above**2 == x.numerator and below**2 == x.denominator:
             return Fraction(above, below)
     if name in ("SINH", "TANH", "ATANH", "ASINH", "ERF", "ASIN", "ATAN", "SIN", "TAN") and abs(x) < Fraction(1, 2**400):
-        return x  # to more bits than it is rounded to
+        return x  # to more bits than the result is rounded to
     return getattr(mp, _NAMES.get(name, name.lower()))(real(x))
 
 
@@ -104,7 +104,7 @@ def _round(plan: Plan, x: Fraction) -> int:
 
 
 def power(x: Number, y: Number) -> Number:
-    """C's pow over the reals."""
+    """Returns C's ``pow`` over the reals."""
     if (is_special(y) and y == 0) or x == 1:
         return Fraction(1)
     if is_nan(x) or is_nan(y):
@@ -124,12 +124,12 @@ def power(x: Number, y: Number) -> Number:
 def _special_power(base: float, exponent: float) -> float:
     try:
         return math.pow(base, exponent)
-    except ValueError:  # of zero
+    except ValueError:  # negative power of zero
         return math.copysign(math.inf, base) if exponent % 2 == 1 else math.inf
 
 
 def _beside_one(x: Fraction) -> float:
-    """A float that lies as the number does between -1, 0 and 1."""
+    """Returns a float that compares with -1, 0 and 1 as the number does."""
     return sign(x) * (1.0 if abs(x) == 1 else (2.0 if abs(x) > 1 else 0.5))
 
 

@@ -1,4 +1,4 @@
-"""Activations of single numbers by their printed formulas, in 60 digits; infinities and NaN by plain floats."""
+"""Activations of single numbers by their documented formulas, with 60 digits; infinities and NaN as plain floats."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _celu(x: Any, a: Mapping[str, Any]) -> Any:
 
 
 def _gelu(x: Any, a: Mapping[str, Any]) -> Any:
-    # erfc where the sum 1 + erf would cancel
+    # erfc where 1 + erf would cancel
     return x / 2 * mp.erfc(-x / mp.sqrt(2))
 
 
@@ -63,11 +63,11 @@ FORMULAS: dict[str, Formula] = {
 
 
 FAR = 2000
-"""Beyond 2 to this power a number is too large or too small for every format."""
+"""Beyond 2 to this power, a number overflows or underflows every format."""
 
 
 def activate(activation: NestedOperator, number: float) -> Any:
-    """An activation of a finite number; None where a parameter is not finite, and any answer will do."""
+    """Applies an activation to a finite number; returns None if a parameter is not finite and any result will do."""
     values = {k: v for k, v in activation.values.items() if isinstance(v, float)}
     if activation.values.get("ScaleBias") is not None or not all(map(math.isfinite, values.values())):
         return None

@@ -1,4 +1,4 @@
-"""What the operators answer that pick or write by index: plain loops over coordinates."""
+"""Operators that read or write by index, as plain loops over coordinates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _all(sizes: Any) -> Any:
 
 
 def _read(index: Any, size: int) -> int:
-    """The element that an index reads: negative ones count from the end, then the nearest that there is."""
+    """Returns the element that an index reads: negative ones count from the end, then out-of-range ones are clamped."""
     places = list(range(size))
     at = int(index)
     if at < 0:
@@ -65,7 +65,7 @@ def _gather_nd(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
 
 
 def _written(indices: Any, sizes: Any) -> tuple[int, ...] | None:
-    """The place that indices write, None where one of them lies outside."""
+    """Returns the coordinate that indices write to, or None if one of them is out of range."""
     places = []
     for index, size in zip(indices, sizes, strict=True):
         counted = [*range(size), *range(-size, 0)]
@@ -101,7 +101,7 @@ def _scatter_nd(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
 
 
 def draw_indices(draw: Any, plan: Plan) -> dict[str, Array]:
-    """Indices of any kind: inside, counted from the end, a little outside and far away."""
+    """Draws indices: in range, counted from the end, slightly and far out of range."""
     desc = plan.inputs["IndicesTensor"]
     dtype = desc.data_type.dtype
     limits = np.iinfo(dtype)

@@ -1,4 +1,4 @@
-"""Truth values of elements, by Python's comparisons of exact numbers."""
+"""Logical and comparison operators, by Python's comparisons of exact numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PAIR = ("ATensor", "BTensor")
 
 
 def _truth(function: Callable[..., Any], *names: str) -> Oracle:
-    """Of elements as Python's integers and floats, which compare exactly."""
+    """Returns the oracle of a function of Python integers and floats, which compare exactly."""
     return each(lambda plan, *elements: output_type(plan).type(bool(function(*(x.item() for x in elements)))), *names)
 
 

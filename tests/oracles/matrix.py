@@ -1,4 +1,4 @@
-"""Products of matrices in fractions, element by element."""
+"""Matrix products in fractions, element by element."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONE_ULP = Fraction(1)
 
 
 def total(terms: Sequence[Sequence[float]]) -> Any:
-    """The sum of products: a fraction, or what IEEE 754 makes of it where a factor is infinite or NaN."""
+    """Returns a sum of products: a fraction, or the IEEE 754 result if a factor is infinite or NaN."""
     if all(math.isfinite(factor) for term in terms for factor in term):
         return sum((math.prod(map(Fraction, term)) for term in terms), Fraction(0))
     special = [math.prod(map(float, term)) for term in terms]
@@ -30,7 +30,7 @@ def total(terms: Sequence[Sequence[float]]) -> Any:
 
 
 def times(number: Any, factor: float) -> Any:
-    """A sum times an attribute."""
+    """Multiplies a sum by an attribute."""
     if isinstance(number, Fraction) and math.isfinite(factor):
         return number * Fraction(factor)
     sign = number if isinstance(number, float) else float((number > 0) - (number < 0))
@@ -38,14 +38,14 @@ def times(number: Any, factor: float) -> Any:
 
 
 def plus(number: Any, addend: Any) -> Any:
-    """The sum of two such numbers."""
+    """Adds two such sums."""
     if isinstance(number, Fraction) and isinstance(addend, Fraction):
         return number + addend
     return sum(each for each in (number, addend) if isinstance(each, float))
 
 
 def fused_reals(numbers: Array, activation: NestedOperator | None) -> Reals:
-    """Numbers after an activation of their nearest float64, where its formula is finite."""
+    """Applies an activation to the nearest float64 of each number, where the formula is finite."""
     if activation is None:
         return Reals(numbers)
     found = np.empty(numbers.shape, object)
@@ -99,7 +99,7 @@ def _blocks(shape: Sequence[int], axes: Sequence[int]) -> Iterator[list[tuple[in
 
 
 def parameter(array: Array | None, i: int, missing: int = 0) -> Any:
-    """That of a row, a column or a channel."""
+    """Returns the quantization parameter of a row, column or channel."""
     if array is None:
         return missing
     values = array.reshape(-1).tolist()
@@ -114,7 +114,7 @@ def _integer(inputs: Mapping[str, Array], place: tuple[int, ...]) -> int:
 
 
 def wrapped(number: int) -> int:
-    """As INT32."""
+    """Wraps to INT32."""
     return int.from_bytes((number % 2**32).to_bytes(4, "little"), "little", signed=True)
 
 
@@ -141,7 +141,7 @@ def _to_float(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
 
 
 def requantized(number: Any, scale: float, zero: int, dtype: np.dtype[Any]) -> Any:
-    """A number in units of a scale, halves to even, around a zero point."""
+    """Divides a number by a scale, rounds half to even, and adds a zero point."""
     low, high = (-128, 127) if dtype.kind == "i" else (0, 255)
     negative = math.copysign(1, scale) < 0
     if isinstance(number, float):

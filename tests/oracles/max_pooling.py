@@ -1,4 +1,4 @@
-"""The gradient of max pooling and the way back, element by element."""
+"""The gradient of max pooling, and max unpooling, element by element."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _unpooled(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
 
 
 def _draw_indices(draw: Any, plan: Plan) -> dict[str, Array]:
-    """Most indices lie inside, some twice; some do not."""
+    """Draws indices that are mostly in range, some of them duplicated."""
     desc = plan.inputs["IndicesTensor"]
     top = plan.outputs["OutputTensor"].element_count
     numbers = st.integers(0, top - 1) | st.integers(0, min(2 * top, 2**32 - 1)) | st.just(2**32 - 1)

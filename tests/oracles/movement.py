@@ -1,4 +1,4 @@
-"""What the operators that move elements answer, by NumPy's own functions on the bits of the elements."""
+"""Operators that move elements, by NumPy's own functions on their bits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Coordinate = tuple[int, ...]
 
 
 def raw(array: Array) -> Array:
-    """The bits of elements, which NumPy moves whatever they mean."""
+    """Returns the bits of elements, which NumPy moves without interpreting them."""
     return np.ascontiguousarray(array).view(f"<u{array.dtype.itemsize}")
 
 
@@ -32,7 +32,7 @@ def _answer(plan: Plan, moved: Array, name: str = "OutputTensor") -> dict[str, A
 
 
 def number_as(number: float, dtype: np.dtype[Any]) -> Any:
-    """A number as an element: floats to the nearest, floats to integers without the fraction and within the type."""
+    """Converts a number to an element: to the nearest float, or truncated and saturated to an integer."""
     if dtype.kind == "f":
         if number == 0 or not math.isfinite(number):
             return dtype.type(number)
@@ -77,7 +77,7 @@ def _padding(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
         return _answer(plan, np.pad(source, widths, constant_values=raw(np.array([value]))[0]))
     names: dict[str, Any] = {"EDGE": "edge", "REFLECTION": "reflect", "SYMMETRIC": "symmetric", "WRAP": "wrap"}
     for axis, width in enumerate(widths):
-        # NumPy's own reflection of a single element is that element.
+        # NumPy reflects a single element onto itself.
         source = np.pad(source, [width if i == axis else (0, 0) for i in range(source.ndim)], names[mode])
     return _answer(plan, source)
 
@@ -94,7 +94,7 @@ def _slice(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
 
 
 def _window(plan: Plan, whole: Array, sizes: Coordinate) -> Array:
-    """The elements of a tensor that a slice takes, as a view."""
+    """Returns a view of the elements that a slice takes."""
     attributes = plan.attributes
     parts = zip(attributes.InputWindowOffsets, attributes.InputWindowSizes, attributes.InputWindowStrides, strict=True)
     for axis, (offset, size, stride) in enumerate(parts):
@@ -150,7 +150,7 @@ def _reverse(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
 
 
 def _blocks(plan: Plan, image: Coordinate) -> list[list[Coordinate]]:
-    """Of each block, in order, the positions that its elements have in the image, the padding included."""
+    """Returns the positions of each block's elements in the image, including padding."""
     attributes, count = plan.attributes, len(plan.attributes.WindowSizes)
     begins, offsets = [], []
     for i, size in enumerate(image[-count:]):
@@ -166,7 +166,7 @@ def _blocks(plan: Plan, image: Coordinate) -> list[list[Coordinate]]:
 
 
 def _columns(plan: Plan, image: Coordinate) -> list[tuple[Coordinate, Coordinate]]:
-    """Places in the columns with what each has in the image, as coordinates of a batch, channels and positions."""
+    """Pairs places in the columns with places in the image, as coordinates of batch, channel and position."""
     folded = len(plan.attributes.WindowSizes)
     batch, channels, *sizes = image[-folded - 2 :]
     pairs: list[tuple[Coordinate, Coordinate]] = []
@@ -210,7 +210,7 @@ def _added(group: list[Any], dtype: np.dtype[Any]) -> Any:
 
 
 def draw_lengths(draw: Any, plan: Plan) -> dict[str, Array]:
-    """Lengths up to more than there are."""
+    """Draws lengths, some of them greater than the size."""
     desc = plan.inputs["SequenceLengthsTensor"]
     most = plan.inputs["InputTensor"].sizes[plan.attributes.Axis] + 2
     count = desc.element_count

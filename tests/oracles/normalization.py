@@ -1,4 +1,4 @@
-"""Normalizations by the formulas of the pages, letter for letter, in many digits; the classes of their accuracy."""
+"""Normalizations, computed literally by the documented formulas with many digits, and their accuracy classes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def mean(numbers: Sequence[Number]) -> Number:
 
 
 def power(base: Number, exponent: float) -> Number:
-    """C's pow."""
+    """Returns C's ``pow``."""
     if exponent == 0 or base == 1:
         return Fraction(1)
     if is_special(base) or not math.isfinite(exponent):
@@ -78,7 +78,7 @@ def places(sizes: Sequence[int]) -> Iterator[Coordinate]:
 
 
 def at(inputs: Inputs, name: str, place: Coordinate, default: Number = 0.0) -> Number:
-    """The element of a tensor that is broadcast to a coordinate."""
+    """Returns the element that is broadcast to a coordinate."""
     tensor = inputs.get(name)
     if tensor is None:
         return default
@@ -86,7 +86,7 @@ def at(inputs: Inputs, name: str, place: Coordinate, default: Number = 0.0) -> N
 
 
 def blocks(sizes: Sequence[int], axes: Iterable[int]) -> dict[Coordinate, list[Coordinate]]:
-    """The coordinates that differ along the axes alone, by the first of them."""
+    """Groups coordinates that differ only along the axes, by the first of each group."""
     along, found = set(axes), dict[Coordinate, list[Coordinate]]()
     for place in places(sizes):
         found.setdefault(tuple(0 if i in along else k for i, k in enumerate(place)), []).append(place)
@@ -94,7 +94,7 @@ def blocks(sizes: Sequence[int], axes: Iterable[int]) -> dict[Coordinate, list[C
 
 
 def finished(plan: Plan, value: Number) -> Number:
-    """The activation of the value as a float64, which is what it is to an activation."""
+    """Applies the fused activation to the value as a float64, which is what activations get."""
     activation = getattr(plan.attributes, "FusedActivation", None)
     if activation is None:
         return value
@@ -104,10 +104,6 @@ def finished(plan: Plan, value: Number) -> Number:
     except OverflowError:
         narrow = math.copysign(math.inf, value)
     return activated(activation, number(narrow))
-
-
-def _deviation(x: Number, from_mean: Number) -> Number:
-    return minus(x, from_mean)
 
 
 def _batch_normalization(plan: Plan, inputs: Inputs) -> Mapping[str, Answer]:
@@ -145,7 +141,7 @@ def _gradients(plan: Plan, inputs: Inputs) -> Mapping[str, Answer]:
         xs = [at(inputs, "InputTensor", place) for place in members]
         gs = [at(inputs, "InputGradientTensor", place) for place in members]
         m, v, scale = (at(inputs, f"{name}Tensor", first) for name in ("Mean", "Variance", "Scale"))
-        v = add(0.0, add(v, number(plan.attributes.Epsilon)))  # here, too, a zero has no sign
+        v = add(0.0, add(v, number(plan.attributes.Epsilon)))  # a zero has no sign here either
         scales[first] = over(total(times(g, minus(x, m)) for g, x in zip(gs, xs, strict=True)), root(v))
         biases[first] = total(gs)
         by_batch = "TRAINING" in plan.operator.name
@@ -189,7 +185,7 @@ def _lp(plan: Plan, inputs: Inputs) -> Mapping[str, Answer]:
 
 
 def _region(plan: Plan, place: Coordinate, sizes: Sequence[int]) -> list[Coordinate]:
-    """The neighbours whose squares count for a coordinate."""
+    """Returns the neighbors whose squares count for a coordinate."""
     a = plan.attributes
     along = (1,) if a.CrossChannel else (2, 3)
     reach = range(-math.floor((a.LocalSize - 1) / 2), math.ceil((a.LocalSize - 1) / 2) + 1)
@@ -202,7 +198,7 @@ def _bracket(plan: Plan, inputs: Inputs, place: Coordinate) -> Number:
     a, sizes = plan.attributes, inputs["InputTensor"].shape
     elements = [at(inputs, "InputTensor", each) for each in _region(plan, place, sizes)]
     squares = total(times(x, x) for x in elements)
-    # A zero here has no sign: the formula is over the reals, and it is a power of 0 that elements are divided by.
+    # A zero has no sign here: the formula is over the reals, and elements are divided by a power of it.
     return add(0.0, add(number(a.Bias), times(over(number(a.Alpha), Fraction(a.LocalSize)), squares)))
 
 

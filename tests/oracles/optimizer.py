@@ -1,4 +1,4 @@
-"""ADAM_OPTIMIZER by its formula, in many digits."""
+"""ADAM_OPTIMIZER by its formula, with many digits."""
 
 from __future__ import annotations
 

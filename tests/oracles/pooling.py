@@ -1,4 +1,4 @@
-"""Averages, norms and the gradient of averages, window by window."""
+"""Average and Lp pooling, and the gradient of averages, window by window."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def _norm(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
         places = elements_of(plan.attributes, source.shape[2:], place[2:])
         found = [abs(number_of(source[place[:2] + at])) for at in places]
         special = sum((number for number in found if isinstance(number, float)), 0.0)
-        return special or _root([number for number in found if number], power)
+        return special or _lp_norm([number for number in found if number], power)
 
-    # Sums and lengths are rounded once; other powers have a bound of their own.
+    # Powers 1 and 2 are correctly rounded; others have an error bound of their own.
     ulps = Fraction(1, 2) if power <= 2 else Fraction(1)
     return {"OutputTensor": Reals(numbers(plan.outputs["OutputTensor"].sizes, norm), ulps)}
 
 
-def _root(numbers_of: list[Any], power: int) -> Fraction:
-    """Exact, or with so many digits that none can be missing."""
+def _lp_norm(numbers_of: list[Any], power: int) -> Fraction:
+    """Returns the norm, exactly or with more than enough digits."""
     if power == 1 or not numbers_of:
         return sum(numbers_of, Fraction(0))
     if power == 2:
@@ -79,7 +79,7 @@ def _quantized(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
     result = np.zeros(desc.sizes, desc.data_type.dtype)
     for place in every(desc.sizes):
         zero, scale, out_zero, out_scale = (
-            _of_channel(inputs, name, place[1])
+            _channel_parameter(inputs, name, place[1])
             for name in ("InputZeroPointTensor", "InputScaleTensor", "OutputZeroPointTensor", "OutputScaleTensor")
         )
         values = [
@@ -96,7 +96,7 @@ def _quantized(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
     return {"OutputTensor": result}
 
 
-def _of_channel(inputs: Mapping[str, Array], name: str, channel: int) -> Any:
+def _channel_parameter(inputs: Mapping[str, Array], name: str, channel: int) -> Any:
     if name not in inputs:
         return 0
     values = inputs[name].reshape(-1)
@@ -104,7 +104,7 @@ def _of_channel(inputs: Mapping[str, Array], name: str, channel: int) -> Any:
 
 
 def _steps(values: list[int], scale: float, count: int, out_scale: float) -> int | float:
-    """The mean of dequantized values in steps of the output, rounded; infinite or NaN where a scale makes it so."""
+    """Returns the mean in output steps, rounded; infinite or NaN if a scale makes it so."""
     if math.isfinite(scale):
         found: Number = Fraction(sum(values)) * Fraction(scale)
     else:

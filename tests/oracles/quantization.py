@@ -1,4 +1,4 @@
-"""Quantization and its inverse: quotients and products as fractions, halves to even by Python's own rounding."""
+"""Quantization and dequantization in fractions; Python's ``round`` rounds half to even."""
 
 from __future__ import annotations
 

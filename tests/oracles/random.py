@@ -1,4 +1,4 @@
-"""RANDOM_GENERATOR: Philox 4x32-10 by the paper's definition, on words as bit strings of numpy."""
+"""RANDOM_GENERATOR: Philox 4x32-10 as defined in the paper, on bit strings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HALF = np.uint64(32)
 
 
 def philox(counter: int, key: list[int]) -> list[int]:
-    """Four results."""
+    """Returns the four words of a block."""
     words = np.array([counter >> 32 * i & 0xFFFFFFFF for i in range(4)], np.uint64)
     keys = np.array(key, np.uint64)
     for number in range(10):

@@ -1,4 +1,4 @@
-"""Recurrent networks in 50 digits, number by number."""
+"""Recurrent networks with 50 digits, element by element."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _activation(operator: Any) -> Callable[[Vector], Vector]:
 
 
 class _Network:
-    """One direction of a network with one entry of the batch."""
+    """One direction of a network for one entry of the batch."""
 
     def __init__(self, plan: Plan, inputs: Mapping[str, Array], direction: int, entry: int) -> None:
         self.given, self.inputs = plan.attributes, inputs
@@ -41,7 +41,7 @@ class _Network:
         self.gates = plan.inputs["WeightTensor"].sizes[2] // self.hidden
 
     def part(self, name: str, number: int) -> Vector:
-        """A run of as many numbers as there are hidden ones, of a tensor with one row a direction."""
+        """Returns a hidden-size slice of a tensor with one row per direction."""
         if name not in self.inputs:
             return [mpf(0)] * self.hidden
         row = self.inputs[name][0, 0, self.direction].tolist()
@@ -146,7 +146,7 @@ def _walk(plan: Plan, inputs: Mapping[str, Array], direction: int, entry: int, f
 
 
 def moderate(draw: st.DrawFn, plan: Plan) -> dict[str, Array]:
-    """Eighths between -3 and 3 for floats: of elements that share an address the last one counts."""
+    """Draws floats as multiples of 1/8 from -3 to 3; where elements share an address, the last one counts."""
     chosen = random.Random(draw(st.integers(0, 2**32)))
     return {
         name: np.array(chosen.choices(range(-24, 25), k=desc.element_count)).reshape(desc.sizes) / 8

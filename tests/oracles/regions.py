@@ -22,7 +22,7 @@ _BOTH = (0, 1)
 
 @dataclass(frozen=True)
 class _Along:
-    """A sample along one dimension: where it lies, whether inside, and how far through the region."""
+    """A sample along one dimension: its position, whether it is inside, and its relative position in the region."""
 
     at: Fraction
     inside: bool
@@ -73,7 +73,7 @@ class _Sample:
 def _samples(
     plan: Plan, inputs: Mapping[str, Array], image: Array, output: Coordinate, crop: Coordinate
 ) -> list[_Sample | None]:
-    """The samples of an output of a region; None for those outside."""
+    """Returns an output's samples in a region; None for those outside of the image."""
     region = inputs["ROITensor"].reshape(-1, 4)[output[0]]
     axes = [
         _along(plan.attributes, region, axis, output[2 + axis], crop[2 + axis], image.shape[axis]) for axis in _BOTH
@@ -97,7 +97,7 @@ def _batch(inputs: Mapping[str, Array], region: int) -> int:
 
 
 def _largest(values: list[Number]) -> int:
-    """The first of the largest, NaN skipped unless all are."""
+    """Returns the index of the first maximum, skipping NaN unless all are."""
     usable = [i for i, value in enumerate(values) if value == value]
     return max(usable, key=lambda i: (values[i], -i)) if usable else 0
 
@@ -120,10 +120,10 @@ def _aligned(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
     return {"OutputTensor": Reals(numbers(sizes, value), Fraction(1))}
 
 
-def _passed(
+def _shares(
     plan: Plan, inputs: Mapping[str, Array], images: Coordinate
 ) -> Iterator[tuple[Coordinate, int, _Sample, Fraction]]:
-    """The places of gradients, their images, and the samples that they go to with their parts of them."""
+    """Yields the place of each gradient, its image, and each sample that gets a share of it."""
     crop = inputs["InputGradientTensor"].shape
     for place in every(crop):
         image = _batch(inputs, place[0])
@@ -150,7 +150,7 @@ def _gradient(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
     images = inputs["InputTensor"].shape if image_desc is None else image_desc.sizes
     sums: dict[Coordinate, list[tuple[Any, Fraction]]] = {}
     slopes: dict[Coordinate, list[Number]] = {}
-    for place, image, sample, part in _passed(plan, inputs, images):
+    for place, image, sample, part in _shares(plan, inputs, images):
         for at, weight in sample.reads.items():
             sums.setdefault((image, place[1], *at), []).append((gradient[place], part * weight))
         if region_desc is not None:
@@ -159,7 +159,7 @@ def _gradient(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
         answers["OutputGradientTensor"] = Reals(of_sums(images, sums), Fraction(1))
     if region_desc is not None:
         rows = numbers((gradient.shape[0], 4), lambda at: total((x, Fraction(1)) for x in slopes.get(at, ())))
-        for at, given in slopes.items():  # sums of fractions are no floats
+        for at, given in slopes.items():  # a sum of fractions needs no float arithmetic
             if all(isinstance(number, Fraction) for number in given):
                 rows[at] = sum(given, Fraction(0))
         answers["OutputROIGradientTensor"] = Reals(rows.reshape(region_desc.sizes), Fraction(1))
@@ -220,8 +220,8 @@ def _pooled(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
 
 
 def _whole(corner: Any, scale: float) -> int:
-    """Half away from zero; far outside any image where there is no such number."""
-    scaled = float(corner) * scale  # exact
+    """Rounds half away from zero; far outside of any image if there is no such number."""
+    scaled = float(corner) * scale  # exact in float64
     if math.isnan(scaled):
         return 0
     whole = math.floor(abs(Fraction(min(max(scaled, -(2.0**40)), 2.0**40))) + Fraction(1, 2))
@@ -232,14 +232,14 @@ _PLACES = st.sampled_from([-2.0, -0.5, 0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 3.75,
 
 
 def _scales(attributes: Any) -> tuple[float, float]:
-    """Across and down."""
+    """Returns the horizontal and the vertical scale."""
     if hasattr(attributes, "SpatialScale"):
         return attributes.SpatialScale, attributes.SpatialScale
     return attributes.SpatialScaleX, attributes.SpatialScaleY
 
 
 def _draw_regions(draw: Any, plan: Plan) -> dict[str, Array]:
-    """Most regions lie about the image, some elsewhere."""
+    """Draws regions, most of them around the image."""
     desc = plan.inputs["ROITensor"]
     drawn_places = draw(st.lists(_PLACES, min_size=desc.element_count, max_size=desc.element_count))
     regions = np.array(drawn_places, desc.data_type.dtype).reshape(desc.sizes)

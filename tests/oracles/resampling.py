@@ -1,4 +1,4 @@
-"""Resampling of any dimension, output by output, with weights as fractions; gradients as its transpose."""
+"""Resampling in any dimension, output by output, with fractions as weights; gradients as the transpose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.oracles import Answer, Reals
 from tests.oracles.windows import Coordinate, every, numbers, of_sums, total
 
 Weights = dict[int, Fraction]
-"""What an output reads along one dimension."""
+"""Weights of the elements that an output reads, by index along a dimension."""
 
 
 def _coordinate(output: int, scale: float, input_offset: float, output_offset: float) -> float:
@@ -55,7 +55,7 @@ def _weights(plan: Plan, axis: int, rank: int, size: int, output: int) -> Weight
 
 def _stretched(centre: Fraction, scale: Fraction, size: int) -> Weights:
     least, most = math.floor(centre - 1 / scale), math.ceil(centre + 1 / scale)
-    if most - least > 100_000:  # then all that is told apart is what lies inside
+    if most - least > 100_000:  # too many to list; only those inside are told apart
         return _wide(centre, scale, size)
     heights = {at: max(Fraction(0), 1 - abs(at - centre) * scale) for at in range(least, most + 1)}
     whole = sum(heights.values())
@@ -63,10 +63,10 @@ def _stretched(centre: Fraction, scale: Fraction, size: int) -> Weights:
 
 
 def _wide(centre: Fraction, scale: Fraction, size: int) -> Weights:
-    """By the sums of arithmetic series on both sides of the input."""
+    """Computes the weights from arithmetic series on both sides of the center."""
 
     def upto(last: int) -> Fraction:
-        """The heights at all whole numbers up to one, by the triangle's left half and its right one."""
+        """Returns the sum of weights at integers up to ``last``, from both halves of the triangle."""
         first = math.floor(centre - 1 / scale) + 1
         end = min(last, math.ceil(centre + 1 / scale) - 1)
         middle = min(math.floor(centre), end)
@@ -82,7 +82,7 @@ def _wide(centre: Fraction, scale: Fraction, size: int) -> Weights:
 
 
 def _clamped(weights: Weights, size: int) -> Weights:
-    """Indices outside go to the edges; weights of 0 go."""
+    """Moves indices outside to the nearest edge and drops zero weights."""
     result: Weights = {}
     for at, weight in weights.items():
         if weight:
@@ -92,7 +92,7 @@ def _clamped(weights: Weights, size: int) -> Weights:
 
 
 def _read(plan: Plan, sizes: Coordinate, place: Coordinate) -> Iterator[tuple[Coordinate, Fraction]]:
-    """The elements that an output reads, with their weights."""
+    """Yields the elements that an output reads, with their weights."""
     axes = [_weights(plan, axis, len(sizes), size, place[axis]).items() for axis, size in enumerate(sizes)]
     for taps in itertools.product(*axes):
         yield tuple(at for at, _ in taps), math.prod((weight for _, weight in taps), start=Fraction(1))

@@ -1,4 +1,4 @@
-"""What TOP_K, ONE_HOT and NONZERO_COORDINATES answer, in plain Python."""
+"""TOP_K, ONE_HOT and NONZERO_COORDINATES in plain Python."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _top(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
 
 
 def _first(sequence: list[Any], count: int, is_least: bool) -> list[int]:
-    """Where the best elements stand, picked one by one."""
+    """Returns the indices of the top elements, selected one by one."""
     left = list(range(len(sequence)))
     chosen = []
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Softmax, its logarithm and the position of the maximum, by mpmath with many digits."""
+"""Softmax, log-softmax and hardmax, by mpmath with many digits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Coordinate = tuple[int, ...]
 
 
 def blocks(plan: Plan) -> Iterator[list[Coordinate]]:
-    """The coordinates of each block, in row-major order."""
+    """Yields the coordinates of each block, in row-major order."""
     sizes = plan.outputs["OutputTensor"].sizes
     axes = getattr(plan.attributes, "Axes", (len(sizes) - 1,))
     found: dict[Coordinate, list[Coordinate]] = {}
@@ -33,7 +33,7 @@ def blocks(plan: Plan) -> Iterator[list[Coordinate]]:
 
 
 def _exponentials(values: Sequence[float]) -> list[Any]:
-    """e**(x - greatest); what is far below every float may be any number as small."""
+    """Returns exp(x - maximum); far below every float, any number that small will do."""
     greatest = max(values)
     return [mp.mpf(0) if value == -math.inf else mp.exp(mp.mpf(value) - mp.mpf(greatest)) for value in values]
 
@@ -48,7 +48,7 @@ def _shares(values: Sequence[float]) -> list[Any]:
 
 def _logarithms(values: Sequence[float]) -> list[Any]:
     greatest = max(values)
-    # The others' logarithm never vanishes beside the difference, which may be a tie.
+    # The sum of the others must not vanish: the difference alone may be a tie.
     rest = _exponentials(values)
     rest.remove(mp.mpf(1))
     others = mp.log1p(mp.fsum(rest)) if rest else mp.mpf(0)

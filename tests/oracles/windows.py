@@ -1,4 +1,4 @@
-"""Sums as IEEE arithmetic would have them without rounding, and the elements of windows, found one by one."""
+"""Sums by the rules of IEEE arithmetic but without rounding, and the elements of windows, found one by one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwire.tensor import Array
 Coordinate = tuple[int, ...]
 
 Number = Fraction | float
-"""A float if it is infinite or NaN."""
+"""A fraction, or a float if infinite or NaN."""
 
 
 def number_of(value: Any) -> Number:
@@ -24,7 +24,7 @@ def number_of(value: Any) -> Number:
 
 
 def total(terms: Iterable[tuple[Any, Fraction]]) -> Number:
-    """The sum of values times positive weights."""
+    """Returns the sum of values times positive weights."""
     finite, special = Fraction(0), 0.0
     for value, weight in terms:
         number = number_of(value)
@@ -36,7 +36,7 @@ def total(terms: Iterable[tuple[Any, Fraction]]) -> Number:
 
 
 def elements_of(attributes: Any, sizes: Sequence[int], window: Coordinate) -> Iterator[Coordinate]:
-    """The spatial coordinates of the elements of a window, padding left out, in row-major order."""
+    """Yields the spatial coordinates of a window's elements without padding, in row-major order."""
     dilations = getattr(attributes, "Dilations", [1] * len(window))
     for offsets in itertools.product(*map(range, attributes.WindowSize)):
         place = tuple(
@@ -54,7 +54,7 @@ def every(shape: Sequence[int]) -> Iterator[Coordinate]:
 
 
 def numbers(shape: Sequence[int], number: Callable[[Coordinate], Any]) -> Array:
-    """An array of objects, each computed from its coordinate."""
+    """Returns an array of objects computed from their coordinates."""
     result = np.empty(shape, object)
     for place in every(shape):
         result[place] = number(place)
@@ -62,5 +62,5 @@ def numbers(shape: Sequence[int], number: Callable[[Coordinate], Any]) -> Array:
 
 
 def of_sums(shape: Sequence[int], sums: Mapping[Coordinate, Sequence[tuple[Any, Fraction]]]) -> Array:
-    """An array of objects, each the sum of the terms of its coordinate."""
+    """Returns an array of objects, each the sum of the terms at its coordinate."""
     return numbers(shape, lambda place: total(sums.get(place, ())))

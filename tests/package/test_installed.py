@@ -1,4 +1,4 @@
-"""What an installed copy must hold; these tests run against the working tree and, away from it, against the wheel."""
+"""Checks of an installed copy, run against the working tree and, outside of it, against the wheel."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def url() -> Iterator[str]:
     assert process.returncode == 0
 
 
-def test_metadata():
+def test_the_distribution_has_its_metadata():
     assert version("opwire") == PROJECT["version"]
     assert metadata("opwire")["Requires-Python"] == PROJECT["requires-python"]
     assert metadata("opwire")["License-Expression"] == PROJECT["license"]
@@ -47,18 +47,18 @@ def test_package_is_typed(package):
     assert resources.files(importlib.import_module(package)).joinpath("py.typed").is_file()
 
 
-def test_command_explains_itself():
+def test_the_command_has_help():
     shown = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, timeout=120, check=True).stdout
     assert {"serve", "validate", "run", "operators"} <= set(re.findall(r"\w+", shown))
 
 
-def test_served_request(url):
+def test_an_installed_server_executes_a_request(url):
     with Client(url) as client:
         result = client.argmax(np.array([[1, 5, 2], [9, np.nan, 3]], np.float32), axes=[1])
     assert result.output.tolist() == [[1], [0]]
 
 
-def test_the_console_is_there():
+def test_an_installed_server_has_the_console():
     from opwire_service.http.console import PAGES, Console
 
     console = Console()

@@ -1,6 +1,6 @@
-"""What editors and type checkers know of the clients. Checked by mypy and pyright, never run.
+"""What editors and type checkers know about the clients; checked by mypy and pyright, never run.
 
-Each ignored line must be an error: both checkers report an ignore that is not needed.
+Every ignored line must be an error: both checkers report unnecessary ignores.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OPERATOR: dict[str, Any] = {"type": "ARGMAX", "desc": {}}
 
 
 class OwnTensor:
-    """Any class with this method is a tensor."""
+    """Any class with this method counts as a tensor."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.float32]:
         return X

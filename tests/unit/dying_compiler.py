@@ -1,4 +1,4 @@
-"""A compiler of kernels that dies of each."""
+"""A kernel compiler that crashes on every kernel."""
 
 from __future__ import annotations
 

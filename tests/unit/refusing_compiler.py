@@ -1,4 +1,4 @@
-"""A compiler of kernels that refuses each, and notes its name; what it is told to hold it refuses only when let go."""
+"""A kernel compiler that records and refuses every kernel; those that a test holds it refuses once released."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines of the log about requests: what a client says is cut and escaped there."""
+"""Access log lines: what clients send is truncated and escaped."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ MOST = 200
         ("é\u2028\U0001f600\udcff", r"\xe9\u2028\U0001f600\udcff"),
     ],
 )
-def test_what_a_client_says_is_shown_escaped(said, shown):
+def test_client_text_is_escaped(said, shown):
     assert escaped(said) == shown
 
 
 @pytest.mark.parametrize("character", ["a", "\n", "'", "\\", "é", "\U0001f600", "\udcff"])
-def test_no_text_is_shown_at_length(character):
+def test_long_client_text_is_truncated(character):
     shown = escaped(character * 30_000)
     assert len(shown) == MOST
     assert shown.endswith("...")
@@ -43,7 +43,7 @@ def test_no_text_is_shown_at_length(character):
 
 
 @pytest.mark.parametrize("status", [200, 401, 404])
-def test_a_line_stays_short_whatever_the_client_sent(caplog, status):
+def test_a_line_stays_short_whatever_the_client_sends(caplog, status):
     caplog.set_level(logging.DEBUG, "opwire.access")
     long = "\n" + "x" * 30_000
     code = "ok" if status == 200 else "not_found"
@@ -59,7 +59,7 @@ def test_a_line_stays_short_whatever_the_client_sent(caplog, status):
         assert json.loads(line)["path"] == "/\\n" + "x" * (MOST - 6) + "..."
 
 
-def test_of_refusals_for_load_one_a_second_has_a_line_which_counts_the_others(caplog):
+def test_overload_refusals_are_logged_once_a_second_with_a_count(caplog):
     caplog.set_level(logging.INFO, "opwire.access")
     until(lambda: wants("queue_full"))
     assert not any([wants("queue_full"), wants("memory_full"), wants("memory_full")])
@@ -71,6 +71,6 @@ def test_of_refusals_for_load_one_a_second_has_a_line_which_counts_the_others(ca
     assert f"more_refused {fields['more_refused']}" in caplog.records[0].getMessage()
 
 
-def test_the_level_debug_has_a_line_for_each_refusal(caplog):
+def test_debug_logs_every_refusal(caplog):
     caplog.set_level(logging.DEBUG, "opwire.access")
     assert all(wants("queue_full") for _ in range(3))

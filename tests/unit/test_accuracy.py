@@ -1,4 +1,4 @@
-"""What is promised of the outputs of each operator, against the bounds that its oracle puts on the answers."""
+"""The documented accuracy of every operator, against the bounds that its oracle enforces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HALF = Fraction(1, 2)
 
 
 def bounds(row: Row) -> list[Fraction]:
-    """For each output of an example that is a real number the units in the last place that it may be off by."""
+    """Returns the allowed error in ULPs of each real output of an example."""
     oracle = oracle_of(row.operator.name)
     plan = check(row.request, row.example.level)
     if oracle is None:
@@ -44,7 +44,7 @@ BY_OPERATOR = by_operator()
 
 
 @pytest.mark.parametrize("name", BY_OPERATOR)
-def test_oracles_allow_what_is_promised(name: str) -> None:
+def test_oracles_enforce_the_documented_accuracy(name: str) -> None:
     promised = {each.promise for each in schema_of(name).accuracy}
     found = {bound for row in BY_OPERATOR[name] for bound in bounds(row)}
     assert found <= {HALF, Fraction(1)}
@@ -54,7 +54,7 @@ def test_oracles_allow_what_is_promised(name: str) -> None:
         assert promised != {Promise.EXACT}
 
 
-def test_every_operator_promises_something() -> None:
+def test_every_operator_documents_its_accuracy() -> None:
     whole: dict[str, Any] = whole_schema()["operators"]
     for name, kind in CATALOG.items():
         first, *others = schema_of(name).accuracy
@@ -76,5 +76,5 @@ def test_every_operator_promises_something() -> None:
         ("ADAM_OPTIMIZER", ["within_1_ulp"]),
     ],
 )
-def test_promises_are_those_of_the_documentation(name: str, promises: list[str]) -> None:
+def test_accuracies_match_the_documentation(name: str, promises: list[str]) -> None:
     assert [each.promise.value for each in schema_of(name).accuracy] == promises

@@ -1,6 +1,6 @@
-"""The memory that a request is admitted with, against what it takes from its body to its answer, for drawn descs.
+"""The memory a request is admitted with, against the memory it takes from body to response, for random descs.
 
-What is measured is what NumPy and Python allocate, which is all that grows with a request.
+Measured are allocations by NumPy and Python, which are all that grow with a request.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ from tests.drawing import descs
 from tests.profiles import request_examples
 
 FACTOR = 3
-"""How many times the memory that is taken may be held."""
+"""Allowed ratio of the admitted memory to the memory taken."""
 
 FLOOR = 4 << 20
-"""Bytes that count as constant."""
+"""Bytes that count as constant overhead."""
 
 SIZES = {"cpu": (1, 4, 32, 64), "reference": (1, 3, 8, 12)}
 
 BYTES = {"cpu": range(1 << 19, 1 << 25), "reference": range(1 << 12, 1 << 20)}
-"""Of the tensors of a desc that is measured."""
+"""Sizes in bytes of the tensors of a measured desc."""
 
 TIMEOUT_MS = 2000
 
 MOST_NUMBERS = 1 << 18
-"""Of a request that is written with numbers."""
+"""Maximum number of elements of a request written with numbers."""
 
 ALL_SECONDS = 2
-"""For the requests of an operator."""
+"""Seconds for all requests of an operator."""
 
 DRAWN = settings(request_examples(40), derandomize=True, database=None, deadline=None, phases=[Phase.generate])
 
 
 class Held(NamedTuple):
-    """Bytes that a request was admitted with and that it took, and whether it was answered."""
+    """The bytes that a request was admitted with and that it took, and whether it completed."""
 
     admitted: int
     taken: int
@@ -82,7 +82,7 @@ def tensor(data_type: str, *sizes: int) -> dict[str, Any]:
 
 
 def recurrent(gates: int, size: int, *activations: str, **options: Any) -> dict[str, Any]:
-    """A forward network over so many steps as its state has numbers."""
+    """Returns a forward network with as many steps as its state has elements."""
     weights, states = tensor("FLOAT32", 1, 1, gates * size, size), tensor("FLOAT32", 1, 1, 4, size)
     return {
         "InputTensor": tensor("FLOAT32", 1, size, 4, size),
@@ -104,7 +104,7 @@ def attention(size: int, **heads: int) -> dict[str, Any]:
 
 
 def convolution(size: int, data_type: str, **tensors: Any) -> dict[str, Any]:
-    """Windows of 3 x 3 over a square image of as many channels as it has filters."""
+    """Returns a 3 x 3 convolution of a square image with as many channels as filters."""
     each = {"Strides": 1, "Dilations": 1, "StartPadding": 1, "EndPadding": 1}
     channels, side = size // 8, size // 4
     return {
@@ -117,7 +117,7 @@ def convolution(size: int, data_type: str, **tensors: Any) -> dict[str, Any]:
 
 
 def products(size: int) -> dict[str, dict[str, Any]]:
-    """Descs that are rarely drawn at a size that tells: their tensors must fit each other."""
+    """Returns descs, of a meaningful size, that are rarely drawn because their tensors must fit each other."""
     real, byte, one = tensor("FLOAT32", 1, 1, size, size), tensor("UINT8", 1, 1, size, size), tensor("FLOAT32", 1)
     scales, scale = {"AScaleTensor": one, "BScaleTensor": one}, tensor("FLOAT32", 1, 1, 1, 1)
     plain = {"TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 0}
@@ -147,7 +147,7 @@ PRODUCTS = {"cpu": products(384), "reference": products(16)}
 @pytest.mark.thorough
 @pytest.mark.parametrize("form", ["base64", "binary"])
 @pytest.mark.parametrize("name", PRODUCTS["cpu"])
-def test_a_product_takes_no_more_than_it_was_admitted_with(own_device: Device, name: str, form: str) -> None:
+def test_a_product_stays_within_its_admitted_memory(own_device: Device, name: str, form: str) -> None:
     operator = {"type": name, "desc": PRODUCTS[own_device.name][name]}
     plan = check(operator)
     held = asyncio.run(measured(own_device, plan, str(plan.level), operator, form))
@@ -158,7 +158,7 @@ def test_a_product_takes_no_more_than_it_was_admitted_with(own_device: Device, n
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", EXECUTABLE)
-def test_a_request_takes_what_it_was_admitted_with(own_device: Device, name: str) -> None:
+def test_a_request_stays_within_its_admitted_memory(own_device: Device, name: str) -> None:
     end = time.monotonic() + ALL_SECONDS
 
     @DRAWN
@@ -178,7 +178,7 @@ def test_a_request_takes_what_it_was_admitted_with(own_device: Device, name: str
 
 
 def is_measured(plan: Plan, device: str, form: str) -> bool:
-    """Whether a plan takes enough memory to tell, and not more than is worth it."""
+    """Whether a plan takes enough memory to be meaningful, and little enough to be affordable."""
     tensors = (*plan.inputs.values(), *plan.outputs.values())
     values = sum(desc.element_count for desc in tensors)
     is_few = form != "numbers" or values <= MOST_NUMBERS
@@ -186,7 +186,7 @@ def is_measured(plan: Plan, device: str, form: str) -> bool:
 
 
 async def measured(device: Device, plan: Plan, level: str, operator: Mapping[str, Any], form: str) -> Held:
-    """Answers a request as the server does."""
+    """Processes a request as the server does."""
     body, head = written(plan, level, operator, form)
     engine = Engine(Dispatcher({device.name: device}, 1, 8), Limits(), 8, Metrics(layout(Settings(devices=("fake",)))))
     dialect, is_whole = Native("id", binary=form == "binary"), False
@@ -198,27 +198,27 @@ async def measured(device: Device, plan: Plan, level: str, operator: Mapping[str
             await hold.take_body(len(received), len(received), time.monotonic() + 1)
             hold.arrived()
             with suppress(OpwireError):
-                await engine.answer(dialect, received, head, Progress(), hold, as_connected)
+                await engine.answer(dialect, received, head, Progress(), hold, without_disconnect)
                 is_whole = True
             admitted = hold.bytes
         return Held(admitted, tracemalloc.get_traced_memory()[1], is_whole)
     finally:
         tracemalloc.stop()
-        engine.dispatcher.devices.clear()  # the device is for other tests too
+        engine.dispatcher.devices.clear()  # the device is shared with other tests
         await engine.close()
 
 
-async def as_connected(work: Any) -> Any:
-    return await while_connected(_never, work)
+async def without_disconnect(work: Any) -> Any:
+    return await while_connected(_never_disconnected, work)
 
 
-async def _never() -> Message:
+async def _never_disconnected() -> Message:
     await asyncio.Event().wait()
     raise AssertionError
 
 
 def written(plan: Plan, level: str, operator: Mapping[str, Any], form: str) -> tuple[bytes, str | None]:
-    """A request whose tensors hold ones in each byte, and the length of its JSON if they follow it."""
+    """Returns a request whose tensors consist of one-bytes, and the length of its JSON if they follow in a tail."""
     tail, given = bytearray(), dict[str, Any]()
     for name, desc in plan.inputs.items():
         data = b"\1" * desc.data_size_in_bytes

@@ -1,4 +1,4 @@
-"""What is bound to arrays owns them: it may run for as long as it is kept, whoever else has dropped them."""
+"""A bound plan owns its arrays: it can run as long as it exists, even if nothing else refers to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from opwire.check import check
 from opwire_service.devices.base import Device
-from tests.execution import go_on
+from tests.execution import never_stop
 
 OWNED: list[dict[str, Any]] = [
     *(
@@ -37,24 +37,24 @@ OWNED: list[dict[str, Any]] = [
         )
     ),
 ]
-"""Plans of few and of many units, of one step and of several, and with windows that are reductions of their own."""
+"""Plans with few and many units, one and several steps, and windows computed as reductions."""
 
 
 @pytest.mark.parametrize("number", range(len(OWNED)))
-def test_what_is_bound_keeps_its_arrays_alive(cpu_device, number):
-    keeps_its_arrays_alive(cpu_device, OWNED[number], number)
+def test_a_bound_plan_keeps_its_arrays_alive(cpu_device, number):
+    check_arrays_stay_alive(cpu_device, OWNED[number], number)
 
 
-def test_what_any_device_binds_keeps_its_arrays_alive(device):
-    keeps_its_arrays_alive(device, OWNED[0], 0)
+def test_a_bound_plan_of_any_device_keeps_its_arrays_alive(device):
+    check_arrays_stay_alive(device, OWNED[0], 0)
 
 
-def keeps_its_arrays_alive(device: Device, operator: dict[str, Any], number: int) -> None:
+def check_arrays_stay_alive(device: Device, operator: dict[str, Any], number: int) -> None:
     tensor = {"DataType": "FLOAT32", **operator["desc"]["InputTensor"]}
     plan = check({**operator, "desc": {**operator["desc"], "InputTensor": tensor}})
     values = np.random.default_rng(number).uniform(0.9, 1.1, tensor["Sizes"]).astype(np.float32)
     right = {name: np.zeros(desc.sizes, desc.data_type.dtype) for name, desc in plan.outputs.items()}
-    device.run(plan, {"InputTensor": values}, right, go_on)
+    device.run(plan, {"InputTensor": values}, right, never_stop)
     outputs = {name: np.zeros_like(array) for name, array in right.items()}
     watched = [weakref.ref(array) for array in outputs.values()]
     bound = device.bind(plan, {"InputTensor": values.copy()}, outputs)
@@ -62,10 +62,10 @@ def keeps_its_arrays_alive(device: Device, operator: dict[str, Any], number: int
     gc.collect()
     for i in range(4):
         churn = [np.full(values.size, 7, np.float32) for _ in range(3)] + [np.full_like(values, -1) for _ in range(3)]
-        bound(go_on)
+        bound(never_stop)
         for reference, array in zip(watched, right.values(), strict=True):
             written = reference()
-            assert written is not None, "the output was freed, and is written nevertheless"
+            assert written is not None, "the output was freed, but is still being written"
             assert written.tobytes() == array.tobytes()
             written.fill(0)
             del written

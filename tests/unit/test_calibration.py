@@ -1,4 +1,4 @@
-"""Measuring what a device takes, on one whose times are known, and keeping it."""
+"""Measuring a device's costs, with one whose costs are known, and storing them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIXED, PER_BYTE, PER_VISIT = 2e-3, 3e-9, 1e-8
 
 
 class Timed(Device):
-    """Takes a known time for any plan, for each byte and for each visit, and twice that for a visit of MAX_POOLING."""
+    """Takes known times for a plan, a byte and a visit; visits of MAX_POOLING count twice."""
 
     name = "cuda"
 
@@ -26,7 +26,7 @@ class Timed(Device):
         self.seconds = 0.0
 
     def clock(self) -> float:
-        """What all that ran so far has taken."""
+        """Returns the total time of everything that has run."""
         return self.seconds
 
     @property
@@ -48,7 +48,7 @@ class Timed(Device):
         """See ``Device.close``."""
 
 
-def test_what_is_measured_is_what_it_takes():
+def test_measured_costs_match_the_device():
     device = Timed()
     cost = measure(device, device.clock)
     assert cost.fixed == pytest.approx(FIXED, rel=0.1)
@@ -67,7 +67,7 @@ def _folder(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFa
     monkeypatch.setenv("OPWIRE_KERNEL_CACHE", str(tmp_path_factory.mktemp("cache") / "new"))
 
 
-def test_measurements_are_kept_by_what_was_measured():
+def test_measurements_are_stored_by_device_model():
     first, second = Timed(), Timed()
     assert read_costs({"cuda": first, "cuda:1": second}) == dict.fromkeys(("cuda", "cuda:1"), UNMEASURED["cuda"])
     cost = Cost(1e-4, 1e-10, 1e-12, {"SUM": 2e-12})
@@ -79,7 +79,7 @@ def test_measurements_are_kept_by_what_was_measured():
 
 
 @pytest.mark.parametrize("kept", ["", "[]", "{", '{"cuda a bed": {}}', '{"cuda a bed": {"fixed": "fast"}}', "\xff"])
-def test_what_cannot_be_read_is_as_if_it_were_not_there(kept):
+def test_unreadable_measurements_are_ignored(kept):
     costs_file().parent.mkdir()
     costs_file().write_text(kept, "latin-1")
     assert read_costs({"cuda": Timed(), "cuda:1": Timed()})["cuda"] == UNMEASURED["cuda"]
@@ -87,7 +87,7 @@ def test_what_cannot_be_read_is_as_if_it_were_not_there(kept):
     assert read_costs({"cuda": Timed(), "cuda:1": Timed()})["cuda"] == Cost(1.0, 1.0, 1.0)
 
 
-def test_names_of_devices():
+def test_device_names_are_resolved():
     assert resolve(["reference", "cpu", "reference"]) == ("reference", "cpu")
     assert resolve(["auto", "cpu"])[-1] == "cpu"
     for unknown in ("tpu", "cpu:1", "cuda:x", ""):

@@ -1,4 +1,4 @@
-"""What is refused, with which code, where, and which level would take it."""
+"""Refusals: which code, which place, and from which level on they no longer apply."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BAD_EXAMPLES = [
 
 
 def refusal(operator: object, level: FeatureLevel | str = "6_4", pointer: str = "") -> list[tuple[str, str]]:
-    """Code and place of every violation; each place exists."""
+    """Returns code and pointer of every violation, after checking that each pointer resolves."""
     with pytest.raises(ContractViolation) as refused:
         check(operator, level, pointer=pointer)
     document = operator
@@ -57,7 +57,7 @@ def pooling(name: str, source: dict[str, object], **members: object) -> dict[str
 def test_bad_examples_are_refused_at_their_place(operator, bad):
     request = {"type": operator.name, "desc": dict(bad.desc)}
     assert (bad.code.value, f"/desc{bad.pointer}") in refusal(request, bad.level)
-    # Inside a larger request the pointers begin with the operator's place.
+    # Inside a larger request, pointers are prefixed with the operator's place.
     assert (bad.code.value, f"/in/operator/desc{bad.pointer}") in refusal(request, bad.level, "/in/operator")
 
 
@@ -102,7 +102,7 @@ def test_examples_are_accepted_at_their_level(operator):
         ({"type": "UNFOLD", "desc": {}}, "6_3", "/type", "6_4"),
     ],
 )
-def test_the_level_from_which_on_a_place_passes(operator, level, place, available):
+def test_violations_name_the_level_that_resolves_them(operator, level, place, available):
     with pytest.raises(ContractViolation) as refused:
         check(operator, level)
     found = next(violation for violation in refused.value.violations if violation.pointer == place)
@@ -113,7 +113,7 @@ def test_the_level_from_which_on_a_place_passes(operator, level, place, availabl
         assert not [violation for violation in later if violation.pointer == place and violation.code in codes]
 
 
-def test_what_no_level_changes_has_no_level():
+def test_violations_at_every_level_name_none():
     found = validate(argmax(tensor("FLOAT32", 3), [7], Axis=1)).violations
     assert {violation.code for violation in found} == {Code.UNKNOWN_FIELD, Code.AXIS_OUT_OF_RANGE}
     assert {violation.available_from for violation in found} == {None}
@@ -142,7 +142,7 @@ def test_what_no_level_changes_has_no_level():
         (17, None),
     ],
 )
-def test_minimum_feature_level(operator, lowest):
+def test_the_minimum_feature_level_is_found(operator, lowest):
     minimum = validate(operator).minimum_feature_level
     assert minimum == (None if lowest is None else FeatureLevel.parse(lowest))
 
@@ -183,7 +183,7 @@ def test_every_violation_is_reported_at_once():
     )
 
 
-def test_rules_of_the_level_and_of_the_operator_are_reported_together():
+def test_violations_of_level_and_operator_are_reported_together():
     operator = reduce(
         "SUM",
         tensor("UINT8", 2, 3),
@@ -215,14 +215,14 @@ def test_a_wrong_attribute_does_not_hide_a_wrong_tensor():
 NOT_DECLARED = sorted(set(FACTS["operators"]) - set(OPERATORS))
 
 
-def test_known_operators_that_do_not_run_are_told_from_unknown_ones():
+def test_undeclared_operators_differ_from_unknown_ones():
     for name in NOT_DECLARED:
         value, _ = FACTS["operators"][name]
         for written in (name, f"DML_OPERATOR_{name}", value):
             assert refusal({"type": written, "desc": {}}) == [("operator_not_executable", "/type")]
 
 
-def test_known_operators_are_refused_below_their_level():
+def test_undeclared_operators_are_refused_below_their_level():
     for name in NOT_DECLARED:
         introduced = FeatureLevel.parse(FACTS["operators"][name][1])
         for level in FeatureLevel:
@@ -231,14 +231,14 @@ def test_known_operators_are_refused_below_their_level():
             assert "operator_not_executable" in codes
 
 
-def test_scatter_is_an_alias():
+def test_scatter_is_an_alias_of_scatter_elements():
     desc = {"InputTensor": tensor("FLOAT32", 5), "UpdatesTensor": tensor("FLOAT32", 2), "Axis": 0}
     plan = check({"type": "DML_OPERATOR_SCATTER", "desc": {**desc, "IndicesTensor": tensor("UINT32", 2)}})
     assert plan.operator is OPERATORS["SCATTER_ELEMENTS"]
 
 
 def attention(operator: str, **tensors: object) -> dict[str, Any]:
-    """One head of one query, and two keys."""
+    """Returns attention with one head, one query and two keys."""
     heads = {"HeadCount": 1} if operator == "MULTIHEAD_ATTENTION" else {"QueryHeadCount": 1, "KeyValueHeadCount": 1}
     sizes = {"QueryTensor": (1, 1, 2), "KeyTensor": (1, 2, 2), "ValueTensor": (1, 2, 2)}
     shared = {"Scale": 1, "MaskFilterValue": -10000, "MaskType": "NONE"}
@@ -247,7 +247,7 @@ def attention(operator: str, **tensors: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("operator", ["MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1"])
-def test_a_member_may_go_by_its_other_name(operator):
+def test_a_member_can_be_given_by_its_alias(operator):
     plan = check(attention(operator, AttentionBiasTensor=tensor("FLOAT32", 1, 1, 1, 2)))
     assert plan.inputs["RelativePositionBiasTensor"].sizes == (1, 1, 1, 2)
     wrong = attention(operator, AttentionBiasTensor=tensor("INT8", 1, 1, 1, 2))
@@ -260,7 +260,7 @@ def test_a_member_may_go_by_its_other_name(operator):
     "written",
     ["ARGMEAN", "", "argmax", "DML_OPERATOR_", "DML_OPERATOR_DML_OPERATOR_ARGMAX", "INVALID", 0, COUNT + 1, -1, 2**70],
 )
-def test_unknown_operators(written):
+def test_unknown_operators_are_refused(written):
     assert refusal({"type": written, "desc": {}}) == [("unknown_operator", "/type")]
 
 
@@ -282,14 +282,14 @@ def test_unknown_operators(written):
         (None, None),
     ],
 )
-def test_an_unknown_operator_is_answered_with_the_one_that_it_may_be_meant_for(written, meant):
+def test_an_unknown_operator_gets_a_suggestion(written, meant):
     (violation,) = validate({"type": written, "desc": {}}).violations
     hint = f"; did you mean {meant}?" if meant else "operator types"
     assert violation.message.endswith(hint)
 
 
 @pytest.mark.parametrize("written", [None, True, 138.0, ["ARGMAX"], {"name": "ARGMAX"}])
-def test_operator_types_that_are_no_names(written):
+def test_operator_types_of_other_types_are_refused(written):
     assert refusal({"type": written, "desc": {}}) == [("unknown_operator", "/type")]
 
 
@@ -312,7 +312,7 @@ def test_operator_types_that_are_no_names(written):
                 ("missing_field", "/desc/InputTensor"),
             ],
         ),
-        # A count of 0 stands for arrays that are left out.
+        # A count of 0 stands for an omitted array.
         (
             {"type": "MAX_POOLING", "desc": {"InputTensor": tensor("FLOAT32", 1, 1, 2, 2), "DimensionCount": 0}},
             [("count_mismatch", "/desc")],
@@ -323,17 +323,17 @@ def test_operator_types_that_are_no_names(written):
         ),
     ],
 )
-def test_what_is_missing(operator, found):
+def test_missing_fields_are_reported(operator, found):
     assert sorted(refusal(operator)) == sorted(found)
 
 
 @pytest.mark.parametrize("written", ["DML_FEATURE_LEVEL_4_1", "4_1", "0x4100", 0x4100, FeatureLevel.V4_1])
-def test_spellings_of_a_level(written):
+def test_levels_are_accepted_in_every_spelling(written):
     assert check(argmax(tensor("FLOAT32", 2), [0]), written).level is FeatureLevel.V4_1
 
 
 @pytest.mark.parametrize("written", ["4.1", "V4_1", "", "7_0", 4.1, 0x4101, 4, True, None, [], "0X4100", "DML_4_1"])
-def test_unknown_levels(written):
+def test_unknown_levels_are_refused(written):
     with pytest.raises(ContractViolation) as refused:
         check(argmax(tensor("FLOAT32", 2), [0]), written)
     (violation,) = refused.value.violations
@@ -353,11 +353,11 @@ def test_indices_must_fit_their_type():
     ]
     for data_type in ("UINT32", "INT64", "UINT64"):
         assert check(argmax(too_many, [0, 1], OutputTensor=tensor(data_type, 1, 1))).outputs
-    # Only the elements that are reduced together are counted.
+    # Only elements that are reduced together count.
     assert check(argmax(too_many, [0], OutputTensor=tensor("INT32", 1, 32769))).outputs
 
 
-def test_messages_name_the_given_and_the_allowed():
+def test_messages_name_given_and_allowed_values():
     with pytest.raises(ContractViolation) as refused:
         check(reduce("SUM", tensor("UINT8", 2), [0]), "3_0")
     (violation,) = refused.value.violations
@@ -368,7 +368,7 @@ def test_messages_name_the_given_and_the_allowed():
     assert violation.message in str(refused.value)
 
 
-def test_wrong_attributes_hide_no_wrong_tensor():
+def test_many_wrong_attributes_are_reported_with_a_wrong_tensor():
     desc = {
         "InputTensor": {"DataType": "FLOAT64", "Sizes": [2, 3]},
         "AxisCount": 2,
@@ -388,7 +388,7 @@ def test_wrong_attributes_hide_no_wrong_tensor():
     }
 
 
-def test_outputs_of_an_array_follow_from_the_inputs_of_a_plan():
+def test_the_output_of_an_array_is_derived_from_the_plans_inputs():
     join = {"InputTensors": [tensor("INT8", 2, 3), tensor("INT8", 2, 4)], "Axis": 1}
     plan = check({"type": "JOIN", "desc": join})
     assert list(plan.inputs) == ["InputTensors[0]", "InputTensors[1]"]

@@ -1,4 +1,4 @@
-"""The clients without a server: options, headers, answers, errors."""
+"""The clients without a server: options, headers, responses, errors."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"base_url": "http://gateway/opwire/"}, "http://gateway/opwire/v1/execute"),
     ],
 )
-def test_requests_go_below_the_base_url(make_client, server, arguments, url):
+def test_the_base_url_prefixes_paths(make_client, server, arguments, url):
     make_client(**arguments, transport=server.transport).sum(X, 0)
     assert str(server.request.url) == url
     assert server.request.method == "POST"
     assert server.request.headers["Host"] == server.request.url.netloc.decode()
 
 
-def test_the_environment_names_server_and_key(make_client, server, monkeypatch):
+def test_server_and_key_default_to_the_environment(make_client, server, monkeypatch):
     monkeypatch.setenv("OPWIRE_URL", "http://elsewhere:1")
     monkeypatch.setenv("OPWIRE_API_KEY", "k1")
     make_client(transport=server.transport).sum(X, 0)
@@ -75,13 +75,13 @@ def test_the_environment_names_server_and_key(make_client, server, monkeypatch):
         "http://u:p@h",
     ],
 )
-def test_a_base_url_has_a_host(make_client, base_url):
+def test_invalid_base_urls_are_refused(make_client, base_url):
     with pytest.raises(ValueError, match=r"is not a URL|is not an http|query or a fragment|a user name") as refused:
         make_client(base_url)
     assert "u:p" not in str(refused.value)
 
 
-def test_requests_carry_what_they_need_and_no_more(make_client, server):
+def test_requests_have_only_the_necessary_headers(make_client, server):
     make_client("http://h", headers={"X-Team": "a"}, transport=server.transport).sum(X, 0)
     names = {"host", "user-agent", "x-team", "content-type", "accept", "inference-header-content-length"}
     assert set(server.request.headers) == names | {"content-length", "accept-encoding"}
@@ -96,13 +96,13 @@ OWN_HEADERS = ["Accept", "Accept-Encoding", "content-type", "Content-Length", "I
 @pytest.mark.parametrize(
     "headers", [{"X-A": "a\r\nX-B: b"}, {"X-A\r\nX-B": "b"}, {"X A": "b"}, {"X-A": "\0"}], ids=repr
 )
-def test_a_header_is_one_line(make_client, headers):
+def test_invalid_headers_are_refused(make_client, headers):
     with pytest.raises(ValueError, match="is not a valid header"):
         make_client(headers=headers)
 
 
 @pytest.mark.parametrize("name", OWN_HEADERS)
-def test_headers_that_belong_to_the_client_are_refused(make_client, name):
+def test_headers_set_by_the_client_cannot_be_overridden(make_client, name):
     with pytest.raises(ValueError, match="cannot be set"):
         make_client(headers={name: "x"})
 
@@ -112,11 +112,11 @@ MEMBERS = {"feature_level": "4_1", "timeout_ms": 1500, "device": "cpu", "priorit
 
 
 def sent(server: FakeServer) -> dict[str, object]:
-    """The options of the last request."""
+    """Returns the options of the last request."""
     return {name: value for name, value in server.head.items() if name not in ("operator", "inputs")}
 
 
-def test_options_are_those_of_the_client_of_a_derived_one_or_of_the_call(make_client, server):
+def test_options_come_from_client_derived_client_or_call(make_client, server):
     plain = make_client(transport=server.transport)
     plain.sum(X, 0)
     assert sent(server) == {"timeout_ms": 60_000}
@@ -136,13 +136,13 @@ def test_options_are_those_of_the_client_of_a_derived_one_or_of_the_call(make_cl
     assert sent(server) == {"timeout_ms": 60_000}
 
 
-def test_a_short_timeout_is_not_rounded_to_none(make_client, server):
+def test_a_short_timeout_is_rounded_up(make_client, server):
     make_client(transport=server.transport).sum(X, 0, timeout=0.0004)
     assert sent(server) == {"timeout_ms": 1}
 
 
 @pytest.mark.parametrize(("timeout", "connect"), [(60, 5), (2, 2.25), (None, 5)])
-def test_a_connection_has_five_seconds_and_the_rest_what_is_left(make_client, server, timeout, connect):
+def test_connecting_takes_at_most_five_seconds_of_the_timeout(make_client, server, timeout, connect):
     make_client(transport=server.transport, timeout=timeout).sum(X, 0)
     limits = dict(server.request.extensions["timeout"])
     assert limits.keys() == {"connect", "read", "write", "pool"}
@@ -154,7 +154,7 @@ def test_a_connection_has_five_seconds_and_the_rest_what_is_left(make_client, se
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), 2**31 / 1000])
-def test_a_timeout_is_positive_and_finite(make_client, server, timeout):
+def test_invalid_timeouts_are_refused(make_client, server, timeout):
     with pytest.raises(ValueError, match="timeout"):
         make_client(timeout=timeout)
     with pytest.raises(ValueError, match="timeout"):
@@ -172,7 +172,7 @@ def test_unknown_options_are_refused(make_client, server):
     assert server.requests == []
 
 
-def test_a_result_is_what_the_answer_says(make_client):
+def test_a_result_has_everything_in_the_response(make_client):
     server = FakeServer(pooling_answer())
     result = make_client(transport=server.transport).max_pooling(np.zeros((1, 1, 1, 1), np.uint8), 1, indices=True)
     assert isinstance(result, opwire.PoolingResult)
@@ -181,7 +181,7 @@ def test_a_result_is_what_the_answer_says(make_client):
 
 
 @pytest.mark.parametrize("code", list(ProblemCode))
-def test_each_problem_is_its_error(make_client, code):
+def test_each_problem_raises_its_error(make_client, code):
     status = PROBLEMS[code].status
     violation = {"code": "axis_out_of_range", "pointer": "/operator/desc/Axes/0", "message": "m", "allowed": [0]}
     members: dict[str, Any] = {
@@ -204,7 +204,7 @@ def test_each_problem_is_its_error(make_client, code):
     assert error.members == {"limit": 5, "size": 6, "retry_after": 2, "stage": "run"}
 
 
-def test_the_request_id_of_an_error_may_come_in_a_header(make_client):
+def test_the_request_id_of_an_error_can_come_from_a_header(make_client):
     answers = (
         problem_answer(404, "not_found", {"X-Request-Id": "h1"}),
         httpx.Response(502, headers={"x-request-id": "h2"}),
@@ -241,7 +241,7 @@ NO_ANSWERS = [
 
 
 @pytest.mark.parametrize("answer", NO_ANSWERS, ids=lambda answer: f"{answer.status_code}-{answer.content[:24]!r}")
-def test_what_is_not_an_answer_is_kept_as_it_came(make_client, answer):
+def test_invalid_responses_are_kept_in_the_error(make_client, answer):
     with pytest.raises(errors.InvalidResponseError) as raised:
         make_client("http://h/p", transport=FakeServer(answer).transport, max_retries=0).sum(X, 0)
     error = raised.value
@@ -258,7 +258,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("path", READERS)
-def test_descriptions_are_returned_as_they_are(make_client, path):
+def test_descriptions_are_returned_unchanged(make_client, path):
     found = {"operators": [1], "feature_levels": [2], "name": "opwire"}
     server = FakeServer(httpx.Response(200, json=found))
     expected = {"/v1/operators": [1], "/v1/feature-levels": [2]}.get(path, found)
@@ -269,13 +269,13 @@ def test_descriptions_are_returned_as_they_are(make_client, path):
 
 @pytest.mark.parametrize("path", ["/v1/operators", "/v1/feature-levels"])
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"null"])
-def test_a_description_of_another_form_is_no_answer(make_client, path, body):
+def test_malformed_descriptions_are_invalid_responses(make_client, path, body):
     client = make_client(transport=FakeServer(httpx.Response(200, content=body)).transport)
     with pytest.raises(errors.InvalidResponseError):
         READERS[path](client)
 
 
-def test_a_validation_is_asked_for_at_a_level(make_client):
+def test_validation_sends_the_level(make_client):
     answer = {"valid": True, "violations": [], "minimum_feature_level": "DML_FEATURE_LEVEL_3_0", "outputs": {}}
     server = FakeServer(httpx.Response(200, json=answer))
     client = make_client(transport=server.transport, feature_level="5_0")
@@ -287,7 +287,7 @@ def test_a_validation_is_asked_for_at_a_level(make_client):
     assert server.request.url.path == "/v1/validate"
 
 
-def test_many_calls_are_one_request(make_client):
+def test_execute_many_sends_one_request(make_client):
     good = json.loads(result_answer().content)
     refused = {"code": "queue_full", "status": 429, "detail": "full"}
     server = FakeServer(httpx.Response(200, json={"results": [good, refused], "request_id": "r"}))
@@ -311,7 +311,7 @@ def test_many_calls_are_one_request(make_client):
 
 
 @pytest.mark.parametrize("option", [{"encoding": "base64"}, {"max_retries": 1}])
-def test_a_prepared_call_leaves_some_options_to_the_whole(option):
+def test_prepared_calls_refuse_options_of_the_batch(option):
     with pytest.raises(TypeError, match="execute_many"):
         opwire.prepare.sum(X, 0, **option)
 
@@ -319,7 +319,7 @@ def test_a_prepared_call_leaves_some_options_to_the_whole(option):
 BUSY = problem_answer(503, "draining", {"Retry-After": "0.02"})
 
 
-def test_a_call_is_repeated_until_it_succeeds(make_client):
+def test_a_call_is_retried_until_it_succeeds(make_client):
     failures = (httpx.ConnectError("refused"), problem_answer(429, "queue_full", retry_after=0.01), BUSY)
     server = FakeServer(*failures, result_answer())
     result = make_client(transport=server.transport, max_retries=3, timeout=30, encoding="base64").sum(X, 0)
@@ -334,7 +334,7 @@ def test_a_call_is_repeated_until_it_succeeds(make_client):
 
 
 @pytest.mark.parametrize(("options", "tries"), [({}, 3), ({"max_retries": 1}, 2), ({"max_retries": 0}, 1)])
-def test_the_number_of_retries_is_an_option_like_the_others(make_client, options, tries):
+def test_max_retries_is_an_option_at_every_level(make_client, options, tries):
     for made, derived, given in ((options, {}, {}), ({}, options, {}), ({}, {}, options)):
         server = FakeServer(httpx.ConnectError("refused"))
         client = make_client(transport=server.transport, **made).with_options(**derived)
@@ -349,7 +349,7 @@ FULL = problem_answer(429, "queue_full", retry_after=0.001)
 
 
 @pytest.mark.parametrize("busy", [FULL, httpx.Response(503, headers={"Retry-After": "0.001"})], ids=["429", "gateway"])
-def test_a_busy_server_is_asked_again_until_it_is_free(make_client, busy):
+def test_a_busy_server_is_retried_beyond_max_retries(make_client, busy):
     server = FakeServer(*[busy] * 50, result_answer())
     result = make_client(transport=server.transport, timeout=100, max_retries=0).sum(X, 0)
     assert result.output.tolist() == [[7, 7, 7]]
@@ -358,7 +358,7 @@ def test_a_busy_server_is_asked_again_until_it_is_free(make_client, busy):
 
 
 @pytest.mark.serial
-def test_a_busy_server_is_asked_no_longer_than_the_timeout_allows(make_client):
+def test_retrying_a_busy_server_ends_with_the_timeout(make_client):
     server = FakeServer(problem_answer(503, "draining", {"Retry-After": "0.02"}))
     started = time.monotonic()
     with pytest.raises(errors.UnavailableError) as raised:
@@ -368,7 +368,7 @@ def test_a_busy_server_is_asked_no_longer_than_the_timeout_allows(make_client):
     assert raised.value.members == {"retry_after": 0.02}
 
 
-def test_the_time_to_come_back_may_be_a_date(make_client):
+def test_retry_after_can_be_a_date(make_client):
     server = FakeServer(httpx.Response(503, headers={"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}), result_answer())
     make_client(transport=server.transport, max_retries=0).sum(X, 0)
     far = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
@@ -379,7 +379,7 @@ def test_the_time_to_come_back_may_be_a_date(make_client):
     assert raised.value.members["retry_after"] == pytest.approx(3600, abs=60)
 
 
-def test_a_gateway_that_does_not_say_when_counts_as_a_failure(make_client):
+def test_a_503_without_retry_after_counts_as_a_failure(make_client):
     server = FakeServer(httpx.Response(503))
     with pytest.raises(errors.InvalidResponseError) as raised:
         make_client(transport=server.transport, max_retries=1).sum(X, 0)
@@ -397,27 +397,27 @@ def test_a_gateway_that_does_not_say_when_counts_as_a_failure(make_client):
     ],
     ids=["504-run", "500", "502", "timeout", "later-than-the-deadline"],
 )
-def test_what_would_not_help_is_not_done(make_client, answer):
+def test_hopeless_calls_are_not_retried(make_client, answer):
     server = FakeServer(answer)
     with pytest.raises(errors.OpwireError) as raised:
         make_client(transport=server.transport, timeout=10).sum(X, 0)
     assert (len(server.requests), raised.value.retries) == (1, 0)
 
 
-def test_answers_of_gateways_are_not_final_either(make_client):
+def test_a_503_of_a_gateway_is_retried(make_client):
     server = FakeServer(httpx.Response(503, headers={"Retry-After": "0.01"}, content=b"wait"), result_answer())
     assert make_client(transport=server.transport).sum(X, 0).output.tolist() == [[7, 7, 7]]
 
 
 @pytest.mark.parametrize("call", [lambda client: client.server(), lambda client: client.validate({"type": "ARGMAX"})])
-def test_all_requests_are_repeated_alike(make_client, call):
+def test_all_kinds_of_requests_are_retried(make_client, call):
     server = FakeServer(BUSY, httpx.ConnectError("refused"), problem_answer(404, "not_found"))
     with pytest.raises(errors.NotFoundError) as raised:
         call(make_client(transport=server.transport))
     assert (len(server.requests), raised.value.retries) == (3, 2)
 
 
-def test_cookies_and_redirects_mean_nothing(make_client, server):
+def test_cookies_and_redirects_are_ignored(make_client, server):
     server.answers = [
         httpx.Response(404, headers={"Set-Cookie": "a=b"}),
         httpx.Response(307, headers={"Location": "/"}),
@@ -446,7 +446,7 @@ HTTPX_ERRORS = [
 
 
 @pytest.mark.parametrize(("cause", "expected"), HTTPX_ERRORS, ids=lambda value: type(value).__name__)
-def test_errors_of_the_transport_are_opwires(make_client, cause, expected):
+def test_transport_errors_are_translated(make_client, cause, expected):
     client = make_client("http://h/p", transport=FakeServer(cause).transport, max_retries=0)
     with pytest.raises(errors.TransportError) as raised:
         client.sum(X, 0)
@@ -456,7 +456,7 @@ def test_errors_of_the_transport_are_opwires(make_client, cause, expected):
     assert str(raised.value).endswith(f"(POST http://h/p/v1/execute): {str(cause) or 'PoolTimeout'}")
 
 
-def test_ready_is_what_the_server_says(make_client):
+def test_ready_returns_the_servers_readiness(make_client):
     server = FakeServer(httpx.Response(200), problem_answer(503, "not_ready"), httpx.ConnectError("refused"))
     client = make_client(transport=server.transport)
     assert (client.ready(), client.ready()) == (True, False)
@@ -465,28 +465,28 @@ def test_ready_is_what_the_server_says(make_client):
         client.ready()
 
 
-def test_waiting_ends_as_soon_as_the_server_is_ready(make_client):
+def test_wait_ready_returns_once_the_server_is_ready(make_client):
     early = (httpx.ConnectError("refused"), problem_answer(503, "not_ready"), httpx.Response(502))
     server = FakeServer(*early, httpx.Response(200))
     make_client(transport=server.transport).wait_ready(timeout=20)
     assert len(server.requests) == 4
 
 
-def test_waiting_in_vain_tells_the_last_reason(make_client):
+def test_wait_ready_times_out_with_the_last_reason(make_client):
     server = FakeServer(httpx.ConnectError("refused"), problem_answer(503, "draining"))
     with pytest.raises(errors.TransportTimeout, match=r"not ready within 2 s: d$"):
         make_client(transport=server.transport).wait_ready(timeout=2)
     assert 2 <= len(server.requests) <= 10
 
 
-def test_waiting_is_over_at_once_where_it_cannot_help(make_client):
+def test_wait_ready_fails_at_once_on_permanent_errors(make_client):
     server = FakeServer(problem_answer(401, "unauthorized"))
     with pytest.raises(errors.AuthenticationError):
         make_client(transport=server.transport).wait_ready()
     assert len(server.requests) == 1
 
 
-def test_a_derived_client_leaves_the_connections_open(make_client, server):
+def test_closing_a_derived_client_keeps_connections_open(make_client, server):
     with make_client(transport=server.transport) as client:
         derived = client.with_options(device="cpu")
         derived.close()
@@ -498,5 +498,5 @@ def test_a_derived_client_leaves_the_connections_open(make_client, server):
             closed.sum(X, 0)
 
 
-def test_a_client_shows_its_server_and_no_secret(make_client):
+def test_the_repr_of_a_client_hides_its_key(make_client):
     assert repr(make_client("http://h", api_key="secret")) in ("<Client http://h>", "<AsyncClient http://h>")

@@ -1,4 +1,4 @@
-"""What the clients take as an answer: the outputs that were asked for, and no more bytes than those can have."""
+"""Which responses the clients accept: the expected outputs, and no more bytes than those can take."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ X = np.zeros((2, 3), np.float32)
 
 
 def output(data_type: str, sizes: list[Any], data: Any, **members: Any) -> httpx.Response:
-    """An answer with an output, right or wrong."""
+    """Returns a response with an output, valid or invalid."""
     desc = {"DataType": data_type, "Sizes": sizes, **members}
     return httpx.Response(200, json=outcome({"OutputTensor": {"desc": desc, **data}}))
 
@@ -57,13 +57,13 @@ WRONG_OUTPUTS = {
 
 @pytest.mark.parametrize(("answer", "message"), WRONG_OUTPUTS.values(), ids=WRONG_OUTPUTS)
 @pytest.mark.parametrize("encoding", ["binary", "base64", "numbers"])
-def test_an_answer_has_the_outputs_that_were_asked_for(make_client, answer, message, encoding):
+def test_responses_must_have_the_expected_outputs(make_client, answer, message, encoding):
     client = make_client(transport=FakeServer(answer).transport, encoding=encoding)
     with pytest.raises(errors.InvalidResponseError, match=f"(?s){message}"):
         client.argmax(X, 0)
 
 
-def test_outputs_of_many_calls_are_checked_one_by_one(make_client):
+def test_each_output_of_a_batch_is_checked(make_client):
     good = json.loads(result_answer().content)
     calls = [opwire.prepare.sum(X, 0), opwire.prepare.sum(X, 1)]
     for results in ([good, good], {"0": good}, [good, {"code": "queue_full", "detail": 7}], [good, "text"]):
@@ -76,7 +76,7 @@ def test_outputs_of_many_calls_are_checked_one_by_one(make_client):
     assert isinstance(second, errors.OverloadedError)
 
 
-def test_an_answer_of_an_operator_that_the_client_does_not_know_is_taken_as_it_is(make_client):
+def test_outputs_of_unknown_operators_are_not_checked(make_client):
     client = make_client(transport=FakeServer(output("FLOAT32", [7], SEVEN)).transport)
     assert client.execute({"type": "ELEMENT_WISE_SIN", "desc": {}}, X).output.tolist() == list(range(7))
 
@@ -94,13 +94,13 @@ LARGE = {
 
 @pytest.mark.parametrize("answer", LARGE.values(), ids=LARGE)
 @pytest.mark.parametrize("encoding", ["binary", "base64", "numbers"])
-def test_an_answer_is_no_larger_than_what_was_asked_for(make_client, answer, encoding):
+def test_oversized_responses_are_refused(make_client, answer, encoding):
     client = make_client(transport=FakeServer(answer).transport, encoding=encoding)
     with pytest.raises(errors.InvalidResponseError, match=r"at most|identity|JSON"):
         client.argmax(X, 0)
 
 
-def test_the_size_of_an_answer_follows_from_the_request(make_client):
+def test_the_maximum_response_size_depends_on_the_request(make_client):
     wide = np.zeros((1, 300_000), np.uint8)
     numbers = {"data": [[255] * 300_000]}
     client = make_client(transport=FakeServer(output("UINT8", [1, 300_000], numbers)).transport, encoding="numbers")

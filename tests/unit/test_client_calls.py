@@ -1,4 +1,4 @@
-"""What the client's methods make of their arguments."""
+"""How the client's methods turn their arguments into operators and tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IMAGE_TENSOR = {"DataType": "INT8", "Sizes": [1, 2, 7, 6]}
 
 
 def fields(call: Call, name: str) -> dict[str, Any]:
-    """The fields of the operator that is called."""
+    """Returns the fields of the operator in a call."""
     assert call.operator.keys() == {"type", "desc"}
     assert call.operator["type"] == f"DML_OPERATOR_{name}"
     return dict(call.operator["desc"])
@@ -32,7 +32,7 @@ def arg_fields(output_type: str = "UINT32", **changes: object) -> dict[str, obje
 
 
 @pytest.mark.parametrize("name", ["argmin", "argmax"])
-def test_arg_reductions(name):
+def test_arg_reductions_have_methods(name):
     method = getattr(prepare, name)
     call = method(X, 1)
     assert fields(call, name.upper()) == arg_fields()
@@ -66,13 +66,13 @@ def test_every_function_has_a_method():
 
 
 @pytest.mark.parametrize(("method", "function"), NAMED.items())
-def test_named_reductions_are_reduce_with_a_function(method, function):
+def test_reduction_methods_call_reduce_with_their_function(method, function):
     expected = {"Function": function, "InputTensor": TENSOR, "AxisCount": 2, "Axes": [0, 1]}
     assert fields(getattr(prepare, method)(X, (0, 1)), "REDUCE") == expected
     assert fields(prepare.reduce(X, function, range(2)), "REDUCE") == expected
 
 
-def test_reduce_takes_an_output_type():
+def test_reduce_accepts_an_output_type():
     found = fields(prepare.reduce(X, ReduceFunction.ARGMAX, 0, output_type="UINT64"), "REDUCE")
     assert found == {
         "Function": 0,
@@ -113,7 +113,7 @@ POOLINGS: list[tuple[dict[str, Any], str, dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("arguments", "name", "expected"), POOLINGS, ids=[str(row[0]) for row in POOLINGS])
-def test_max_pooling_takes_the_oldest_operator_that_can(arguments, name, expected):
+def test_max_pooling_uses_the_oldest_sufficient_operator(arguments, name, expected):
     assert fields(prepare.max_pooling(IMAGE, **{"window": 3, **arguments}), name) == expected
 
 
@@ -142,20 +142,20 @@ def test_negative_axes_are_refused(axes):
 
 
 @pytest.mark.parametrize("axes", [1.0, "1", [0.5], None])
-def test_axes_are_integers(axes):
+def test_non_integer_axes_are_refused(axes):
     with pytest.raises(TypeError):
         prepare.sum(X, axes)
 
 
 class ByArray:
-    """Converts itself to an array."""
+    """Converts to an array by ``__array__``."""
 
     def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray[Any, Any]:
         return X
 
 
 class ByDLPack:
-    """Offers its memory."""
+    """Exports its buffer by DLPack."""
 
     def __dlpack__(self, **options: Any) -> Any:
         return X.__dlpack__(**options)
@@ -167,7 +167,7 @@ class ByDLPack:
 @pytest.mark.parametrize(
     "x", [X, ByArray(), ByDLPack(), np.float32(1), X.astype(">f4")], ids=lambda x: type(x).__name__
 )
-def test_whatever_becomes_an_array_is_a_tensor(x):
+def test_array_likes_are_tensors(x):
     call = prepare.sum(x, 0)
     expected = np.array(1, np.float32) if isinstance(x, np.float32) else X
     assert np.array_equal(call.inputs["InputTensor"], expected)
@@ -191,13 +191,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("x", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_is_no_tensor_is_refused(x, message):
+def test_other_objects_are_refused_as_tensors(x, message):
     with pytest.raises(TypeError, match=message):
         prepare.sum(x, 0)
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
-def test_data_types_are_never_changed(dtype):
+def test_data_types_are_never_converted(dtype):
     call = prepare.sum(np.ones(2, dtype), 0)
     bits = np.dtype(dtype).itemsize * 8
     kind = {"f": "FLOAT", "i": "INT", "u": "UINT"}[dtype[0]]
@@ -210,7 +210,7 @@ def operator(data_type: str = "FLOAT32", **members: object) -> dict[str, Any]:
 
 
 def sent(call: Call) -> bytes:
-    """The bytes of the tensors."""
+    """Returns the bytes of the tensors."""
     return b"".join(write_call(call, Encoding.BINARY)[1][1:])
 
 
@@ -233,7 +233,7 @@ FORMS: dict[str, object] = {
 
 @pytest.mark.parametrize("value", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("by_name", [True, False])
-def test_execute_takes_every_form_of_a_tensor(value, by_name):
+def test_execute_accepts_every_form_of_a_tensor(value, by_name):
     call = prepare.execute(operator(), {"InputTensor": value} if by_name else value)
     assert call.operator == operator()
     assert list(call.inputs) == ["InputTensor"]
@@ -251,18 +251,18 @@ STRIDED: dict[str, object] = {
 
 
 @pytest.mark.parametrize("value", STRIDED.values(), ids=STRIDED)
-def test_a_tensor_with_strides_is_sent_with_its_gaps(value):
+def test_a_strided_tensor_is_sent_with_its_gaps(value):
     buffer = sent(prepare.execute(operator(Strides=[1, 3]), value))
     elements = struct.unpack("<8f", buffer)
     assert [elements[i] for i in (0, 3, 6, 1, 4, 7)] == [0, 1, 2, 3, 4, 5]
 
 
-def test_numbers_of_a_whole_buffer_are_its_elements():
+def test_whole_buffers_are_sent_as_numbers_of_their_elements():
     call = prepare.execute(operator(Strides=[1, 3]), COLUMNS)
     assert b'"data":[[0.0,1.0,2.0],[3.0,4.0,5.0]]' in b"".join(write_call(call, Encoding.NUMBERS)[1])
 
 
-def test_a_buffer_may_be_as_long_as_the_desc_says():
+def test_a_buffer_can_have_the_total_size_of_the_desc():
     for size in (6, 8, 64):
         call = prepare.execute(operator("UINT8", TotalTensorSizeInBytes=64), bytes(range(size)))
         assert sent(call) == bytes(range(6))
@@ -270,7 +270,7 @@ def test_a_buffer_may_be_as_long_as_the_desc_says():
         prepare.execute(operator("UINT8", TotalTensorSizeInBytes=64), bytes(7))
 
 
-def test_an_array_that_could_be_tensor_or_buffer_is_the_tensor():
+def test_an_ambiguous_array_is_the_tensor_rather_than_its_buffer():
     tensor = {"DataType": "UINT8", "Sizes": [4], "Strides": [0]}
     same = np.full(4, 7, np.uint8)
     call = prepare.execute({"type": "ARGMAX", "desc": {"InputTensor": tensor}}, same)
@@ -296,7 +296,7 @@ MISFITS = {
 
 
 @pytest.mark.parametrize(("value", "error", "message"), MISFITS.values(), ids=MISFITS)
-def test_a_tensor_that_does_not_fit_its_desc_is_not_sent(value, error, message):
+def test_a_tensor_that_does_not_fit_its_desc_is_refused(value, error, message):
     with pytest.raises(error, match=f"(?s){message}"):
         prepare.execute(operator(), value)
 
@@ -312,7 +312,7 @@ def test_a_tensor_that_does_not_fit_its_desc_is_not_sent(value, error, message):
         None,
     ],
 )
-def test_a_desc_that_cannot_be_read_is_left_to_the_server(desc):
+def test_malformed_descs_are_left_to_the_server(desc):
     given = {"type": "ARGMAX", "desc": desc}
     assert sent(prepare.execute(given, X)) == PACKED
     assert prepare.execute(given, PACKED).operator == given
@@ -324,7 +324,7 @@ def test_unknown_operators_and_inputs_are_left_to_the_server():
     assert sorted(prepare.execute(operator(), {"InputTensor": X, "Other": X}).inputs) == ["InputTensor", "Other"]
 
 
-def test_a_desc_that_repeats_everything_takes_what_broadcasts():
+def test_a_desc_of_zero_strides_accepts_broadcast_arrays():
     tensor = {"DataType": "FLOAT32", "Sizes": [2**15, 2**15], "Strides": [0, 0]}
     call = prepare.execute({"type": "ARGMAX", "desc": {"InputTensor": tensor}}, np.array([5], np.float32))
     assert sent(call) == struct.pack("<f", 5)

@@ -1,4 +1,4 @@
-"""The methods that are generated for declared operators: one each, whose calls are the descs that they say."""
+"""The generated methods: one per declared operator, whose calls have the expected descs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_each_declared_operator_has_a_method(name: str):
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATORS if name.lower() in vars(DeclaredMethods)])
-def test_arguments_are_the_members(name: str):
+def test_arguments_match_the_members(name: str):
     parameters = list(inspect.signature(getattr(DeclaredMethods, name.lower())).parameters.values())[1:-1]
     members = schema_of(name).members
     counts = {member.name for member in (*members.counts, *members.tensor_counts)}
@@ -46,7 +46,7 @@ def test_arguments_are_the_members(name: str):
         assert found == value
 
 
-def test_defaults_are_of_members_that_there_are():
+def test_defaults_belong_to_existing_members():
     for name, values in DEFAULTS.items():
         attributes = {member.name for member in schema_of(name).members.attributes}
         assert values.keys() <= attributes
@@ -62,11 +62,11 @@ def test_defaults_are_of_members_that_there_are():
         ("ROITensor", "roi_tensor"),
     ],
 )
-def test_names_of_arguments(member: str, argument: str):
+def test_argument_names_are_snake_case(member: str, argument: str):
     assert argument_name(member) == argument
 
 
-def test_calls_have_the_descs_of_their_arrays():
+def test_calls_derive_descs_from_arrays():
     call = prepare.max_pooling1(X, window_size=[2, 3], feature_level="5_0")
     assert call.operator["type"] == "DML_OPERATOR_MAX_POOLING1"
     assert call.operator["desc"] == {
@@ -82,7 +82,7 @@ def test_calls_have_the_descs_of_their_arrays():
     assert plan.outputs["OutputTensor"].sizes == (1, 2, 3, 2)
 
 
-def test_a_convolution_without_attributes():
+def test_convolution_has_default_attributes():
     call = prepare.convolution(X, np.zeros((3, 2, 1, 1), np.float32), strides=[2, 1])
     plan = check(call.operator)
     assert plan.outputs["OutputTensor"].sizes == (1, 3, 2, 4)
@@ -93,7 +93,7 @@ def test_a_convolution_without_attributes():
     assert check(fused.operator).attributes.FusedActivation.name == "ACTIVATION_RELU"
 
 
-def test_structs_and_descs_of_outputs():
+def test_structs_and_output_descs_can_be_given():
     output = {"DataType": "FLOAT32", "Sizes": [1, 2, 4, 4]}
     call = prepare.element_wise_sqrt(X, scale_bias={"Scale": 2, "Bias": 1}, output_tensor=output)
     assert call.operator["desc"] == {
@@ -103,7 +103,7 @@ def test_structs_and_descs_of_outputs():
     }
 
 
-def test_arrays_of_tensors_are_lists():
+def test_arrays_of_tensors_are_given_as_lists():
     call = operator_call("JOIN", [counted(2, 3)], {"OutputTensor": None, "Axis": 0})
     assert [tensor["Sizes"] for tensor in call.operator["desc"]["InputTensors"]] == [[2], [3]]
     assert list(call.inputs) == ["InputTensors[0]", "InputTensors[1]"]
@@ -114,14 +114,14 @@ def test_arrays_of_tensors_are_lists():
         operator_call("JOIN", [[X, [1]]], {"Axis": 0})
 
 
-def test_optional_inputs_may_be_left_out_anywhere():
+def test_any_optional_input_can_be_omitted():
     call = operator_call("GEMM", [X, X, None], {"Alpha": 1})
     assert list(call.inputs) == ["ATensor", "BTensor"]
     with pytest.raises(TypeError, match="b_tensor is of type NoneType"):
         operator_call("GEMM", [X, None, None], {})
 
 
-def test_keywords_that_are_none():
+def test_unknown_keywords_are_refused():
     wrong: Any = {"alfa": 1}
     with pytest.raises(TypeError, match=r"activation_elu\(\) has no argument 'alfa'; did you mean alpha\?") as error:
         prepare.activation_elu(X, **wrong)
@@ -134,7 +134,7 @@ METHODS = [name for name, method in inspect.getmembers(prepare, inspect.ismethod
 
 @pytest.mark.parametrize("client", [prepare, Graph()], ids=["prepare", "graph"])
 @pytest.mark.parametrize("name", METHODS)
-def test_each_method_says_what_it_takes(name: str, client: Any):
+def test_each_method_documents_its_arguments(name: str, client: Any):
     method = getattr(client, name)
     parameters = inspect.signature(method).parameters
     needed = [each.name for each in parameters.values() if each.default is each.empty and each.name != "options"]
@@ -145,13 +145,13 @@ def test_each_method_says_what_it_takes(name: str, client: Any):
             method(**dict.fromkeys(given, X), zzz=1)
 
 
-def test_a_misspelt_keyword_that_is_needed():
+def test_a_misspelt_required_keyword_gets_a_suggestion():
     wrong: Any = {"windows_size": [2, 2]}
     with pytest.raises(TypeError, match=r"max_pooling1\(\) has no argument 'windows_size'; did you mean window_size\?"):
         prepare.max_pooling1(X, **wrong)
 
 
-def test_a_real_server_runs_and_refuses(make_client: Any, server_url: str):
+def test_methods_work_with_a_real_server(make_client: Any, server_url: str):
     client = make_client(server_url)
     x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     indices = {"DataType": "UINT32", "Sizes": [1, 1, 2, 2]}

@@ -1,4 +1,4 @@
-"""Who decodes and encodes tensors, and who waits for it."""
+"""Decoding and encoding of tensors: on which thread, and without delaying others."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ BODY = json.dumps({"operator": OPERATOR, "inputs": {"InputTensor": "AAAAAAAAAAAA
 PLACES = 2
 
 
-class Encoding(Native):
-    """Encodes so many bytes, and is done with it when it is told so."""
+class SlowEncoding(Native):
+    """Claims a number of response bytes, and finishes encoding when the test says so."""
 
     def __init__(self, size: int, done: threading.Event) -> None:
         super().__init__("id", binary=False)
@@ -61,24 +61,24 @@ async def engine() -> AsyncIterator[Engine]:
     await made.close()
 
 
-async def never() -> Message:
+async def never_disconnected() -> Message:
     await asyncio.Event().wait()
     raise AssertionError
 
 
 async def ask(engine: Engine, dialect: Native) -> Answer:
     with engine.memory.open() as hold:
-        return await engine.answer(dialect, BODY, None, Progress(), hold, partial(while_connected, never))
+        return await engine.answer(dialect, BODY, None, Progress(), hold, partial(while_connected, never_disconnected))
 
 
-async def test_what_is_small_does_not_wait_for_what_is_large(engine):
+async def test_small_responses_do_not_wait_for_large_ones(engine):
     done, now = threading.Event(), threading.Event()
     now.set()
-    large = [Encoding(SMALL + 1, done) for _ in range(PLACES)]
+    large = [SlowEncoding(SMALL + 1, done) for _ in range(PLACES)]
     asked = [asyncio.create_task(ask(engine, each)) for each in large]
     for each in large:
         assert await asyncio.to_thread(each.begun.wait, 30)
     async with asyncio.timeout(10):
-        assert (await ask(engine, Encoding(INLINE_BYTES + 1, now))).head
+        assert (await ask(engine, SlowEncoding(INLINE_BYTES + 1, now))).head
     done.set()
     assert all(answer.head for answer in await asyncio.gather(*asked))

@@ -1,4 +1,4 @@
-"""The third-party cases on every device, and at the levels that they state."""
+"""The third-party cases on every device, and at their stated levels."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def params(*, executable: bool, own: bool = False) -> list[object]:
 
 
 @pytest.mark.parametrize("case", params(executable=True))
-def test_answers_are_the_published_ones(device, case):
+def test_outputs_match_the_published_ones(device, case):
     plan = check(case.operator)
     actual = execute(device, plan, {name: array.tobytes() for name, array in case.inputs.items()})
-    # The published values are the exact results rounded once, so they must come out bit for bit; logarithms to 1 ULP.
+    # The published values are exact results rounded once, so they must match bit for bit; logarithms within 1 ULP.
     oracle.assert_answers(plan, actual, case.outputs)
 
 

@@ -1,6 +1,6 @@
-"""The constraints of the pages, as they are written there, against drawn descs: what breaks one is refused.
+"""The documented constraints, as written there, against random descs: breaking one is refused.
 
-Those that a pattern reads are taken from the pages themselves, not from the rules, so that none of them can be missing.
+Constraints that match a pattern are read from the documentation itself rather than the rules, so none can be missed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ DRAWN = settings(request_examples(3), derandomize=True, database=None, phases=[P
 
 
 def tensors_of(desc: Desc, names: list[str]) -> list[str]:
-    """Those of some members that a desc has; arrays of tensors have constraints of their own."""
+    """Returns the given ones among some members; arrays of tensors have their own constraints."""
     return [name for name in names if isinstance(desc.get(name), dict)]
 
 
 def changed(desc: Desc, name: str, **members: Any) -> Desc:
-    """A desc with another tensor, packed."""
+    """Returns a desc with one tensor changed, and packed."""
     return {**desc, name: {"DataType": desc[name]["DataType"], "Sizes": desc[name]["Sizes"], **members}}
 
 
@@ -89,7 +89,7 @@ def names_in(constraint: str) -> list[str]:
 
 
 def readable(operator: str) -> Iterator[tuple[str, Callable[[list[str], Desc, SupportRow], Iterator[Desc]]]]:
-    """The constraints of an operator that a pattern reads, each with what breaks it."""
+    """Yields an operator's constraints that match a pattern, each with a function that breaks it."""
     for constraint in directml.OPERATORS[operator]["constraints"]:
         for pattern, broken in PATTERNS.items():
             if re.fullmatch(pattern, constraint):
@@ -99,12 +99,12 @@ def readable(operator: str) -> Iterator[tuple[str, Callable[[list[str], Desc, Su
 READABLE = [name for name in OPERATORS if any(readable(name))]
 
 
-def test_most_operators_have_constraints_that_are_read():
+def test_most_operators_have_constraints_that_match_a_pattern():
     assert len(READABLE) > 0.8 * len(OPERATORS)
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_what_breaks_a_constraint_is_refused(name: str):
+def test_breaking_a_constraint_is_refused(name: str):
     @DRAWN
     @given(st.data())
     def holds(data: st.DataObject) -> None:

@@ -1,4 +1,4 @@
-"""Casts between all types at sizes of several tiles: the edges of each type, ties between neighbours, and NaN."""
+"""Casts between all types, across several tiles: limits of types, ties, and NaN."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from opwire.check import check
 from opwire.tensor import DataType
-from tests.execution import go_on
+from tests.execution import never_stop
 from tests.moving import moved, same_bits, tensor
 from tests.oracles.movement import number_as
 
@@ -19,7 +19,7 @@ COUNT = 40_000
 
 
 def edges(dtype: np.dtype[Any]) -> np.ndarray:
-    """Numbers around the ends of types and halfway between neighbours of narrower ones, those that the type holds."""
+    """Returns values near the limits of types and near ties of narrower ones, as far as the type holds them."""
     powers = [2.0**e for e in (*range(-28, 18), 24, 25, 31, 32, 53, 63, 64, 127, 128)]
     near = [
         p * (1 + f) for p in powers for f in (0, 2.0**-11, 2.0**-24, 2.0**-11 + 2.0**-40, -(2.0**-12), 0.5, 2.0**-52)
@@ -38,7 +38,7 @@ def edges(dtype: np.dtype[Any]) -> np.ndarray:
 
 @pytest.mark.parametrize("to", TYPES, ids=lambda each: each.name)
 @pytest.mark.parametrize("of", TYPES, ids=lambda each: each.name)
-def test_every_type_as_every_other(cpu_device, of, to):
+def test_every_type_casts_to_every_other(cpu_device, of, to):
     found = edges(of.dtype)
     right = np.array([number_as(number, to.dtype) for number in found.tolist()], to.dtype)
     if of is to:
@@ -54,7 +54,7 @@ def test_every_type_as_every_other(cpu_device, of, to):
 
 @pytest.mark.parametrize("of", [np.float16, np.float32, np.float64, np.int16], ids=str)
 @pytest.mark.parametrize("to", [np.float16, np.int8, np.uint64], ids=str)
-def test_casts_that_threads_share(cpu_device, of, to):
+def test_parallel_casts_match(cpu_device, of, to):
     source = (np.random.default_rng(2).standard_normal(700_001) * 90).astype(of)
     fields = {"OutputTensor": {"DataType": DataType.of(np.dtype(to)).name, "Sizes": [source.size]}}
     result = moved(cpu_device, "CAST", {"InputTensor": source}, **fields)["OutputTensor"]
@@ -62,7 +62,7 @@ def test_casts_that_threads_share(cpu_device, of, to):
         assert result[i] == number_as(source[i].item(), np.dtype(to))
 
 
-def test_payloads_of_nan_stay_where_the_type_does(cpu_device):
+def test_casts_to_the_same_type_keep_nan_payloads(cpu_device):
     bits = np.arange(0x7FA00001, 0x7FA00001 + 100_000, dtype=np.uint32)
     source = bits.view(np.float32)
     fields = {"OutputTensor": {"DataType": "FLOAT32", "Sizes": [bits.size]}}
@@ -70,7 +70,7 @@ def test_payloads_of_nan_stay_where_the_type_does(cpu_device):
 
 
 @pytest.mark.parametrize("to", [np.float16, np.int8], ids=str)
-def test_runs_of_few_elements_are_alike_before_and_after_they_have_a_kernel(cpu_device, to):
+def test_small_casts_match_with_and_without_a_kernel(cpu_device, to):
     source = edges(np.dtype(np.int32))
     right = np.array([number_as(number, np.dtype(to)) for number in source.tolist()], to)
     data_type = DataType.of(np.dtype(to)).name
@@ -80,6 +80,6 @@ def test_runs_of_few_elements_are_alike_before_and_after_they_have_a_kernel(cpu_
     bound = cpu_device.bind(plan, {"InputTensor": source}, outputs)
     for _ in range(50):
         outputs["OutputTensor"][...] = 77
-        bound(go_on)
+        bound(never_stop)
         assert (outputs["OutputTensor"] == right).all()
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Kernels that are compiled when they are needed: the needed one first, in a process that ends with its parent."""
+"""Compiling kernels on demand, the needed ones first, in processes that end with their parent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opwire_service.kernels.cpu.jit.compiler import Kernel, kernel, uncached_ker
 from opwire_service.kernels.cpu.jit.compiling import CompilingFailed
 from opwire_service.kernels.cpu.jit.element import FLOAT32, HALF, INT8, INT16, INT32, INT64, store
 from opwire_service.kernels.cpu.jit.library import AHEAD, Library
-from tests.execution import go_on
+from tests.execution import never_stop
 
 DEVICE = """
 import numpy as np
@@ -55,8 +55,8 @@ device.close()
 )
 
 
-def run_afresh(script: str, folder: Path) -> str:
-    """What a script prints where the cache is empty."""
+def run_without_cache(script: str, folder: Path) -> str:
+    """Returns what a script prints when the cache is empty."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True, timeout=100
@@ -64,8 +64,8 @@ def run_afresh(script: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_a_small_plan_runs_at_once_and_a_large_one_when_its_kernels_are_compiled(tmp_path):
-    assert run_afresh(SMALL_THEN_LARGE, tmp_path) == "True False False\nTrue True True\nTrue True\n"
+def test_small_plans_run_at_once_and_large_ones_once_compiled(tmp_path):
+    assert run_without_cache(SMALL_THEN_LARGE, tmp_path) == "True False False\nTrue True True\nTrue True\n"
 
 
 WITHOUT_COMPILER = (
@@ -81,8 +81,8 @@ device.close()
 )
 
 
-def test_answers_are_right_where_the_compiler_dies(tmp_path):
-    assert run_afresh(WITHOUT_COMPILER, tmp_path) == "[True, True] False\n" * 2
+def test_results_are_correct_if_the_compiler_crashes(tmp_path):
+    assert run_without_cache(WITHOUT_COMPILER, tmp_path) == "[True, True] False\n" * 2
 
 
 KILLED = (
@@ -111,7 +111,7 @@ def until(condition, seconds: float = 30) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
-def test_compilers_end_with_a_process_that_is_killed(tmp_path):
+def test_compilers_end_when_their_parent_is_killed(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     with subprocess.Popen([sys.executable, "-c", KILLED], env=environment, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
@@ -125,7 +125,7 @@ def test_compilers_end_with_a_process_that_is_killed(tmp_path):
             return len(compilers) == 2
 
         until(are_started)
-        time.sleep(1.5)  # they are about a kernel
+        time.sleep(1.5)  # lets them start on a kernel
         parent.send_signal(signal.SIGKILL)
     until(lambda: not any(map(is_running, compilers)))
 
@@ -157,22 +157,22 @@ def library(kernels: tuple[Kernel, ...], first: tuple[Kernel, ...] = ()) -> Iter
 
 
 class Compilers:
-    """What refusing compilers are about, in a folder that they share with the test."""
+    """Controls refusing compilers through a folder that they share with the test."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def begun(self) -> list[str]:
-        """The kernels that were begun, in that order, each once."""
+    def started(self) -> list[str]:
+        """Returns the kernels that compilers have started, in order."""
         notes = self._folder / "notes"
         return list(dict.fromkeys(notes.read_text("utf-8").split())) if notes.exists() else []
 
     def hold(self, *kernels: Kernel) -> None:
-        """Whoever begins one of them stays about it."""
+        """Makes compilers block on these kernels."""
         for each in kernels:
             (self._folder / each.name).touch()
 
-    def let_go(self, *kernels: Kernel) -> None:
+    def release(self, *kernels: Kernel) -> None:
         for each in kernels:
             (self._folder / each.name).unlink()
 
@@ -183,43 +183,43 @@ def compilers(tmp_path, monkeypatch) -> Compilers:
     return Compilers(tmp_path)
 
 
-def test_what_is_waited_for_is_compiled_before_what_is_not(compilers):
+def test_needed_kernels_are_compiled_before_others(compilers):
     first, second, third, last = *UNCOMPILED[:3], UNCOMPILED[-1]
     compilers.hold(first, second, third)
     with library(UNCOMPILED) as made:
         made.ask(UNCOMPILED, AHEAD)
-        until(lambda: len(compilers.begun()) == 2)
+        until(lambda: len(compilers.started()) == 2)
         made.ask([last])
-        compilers.let_go(first, second)
-        assert not made.obtain([last], go_on)
-        begun = compilers.begun()
-    # Of the two that compile, one went on to what was waited for, and the other may have begun the third before that.
+        compilers.release(first, second)
+        assert not made.obtain([last], never_stop)
+        begun = compilers.started()
+    # One of the two compilers took the needed kernel next; the other may have started the third before it.
     assert set(begun[:2]) == {first.name, second.name}
     assert last.name in begun[2:4]
 
 
-def test_a_first_request_does_not_wait_for_all_that_every_request_needs(compilers):
+def test_a_needed_kernel_does_not_wait_for_the_initial_ones(compilers):
     every, last = UNCOMPILED[:4], UNCOMPILED[-1]
     compilers.hold(every[0])
     with library(UNCOMPILED, every) as made:
-        until(lambda: compilers.begun() == [every[0].name])
-        assert not made.obtain([last], go_on)
-        compilers.let_go(every[0])
-        assert not made.obtain([every[3]], go_on)
-        begun = compilers.begun()
-    # One process was about the first ones, one after the other, while another one saw to what was waited for.
+        until(lambda: compilers.started() == [every[0].name])
+        assert not made.obtain([last], never_stop)
+        compilers.release(every[0])
+        assert not made.obtain([every[3]], never_stop)
+        begun = compilers.started()
+    # One process compiled the first kernels in order, while another one took the needed kernel.
     assert begun == [kernel.name for kernel in (every[0], last, *every[1:])]
 
 
-def test_who_waits_for_a_kernel_can_be_stopped(compilers):
+def test_waiting_for_a_kernel_can_be_stopped(compilers):
     with library(UNCOMPILED) as made, pytest.raises(Stopped):
         made.obtain(UNCOMPILED, lambda: True)
 
 
-def test_a_kernel_that_is_found_to_be_missing_is_asked_for(compilers):
+def test_finding_a_missing_kernel_requests_it(compilers):
     with library(UNCOMPILED) as made, pytest.raises(CompilingFailed, match=r"neither\[uint16\]"):
         made.find(UNCOMPILED[-1])
-    assert UNCOMPILED[-1].name in compilers.begun()
+    assert UNCOMPILED[-1].name in compilers.started()
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_a_kernel_that_is_found_to_be_missing_is_asked_for(compilers):
         ([1, 1, 1, 1 << 20], 3, {"reduce.sums.rows[float32]", "reduce.sums.finish[float32]"}),
     ],
 )
-def test_a_first_request_waits_for_the_kernels_that_it_calls_for_sure(sizes, axis, needed):
+def test_a_plan_waits_only_for_the_kernels_it_surely_calls(sizes, axis, needed):
     tensor = {"DataType": "FLOAT32", "Sizes": sizes}
     job = PREPARE["REDUCE"](
         check({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": [axis]}})
@@ -243,31 +243,31 @@ def test_a_first_request_waits_for_the_kernels_that_it_calls_for_sure(sizes, axi
     }
 
 
-def test_a_library_that_is_closed_lets_nobody_wait(compilers):
+def test_a_closed_library_ends_all_waiting(compilers):
     with library(UNCOMPILED) as made:
         made.close()
-        assert not made.obtain(UNCOMPILED, go_on)
+        assert not made.obtain(UNCOMPILED, never_stop)
 
 
 @uncached_kernel
-def of_this_process(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def uncached(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     store(target, begin, end)
 
 
-def test_what_cannot_be_kept_on_disk_is_compiled_in_this_process():
-    kernels = (Kernel(of_this_process, INT64),)
+def test_uncacheable_kernels_are_compiled_in_this_process():
+    kernels = (Kernel(uncached, INT64),)
     with library(kernels) as made:
-        assert made.obtain(kernels, go_on)
+        assert made.obtain(kernels, never_stop)
         assert made.find(kernels[0]).address
 
 
-def test_only_what_is_asked_for_is_loaded():
+def test_only_requested_kernels_are_loaded():
     first, second, *others = sorted((each for each in KERNELS if each.is_cached()), key=lambda each: each.name)
     with library((first, second, *others), (first,)) as made:
-        assert made.obtain([second], go_on)
+        assert made.obtain([second], never_stop)
         until(lambda: made.ready([first]))
         assert len(made) == 2
 
 
-def test_no_two_kernels_have_one_name():
+def test_kernel_names_are_unique():
     assert len({kernel.name for kernel in KERNELS}) == len(KERNELS)

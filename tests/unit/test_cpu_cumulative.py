@@ -1,4 +1,4 @@
-"""Running sums on the CPU device whose exact values need more bits than a float64 has."""
+"""Cumulative sums on the CPU device whose exact values need more bits than a float64."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwire.check import check
 from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
 from tests import oracle
-from tests.execution import go_on
+from tests.execution import never_stop
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +29,12 @@ def running(device: CpuDevice, values: Array, axis: int, *, backwards: bool, exc
     desc["AxisDirection"] = "DECREASING" if backwards else "INCREASING"
     plan = check({"type": "CUMULATIVE_SUMMATION", "desc": desc})
     outputs = {name: each.allocate()[1] for name, each in plan.outputs.items()}
-    device.run(plan, {"InputTensor": values}, outputs, go_on)
+    device.run(plan, {"InputTensor": values}, outputs, never_stop)
     return outputs["OutputTensor"]
 
 
 def right(line: list[float], dtype: np.dtype[np.float32], *, backwards: bool, exclusive: bool) -> list[float]:
-    """By fractions."""
+    """Computes the expected line in fractions."""
     numbers = [Fraction(x) for x in (line[::-1] if backwards else line)]
     sums = [oracle.rounded(each, dtype) for each in accumulate(numbers, initial=Fraction(0))]
     found = sums[:-1] if exclusive else sums[1:]
@@ -48,7 +48,7 @@ def test_sums_of_all_magnitudes_are_rounded_once(cpu, dtype, axis, backwards, ex
     chosen = np.random.default_rng(0)
     reach = 60 if dtype == np.float32 else 12
     values = chosen.standard_normal((70, 40)) * 2.0 ** chosen.integers(-reach, reach // 4, (70, 40))
-    values[35:] = -values[:35]  # what is left after the first half cancels
+    values[35:] = -values[:35]  # the second half cancels the first
     given = values.astype(dtype)
     found = running(cpu, given, axis, backwards=backwards, exclusive=exclusive)
     for i in (0, 1, 17, 33, 39):
@@ -57,15 +57,15 @@ def test_sums_of_all_magnitudes_are_rounded_once(cpu, dtype, axis, backwards, ex
 
 
 @pytest.mark.parametrize(("backwards", "exclusive"), [(False, False), (True, False), (False, True), (True, True)])
-def test_sums_of_lines_side_by_side_that_two_floats_hold(cpu, backwards, exclusive):
-    """Among them sums halfway between two results but for what is far below, zeros, and negative zeros."""
+def test_adjacent_lines_whose_sums_need_two_floats(cpu, backwards, exclusive):
+    """They include ties but for something far smaller, zeros, and negative zeros."""
     chosen = np.random.default_rng(3)
     given = (chosen.standard_normal((70, 40)) * 2.0 ** chosen.integers(-30, 8, (70, 40))).astype(np.float32)
     given[:, 3] = np.tile([2.0**24, 1, 2.0**-80, -1, -(2.0**-80)], 14)
     given[:, 5] = np.tile([2.0**24, 1, -(2.0**-80), 2, 2.0**-81, -(2.0**24), -3], 10)
     given[:, 8] = -0.0
     given[:, 9] = 1
-    for some in (range(40), range(30, 9, -1), [*range(40)] * 6):  # the last ones in strips of several slices
+    for some in (range(40), range(30, 9, -1), [*range(40)] * 6):  # the last ones span several slices of strips
         found = running(cpu, np.ascontiguousarray(given[:, some]), 0, backwards=backwards, exclusive=exclusive)
         expected = [right(line.tolist(), line.dtype, backwards=backwards, exclusive=exclusive) for line in given.T]
         assert found.T.tolist() == [expected[i] for i in some]
@@ -77,8 +77,8 @@ def test_sums_of_lines_side_by_side_that_two_floats_hold(cpu, backwards, exclusi
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("sizes", [(37, 53), (16, 16), (3, 40), (19, 5)])
 @pytest.mark.parametrize(("backwards", "exclusive"), [(False, False), (True, False), (False, True), (True, True)])
-def test_lines_side_by_side_however_they_lie(cpu, dtype, order, sizes, backwards, exclusive):
-    """Sums that float64 holds, from inputs in either order of memory to packed outputs."""
+def test_adjacent_lines_in_any_memory_order(cpu, dtype, order, sizes, backwards, exclusive):
+    """Sums that float64 holds exactly, from inputs in either memory order to packed outputs."""
     given = np.asarray(np.random.default_rng(1).standard_normal((2, *sizes)).astype(dtype), order=order)
     for axis in range(3):
         found = running(cpu, given, axis, backwards=backwards, exclusive=exclusive)
@@ -88,7 +88,7 @@ def test_lines_side_by_side_however_they_lie(cpu, dtype, order, sizes, backwards
             assert mine[i].tolist() == expected
 
 
-def test_infinities_and_negative_zeros_go_on(cpu):
+def test_infinities_and_negative_zeros_carry_over(cpu):
     line = np.array([[-0.0, -0.0, 1e30, 1, np.inf, 1, -np.inf, 1]], np.float32)
     found = running(cpu, line, 1, backwards=False, exclusive=False)[0]
     assert np.signbit(found[:2]).all()

@@ -1,4 +1,4 @@
-"""The CPU device itself: the same bits on any number of threads, and work within bounds."""
+"""The CPU device itself: the same bits on any number of threads, and bounded work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwire.tensor import DataType
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.devices.kept import PLANS
 from opwire_service.execution import Stopped
-from tests.execution import go_on, run
+from tests.execution import never_stop, run
 
 THREADS = (1, 2, 3, 8)
 
@@ -36,19 +36,19 @@ def devices(cpu_device) -> Iterator[dict[int, CpuDevice]]:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize(("shape", "axes"), [((700, 1500), [1]), ((1500, 700), [0]), ((3, 400_000), [0, 1])])
-def test_the_bits_do_not_depend_on_the_number_of_threads(devices, shape, axes, function):
+def test_results_do_not_depend_on_the_number_of_threads(devices, shape, axes, function):
     values = np.exp2(np.random.default_rng(0).standard_normal(shape) * 0.3).astype(np.float32)
-    results = [run_unwatched(device, function, values, axes) for device in devices.values()]
+    results = [run_plain(device, function, values, axes) for device in devices.values()]
     for result in results[1:]:
         assert result.tobytes() == results[0].tobytes()
 
 
-def run_unwatched(device: CpuDevice, function: str, values: np.ndarray, axes: list[int]) -> np.ndarray:
+def run_plain(device: CpuDevice, function: str, values: np.ndarray, axes: list[int]) -> np.ndarray:
     tensor = {"DataType": "FLOAT32", "Sizes": list(values.shape)}
     plan = check({"type": "REDUCE", "desc": {"Function": function, "InputTensor": tensor, "Axes": axes}})
     desc = plan.outputs["OutputTensor"]
     result = np.empty(desc.sizes, desc.data_type.dtype)
-    device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, go_on)
+    device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, never_stop)
     return result
 
 
@@ -56,7 +56,7 @@ def run_unwatched(device: CpuDevice, function: str, values: np.ndarray, axes: li
 @pytest.mark.parametrize(
     ("shape", "axis"), [((5, 70_000), 1), ((70_000, 40), 0), ((3, 300, 257), 1), ((2, 200_001), 1), ((40_000, 3), 0)]
 )
-def test_extremes_of_large_tensors(cpu_device, shape, axis, dtype):
+def test_maxima_and_minima_of_large_tensors(cpu_device, shape, axis, dtype):
     random = np.random.default_rng(shape[0])
     if np.issubdtype(dtype, np.floating):
         values = random.choice(np.array([0.0, -0.0, -1, np.nan, 2, -np.inf], dtype), shape)
@@ -71,7 +71,7 @@ def test_extremes_of_large_tensors(cpu_device, shape, axis, dtype):
     ):
         fields = {"Axes": [axis], "AxisDirection": direction}
         found = execute_large(cpu_device, "ARGMAX", values, fields).squeeze(axis)
-        # Where all are NaN or -inf, NumPy cannot tell them apart: the winner must be -inf if there is one.
+        # NumPy cannot tell all-NaN or -inf rows apart: the winner must be -inf if there is one.
         ordinary = numbers.max(axis) > numbers.min() if numbers.dtype.kind == "f" else np.ones(found.shape, bool)
         assert (found == right)[ordinary].all()
     greatest = execute_large(cpu_device, "REDUCE", values, {"Axes": [axis], "Function": "MAX"})
@@ -85,11 +85,11 @@ def execute_large(device: CpuDevice, operator: str, values: np.ndarray, fields: 
     plan = check({"type": operator, "desc": {"InputTensor": tensor, **fields}})
     desc = plan.outputs["OutputTensor"]
     result = np.empty(desc.sizes, desc.data_type.dtype)
-    device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, go_on)
+    device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, never_stop)
     return result
 
 
-def test_a_window_as_large_as_the_tensor_is_reduced_in_pieces(cpu_device):
+def test_a_window_as_large_as_the_tensor_is_reduced_in_parallel(cpu_device):
     sizes = [1, 1, 64, 512, 512]
     values = np.zeros(sizes, np.float32)
     values[0, 0, 40, 300, 200] = 7
@@ -113,10 +113,10 @@ BOUND = [
     ),
     *((function, sizes, 1) for function, sizes in (("SUM", (50, 9)), ("MAX", (2, 300_000)), ("SUM", (2, 300_000)))),
 ]
-"""Plans of few and of many units, and of one step and of several."""
+"""Plans with few and many units, and with one and several steps."""
 
 
-def test_bound_plans_outlive_that_the_device_forgets_them(cpu_device):
+def test_bound_plans_survive_eviction(cpu_device):
     runs = []
     for function, sizes, axis in BOUND:
         values = np.random.default_rng(0).integers(0, 1000, sizes, np.int32)
@@ -129,7 +129,7 @@ def test_bound_plans_outlive_that_the_device_forgets_them(cpu_device):
     for size in range(2, PLANS + 100):
         run_bound(cpu_device, np.zeros((3, size), np.int8))
     for bound, _, result, right in runs:
-        bound(go_on)
+        bound(never_stop)
         assert (result == right).all()
 
 
@@ -137,7 +137,7 @@ def run_bound(device: CpuDevice, values: np.ndarray) -> None:
     tensor = {"DataType": DataType.of(values.dtype).name, "Sizes": list(values.shape)}
     plan = check({"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": tensor, "Axes": [1]}})
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
-    device.bind(plan, {"InputTensor": values}, outputs)(go_on)
+    device.bind(plan, {"InputTensor": values}, outputs)(never_stop)
 
 
 BOMBS = [
@@ -146,10 +146,10 @@ BOMBS = [
 ]
 
 
-@pytest.mark.usefixtures("uncollected")
+@pytest.mark.usefixtures("gc_disabled")
 @pytest.mark.parametrize("operator", BOMBS, ids=lambda operator: operator["desc"]["Function"])
 @pytest.mark.parametrize("sizes", [[2**32 - 1, 1], [2**20, 4095]])
-def test_endless_work_ends_soon_after_its_deadline(cpu_device, operator, sizes):
+def test_endless_work_stops_soon(cpu_device, operator, sizes):
     tensor = {**operator["desc"]["InputTensor"], "Sizes": sizes, "Strides": [0, 0]}
     plan = check({**operator, "desc": {**operator["desc"], "InputTensor": tensor}})
     desc = plan.outputs["OutputTensor"]
@@ -165,17 +165,16 @@ def test_endless_work_ends_soon_after_its_deadline(cpu_device, operator, sizes):
 
     with pytest.raises(Stopped):
         cpu_device.run(plan, {"InputTensor": source}, {"OutputTensor": result}, stop)
-    # Processor time of all threads, since others may be on this machine; 20 ms where it is quiet.
+    # CPU time of all threads, because other processes may be running; 20 ms on an idle machine.
     assert time.process_time() - told[0] < 1
 
 
-def test_runs_from_many_threads_do_not_disturb_each_other(cpu_device):
+def test_concurrent_runs_do_not_interfere(cpu_device):
     values = np.random.default_rng(3).standard_normal((600, 900)).astype(np.float32)
     right = values.max(1, keepdims=True)
     results: list[np.ndarray] = []
     threads = [
-        threading.Thread(target=lambda: results.append(run_unwatched(cpu_device, "MAX", values, [1])))
-        for _ in range(12)
+        threading.Thread(target=lambda: results.append(run_plain(cpu_device, "MAX", values, [1]))) for _ in range(12)
     ]
     for thread in threads:
         thread.start()
@@ -186,7 +185,7 @@ def test_runs_from_many_threads_do_not_disturb_each_other(cpu_device):
 
 
 @pytest.mark.parametrize(("function", "is_inline"), [("AVERAGE", True), ("MAX", False)])
-def test_what_is_left_to_the_reference_runs_inline_only_if_it_is_very_little(cpu_device, function, is_inline):
+def test_reference_fallbacks_run_inline_only_if_tiny(cpu_device, function, is_inline):
     desc = {
         "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 8, 8]},
         "ROITensor": {"DataType": "FLOAT32", "Sizes": [4, 4]},
@@ -204,7 +203,7 @@ def test_what_is_left_to_the_reference_runs_inline_only_if_it_is_very_little(cpu
 
 
 @pytest.mark.parametrize(("alpha", "is_inline"), [(1, True), (-1, False)])
-def test_terms_that_may_cancel_are_not_added_inline(cpu_device, alpha, is_inline):
+def test_cancelling_terms_are_not_added_inline(cpu_device, alpha, is_inline):
     tensor = {"DataType": "FLOAT32", "Sizes": [1, 4, 16, 16]}
     desc = {"InputTensor": tensor, "CrossChannel": True, "LocalSize": 3, "Alpha": alpha, "Beta": 0.75, "Bias": 1}
     plan = check({"type": "LOCAL_RESPONSE_NORMALIZATION", "desc": desc})

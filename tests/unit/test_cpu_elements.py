@@ -1,4 +1,4 @@
-"""Operators of single elements on the CPU: many tiles and threads, any layout, and the way out of long work."""
+"""Element-wise operators on the CPU: many tiles and threads, any layout, and stopping long work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZES = (3, 130, 700)
 
 
 def _layouts(array: Array) -> dict[str, Array]:
-    """Tensors of the same sizes that lie in memory in other ways."""
+    """Returns views of an array with the same sizes and different memory layouts."""
     gaps = np.zeros((*array.shape[:-1], array.shape[-1] * 2), array.dtype)[..., ::2]
     gaps[...] = array
     packed = np.ascontiguousarray
@@ -37,7 +37,7 @@ LAYOUTS = ("packed", "transposed", "reversed", "gaps", "one_row", "one_column", 
 
 @pytest.mark.parametrize("output", ["packed", "transposed", "gaps"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_any_layout_of_many_tiles(cpu_device, layout, output):
+def test_many_tiles_in_any_layout(cpu_device, layout, output):
     draw = np.random.default_rng(1)
     a, b = draw.integers(-1000, 1000, (2, *SIZES), np.int32)
     other = _layouts(b)[layout]
@@ -52,7 +52,7 @@ def test_any_layout_of_many_tiles(cpu_device, layout, output):
 @pytest.mark.parametrize("name", ["ELEMENT_WISE_EXP", "ACTIVATION_GELU", "ELEMENT_WISE_LOG"])
 @pytest.mark.parametrize("layout", ["packed", "transposed", "one_column"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_tiles_are_like_small_tensors(cpu_device, name, layout, dtype):
+def test_tiles_match_small_tensors(cpu_device, name, layout, dtype):
     values = np.random.default_rng(2).standard_normal(SIZES).astype(dtype)
     source = _layouts(values)[layout]
     found = answer(cpu_device, plan_of(name, {"InputTensor": source}), {"InputTensor": source})
@@ -62,7 +62,7 @@ def test_tiles_are_like_small_tensors(cpu_device, name, layout, dtype):
         np.testing.assert_array_equal(found[place], right)
 
 
-def test_channels_of_many_tiles(cpu_device):
+def test_scales_by_channel_across_many_tiles(cpu_device):
     values = np.random.default_rng(3).standard_normal((5, 3, 120, 90)).astype(np.float32)
     biases = [0.0, 10.5, -1.25]
     plan = plan_of("VALUE_SCALE_2D", {"InputTensor": values}, Scale=2, Bias=biases)
@@ -70,7 +70,7 @@ def test_channels_of_many_tiles(cpu_device):
     np.testing.assert_array_equal(answer(cpu_device, plan, {"InputTensor": values}), right.astype(np.float32))
 
 
-def test_one_thread_and_many_give_the_same_bits():
+def test_results_do_not_depend_on_the_number_of_threads():
     values = np.random.default_rng(4).standard_normal(100_000).astype(np.float32)
     plan = plan_of("ACTIVATION_SOFTPLUS", {"InputTensor": values})
     found = []
@@ -81,8 +81,8 @@ def test_one_thread_and_many_give_the_same_bits():
     np.testing.assert_array_equal(found[0].view(np.uint32), found[1].view(np.uint32))
 
 
-def test_many_exact_elements_stop(cpu_device):
-    """The least numbers have no room for the parts of a product: each element takes the exact path."""
+def test_many_exact_elements_can_be_stopped(cpu_device):
+    """Products of the smallest numbers cannot be split exactly, so every element takes the exact path."""
     values = np.random.default_rng(5).standard_normal(100_000) * 1e-300
     plan = plan_of("ELEMENT_WISE_IDENTITY", {"InputTensor": values}, ScaleBias={"Scale": 0.1, "Bias": 1})
     asked = iter([False] * 3)
@@ -92,8 +92,8 @@ def test_many_exact_elements_stop(cpu_device):
 
 @pytest.mark.parametrize("step", [2048, 32])
 @pytest.mark.parametrize("layout", ["packed", "transposed"])
-def test_squares_in_the_middle_of_two_floats(cpu_device, layout, step):
-    """A few of them are decided one by one, many by tiles."""
+def test_squares_that_are_ties_round_to_even(cpu_device, layout, step):
+    """A few of them are decided one by one, many in tiles."""
     values = np.random.default_rng(6).standard_normal((1, 300, 500))
     middles = values.reshape(-1)[::step]
     middles[:] = np.random.default_rng(7).integers(2049, 2890, middles.size) * 2 + 1

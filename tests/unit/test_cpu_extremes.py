@@ -1,4 +1,4 @@
-"""Extremes on the CPU device: winners wherever a vector, a block or a segment begins or ends, and what equals what."""
+"""Maxima and minima on the CPU device: winners at every position of vectors, blocks and segments, and ties."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from numpy.lib.stride_tricks import sliding_window_view
 from opwire.check import check
 from opwire.tensor import Array, DataType
 from opwire_service.devices.cpu import CpuDevice
-from tests.execution import go_on
+from tests.execution import never_stop
 
 FLOATS = (np.float32, np.float16)
 TYPES = (*FLOATS, np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64)
 
 COUNTS = (1, 7, 16, 33, 130, 300, 1100)
-"""Below a vector, a vector and a rest, and more than a block or the names of bytes."""
+"""Less than a vector, a vector and a remainder, and more than a block or than an index byte counts."""
 
 
 def outputs(device: CpuDevice, operator: str, values: Array, **fields: object) -> tuple[Array, ...]:
     tensor = {"DataType": DataType.of(values.dtype).name, "Sizes": list(values.shape)}
     plan = check({"type": operator, "desc": {"InputTensor": tensor, **fields}})
     results = {name: np.empty(desc.sizes, desc.data_type.dtype) for name, desc in plan.outputs.items()}
-    device.run(plan, {"InputTensor": values}, results, go_on)
+    device.run(plan, {"InputTensor": values}, results, never_stop)
     return tuple(results.values())
 
 
@@ -60,7 +60,7 @@ def test_a_winner_is_found_wherever_it_is(cpu_device, dtype, least, axis):
 
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("dtype", TYPES)
-def test_of_equals_the_first_or_the_last_wins(cpu_device, dtype, axis):
+def test_the_first_or_last_of_equal_elements_wins(cpu_device, dtype, axis):
     for count in COUNTS:
         for value in limits(dtype):
             values = np.full((count, 9) if axis == 0 else (9, count), value, dtype)
@@ -75,7 +75,7 @@ def test_of_equals_the_first_or_the_last_wins(cpu_device, dtype, axis):
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("least", [False, True])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_the_worst_infinity_is_better_than_nan(cpu_device, dtype, least, axis):
+def test_infinities_win_over_nan(cpu_device, dtype, least, axis):
     worst = dtype(np.inf if least else -np.inf)
     for count in COUNTS:
         values = np.full((count, count), np.nan, dtype)
@@ -87,12 +87,12 @@ def test_the_worst_infinity_is_better_than_nan(cpu_device, dtype, least, axis):
 
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_of_nan_alone_the_first_or_the_last_is_named(cpu_device, dtype, axis):
+def test_all_nan_yields_the_first_or_last_index(cpu_device, dtype, axis):
     for count in COUNTS:
         values = np.full((count, 9) if axis == 0 else (9, count), np.nan, dtype)
         bits = values.view(f"u{values.itemsize}")
         first = (slice(0, 1), slice(None)) if axis == 0 else (slice(None), slice(0, 1))
-        bits[first] ^= 1  # another payload
+        bits[first] ^= 1  # a different payload
         assert winners(cpu_device, values, axis) == [0] * 9
         assert winners(cpu_device, values, axis, last=True) == [count - 1] * 9
         assert extremes(cpu_device, values, axis).tobytes() == values[first].tobytes()
@@ -101,7 +101,7 @@ def test_of_nan_alone_the_first_or_the_last_is_named(cpu_device, dtype, axis):
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("least", [False, True])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_zeros_are_equal_and_the_first_one_is_the_value(cpu_device, dtype, least, axis):
+def test_signed_zeros_are_equal_and_the_first_one_wins(cpu_device, dtype, least, axis):
     for count in COUNTS:
         rows, columns = np.indices((count, count))
         values = np.full((count, count), 1 if least else -1, dtype)
@@ -122,7 +122,7 @@ BITS["no nan"] = (0, 0x8000, 0xBC00, 0x8001)
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("least", [False, True])
 @pytest.mark.parametrize("pool", BITS)
-def test_halves_of_all_bits_are_compared(cpu_device, pool, least, axis):
+def test_all_halves_compare_correctly(cpu_device, pool, least, axis):
     random = np.random.default_rng(11)
     for shape in ((300, 200), (5, 33), (7000, 70), (70, 7000)):
         bits = random.choice(np.array(BITS[pool], np.uint16), shape)
@@ -131,7 +131,7 @@ def test_halves_of_all_bits_are_compared(cpu_device, pool, least, axis):
         values = bits.view(np.float16)
         nan = np.isnan(values)
         scores = np.where(nan, 0, values).astype(np.float64) * (-1 if least else 1)
-        # Doubles leave room below the least half for NaN.
+        # float64 leaves room for NaN below the lowest half
         scores = np.where(nan, -np.inf, np.maximum(scores, -1e300))
         first, mirrored = scores.argmax(axis), np.flip(scores, axis).argmax(axis)
         right = np.take_along_axis(bits, np.expand_dims(first, axis), axis).ravel()
@@ -154,13 +154,13 @@ def test_segments_of_nan_lose_to_one_with_an_element(cpu_device, dtype, shape):
 
 
 def scores(values: Array, *, least: bool) -> Array:
-    """Numbers that NumPy's argmax compares as the contract says: NaN is below all others, and zeros are equal."""
+    """Maps values to numbers that argmax compares as the contract requires: NaN lowest, zeros equal."""
     if values.dtype.kind != "f":
-        # Not those of 64 bits, which have no int64 or none below zero.
+        # Not for 64-bit types, which do not fit int64 or have nothing below.
         return values.astype(np.int64) * (-1 if least else 1)
     nan = np.isnan(values)
     wide = np.where(nan, 0, values).astype(np.float64) * (-1 if least else 1)
-    # Doubles leave room below the least float for NaN.
+    # float64 leaves room for NaN below the lowest float
     return np.where(nan, -np.inf, np.maximum(wide, -1e300))
 
 
@@ -171,7 +171,7 @@ LONG = {
     "no 16 bits": ((541_001, 8), 0),
     "runs": ((301, 2, 1000, 8), (0, 2)),
 }
-"""Columns so long that winners are looked for in groups of rows, and rows that no name of 16 bits counts."""
+"""Columns so long that winners are searched in groups of rows, and rows that 16-bit indices cannot count."""
 
 
 SIGNED = [np.int8, np.int16, np.int32]
@@ -181,7 +181,7 @@ WINNERS = [
     for least in (False, True)
     for layout in LONG
 ]
-"""Each type for the greatest, and those of each way to compare for the least."""
+"""Each type with maxima, and those of each comparison with minima."""
 
 
 @pytest.mark.parametrize(("dtype", "least", "layout"), WINNERS)
@@ -195,10 +195,10 @@ def test_winners_of_long_columns(cpu_device, dtype, least, layout):
     kept = [size for axis, size in enumerate(shape) if axis not in axes]
     count = int(np.prod(kept))
     for pool in [np.array(each, dtype) for each in pools]:
-        # Which of the pool each element is. NumPy compares ranks, which are a byte each.
+        # The index of each element in the pool; NumPy compares ranks, which take one byte.
         chosen = random.integers(len(pool), size=(int(np.prod(shape)) // count, count), dtype=np.uint8)
         _, ranks = np.unique(scores(pool, least=least), return_inverse=True)
-        # In some columns the winner is in one of the last rows, or a first one is as good.
+        # In some columns the winner is in one of the last rows, or ties with an earlier one.
         chosen[:, ::3] = ranks.argmin()
         chosen[-5::2, ::3] = ranks.argmax()
         chosen[3, ::6] = ranks.argmax()
@@ -233,20 +233,20 @@ def test_segments_of_columns_reach_strided_outputs(cpu_device, dtype, least, ord
         plan = check({"type": operator, "desc": {**own, **fields, "OutputTensor": output}})
         desc = plan.outputs["OutputTensor"]
         result = desc.view(bytearray(desc.total_size_in_bytes))
-        cpu_device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, go_on)
+        cpu_device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, never_stop)
         assert (result.squeeze(2) == right).all()
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("window", [1, 2, 3, 4, 5, 6])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_pooling_of_what_is_hard_to_compare(cpu_device, dtype, window, stride):
+def test_pooling_of_values_that_are_hard_to_compare(cpu_device, dtype, window, stride):
     random = np.random.default_rng(10 * window + stride)
     for pool in ([np.nan, -np.inf], [0.0, -0.0, -1.0], [np.nan, -np.inf, -0.0, 0.0, np.inf], [np.nan]):
         values = random.choice(np.array(pool, dtype), (1, 2, 23, 70))
         views = sliding_window_view(values, (window, window), (2, 3))[:, :, ::stride, ::stride]
         candidates = views.reshape(*views.shape[:4], -1)
-        # Doubles leave room below the least float for NaN.
+        # float64 leaves room for NaN below the lowest float
         scores = np.maximum(candidates.astype(np.float64), -1e300)
         first = np.where(np.isnan(scores), -np.inf, scores).argmax(-1)
         right = np.take_along_axis(candidates, first[..., None], -1)[..., 0]

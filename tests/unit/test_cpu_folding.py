@@ -1,4 +1,4 @@
-"""Blocks of large images: columns against NumPy's windows, and sums against integers and fractions."""
+"""Folding and unfolding of large images: columns against NumPy, sums against integers and fractions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RANDOM = np.random.default_rng(3)
 
 
 def columns_of(image: Array, window: list[int], stride: list[int], dilation: list[int], pads: list[int]) -> Array:
-    """The columns of a padded image."""
+    """Returns the columns of a padded image."""
     unsigned = image.view(f"u{image.itemsize}")
     padded = np.pad(unsigned, [(0, 0), (0, 0), *((pad, pad) for pad in pads)])
     reach = [(w - 1) * d + 1 for w, d in zip(window, dilation, strict=True)]
@@ -45,13 +45,13 @@ SHAPES = [
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.int64])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_columns_of_images(cpu_device, dtype, shape):
+def test_unfolding_matches_numpy(cpu_device, dtype, shape):
     image = counted(dtype, 2, 3, 61, 58)
     result = moved(cpu_device, "UNFOLD", {"InputTensor": image}, **fields_of(*shape))["OutputTensor"]
     assert same_bits(result, columns_of(image, *shape))
 
 
-def test_columns_of_more_copies_than_are_kept(cpu_device):
+def test_unfolding_more_shapes_than_are_cached(cpu_device):
     image = counted(np.float32, 1, 1, 40, 40)
     shape = [20, 20], [1, 1], [1, 1], [10, 10]
     assert shape[0][0] * shape[0][1] > BATCH
@@ -61,8 +61,8 @@ def test_columns_of_more_copies_than_are_kept(cpu_device):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint32, np.int64, np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_columns_of_integers_add_up(cpu_device, dtype, shape):
-    """Each element of the image comes back as often as blocks have it."""
+def test_folding_sums_integers(cpu_device, dtype, shape):
+    """Each element of the image is summed as often as it occurs in blocks."""
     image = RANDOM.integers(-9, 9, (2, 2, 61, 150)).astype(dtype)
     columns = columns_of(image, *shape)
     output = {"OutputTensor": tensor(image)}
@@ -70,13 +70,13 @@ def test_columns_of_integers_add_up(cpu_device, dtype, shape):
     ones = np.ones(image.shape, np.int64)
     times = columns_of(ones, *shape)
     counts = moved(cpu_device, "FOLD", {"InputTensor": times}, OutputTensor=tensor(ones), **fields_of(*shape))
-    right = image * counts["OutputTensor"].astype(dtype) + dtype(0)  # what nothing is added to is no negative zero
+    right = image * counts["OutputTensor"].astype(dtype) + dtype(0)  # a sum of nothing is positive zero
     assert same_bits(result, right)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_sums_are_rounded_once_however_much_they_cancel(cpu_device, dtype):
-    """Numbers of very different size and both signs, of which many sums are far less than their parts."""
+def test_folding_rounds_cancelling_sums_once(cpu_device, dtype):
+    """Terms of very different magnitude and both signs, so that many sums are far smaller than their terms."""
     shape = [3, 3], [1, 1], [1, 1], [1, 1]
     columns = RANDOM.standard_normal((1, 9, 40 * 50))
     columns *= 2.0 ** RANDOM.integers(-12, 8 if dtype is np.float16 else 40, columns.shape)

@@ -1,4 +1,4 @@
-"""The rows of integers in which CPU kernels find their loops: no two things share a slot."""
+"""The integer rows that describe loops to CPU kernels: no two fields share a slot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathers and scatters of many tiles on several threads, against NumPy's own."""
+"""Gathers and scatters across many tiles and threads, against NumPy."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ RANDOM = np.random.default_rng(5)
 INDEX_TYPES = [np.int32, np.uint32, np.int64, np.uint64]
 
 
-def drawn(size: int, dtype: type, *sizes: int) -> Array:
-    """Indices inside, counted from the end where the type has signs, and outside."""
+def random_indices(size: int, dtype: type, *sizes: int) -> Array:
+    """Draws indices: in range, counted from the end if the type is signed, and out of range."""
     least = -size - 3 if np.issubdtype(dtype, np.signedinteger) else 0
     indices: Array = RANDOM.integers(least, size + 3, sizes).astype(dtype)
     indices.flat[::97] = np.iinfo(dtype).max
@@ -31,7 +31,7 @@ def read(indices: Array, size: int) -> Array:
 
 
 def written(indices: Array, size: int) -> Array:
-    """The places that are written, -1 for none."""
+    """Returns the written positions, -1 for none."""
     wide = np.where(indices > size, size, indices).astype(np.int64)
     wide = np.where(wide < 0, wide + size, wide)
     return np.where((wide >= 0) & (wide < size), wide, -1)
@@ -41,7 +41,10 @@ def written(indices: Array, size: int) -> Array:
 @pytest.mark.parametrize("width", [1, 3, 64, 1000])
 @pytest.mark.parametrize(("order", "number"), [("C", 3_000), ("F", 3_000), ("F", 30)])
 def test_rows_are_gathered(cpu_device, index_type, width, order, number):
-    source, indices = np.asarray(counted(np.float32, 500, width), order=order), drawn(500, index_type, 1, number)
+    source, indices = (
+        np.asarray(counted(np.float32, 500, width), order=order),
+        random_indices(500, index_type, 1, number),
+    )
     result = moved(cpu_device, "GATHER", {"InputTensor": source, "IndicesTensor": indices}, Axis=0, IndexDimensions=1)
     assert same_bits(result["OutputTensor"], source[read(indices[0], 500)])
 
@@ -52,7 +55,7 @@ def test_elements_are_gathered_and_scattered_back(cpu_device, dtype, axis):
     source = counted(dtype, 30, 40, 50)
     sizes = [30, 40, 50]
     sizes[axis] = 120
-    indices = drawn(source.shape[axis], np.int64, *sizes)
+    indices = random_indices(source.shape[axis], np.int64, *sizes)
     result = moved(cpu_device, "GATHER_ELEMENTS", {"InputTensor": source, "IndicesTensor": indices}, Axis=axis)
     at = read(indices, source.shape[axis])
     assert same_bits(result["OutputTensor"], np.take_along_axis(source, at, axis))
@@ -63,17 +66,17 @@ def test_elements_are_gathered_and_scattered_back(cpu_device, dtype, axis):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize(("dtype", "index_type"), [*((np.float32, each) for each in INDEX_TYPES), (np.int64, np.int64)])
-def test_elements_that_caches_do_not_hold_are_gathered(cpu_device, dtype, index_type, order):
-    """Piece by piece, the last of which is shorter than the others."""
+def test_elements_are_gathered_beyond_the_cache(cpu_device, dtype, index_type, order):
+    """They are gathered in chunks, the last of which is shorter."""
     source = np.asarray(counted(dtype, 20_003, 71), order=order)
     assert source.nbytes > FAR_BYTES
-    indices = drawn(20_003, index_type, 15_001, 71)
+    indices = random_indices(20_003, index_type, 15_001, 71)
     result = moved(cpu_device, "GATHER_ELEMENTS", {"InputTensor": source, "IndicesTensor": indices}, Axis=0)
     assert same_bits(result["OutputTensor"], np.take_along_axis(source, read(indices, 20_003), 0))
 
 
 def scattered(source: Array, indices: Array, updates: Array, axis: int) -> Array:
-    """One slice of the updates after the other, so that the last one wins."""
+    """Scatters the updates slice by slice, so that the last one wins."""
     right = np.moveaxis(source.copy(), axis, 0)
     places, slices = (np.moveaxis(array, axis, 0) for array in (written(indices, source.shape[axis]), updates))
     others: Any = np.indices(places.shape[1:])
@@ -84,9 +87,12 @@ def scattered(source: Array, indices: Array, updates: Array, axis: int) -> Array
     return np.moveaxis(right, 0, axis)
 
 
-def test_tuples_name_slices_of_batches(cpu_device):
+def test_gather_nd_reads_slices_of_batches(cpu_device):
     source, indices = counted(np.int16, 1, 7, 20, 30, 9), np.zeros((1, 1, 7, 400, 2), np.int64)
-    indices[..., 0], indices[..., 1] = drawn(20, np.int64, 1, 1, 7, 400), drawn(30, np.int64, 1, 1, 7, 400)
+    indices[..., 0], indices[..., 1] = (
+        random_indices(20, np.int64, 1, 1, 7, 400),
+        random_indices(30, np.int64, 1, 1, 7, 400),
+    )
     counts = {"InputDimensionCount": 4, "IndicesDimensionCount": 3, "BatchDimensionCount": 1}
     tensors = {"InputTensor": source, "IndicesTensor": indices}
     result = moved(cpu_device, "GATHER_ND1", tensors, **counts)["OutputTensor"]
@@ -96,10 +102,10 @@ def test_tuples_name_slices_of_batches(cpu_device):
 
 
 @pytest.mark.parametrize("width", [1, 5])
-def test_of_many_updates_the_last_wins(cpu_device, width):
+def test_the_last_of_duplicate_updates_wins(cpu_device, width):
     count = 2 * MOST_POINTS + 7 if width == 1 else 9_000
     source, updates = counted(np.float32, 1000, width), counted(np.float32, count, width)
-    indices = drawn(1000, np.int32, count, 1)
+    indices = random_indices(1000, np.int32, count, 1)
     tensors = {"InputTensor": source, "IndicesTensor": indices, "UpdatesTensor": updates}
     result = moved(cpu_device, "SCATTER_ND", tensors, InputDimensionCount=2, IndicesDimensionCount=2)["OutputTensor"]
     right = source.copy()
@@ -112,11 +118,11 @@ def test_of_many_updates_the_last_wins(cpu_device, width):
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_vectors_are_hot_where_an_index_says(cpu_device, axis):
+def test_one_hot_matches_numpy(cpu_device, axis):
     sizes = [40, 50, 60]
     output = {"DataType": "UINT16", "Sizes": sizes}
     kept = [1 if i == axis else size for i, size in enumerate(sizes)]
-    indices = drawn(sizes[axis], np.int32, *kept)
+    indices = random_indices(sizes[axis], np.int32, *kept)
     values = np.array([[[3], [9]]], np.uint16)
     tensors = {"IndicesTensor": indices, "ValuesTensor": values}
     result = moved(cpu_device, "ONE_HOT", tensors, OutputTensor=output, Axis=axis)["OutputTensor"]
@@ -126,7 +132,7 @@ def test_vectors_are_hot_where_an_index_says(cpu_device, axis):
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("length_type", [np.uint32, np.uint64])
-def test_the_beginnings_of_sequences_are_reversed(cpu_device, axis, length_type):
+def test_reverse_subsequences_matches_numpy(cpu_device, axis, length_type):
     source = counted(np.float32, 30, 41, 52)
     sizes = [1 if i == axis else size for i, size in enumerate(source.shape)]
     lengths = RANDOM.integers(0, source.shape[axis] + 3, sizes).astype(length_type)

@@ -1,4 +1,4 @@
-"""The threads of the CPU device: every unit is done once, by all threads, until it is time to stop."""
+"""The CPU device's thread pool: every unit runs once, on all threads, until stopped."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from opwire_service.kernels.cpu.jit.compiler import Entry, Kernel, uncached_kern
 from opwire_service.kernels.cpu.jit.element import FLOAT32, INT64
 from opwire_service.kernels.cpu.run import sharing
 from opwire_service.kernels.cpu.run.pool import Find, Pool, Task
-from tests.execution import go_on
+from tests.execution import never_stop
 
 PATIENCE = 1 << 28
-"""Looks at another thread's number before one gives up: seconds."""
+"""Timeout in seconds for waiting on another thread's counter."""
 
 
 @uncached_kernel
@@ -33,7 +33,7 @@ def count_units(zero: float, source: int, target: int, states: int, geometry: in
 
 @uncached_kernel
 def meet(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Each of two units waits until the other one has begun."""
+    """Each of two units waits until the other one has started."""
     exchange(target, begin, 1)
     for _ in range(PATIENCE):
         if peek(target, 1 - begin):
@@ -80,7 +80,7 @@ def share(
     grain: int = 1,
     asked: int = 1 << 20,
     floats: int = 0,
-    stop: Callable[[], bool] = go_on,
+    stop: Callable[[], bool] = never_stop,
 ) -> None:
     kernel = Kernel(function, FLOAT32 if floats else INT64)
     task = Task(find(kernel).address, kernel.is_float, array("q"), len(target), grain, asked)
@@ -89,7 +89,7 @@ def share(
 
 @pytest.mark.parametrize("floats", [0, 1])
 @pytest.mark.parametrize(("units", "grain"), [(1, 1), (7, 7), (8, 7), (1000, 1), (1000, 3), (100_000, 64)])
-def test_each_unit_is_done_once(pool, find, units, grain, floats):
+def test_each_unit_runs_once(pool, find, units, grain, floats):
     for asked in (1, 5, 1 << 20):
         done = np.zeros(units, np.int64)
         share(pool, find, count_units, done, grain=grain, asked=asked, floats=floats)
@@ -122,14 +122,14 @@ def test_a_helper_takes_part(find, rest):
 
 
 @pytest.mark.parametrize("rest", [0, 0.01], ids=["listening", "asleep"])
-def test_helpers_turn_from_functions_of_python_to_kernels_and_back(find, rest):
+def test_helpers_alternate_between_python_functions_and_kernels(find, rest):
     pool, both = Pool(2), threading.Barrier(2)
 
     def piece(begin: int, end: int) -> None:
         both.wait(10)
 
     for _ in range(10):
-        pool.run(piece, 2, 1, go_on, find)
+        pool.run(piece, 2, 1, never_stop, find)
         begun, met = np.zeros(2, np.int64), np.zeros(2, np.int64)
         share(pool, find, meet, begun, met)
         assert met.tolist() == [1, 1]
@@ -138,7 +138,7 @@ def test_helpers_turn_from_functions_of_python_to_kernels_and_back(find, rest):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="cores cannot be chosen")
-def test_helpers_are_kept_off_the_core_of_their_leader():
+def test_helpers_do_not_run_on_the_leaders_core():
     pool, both, cores = Pool(2), threading.Barrier(2), os.sched_getaffinity(0)
     allowed = {}
 
@@ -146,7 +146,7 @@ def test_helpers_are_kept_off_the_core_of_their_leader():
         both.wait(10)
         allowed[threading.current_thread().name] = os.sched_getaffinity(0)
 
-    pool.run(piece, 2, 1, go_on)
+    pool.run(piece, 2, 1, never_stop)
     pool.close()
     assert allowed.pop(threading.current_thread().name) == cores
     (others,) = allowed.values()
@@ -163,17 +163,17 @@ def test_work_stops_between_pieces(pool, find, answers):
         share(pool, find, count_units, done, grain=1 << 10, asked=2, stop=lambda: next(asked, True))
     except Stopped:
         stopped = True
-    # While the caller had to wait for its next turn, its helpers may have done all.
+    # While the caller waited to ask again, its helpers may have finished.
     assert stopped or (answers and pool.threads > 1 and done.all())
     then = done.copy()
     time.sleep(0.01)
     assert (done == then).all()
     assert done.max() <= 1
-    # Without helpers the caller alone took what it was allowed.
+    # Without helpers, the caller did only what it was allowed to.
     assert pool.threads > 1 or done.sum() == answers * 2 << 10
 
 
-def test_what_asks_may_fail(pool, find):
+def test_an_error_in_the_stop_callback_propagates(pool, find):
     def ask() -> bool:
         raise ZeroDivisionError
 
@@ -181,7 +181,7 @@ def test_what_asks_may_fail(pool, find):
         share(pool, find, count_units, np.zeros(100, np.int64), stop=ask)
 
 
-def test_a_kernel_without_memory_is_an_error(pool, find):
+def test_a_kernel_that_runs_out_of_memory_raises(pool, find):
     done = np.zeros(1000, np.int64)
     with pytest.raises(MemoryError):
         share(pool, find, fail, done, grain=10)
@@ -189,13 +189,13 @@ def test_a_kernel_without_memory_is_an_error(pool, find):
     share(pool, find, count_units, done)
 
 
-def test_pieces_of_python_are_done_once(pool):
+def test_python_chunks_run_once(pool):
     done = np.zeros(1000, np.int64)
 
     def piece(begin: int, end: int) -> None:
         done[begin:end] += 1
 
-    pool.run(piece, 1000, 7, go_on)
+    pool.run(piece, 1000, 7, never_stop)
     assert (done == 1).all()
     with pytest.raises(Stopped):
         pool.run(piece, 1000, 7, lambda: True)

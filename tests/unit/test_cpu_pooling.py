@@ -1,4 +1,4 @@
-"""Max pooling of rows that are cut into tiles: the same answers on both sides of each bound, in time linear in size."""
+"""Max pooling of rows that are split into tiles: consistent across boundaries, in time linear in the size."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from opwire.check import Plan, check
 from opwire.tensor import DataType
 from opwire_service.kernels.cpu.pooling import tiles
 from opwire_service.kernels.cpu.pooling.tiles import cut_rows
-from tests.execution import go_on
+from tests.execution import never_stop
 
 BESIDE = 1.3
-"""How much more than its own elements and outputs the tiles of a long row may visit."""
+"""Allowed ratio of visits in a long row's tiles to its elements and outputs."""
 
 
 def row(size: int, window: int, dtype: Any = np.float32, *, indices: bool = False, **members: int) -> Plan:
-    """The plan of a pooling of one row."""
+    """Returns the plan of a pooling over one row."""
     data_type = DataType.of(np.dtype(dtype)).name
     desc: dict[str, object] = {"InputTensor": {"DataType": data_type, "Sizes": [1, 1, 1, size]}}
     for name, usual in {"Strides": 1, "StartPadding": 0, "EndPadding": 0, "Dilations": 1}.items():
@@ -33,12 +33,12 @@ def row(size: int, window: int, dtype: Any = np.float32, *, indices: bool = Fals
 
 def pooled(device: Any, plan: Plan, values: np.ndarray) -> dict[str, np.ndarray]:
     outputs = {name: np.empty(desc.sizes, desc.data_type.dtype) for name, desc in plan.outputs.items()}
-    device.run(plan, {"InputTensor": values.reshape(1, 1, 1, -1)}, outputs, go_on)
+    device.run(plan, {"InputTensor": values.reshape(1, 1, 1, -1)}, outputs, never_stop)
     return {name: array.ravel() for name, array in outputs.items()}
 
 
 def winners(values: np.ndarray, window: int, stride: int, padding: int, dilation: int) -> np.ndarray:
-    """The position of each window's winner: the first of the greatest numbers."""
+    """Returns each window's winner: the index of its first maximum."""
     outputs = (values.size + 2 * padding - 1 - (window - 1) * dilation) // stride + 1
     begin = np.arange(outputs) * stride - padding
     if window > outputs:
@@ -55,14 +55,14 @@ def winners(values: np.ndarray, window: int, stride: int, padding: int, dilation
 
 
 def winner(values: np.ndarray, at: np.ndarray) -> int:
-    """The position of the first of the greatest numbers among some positions."""
+    """Returns the position of the first maximum among some positions."""
     at = at[(at >= 0) & (at < values.size)]
     numbers = at[~np.isnan(values[at])]
     return int(numbers[values[numbers].argmax()] if numbers.size else at[0])
 
 
-def drawn(size: int, dtype: Any, seed: int) -> np.ndarray:
-    """Values with many ties, and of floats both zeros, infinities and stretches of NaN."""
+def tied_values(size: int, dtype: Any, seed: int) -> np.ndarray:
+    """Returns values with many ties; floats include both zeros, infinities and runs of NaN."""
     random = np.random.default_rng(seed)
     if not np.issubdtype(dtype, np.floating):
         return random.integers(0, 7, size).astype(dtype)
@@ -74,7 +74,7 @@ def drawn(size: int, dtype: Any, seed: int) -> np.ndarray:
 
 
 USUAL_WIDTH = tiles.USUAL_BYTES // 4 // 4
-"""About as many outputs of windows of three as a tile has."""
+"""Roughly the number of outputs per tile for windows of three."""
 
 SHAPES = [
     *((size, 3, 1, 1, 1) for size in (USUAL_WIDTH - 2, USUAL_WIDTH, USUAL_WIDTH + 1, 4 * USUAL_WIDTH + 3)),
@@ -87,17 +87,17 @@ SHAPES = [
     (90_000, tiles.LARGEST_WINDOW - 1, 4_000, 0, 1),
     (90_000, tiles.LARGEST_WINDOW + 1, 4_000, 9, 1),
 ]
-"""Of a row its size, and the window, stride, padding and dilation."""
+"""Row size, window, stride, padding and dilation."""
 
 
 @pytest.mark.parametrize("indices", [False, True], ids=["values", "places"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint8, np.int64])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_tiles_answer_as_whole_rows_do(cpu_device, shape, dtype, indices):
+def test_tiles_match_whole_rows(cpu_device, shape, dtype, indices):
     size, window, stride, padding, dilation = shape
     members = {"Strides": stride, "StartPadding": padding, "EndPadding": padding, "Dilations": dilation}
     plan = row(size, window, dtype, indices=indices, **members)
-    values = drawn(size, dtype, window)
+    values = tied_values(size, dtype, window)
     right = winners(values, window, stride, padding, dilation)
     found = pooled(cpu_device, plan, values)
     assert found["OutputTensor"].tobytes() == values[right].tobytes()
@@ -106,7 +106,7 @@ def test_tiles_answer_as_whole_rows_do(cpu_device, shape, dtype, indices):
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 64, 1000, 5000])
-def test_visits_grow_as_rows_do(window):
+def test_visits_grow_linearly_with_rows(window):
     for power in range(13, 28):
         for size in (2**power - 1, 2**power, 2**power + 1):
             cut = cut_rows(row(size, window), lines=True)
@@ -117,7 +117,7 @@ def test_visits_grow_as_rows_do(window):
 
 
 @pytest.mark.parametrize("size", [1_040_000, 1_323_000, 3_000_000])
-def test_long_rows_are_work_for_several_threads(size):
+def test_long_rows_are_split_among_threads(size):
     cut = cut_rows(row(size, 3), lines=True)
     assert cut is not None
     assert cut.number >= 64
@@ -126,14 +126,14 @@ def test_long_rows_are_work_for_several_threads(size):
 
 @pytest.mark.parametrize("lines", [False, True])
 @pytest.mark.parametrize("stride", [2**12, 2**16, 2**20])
-def test_few_windows_of_a_wide_row_do_not_visit_all_of_it(stride, lines):
+def test_few_windows_of_a_wide_row_visit_only_their_elements(stride, lines):
     plan = row(2**28 - 1, 1, np.uint8, Strides=stride)
     cut = cut_rows(plan, lines=lines)
     assert cut is not None
     assert cut.elements * cut.number <= (2 + tiles.UNIT) * plan.work
 
 
-def test_windows_of_padding_alone_are_not_visited():
+def test_windows_of_padding_only_are_not_visited():
     wide = 2**31
     plan = row(5, wide, np.uint8, StartPadding=wide - 1, EndPadding=wide - 1, Strides=wide // 2)
     cut = cut_rows(plan, lines=True)
@@ -142,7 +142,7 @@ def test_windows_of_padding_alone_are_not_visited():
 
 
 @pytest.mark.parametrize("special", [np.nan, -np.inf, -0.0])
-def test_windows_whose_rank_is_open_are_settled_along_a_line(cpu_device, special):
+def test_ambiguous_ranks_are_resolved_along_a_line(cpu_device, special):
     values = np.full((1, 1, 96, 700), special, np.float32)
     values[..., 300:310] = np.nan
     values[0, 0, 50, 600] = 0
@@ -151,7 +151,7 @@ def test_windows_whose_rank_is_open_are_settled_along_a_line(cpu_device, special
     plan = check({"type": "MAX_POOLING", "desc": desc})
     sizes = plan.outputs["OutputTensor"].sizes
     result = np.empty(sizes, np.float32)
-    cpu_device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, go_on)
+    cpu_device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, never_stop)
     for down, across in np.ndindex(sizes[2:]):
         top, left = max(0, 3 * down - 4), max(0, across - 5)
         window = values[0, 0, top : 3 * down - 4 + 31, left : across - 5 + 33].ravel()

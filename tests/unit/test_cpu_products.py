@@ -1,4 +1,4 @@
-"""Products on the CPU device beside those of all devices: exact sums, attention, networks, bounds of large work."""
+"""Products on the CPU device only: exact sums, attention, recurrent networks, and bounds on large work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opwire_service.execution import Stopped
 from opwire_service.kernels.cpu.products import blas
 from opwire_service.kernels.cpu.products.exact_sums import ExactSums
 from tests import oracle
-from tests.execution import go_on
+from tests.execution import never_stop
 from tests.products import (
     FORWARD,
     answer,
@@ -36,7 +36,7 @@ def cpu(request):
     device.close()
 
 
-def test_exact_sums_are_those_of_fractions():
+def test_exact_sums_match_fractions():
     chosen = np.random.default_rng(3)
     terms = chosen.standard_normal((200, 60)) * 2.0 ** chosen.integers(-300, 300, (200, 60))
     terms[:, 30:] = -terms[:, :30]
@@ -57,7 +57,7 @@ def attention(device: CpuDevice, q: Array, k: Array, v: Array, heads: int, **fie
     return answer(device, "MULTIHEAD_ATTENTION", inputs, **(given | fields))
 
 
-def test_attention_spans_tiles(cpu):
+def test_attention_across_tiles(cpu):
     q, k, v = normal(2, 300, 3 * 16), normal(2, 2500, 3 * 16, seed=1), normal(2, 2500, 3 * 8, seed=2)
     found = attention(cpu, q, k, v, 3, Scale=0.25)
     for head in range(3):
@@ -68,14 +68,14 @@ def test_attention_spans_tiles(cpu):
         np.testing.assert_allclose(found[..., head * 8 : head * 8 + 8], right, rtol=2**-22, atol=1e-9)
 
 
-def test_large_logits_of_long_sequences_do_no_harm(cpu):
+def test_attention_with_large_logits_does_not_overflow(cpu):
     q, k = np.full((1, 2, 4), 3e4, np.float32), np.full((1, 5000, 4), 3e4, np.float32)
     v = np.arange(5000, dtype=np.float32).reshape(1, 5000, 1)
     np.testing.assert_array_equal(attention(cpu, q, k, v, 1), np.full((1, 2, 1), 2499.5, np.float32))
 
 
-def test_long_sequences_of_lstm(cpu):
-    """A state that is added up over many steps: the forget gate is 1 and the input gate a half."""
+def test_lstm_accumulates_over_long_sequences(cpu):
+    """A state accumulates over many steps: the forget gate is 1 and the input gate one half."""
     steps, hidden = 3000, 20
     weights = np.zeros((1, 1, 4 * hidden, 1), np.float32)
     bias = np.zeros((1, 1, 1, 8 * hidden), np.float32)
@@ -92,7 +92,7 @@ def test_long_sequences_of_lstm(cpu):
         CoupleInputForget=False, OutputSingleTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 40, hidden]},
     )  # fmt: skip
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
-    cpu.run(plan, inputs, outputs, go_on)
+    cpu.run(plan, inputs, outputs, never_stop)
     right = np.broadcast_to(steps * np.arange(hidden) / 1024, (40, hidden))
     np.testing.assert_array_equal(outputs["OutputSingleTensor"][0, 0], right)
 
@@ -133,11 +133,11 @@ LARGE: dict[str, tuple[str, dict[str, Any]]] = {
 THREADS = 2
 
 MOST_OF_A_THREAD = 64 << 20
-"""Bytes beside inputs and outputs."""
+"""Bytes allowed in addition to inputs and outputs."""
 
 
 class Watch:
-    """Tells work to stop after a moment, and measures the processor time between two questions."""
+    """Stop callback that stops after a moment, and measures the CPU time between two calls."""
 
     def __init__(self) -> None:
         self._end = time.monotonic() + 0.2
@@ -150,7 +150,7 @@ class Watch:
         return time.monotonic() > self._end
 
 
-@pytest.mark.usefixtures("uncollected")
+@pytest.mark.usefixtures("gc_disabled")
 @pytest.mark.parametrize("name", LARGE)
 def test_large_work_stops_and_stays_within_its_memory(name):
     kind, desc = LARGE[name]
@@ -173,11 +173,11 @@ def test_large_work_stops_and_stays_within_its_memory(name):
     assert device.scratch_bytes(plan) <= THREADS * MOST_OF_A_THREAD
 
 
-def test_blas_has_no_threads_beside_those_of_the_pool(cpu):
-    """Else each thread of the pool would wake as many of BLAS as there are cores."""
+def test_blas_starts_no_threads_of_its_own(cpu):
+    """Otherwise each thread of the pool would wake as many BLAS threads as there are cores."""
     a, b = (np.random.default_rng(seed).integers(0, 256, (600, 600), np.uint8) for seed in range(2))
     with threadpool_limits(2, "blas"):
-        blas.single_threaded.cache_clear()  # as in a process that begins
+        blas.single_threaded.cache_clear()  # as in a fresh process
         found = answer(cpu, "MATRIX_MULTIPLY_INTEGER", {"ATensor": a, "BTensor": b})
         threads = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
     np.testing.assert_array_equal(found, a.astype(np.int64) @ b.astype(np.int64))

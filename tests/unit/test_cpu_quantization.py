@@ -1,4 +1,4 @@
-"""Quantization and its inverse at sizes for which kernels are compiled: halves, odd scales, blocks and layouts."""
+"""Quantization and dequantization large enough for compiled kernels: ties, odd scales, blocks and layouts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from opwire.tensor import Array, DataType
 from tests.moving import moved
 
 ROWS, COLUMNS = 130, 384
-"""More elements than NumPy computes where answers are waited for."""
+"""More elements than NumPy handles while a caller waits."""
 
 SCALES = [0.05, 2.0, -0.25, 1 / 3, 1e-40, 3e38, 0.0, np.inf, np.nan, 2.0**-140]
 
 
 def floats(dtype: Any) -> Array:
-    """Numbers of all sizes, halves of whole numbers with their neighbours, and what is no number."""
+    """Returns numbers of all magnitudes, ties and their neighbors, infinities and NaN."""
     draw = np.random.default_rng(5)
     halves = draw.integers(-700, 700, ROWS * COLUMNS // 2) / 2
     with np.errstate(over="ignore"):
@@ -29,7 +29,7 @@ def floats(dtype: Any) -> Array:
 
 
 def nearest(x: Array, scale: Array, zero_point: Array, limits: tuple[int, int]) -> Array:
-    """By floats of 64 bits, which hold each quotient that is a half, and keep the others on their side of it."""
+    """Quantizes in float64, which holds ties exactly and keeps other quotients on their side."""
     with np.errstate(all="ignore"):
         whole = np.rint(x.astype(np.longdouble) / scale.astype(np.longdouble))
     whole[np.isnan(whole)] = 0
@@ -40,7 +40,7 @@ def nearest(x: Array, scale: Array, zero_point: Array, limits: tuple[int, int]) 
 @pytest.mark.parametrize("to", [DataType.INT8, DataType.UINT8], ids=lambda each: each.name)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("is_transposed", [False, True])
-def test_each_scale_and_zero_point(cpu_device, dtype, to, is_transposed):
+def test_every_scale_and_zero_point_rounds_correctly(cpu_device, dtype, to, is_transposed):
     x = floats(dtype)
     with np.errstate(over="ignore"):
         scales = np.resize(np.array(SCALES, dtype), ROWS)[:, None]
@@ -58,7 +58,7 @@ def test_each_scale_and_zero_point(cpu_device, dtype, to, is_transposed):
 
 @pytest.mark.parametrize("to", ["INT8", "UINT8", "INT4", "UINT4"])
 @pytest.mark.parametrize("block", [(1, 32), (ROWS, 1), (5, COLUMNS)], ids=str)
-def test_blocks_there_and_back(cpu_device, to, block):
+def test_blocks_round_trip(cpu_device, to, block):
     x, kind = np.nan_to_num(floats(np.float32), nan=0, posinf=9, neginf=-9), DataType[to]
     counts = ROWS // block[0], COLUMNS // block[1]
     scales = np.random.default_rng(7).uniform(0.01, 3, counts).astype(np.float32)
@@ -81,7 +81,7 @@ def test_blocks_there_and_back(cpu_device, to, block):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("of", [np.int8, np.uint8, np.int16, np.uint16])
-def test_products_are_rounded_once(cpu_device, of, dtype):
+def test_dequantized_products_are_rounded_once(cpu_device, of, dtype):
     draw, limits = np.random.default_rng(8), np.iinfo(of)
     codes = draw.integers(limits.min, limits.max, (ROWS, COLUMNS), of, endpoint=True)
     zero_points = draw.integers(limits.min, limits.max, (1, COLUMNS), of, endpoint=True)
@@ -104,12 +104,12 @@ def test_products_with_scales_at_the_limits_of_floats(cpu_device, of):
     tensors = {"InputTensor": codes, "ScaleTensor": np.broadcast_to(scales, codes.shape)}
     found = moved(cpu_device, "ELEMENT_WISE_DEQUANTIZE_LINEAR", tensors)["OutputTensor"]
     with np.errstate(all="ignore"):
-        products = (codes * scales.astype(np.float64)).astype(np.float32)  # exact, and then rounded once
+        products = (codes * scales.astype(np.float64)).astype(np.float32)  # exact, then rounded once
     assert np.array_equal(found, products, equal_nan=True)
     assert (np.signbit(found) == np.signbit(products))[~np.isnan(products)].all()
 
 
-def test_extremes_decide_the_scale(cpu_device):
+def test_dynamic_quantization_derives_the_scale_from_extremes(cpu_device):
     x = (np.random.default_rng(9).standard_normal((ROWS, COLUMNS)) * 7).astype(np.float32)
     outputs = moved(cpu_device, "DYNAMIC_QUANTIZE_LINEAR", {"InputTensor": x})
     scale, zero_point = outputs["OutputScaleTensor"].reshape(-1), outputs["OutputZeroPointTensor"].reshape(-1)

@@ -1,4 +1,4 @@
-"""The best of long sequences and of many short ones, coordinates of several tiles, and numbers that are written."""
+"""Top-k of long and of many short lines, coordinates across tiles, and generated sequences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwire_service.devices.base import Device
 from opwire_service.kernels.cpu.selecting.nonzero import TILE
 from opwire_service.kernels.cpu.selecting.top import CHUNK
 from tests import oracle
-from tests.execution import go_on
+from tests.execution import never_stop
 from tests.moving import moved, same_bits
 
 RANDOM = np.random.default_rng(11)
@@ -22,7 +22,7 @@ TYPES = [np.uint8, np.int16, np.float16, np.float32, np.uint32, np.int64]
 
 
 def values_of(dtype: type, *sizes: int) -> Array:
-    """Values with ties; of floats both zeros, infinities and NaN of several signs and payloads."""
+    """Returns values with ties; floats include both zeros, infinities, and NaN with different payloads."""
     if np.issubdtype(dtype, np.floating):
         values: Array = (RANDOM.standard_normal(sizes) * 30).astype(dtype)
         values.flat[::7] = np.round(values.flat[::7])
@@ -35,8 +35,8 @@ def values_of(dtype: type, *sizes: int) -> Array:
     return values
 
 
-def best(values: Array, count: int, direction: str) -> Array:
-    """The places along the last axis, by a stable sort of values in which NaN comes last."""
+def top_indices(values: Array, count: int, direction: str) -> Array:
+    """Returns the top indices along the last axis, by a stable sort with NaN last."""
     missing = values != values
     if values.dtype.kind == "f":
         keys = np.where(missing, 0, values.astype(np.float64))
@@ -49,14 +49,14 @@ def best(values: Array, count: int, direction: str) -> Array:
     return np.take_along_axis(ascending, np.argsort(last, axis=-1, kind="stable"), -1)[..., :count]
 
 
-def assert_best(
+def assert_top_k(
     device: Device, values: Array, axis: int, count: int, direction: str, index_type: str = "UINT32"
 ) -> None:
     sizes = [count if i == axis else size for i, size in enumerate(values.shape)]
     fields: dict[str, Any] = {"Axis": axis, "K": count, "AxisDirection": direction}
     fields["OutputIndexTensor"] = {"DataType": index_type, "Sizes": sizes}
     result = moved(device, "TOP_K1", {"InputTensor": values}, **fields)
-    right = np.moveaxis(best(np.moveaxis(values, axis, -1), count, direction), -1, axis)
+    right = np.moveaxis(top_indices(np.moveaxis(values, axis, -1), count, direction), -1, axis)
     assert (result["OutputIndexTensor"] == right).all()
     assert same_bits(result["OutputValueTensor"], np.take_along_axis(values, right, axis))
 
@@ -64,22 +64,22 @@ def assert_best(
 @pytest.mark.parametrize("direction", ["INCREASING", "DECREASING"])
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_the_best_of_many_short_sequences(cpu_device, dtype, direction, axis):
+def test_top_k_of_many_short_lines(cpu_device, dtype, direction, axis):
     values = values_of(dtype, 23, 45, 67)
     for count in (1, 5, values.shape[axis]):
-        assert_best(cpu_device, values, axis, count, direction, "UINT64")
+        assert_top_k(cpu_device, values, axis, count, direction, "UINT64")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8])
 @pytest.mark.parametrize("count", [1, 1000, CHUNK + 5, 2 * CHUNK + 77])
-def test_the_best_of_long_sequences(cpu_device, dtype, count):
+def test_top_k_of_long_lines(cpu_device, dtype, count):
     values = (
         values_of(np.int32, 2 * CHUNK + 77).astype(dtype) if dtype is np.int64 else values_of(dtype, 2 * CHUNK + 77)
     )
-    assert_best(cpu_device, values, 0, count, "DECREASING")
+    assert_top_k(cpu_device, values, 0, count, "DECREASING")
 
 
-def test_of_equals_the_first_come_first_however_many_they_are(cpu_device):
+def test_top_k_is_stable_with_many_ties(cpu_device):
     for dtype in (np.float32, np.int64):
         values = np.zeros(3 * CHUNK, dtype)
         values[CHUNK + 5] = 1
@@ -89,7 +89,7 @@ def test_of_equals_the_first_come_first_however_many_they_are(cpu_device):
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int16])
 @pytest.mark.parametrize("density", [0, 0.01, 1])
-def test_coordinates_of_several_tiles(cpu_device, dtype, density):
+def test_nonzero_coordinates_across_tiles(cpu_device, dtype, density):
     values = (RANDOM.random((3, 5, 7, TILE // 50)) < density).astype(dtype)
     for given in (values, values.transpose(3, 0, 2, 1)):
         result = moved(cpu_device, "NONZERO_COORDINATES", {"InputTensor": given})
@@ -105,20 +105,20 @@ def sequence(device: Device, data_type: str, count: int, start: float, delta: fl
     desc = {"OutputTensor": output, "ValueDataType": data_type, "ValueStart": start, "ValueDelta": delta}
     plan = check({"type": "FILL_VALUE_SEQUENCE", "desc": desc})
     result = plan.outputs["OutputTensor"].allocate()[1]
-    device.run(plan, {}, {"OutputTensor": result}, go_on)
+    device.run(plan, {}, {"OutputTensor": result}, never_stop)
     return plan.attributes, result
 
 
 @pytest.mark.parametrize("start", [0.1, -0.0, 1e30, -3.3e-20, 16777216.5])
 @pytest.mark.parametrize("delta", [0.1, -1e-10, 3.0000001e10, 0.0, 5.96e-8])
-def test_terms_far_into_a_sequence_are_rounded_once(cpu_device, start, delta):
+def test_late_terms_of_a_sequence_are_rounded_once(cpu_device, start, delta):
     attributes, result = sequence(cpu_device, "FLOAT32", 100_000, start, delta)
     for k in [*range(5), *range(16_380, 16_390), *range(99_000, 99_050)]:
         exact = Fraction(attributes.ValueStart) + k * Fraction(attributes.ValueDelta)
         assert result[k] == oracle.rounded(exact, np.dtype(np.float32))
 
 
-def test_integers_wrap_far_into_a_sequence(cpu_device):
+def test_late_integers_of_a_sequence_wrap_around(cpu_device):
     for data_type, bits in (("UINT8", 8), ("INT16", 16), ("INT32", 32), ("UINT64", 64)):
         _, result = sequence(cpu_device, data_type, 70_000, 5, -3)
         right = [(5 - 3 * k) % 2**bits for k in range(70_000)]
@@ -127,7 +127,7 @@ def test_integers_wrap_far_into_a_sequence(cpu_device):
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 1, 3, 2), (0, 2, 3, 1)])
-def test_pictures_are_scaled_row_by_row(cpu_device, dtype, order):
+def test_value_scale_2d_across_rows(cpu_device, dtype, order):
     values = values_of(dtype, 2, 3, 130, 301)
     values[~np.isfinite(values)] = 0.25
     values = values.transpose(np.argsort(order)).copy().transpose(order)

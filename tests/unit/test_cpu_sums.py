@@ -1,4 +1,4 @@
-"""The CPU device rounds sums correctly on data that plain summation gets wrong, whichever loops it takes."""
+"""Correctly rounded sums on the CPU device for data that plain summation gets wrong, in every code path."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests import oracle
 from tests.execution import execute, run
 
 COUNTS = (2, 31, 33, 500, 2048, 5001, 40_000, 2**17 + 3)
-"""Terms: below, at and above what changes the loops, up to several segments."""
+"""Numbers of terms below, at and above the thresholds between loops, up to several segments."""
 
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 FINITE_HALVES = HALVES[np.isfinite(HALVES)]
@@ -29,13 +29,13 @@ def normals(random, shape, dtype):
 
 
 def integers(random, shape, dtype):
-    """Their sums are exact and often half-way between two floats."""
+    """Integers whose sums are exact and often ties."""
     most = 3_000_000 if dtype == np.float32 else 2000
     return random.integers(-most // 2, most, shape).astype(dtype)
 
 
 def cancelling(random, shape, dtype):
-    """Terms over three magnitudes of which the large ones cancel in pairs."""
+    """Terms over three orders of magnitude, of which the large ones cancel in pairs."""
     terms = random.standard_normal(shape) * 10.0 ** random.integers(-4, 4, shape)
     half = shape[1] // 2
     terms[:, half : 2 * half] = -terms[:, :half] * (1 + (random.random((shape[0], half)) < 0.01) * 2.0**-20)
@@ -50,7 +50,7 @@ def subnormals(random, shape, dtype):
 
 
 def near_the_edge(random, shape, dtype):
-    """Sums near the greatest float, from terms of the same magnitude."""
+    """Terms of similar magnitude whose sums are near the largest float."""
     greatest = np.finfo(dtype).max
     return random.choice(np.array([greatest, -greatest, greatest / 2], dtype), shape)
 
@@ -63,7 +63,7 @@ def any_finite(random, shape, dtype):
 
 
 def around_128(random, shape, dtype):
-    """Below it FLOAT16 are added up as integers of 32 bits."""
+    """Values on both sides of 128, below which FLOAT16 is summed as 32-bit integers."""
     most = np.array([127.9375, 127.9375, -127.9375, -0.0, 6e-8, 128.0 if shape[1] % 2 else 1.0])
     return random.choice(most, shape).astype(dtype)
 
@@ -72,19 +72,19 @@ KINDS = (normals, integers, cancelling, subnormals, near_the_edge, any_finite, a
 
 
 def exact_sum(values: np.ndarray, power: int) -> Fraction:
-    """The exact sum of values or of their squares, by integers of one exponent each."""
+    """Returns the exact sum of values or squares, computed in integers with a common exponent."""
     significands, exponents = np.frexp(values.astype(np.float64))
     total, least = 0, int(exponents.min())
     for exponent in np.unique(exponents).tolist():
         terms = np.ldexp(significands[exponents == exponent], 24).astype(np.int64) ** power
-        # Halves of 48 bits, so that int64 adds up 2**38 of them.
+        # Halves of 48 bits, so that int64 can sum 2**38 of them.
         low, high = int((terms & 0xFFFFFF).sum()), int((terms >> 24).sum())
         total += ((high << 24) + low) << ((exponent - least) * power)
     return total * Fraction(2) ** ((least - 24) * power)
 
 
 def exact_product(values: np.ndarray) -> Fraction:
-    """The exact product; fractions would be reduced at each factor."""
+    """Returns the exact product; Fraction would reduce after every factor."""
     ratios = [value.as_integer_ratio() for value in values.tolist()]
     return Fraction(math.prod(top for top, _ in ratios), math.prod(bottom for _, bottom in ratios))
 
@@ -119,7 +119,7 @@ def test_rows_and_columns_are_rounded_once(cpu_device, count, kind, dtype):
 
 
 @pytest.mark.parametrize("kind", [normals, integers, cancelling], ids=lambda kind: kind.__name__)
-def test_a_million_terms_are_rounded_once(cpu_device, kind):
+def test_a_million_terms_are_summed_with_one_rounding(cpu_device, kind):
     values = kind(np.random.default_rng(1), (1, 2**20), np.float32)
     result = run(cpu_device, "REDUCE", values, Function="SUM", Axes=[0, 1])["OutputTensor"][0, 0]
     assert oracle.same(result, right("SUM", values[0]))
@@ -127,7 +127,7 @@ def test_a_million_terms_are_rounded_once(cpu_device, kind):
 
 @pytest.mark.parametrize("count", [3, 40, 2049, 2**17 + 5])
 def test_a_tie_is_broken_by_the_last_bit_of_the_last_term(cpu_device, count):
-    """A sum half-way between two floats goes to the even one; the least subnormal decides otherwise."""
+    """A tie rounds to even, unless the least subnormal tips it."""
     values = np.zeros(count, np.float32)
     values[[0, count // 2]] = 2**24, 1
     for last, answer in ((0.0, 2**24), (1e-45, 2**24 + 2), (-1e-45, 2**24)):
@@ -142,7 +142,7 @@ def test_averages_and_roots_break_exact_ties_to_even(cpu_device):
     means = np.array([[1, 1 + ulp], [1 + ulp, 1 + 2 * ulp]], np.float32)
     averages = run(cpu_device, "REDUCE", means, Function="AVERAGE", Axes=[1])["OutputTensor"][:, 0]
     assert averages.tolist() == [1, 1 + 2 * ulp]
-    # (2**24 + 1)**2 is a sum of two squares, and its root lies half-way between two floats.
+    # (2**24 + 1)**2 is a sum of two squares whose root is a tie.
     hypotenuse = 2**24 + 1
     leg = next(a for a in range(1, hypotenuse) if math.isqrt(hypotenuse**2 - a * a) ** 2 == hypotenuse**2 - a * a)
     legs = leg, math.isqrt(hypotenuse**2 - leg**2)
@@ -182,8 +182,8 @@ def reference() -> Iterator[Device]:
 FLOAT_FUNCTIONS = ("SUM", "AVERAGE", "L1", "L2", "SUM_SQUARE", "MULTIPLY", "LOG_SUM", "LOG_SUM_EXP")
 
 
-def unordinary(random: np.random.Generator, dtype: Any) -> np.ndarray:
-    """Rows of 40 elements that are no ordinary numbers, or that are but for one."""
+def special_rows(random: np.random.Generator, dtype: Any) -> np.ndarray:
+    """Returns rows of 40 elements with special values in all or only one of them."""
     rows: np.ndarray = np.abs(random.standard_normal((21, 40))).astype(dtype) + dtype(0.5)
     for row, value in zip(rows[:12:2], (np.nan, np.inf, -np.inf, 0.0, -0.0, np.finfo(dtype).max), strict=True):
         row[17] = value
@@ -195,9 +195,9 @@ def unordinary(random: np.random.Generator, dtype: Any) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("function", FLOAT_FUNCTIONS)
-def test_what_is_not_ordinary_shows_in_its_own_result_alone(cpu_device, reference, function, dtype):
-    """21 columns, more than a vector and less than two, each beside ordinary ones."""
-    rows = unordinary(np.random.default_rng(0), dtype)
+def test_special_values_affect_only_their_own_result(cpu_device, reference, function, dtype):
+    """21 columns are more than one vector and less than two; each is next to ordinary ones."""
+    rows = special_rows(np.random.default_rng(0), dtype)
     answers = run(reference, "REDUCE", rows, Function=function, Axes=[1])["OutputTensor"][:, 0]
     by_rows = run(cpu_device, "REDUCE", rows, Function=function, Axes=[1])["OutputTensor"][:, 0]
     agree = oracle.close if function.startswith("LOG") else oracle.same
@@ -210,7 +210,7 @@ def test_what_is_not_ordinary_shows_in_its_own_result_alone(cpu_device, referenc
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("function", ["MULTIPLY", "LOG_SUM_EXP"])
 @pytest.mark.parametrize(("count", "axis"), [(2**17 + 900, 1), (2500, 0)])
-def test_what_is_not_ordinary_shows_from_any_segment(cpu_device, function, dtype, count, axis):
+def test_special_values_count_in_any_segment(cpu_device, function, dtype, count, axis):
     """One row in three segments, or 21 columns in several."""
     values = np.ones((7, count), dtype)
     for row, value in zip(values, (np.nan, np.inf, -np.inf, 0.0, -0.0), strict=False):
@@ -231,8 +231,8 @@ def test_what_is_not_ordinary_shows_from_any_segment(cpu_device, function, dtype
 
 
 @pytest.mark.parametrize("count", [130, 2500])
-def test_whole_segments_of_infinities_do_no_harm(cpu_device, count):
-    """Sums of exponentials to which most rows add nothing, beside columns to which all of them do."""
+def test_segments_of_infinities_are_handled(cpu_device, count):
+    """Sums of exponentials to which most rows contribute nothing, next to columns to which all do."""
     values = np.full((count, 20), -np.inf, np.float32)
     values[-1] = np.linspace(-1000, 1000, 20)
     values[:, 7] = 0.5
@@ -242,8 +242,8 @@ def test_whole_segments_of_infinities_do_no_harm(cpu_device, count):
 
 
 @pytest.mark.parametrize("scale", [-140, -110, -80, -62, 0, 62, 66, 100])
-def test_the_bound_holds_where_squares_leave_the_range(cpu_device, scale):
-    """Beside terms of one magnitude others that cancel but for their last bits."""
+def test_squares_that_overflow_stay_within_the_bound(cpu_device, scale):
+    """Terms of one magnitude, plus others that cancel except for their last bits."""
     random = np.random.default_rng(scale + 200)
     values = np.ldexp(random.standard_normal((20, 300)), scale).astype(np.float32)
     values[:, 150:] = -values[:, :150] * np.float32(1 + 2**-22)
@@ -256,8 +256,8 @@ def test_the_bound_holds_where_squares_leave_the_range(cpu_device, scale):
 
 @pytest.mark.parametrize(("rows", "columns"), [(5000, 21), (3000, 200), (40_000, 12)])
 @pytest.mark.parametrize("kind", [integers, cancelling], ids=lambda kind: kind.__name__)
-def test_many_columns_that_plain_sums_leave_open(cpu_device, kind, rows, columns):
-    """In one segment and in several; whole vectors of columns and what is left over."""
+def test_columns_that_plain_sums_cannot_round(cpu_device, kind, rows, columns):
+    """In one and in several segments; whole vectors of columns and a remainder."""
     values = kind(np.random.default_rng(rows), (columns, rows), np.float32)
     for function in ("SUM", "AVERAGE", "SUM_SQUARE"):
         results = run(cpu_device, "REDUCE", np.ascontiguousarray(values.T), Function=function, Axes=[0])
@@ -267,7 +267,7 @@ def test_many_columns_that_plain_sums_leave_open(cpu_device, kind, rows, columns
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("function", FLOAT_FUNCTIONS)
-def test_strided_rows_and_columns_have_the_bits_of_packed_ones(cpu_device, function, dtype):
+def test_strided_inputs_match_packed_ones(cpu_device, function, dtype):
     values = np.exp2(np.random.default_rng(1).standard_normal((37, 53)) * 0.1).astype(dtype)
     spread = np.zeros((37, 53, 3), dtype)
     spread[:, :, 0] = values
@@ -281,8 +281,8 @@ def test_strided_rows_and_columns_have_the_bits_of_packed_ones(cpu_device, funct
 
 
 @pytest.mark.parametrize("power", [40, 61, 100, 126])
-def test_partial_products_leave_the_range_and_come_back(cpu_device, power):
-    """Sixteen factors or more of one sign of the exponent, then as many of the other."""
+def test_partial_products_can_overflow_and_return(cpu_device, power):
+    """At least sixteen factors with exponents of one sign, then as many of the other."""
     random = np.random.default_rng(power)
     factors = np.ldexp(1 + random.integers(0, 2**13, (19, 600)) * 2.0**-23, power * np.repeat([1, -1], 300))
     values = (factors * random.choice([1, -1], factors.shape)).astype(np.float32)
@@ -294,7 +294,7 @@ def test_partial_products_leave_the_range_and_come_back(cpu_device, power):
 
 
 @pytest.mark.parametrize("rows", [64, 601])
-def test_products_of_subnormals_come_back_into_the_range(cpu_device, rows):
+def test_products_of_subnormals_can_return_into_range(cpu_device, rows):
     random = np.random.default_rng(rows)
     small = random.integers(1, 2**12, (19, rows)) * 2.0**-149
     large = 1 + random.integers(0, 2**23, (19, 2 * rows)) * 2.0**-23
@@ -311,11 +311,11 @@ def test_products_of_subnormals_come_back_into_the_range(cpu_device, rows):
 
 @pytest.mark.parametrize("around", [-70.0, -4.0, 0.0, 0.01, 3.99, 4.01, 20.0, 300.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_logarithms_of_exponentials_around_what_decides_their_precision(cpu_device, dtype, around):
+def test_log_sum_exp_around_precision_thresholds(cpu_device, dtype, around):
     random = np.random.default_rng(7)
     rows = (around - math.log(200) + 1e-3 * random.standard_normal((4, 200))).astype(dtype)
     right = [oracle.FLOATS["LOG_SUM_EXP"]([float(x) for x in row], row.dtype) for row in rows]
-    values, answers = np.tile(rows, (5, 1))[:19], (right * 5)[:19]  # a vector of lines, and some
+    values, answers = np.tile(rows, (5, 1))[:19], (right * 5)[:19]  # a vector of lines, and some more
     for shaped, axis in ((values, 1), (np.ascontiguousarray(values.T), 0)):
         results = run(cpu_device, "REDUCE", shaped, Function="LOG_SUM_EXP", Axes=[axis])["OutputTensor"].ravel()
         for answer, result in zip(answers, results, strict=True):
@@ -325,12 +325,12 @@ def test_logarithms_of_exponentials_around_what_decides_their_precision(cpu_devi
 @pytest.mark.parametrize("around", [1e-3, 0.02, 1.0, 1.005, 1.02, 54.0, 75.5, 77.0, 1e4, 1e37])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("count", [64, 2080])
-def test_logarithms_of_sums_around_what_decides_their_precision(cpu_device, dtype, around, count):
+def test_log_sum_around_precision_thresholds(cpu_device, dtype, around, count):
     random = np.random.default_rng(8)
     of_all = min(around, 60_000.0) if dtype == np.float16 else around
     values = np.repeat(of_all / count * (1 + 0.3 * random.random((4, count))), 4, axis=0)
-    values[1::4] *= random.choice([1, -0.999], count)  # cancels
-    values[2::4, count // 2 :] *= 30  # segments differ
+    values[1::4] *= random.choice([1, -0.999], count)  # makes terms cancel
+    values[2::4, count // 2 :] *= 30  # makes segments differ
     values[3::4, -1] *= -1
     values = values.astype(dtype)
     rows = run(cpu_device, "REDUCE", values, Function="LOG_SUM", Axes=[1])["OutputTensor"].ravel()
@@ -343,14 +343,14 @@ def test_logarithms_of_sums_around_what_decides_their_precision(cpu_device, dtyp
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_a_segment_of_many_may_cancel_another_in_a_logarithm(cpu_device, dtype):
+def test_segments_can_cancel_in_a_logarithm(cpu_device, dtype):
     values = np.full((1, 2**17 + 64), 0.1, dtype)
     values[0, 2**16 : 2**17] = -values[0, 0]
     result = run(cpu_device, "REDUCE", values, Function="LOG_SUM", Axes=[1])["OutputTensor"].ravel()[0]
     assert oracle.close(result, oracle.FLOATS["LOG_SUM"]([float(values[0, 0])] * 64, values.dtype))
 
 
-def test_sums_of_floats_near_the_greatest_one_have_a_logarithm(cpu_device):
+def test_log_sum_does_not_overflow_near_the_largest_float(cpu_device):
     values = np.full((16, 64), 3e38, np.float32)
     for axis in (0, 1):
         results = run(cpu_device, "REDUCE", values, Function="LOG_SUM", Axes=[axis])["OutputTensor"].ravel()

@@ -1,4 +1,4 @@
-"""Operators that work in tiles on tensors of several of them, against numpy in float64 on the whole."""
+"""Tiled operators on tensors of several tiles, against NumPy in float64 on the whole tensor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opwire.check import check
 from opwire.tensor import Array, BufferTensorDesc, DataType
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.kernels.cpu.run.tiles import TILE
-from tests.execution import go_on
+from tests.execution import never_stop
 from tests.moving import tensor
 from tests.oracles import random
 
@@ -29,26 +29,26 @@ def cpu() -> Iterator[CpuDevice]:
 
 
 def run(device: CpuDevice, operator: str, arrays: dict[str, Array], **fields: object) -> dict[str, Array]:
-    """The outputs, which are packed."""
+    """Runs an operator and returns its packed outputs."""
     tensors = {name: tensor(array) for name, array in arrays.items()}
     plan = check({"type": operator, "desc": {**tensors, **fields}})
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
-    device.run(plan, arrays, outputs, go_on)
+    device.run(plan, arrays, outputs, never_stop)
     return outputs
 
 
-def drawn(*shape: int, dtype: Any = np.float32, seed: int = 1) -> Array:
+def random_array(*shape: int, dtype: Any = np.float32, seed: int = 1) -> Array:
     array: Array = np.random.default_rng(seed).standard_normal(shape).astype(dtype)
     return array
 
 
 def across(array: Array) -> Array:
-    """The same, with the last two dimensions in the other order in memory."""
+    """Returns the same array with its last two dimensions swapped in memory."""
     return np.ascontiguousarray(array.swapaxes(-1, -2)).swapaxes(-1, -2)
 
 
 def assert_within(actual: Array, right: Array, ulps: float) -> None:
-    """Float64 errs too, by far less than one unit of a narrower float."""
+    """Checks an error bound; float64 errs far less than one ULP of a narrower type."""
     spacing = np.spacing(np.abs(right).astype(actual.dtype)).astype(np.float64)
     off = np.abs(actual.astype(np.float64) - right) / spacing
     assert off.max() <= ulps + 1e-3, f"{off.max()} units at {np.unravel_index(off.argmax(), off.shape)}"
@@ -56,8 +56,8 @@ def assert_within(actual: Array, right: Array, ulps: float) -> None:
 
 @pytest.mark.parametrize(("shape", "axes"), SHAPES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_softmax_and_its_logarithm(cpu, shape, axes, dtype):
-    x = drawn(*shape, dtype=dtype)
+def test_softmax_and_log_softmax(cpu, shape, axes, dtype):
+    x = random_array(*shape, dtype=dtype)
     wide = x.astype(np.longdouble)
     shifted = wide - wide.max(axes, keepdims=True)
     total = np.exp(shifted).sum(axes, keepdims=True)
@@ -66,8 +66,8 @@ def test_softmax_and_its_logarithm(cpu, shape, axes, dtype):
         assert_within(found, right.astype(np.float64), 0.5)
 
 
-def test_logarithms_of_softmax_beside_a_row_of_nan(cpu):
-    """Where one element is far the greatest, its logarithm is nearly that of 1: minus the others' exponentials."""
+def test_log_softmax_next_to_a_row_of_nan(cpu):
+    """If one element dominates, its log-softmax is close to 0: minus the sum of the others' exponentials."""
     x = np.zeros((2, 7), np.float32)
     x[0], x[0, :2] = -300, (5, -20)
     x[1] = math.nan
@@ -77,8 +77,8 @@ def test_logarithms_of_softmax_beside_a_row_of_nan(cpu):
 
 
 @pytest.mark.parametrize(("shape", "axes"), SHAPES)
-def test_hardmax(cpu, shape, axes):
-    x = np.round(drawn(*shape) * 2)
+def test_hardmax_matches_numpy(cpu, shape, axes):
+    x = np.round(random_array(*shape) * 2)
     x.reshape(-1)[::7] = math.nan
     found = run(cpu, "ACTIVATION_HARDMAX1", {"InputTensor": x}, Axes=list(axes))["OutputTensor"]
     kept = [i for i in range(x.ndim) if i not in axes]
@@ -90,10 +90,10 @@ def test_hardmax(cpu, shape, axes):
 @pytest.mark.parametrize(("shape", "axes"), SHAPES)
 @pytest.mark.parametrize("offset", [0, 1000])
 @pytest.mark.parametrize("laid", [np.ascontiguousarray, across])
-def test_normalization_by_mean_and_variance(cpu, shape, axes, offset, laid):
-    x = drawn(*shape) + np.float32(offset)
+def test_mean_variance_normalization(cpu, shape, axes, offset, laid):
+    x = random_array(*shape) + np.float32(offset)
     parameter = [size if i == len(shape) - 1 else 1 for i, size in enumerate(shape)]
-    scale, bias = drawn(*parameter, seed=2), drawn(*parameter, seed=3)
+    scale, bias = random_array(*parameter, seed=2), random_array(*parameter, seed=3)
     wide = x.astype(np.longdouble)
     mean = wide.mean(axes, keepdims=True)
     spread = np.sqrt(((wide - mean) ** 2).mean(axes, keepdims=True) + np.float32(1e-5))
@@ -105,10 +105,10 @@ def test_normalization_by_mean_and_variance(cpu, shape, axes, offset, laid):
 
 @pytest.mark.parametrize("channels", [8, 1])
 @pytest.mark.parametrize("laid", [np.ascontiguousarray, across])
-def test_normalization_of_a_batch(cpu, laid, channels):
-    x, one = laid(drawn(3, channels, 75, 76)), [1, channels, 1, 1]
-    scale, bias, mean = drawn(*one, seed=2), drawn(*one, seed=3), drawn(*one, seed=4)
-    variance = np.abs(drawn(*one, seed=5))
+def test_batch_normalization(cpu, laid, channels):
+    x, one = laid(random_array(3, channels, 75, 76)), [1, channels, 1, 1]
+    scale, bias, mean = random_array(*one, seed=2), random_array(*one, seed=3), random_array(*one, seed=4)
+    variance = np.abs(random_array(*one, seed=5))
     arrays = {
         "InputTensor": x,
         "MeanTensor": mean,
@@ -130,8 +130,8 @@ def test_normalization_of_a_batch(cpu, laid, channels):
 @pytest.mark.parametrize("power", [1, 2])
 @pytest.mark.parametrize(("shape", "axis"), [((3, LONG), 1), ((LONG, 3), 0), ((2, 65, 7, 113), 1)])
 @pytest.mark.parametrize("laid", [np.ascontiguousarray, across])
-def test_normalization_by_length(cpu, shape, axis, power, laid):
-    x = laid(drawn(*shape))
+def test_lp_normalization(cpu, shape, axis, power, laid):
+    x = laid(random_array(*shape))
     wide = x.astype(np.longdouble)
     norm = (np.abs(wide) ** power).sum(axis, keepdims=True) ** (1 / np.longdouble(power))
     found = run(cpu, "LP_NORMALIZATION", {"InputTensor": x}, Axis=axis, Epsilon=1e-5, P=power)["OutputTensor"]
@@ -141,9 +141,9 @@ def test_normalization_by_length(cpu, shape, axis, power, laid):
 @pytest.mark.parametrize(("shape", "axis"), [((3, LONG), 1), ((LONG, 3), 0), ((2, 65, 7, 113), 1), ((100, 1000), 1)])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("direction", ["INCREASING", "DECREASING"])
-def test_running_sums(cpu, shape, axis, exclusive, direction):
+def test_cumulative_summation(cpu, shape, axis, exclusive, direction):
     fields = {"Axis": axis, "AxisDirection": direction, "HasExclusiveSum": exclusive}
-    for x in (drawn(*shape) * 10, (drawn(*shape) * 1e9).astype(np.int64)):
+    for x in (random_array(*shape) * 10, (random_array(*shape) * 1e9).astype(np.int64)):
         wide = x.astype(np.longdouble if x.dtype == np.float32 else x.dtype)
         lines = np.flip(wide, axis) if direction == "DECREASING" else wide
         sums = np.cumsum(lines, axis)
@@ -158,8 +158,8 @@ def test_running_sums(cpu, shape, axis, exclusive, direction):
             assert (found == right).all()
 
 
-def test_running_products(cpu):
-    x = np.exp2(np.round(drawn(40, 5000) * 3)).astype(np.float32)
+def test_cumulative_product(cpu):
+    x = np.exp2(np.round(random_array(40, 5000) * 3)).astype(np.float32)
     fields = {"Axis": 1, "AxisDirection": "INCREASING", "HasExclusiveProduct": False}
     found = run(cpu, "CUMULATIVE_PRODUCT", {"InputTensor": x}, **fields)["OutputTensor"]
     with np.errstate(over="ignore", under="ignore"):
@@ -167,8 +167,8 @@ def test_running_products(cpu):
     assert (found == right).all()
 
 
-def test_quantization_and_back(cpu):
-    x = drawn(70, 1001) * 100
+def test_quantization_round_trips(cpu):
+    x = random_array(70, 1001) * 100
     scale, zero_point = np.full((70, 1001), 0.75, np.float32), np.full((70, 1001), -3, np.int8)
     arrays = {"InputTensor": x, "ScaleTensor": scale, "ZeroPointTensor": zero_point}
     found = run(cpu, "ELEMENT_WISE_QUANTIZE_LINEAR", arrays)["OutputTensor"]
@@ -178,7 +178,7 @@ def test_quantization_and_back(cpu):
     assert (back == (right + 3) * 0.75).all()
 
 
-def test_sums_of_bytes_by_a_table_and_without(cpu):
+def test_quantized_sums_with_and_without_a_lookup_table(cpu):
     generator = np.random.default_rng(3)
     a, b = (generator.integers(0, 256, 1 << 18, np.uint8) for _ in range(2))
     one = {name: np.array([value], np.float32) for name, value in (("AScaleTensor", 0.1), ("BScaleTensor", 0.3))}
@@ -192,9 +192,9 @@ def test_sums_of_bytes_by_a_table_and_without(cpu):
 
 @pytest.mark.parametrize("data_type", [DataType.INT4, DataType.UINT4])
 @pytest.mark.parametrize("strides", [None, (1, 300)])
-def test_quantization_to_4_bits_in_blocks_and_back(cpu, data_type, strides):
-    x = drawn(300, 999, seed=7) * 3
-    scale = np.abs(drawn(3, 9, seed=8)) + np.float32(0.25)
+def test_block_quantization_to_4_bits_round_trips(cpu, data_type, strides):
+    x = random_array(300, 999, seed=7) * 3
+    scale = np.abs(random_array(3, 9, seed=8)) + np.float32(0.25)
     target = BufferTensorDesc(data_type, x.shape, strides)
     tensors = {
         "InputTensor": {"DataType": "FLOAT32", "Sizes": [300, 999]},
@@ -203,7 +203,7 @@ def test_quantization_to_4_bits_in_blocks_and_back(cpu, data_type, strides):
     }
     plan = check({"type": "QUANTIZE", "desc": {**tensors, "QuantizationType": "SCALE"}})
     packed, _ = target.allocate()
-    cpu.run(plan, {"InputTensor": x, "QuantizationTensors[0]": scale}, {"OutputTensor": packed}, go_on)
+    cpu.run(plan, {"InputTensor": x, "QuantizationTensors[0]": scale}, {"OutputTensor": packed}, never_stop)
     wide = np.repeat(np.repeat(scale, 100, 0), 111, 1).astype(np.float64)
     middle = 8 if data_type is DataType.UINT4 else 0
     right = np.clip(np.rint(x / wide) + middle, *data_type.limits)
@@ -211,11 +211,11 @@ def test_quantization_to_4_bits_in_blocks_and_back(cpu, data_type, strides):
     tensors["InputTensor"], tensors["OutputTensor"] = tensors["OutputTensor"], tensors["InputTensor"]
     plan = check({"type": "DEQUANTIZE", "desc": {**tensors, "QuantizationType": "SCALE"}})
     back = np.empty(x.shape, np.float32)
-    cpu.run(plan, {"InputTensor": packed, "QuantizationTensors[0]": scale}, {"OutputTensor": back}, go_on)
+    cpu.run(plan, {"InputTensor": packed, "QuantizationTensors[0]": scale}, {"OutputTensor": back}, never_stop)
     assert (back == ((right - middle) * wide).astype(np.float32)).all()
 
 
-def test_random_numbers_of_many_tiles(cpu):
+def test_random_numbers_across_tiles(cpu):
     state = np.array([2**32 - 3, 2**32 - 1, 2**32 - 1, 5, 7, 11], np.uint32)
     output = {"DataType": "UINT32", "Sizes": [3, 21847]}
     fields = {"OutputTensor": output, "OutputStateTensor": {"DataType": "UINT32", "Sizes": [6]}, "Type": 0}
@@ -228,14 +228,14 @@ def test_random_numbers_of_many_tiles(cpu):
 
 
 def philox(state: Array, block: int) -> list[int]:
-    """The results of a block after those of a state."""
+    """Returns the four words of a block after a state."""
     counter = sum(int(word) << 32 * i for i, word in enumerate(state[:4]))
     return random.philox((counter + block) % 2**128, [int(word) for word in state[4:]])
 
 
-def test_adam(cpu):
+def test_adam_matches_its_formula(cpu):
     names = ("InputParametersTensor", "InputFirstMomentTensor", "InputSecondMomentTensor", "GradientTensor")
-    arrays = {name: drawn(300, 301, seed=i) for i, name in enumerate(names)}
+    arrays = {name: random_array(300, 301, seed=i) for i, name in enumerate(names)}
     arrays["InputSecondMomentTensor"] = np.abs(arrays["InputSecondMomentTensor"])
     fields = {"LearningRate": 0.01, "Beta1": 0.9, "Beta2": 0.999, "Epsilon": 1e-8}
     found = run(cpu, "ADAM_OPTIMIZER", {**arrays, "TrainingStepTensor": np.array([3], np.uint32)}, **fields)
@@ -248,8 +248,8 @@ def test_adam(cpu):
 
 
 @pytest.mark.parametrize(("across", "sizes"), [(True, (2, 40, 60, 61)), (False, (3, 20, 60, 61))])
-def test_normalization_by_neighbours(cpu, across, sizes):
-    x, g = drawn(*sizes), drawn(*sizes, seed=2)
+def test_local_response_normalization(cpu, across, sizes):
+    x, g = random_array(*sizes), random_array(*sizes, seed=2)
     fields = {"CrossChannel": across, "LocalSize": 4, "Alpha": 0.5, "Beta": 0.75, "Bias": 1}
     wide, gradient = x.astype(np.longdouble), g.astype(np.longdouble)
 
@@ -272,9 +272,13 @@ def test_normalization_by_neighbours(cpu, across, sizes):
 
 
 @pytest.mark.parametrize(("sizes", "channels"), [((3, 8, 75, 76), [1, 8, 1, 1]), ((2, 5, 3, 7), [1, 5, 1, 1])])
-def test_gradients_of_batch_normalizations(cpu, sizes, channels):
-    x, g = drawn(*sizes), drawn(*sizes, seed=2)
-    mean, scale, variance = drawn(*channels, seed=3), drawn(*channels, seed=4), np.abs(drawn(*channels, seed=5))
+def test_batch_normalization_gradients(cpu, sizes, channels):
+    x, g = random_array(*sizes), random_array(*sizes, seed=2)
+    mean, scale, variance = (
+        random_array(*channels, seed=3),
+        random_array(*channels, seed=4),
+        np.abs(random_array(*channels, seed=5)),
+    )
     statistics = {"MeanTensor": mean, "VarianceTensor": variance, "ScaleTensor": scale}
     arrays = {"InputTensor": x, "InputGradientTensor": g, **statistics}
     wide, gradient = x.astype(np.longdouble), g.astype(np.longdouble)

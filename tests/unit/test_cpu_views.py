@@ -1,4 +1,4 @@
-"""Movements of many tiles on several threads, against NumPy's own."""
+"""Data movement across many tiles and threads, against NumPy."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ TYPES = [np.uint8, np.float16, np.float32, np.int64]
 
 
 def packed(array: Array) -> dict[str, Any]:
-    """The desc of a tensor like an array, without gaps."""
+    """Returns the desc of a packed tensor like an array."""
     return {"DataType": tensor(array)["DataType"], "Sizes": list(array.shape)}
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("length", [1, 31, 33, 600, TILE_BYTES - 1, TILE_BYTES + 1, 3 * TILE_BYTES + 5])
-def test_runs_of_any_length(cpu_device, dtype, length):
+def test_contiguous_runs_of_any_length_are_copied(cpu_device, dtype, length):
     source = counted(dtype, length + 3)
     result = moved(cpu_device, "SLICE", {"InputTensor": source}, Offsets=[2], Sizes=[length], Strides=[1])
     assert same_bits(result["OutputTensor"], source[2 : length + 2])
@@ -33,7 +33,7 @@ def test_runs_of_any_length(cpu_device, dtype, length):
 @pytest.mark.parametrize(
     "sizes", [(2, 2), (16, 16), (17, 65), (129, 255), (3, 700), (700, 3), (SIDE + 9, 300), (SIDE - 1, 3000)]
 )
-def test_transposed_matrices(cpu_device, dtype, sizes):
+def test_transposed_matrices_are_copied(cpu_device, dtype, sizes):
     source = counted(dtype, 3, *sizes).transpose(0, 2, 1)
     fields = {"Offsets": [0, 0, 0], "Sizes": list(source.shape), "Strides": [1, 1, 1]}
     assert same_bits(moved(cpu_device, "SLICE", {"InputTensor": source}, **fields)["OutputTensor"], source)
@@ -42,7 +42,7 @@ def test_transposed_matrices(cpu_device, dtype, sizes):
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 @pytest.mark.parametrize("beside", [0, 9], ids=["whole lines", "parts of lines"])
 @pytest.mark.parametrize("first", [0, 3])
-def test_large_transposed_matrices(cpu_device, dtype, beside, first):
+def test_large_transposed_matrices_are_copied(cpu_device, dtype, beside, first):
     width = 1024 + beside
     source = counted(dtype, PAST_CACHE // (width * np.dtype(dtype).itemsize) // 16 * 16 + 16 + beside, width + first)
     source = source[:, first:].T
@@ -51,7 +51,7 @@ def test_large_transposed_matrices(cpu_device, dtype, beside, first):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_an_identity_of_what_lies_across(cpu_device, dtype):
+def test_identity_copies_transposed_tensors(cpu_device, dtype):
     source = counted(dtype, 3, 700, 300).transpose(0, 2, 1)
     for operator in ("ELEMENT_WISE_IDENTITY", "ACTIVATION_IDENTITY"):
         if operator == "ELEMENT_WISE_IDENTITY" or dtype in (np.float16, np.float32):
@@ -61,14 +61,14 @@ def test_an_identity_of_what_lies_across(cpu_device, dtype):
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("stride", [2, 3, -1, -2, -5])
-def test_steps_through_long_rows(cpu_device, dtype, stride):
+def test_slices_with_strides_of_long_rows(cpu_device, dtype, stride):
     source = counted(dtype, 5, 40_000)
     fields = {"InputWindowOffsets": [1, 3], "InputWindowSizes": [3, 39_990], "InputWindowStrides": [1, stride]}
     result = moved(cpu_device, "SLICE1", {"InputTensor": source}, **fields)["OutputTensor"]
     assert same_bits(result, source[1:4, 3:39_993][:, ::stride])
 
 
-def test_a_gradient_lies_where_it_was_taken_and_zeros_elsewhere(cpu_device):
+def test_slice_gradients_are_zero_elsewhere(cpu_device):
     gradient = counted(np.float32, 300, 200)
     fields = {"InputWindowOffsets": [5, 7], "InputWindowSizes": [900, 400], "InputWindowStrides": [-3, 2]}
     output = {"DataType": "FLOAT32", "Sizes": [1000, 500]}
@@ -80,7 +80,7 @@ def test_a_gradient_lies_where_it_was_taken_and_zeros_elsewhere(cpu_device):
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_parts_of_a_tensor_joined_are_the_tensor(cpu_device, axis):
+def test_splitting_and_joining_round_trips(cpu_device, axis):
     whole = counted(np.float32, 60, 50, 70)
     ends = [0, 1, 4, 20, whole.shape[axis]]
     parts = np.split(whole, ends[1:-1], axis)
@@ -101,7 +101,7 @@ def test_many_tensors_are_joined(cpu_device):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("block", [2, 3])
 @pytest.mark.parametrize("order", ["DEPTH_COLUMN_ROW", "COLUMN_ROW_DEPTH"])
-def test_depth_and_space_are_each_other_s_inverse(cpu_device, dtype, block, order):
+def test_depth_to_space_inverts_space_to_depth(cpu_device, dtype, block, order):
     space = counted(dtype, 2, 5, 60, 66)
     fields = {"BlockSize": block, "Order": order}
     depth = moved(cpu_device, "SPACE_TO_DEPTH1", {"InputTensor": space}, **fields)["OutputTensor"]
@@ -111,7 +111,7 @@ def test_depth_and_space_are_each_other_s_inverse(cpu_device, dtype, block, orde
     assert same_bits(moved(cpu_device, "DEPTH_TO_SPACE1", {"InputTensor": depth}, **fields)["OutputTensor"], space)
 
 
-def test_tiles_of_all_dimensions(cpu_device):
+def test_tiling_in_all_dimensions(cpu_device):
     source = counted(np.uint16, 3, 2, 5, 2, 3)
     repeats = [2, 3, 7, 5, 11]
     result = moved(cpu_device, "TILE", {"InputTensor": source}, Repeats=repeats)["OutputTensor"]
@@ -123,7 +123,7 @@ MODES = {"EDGE": "edge", "REFLECTION": "reflect", "SYMMETRIC": "symmetric", "WRA
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("sizes", [(2, 1), (3, 2), (7, 301), (100, 5)])
-def test_padding_that_folds_many_times(cpu_device, mode, sizes):
+def test_padding_wider_than_the_tensor_folds_repeatedly(cpu_device, mode, sizes):
     source = counted(np.float16, 2, *sizes)
     widths = [(1, 2), (301, 40), (13, 1001)]
     start, end = map(list, zip(*widths, strict=True))
@@ -135,7 +135,7 @@ def test_padding_that_folds_many_times(cpu_device, mode, sizes):
     assert same_bits(result, right.view(np.float16))
 
 
-def test_constant_padding_of_images(cpu_device):
+def test_constant_padding_of_images_matches_numpy(cpu_device):
     source = counted(np.float32, 4, 3, 100, 101)
     fields = {
         "PaddingMode": "CONSTANT",
@@ -150,7 +150,7 @@ def test_constant_padding_of_images(cpu_device):
 
 @pytest.mark.parametrize("mode", [PaddingMode.REFLECTION, PaddingMode.SYMMETRIC, PaddingMode.WRAP, PaddingMode.EDGE])
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_the_parts_of_a_padding_are_few_and_cover_it_once(mode, size):
+def test_padding_is_split_into_few_disjoint_parts(mode, size):
     for begin, length in ((-37, 37), (-1, 1), (size, 41), (size, 0)):
         places = [
             part.target + repeat * part.period + i
@@ -163,7 +163,7 @@ def test_the_parts_of_a_padding_are_few_and_cover_it_once(mode, size):
 
 
 @pytest.mark.parametrize(("begin", "end"), [(0, 1), (-5, 40), (40, -5), (-(2**31), 1), (2**31 - 1, -(2**31)), (3, 3)])
-def test_bands_of_large_matrices(cpu_device, begin, end):
+def test_bands_of_large_matrices_match_numpy(cpu_device, begin, end):
     source = counted(np.int32, 2, 300, 211)
     fields = {"ValueDataType": "INT32", "Value": -7, "DiagonalFillBegin": begin, "DiagonalFillEnd": end}
     result = moved(cpu_device, "DIAGONAL_MATRIX1", {"InputTensor": source}, **fields)["OutputTensor"]

@@ -1,4 +1,4 @@
-"""Sums of windows, resampling and regions on the CPU: tiles, ties, cancellation and what takes exact arithmetic."""
+"""Sums over windows, resampling and regions on the CPU: tiles, ties, cancellation and exact arithmetic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from opwire.check import Plan, check
 from opwire.tensor import Array, DataType
 from opwire_service.kernels.reference import KERNELS as REFERENCE
-from tests.execution import go_on
+from tests.execution import never_stop
 
 
 def tensor(array: Array) -> dict[str, object]:
@@ -27,18 +27,18 @@ def sizes(dtype: Any, *shape: int) -> dict[str, object]:
 
 def answers(device: Any, plan: Plan, **inputs: Array) -> dict[str, Array]:
     outputs = {name: np.full(desc.sizes, 77, desc.data_type.dtype) for name, desc in plan.outputs.items()}
-    device.run(plan, inputs, outputs, go_on)
+    device.run(plan, inputs, outputs, never_stop)
     return outputs
 
 
 def reference(plan: Plan, **inputs: Array) -> dict[str, Array]:
     outputs = {name: np.zeros(desc.sizes, desc.data_type.dtype) for name, desc in plan.outputs.items()}
-    REFERENCE[plan.operator.name](plan, inputs, outputs, go_on)
+    REFERENCE[plan.operator.name](plan, inputs, outputs, never_stop)
     return outputs
 
 
 def pooling(kind: str, source: Array, window: tuple[int, ...], **changes: Any) -> Plan:
-    """The plan of a pooling that goes forward; changes are numbers for all dimensions, or one for each."""
+    """Returns a forward pooling; changes are per dimension or for all of them."""
     n = len(window)
     members: dict[str, Any] = {"Strides": 1, "StartPadding": 0, "EndPadding": 0, "Dilations": 1} | changes
     desc = {name: [value] * n if type(value) is int else value for name, value in members.items()}
@@ -52,7 +52,7 @@ def same_bits(a: Array, b: Array) -> bool:
 
 
 def assert_nearest(result: Array, sums: Array, divisor: Array | float) -> None:
-    """Each float32 must be the one nearest to an exact sum over its divisor: products with few bits are exact."""
+    """Checks that each float32 is the nearest to an exact sum over its divisor; products with few bits are exact."""
     error = np.abs(result.astype(np.float64) * divisor - sums)
     for other in (np.nextafter(result, np.float32(np.inf)), np.nextafter(result, np.float32(-np.inf))):
         further = np.abs(other.astype(np.float64) * divisor - sums)
@@ -61,7 +61,7 @@ def assert_nearest(result: Array, sums: Array, divisor: Array | float) -> None:
 
 
 def grid(shape: tuple[int, ...], seed: int = 1) -> Array:
-    """Multiples of 2**-20 below 8: float64 adds them up without error, and halves of theirs are often ties."""
+    """Returns multiples of 2**-20 below 8: float64 sums them exactly, and many of their halves are ties."""
     return (np.random.default_rng(seed).integers(-(2**23), 2**23, shape) / 2**20).astype(np.float32)
 
 
@@ -86,7 +86,7 @@ KINDS = ("ordinary", "wild", "cancelling", "zeros", "specials")
 
 
 def windowed(values: Array, window: int, stride: int, padding: int) -> tuple[Array, Array]:
-    """The exact sums of square windows, and how many elements each has."""
+    """Returns the exact sums of square windows, and the number of elements in each."""
     ones = np.ones(values.shape)
     padded, inside = (
         np.pad(each.astype(np.float64), [(0, 0), (0, 0), (padding, padding), (padding, padding)])
@@ -113,7 +113,7 @@ def windowed(values: Array, window: int, stride: int, padding: int) -> tuple[Arr
         ((3, 5, 7, 7), 7, 1, 0),
     ],
 )
-def test_averages_of_many_tiles_are_rounded_once(cpu_device, shape, window, stride, padding, include):
+def test_averages_across_tiles_are_rounded_once(cpu_device, shape, window, stride, padding, include):
     values = grid(shape)
     plan = pooling(
         "AVERAGE_POOLING1", values, (window, window), Strides=stride, StartPadding=padding, EndPadding=padding,
@@ -131,7 +131,7 @@ def test_averages_of_many_tiles_are_rounded_once(cpu_device, shape, window, stri
     [(2, 2, 0, 1), (3, 1, 1, 1), (3, 2, 2, 2), (2, 11, 0, 3), (1, 40, 0, 1)],
 )
 @pytest.mark.parametrize("kind", ["AVERAGE_POOLING1", "LP_POOLING1 1", "LP_POOLING1 2"])
-def test_hard_sums_have_the_bits_of_the_reference(cpu_device, kind, window, stride, padding, dilation, dtype, what):
+def test_difficult_sums_match_the_reference(cpu_device, kind, window, stride, padding, dilation, dtype, what):
     name, _, power = kind.partition(" ")
     values = drawn(what, (1, 1, 11, 45), dtype)[..., ::-1, ::2]
     values = np.ascontiguousarray(values) if stride == 2 else values[..., ::-1, :]
@@ -156,7 +156,7 @@ def test_hard_sums_have_the_bits_of_the_reference(cpu_device, kind, window, stri
 @pytest.mark.parametrize(
     ("shape", "window", "padding"), [((2, 1, 40, 14), 3, 1), ((2, 1, 5, 33), 2, 0), ((1, 1, 3, 700), 5, 4)]
 )
-def test_dense_averages_have_the_bits_of_the_reference(cpu_device, shape, window, padding, strides, dtype, what):
+def test_dense_averages_match_the_reference(cpu_device, shape, window, padding, strides, dtype, what):
     values = drawn(what, shape, dtype)
     around = {"StartPadding": padding, "EndPadding": padding, "Strides": strides}
     plan = pooling("AVERAGE_POOLING1", values, (window, window), IncludePadding=padding > 0, **around)
@@ -180,9 +180,7 @@ def gradient(kind: str, shape: tuple[int, ...], dtype: Any, window: int, stride:
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("include", [False, True])
 @pytest.mark.parametrize(("window", "stride", "padding"), [(2, 2, 0), (3, 1, 1), (3, 2, 1), (2, 5, 1), (5, 3, 4)])
-def test_hard_gradients_of_averages_have_the_bits_of_the_reference(
-    cpu_device, window, stride, padding, include, dtype, what
-):
+def test_difficult_average_gradients_match_the_reference(cpu_device, window, stride, padding, include, dtype, what):
     plan = gradient("AVERAGE_POOLING_GRAD", (1, 1, 9, 40), dtype, window, stride, padding, IncludePadding=include)
     values = drawn(what, plan.inputs["InputGradientTensor"].sizes, dtype)
     right = reference(plan, InputGradientTensor=values)["OutputGradientTensor"]
@@ -190,7 +188,7 @@ def test_hard_gradients_of_averages_have_the_bits_of_the_reference(
 
 
 @pytest.mark.parametrize(("window", "stride", "padding"), [(2, 2, 0), (3, 1, 1), (3, 2, 1)])
-def test_gradients_of_many_tiles_are_rounded_once(cpu_device, window, stride, padding):
+def test_average_gradients_across_tiles_are_rounded_once(cpu_device, window, stride, padding):
     shape = (2, 2, 40, 5_001)
     plan = gradient("AVERAGE_POOLING_GRAD", shape, np.float32, window, stride, padding, IncludePadding=True)
     values = grid(plan.inputs["InputGradientTensor"].sizes)
@@ -207,7 +205,7 @@ def test_gradients_of_many_tiles_are_rounded_once(cpu_device, window, stride, pa
 @pytest.mark.parametrize("what", KINDS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize(("window", "stride"), [(2, 2), (3, 1), (4, 3)])
-def test_gradients_of_maxima_have_the_bits_of_the_reference(cpu_device, window, stride, dtype, what):
+def test_max_pooling_gradients_match_the_reference(cpu_device, window, stride, dtype, what):
     source = drawn("zeros", (1, 1, 10, 33), dtype)
     plan = _max_gradient(source, window, stride)
     values = drawn(what, plan.inputs["InputGradientTensor"].sizes, dtype)
@@ -229,7 +227,7 @@ def _max_gradient(source: Array, window: int, stride: int) -> Plan:
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 200, 201), (1, 1, 3, 30_000)])
-def test_gradients_of_maxima_of_many_blocks(cpu_device, shape):
+def test_max_pooling_gradients_across_blocks(cpu_device, shape):
     source = np.random.default_rng(3).permutation(np.prod(shape)).astype(np.float32).reshape(shape)
     plan = _max_gradient(source, 3, 1)
     values = np.random.default_rng(4).integers(-99, 99, plan.inputs["InputGradientTensor"].sizes).astype(np.float32)
@@ -245,7 +243,7 @@ def test_gradients_of_maxima_of_many_blocks(cpu_device, shape):
 @pytest.mark.parametrize("foreign", [False, True])
 @pytest.mark.parametrize("dtype", [np.float16, np.uint8, np.int64])
 @pytest.mark.parametrize("shape", [(2, 3, 50, 60), (1, 1, 600, 1000)])
-def test_unpooling_of_many_planes(cpu_device, shape, dtype, foreign):
+def test_unpooling_across_planes(cpu_device, shape, dtype, foreign):
     random = np.random.default_rng(5)
     height, width = 2 * shape[2], 2 * shape[3] + 1
     source = random.integers(1, 100, shape).astype(dtype)
@@ -267,7 +265,7 @@ def test_unpooling_of_many_planes(cpu_device, shape, dtype, foreign):
 
 @pytest.mark.parametrize("include", [False, True])
 @pytest.mark.parametrize(("window", "dilation"), [(3, 1), (11, 1), (3, 4)])
-def test_quantized_averages_of_many_tiles(cpu_device, window, dilation, include):
+def test_quantized_averages_across_tiles(cpu_device, window, dilation, include):
     random = np.random.default_rng(6)
     source = random.integers(0, 256, (2, 5, 90, 333)).astype(np.uint8)
     scales, zeros = random.random(5).astype(np.float32) + 0.1, random.integers(0, 256, 5).astype(np.uint8)
@@ -312,7 +310,7 @@ def resampling(
     return check({"type": kind, "desc": desc | own})
 
 
-def assert_within_one_unit(a: Array, b: Array) -> None:
+def assert_within_one_ulp(a: Array, b: Array) -> None:
     special = ~np.isfinite(a) | ~np.isfinite(b)
     assert ((a == b) | np.isnan(a) & np.isnan(b))[special].all()
     near = (a == b) | (a == np.nextafter(b, a.dtype.type(np.inf))) | (a == np.nextafter(b, a.dtype.type(-np.inf)))
@@ -330,16 +328,16 @@ def assert_within_one_unit(a: Array, b: Array) -> None:
         ((2, 1, 2, 6), [1, 1, 0.37, 0.29], {"Antialiased": True, "RoundingDirection": "DECREASING"}),
     ],
 )
-def test_interpolation_is_within_one_unit_of_the_reference(cpu_device, output, scales, own, dtype, what):
+def test_interpolation_is_within_one_ulp_of_the_reference(cpu_device, output, scales, own, dtype, what):
     values = drawn(what, (2, 1, 5, 20), dtype)
     plan = resampling(values, output, scales, "RESAMPLE3" if own else "RESAMPLE1", **own)
     right = reference(plan, InputTensor=values)["OutputTensor"]
-    assert_within_one_unit(answers(cpu_device, plan, InputTensor=values)["OutputTensor"], right)
+    assert_within_one_ulp(answers(cpu_device, plan, InputTensor=values)["OutputTensor"], right)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 @pytest.mark.parametrize("scale", [2.0, 0.75, 1.37])
-def test_interpolation_of_bytes_is_that_of_the_reference(cpu_device, dtype, scale):
+def test_interpolation_of_bytes_matches_the_reference(cpu_device, dtype, scale):
     limits = np.iinfo(dtype)
     values = np.random.default_rng(7).integers(limits.min, limits.max + 1, (1, 2, 9, 26)).astype(dtype)[..., ::2]
     plan = resampling(values, (1, 2, int(9 * scale), int(13 * scale)), [1, 1, scale, scale])
@@ -348,14 +346,14 @@ def test_interpolation_of_bytes_is_that_of_the_reference(cpu_device, dtype, scal
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint8])
-def test_the_nearest_of_many_tiles_are_moved(cpu_device, dtype):
+def test_nearest_neighbor_resampling_across_tiles(cpu_device, dtype):
     values = np.random.default_rng(8).integers(0, 200, (1, 3, 40, 9_000)).astype(dtype)
     plan = resampling(values, (1, 3, 80, 18_000), [1, 1, 2, 2], InterpolationMode="NEAREST_NEIGHBOR")
     found = answers(cpu_device, plan, InputTensor=values)["OutputTensor"]
     assert (found == values.repeat(2, 2).repeat(2, 3)).all()
 
 
-def test_interpolation_of_many_tiles(cpu_device):
+def test_linear_interpolation_across_tiles(cpu_device):
     values = np.random.default_rng(9).integers(-999, 999, (1, 2, 30, 9_000)).astype(np.float32)
     plan = resampling(values, (1, 2, 60, 18_000), [1, 1, 2, 2])
     wide = values.astype(np.float64)
@@ -370,7 +368,7 @@ def test_interpolation_of_many_tiles(cpu_device):
 @pytest.mark.parametrize("mode", ["LINEAR", "NEAREST_NEIGHBOR"])
 @pytest.mark.parametrize("what", ["ordinary", "wild", "cancelling"])
 @pytest.mark.parametrize("scale", [2.0, 0.6, 1.3])
-def test_gradients_of_resampling_are_within_one_unit_of_the_reference(cpu_device, scale, what, mode):
+def test_resampling_gradients_are_within_one_ulp_of_the_reference(cpu_device, scale, what, mode):
     values = drawn(what, (1, 2, int(9 * scale), int(14 * scale)), np.float32)
     desc = {
         "InputGradientTensor": tensor(values),
@@ -380,12 +378,12 @@ def test_gradients_of_resampling_are_within_one_unit_of_the_reference(cpu_device
     }
     plan = check({"type": "RESAMPLE_GRAD", "desc": desc})
     right = reference(plan, InputGradientTensor=values)["OutputGradientTensor"]
-    assert_within_one_unit(answers(cpu_device, plan, InputGradientTensor=values)["OutputGradientTensor"], right)
+    assert_within_one_ulp(answers(cpu_device, plan, InputGradientTensor=values)["OutputGradientTensor"], right)
 
 
 @pytest.mark.parametrize("to_corners", [False, True])
 @pytest.mark.parametrize("mode", ["LINEAR", "NEAREST_NEIGHBOR"])
-def test_many_regions_are_aligned_as_by_the_reference(cpu_device, mode, to_corners):
+def test_roi_align_matches_the_reference(cpu_device, mode, to_corners):
     random = np.random.default_rng(10)
     images = random.standard_normal((2, 2, 20, 24)).astype(np.float32)
     corners = np.sort(random.uniform(-2, 26, (300, 2, 2)), 1).reshape(300, 4).astype(np.float32)
@@ -403,11 +401,11 @@ def test_many_regions_are_aligned_as_by_the_reference(cpu_device, mode, to_corne
     plan = check({"type": "ROI_ALIGN1", "desc": desc})
     inputs = {"InputTensor": images, "ROITensor": corners, "BatchIndicesTensor": batch}
     found, right = (run["OutputTensor"] for run in (answers(cpu_device, plan, **inputs), reference(plan, **inputs)))
-    assert_within_one_unit(found, right)
+    assert_within_one_ulp(found, right)
 
 
 @pytest.mark.parametrize("function", ["AVERAGE", "MAX"])
-def test_regions_of_an_infinite_scale_are_outside(device, function):
+def test_regions_with_an_infinite_scale_are_outside(device, function):
     images = np.ones((1, 2, 4, 4), np.float32)
     corners, batch = np.array([[[[1, 1, 3, 3]]]], np.float32), np.zeros((1, 1, 1, 1), np.uint32)
     desc = {
@@ -428,7 +426,7 @@ def test_regions_of_an_infinite_scale_are_outside(device, function):
 @pytest.mark.parametrize(
     ("outside", "right"), [(-0.0, -0.0), (1e30, np.inf), (-1e30, -np.inf), (65520, np.inf), (65519, 65504)]
 )
-def test_regions_of_no_image_are_the_value_outside_rounded(device, function, outside, right):
+def test_regions_without_an_image_get_the_rounded_outside_value(device, function, outside, right):
     images = np.ones((1, 1, 2, 2), np.float16)
     corners, batch = np.array([[0, 0, 2, 2]], np.float16), np.full(1, 7, np.uint32)
     desc = {

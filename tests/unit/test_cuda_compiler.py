@@ -1,4 +1,4 @@
-"""Which programs of a card are kept, and which are compiled again; what compiles them is not real."""
+"""Which CUDA programs are cached and which are recompiled, with a fake compiler."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from opwire_service.execution import Stopped
 from opwire_service.kernels.cuda.compiler import Compiler
 from opwire_service.kernels.cuda.job import KernelLaunch, Program
-from tests.execution import go_on
+from tests.execution import never_stop
 
 
 class Card:
@@ -28,7 +28,7 @@ class Card:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Nothing ends."""
+        """Does nothing."""
 
 
 class Module:
@@ -40,7 +40,7 @@ class Module:
 
 
 class Nvrtc:
-    """Its machine code is the text of a program."""
+    """A fake compiler whose machine code is the program's text."""
 
     NVRTCError = RuntimeError
 
@@ -60,7 +60,7 @@ class Nvrtc:
         return program.encode()
 
     def destroyProgram(self, program: str) -> None:
-        """Nothing is left."""
+        """Does nothing."""
 
 
 Make = Callable[..., tuple[Compiler, Nvrtc]]
@@ -90,33 +90,33 @@ def launch(each: Program) -> KernelLaunch:
     return KernelLaunch(each, "run", (1, 1), (1, 1), np.zeros(1))
 
 
-def test_programs_used_last_are_kept_ready(make):
+def test_recently_used_programs_stay_loaded(make):
     compiler, nvrtc = make(loaded=5, on_disk=0)
     for number in range(7):
-        compiler.kernel(launch(program(number)), go_on)
-        compiler.get(program(0), go_on)
+        compiler.kernel(launch(program(number)), never_stop)
+        compiler.get(program(0), never_stop)
     assert len(compiler) == 5
     assert len(nvrtc.compiled) == 7
     for number in (0, 3, 6):
-        compiler.get(program(number), go_on)
+        compiler.get(program(number), never_stop)
     assert len(nvrtc.compiled) == 7
-    compiler.kernel(launch(program(1)), go_on)
+    compiler.kernel(launch(program(1)), never_stop)
     assert nvrtc.compiled[7:] == [program(1).code]
 
 
-def test_machine_code_is_kept_on_disk_up_to_a_bound(make, tmp_path: Path):
+def test_the_disk_cache_is_bounded(make, tmp_path: Path):
     compiler, _ = make(on_disk=3)
     compiler.ask(map(program, range(9)))
     for number in range(9):
-        compiler.get(program(number), go_on)
-    assert 3 <= len(list(tmp_path.iterdir())) <= 6  # several are compiled at a time
+        compiler.get(program(number), never_stop)
+    assert 3 <= len(list(tmp_path.iterdir())) <= 6  # several are compiled concurrently
     again, nvrtc = make(on_disk=3)
     for number in range(9):
-        again.get(program(number), go_on)
+        again.get(program(number), never_stop)
     assert len(nvrtc.compiled) == 9 - len(list(tmp_path.iterdir()))
 
 
-def test_who_waits_for_a_program_can_be_stopped(make):
+def test_waiting_for_a_program_can_be_stopped(make):
     compiler, nvrtc = make()
     released = threading.Event()
 

@@ -1,4 +1,4 @@
-"""What the CUDA device does around its kernels: on a card in name, whose results the host computes."""
+"""The CUDA device around its kernels, on a fake card whose results the host computes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opwire_service.devices.cuda.device import MAX_SINGLE_RESULTS, CudaDevice
 from opwire_service.engine.dispatcher import Dispatcher
 from opwire_service.engine.placement import Cost
 from opwire_service.execution import Stopped
-from tests.execution import go_on
+from tests.execution import never_stop
 from tests.host_card import Module, Runtime, host_cupy
 from tests.unit.test_graph_chains import one_by_one_large, tensor
 
@@ -38,8 +38,8 @@ def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cuda
     assert not runtime.blocks
 
 
-def row(count: int, names: list[str]) -> dict[str, Any]:
-    """Functions, each of what the one before gives."""
+def chain(count: int, names: list[str]) -> dict[str, Any]:
+    """Returns a chain of functions, each applied to the result of the previous one."""
     desc = {"InputTensor": tensor("FLOAT32", [count])}
     sources = ["input:x", *(f"n{i}" for i in range(len(names)))]
     nodes = {
@@ -51,26 +51,26 @@ def row(count: int, names: list[str]) -> dict[str, Any]:
 
 def run(device: CudaDevice, graph: dict[str, Any], x: Array) -> Array:
     y = np.full_like(x, 7)
-    device.run(check_graph(graph), {"x": x}, {"y": y}, go_on)
+    device.run(check_graph(graph), {"x": x}, {"y": y}, never_stop)
     return y
 
 
 FUNCTIONS = ["ACTIVATION_SIGMOID", "ELEMENT_WISE_TANH", "ELEMENT_WISE_EXP"] * 7
 
 
-def test_what_is_between_the_nodes_of_a_graph_is_right(card, cpu_device: CpuDevice):
-    """Three chains, whose results the host puts where the next one reads them."""
+def test_intermediate_results_of_a_graph_are_correct(card, cpu_device: CpuDevice):
+    """Three chains, whose results the host writes where the next one reads them."""
     device, _ = card
     x = np.random.default_rng(0).standard_normal(777).astype(np.float32)
-    graph = row(777, FUNCTIONS)
+    graph = chain(777, FUNCTIONS)
     assert run(device, graph, x).tobytes() == one_by_one_large(cpu_device, graph, x, "n20").tobytes()
 
 
-def test_a_few_results_are_computed_from_single_elements(card, cpu_device: CpuDevice):
+def test_a_few_open_results_are_computed_element_by_element(card, cpu_device: CpuDevice):
     device, runtime = card
     count = 200_000
     x = np.random.default_rng(1).standard_normal(count).astype(np.float32)
-    graph = row(count, FUNCTIONS[:3])
+    graph = chain(count, FUNCTIONS[:3])
     Module.open_places = [5, 77_777, count - 1]
     found = run(device, graph, x)
     right = one_by_one_large(cpu_device, graph, x, "n2")
@@ -81,18 +81,18 @@ def test_a_few_results_are_computed_from_single_elements(card, cpu_device: CpuDe
     assert run(device, graph, x)[: MAX_SINGLE_RESULTS + 1].tobytes() == right[: MAX_SINGLE_RESULTS + 1].tobytes()
 
 
-def test_one_operator_has_its_results_from_the_host_alone(card, cpu_device: CpuDevice):
+def test_all_open_results_of_an_operator_come_from_the_host(card, cpu_device: CpuDevice):
     device, runtime = card
     x = np.random.default_rng(2).standard_normal(1000).astype(np.float32)
     plan = check({"type": "ELEMENT_WISE_EXP", "desc": {"InputTensor": tensor("FLOAT32", [1000])}})
     found, right = np.empty_like(x), np.empty_like(x)
-    device.run(plan, {"InputTensor": x}, {"OutputTensor": found}, go_on)
-    cpu_device.run(plan, {"InputTensor": x}, {"OutputTensor": right}, go_on)
+    device.run(plan, {"InputTensor": x}, {"OutputTensor": found}, never_stop)
+    cpu_device.run(plan, {"InputTensor": x}, {"OutputTensor": right}, never_stop)
     assert found.tobytes() == right.tobytes()
     assert runtime.copied[1] == x.nbytes
 
 
-def test_between_nodes_nothing_is_copied_where_all_is_certain(card):
+def test_certain_intermediate_results_are_not_copied(card):
     device, runtime = card
     desc = {"Function": "MAX", "InputTensor": tensor("FLOAT32", [1000]), "Axes": []}
     sources = ["input:x", *(f"n{i}" for i in range(30))]
@@ -106,13 +106,13 @@ def test_between_nodes_nothing_is_copied_where_all_is_certain(card):
     assert Module.launches == 30
 
 
-def test_a_graph_is_given_up_between_its_launches(card):
+def test_a_graph_stops_between_launches(card):
     device, _ = card
-    graph = row(100, ["ACTIVATION_RELU"] * 200)
+    graph = chain(100, ["ACTIVATION_RELU"] * 200)
     plan = check_graph(graph)
     asked = itertools.count()
     x, y = np.zeros(100, np.float32), np.zeros(100, np.float32)
-    device.run(plan, {"x": x}, {"y": y}, go_on)  # compiles
+    device.run(plan, {"x": x}, {"y": y}, never_stop)  # compiles
     Module.launches = 0
     with pytest.raises(Stopped):
         device.run(plan, {"x": x}, {"y": y}, lambda: next(asked) >= 2)
@@ -120,9 +120,9 @@ def test_a_graph_is_given_up_between_its_launches(card):
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_matrices_are_multiplied_only_where_cublas_is(card, is_there, monkeypatch, cpu_device: CpuDevice):
+def test_matrix_products_need_cublas(card, is_there, monkeypatch, cpu_device: CpuDevice):
     device, _ = card
-    # An import of what is None fails.
+    # importing a module that is None fails
     library = SimpleNamespace() if is_there else None
     for name in ("cupy_backends", "cupy_backends.cuda", "cupy_backends.cuda.libs", "cupy_backends.cuda.libs.cublas"):
         monkeypatch.setitem(sys.modules, name, library)

@@ -1,4 +1,4 @@
-"""Operators of single elements for a card, as far as they can be checked without one: walks, and what the host adds."""
+"""Element-wise operators for a card, as far as can be checked without one: walks, and what the host computes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwire_service.devices import load
 from opwire_service.kernels.cuda.elementwise import InputWalk, input_walk, job
 from opwire_service.kernels.layout import Loop
 from tests.elements import answer, plan_of
-from tests.execution import go_on
+from tests.execution import never_stop
 
 WALKS = [
     ([(4, 8), (8, 1)], InputWalk("DENSE", ())),
@@ -29,12 +29,12 @@ WALKS = [
 
 
 @pytest.mark.parametrize(("axes", "walk"), WALKS)
-def test_walks_take_neighbours_together_where_they_can(axes, walk):
+def test_walks_vectorize_contiguous_elements(axes, walk):
     assert input_walk(axes, 4) == walk
 
 
 def with_listed(arrays: dict[str, Array], attributes: dict[str, object], *, lists: bool) -> tuple[Array, Array]:
-    """What the host computes, all or each place by a list, and what the CPU device answers."""
+    """Returns the host's results, all at once or from a list of places, and those of the CPU device."""
     plan = plan_of("ACTIVATION_ELU" if len(arrays) == 1 else "ELEMENT_WISE_ATAN_YX", arrays, **attributes)
     elements = job(plan, 4)
     ((name, desc),) = plan.outputs.items()
@@ -43,12 +43,12 @@ def with_listed(arrays: dict[str, Array], attributes: dict[str, object], *, list
     }
     target = np.zeros(desc.element_count, desc.data_type.dtype)
     places = np.array(list(itertools.product(range(desc.element_count), [0])), np.uint32) if lists else None
-    elements.recompute(places, flat, {name: target}, go_on)
+    elements.recompute(places, flat, {name: target}, never_stop)
     return target.reshape(desc.sizes), answer(load("cpu"), plan, arrays)
 
 
 @pytest.mark.parametrize("lists", [True, False])
-def test_the_host_computes_what_the_card_leaves_open(lists):
+def test_the_host_computes_results_the_card_leaves_open(lists):
     values = np.random.default_rng(1).standard_normal((5, 7)).astype(np.float32)
     given, right = with_listed({"InputTensor": values}, {}, lists=lists)
     np.testing.assert_array_equal(given, right)

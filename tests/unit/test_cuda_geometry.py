@@ -1,4 +1,4 @@
-"""How reductions are laid over threads, checked without a card: every element goes to one thread of its output."""
+"""How reductions map to threads, checked without a card: each element is read by one thread of its output."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ PROCESSORS = 4
 
 
 def divided(loop: np.void, number: int) -> int:
-    """The division as the kernels do it, in 32-bit arithmetic."""
+    """Divides as the kernels do, in 32-bit arithmetic."""
     t = (int(loop["factor"]) * number) >> 32
     return (t + ((number - t) >> int(loop["shift1"]))) >> int(loop["shift2"])
 
 
 @given(st.integers(1, 2**32 - 1), st.integers(0, 2**32 - 1))
-def test_divisions_by_multiplication(size, number):
+def test_division_by_multiplication_is_exact(size, number):
     dtype = np.dtype([(name, "<u4") for name in ("size", "source", "target", "factor", "shift1", "shift2")])
     into = np.zeros((), np.dtype([("count", "<u4"), ("loop", dtype, (8,))]))
     loops_parameter([Loop(size, 0)], into)
@@ -39,7 +39,7 @@ def test_divisions_by_multiplication(size, number):
 
 
 def visited(shape: ReductionGeometry) -> Counter[tuple[int, int]]:
-    """How often the threads of a geometry read each pair of an output's place and a source offset."""
+    """Counts how often the threads of a geometry read each pair of output and source offset."""
     reads: Counter[tuple[int, int]] = Counter()
     across = shape.lanes
     along = shape.block[1] if shape.rows else shape.block[0]
@@ -108,7 +108,7 @@ def test_loads_are_aligned_and_many_threads_share_long_rows():
     assert geometry(reduction_layout(odd, target, [1]), 2, 132, Tuning()).lanes == 1
 
 
-def test_the_longest_reduction_is_split_far_enough():
+def test_the_longest_reduction_is_split_sufficiently():
     desc = BufferTensorDesc(DataType.FLOAT16, (2**32 - 1,), (0,))
     target = BufferTensorDesc(DataType.FLOAT16, (1,))
     shape = geometry(reduction_layout(desc, target, [0]), 2, 1, Tuning())
@@ -116,7 +116,7 @@ def test_the_longest_reduction_is_split_far_enough():
     assert shape.splits <= 65535
 
 
-def test_outputs_with_gaps_lie_packed_on_the_card():
+def test_outputs_with_gaps_are_packed_on_the_card():
     gaps = BufferTensorDesc(DataType.FLOAT32, (2, 3), (8, 2))
     swapped = BufferTensorDesc(DataType.FLOAT32, (2, 3), (1, 2))
     assert device_desc(gaps) == BufferTensorDesc(DataType.FLOAT32, (2, 3))
@@ -129,7 +129,7 @@ def plan_of(sizes: list[int], axes: list[int], function: str = "SUM"):
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_results_that_a_card_leaves_open_are_computed_exactly(listed):
+def test_results_the_card_leaves_open_are_computed_exactly(listed):
     plan = plan_of([3, 2, 4], [1])
     source = np.arange(24, dtype=np.float32) * np.float32(0.1)
     target = np.zeros(12, np.float32)
@@ -152,7 +152,7 @@ def test_a_job_knows_its_memory():
 
 
 @pytest.mark.parametrize("sizes", [[64, 4096], [4096, 64], [1, 10**7]])
-def test_large_reductions_of_some_functions_have_a_quick_pass(sizes):
+def test_large_reductions_of_some_functions_have_a_fast_pass(sizes):
     for function, passes in (("SUM", 1), ("MAX", 1), ("L2", 2), ("MULTIPLY", 2), ("LOG_SUM_EXP", 2)):
         job = reduce.job(plan_of(sizes, [1], function), PROCESSORS)
         launches = list(job.launches(CudaMemory({"InputTensor": 0}, {"OutputTensor": 0}, 0, 256, 512)))
@@ -166,7 +166,7 @@ def test_large_reductions_of_some_functions_have_a_quick_pass(sizes):
     assert (len(small.programs), small.state_bytes) == (1, 0)
 
 
-def test_pooling_is_launched_in_pieces():
+def test_large_poolings_take_several_launches():
     desc = {
         "InputTensor": {"DataType": "UINT8", "Sizes": [1, 1, 4096, 4096]},
         "WindowSize": [512, 512],
@@ -184,14 +184,14 @@ def test_pooling_is_launched_in_pieces():
     assert max(outputs for _, outputs in pieces) * 512 * 512 <= 2**31
 
 
-def test_names_of_devices():
+def test_cuda_device_names_are_parsed():
     assert is_device("cuda")
     assert is_device("cuda:1")
     assert is_device("reference")
     assert not any(is_device(name) for name in ("cuda:", "cuda:x", "cuda:-1", "reference:1", "gpu", ""))
 
 
-def test_nothing_of_cuda_is_imported_unless_asked_for():
+def test_cuda_is_imported_only_on_demand():
     code = (
         "import sys, opwire_service.engine.service; from opwire_service.devices import load; "
         "load('reference'); print(*sys.modules)"

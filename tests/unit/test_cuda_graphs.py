@@ -1,4 +1,4 @@
-"""Graphs for a card, as far as they can be checked without one: what lies where, and what the host adds."""
+"""Graphs for a card, as far as can be checked without one: memory layout, and what the host computes."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from opwire_service.kernels.cuda.graph import CudaGraph, graph_of, has_gaps, wit
 from opwire_service.kernels.cuda.job import CudaJob, CudaMemory, KernelLaunch, device_desc
 from opwire_service.kernels.reference import KERNELS
 from tests.cuda.sanitize import regrouped
-from tests.execution import go_on
+from tests.execution import never_stop
 from tests.profiles import examples
 from tests.unit.test_graph_chains import SIZES, branches, chains
 
 
 def job_of(plan: Plan) -> CudaJob:
-    """Where there is a formula, by it: the host does not copy in the place of a card."""
+    """Returns the job of a plan, preferring its formula: the host cannot stand in for a card's copies."""
     name = plan.operator.name
     return (elementwise.JOBS.get(name) or JOBS[name])(plan, 4)
 
 
 def arrays_of(plan: Plan, seed: int) -> dict[str, Array]:
-    """Inputs of small numbers, laid out as their descs say."""
+    """Returns inputs of small numbers, laid out according to their descs."""
     random = np.random.default_rng(seed)
     found = {}
     for name, desc in plan.inputs.items():
@@ -41,15 +41,15 @@ def arrays_of(plan: Plan, seed: int) -> dict[str, Array]:
 
 
 def run(plan: Plan, inputs: dict[str, Array]) -> dict[str, Array]:
-    """The outputs of a graph on the reference kernels, packed."""
+    """Runs a graph on the reference kernels and returns its packed outputs."""
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
-    KERNELS[plan.operator.name](plan, inputs, outputs, go_on)
+    KERNELS[plan.operator.name](plan, inputs, outputs, never_stop)
     return {name: np.ascontiguousarray(array) for name, array in outputs.items()}
 
 
 @examples(60)
 @given(chains(), st.integers(0, 99))
-def test_without_gaps_a_graph_is_the_same(graph, seed):
+def test_removing_gaps_does_not_change_a_graph(graph, seed):
     plan = check_graph(graph)
     packed = without_gaps(plan)
     assert not any(map(has_gaps, packed.outputs.values()))
@@ -60,16 +60,16 @@ def test_without_gaps_a_graph_is_the_same(graph, seed):
         assert found[name].tobytes() == array.tobytes()
 
 
-def test_elements_are_put_apart_only_for_who_reads_the_gaps():
+def test_gaps_are_kept_only_for_nodes_that_read_them():
     steps = without_gaps(regrouped()).attributes.steps
     kept = [step for step in steps if any(map(has_gaps, step.plan.outputs.values()))]
     assert [(step.plan.operator.name, len(steps)) for step in kept] == [("ELEMENT_WISE_IDENTITY", 3)]
     found = graph_of(regrouped(), job_of)
-    assert found.memory.has_gaps  # so that nobody reads there what another request has left
+    assert found.memory.has_gaps  # so that data of earlier requests cannot be read
 
 
 def by_host(plan: Plan, found: CudaGraph, inputs: dict[str, Array]) -> dict[str, Array]:
-    """The outputs of a graph of formulas, each of whose parts the host computes in the place of the card."""
+    """Runs a graph of formulas with the host in place of the card, and returns its outputs."""
     memory = {
         (Place.INPUT, name): np.frombuffer(desc.bytes_of(inputs[name]).tobytes(), np.uint8)
         for name, desc in plan.inputs.items()
@@ -86,7 +86,7 @@ def by_host(plan: Plan, found: CudaGraph, inputs: dict[str, Array]) -> dict[str,
             }
             for tensors in (part.inputs, part.outputs)
         )
-        part.job.recompute(None, read, written, go_on)
+        part.job.recompute(None, read, written, never_stop)
     return {name: device_desc(desc).view(memory[Place.OUTPUT, name]).copy() for name, desc in plan.outputs.items()}
 
 
@@ -96,7 +96,7 @@ def has_only_formulas(graph: dict[str, Any]) -> bool:
 
 @examples(40)
 @given(chains().filter(has_only_formulas), st.integers(0, 99))
-def test_the_host_computes_chains_as_their_formulas_alone(graph, seed):
+def test_chains_on_the_host_match_their_formulas_one_by_one(graph, seed):
     plan = check_graph(graph)
     inputs = arrays_of(plan, seed)
     right, found = run(plan, inputs), by_host(plan, graph_of(plan, job_of), inputs)
@@ -104,7 +104,7 @@ def test_the_host_computes_chains_as_their_formulas_alone(graph, seed):
         assert found[name].tobytes() == array.tobytes()
 
 
-def test_listed_places_of_a_chain_are_computed_through_all_its_formulas():
+def test_listed_places_of_a_chain_go_through_all_formulas():
     graph = branches(1000, ["ACTIVATION_SIGMOID", "ELEMENT_WISE_ADD", "ACTIVATION_TANH"])
     plan = check_graph(graph)
     part = next(part for part in graph_of(plan, job_of).parts if isinstance(part.job, ElementsJob))
@@ -112,7 +112,7 @@ def test_listed_places_of_a_chain_are_computed_through_all_its_formulas():
     x = np.random.default_rng(0).standard_normal(1000, np.float32)
     y = np.zeros_like(x)
     places = np.array([[3, 0], [999, 0]], np.uint32)
-    part.job.recompute(places, dict.fromkeys(part.inputs, x), {name: y}, go_on)
+    part.job.recompute(places, dict.fromkeys(part.inputs, x), {name: y}, never_stop)
     right = x
     for node in ("n0", "n1", "n2"):
         operator = check({key: graph["nodes"][node][key] for key in ("type", "desc")})
@@ -120,13 +120,13 @@ def test_listed_places_of_a_chain_are_computed_through_all_its_formulas():
         if node == "n1":
             arrays["BTensor"] = x
         target = np.empty_like(x)
-        KERNELS[operator.operator.name](operator, arrays, {"OutputTensor": target}, go_on)
+        KERNELS[operator.operator.name](operator, arrays, {"OutputTensor": target}, never_stop)
         right = target
     assert np.flatnonzero(y).tolist() == [3, 999]
     assert y[[3, 999]].tobytes() == right[[3, 999]].tobytes()
 
 
-def test_a_chain_is_one_kernel_and_no_longer_than_its_parameter_allows():
+def test_a_chain_is_one_kernel_up_to_the_parameter_size():
     stages = PreparedPlan.graph(*graph_and_parts(branches(1000, ["ELEMENT_WISE_ADD"] * 20))).stages
     chained = [stage for stage in stages if isinstance(stage.job, ElementsJob)]
     assert [len(stage.outputs) for stage in chained] == [1, 1, 1]
@@ -141,8 +141,8 @@ def graph_and_parts(graph: dict[str, Any]) -> tuple[Plan, CudaGraph]:
     return plan, graph_of(plan, job_of)
 
 
-def test_the_parameter_has_room_for_the_longest_chain():
-    """Formulas of three tensors each, all different and walked in loops of their own."""
+def test_the_kernel_parameter_fits_the_longest_chain():
+    """Formulas with three tensors each, all different and walked by loops of their own."""
     wide = {"DataType": "FLOAT32", "Sizes": SIZES, "Strides": [480, 240, 60, 3]}
     packed = {"DataType": "FLOAT32", "Sizes": SIZES}
     truth = {"DataType": "UINT8", "Sizes": SIZES, "Strides": [480, 240, 60, 3]}
@@ -166,13 +166,13 @@ def test_the_parameter_has_room_for_the_longest_chain():
     assert launch.parameter.nbytes <= 4096
 
 
-def are_apart(ones: list[tuple[int, int]], others: list[tuple[int, int]]) -> bool:
+def are_disjoint(ones: list[tuple[int, int]], others: list[tuple[int, int]]) -> bool:
     return all(one[1] <= other[0] or other[1] <= one[0] for one, other in itertools.product(ones, others))
 
 
 @examples(60)
 @given(chains())
-def test_what_a_stage_writes_lies_apart_from_all_else_that_it_uses(graph):
+def test_outputs_of_a_stage_do_not_overlap_its_other_buffers(graph):
     prepared = PreparedPlan.graph(*graph_and_parts(graph))
     for stage in prepared.stages:
         read, written = (
@@ -180,9 +180,9 @@ def test_what_a_stage_writes_lies_apart_from_all_else_that_it_uses(graph):
             for offsets, descs in ((stage.room.inputs, stage.inputs), (stage.room.outputs, stage.outputs))
         )
         own = [(stage.room.scratch, stage.room.size)]
-        assert are_apart(read, written)
-        assert are_apart([*read, *written], own)
-        assert all(are_apart([one], [other]) for one, other in itertools.combinations(written, 2))
+        assert are_disjoint(read, written)
+        assert are_disjoint([*read, *written], own)
+        assert all(are_disjoint([one], [other]) for one, other in itertools.combinations(written, 2))
         assert stage.room.size <= prepared.size
     begin, size = prepared.zeroed
     assert 0 <= begin <= begin + size <= prepared.size

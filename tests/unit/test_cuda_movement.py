@@ -1,4 +1,4 @@
-"""How copies are laid over the threads of a card, checked without one: each element goes once where it belongs."""
+"""How copies map to a card's threads, checked without one: each element is moved once, to its place."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Pairs = Counter[tuple[int, int]]
 
 
 def offsets(loops: Sequence[Loop]) -> Iterator[tuple[int, ...]]:
-    """The offsets of all places of loops, given outermost first."""
+    """Yields the offsets of all iterations of loops, given outermost first."""
     sizes, *steps = zip(*loops, strict=True)
     for place in itertools.product(*map(range, sizes)):
         yield tuple(sum(at * step for at, step in zip(place, each, strict=True)) for each in steps)
 
 
 def walked(walk: Any) -> list[Loop]:
-    """The loops of a parameter, outermost first; steps that wrapped go backwards."""
+    """Returns the loops of a parameter, outermost first; steps that wrapped are negative."""
     loops = walk["loop"][: int(walk["count"])]
     return [(int(loop["size"]), *map(int, loop["step"].astype(np.int32))) for loop in loops][::-1]
 
 
-def right_pairs(made: Copy) -> Pairs:
+def expected_pairs(made: Copy) -> Pairs:
     pairs: Pairs = Counter()
     for source, target in offsets([tuple(loop) for loop in made.loops] or [(1, 0, 0)]):
         pairs[made.source_offset + source, made.target_offset + target] += 1
@@ -42,7 +42,7 @@ def right_pairs(made: Copy) -> Pairs:
 
 @st.composite
 def copies(draw: st.DrawFn) -> Copy:
-    """Copies of windows of a tensor, in any order of the dimensions, with steps and backwards."""
+    """Draws copies of windows of a tensor, in any order of dimensions, with strides and backwards."""
     sizes = draw(st.lists(st.sampled_from([1, 2, 3, 4, 8, 16]), min_size=1, max_size=4))
     order = draw(st.permutations(range(len(sizes))))
     source = View.of(0, BufferTensorDesc(DataType.INT8, tuple(sizes)))
@@ -64,11 +64,11 @@ def test_units_move_each_element_once(made, most):
             first = made.source_offset + source * units.lanes, made.target_offset + target * units.lanes
             assert units.lanes == 1 or not any(each % units.lanes for each in first)
             moved[first[0] + lane, first[1] + lane] += 1
-    assert moved == right_pairs(made)
+    assert moved == expected_pairs(made)
 
 
 def moved_by(part: SplitLaunch, item: int) -> Pairs:
-    """What the threads of a kernel move, in elements of some bytes."""
+    """Returns what the threads of a kernel move, in elements of ``item`` bytes."""
     (task,) = part.parameter
     lanes = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}.get(str(dict(part.program.macros)["UNIT"]), 16) // item
     moved: Pairs = Counter()
@@ -101,23 +101,23 @@ def unit_pairs(part: SplitLaunch, task: Array) -> Iterator[tuple[int, int]]:
 @given(copies(), st.sampled_from([1, 2, 4, 8]))
 def test_kernels_move_each_element_once(made, item):
     pairs = moved_by(copy_part(made, item), item)
-    assert Counter({(source, target + made.target_offset): n for (source, target), n in pairs.items()}) == right_pairs(
-        made
-    )
+    assert Counter(
+        {(source, target + made.target_offset): n for (source, target), n in pairs.items()}
+    ) == expected_pairs(made)
 
 
 @pytest.mark.parametrize("sizes", [(40, 70), (70, 40), (2, 300), (300, 2), (3, 5, 90)])
 @pytest.mark.parametrize("item", [1, 4, 8])
-def test_transposed_matrices_pass_through_tiles(sizes, item):
+def test_transposed_matrices_go_through_tiles(sizes, item):
     source = View.of(0, BufferTensorDesc(DataType.INT8, sizes)).ordered(*reversed(range(len(sizes))))
     made = copy(source, View.of(1, BufferTensorDesc(DataType.INT8, source.sizes)))
     part = copy_part(made, item)
     assert part.entry == ("transpose_tiles" if made.loops[-1].size >= 8 else "copy_units")
-    assert moved_by(part, item) == right_pairs(made)
+    assert moved_by(part, item) == expected_pairs(made)
 
 
 @pytest.mark.parametrize("ends", [(-3, 4), (0, 1), (-30, -2), (-7, 9), (8, 9)])
-def test_bands_leave_out_what_lies_beside_the_matrix(ends):
+def test_bands_do_not_exceed_the_matrix(ends):
     desc = BufferTensorDesc(DataType.INT8, (2, 8, 9))
     begin, end = max(-8, ends[0]), ends[1]
     made = copy_band(View.of(0, desc), View.of(1, desc), begin, end)
@@ -146,7 +146,7 @@ def test_blocks_cover_rows(width):
     assert width <= blocks.layers * across * BATCH < width + blocks.layers * BATCH
 
 
-def test_loops_merge_where_single_steps_walk_both():
+def test_contiguous_loops_are_merged():
     assert merged([(2, 12, 6), (3, 4, 2), (1, 9, 9), (2, 2, 1)], 2) == [(12, 2, 1)]
     assert merged([(2, 12, 0), (3, 4, 2)], 2) == [(2, 12, 0), (3, 4, 2)]
     assert merged([], 3) == [(1, 0, 0, 0)]

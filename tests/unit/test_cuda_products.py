@@ -1,4 +1,4 @@
-"""Products for a card, as far as they can be checked without one: tiles, memory, and the launches of a run."""
+"""Products for a card, as far as can be checked without one: tiles, memory, and launches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SIZES = st.sampled_from([1, 2, 63, 64, 700, 4096, 4097, 8192, 10_000, 2**18, 2**
 
 
 ACROSS = Strides(0, 0, 1, 2)
-"""Of an operand whose depth does not lie side by side, so that it may be copied twice."""
+"""Of an operand that is not contiguous along its depth, and may be copied twice."""
 
 
 @given(st.sampled_from([1, 3, 900]), SIZES, SIZES, SIZES, *[st.sampled_from([NOWHERE, ACROSS])] * 2)
@@ -55,11 +55,11 @@ def test_tiles_cover_all_sums_once_in_bounded_memory(matrices, rows, columns, de
 
 
 @given(st.integers(1, 2**32 - 1), st.integers(1, 2**24), st.sampled_from([1.0, -0.3, 1e-40, 3e38]))
-def test_the_bound_covers_every_order_of_additions(depth, several, alpha):
+def test_the_error_bound_covers_every_order_of_additions(depth, several, alpha):
     several = min(several, depth)
     bound = Fraction(products(1, 1, 1, depth, alpha=alpha).error(several))
     unit, additions = Fraction(1, 2**53), several - 1 + -(-depth // several) - 1
-    # Sums of magnitudes of so many additions grow by (1 + unit) each time, and norms are off by their own sums.
+    # Magnitudes of sums grow by (1 + unit) with every addition, and norms have errors of their own.
     assert bound >= abs(Fraction(alpha)) * additions * unit * (1 + 2 * depth * unit)
 
 
@@ -78,7 +78,7 @@ def tasks(every: Iterable[Launch]) -> list[Any]:
 
 
 @pytest.mark.parametrize("depth", [5, 2048, 300_001])
-def test_pieces_of_the_depth_follow_one_another(depth):
+def test_chunks_of_the_depth_are_contiguous(depth):
     pieces = [each for each in launches(gemm([3000, depth], [depth, 1000])) if isinstance(each, MatrixProduct)]
     tiles = Counter(itertools.accumulate(not each.adds for each in pieces))
     summed: Counter[int] = Counter()
@@ -102,7 +102,7 @@ def test_a_second_run_uses_its_own_addresses():
     assert one.target.address - 2**43 == two.target.address - 2**23
 
 
-def test_all_that_a_tile_uses_lies_in_its_memory():
+def test_tiles_stay_within_their_memory():
     plan = gemm([5000, 3000], [3000, 4500], TransA="NONE", TransB="NONE")
     job = JOBS["GEMM"](plan, PROCESSORS)
     end = 2**43 + job.scratch_bytes
@@ -140,8 +140,8 @@ def convolution(sizes: list[int], kernel: list[int], **changes: Any) -> Plan:
     return check({"type": "CONVOLUTION", "desc": {**desc, **changes}})
 
 
-def test_phases_are_not_counted_out_before_they_run():
-    """A transposed convolution of large strides has many of them; memory is known without a look at each."""
+def test_phases_are_not_enumerated_in_advance():
+    """A transposed convolution with large strides has many phases; its memory is known without visiting each."""
     plan = convolution([1, 1, 2, 2], [1, 1, 3000, 3000], Direction="BACKWARD", Strides=[3000, 3000])
     memory = CudaMemory({"InputTensor": 0, "FilterTensor": 2**41}, {"OutputTensor": 2**42}, 2**43, 0, 0)
     job = JOBS["CONVOLUTION"](plan, PROCESSORS)
@@ -149,11 +149,11 @@ def test_phases_are_not_counted_out_before_they_run():
     assert job.scratch_bytes < 2**20
 
 
-def test_columns_of_a_convolution_are_never_unfolded_at_once():
+def test_convolutions_are_unfolded_in_bounded_chunks():
     plan = convolution([64, 256, 56, 56], [256, 256, 3, 3], StartPadding=[1, 1], EndPadding=[1, 1])
     unfolded = 8 * prod((64, 56, 56)) * 256 * 9
     assert JOBS["CONVOLUTION"](plan, PROCESSORS).scratch_bytes < 400 * 2**20 < unfolded
 
 
-def test_without_an_activation_a_sum_stays_as_it_is():
+def test_sums_without_an_activation_are_unchanged():
     assert activated_source(None).splitlines()[1:] == ["    return x;", "}"]

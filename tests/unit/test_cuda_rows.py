@@ -1,4 +1,4 @@
-"""How rows are laid over threads, and nests over tensors, checked without a card."""
+"""How rows map to threads and loop nests to tensors, checked without a card."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SIZES = st.lists(st.sampled_from([1, 2, 3, 4, 8, 40]), min_size=1, max_size=4).f
 
 
 def launches(plan: Plan) -> list[KernelLaunch]:
-    """What a plan launches on a card whose memory lies anywhere."""
+    """Returns the launches of a plan, with arbitrary addresses."""
     nowhere = CudaMemory(dict.fromkeys(plan.inputs, 0), dict.fromkeys(plan.outputs, 0), 0, 0, 0)
     found = JOBS[plan.operator.name](plan, PROCESSORS).launches(nowhere)
     return [launch for launch in found if isinstance(launch, KernelLaunch)]
 
 
 def items_of(shape: RowShape, split: int, thread: int) -> range:
-    """The items of a row that a thread of those that share it visits."""
+    """Returns the items of a row that one of its threads visits."""
     begin, end = split * shape.stretch, min((split + 1) * shape.stretch, shape.items)
     return range(begin + thread, end, shape.sharing)
 
@@ -73,7 +73,7 @@ def test_rows_are_visited_in_order_where_that_matters(sizes, data):
 
 
 @given(SIZES, st.data())
-def test_the_coordinate_of_a_place(sizes, data):
+def test_indices_are_converted_to_coordinates(sizes, data):
     order = data.draw(st.permutations(range(len(sizes))))
     strides = [0] * len(sizes)
     step = 1
@@ -85,7 +85,7 @@ def test_the_coordinate_of_a_place(sizes, data):
         assert coordinates_at(desc, sum(i * step for i, step in zip(index, strides, strict=True))) == index
 
 
-def test_broadcast_dimensions_stand_still():
+def test_broadcast_dimensions_have_zero_stride():
     desc = BufferTensorDesc(DataType.FLOAT32, (1, 3, 1))
     assert stretched_strides(desc, (5, 3, 2)) == (0, 1, 0)
     assert stretched_strides(None, (5, 3)) == (0, 0)
@@ -101,7 +101,7 @@ def test_broadcast_dimensions_stand_still():
         ([2_000_000, 2], [0], ["split_rows", "join_splits", "put_rows"]),
     ],
 )
-def test_rows_are_held_read_twice_or_shared(sizes, axes, entries):
+def test_rows_are_kept_in_registers_read_twice_or_shared(sizes, axes, entries):
     tensor = {"DataType": "FLOAT32", "Sizes": sizes}
     plan = check({"type": "ACTIVATION_SOFTMAX1", "desc": {"InputTensor": tensor, "Axes": axes}})
     assert [launch.entry for launch in launches(plan)] == entries
@@ -115,7 +115,7 @@ def test_many_rows_take_several_launches():
     assert all(int(part["outputs"]) == 2**17 for part in parts)
 
 
-def test_a_window_that_is_the_image_is_a_reduction():
+def test_a_window_as_large_as_the_image_is_a_reduction():
     desc = {
         "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3, 40, 60]},
         "WindowSize": [40, 60],
@@ -127,7 +127,7 @@ def test_a_window_that_is_the_image_is_a_reduction():
     assert [launch.entry for launch in launches(check({"type": "AVERAGE_POOLING", "desc": desc}))] == ["reduce_rows"]
 
 
-def test_half_a_byte_behind_the_last_element_is_a_gap():
+def test_the_nibble_after_the_last_element_is_a_gap():
     odd, even = (BufferTensorDesc(DataType.INT4, (size,)) for size in (7, 8))
     assert device_desc(odd) is not odd
     assert device_desc(even) is even

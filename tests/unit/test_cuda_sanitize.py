@@ -1,4 +1,4 @@
-"""The run that is watched by compute-sanitizer reaches every CUDA kernel, and notices if it does not."""
+"""The run for compute-sanitizer reaches every CUDA kernel, and fails if it does not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def plans() -> list[Plan]:
     return [plan for plan, _ in sanitize.cases()]
 
 
-def test_every_kernel_is_run(plans):
+def test_every_kernel_is_covered(plans):
     assert sanitize.missing(plans) == []
     assert sanitize.entries() >= {
         ("reduction", "reduce_rows"),
@@ -31,7 +31,7 @@ def test_every_kernel_is_run(plans):
 
 
 @pytest.mark.parametrize("operator", ["ARGMAX", "MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"])
-def test_an_operator_that_is_not_run_is_missed(plans, operator):
+def test_an_uncovered_operator_is_reported(plans, operator):
     assert operator in sanitize.missing(plan for plan in plans if plan.operator.name != operator)
 
 
@@ -44,18 +44,18 @@ def test_an_operator_that_is_not_run_is_missed(plans, operator):
         ("reduce_rows", "ONLY", True),
     ],
 )
-def test_a_layout_that_is_not_run_is_missed(plans, entry, passes, splits):
-    def left_out(kernel: object) -> bool:
+def test_an_uncovered_layout_is_reported(plans, entry, passes, splits):
+    def is_excluded(kernel: object) -> bool:
         return (
             isinstance(kernel, sanitize.Kernel)
             and (kernel.entry, kernel.splits) == (entry, splits)
             and ("PASS", passes) in kernel.computes
         )
 
-    rest = [plan for plan in plans if not any(map(left_out, sanitize.launched(plan)))]
-    assert any(map(left_out, sanitize.missing(rest)))
+    rest = [plan for plan in plans if not any(map(is_excluded, sanitize.launched(plan)))]
+    assert any(map(is_excluded, sanitize.missing(rest)))
 
 
-def test_a_source_that_is_not_run_is_missed(plans):
+def test_an_uncovered_source_is_reported(plans):
     rest = [plan for plan in plans if not any(k.entry == "pool_strips" for k in sanitize.launched(plan))]
     assert {"strips", ("strips", "pool_strips")} <= set(sanitize.missing(rest))

@@ -1,4 +1,4 @@
-"""Heads of answers go out with what follows them, and nothing is lost or changes its place."""
+"""Response heads are written together with what follows them, and nothing is lost or reordered."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from opwire_service.http.cycle import JOINED_BYTES, Admit, Cycle
 pytestmark = pytest.mark.anyio
 
 
-class Written(asyncio.Transport):
-    """Keeps what is written, call by call."""
+class RecordingTransport(asyncio.Transport):
+    """Records each write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Written(asyncio.Transport):
 
 
 class Connected:
-    """The owner of a cycle, of which answers ask nothing."""
+    """Owns a cycle; responses need nothing from it."""
 
     async def fill(self, cycle: Cycle, memory: memoryview, admit: Admit) -> None:
         raise NotImplementedError
@@ -44,10 +44,10 @@ class Connected:
 
 
 class Request:
-    """A request on a connection, and what was written for it."""
+    """A request on a connection, and what was written in response."""
 
     def __init__(self, method: str = "POST", *, keep_alive: bool = True) -> None:
-        self.written = Written()
+        self.written = RecordingTransport()
         self.ended: list[str] = []
         self.cycle = Cycle(
             Connected(),
@@ -76,7 +76,7 @@ def length(size: int) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.parametrize("body", [b"ok", b"", memoryview(b"ok"), bytearray(b"ok"), bytes(JOINED_BYTES)])
-async def test_a_head_goes_with_the_beginning_of_its_body(body):
+async def test_a_head_is_written_with_the_start_of_its_body(body):
     request = Request()
     await request.begin(length(len(body) + 4))
     assert request.written.calls == []
@@ -95,7 +95,7 @@ async def test_a_large_body_is_not_copied():
     assert [len(call) for call in request.written.calls] == [len(head(b"content-length: 65537")), JOINED_BYTES + 1]
 
 
-async def test_an_answer_of_unknown_length_goes_in_chunks():
+async def test_a_response_of_unknown_length_is_chunked():
     request = Request()
     await request.begin()
     for body in (b"one", b"", bytes(range(16))):
@@ -106,7 +106,7 @@ async def test_an_answer_of_unknown_length_goes_in_chunks():
     assert request.ended == ["POST"]
 
 
-async def test_an_answer_to_head_has_no_body():
+async def test_a_response_to_head_has_no_body():
     request = Request("HEAD")
     await request.begin(length(2))
     await request.body(b"ok")
@@ -114,7 +114,7 @@ async def test_an_answer_to_head_has_no_body():
     assert request.ended == ["HEAD"]
 
 
-async def test_an_answer_without_content_has_no_length():
+async def test_a_response_without_content_has_no_length():
     request = Request()
     await request.begin(status=204)
     await request.body(b"")
@@ -122,7 +122,7 @@ async def test_an_answer_without_content_has_no_length():
 
 
 @pytest.mark.parametrize("fields", [[], [(b"connection", b"close")]])
-async def test_the_last_answer_of_a_connection_says_so_once(fields):
+async def test_the_last_response_has_a_single_connection_close(fields):
     request = Request(keep_alive=bool(fields))
     await request.begin(*fields, length(2))
     await request.body(b"ok")
@@ -131,20 +131,20 @@ async def test_the_last_answer_of_a_connection_says_so_once(fields):
 
 
 @pytest.mark.parametrize("value", [b"a\r\nset-cookie: b", b"a\nb"])
-async def test_a_field_has_one_line(value):
+async def test_multiline_fields_are_refused(value):
     with pytest.raises(RuntimeError, match="several lines"):
         await Request().begin((b"x", value))
 
 
 @pytest.mark.parametrize("body", [b"", b"long"])
-async def test_a_body_is_as_long_as_its_head_says(body):
+async def test_bodies_must_match_their_content_length(body):
     request = Request()
     await request.begin(length(2))
     with pytest.raises(RuntimeError, match=r"(longer|shorter) than its head says"):
         await request.body(body)
 
 
-async def test_messages_have_their_order():
+async def test_messages_out_of_order_are_refused():
     request = Request()
     with pytest.raises(RuntimeError, match="wrong time"):
         await request.body(b"ok")

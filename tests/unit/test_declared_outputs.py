@@ -1,4 +1,4 @@
-"""Outputs that follow optional inputs: data types where those are left out, and sizes with ones in front."""
+"""Outputs that depend on optional inputs: default data types, and leading ones in sizes."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ def attention(**changes: Any) -> dict[str, Any]:
         (quantized(ZeroPointTensor=tensor("INT8", 5)), DataType.INT8),
     ],
 )
-def test_a_left_out_output_has_the_data_type_of_the_zero_point_or_a_usual_one(operator, data_type):
+def test_a_derived_output_has_the_zero_points_type_or_a_default(operator, data_type):
     assert check(operator).outputs["OutputTensor"].data_type is data_type
 
 
-def test_a_given_output_may_differ_where_there_is_no_zero_point():
+def test_a_given_output_can_have_another_type_without_a_zero_point():
     assert check(product(OutputTensor=tensor("UINT8", 2, 4))).outputs["OutputTensor"].data_type is DataType.UINT8
     found = validate(product(OutputTensor=tensor("UINT8", 2, 5))).violations
     assert [(each.code, each.pointer) for each in found] == [("sizes_mismatch", "/desc/OutputTensor/Sizes/1")]
 
 
-def test_an_optional_input_that_cannot_be_read_is_the_only_violation():
+def test_a_malformed_optional_input_is_the_only_violation():
     found = validate(quantized(ZeroPointTensor=tensor("UINT9", 5))).violations
     assert [(each.code, each.pointer) for each in found] == [("unknown_value", "/desc/ZeroPointTensor/DataType")]
 
 
-def test_the_output_of_attention_may_have_leading_ones():
+def test_the_output_of_attention_can_have_leading_ones():
     assert check(attention()).outputs["OutputTensor"].sizes == (2, 3, 12)
     for ones in ([1], [1, 1]):
         given = tensor("FLOAT16", *ones, 2, 3, 12)
@@ -74,7 +74,7 @@ def test_the_output_of_attention_may_have_leading_ones():
 
 
 @pytest.mark.parametrize(("room", "fits", "fits_cache"), [(4, False, False), (5, True, True), (9, False, True)])
-def test_only_a_cache_has_room_for_more_keys(room, fits, fits_cache):
+def test_only_a_cache_can_have_extra_keys(room, fits, fits_cache):
     present = {"OutputPresentKeyTensor": tensor("FLOAT16", 2, 2, room, 2)}
     assert validate(attention(**present)).valid is fits
     assert validate(attention(**present, PastSequenceLengthsTensor=tensor("INT32", 2))).valid is fits_cache

@@ -1,4 +1,4 @@
-"""Descs that say much in few bytes: devices take little memory for them, ask whether to stop, and leave others time."""
+"""Small descs of huge work: devices use little memory, poll for stops, and do not starve other threads."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from opwire_service.execution import Arrays, Stopped
 from tests.execution import skip_unless_executed
 
 OBJECTS = 3 * 2**19
-"""Bytes of what Python itself makes while work runs, at most."""
+"""Maximum of the bytes that Python itself allocates while work runs."""
 
 BEGUN = 0.02
-"""Seconds of work until it is told to stop."""
+"""Seconds until the work is stopped."""
 
 LATE = 0.5
-"""Seconds of processor time, of all threads, between two questions whether to stop: 0.03 on a machine of two cores."""
+"""Maximum CPU time of all threads between two polls, in seconds; it is 0.03 on a machine with two cores."""
 
 HELD = 0.25
-"""Seconds that another thread may wait for its turn: 0.05 on a machine that has nothing else to do."""
+"""Maximum wait of another thread in seconds; it is 0.05 on an idle machine."""
 
 
 def reduction(function: str, sizes: list[int], axes: list[int], data_type: str = "FLOAT32") -> dict[str, Any]:
@@ -118,14 +118,14 @@ NASTY = {
     "squares": reduction("L2", [2**26], [0], "FLOAT16"),
     "products": reduction("MULTIPLY", [2**26], [0], "INT64"),
 }
-"""By what they do; each of them is a few bytes of a request."""
+"""By what they do; each is a few bytes in a request."""
 
 
 class Watch:
-    """Tells work to stop after a while.
+    """Stop callback that stops after a while.
 
     Attributes:
-        most: the processor time of this process between two questions, or after the last one.
+        most: The maximum CPU time of this process between two polls, or after the last one.
     """
 
     def __init__(self) -> None:
@@ -143,10 +143,10 @@ class Watch:
 
 
 @contextmanager
-def ticking() -> Iterator[list[float]]:
-    """Measures how long another thread that wants to run every millisecond is kept from it: the longest time.
+def other_threads_delay() -> Iterator[list[float]]:
+    """Measures how long another thread that wants to run every millisecond is delayed at most.
 
-    While this process has no processor, others are to blame: what counts is the lesser of real and processor time.
+    Delays caused by other processes do not count: the lesser of wall-clock and CPU time is taken.
     """
     gaps, over = [0.0], threading.Event()
 
@@ -167,7 +167,7 @@ def ticking() -> Iterator[list[float]]:
 
 
 def tensors(plan: Plan, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Inputs of one element, NaN where that is the point, and outputs."""
+    """Returns inputs of one element, NaN where that matters, and outputs."""
     nan = name.endswith("nan")
     item = plan.inputs["InputTensor"].data_type.bits // 8
     buffer = bytearray(b"\xff" * item if nan else b"\x01" * item)
@@ -176,14 +176,14 @@ def tensors(plan: Plan, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def assert_stops_soon_in_bounds(device: Device, plan: Plan, inputs: Arrays, outputs: Arrays) -> None:
-    """Lets it run for a while: it asks whether to stop, lets other threads run, and takes no more than it says."""
+    """Checks that a plan polls for stops, does not starve other threads, and uses no more memory than declared."""
     skip_unless_executed(device, plan)
     with suppress(Stopped):
-        device.run(plan, inputs, outputs, lambda: True)  # what is loaded for the first of all is not this plan's
+        device.run(plan, inputs, outputs, lambda: True)  # loads what only the first run needs
     watch = Watch()
     tracemalloc.start()
     try:
-        with ticking() as gaps:
+        with other_threads_delay() as gaps:
             with suppress(Stopped):
                 device.run(plan, inputs, outputs, watch)
             watch.note()
@@ -195,15 +195,15 @@ def assert_stops_soon_in_bounds(device: Device, plan: Plan, inputs: Arrays, outp
     assert taken <= device.scratch_bytes(plan) + OBJECTS
 
 
-@pytest.mark.usefixtures("uncollected")
+@pytest.mark.usefixtures("gc_disabled")
 @pytest.mark.parametrize("name", NASTY)
-def test_nasty_work_stops_and_lets_others_run(device, name):
+def test_huge_work_stops_soon_within_bounds(device, name):
     plan = check(NASTY[name])
     inputs, outputs = tensors(plan, name)
     assert_stops_soon_in_bounds(device, plan, inputs, outputs)
 
 
-def test_the_reference_refuses_what_takes_it_too_long():
+def test_the_reference_refuses_work_that_takes_too_long():
     device, sizes = ReferenceDevice(), [2**26]
     plan = check(reduction("SUM", sizes, []))
     with pytest.raises(LimitExceededError) as refused, device.admit(plan):
@@ -222,6 +222,6 @@ def test_the_reference_refuses_what_takes_it_too_long():
     "operator",
     [reduction("SUM", [2**28], [0]), reduction("ARGMIN", [4096, 64], [1]), pooling([1, 1, 512, 512], [9, 9])],
 )
-def test_the_reference_takes_what_it_can_do(operator):
+def test_the_reference_accepts_feasible_work(operator):
     with ReferenceDevice().admit(check(operator)):
         pass

@@ -1,4 +1,4 @@
-"""Devices that join a dispatcher and leave it: where plans go, and what becomes of those under way."""
+"""Devices that join and leave a dispatcher: where plans go, and what happens to queued and running ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NEAR, FAR = Cost(0.0, 0.0, 1e-9), Cost(1e-3, 1e-9, 1e-9)
 
 
 class Far(FakeDevice):
-    """A device of a node."""
+    """A device of a cluster node."""
 
     places = 1
 
@@ -53,7 +53,7 @@ def job(device: str = "far", arrived: float = 0.0) -> ScheduledJob:
     return ScheduledJob(device, 0, arrived, arrived + 100, 1)
 
 
-def test_a_device_that_leaves_ends_what_it_runs_and_gives_up_what_waits():
+def test_a_leaving_device_finishes_running_jobs_and_drops_queued_ones():
     schedule = Schedule.of({"cpu": 1}, 10)
     schedule.add("far", 1)
     first, second = job(), job()
@@ -70,7 +70,7 @@ def test_a_device_that_leaves_ends_what_it_runs_and_gives_up_what_waits():
     assert not schedule.is_running(first)
 
 
-def test_a_device_that_returns_takes_the_place_of_the_one_that_left():
+def test_a_returning_device_replaces_the_one_that_left():
     schedule = Schedule.of({"cpu": 1}, 10)
     schedule.add("far", 1)
     first = job()
@@ -83,7 +83,7 @@ def test_a_device_that_returns_takes_the_place_of_the_one_that_left():
     assert schedule.finish(first, 1.0, whole=False) == [Start(third)]
 
 
-def test_placement_forgets_a_device_when_all_that_it_was_given_is_over():
+def test_placement_forgets_a_device_after_its_last_job():
     placement = Placement({"cpu": NEAR})
     demand = Demand("SUM", 4 << 20, 1 << 20)
     placement.add("far", FAR, "nodes")
@@ -99,7 +99,7 @@ def test_placement_forgets_a_device_when_all_that_it_was_given_is_over():
     assert "far" in placement
 
 
-def test_a_node_learns_from_nodes_like_it_until_it_has_run_something():
+def test_a_new_node_uses_the_costs_of_similar_nodes():
     placement = Placement({"cpu": NEAR})
     demand = Demand("SUM", 4 << 20, 1 << 20)
     placement.add("one/cpu", FAR, "nodes")
@@ -114,7 +114,7 @@ def test_a_node_learns_from_nodes_like_it_until_it_has_run_something():
 
 
 @pytest.mark.anyio
-async def test_plans_go_to_the_cluster_where_it_is_asked_for_or_pays():
+async def test_plans_go_to_the_cluster_if_named_or_faster():
     near, far, home = FakeDevice(), Far("node/cpu"), Far("here/cpu")
     made = Dispatcher({"cpu": near}, 2, 8, costs={"cpu": NEAR}, joining=4)
     plan = check(LARGE)
@@ -136,7 +136,7 @@ async def test_plans_go_to_the_cluster_where_it_is_asked_for_or_pays():
 
 
 @pytest.mark.anyio
-async def test_what_waits_for_a_device_that_leaves_is_lost_and_what_runs_goes_on():
+async def test_plans_queued_for_a_leaving_device_fail_and_running_ones_continue():
     far = Far("node/cpu")
     made = Dispatcher({"cpu": FakeDevice()}, 1, 8, joining=4)
     made.add(far, FAR, is_local=False)
@@ -169,7 +169,7 @@ def counted(metrics: Metrics) -> str:
     return generate_latest(registry(metrics, alone=False)).decode()
 
 
-def test_devices_that_come_and_go_are_counted_by_name_over_all_processes():
+def test_changing_devices_are_counted_by_name_across_processes():
     layout = Layout(("cpu",), (), 3, seats=2)
     memory = memoryview(bytearray(2 * layout.row_bytes()))
     one, other = (Metrics(layout, memory, row) for row in range(2))
@@ -196,7 +196,7 @@ def test_devices_that_come_and_go_are_counted_by_name_over_all_processes():
 
 
 class Fleeting(Far):
-    """A device that goes away with each plan, or is 3."""
+    """A device that disappears with each plan, unless ``stays``."""
 
     def __init__(self, name: str, *, stays: bool) -> None:
         super().__init__(name)
@@ -212,7 +212,7 @@ class Fleeting(Far):
 
 
 async def ask(engine: Engine, device: str) -> Any:
-    """The answer to a request for a sum, as JSON."""
+    """Sends a request for a sum and returns the response as JSON."""
     operator = {
         "type": "REDUCE",
         "desc": {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [3]}, "Axes": [0]},
@@ -231,7 +231,7 @@ def engine_of(*devices: Fleeting) -> Engine:
 
 
 @pytest.mark.anyio
-async def test_what_a_device_takes_with_it_runs_on_another_one():
+async def test_a_plan_lost_with_its_device_runs_on_another():
     lost = [Fleeting(f"{name}/cpu", stays=False) for name in "ab"]
     engine = engine_of(*lost, Fleeting("c/cpu", stays=True))
     answer = await ask(engine, "cluster")
@@ -241,7 +241,7 @@ async def test_what_a_device_takes_with_it_runs_on_another_one():
 
 
 @pytest.mark.anyio
-async def test_what_devices_take_with_them_is_run_again_twice_and_then_refused():
+async def test_a_lost_plan_is_retried_twice_and_then_refused():
     lost = [Fleeting(f"{name}/cpu", stays=False) for name in "abcde"]
     engine = engine_of(*lost)
     with pytest.raises(
@@ -250,7 +250,9 @@ async def test_what_devices_take_with_them_is_run_again_twice_and_then_refused()
         await ask(engine, "cluster")
     assert refused.value.code is ProblemCode.NOT_READY
     assert sum(device.given for device in lost) == 1 + RERUNS
-    with pytest.raises(UnavailableError, match="the device a/cpu is gone"):  # it was asked for, and no other
+    with pytest.raises(
+        UnavailableError, match="the device a/cpu is gone"
+    ):  # named explicitly, so no other device will do
         await ask(engine, "a/cpu")
     await engine.close()
 

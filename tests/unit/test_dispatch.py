@@ -1,4 +1,4 @@
-"""Plans on a device that the test drives: places, deadlines, cancellation, failure and closing."""
+"""Plans on a device that the test controls: slots, deadlines, cancellation, failure and closing."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def dispatcher(fake: FakeDevice, threads: int = 1, queued: int = 8) -> Dispatche
 def run(
     made: Dispatcher, *, plan: Plan | None = None, priority: int = 5, seconds: float = IN_TIME
 ) -> asyncio.Task[Ran]:
-    """A plan, on its way."""
+    """Starts running a plan."""
     deadline = time.monotonic() + seconds
     return asyncio.create_task(
         made.run(plan or check(OPERATOR), {}, {}, device="fake", priority=priority, deadline=deadline)
     )
 
 
-async def test_a_plan_runs_and_gives_its_place_back(fake):
+async def test_a_plan_runs_and_releases_its_slot(fake):
     made = dispatcher(fake)
     plan = check(OPERATOR)
     work = run(made, plan=plan)
@@ -63,7 +63,7 @@ async def test_a_plan_runs_and_gives_its_place_back(fake):
     await made.close()
 
 
-async def test_plans_wait_for_a_place(fake):
+async def test_plans_wait_for_a_slot(fake):
     made = dispatcher(fake, threads=2)
     work = [run(made) for _ in range(4)]
     runs = await fake.started(2)
@@ -92,7 +92,7 @@ async def test_urgent_plans_overtake(fake):
     await made.close()
 
 
-async def test_cancelled_while_it_waits_it_never_starts(fake):
+async def test_a_plan_cancelled_while_queued_never_starts(fake):
     made = dispatcher(fake)
     first, second, third = run(made), run(made), run(made)
     await until_schedule_is(made, "2 queued, fake 1/1 busy")
@@ -107,7 +107,7 @@ async def test_cancelled_while_it_waits_it_never_starts(fake):
     await made.close()
 
 
-async def test_cancelled_while_it_runs_it_is_stopped_and_keeps_its_place_until_it_ends(fake):
+async def test_a_plan_cancelled_while_running_keeps_its_slot_until_it_stops(fake):
     made = dispatcher(fake)
     first, second = run(made), run(made)
     (under_way,) = await fake.started(1)
@@ -116,7 +116,7 @@ async def test_cancelled_while_it_runs_it_is_stopped_and_keeps_its_place_until_i
     with pytest.raises(asyncio.CancelledError):
         await first
     _, next_one = await fake.started(2)
-    # The next one starts once the device has given the first one up, not when nobody waits for it any more.
+    # The next plan starts once the device has stopped the first one, not as soon as it is cancelled.
     assert under_way.stopped
     assert not next_one.stopped
     next_one.finish()
@@ -125,12 +125,12 @@ async def test_cancelled_while_it_runs_it_is_stopped_and_keeps_its_place_until_i
     await made.close()
 
 
-async def test_cancelled_as_its_place_is_given_the_place_is_not_lost(fake):
+async def test_a_slot_is_not_lost_if_its_plan_is_cancelled_at_once(fake):
     made = dispatcher(fake)
     first, second, third = run(made), run(made), run(made)
     (under_way,) = await fake.started(1)
     await until_schedule_is(made, "2 queued, fake 1/1 busy")
-    # The place goes to the second in one step of the loop, and it is cancelled in the same one.
+    # In one iteration of the event loop the second plan gets the slot and is cancelled.
     under_way.finish()
     await until(lambda: made.schedule.queued < 2, every=0)
     second.cancel()
@@ -145,7 +145,7 @@ async def test_cancelled_as_its_place_is_given_the_place_is_not_lost(fake):
     await made.close()
 
 
-async def test_the_deadline_passes_in_the_queue(fake):
+async def test_the_deadline_can_pass_in_the_queue(fake):
     made = dispatcher(fake)
     first = run(made)
     await fake.started(1)
@@ -160,7 +160,7 @@ async def test_the_deadline_passes_in_the_queue(fake):
     await made.close()
 
 
-async def test_a_deadline_that_is_past_starts_nothing(fake):
+async def test_a_plan_past_its_deadline_never_starts(fake):
     made = dispatcher(fake)
     with pytest.raises(DeadlineExceededError) as late:
         await run(made, seconds=-1)
@@ -169,7 +169,7 @@ async def test_a_deadline_that_is_past_starts_nothing(fake):
     await made.close()
 
 
-async def test_the_deadline_passes_while_it_runs(fake):
+async def test_the_deadline_can_pass_while_running(fake):
     made = dispatcher(fake)
     with pytest.raises(DeadlineExceededError) as late:
         await run(made, seconds=1)
@@ -179,7 +179,7 @@ async def test_the_deadline_passes_while_it_runs(fake):
     await made.close()
 
 
-async def test_a_full_queue_refuses_and_says_when_to_come_again(fake):
+async def test_a_full_queue_refuses_with_retry_after(fake):
     made = dispatcher(fake, queued=2)
     work = [run(made) for _ in range(3)]
     await until_schedule_is(made, "2 queued, fake 1/1 busy")
@@ -195,7 +195,7 @@ async def test_a_full_queue_refuses_and_says_when_to_come_again(fake):
     await made.close()
 
 
-async def test_work_that_was_given_up_tells_nothing_of_the_rate(fake):
+async def test_cancelled_work_does_not_affect_the_measured_rate(fake):
     source = {"DataType": "FLOAT32", "Sizes": [10**9], "Strides": [0]}
     plan = check({"type": "REDUCE", "desc": {**OPERATOR["desc"], "InputTensor": source}})
     made = dispatcher(fake, queued=1)
@@ -210,14 +210,14 @@ async def test_work_that_was_given_up_tells_nothing_of_the_rate(fake):
     await until_schedule_is(made, "1 queued, fake 1/1 busy")
     with pytest.raises(OverloadedError) as full:
         await run(made, plan=plan)
-    assert full.value.retry_after == pytest.approx(1, abs=0.1)  # half of two seconds, at a billion visits in each
+    assert full.value.retry_after == pytest.approx(1, abs=0.1)  # half of two seconds, at a billion visits each
     for each in waiting:
         each.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
     await made.close()
 
 
-async def test_work_that_would_wait_for_too_long_is_refused(fake):
+async def test_work_that_would_wait_too_long_is_refused(fake):
     source = {"DataType": "FLOAT32", "Sizes": [10**9], "Strides": [0]}
     plan = check({"type": "REDUCE", "desc": {**OPERATOR["desc"], "InputTensor": source}})
     made = Dispatcher({"fake": fake}, 1, 8, max_wait=0)
@@ -231,7 +231,7 @@ async def test_work_that_would_wait_for_too_long_is_refused(fake):
     await made.close()
 
 
-async def test_a_failing_device_fails_its_plan_alone(fake):
+async def test_a_device_error_fails_only_its_plan(fake):
     made = dispatcher(fake)
     first, second = run(made), run(made)
     (await fake.started(1))[0].fail(ZeroDivisionError("a defect"))
@@ -243,7 +243,7 @@ async def test_a_failing_device_fails_its_plan_alone(fake):
     await made.close()
 
 
-async def test_closing_takes_no_more_and_lets_the_accepted_end(fake):
+async def test_closing_finishes_accepted_plans_and_refuses_new_ones(fake):
     made = dispatcher(fake)
     first, second = run(made), run(made)
     await until_schedule_is(made, "1 queued, fake 1/1 busy")
@@ -263,7 +263,7 @@ async def test_closing_takes_no_more_and_lets_the_accepted_end(fake):
     assert len(fake.runs) == 2
 
 
-async def test_many_plans_at_once(fake):
+async def test_many_concurrent_plans_all_complete(fake):
     made = dispatcher(fake, threads=4, queued=200)
     work = [run(made, priority=i % 10) for i in range(150)]
     most = finished = 0
@@ -279,7 +279,7 @@ async def test_many_plans_at_once(fake):
     await made.close()
 
 
-async def test_many_plans_many_of_them_cancelled(fake):
+async def test_many_concurrent_plans_with_cancellations(fake):
     made = dispatcher(fake, threads=3, queued=200)
     work = [run(made) for _ in range(60)]
     await fake.started(3)
@@ -298,7 +298,7 @@ async def test_many_plans_many_of_them_cancelled(fake):
     await made.close()
 
 
-async def test_devices_have_places_of_their_own(fake):
+async def test_devices_have_their_own_slots(fake):
     other = FakeDevice()
     made = Dispatcher({"fake": fake, "other": other}, 1, 8)
     deadline = time.monotonic() + IN_TIME
@@ -337,10 +337,10 @@ async def test_outputs_are_filled():
 
 
 class SlowAtFirst(ReferenceDevice):
-    """Takes its time for the first runs, as values may want it.
+    """Takes long for the first runs, as some values may.
 
     Attributes:
-        left: of those runs.
+        left: Number of slow runs left.
     """
 
     left = 2
@@ -356,7 +356,7 @@ class SlowAtFirst(ReferenceDevice):
                 pass
 
 
-async def test_what_takes_long_inline_goes_to_threads_until_it_takes_less():
+async def test_slow_inline_plans_move_to_threads_until_they_are_fast():
     made = Dispatcher({"slow": SlowAtFirst()}, 1, 8)
     plan, other = check(OPERATOR), check(OPERATOR)
     soon = time.monotonic() + IN_TIME

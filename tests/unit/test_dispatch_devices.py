@@ -1,4 +1,4 @@
-"""Plans among several devices: the one with room that is expected to be done first, and what is learned from it."""
+"""Placing plans on several devices: the fastest expected one with room, and learning from runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHEAP, DEAR = Cost(0.0, 0.0, 1e-12), Cost(1.0, 0.0, 1e-9)
 
 
 class Roomy(FakeDevice):
-    """A device with room for so many plans."""
+    """A device with room for a number of plans."""
 
     places = 3
 
@@ -51,14 +51,14 @@ def several(card: FakeDevice, cpu: FakeDevice) -> Dispatcher:
     return Dispatcher({"reference": FakeDevice(), "cuda": card, "cpu": cpu}, 2, 8, costs=costs)
 
 
-async def test_a_device_may_say_how_many_plans_it_runs():
+async def test_a_device_can_set_its_number_of_slots():
     made = several(Roomy(9), FakeDevice())
     assert repr(made.schedule) == "<Schedule 0 queued, reference 0/2 busy, cuda 0/3 busy, cpu 0/2 busy>"
     assert made.places == 3
     await made.close()
 
 
-async def test_plans_that_name_no_device_go_where_there_is_room():
+async def test_plans_without_a_device_go_where_there_is_room():
     card, cpu = Roomy(2), FakeDevice()
     made = several(card, cpu)
     plan = check(LARGE)
@@ -84,17 +84,17 @@ async def test_plans_that_name_no_device_go_where_there_is_room():
         (("cuda", "cuda:1"), "auto"),
     ],
 )
-async def test_the_default_is_never_the_reference_where_there_is_another(names, default):
+async def test_the_reference_is_the_default_only_if_alone(names, default):
     made = Dispatcher({name: FakeDevice() for name in names}, 1, 8)
     assert made.default == default
     await made.close()
 
 
-async def test_what_ran_is_learned():
+async def test_placement_learns_from_runs():
     card = Roomy(99)
     made = several(card, FakeDevice())
     plan = check(LARGE)
-    for i in range(16):  # on a card that takes a thousand times longer than measured, and the CPU's cost is a second
+    for i in range(16):  # a card a thousand times slower than measured, and a CPU whose cost is one second
         with made.place(plan, "auto") as device:
             work = asyncio.create_task(
                 made.run(plan, {}, {}, device=device, priority=5, deadline=time.monotonic() + IN_TIME)
@@ -111,7 +111,7 @@ async def test_what_ran_is_learned():
 
 
 class Few(FakeDevice):
-    """A device that runs graphs of some operators."""
+    """A device that executes only a few operators."""
 
     def executes(self, operator: str) -> bool:
         """See ``Device.executes``."""
@@ -125,7 +125,7 @@ class Few(FakeDevice):
 @pytest.mark.parametrize(
     ("kind", "device", "scratch"), [("REDUCE", "cuda", 1000), ("ELEMENT_WISE_ABS", "cpu", 0)], ids=["runs", "lacks"]
 )
-async def test_a_graph_goes_to_a_device_that_runs_all_its_nodes(kind, device, scratch):
+async def test_a_graph_goes_to_a_device_that_executes_all_its_nodes(kind, device, scratch):
     tensor = {"DataType": "FLOAT32", "Sizes": [4]}
     maximum = {"Function": "MAX", "InputTensor": tensor, "Axes": []}
     nodes = {
@@ -140,5 +140,5 @@ async def test_a_graph_goes_to_a_device_that_runs_all_its_nodes(kind, device, sc
     made = several(Few(), FakeDevice())
     with made.place(plan, "auto") as chosen:
         assert chosen == device
-    assert made.scratch_bytes(plan, "auto") == scratch  # of any device that it may go to
+    assert made.scratch_bytes(plan, "auto") == scratch  # the maximum of the devices it may run on
     await made.close()

@@ -1,7 +1,7 @@
-"""The memory that operators take besides their tensors, for drawn descs of some megabytes, against what the CPU says.
+"""The scratch memory of operators for random descs of a few megabytes, against what the CPU device declares.
 
-What is measured is what NumPy and Python allocate, which is all that grows with a desc; machine code takes its scratch
-memory from there too.
+Measured are allocations by NumPy and Python, which are all that grow with a desc; compiled kernels allocate their
+scratch memory there, too.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from tests.profiles import request_examples
 SIZES = (1, 4, 32, 64)
 
 LEAST, MOST = 1 << 18, 1 << 26
-"""Bytes of the tensors of a desc that is measured."""
+"""Sizes in bytes of the tensors of a measured desc."""
 
 FLOOR = 4 << 20
-"""Bytes that count as constant."""
+"""Bytes that count as constant overhead."""
 
 SECONDS = 1.0
-"""After which a plan is stopped: by then it has taken what it needs."""
+"""Seconds after which a plan is stopped; it has allocated everything by then."""
 
 DRAWN = settings(request_examples(12), derandomize=True, database=None, phases=[Phase.generate])
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", EXECUTABLE)
-def test_scratch_is_bounded_by_what_the_cpu_says(cpu_device: CpuDevice, name: str) -> None:
+def test_scratch_stays_within_what_the_cpu_declares(cpu_device: CpuDevice, name: str) -> None:
     @DRAWN
     @given(descs(EXECUTABLE[name], SIZES))
     def holds(drawn):
@@ -52,7 +52,7 @@ def test_scratch_is_bounded_by_what_the_cpu_says(cpu_device: CpuDevice, name: st
 
 
 def taken(device: CpuDevice, plan: Plan) -> int:
-    """The most bytes that a run of a plan holds at a time, its tensors apart."""
+    """Returns the peak of bytes that a run of a plan holds, apart from its tensors."""
     inputs = {name: desc.view(bytearray(b"\1" * desc.total_size_in_bytes)) for name, desc in plan.inputs.items()}
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
     device.scratch_bytes(plan)

@@ -1,10 +1,9 @@
-"""What the server expects of plans against the time that they take, for drawn descs of every operator.
+"""The server's predictions of run time against measurements, for random descs of every operator.
 
-A plan that ran is expected to take what it took. Of any other one the server knows its work, which counts element
-visits, and what visits of its kind took; so among plans of a kind the time of a visit must be much the same.
-``at_most`` of what is expected is an upper bound within a factor of 3: of 100 runs of what ran before 95 take no
-longer, and 95 take at least a third of it; of 100 new plans of a kind that ran, 90. Times are those of the processor,
-which other processes change little.
+A plan that has run is expected to take as long again. For other plans the server knows their work, which counts element
+visits, and the cost of a visit of their kind; so plans of a kind must have similar costs per visit. ``at_most`` of the
+prediction is an upper bound within a factor of 3: of 100 repeated runs, 95 take no longer, and 95 take at least a third
+of it; of 100 new plans of a known kind, 90. Times are CPU times, which other processes affect little.
 """
 
 from __future__ import annotations
@@ -37,31 +36,31 @@ from tests.drawing import descs
 from tests.profiles import request_examples
 
 FACTOR = 3
-"""By which a bound may exceed what a run takes."""
+"""Factor by which the bound may exceed the actual time."""
 
 AGAIN, NEW = 0.05, 0.1
-"""The shares of runs that may take longer than the bound, and that may take less than a third of it: of plans that ran
-before, and of new ones."""
+"""Shares of runs that may exceed the bound, and that may stay below a third of it: of repeated plans, and of new
+ones."""
 
 RUNS = 4
-"""By which a plan becomes known, and so many again that are compared with what is expected then."""
+"""Number of runs that make a plan known, and of those compared with the prediction."""
 
 MOST_BYTES = 1 << 25
 SECONDS = 0.5
-"""After which a plan is stopped and tells nothing."""
+"""Seconds after which a plan is stopped and not counted."""
 
 ALL_SECONDS, FAMILY_SECONDS = 1.5, 10.0
-"""For the plans of an operator, at least, and of a family."""
+"""Minimum seconds for the plans of an operator, and of a family."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """What is drawn for a device and measured there.
+    """What is drawn and measured for a device.
 
     Attributes:
-        sizes: of dimensions.
-        work: the least and the most. What is less than the least on the CPU runs inline, and waits for nothing.
-        seconds: the least; below, what is done once for a plan counts more than what is done for each element.
+        sizes: Sizes of dimensions.
+        work: Minimum and maximum work. Below the minimum, the CPU runs plans inline, and nothing waits for them.
+        seconds: Minimum time; below it, the cost per plan outweighs the cost per element.
     """
 
     sizes: tuple[int, ...]
@@ -75,10 +74,10 @@ RANGES = {
 }
 
 FREE = 1 << 8
-"""The least part of the most work that an operator has whose output may have any sizes."""
+"""Minimum work of operators whose output can have any size, relative to the maximum."""
 
 PACKED = {"IndicesTensor", "ROITensor", "BatchIndicesTensor"}
-"""Tensors that say where others are read or written."""
+"""Tensors that contain positions in other tensors."""
 
 DRAWN = settings(request_examples(300), derandomize=True, database=None, deadline=None, phases=[Phase.generate])
 
@@ -88,11 +87,11 @@ for each in EXECUTABLE:
 
 
 class OutOfTime(SkipTest):
-    """No more is drawn: to draw takes as long as to measure. Hypothesis passes it on, and looks for no simpler one."""
+    """Ends drawing, which takes as long as measuring. Hypothesis lets it pass without shrinking."""
 
 
 class Measured(NamedTuple):
-    """Seconds that a plan was expected to take after it had run, and those that it took then."""
+    """Seconds that a plan was predicted to take after its first runs, and that it took."""
 
     plan: Plan
     expected: float
@@ -100,12 +99,12 @@ class Measured(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """What it mostly takes."""
+        """The typical time."""
         return float(np.median(self.runs))
 
 
 class Compared(NamedTuple):
-    """What a run took, in parts of what was expected; and of which plan it was."""
+    """The time of a run relative to its prediction, and the plan."""
 
     ratio: float
     plan: Plan
@@ -113,7 +112,7 @@ class Compared(NamedTuple):
 
 @pytest.fixture(scope="module", params=RANGES)
 def measured_device(request: pytest.FixtureRequest) -> Iterator[Device]:
-    """A device that does its work on the thread that calls."""
+    """A device that works on the calling thread."""
     device = ReferenceDevice() if request.param == "reference" else CpuDevice(1)
     for _ in device.warm_up([]):
         pass
@@ -124,7 +123,7 @@ def measured_device(request: pytest.FixtureRequest) -> Iterator[Device]:
 @pytest.mark.thorough
 @pytest.mark.serial
 @pytest.mark.parametrize("family", FAMILIES)
-def test_plans_take_no_longer_than_they_should(measured_device: Device, family: str) -> None:
+def test_new_plans_take_as_long_as_predicted(measured_device: Device, family: str) -> None:
     seconds = max(ALL_SECONDS, FAMILY_SECONDS / len(FAMILIES[family]))
     found = [each for name in FAMILIES[family] for each in measured_of(measured_device, name, seconds)]
     again = [Compared(seconds / each.expected, each.plan) for each in found for seconds in each.runs]
@@ -134,17 +133,17 @@ def test_plans_take_no_longer_than_they_should(measured_device: Device, family: 
         kinds[kind_of_work(each.plan, measured_device.method(each.plan))].append(each)
     several = [alike for alike in kinds.values() if len(alike) > 1]
     new = [each for alike in several for each in compared(measured_device, alike)]
-    # One plan that is unlike the others of a small kind makes two of those look odd.
+    # In a small kind, one unusual plan makes two others look unusual.
     assert_bounded(new, max(2, few(NEW, len(new))))
 
 
 def few(share: float, count: int) -> float:
-    """How many of so many are hardly ever exceeded, by two standard deviations, where a share of all is meant."""
+    """Returns a count that a share of ``count`` rarely exceeds, by two standard deviations."""
     return share * count + 2 * math.sqrt(share * (1 - share) * count)
 
 
 def assert_bounded(found: list[Compared], most: float) -> None:
-    """``at_most`` is a bound within a factor of 3, of all runs but so many."""
+    """Checks that ``at_most`` is a bound within a factor of 3, except for ``most`` runs."""
     over = [each for each in found if each.ratio > at_most(1)]
     under = [each for each in found if FACTOR * each.ratio < at_most(1)]
     assert len(over) <= most, f"{len(over)} of {len(found)} took longer: {shown(over)}"
@@ -152,7 +151,7 @@ def assert_bounded(found: list[Compared], most: float) -> None:
 
 
 def compared(device: Device, alike: list[Measured]) -> list[Compared]:
-    """The times for each visit of plans of a kind, in parts of what the others of it take in the middle."""
+    """Returns the cost per visit of plans of a kind, relative to the median of the others."""
     rates = np.log([each.seconds / device.visits(each.plan) for each in alike])
     others = (rates.sum() - rates) / (len(rates) - 1)
     return [Compared(ratio, each.plan) for ratio, each in zip(np.exp(rates - others), alike, strict=True)]
@@ -189,14 +188,14 @@ RAN: Mapping[str, dict[str, Any]] = {
 
 @pytest.mark.serial
 @pytest.mark.parametrize("name", RAN)
-def test_a_plan_that_ran_takes_about_as_long_again(name: str) -> None:
+def test_repeated_plans_take_as_long_as_before(name: str) -> None:
     plan = check(RAN[name])
     found = [measured_on(ReferenceDevice(), plan) for _ in range(3)]
     assert any(each is not None and 1 / FACTOR <= each.seconds / each.expected <= at_most(1) for each in found), found
 
 
 def measured_of(device: Device, name: str, seconds: float) -> list[Measured]:
-    """Plans of an operator that take long enough to tell."""
+    """Measures plans of an operator that take long enough to be meaningful."""
     bounds = RANGES[device.name]
     found: list[Measured] = []
     end = time.monotonic() + seconds
@@ -225,7 +224,7 @@ def sizes_of(plan: Plan) -> list[tuple[int, ...]]:
 
 
 def is_plain(value: object) -> bool:
-    """Whether the numbers of a desc are such as people use: where results are subnormal or infinite, all is slow."""
+    """Whether the numbers of a desc are ordinary; subnormals and infinities make everything slow."""
     match value:
         case dict():
             return all(map(is_plain, value.values()))
@@ -239,7 +238,7 @@ def is_plain(value: object) -> bool:
 
 
 def as_used(value: Any) -> Any:
-    """A desc as people write them: dimensions in any order, some repeated; indices packed; regions in elements."""
+    """Rewrites a desc as people would: dimensions in any order, some repeated; packed indices; regions in pixels."""
     if isinstance(value, list):
         return [as_used(each) for each in value]
     if not isinstance(value, dict):
@@ -255,7 +254,7 @@ def as_used(value: Any) -> Any:
 
 
 def with_free_sizes(desc: Any, most: int) -> Any:
-    """A desc whose output may have any sizes, which are drawn small, with those that the others have."""
+    """Enlarges the output of an operator whose output can have any size, which was drawn small."""
     if desc["type"] == "RANDOM_GENERATOR":
         output = desc["desc"]["OutputTensor"]
         output["Sizes"][0] *= most // FREE
@@ -264,7 +263,7 @@ def with_free_sizes(desc: Any, most: int) -> Any:
 
 
 def ordered(sizes: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Strides in the order of some others that leave no gaps; 0 where those are."""
+    """Returns strides without gaps in the order of the given ones, keeping zeros."""
     found, step = [0] * len(sizes), 1
     for i in sorted(range(len(sizes)), key=lambda i: (strides[i], -i)):
         if strides[i]:
@@ -273,7 +272,7 @@ def ordered(sizes: Sequence[int], strides: Sequence[int]) -> list[int]:
 
 
 def measured_on(device: Device, plan: Plan) -> Measured | None:
-    """Runs a plan a few times; None if it takes too long, or is too much for the device."""
+    """Runs a plan a few times; returns None if it takes too long or does not fit the device."""
     inputs = {name: filled(plan, name) for name in plan.inputs}
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
     durations, kind = Durations(), kind_of_work(plan)
@@ -294,13 +293,13 @@ def measured_on(device: Device, plan: Plan) -> Measured | None:
         return None
     finally:
         gc.enable()
-    # Where most results are no numbers, there was little to compute.
+    # NaN results take little time to compute
     numbers = [np.isfinite(each).mean() for each in outputs.values() if each.dtype.kind == "f"]
     return Measured(plan, expected, runs) if all(share > 0.5 for share in numbers) else None
 
 
 def filled(plan: Plan, name: str) -> Array:
-    """Numbers such as tensors have."""
+    """Returns ordinary numbers for a tensor."""
     desc = plan.inputs[name]
     data = bytearray(desc.total_size_in_bytes)
     if desc.data_type.bits >= 8:
@@ -315,7 +314,7 @@ def filled(plan: Plan, name: str) -> Array:
 
 
 def _regions(plan: Plan, sizes: tuple[int, ...]) -> Array:
-    """The middle half of the first image, of as many numbers as a region has."""
+    """Returns the middle half of the first image, as often as there are regions."""
     image = plan.inputs.get("InputTensor") or plan.outputs["OutputGradientTensor"]
     height, width = image.sizes[2:]
     corners = np.array([0, width / 4, height / 4, 3 * width / 4, 3 * height / 4])
@@ -323,7 +322,7 @@ def _regions(plan: Plan, sizes: tuple[int, ...]) -> Array:
 
 
 def _indices(plan: Plan, sizes: tuple[int, ...]) -> Array:
-    """Of each element some place in its own plane."""
+    """Returns for each element some position in its own plane."""
     plane = math.prod(plan.outputs["OutputTensor"].sizes[2:])
     planes = np.arange(math.prod(sizes[:2])).reshape(*sizes[:2], 1, 1)
     return planes * plane + np.arange(math.prod(sizes[2:])).reshape(sizes[2:]) % plane
@@ -334,4 +333,4 @@ PLACES: Mapping[tuple[str, str], Callable[[Plan, tuple[int, ...]], Array]] = {
     ("regions", "BatchIndicesTensor"): lambda plan, sizes: np.zeros(sizes),
     ("max_pooling", "IndicesTensor"): _indices,
 }
-"""What some tensors of some families hold that say where others are read or written."""
+"""Contents of tensors with positions in others, by family."""

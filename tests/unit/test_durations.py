@@ -1,4 +1,4 @@
-"""How long work is expected to take, from what it has taken."""
+"""How long work is predicted to take, from past measurements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwire_service.engine.durations import Durations, at_most, kind_of_work
 
 
 def measured(*taken: tuple[str, int, float], times: int = 50) -> Durations:
-    """What is known after so many runs of each."""
+    """Returns the knowledge after a number of runs of each."""
     durations = Durations()
     for kind, work, seconds in taken:
         for _ in range(times):
@@ -20,18 +20,18 @@ def measured(*taken: tuple[str, int, float], times: int = 50) -> Durations:
     return durations
 
 
-def test_what_nobody_knows_is_expected_to_be_fast():
+def test_unknown_work_is_expected_to_be_fast():
     assert Durations().expected("SUM", 10**9) == 1
     assert Durations().expected("SUM", 0) == 0
 
 
-def test_a_fixed_cost_of_small_work_says_nothing_of_large_work():
+def test_fixed_costs_of_small_work_do_not_affect_large_work():
     durations = measured(("SUM", 1000, 0.001), ("SUM", 10**8, 0.1))
     assert durations.expected("SUM", 1000) == pytest.approx(0.001)
     assert durations.expected("SUM", 10**8) == pytest.approx(0.1)
 
 
-def test_what_was_never_measured_is_in_proportion_to_the_nearest():
+def test_unmeasured_sizes_scale_from_the_nearest_one():
     durations = measured(("SUM", 2**20, 0.01), ("SUM", 2**30, 4.0))
     assert durations.expected("SUM", 2**21) == pytest.approx(0.02)
     assert durations.expected("SUM", 2**32) == pytest.approx(16.0)
@@ -39,26 +39,26 @@ def test_what_was_never_measured_is_in_proportion_to_the_nearest():
     assert durations.expected("SUM", 0) == 0
 
 
-def test_what_was_never_measured_is_not_expected_to_be_faster_than_what_nobody_knows():
+def test_unmeasured_sizes_are_not_faster_than_unknown_work():
     durations = measured(("SUM", 2**20, 0.0001), ("MAX", 2**26, 0.01))
     assert durations.expected("SUM", 10**8) == pytest.approx(0.1)
     assert durations.expected("MAX", 2**26) == pytest.approx(0.01)
 
 
-def test_operators_differ():
+def test_operators_are_predicted_separately():
     durations = measured(("SUM", 2**20, 0.01), ("LOG_SUM_EXP", 2**20, 0.2))
     assert durations.expected("SUM", 2**20) == pytest.approx(0.01)
     assert durations.expected("LOG_SUM_EXP", 2**20) == pytest.approx(0.2)
 
 
-def test_the_first_of_a_kind_and_an_amount_tells_nothing():
+def test_the_first_measurement_is_ignored():
     durations = measured(("SUM", 2**20, 5.0), times=1)
     assert durations.expected("SUM", 2**20) < 0.01
     durations.learn("SUM", 2**20, 0.02)
     assert durations.expected("SUM", 2**20) == pytest.approx(0.02)
 
 
-def test_it_follows_what_has_changed():
+def test_predictions_follow_changes():
     durations = measured(("SUM", 2**20, 5.0))
     for _ in range(40):
         durations.learn("SUM", 2**20, 0.01)
@@ -85,14 +85,14 @@ def reduction(strides: list[int] | None = None) -> Plan:
     return check({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": [2]}})
 
 
-def test_layouts_differ():
+def test_layouts_are_kinds_of_their_own():
     packed, gaps, across, repeated = (reduction(strides) for strides in (None, [16, 1, 1], [1, 1, 4], [1, 1, 0]))
     assert kind_of_work(packed) == kind_of_work(reduction([8, 99, 1]))
     assert kind_of_work(gaps) == kind_of_work(reduction([0, 1, 1]))
     assert len({kind_of_work(each) for each in (packed, gaps, across, repeated)}) == 4
 
 
-def test_short_rows_differ_from_long_ones():
+def test_short_and_long_rows_are_different_kinds():
     def kind(sizes: list[int], strides: list[int]) -> str:
         tensor = {"DataType": "FLOAT32", "Sizes": sizes, "Strides": strides}
         return kind_of_work(check({"type": "ACTIVATION_RELU", "desc": {"InputTensor": tensor}}))
@@ -103,7 +103,7 @@ def test_short_rows_differ_from_long_ones():
     assert kind([64, 8, 8], [8, 512, 1]) != long
 
 
-def test_rows_differ_from_columns_and_little_work_for_an_output_from_much():
+def test_rows_columns_and_group_sizes_are_different_kinds():
     def kind(sizes: list[int], axes: list[int]) -> str:
         tensor = {"DataType": "FLOAT32", "Sizes": sizes}
         return kind_of_work(check({"type": "REDUCE", "desc": {"Function": "L2", "InputTensor": tensor, "Axes": axes}}))
@@ -117,13 +117,13 @@ def test_how_a_device_computes_is_part_of_the_kind():
     assert kind_of_work(reduction(), "compiled") != kind_of_work(reduction())
 
 
-def test_the_most_that_work_takes_is_within_a_factor_of_3():
+def test_the_upper_bound_is_within_a_factor_of_3():
     assert at_most(1) > 1
     assert at_most(1) / 3 == pytest.approx(1 / at_most(1))
     assert at_most(2) == 2 * at_most(1)
 
 
-def test_what_is_fused_is_another_kind():
+def test_fused_operators_are_kinds_of_their_own():
     tensor = {"DataType": "FLOAT32", "Sizes": [4]}
     fused: list[dict[str, Any]] = [
         {},
@@ -138,10 +138,10 @@ def test_what_is_fused_is_another_kind():
     assert len({kind_of_work(plan) for plan in plans}) == 5
 
 
-def test_a_plan_that_ran_is_expected_to_take_what_it_took():
+def test_a_repeated_plan_is_predicted_by_its_own_time():
     durations, slow, new = Durations(), reduction(), reduction()
     kind = kind_of_work(slow)
-    for seconds in (9.0, 3.0):  # the first may have waited for its kernels
+    for seconds in (9.0, 3.0):  # the first run may have waited for its kernels
         durations.learn(kind, slow.work, seconds, slow)
     for _ in range(50):
         durations.learn(kind, slow.work, 0.01)
@@ -149,7 +149,7 @@ def test_a_plan_that_ran_is_expected_to_take_what_it_took():
     assert durations.expected(kind, new.work, new) == pytest.approx(0.01, rel=0.1)
 
 
-def test_a_plan_that_is_gone_is_forgotten():
+def test_freed_plans_are_forgotten():
     durations, plan = Durations(), reduction()
     for _ in range(2):
         durations.learn("SUM", plan.work, 3.0, plan)
@@ -159,7 +159,7 @@ def test_a_plan_that_is_gone_is_forgotten():
     assert len(durations._plans) == 0
 
 
-def test_few_kinds_are_remembered():
+def test_the_number_of_kinds_is_bounded():
     durations = measured(("SUM", 2**20, 5.0))
     for number in range(10_000):
         durations.learn(str(number), 2**20, 0.01)
@@ -167,7 +167,7 @@ def test_few_kinds_are_remembered():
     assert durations.expected("SUM", 2**20) < 0.01
 
 
-def test_a_run_that_was_held_up_tells_little_and_many_tell_that_it_takes_longer_now():
+def test_predictions_are_robust_against_single_outliers():
     durations = Durations()
     for seconds in (0.01, 0.01, 60.0):
         durations.learn("REDUCE", 1000, seconds)

@@ -1,4 +1,4 @@
-"""DxDispatch models: what is read, what is refused, and where."""
+"""DxDispatch models: what is read, what is refused, and where violations point."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def dispatchable_of(**members: object) -> Dispatchable:
         ({"type": "REDUCE", **DESC, "Axis": [3]}, "/dispatchables/op/Axis"),
     ],
 )
-def test_violations_stand_at_their_place_in_the_model(members, pointer):
+def test_violations_point_into_the_model(members, pointer):
     dispatchable = dispatchable_of(**members)
     found = dispatchable.validate(FeatureLevel.V6_4)
     assert [violation.pointer for violation in found.violations] == [pointer]
@@ -78,7 +78,7 @@ def test_violations_stand_at_their_place_in_the_model(members, pointer):
         {"type": "REDUCE", **DESC, "executionFlags": ["DISABLE_META_COMMANDS"], "bindings": {}},
     ],
 )
-def test_forms_of_an_operator(members):
+def test_operators_are_accepted_in_every_form(members):
     plan = dispatchable_of(**members).check(FeatureLevel.V1_0)
     assert plan.operator.name == "REDUCE"
     assert plan.outputs["OutputTensor"].sizes == (1, 1, 1, 1)
@@ -87,7 +87,7 @@ def test_forms_of_an_operator(members):
     assert alone.check(FeatureLevel.V1_0).attributes == plan.attributes
 
 
-def test_what_is_compiled_as_a_graph_has_the_level_of_graphs():
+def test_dispatchables_compiled_as_graphs_have_the_level_of_graphs():
     dispatchable = dispatchable_of(**OPERATOR, dmlCompileType="DmlCompileGraph")
     found = dispatchable.validate(FeatureLevel.V2_0)
     assert [(violation.code.value, violation.pointer) for violation in found.violations] == [
@@ -104,7 +104,7 @@ def test_what_is_compiled_as_a_graph_has_the_level_of_graphs():
     assert wrong.validate(FeatureLevel.V2_0).minimum_feature_level is None
 
 
-def test_graphs_in_files_are_known_once_their_file_is_read():
+def test_graphs_in_files_are_checked_once_read():
     dispatchable = dispatchable_of(type="DmlSerializedGraph", sourcePath="x.bin")
     assert isinstance(dispatchable, GraphFile)
     (violation,) = dispatchable.validate(FeatureLevel.V6_4).violations
@@ -118,7 +118,7 @@ def test_graphs_in_files_are_known_once_their_file_is_read():
     ("kind", "named"),
     [("hlsl", "HLSL"), ("Onnx", "ONNX")],
 )
-def test_foreign_dispatchables_are_named(kind, named):
+def test_foreign_dispatchables_are_refused_by_name(kind, named):
     dispatchable = dispatchable_of(type=kind, sourcePath="x")
     assert isinstance(dispatchable, ForeignDispatchable)
     (violation,) = dispatchable.validate(FeatureLevel.V6_4).violations
@@ -138,7 +138,7 @@ def test_foreign_dispatchables_are_named(kind, named):
         ({"bindings": {"InputTensor": "x"}}, "/bindings/InputTensor"),
     ],
 )
-def test_options_that_do_not_exist(members, at):
+def test_unknown_options_are_refused(members, at):
     refused = {"resources": {}, "dispatchables": {"op": {**OPERATOR, **members}}, "commands": []}
     assert violations_of(refused) == [("unknown_value", "/dispatchables/op" + at)]
 
@@ -166,14 +166,14 @@ def command_of(**members: object) -> Command:
         ({"name": "in", "elementOffset": 2, "elementCount": 1, "format": "R32_FLOAT", "shape": [1]}, "in", 2, None),
     ],
 )
-def test_bindings(bound, resource, offset, size):
+def test_bindings_are_read_in_every_form(bound, resource, offset, size):
     command = command_of(type="dispatch", dispatchable="op", bindings={"InputTensor": bound, "OutputTensor": "out"})
     assert isinstance(command, Dispatch)
     found = command.bindings["InputTensor"][0]
     assert (found.resource, found.element_offset, found.element_size) == (resource, offset, size)
 
 
-def test_print_and_write_file():
+def test_print_and_write_file_commands_are_read():
     assert command_of(type="print", resource="in") == Print("in", False, "/commands/0")
     assert command_of(type="PRINT", resource="in", verbose=True) == Print("in", True, "/commands/0")
     written = command_of(type="writefile", resource="out", targetPath="a/b.npy", dimensions=[1, 2])
@@ -222,11 +222,11 @@ def test_print_and_write_file():
         ),
     ],
 )
-def test_refused_command(command, code, at):
+def test_malformed_commands_are_refused(command, code, at):
     assert violations_of(with_command(command)) == [(code, "/commands/0" + at)]
 
 
-def test_unknown_name_comes_with_the_nearest():
+def test_an_unknown_name_gets_a_suggestion():
     with pytest.raises(RequestError, match='did you mean "out"'):
         read_model(with_command({"type": "print", "resource": "ou"}))
 
@@ -234,7 +234,7 @@ def test_unknown_name_comes_with_the_nearest():
 # --- whole models
 
 
-def test_all_that_is_wrong_is_reported_at_once():
+def test_all_violations_of_a_model_are_reported():
     refused = {
         "resources": {"x": {"initialValues": "later"}, "y": 3},
         "dispatchables": {"op": 4},
@@ -244,7 +244,7 @@ def test_all_that_is_wrong_is_reported_at_once():
             5,
         ],
     }
-    # What refers to something malformed is no violation of its own.
+    # References to something malformed are not violations of their own.
     assert sorted(violations_of(refused)) == [
         ("wrong_type", "/commands/2"),
         ("wrong_type", "/dispatchables/op"),
@@ -254,7 +254,7 @@ def test_all_that_is_wrong_is_reported_at_once():
 
 
 @pytest.mark.parametrize("missing", ["resources", "dispatchables", "commands"])
-def test_missing_part(missing):
+def test_missing_parts_are_reported(missing):
     parts: dict[str, object] = {"resources": {}, "dispatchables": {}, "commands": []}
     assert violations_of({name: part for name, part in parts.items() if name != missing}) == [("missing_field", "")]
     assert violations_of({**parts, missing: 1}) == [("wrong_type", f"/{missing}")]
@@ -270,7 +270,7 @@ def test_model_files_are_read(path):
 
 
 def mutated(value: Any, draw: Callable[[st.SearchStrategy[Any]], Any]) -> Any:
-    """The value with one place below it replaced by something else."""
+    """Returns a copy of a value with one nested place replaced."""
     if isinstance(value, dict | list) and value and draw(st.integers(0, 4)):
         place = draw(st.sampled_from(list(value) if isinstance(value, dict) else list(range(len(value)))))
         copy = value.copy()
@@ -280,14 +280,14 @@ def mutated(value: Any, draw: Callable[[st.SearchStrategy[Any]], Any]) -> Any:
 
 
 @given(st.sampled_from(sorted(MODELS.glob("*.json"))), st.data())
-def test_mutated_models_are_read_or_refused_at_places_that_exist(path, data):
+def test_mutated_models_are_read_or_refused_at_existing_places(path, data):
     value = mutated(read_text(path.read_bytes()), data.draw)
     pointers = violation_pointers(value)
     assert all(resolves(value, pointer) for pointer in pointers)
 
 
 def violation_pointers(value: object) -> list[str]:
-    """The places that a model is refused at; empty if it is not."""
+    """Returns the places that a model is refused at; empty if it is accepted."""
     try:
         model = read_model(value)
         for dispatchable in model.dispatchables.values():

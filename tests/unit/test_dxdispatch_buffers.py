@@ -1,4 +1,4 @@
-"""The buffers of DxDispatch models: their bytes at the start, and what is refused."""
+"""Buffers of DxDispatch models: their initial bytes, and what is refused."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def rounded_up(data: bytes) -> bytes:
 
 
 @given(st.data(), TYPES)
-def test_listed_values(data, data_type):
+def test_listed_values_are_packed(data, data_type):
     values = data.draw(st.lists(numbers(data_type), min_size=1, max_size=9))
     expected = struct.pack(f"<{len(values)}{FORMATS[data_type]}", *values)
     assert initial_bytes(data_type, values) == rounded_up(expected)
@@ -68,14 +68,14 @@ def test_listed_values(data, data_type):
 
 
 @given(st.data(), TYPES, st.integers(1, 9))
-def test_constant(data, data_type, count):
+def test_a_constant_is_repeated(data, data_type, count):
     value = data.draw(numbers(data_type))
     expected = struct.pack(f"<{FORMATS[data_type]}", value) * count
     assert initial_bytes(data_type, {"value": value, "valueCount": count}) == rounded_up(expected)
 
 
 @given(st.data(), st.sampled_from([name for name in sorted(FORMATS) if "INT" in name]), st.integers(1, 20))
-def test_sequence_of_integers_wraps(data, data_type, count):
+def test_integer_sequences_wrap_around(data, data_type, count):
     start, delta = data.draw(numbers(data_type)), data.draw(numbers(data_type))
     least, greatest = limits(data_type)
     span = greatest - least + 1
@@ -86,13 +86,13 @@ def test_sequence_of_integers_wraps(data, data_type, count):
 
 
 @given(st.data(), st.sampled_from(["FLOAT16", "FLOAT32"]), st.integers(1, 20))
-def test_sequence_of_floats_rounds_at_each_step(data, data_type, count):
+def test_float_sequences_round_at_each_step(data, data_type, count):
     limit, code = (1024.0, "e") if data_type == "FLOAT16" else (2.0**100, "f")
     bounded = st.floats(-limit, limit, width=WIDTHS[data_type])
     start, delta = data.draw(bounded), data.draw(bounded)
     values = [start]
     while len(values) < count:
-        # The sum of two such floats in float64, rounded again, is the correctly rounded sum: 53 >= 2 * 24 + 2.
+        # The float64 sum of two such floats, rounded again, is correctly rounded: 53 >= 2 * 24 + 2.
         values.append(
             *struct.unpack(f"<{FORMATS[data_type]}", struct.pack(f"<{FORMATS[data_type]}", values[-1] + delta))
         )
@@ -101,13 +101,13 @@ def test_sequence_of_floats_rounds_at_each_step(data, data_type, count):
     assert initial_bytes(data_type, given_values) == rounded_up(expected)
 
 
-def test_sequence_of_the_guide():
+def test_the_sequence_in_the_guide_matches():
     found = initial_bytes("FLOAT32", {"valueCount": 4, "valueStart": 1, "valueDelta": 2.5})
     assert struct.unpack("<4f", found) == (1, 3.5, 6, 8.5)
 
 
 @pytest.mark.parametrize("data_type", ["FLOAT16", "FLOAT32", "FLOAT64"])
-def test_values_that_are_no_numbers(data_type):
+def test_nan_and_infinity_are_read(data_type):
     found = struct.unpack(
         f"<6{FORMATS[data_type]}", initial_bytes(data_type, ["nan", "NaN", "inf", "Inf", "-INF", "-inf"])
     )
@@ -138,11 +138,11 @@ def test_mixed_values_are_packed_without_gaps():
         ({"initialValuesOffsetInBytes": 0, "sizeInBytes": None, "comment": "ignored"}, b"\1\2\3\0"),
     ],
 )
-def test_size_and_offset_of_a_buffer(members, expected):
+def test_a_buffer_can_have_a_size_and_an_offset(members, expected):
     assert initial_bytes("UINT8", [1, 2, 3], **members) == expected
 
 
-def test_file_is_named_and_not_opened():
+def test_files_of_buffers_are_not_opened():
     model = read_model(model_of({"initialValues": {"sourcePath": "nowhere/x.npy"}}))
     assert model.resources["x"].initial == SourceFile("nowhere/x.npy")
     assert not model.resources["x"].is_loaded
@@ -221,7 +221,7 @@ def test_file_is_named_and_not_opened():
         ([1, 2], "wrong_type", ""),
     ],
 )
-def test_refused_buffer(buffer, code, at):
+def test_malformed_buffers_are_refused(buffer, code, at):
     with pytest.raises(RequestError) as caught:
         read_model(model_of(buffer))
     assert [(found.code.value, found.pointer) for found in caught.value.violations] == [(code, "/resources/x" + at)]

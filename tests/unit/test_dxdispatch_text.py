@@ -1,4 +1,4 @@
-"""JSON as DxDispatch reads it."""
+"""JSON as DxDispatch parses it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.jsonvalues import JSON
         ("[1e400]", [float("inf")]),
     ],
 )
-def test_text_as_dxdispatch_reads_it(text, value):
+def test_text_is_parsed_as_by_dxdispatch(text, value):
     assert read_text(text.encode()) == value
 
 
@@ -46,14 +46,14 @@ def test_text_as_dxdispatch_reads_it(text, value):
         ("{'a': 1}", "line 1, column 2"),
     ],
 )
-def test_place_of_what_is_not_json(text, place):
+def test_errors_have_line_and_column(text, place):
     with pytest.raises(RequestError, match=place) as caught:
         read_text(text)
     assert caught.value.code is ProblemCode.INVALID_JSON
 
 
 @pytest.mark.parametrize("text", [b'"\xff"', b"[" * 100_000, b"1" * 5000, b'{"a": 1, "a": 1}'])
-def test_text_that_no_place_can_be_told_for(text):
+def test_errors_without_a_line_and_column(text):
     with pytest.raises(RequestError) as caught:
         read_text(text)
     assert caught.value.code is ProblemCode.INVALID_JSON
@@ -63,7 +63,7 @@ BLANKS = st.sampled_from(["", " ", "\n", "// , ] }\n", '/* " , ] */', "/**/\t"])
 
 
 def commented(value: Any, draw: Callable[[st.SearchStrategy[Any]], Any]) -> str:
-    """The value as text, with comments between its parts and commas behind its last ones."""
+    """Writes a value as text, with comments between its parts and trailing commas."""
     blank: str = draw(BLANKS)
     if isinstance(value, list):
         parts = [commented(item, draw) for item in value]
@@ -78,5 +78,5 @@ def commented(value: Any, draw: Callable[[st.SearchStrategy[Any]], Any]) -> str:
 
 
 @given(JSON, st.data())
-def test_comments_and_trailing_commas_change_no_value(value, data):
+def test_comments_and_trailing_commas_do_not_change_values(value, data):
     assert read_text(commented(value, data.draw)) == value

@@ -1,4 +1,4 @@
-"""Kernels of formulas in machine code: the bounds of their functions, values of long tensors, and odd layouts."""
+"""Compiled kernels of formulas: error bounds of their functions, long tensors, and unusual layouts."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from tests import oracle
 from tests.elements import EDGES, FORMULAS, HARD, answer, drawn_floats, plan_of, takes_scale, unary
 
 LONG = 40_000
-"""Elements for which a kernel is compiled."""
+"""Number of elements from which a kernel is compiled."""
 
 VECTOR = 64
-"""As many equal elements side by side fill vectors alone."""
+"""This many equal adjacent elements fill whole vectors."""
 
 RANGES: dict[str, tuple[float, float]] = {
     "exp": (-700, 700),
@@ -52,25 +52,25 @@ RANGES: dict[str, tuple[float, float]] = {
     "acosh": (1, 1e150),
     "atanh": (-1 + 2**-53, 1 - 2**-53),
 }
-"""Where the functions keep their bounds."""
+"""Range in which the functions keep their bounds."""
 
 QUICK_RANGES: dict[tuple[str, bool], float] = {
     **dict.fromkeys(((name, False) for name in ("exp", "expm1", "sinh", "cosh")), 690),
     ("tanh", True): 9.02,
 }
-"""Up to which quick functions keep theirs, if a result is rounded at once, or if something is computed from it."""
+"""Range in which fast functions keep theirs, for a result that is rounded at once or used in further computation."""
 
 
 @pytest.fixture(scope="module")
 def cpu_device() -> Iterator[CpuDevice]:
-    """A CPU device whose other kernels nobody waits for: that would count as time of the first test."""
+    """A CPU device whose other kernels are not waited for, which would slow down the first test."""
     made = CpuDevice()
     yield made
     made.close()
 
 
 def _values(name: str, *operands: Array, is_quick: bool = False, is_last: bool = True, looks_up: bool = False) -> Array:
-    """A function of FLOAT64 elements, not rounded further."""
+    """Evaluates a function on FLOAT64 elements without further rounding."""
     names = ["x", "y"][: len(operands)]
     expression: Expression = Operation(name, tuple(map(InputElement, names)))
     sources = tuple(Source(each, DataType.FLOAT64, is_spread=False) for each in names)
@@ -84,7 +84,7 @@ def _values(name: str, *operands: Array, is_quick: bool = False, is_last: bool =
 
 
 def _points(name: str, count: int) -> Array:
-    """Arguments of all sizes, hard ones, and those that are likely."""
+    """Returns arguments of all magnitudes, difficult ones, and typical ones."""
     low, high = RANGES[name]
     usual = np.random.default_rng(7).uniform(max(low, -12), min(high, 12), count)
     sizes = np.random.default_rng(8).uniform(-200, 200, count)
@@ -102,7 +102,7 @@ def _assert_within(name: str, bound: float, found: Array, right: list[Any], poin
 
 
 def _assert_bound(name: str, count: int) -> None:
-    """Of the careful function and of the quick one, if there is one, also where something is computed from it."""
+    """Checks the accurate function and the fast one, if any, also when used in further computation."""
     kept = PRECISION.own.get(name, PRECISION.function)
     ways: list[tuple[float, dict[str, bool]]] = [(kept, {})]
     if name in quick.FUNCTIONS:
@@ -129,7 +129,7 @@ def _assert_bound(name: str, count: int) -> None:
 
 
 def _powers(count: int, most: float) -> tuple[Array, Array]:
-    """Bases and exponents whose powers are within the exponential of that."""
+    """Returns bases and exponents whose powers stay within exp(most)."""
     draw = np.random.default_rng(9)
     x = np.concatenate([np.exp2(draw.uniform(-149, 128, count)), draw.uniform(0.9, 1.1, count)])
     x = x.astype(np.float32).astype(np.float64)
@@ -137,14 +137,14 @@ def _powers(count: int, most: float) -> tuple[Array, Array]:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_keep_their_bounds(name):
+def test_functions_stay_within_their_bounds(name):
     _assert_bound(name, 300)
 
 
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_keep_their_bounds_at_many_points(name):
+def test_functions_stay_within_their_bounds_at_many_points(name):
     _assert_bound(name, 100_000)
 
 
@@ -159,23 +159,23 @@ def _assert_gelu(count: int) -> None:
             _assert_within("gelu", kept, found, right, points.tolist())
 
 
-def test_gelu_keeps_its_bound():
+def test_gelu_stays_within_its_bound():
     _assert_gelu(300)
 
 
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)
-def test_gelu_keeps_its_bound_at_many_points():
+def test_gelu_stays_within_its_bound_at_many_points():
     _assert_gelu(100_000)
 
 
-def test_quick_gelu_of_zeros_infinities_and_nan():
+def test_fast_gelu_of_zeros_infinities_and_nan():
     found = _values("gelu", np.array([0.0, -0.0, np.inf, -np.inf, np.nan]), is_quick=True)
     np.testing.assert_array_equal(found, [0, 0, np.inf, np.nan, np.nan])
     np.testing.assert_array_equal(np.signbit(found[:2]), [False, True])
 
 
-def test_gelu_is_one_quick_function():
+def test_gelu_is_a_single_fast_function():
     formula = formula_of(plan_of("ACTIVATION_GELU", {"InputTensor": np.zeros(1, np.float32)}))
     assert quick.condensed(formula.expression) == Operation("gelu", (InputElement("InputTensor"),))
 
@@ -207,7 +207,7 @@ def test_functions_of_zeros_infinities_and_nan(name):
     np.testing.assert_array_equal(np.signbit(found[right == right]), np.signbit(right[right == right]))
 
 
-def test_code_has_vectors_and_calls_no_library():
+def test_code_is_vectorized_without_library_calls():
     for name in FUNCTIONS:
         operands = [InputElement(each) for each in ("x", "y")[: 2 if name == "power" else 1]]
         sources = tuple(Source(each.name, DataType.FLOAT32, is_spread=False) for each in operands)
@@ -218,7 +218,7 @@ def test_code_has_vectors_and_calls_no_library():
 
 
 def _assert_long(device: Any, name: str, arrays: dict[str, Array], **attributes: Any) -> None:
-    """The values of a long tensor in which a few elements are repeated."""
+    """Checks the values of a long tensor in which a few elements repeat."""
     few = plan_of(name, arrays, **attributes)
     ((output, right),) = oracle.expected(few, arrays).items()
     assert isinstance(right, np.ndarray), output
@@ -229,7 +229,7 @@ def _assert_long(device: Any, name: str, arrays: dict[str, Array], **attributes:
 
 
 def _repeated(few: Array, side_by_side: int) -> Array:
-    """A long tensor of a few elements; a vector in which one element is open is computed with care as a whole."""
+    """Returns a long tensor of a few elements; one uncertain element sends its whole vector to the slow path."""
     return np.resize(np.repeat(few, side_by_side), max(LONG, few.size * side_by_side))
 
 
@@ -241,17 +241,17 @@ def _assert_same(name: str, repeated: dict[str, Array], actual: Array, expected:
 
 
 @pytest.mark.parametrize("name", unary(DataType.FLOAT32))
-def test_long_tensors(cpu_device, name):
+def test_long_tensors_match(cpu_device, name):
     _assert_long(cpu_device, name, {"InputTensor": drawn_floats(130, seed=11)})
 
 
 @pytest.mark.parametrize("name", [name for name in unary(DataType.FLOAT32) if takes_scale(name)])
-def test_long_scaled_tensors(cpu_device, name):
+def test_long_scaled_tensors_match(cpu_device, name):
     _assert_long(cpu_device, name, {"InputTensor": drawn_floats(90)}, ScaleBias={"Scale": 0.5, "Bias": 0.25})
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_long_scaled_powers(cpu_device, dtype):
+def test_long_scaled_powers_match(cpu_device, dtype):
     draw = np.random.default_rng(12)
     bases, exponents = np.abs(draw.standard_normal(80)).astype(dtype), (draw.standard_normal(80) * 9).astype(dtype)
     exponents[:6], bases[:3] = [2, 3, 0.5, -1, 0, 3000], [0, 3.5, 1]
@@ -260,7 +260,7 @@ def test_long_scaled_powers(cpu_device, dtype):
 
 
 @pytest.mark.parametrize("type_name", ["FLOAT32", "FLOAT16", "INT32", "UINT8", "UINT64"])
-def test_long_pairs(cpu_device, type_name):
+def test_long_pairs_match(cpu_device, type_name):
     data_type = DataType[type_name]
     edges: Array = np.array([0, 1, 2, 3, 31, 64, 127, 128, 200, 255], np.uint8).astype(data_type.dtype)
     if data_type.is_float:
@@ -275,8 +275,8 @@ def test_long_pairs(cpu_device, type_name):
 
 
 @pytest.mark.parametrize("name", ["ACTIVATION_LINEAR", "ACTIVATION_HARD_SIGMOID", "ELEMENT_WISE_CLIP"])
-def test_sums_that_lie_halfway(cpu_device, name):
-    """Of many draws a sum is halfway between two floats, next to the middle, or a float."""
+def test_scaled_sums_near_ties_are_correctly_rounded(cpu_device, name):
+    """Random draws of scaled sums that are ties, close to ties, or floats."""
     ties = np.array([1 + 2**-23, 3, 5 + 2**-21, 2**-24, 2**-25, 1.5 * 2**-24, 2**-149, 2**24 + 2], np.float32)
     arrays = {"InputTensor": np.concatenate([ties, -ties])}
     scale = {"ScaleBias": {"Scale": 0.5, "Bias": 1.0}} if takes_scale(name) else {"Alpha": 0.5, "Beta": 1.0}
@@ -285,7 +285,7 @@ def test_sums_that_lie_halfway(cpu_device, name):
 
 @pytest.mark.parametrize("sizes", [(15_000, 3), (3, 15_000), (12_000, 1, 4), (5, 6, 7, 8, 31), (300, 150)])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.int64])
-def test_rows_of_any_length(cpu_device, sizes, dtype):
+def test_rows_of_any_length_match(cpu_device, sizes, dtype):
     a = np.random.default_rng(1).integers(0, 9, sizes).astype(dtype)
     packed = np.random.default_rng(2).integers(0, 9, sizes).astype(dtype)
     wide = np.zeros((*sizes[:-1], sizes[-1] * 3), dtype)[..., ::3]
@@ -302,7 +302,7 @@ def test_rows_of_any_length(cpu_device, sizes, dtype):
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.float64])
 @pytest.mark.parametrize("spread", [False, True])
-def test_streamed_rows_of_any_length_and_place(dtype, spread):
+def test_streamed_rows_of_any_length_and_alignment_match(dtype, spread):
     data_type = DataType.of(np.dtype(dtype))
     way = Way.FLOATS if data_type.is_float else Way.INTEGERS
     sources = Source("a", data_type, is_spread=False), Source("b", data_type, is_spread=spread)
@@ -326,8 +326,8 @@ def test_streamed_rows_of_any_length_and_place(dtype, spread):
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16])
-def test_large_tensors_pass_the_caches_by(cpu_device, dtype):
-    """Their sum, where an output is far from its inputs, lies between them, or takes the place of one."""
+def test_large_tensors_bypass_the_caches(cpu_device, dtype):
+    """Their sum, with the output far from the inputs, between them, or in place of one."""
     count = (13 << 20) // np.dtype(dtype).itemsize + 5
     room: Array = np.random.default_rng(4).integers(0, 50, 3 * count, np.uint8).astype(dtype)
     arrays = {"ATensor": room[:count], "BTensor": room[count : 2 * count]}
@@ -336,8 +336,8 @@ def test_large_tensors_pass_the_caches_by(cpu_device, dtype):
         np.testing.assert_array_equal(answer(cpu_device, plan_of("ELEMENT_WISE_ADD", arrays), arrays, target), expected)
 
 
-def test_a_kernel_that_looks_results_up_waits_for_the_table_of_each_formula(cpu_device):
-    """One formula has it compiled; another one, of which there is no table yet, has fewer elements."""
+def test_a_lookup_kernel_waits_for_the_table_of_each_formula(cpu_device):
+    """One formula's table exists already; the other formula, without a table yet, has fewer elements."""
     many = {"InputTensor": np.zeros(100_000, np.float16)}
     answer(cpu_device, plan_of("ELEMENT_WISE_EXP", many), many)
     x = np.linspace(-3, 3, 20_000, dtype=np.float16)
@@ -346,7 +346,7 @@ def test_a_kernel_that_looks_results_up_waits_for_the_table_of_each_formula(cpu_
     np.testing.assert_allclose(found.astype(float), right, rtol=2**-10)
 
 
-def test_planes_have_long_rows():
+def test_planes_are_walked_in_long_rows():
     short = planes_of((15_000, 3), {"a": ((24, 4), 4), "": ((12, 4), 4)})
     assert (short.columns, short.rows) == (15_000, 3)
     assert all(tensor.is_staged for tensor in short.tensors)

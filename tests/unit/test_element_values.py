@@ -1,4 +1,4 @@
-"""The values of operators of single elements: every FLOAT16, hard FLOAT32, and pairs of edge values."""
+"""The values of element-wise operators: every FLOAT16, difficult FLOAT32, and pairs of edge cases."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LONG = {
     "ATANH": np.arctanh,
     "SQRT": np.sqrt,
 }
-"""Functions of the C library on floats of 64 significant bits."""
+"""C library functions on floats with 64 significant bits."""
 
 
 def assert_right(device: Device, name: str, arrays: dict[str, Array], **attributes: Any) -> None:
@@ -50,7 +50,7 @@ def assert_right(device: Device, name: str, arrays: dict[str, Array], **attribut
 
 
 def assert_all_right(devices: Iterable[Device], name: str, arrays: dict[str, Array], **attributes: Any) -> None:
-    """The oracle takes longer than any device, so it is asked once for all of them."""
+    """Checks several devices with one call of the oracle, which is slower than any of them."""
     plan = plan_of(name, arrays, **attributes)
     ((output, right),) = oracle.expected(plan, arrays).items()
     assert isinstance(right, np.ndarray)
@@ -64,7 +64,7 @@ def assert_all_right(devices: Iterable[Device], name: str, arrays: dict[str, Arr
 
 
 def _numbers(name: str) -> list[str]:
-    """The FLOAT attributes of an operator."""
+    """Returns the FLOAT attributes of an operator."""
     return [m.name for m in OPERATORS[name].members.attributes if isinstance(ATTRIBUTES.get(m.name), int | float)]
 
 
@@ -80,44 +80,44 @@ def _patterns(step: int) -> Array:
 
 
 @pytest.mark.parametrize("name", unary(DataType.FLOAT16))
-def test_float16(device, name):
+def test_a_sample_of_float16_is_correct(device, name):
     assert_right(device, name, {"InputTensor": _patterns(487)})
 
 
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", unary(DataType.FLOAT16))
-def test_every_float16(reference, cpu_device, name):
-    """``tests/cuda/test_elements.py`` compares a card with the CPU."""
+def test_every_float16_is_correct(reference, cpu_device, name):
+    """``tests/cuda/test_elements.py`` compares cards with the CPU."""
     assert_all_right([reference, cpu_device], name, {"InputTensor": _patterns(1)})
 
 
 @pytest.mark.parametrize("name", unary(DataType.FLOAT32))
-def test_hard_float32(device, name):
+def test_difficult_float32_is_correct(device, name):
     assert_right(device, name, {"InputTensor": drawn_floats(200)})
 
 
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", unary(DataType.FLOAT32))
-def test_drawn_float32(cpu_device, name):
+def test_random_float32_is_correct(cpu_device, name):
     assert_right(cpu_device, name, {"InputTensor": drawn_floats(20000, seed=1)})
 
 
 @pytest.mark.parametrize("scale", [(0.1, 1.0), (-1e30, 3.0), (1.0, -1.0), (3.0, 0.5)])
 @pytest.mark.parametrize("name", [name for name in unary(DataType.FLOAT32) if takes_scale(name)])
-def test_scaled_float32(cpu_device, name, scale):
+def test_scaled_float32_is_correct(cpu_device, name, scale):
     scale_bias = dict(zip(("Scale", "Bias"), scale, strict=True))
     assert_right(cpu_device, name, {"InputTensor": drawn_floats(120)}, ScaleBias=scale_bias)
 
 
 ROUNDED_AWAY = [(1e-30, 1.0), (-1e-30, -1.0), (2.0**-60, 0.5), (2.0**-28, 1.0), (1.0, 3e38), (0.3, -1e20)]
-"""Scales and biases of which the sum in float64 lacks a part."""
+"""Scales and biases whose float64 sum loses a part."""
 
 
 @pytest.mark.parametrize("scale", ROUNDED_AWAY)
 @pytest.mark.parametrize("name", [name for name in unary(DataType.FLOAT32) if takes_scale(name)])
-def test_small_parts_of_sums_in_float32(cpu_device, name, scale):
+def test_scaled_sums_that_float64_cannot_hold_are_correct(cpu_device, name, scale):
     values = np.array((*EDGES, *HARD, *drawn_floats(40)), np.float32)
     scale_bias = dict(zip(("Scale", "Bias"), scale, strict=True))
     assert_right(cpu_device, name, {"InputTensor": values}, ScaleBias=scale_bias)
@@ -125,7 +125,7 @@ def test_small_parts_of_sums_in_float32(cpu_device, name, scale):
 
 @pytest.mark.parametrize("exponent", [0.5, 3.0, 1e9, -1e18, 1e30, 3e38])
 @pytest.mark.parametrize("scale", ROUNDED_AWAY)
-def test_powers_of_sums_next_to_one(cpu_device, scale, exponent):
+def test_powers_of_scaled_sums_next_to_one(cpu_device, scale, exponent):
     values = np.array((*EDGES, *HARD, *drawn_floats(40)), np.float32)
     scale_bias = dict(zip(("Scale", "Bias"), scale, strict=True))
     arrays = {"InputTensor": values, "ExponentTensor": np.full_like(values, exponent)}
@@ -135,8 +135,8 @@ def test_powers_of_sums_next_to_one(cpu_device, scale, exponent):
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("scale", [(1e-30, 1.0), (1.0, 3e38)])
 @pytest.mark.parametrize("name", [name for name in unary(DataType.FLOAT32) if takes_scale(name)])
-def test_sums_are_seldom_exact(cpu_device, name, scale):
-    """Exact arithmetic takes minutes for so many elements."""
+def test_scaled_sums_rarely_need_exact_arithmetic(cpu_device, name, scale):
+    """Exact arithmetic would take minutes for that many elements."""
     values = drawn_floats(1 << 18)
     scale_bias = dict(zip(("Scale", "Bias"), scale, strict=True))
     plan = plan_of(name, {"InputTensor": values}, ScaleBias=scale_bias)
@@ -151,14 +151,14 @@ EXTREMES = ("Infinity", "-Infinity", 0.0, -1.0, 1.25 * 2.0**126, 1.25 * 2.0**-14
 
 @pytest.mark.parametrize("bias", EXTREMES)
 @pytest.mark.parametrize("name", [name for name in unary(DataType.FLOAT32) if takes_scale(name)])
-def test_infinite_and_extreme_scales(cpu_device, name, bias):
+def test_infinite_and_extreme_scales_are_correct(cpu_device, name, bias):
     for scale in EXTREMES:
         values = {"InputTensor": np.array((*EDGES, *HARD), np.float32)}
         assert_right(cpu_device, name, values, ScaleBias={"Scale": scale, "Bias": bias})
 
 
 @pytest.mark.parametrize("scale", EXTREMES)
-def test_powers_of_infinite_bases(cpu_device, scale):
+def test_powers_of_infinite_bases_are_correct(cpu_device, scale):
     edges = np.array(EDGES, np.float32)
     bases, exponents = np.repeat(edges, edges.size), np.tile(edges, edges.size)
     for bias in EXTREMES:
@@ -168,7 +168,7 @@ def test_powers_of_infinite_bases(cpu_device, scale):
 
 @pytest.mark.parametrize("number", EXTREMES)
 @pytest.mark.parametrize("name", [name for name in unary(DataType.FLOAT32) if _numbers(name) and "CLIP1" not in name])
-def test_infinite_and_extreme_attributes(cpu_device, name, number):
+def test_infinite_and_extreme_attributes_are_correct(cpu_device, name, number):
     values = {"InputTensor": np.array(EDGES, np.float32)}
     for attribute in _numbers(name):
         divides = attribute == "Steepness" or name == "ACTIVATION_CELU"
@@ -179,13 +179,13 @@ def test_infinite_and_extreme_attributes(cpu_device, name, number):
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", LONG)
-def test_a_million_drawn_float32(cpu_device, name):
+def test_a_million_random_float32_are_correct(cpu_device, name):
     values = drawn_floats(1_000_000, seed=2)
     plan = plan_of(f"ELEMENT_WISE_{name}", {"InputTensor": values})
     actual = answer(cpu_device, plan, {"InputTensor": values})
     with np.errstate(all="ignore"):
         near = LONG[name](values.astype(np.longdouble)).astype(np.float32)
-    # Floats of 64 bits are right but next to the middle of two; those few are told by as many bits as it takes.
+    # float64 is accurate enough except near ties; those few are decided with as many bits as needed.
     unlike = np.flatnonzero((actual.view(np.uint32) != near.view(np.uint32)) & ~(np.isnan(actual) & np.isnan(near)))
     assert unlike.size < 10
     if unlike.size:
@@ -196,7 +196,7 @@ def test_a_million_drawn_float32(cpu_device, name):
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_pairs_of_edge_values(device, name):
+def test_pairs_of_edge_values_are_correct(device, name):
     inputs = [member.name for member in OPERATORS[name].members.inputs]
     types = OPERATORS[name].support.rows({})[0].tensors[inputs[0]].data_types
     data_type = next(each for each in (DataType.FLOAT32, DataType.INT32, DataType.UINT32) if each in types)
@@ -211,7 +211,7 @@ def test_pairs_of_edge_values(device, name):
 
 @pytest.mark.parametrize("data_type", [DataType.INT8, DataType.UINT8, DataType.INT32, DataType.UINT32])
 @pytest.mark.parametrize("exponent", [DataType.INT8, DataType.UINT16, DataType.FLOAT16])
-def test_powers_of_integers(device, data_type, exponent):
+def test_powers_of_integers_are_correct(device, data_type, exponent):
     bases = np.array([0, 1, 2, 3, 7, 15, 127, 128, 254, 255], np.uint8).view(np.int8).astype(data_type.dtype)
     exponents = np.array([0, 1, 2, 3, 5, 8, 31, 100, 117], np.int8).astype(exponent.dtype)
     if exponent.is_signed:
@@ -222,7 +222,7 @@ def test_powers_of_integers(device, data_type, exponent):
 
 @pytest.mark.parametrize("data_type", [DataType.INT8, DataType.UINT16, DataType.INT32, DataType.INT64, DataType.UINT64])
 @pytest.mark.parametrize("scale", [(0.1, 0.0), (0.5, -1.5), (3.0, 1e9), (-1.0, 0.0)])
-def test_scaled_integers(device, data_type, scale):
+def test_scaled_integers_are_correct(device, data_type, scale):
     draw = np.random.default_rng(3)
     info = np.iinfo(data_type.dtype)
     values = draw.integers(info.min, info.max, 60, data_type.dtype, endpoint=True)
@@ -232,13 +232,13 @@ def test_scaled_integers(device, data_type, scale):
     assert_right(device, "ELEMENT_WISE_CLIP", {"InputTensor": values}, ScaleBias=scale_bias)
 
 
-def test_scaled_float64(device):
+def test_scaled_float64_is_correct(device):
     values = np.array([0.1, 1 / 3, 1e300, -1e-300, 5e-324, 3.0, -0.0, np.inf, np.nan])
     assert_right(device, "ELEMENT_WISE_IDENTITY", {"InputTensor": values}, ScaleBias={"Scale": 0.1, "Bias": 1e-3})
 
 
 HALFWAY = 1 + 2.0**-11
-"""Halfway between two FLOAT16."""
+"""A tie between two FLOAT16."""
 
 
 def _half(*values: float) -> Array:
@@ -269,11 +269,11 @@ TOWARDS_HALFWAY: dict[str, tuple[str, dict[str, float], Array, Array]] = {
         _single(2**20, 2**30) * np.float32(1.5) * np.float32(1.1),
     ),
 }
-"""Functions near a limit halfway between two floats: operator, attributes, input, and the float on their side of it."""
+"""Functions near a limit that is a tie: operator, attributes, input, and the float on the correct side."""
 
 
 @pytest.mark.parametrize("name", TOWARDS_HALFWAY)
-def test_limits_halfway_between_floats(device, name):
+def test_limits_that_are_ties_round_to_the_correct_side(device, name):
     operator, attributes, values, right = TOWARDS_HALFWAY[name]
     arrays = {"InputTensor": values}
     np.testing.assert_array_equal(answer(device, plan_of(operator, arrays, **attributes), arrays), right)
@@ -281,7 +281,7 @@ def test_limits_halfway_between_floats(device, name):
 
 @pytest.mark.parametrize("power", [-1, 0, 1])
 def test_logarithms_next_to_powers_of_four(device, power):
-    """The oracle is not asked: it takes the logarithm of what is next to a quarter for that of what is next to 1."""
+    """The oracle is not used here: it would confuse values next to a quarter with values next to 1."""
     arrays = {"InputTensor": _single(1e-45, -1e-45, 1e-40, 0)}
     plan = plan_of("ELEMENT_WISE_LOG", arrays, ScaleBias={"Scale": 1.125, "Bias": 4.0**power})
     right = 1.125 * arrays["InputTensor"].astype(np.float64) if power == 0 else np.full(4, power * np.log(4))
@@ -306,7 +306,7 @@ BOUNDED += [f"ACTIVATION_{name}" for name in activations.FORMULAS]
 
 
 def _worst(name: str, values: Array) -> None:
-    """Fails where a formula in float64 is further off than its bound says."""
+    """Checks that a float64 formula stays within its error bound."""
     plan = plan_of(name, {"InputTensor": values})
     formula = formula_of(plan)
     bound = error_bound(formula.expression, dict(formula.inputs))
@@ -316,7 +316,7 @@ def _worst(name: str, values: Array) -> None:
     for x, found in zip(values.tolist(), computed.tolist(), strict=True):
         right = _real_value(name, x, plan)
         if is_special(right) or not 2.0**-151 < abs(right) < 2.0**129:
-            continue  # zero or infinite in any type, however it is rounded
+            continue  # zero or infinite in any type, whatever the rounding
         error = abs(mpmath.mpf(found) - real(right)) / abs(real(right))
         assert error <= bound, f"{name} of {x!r} is off by {float(error)}, more than {bound}"
 
@@ -329,14 +329,14 @@ def _real_value(name: str, x: float, plan: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", BOUNDED)
-def test_formulas_are_within_their_bounds(name):
+def test_formulas_stay_within_their_bounds(name):
     _worst(name, drawn_floats(150, seed=4))
 
 
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", BOUNDED)
-def test_formulas_are_within_their_bounds_at_many_points(name):
+def test_formulas_stay_within_their_bounds_at_many_points(name):
     _worst(name, drawn_floats(100_000, seed=5))
 
 

@@ -1,4 +1,4 @@
-"""Base64 text that is decoded piece by piece, against Python's own base64."""
+"""Base64 text decoded in pieces, against Python's own decoder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwire.wire import EncodedTensor, RequestBody, encoded_inputs, parse_execut
 
 
 def request(count: int, text: str, **tensor: Any) -> EncodedTensor | None:
-    """The input of a request as it is given to a device that decodes."""
+    """Returns the input of a request as given to a device that decodes."""
     source = {"DataType": "UINT8", "Sizes": [count], **tensor}
     operator = {"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": source, "Axes": [0]}}
     parsed = parse_execute(
@@ -30,12 +30,12 @@ def encoded(data: bytes) -> str:
 
 
 SIZES = [5000, 196_607, 196_608, 196_609, 500_001]
-"""Among them those around a piece."""
+"""Including sizes around a piece."""
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("step", [3, 4 * 2**20 // 3 * 3, 99_999])
-def test_pieces_are_those_of_the_whole(size, step):
+def test_pieces_match_the_whole(size, step):
     data = np.random.default_rng(size).bytes(size)
     step = max(step, size // 50 // 3 * 3)
     tensor = request(size, encoded(data))
@@ -49,7 +49,7 @@ def test_pieces_are_those_of_the_whole(size, step):
 
 @pytest.mark.parametrize("at", [0, 4095, 262_143, 262_144, 300_001])
 @pytest.mark.parametrize("letter", ["*", "=", "-", " ", "~"])
-def test_text_that_is_not_base64_is_refused(at, letter):
+def test_invalid_base64_is_refused(at, letter):
     text = encoded(bytes(300_000))
     tensor = request(300_000, text[:at] + letter + text[at + 1 :])
     assert tensor is not None
@@ -59,15 +59,15 @@ def test_text_that_is_not_base64_is_refused(at, letter):
     assert [violation.pointer for violation in refusal.value.violations] == ["/inputs/InputTensor"]
 
 
-def test_what_is_short_or_of_another_size_is_left_to_be_read_at_once():
+def test_short_or_padded_text_is_not_decoded_in_pieces():
     assert request(30, encoded(bytes(30))) is None
     assert request(9001, encoded(bytes(9000))) is None
     assert request(9000, encoded(bytes(9000))[:-1]) is None
-    # The padding that DirectML allows behind a tensor.
+    # the padding that DirectML allows after a tensor
     assert request(9001, encoded(bytes(9004))) is None
 
 
-def test_numbers_are_left_to_be_read_at_once():
+def test_numbers_are_not_decoded_in_pieces():
     source = {"DataType": "UINT8", "Sizes": [3]}
     operator = {"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": source, "Axes": [0]}}
     body = {"operator": operator, "inputs": {"InputTensor": {"data": [1, 2, 3]}}}

@@ -1,4 +1,4 @@
-"""The entrypoint of the images, run by the shell of this machine: secrets that open nothing, and bounds on memory."""
+"""The images' entrypoint, run by this machine's shell: secrets without keys, and memory bounds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if sys.platform != "linux":
 
 
 class Machine:
-    """Folders in place of those of a container, and a program in place of opwire that says what it was started with."""
+    """Folders that stand for those of a container, and a fake opwire that prints how it was started."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -54,31 +54,31 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_without_a_secret_no_key_is_asked_for(machine):
+def test_without_a_secret_no_key_is_required(machine):
     assert machine.run().stdout == "started serve keys=none\n"
 
 
-def test_a_file_of_keys_is_used(machine):
+def test_a_key_file_is_used(machine):
     machine.secret.write_text("alice:abc\n")
     assert machine.run().stdout == f"started serve keys={machine.secret}\n"
     assert machine.run(OPWIRE_API_KEYS_FILE="/other").stdout == "started serve keys=/other\n"
 
 
 def test_links_are_followed(machine):
-    """As Kubernetes mounts a secret."""
+    """Kubernetes mounts secrets as links."""
     file = machine.root / "keys"
     file.write_text("alice:abc\n")
     machine.secret.symlink_to(file)
     assert machine.run().stdout == f"started serve keys={machine.secret}\n"
 
 
-def test_dev_null_stands_for_no_keys(machine):
+def test_dev_null_means_no_keys(machine):
     machine.secret.symlink_to("/dev/null")
     assert machine.run().stdout == "started serve keys=none\n"
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "link to nothing", "other device"])
-def test_what_is_no_file_of_keys_does_not_leave_the_server_open(machine, kind):
+def test_an_invalid_key_file_does_not_leave_the_server_open(machine, kind):
     if kind == "folder":
         machine.secret.mkdir()
     elif kind == "pipe":
@@ -105,40 +105,40 @@ def test_a_small_memory_limit_is_reported(machine):
 
 @pytest.mark.parametrize("limit", ["max", "9223372036854771712", str(8192 * MIB)])
 @pytest.mark.parametrize("file", ["memory.max", "memory/memory.limit_in_bytes"])
-def test_enough_memory_is_not_worth_a_word(machine, file, limit):
+def test_sufficient_memory_is_not_reported(machine, file, limit):
     (machine.cgroup / file).parent.mkdir(exist_ok=True)
     (machine.cgroup / file).write_text(f"{limit}\n")
     assert machine.run().stderr == ""
 
 
 @pytest.mark.parametrize("given", ["", "lots", "-5"])
-def test_a_budget_that_is_no_number_is_for_the_server_to_refuse(machine, given):
+def test_an_invalid_budget_is_left_to_the_server(machine, given):
     (machine.cgroup / "memory.max").write_text(f"{8192 * MIB}\n")
     assert machine.run(OPWIRE_MEMORY_BYTES=given).stderr == ""
 
 
-def test_the_default_budget_is_that_of_the_server():
+def test_the_default_budget_matches_the_server():
     found = re.findall(
         r"OPWIRE_MEMORY_BYTES:-(\d+)", ENTRYPOINT.read_text() + (ROOT / "docker/compose.yaml").read_text()
     )
     assert {int(each) for each in found} == {Limits().memory_bytes}
 
 
-def test_compose_limits_the_memory_to_twice_the_budget():
+def test_compose_limits_memory_to_twice_the_budget():
     text = (ROOT / "docker/compose.yaml").read_text(encoding="utf-8")
     found = re.search(r"mem_limit: \$\{OPWIRE_MEMORY:-(\d+)g\}", text)
     assert found
     assert int(found[1]) * 1024 * MIB == 2 * Limits().memory_bytes
 
 
-def test_metrics_are_closed_unless_they_are_asked_for():
+def test_metrics_are_private_by_default():
     assert not Settings().metrics_open
     text = (ROOT / "docker/compose.yaml").read_text(encoding="utf-8")
     assert re.findall(r"OPWIRE_METRICS_OPEN:-(\w+)", text) == ["false"]
 
 
-def test_every_variable_of_compose_is_explained():
-    """What .env.example shows is what the compose file reads, with the same defaults."""
+def test_every_compose_variable_is_documented():
+    """.env.example shows the variables that the compose file reads, with the same defaults."""
     used = dict(re.findall(r"\$\{(\w+):-([^}]*)\}", (ROOT / "docker/compose.yaml").read_text(encoding="utf-8")))
     lines = (ROOT / "docker/.env.example").read_text(encoding="utf-8")
     shown = dict(re.findall(r"^#(\w+)=(.*)$", lines, re.MULTILINE))

@@ -1,4 +1,4 @@
-"""Many elements by exact arithmetic: the same as one by one, whatever of them float64 holds exactly."""
+"""Exact arithmetic on many elements matches one-by-one evaluation, whatever float64 holds exactly."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def tensors(name: str) -> dict[str, Array]:
     return dict(zip(wanted, (X, Y, X), strict=False))
 
 
-def of_singles() -> dict[str, Plan]:
-    """The plans of all operators with a formula that take FLOAT32, by name."""
+def formula_plans() -> dict[str, Plan]:
+    """Returns plans of all operators with a formula that take FLOAT32, by name."""
     found = {}
     for name in FORMULAS:
         with suppress(ContractViolation):
@@ -33,8 +33,8 @@ def of_singles() -> dict[str, Plan]:
     return found
 
 
-@pytest.mark.parametrize(("name", "plan"), of_singles().items())
-def test_many_elements_at_once(name, plan):
+@pytest.mark.parametrize(("name", "plan"), formula_plans().items())
+def test_many_elements_match_one_by_one(name, plan):
     formula = formula_of(plan)
     exact = ExactFormula(formula.expression, formula.inputs, formula.output)
     taken = {each: tensors(name)[each] for each in formula.inputs}

@@ -1,4 +1,4 @@
-"""How an answer is handed to the server of the network."""
+"""How responses are passed to the network server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ANSWERS: list[list[Buffer]] = [
 
 
 class Sent:
-    """What was sent, message by message."""
+    """Records what is sent, message by message."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -52,8 +52,8 @@ class Sent:
 
 @pytest.mark.parametrize("pieces", ANSWERS, ids=range(len(ANSWERS)))
 @pytest.mark.parametrize("in_tail", [False, True])
-async def test_an_answer_goes_in_pieces_none_of_which_is_large(pieces, in_tail):
-    """Each is copied in the event loop where there is TLS."""
+async def test_a_large_response_is_sent_in_small_pieces(pieces, in_tail):
+    """With TLS, each piece is copied in the event loop."""
     sent = Sent()
     await sent.exchange().send_answer(Answer([b"{}"], pieces) if in_tail else Answer(pieces))
     assert b"".join(sent.bodies) == (b"{}" if in_tail else b"") + b"".join(pieces)
@@ -63,8 +63,8 @@ async def test_an_answer_goes_in_pieces_none_of_which_is_large(pieces, in_tail):
 
 
 @pytest.mark.parametrize("pieces", ANSWERS, ids=range(len(ANSWERS)))
-async def test_a_stream_goes_in_pieces_none_of_which_is_large(pieces):
-    """Each is copied into a chunk."""
+async def test_a_stream_is_sent_in_small_pieces(pieces):
+    """Each piece is copied into a chunk."""
 
     async def some() -> AsyncIterator[Sequence[Buffer]]:
         yield pieces
@@ -76,7 +76,7 @@ async def test_a_stream_goes_in_pieces_none_of_which_is_large(pieces):
     assert max(map(len, sent.bodies)) <= MIB
 
 
-async def test_what_is_small_goes_at_once():
+async def test_a_small_response_is_sent_at_once():
     sent = Sent()
     await sent.exchange().send_answer(Answer([b"{", b"}"], [b"1234"]))
     assert sent.bodies == [b"{}1234"]

@@ -1,4 +1,4 @@
-"""Members of each kind: every spelling that DxDispatch takes, and what is refused, with its code and place."""
+"""Members of every kind: the spellings that DxDispatch accepts, and what is refused, with code and place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def member(operator: str, name: str) -> Member:
 
 
 def read(operator: str, name: str, given: Any, **others: Any) -> Any:
-    """What a member reads; each violation as its code and place instead."""
+    """Returns what a member reads; in place of a refused value, the code and place of each violation."""
     report = Report()
     value = member(operator, name).read({name: given, **others}, "", report)
     found = [(violation.code.value, violation.pointer) for violation in report.violations]
@@ -104,7 +104,7 @@ def test_floats_are_narrowed_and_never_nan(given, value):
         ),
     ],
 )
-def test_numbers_arrays_and_structs(operator, name, given, value):
+def test_numbers_arrays_and_structs_are_read(operator, name, given, value):
     assert read(operator, name, given) == value
 
 
@@ -132,11 +132,11 @@ def test_numbers_arrays_and_structs(operator, name, given, value):
         ("INT4", 1, [("union_mismatch", "/Value")]),
     ],
 )
-def test_unions_have_the_type_that_their_sibling_says(data_type, given, value):
+def test_unions_have_the_type_of_their_sibling(data_type, given, value):
     assert repr(read("FILL_VALUE_CONSTANT", "Value", given, ValueDataType=data_type)) == repr(value)
 
 
-def test_a_union_without_a_type_says_nothing_itself():
+def test_a_union_without_a_type_adds_no_violation():
     report = Report()
     assert member("FILL_VALUE_CONSTANT", "Value").read({"Value": 1, "ValueDataType": "X"}, "", report) is UNREAD
     assert not report.violations
@@ -155,13 +155,13 @@ ELU = "ACTIVATION_ELU"
         {"Type": CATALOG[ELU].value, "desc": {"Alpha": 0.5}},
     ],
 )
-def test_nested_operators_in_every_spelling(written):
+def test_nested_operators_are_accepted_in_every_spelling(written):
     nested = check(convolution(written)).attributes.FusedActivation
     assert (nested.name, dict(nested.values)) == (ELU, {"Alpha": 0.5})
 
 
 @pytest.mark.parametrize("activation", [None, ...])
-def test_an_activation_may_be_left_out(activation):
+def test_an_activation_can_be_omitted(activation):
     operator = convolution(activation)
     if activation is ...:
         del operator["desc"]["FusedActivation"]
@@ -189,11 +189,11 @@ AT = "/desc/FusedActivation"
         ({"Type": "ACTIVATION_SOFTPLUS", "Desc": {"Steepness": 0}}, [("out_of_range", f"{AT}/Desc/Steepness")]),
     ],
 )
-def test_nested_operators_that_are_refused(written, found):
+def test_invalid_nested_operators_are_refused(written, found):
     assert refused(convolution(written)) == found
 
 
-def test_activations_are_fused_from_their_level_on():
+def test_activations_can_be_fused_from_their_level_on():
     gelu = convolution({"Type": "ACTIVATION_GELU"})
     (violation,) = validate(gelu, "5_0").violations
     assert (violation.code.value, violation.pointer) == ("operator_not_fusable", f"{AT}/Type")
@@ -220,7 +220,7 @@ def test_values_of_enums_have_levels():
     assert not found.counts_at(FeatureLevel.V6_4)
 
 
-def test_arrays_of_tensors():
+def test_arrays_of_tensors_are_read():
     report = Report()
     join = member("JOIN", "InputTensors")
     tensors: Any = join.read({"InputTensors": [VECTOR, {"Desc": IMAGE}]}, "/desc", report)
@@ -234,7 +234,7 @@ def test_arrays_of_tensors():
     assert read("RNN", "ActivationDescs", [{"Type": ELU, "Alpha": 1}] * 7) == [("out_of_range", "/ActivationDescs")]
 
 
-def test_counts_of_tensor_arrays_must_agree():
+def test_counts_of_tensor_arrays_must_match():
     report = Report()
     desc = {"InputCount": 3, "InputTensors": [VECTOR, VECTOR], "OutputTensor": VECTOR, "Axis": 0}
     read = schema_of("JOIN").members.read_tensors(desc, "/desc", report)
@@ -246,7 +246,7 @@ def test_counts_of_tensor_arrays_must_agree():
 
 
 def endless() -> list[Any]:
-    """A list that holds itself, as a program may make one."""
+    """Returns a list that contains itself, as a program may construct."""
     found: list[Any] = []
     found.append(found)
     return found
@@ -270,7 +270,7 @@ def endless() -> list[Any]:
         {"type": endless(), "desc": endless()},
     ],
 )
-def test_huge_values_are_refused_soon(operator):
+def test_huge_values_are_refused_quickly(operator):
     began = time.process_time()
     found = validate(operator).violations
     assert time.process_time() - began < 2
@@ -279,7 +279,7 @@ def test_huge_values_are_refused_soon(operator):
 
 
 @pytest.mark.parametrize("name", CATALOG)
-def test_every_member_has_a_description_a_json_schema_and_a_hint(name):
+def test_every_member_has_a_description_json_schema_and_hint(name):
     for each in schema_of(name).members.every:
         assert json.loads(json.dumps(each.describe())) == each.describe()
         assert json.loads(json.dumps(each.json_schema()))
@@ -298,7 +298,7 @@ def test_parameters_are_text_numbers_or_booleans():
     assert member("CONVOLUTION", "FusedActivation").from_parameter("not JSON") == "not JSON"
 
 
-def test_a_required_tensor_that_is_optional_later():
+def test_a_tensor_can_become_optional_at_a_later_level():
     limits = schema_of("ELEMENT_WISE_QUANTIZE_LINEAR").support
     assert [(row.level.short, row.required) for row in limits.rows({})][:2] == [
         ("6_2", ()),

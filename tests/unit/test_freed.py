@@ -1,4 +1,4 @@
-"""Memory that requests have freed goes back to the system when the server is calm."""
+"""Memory freed by requests is returned to the system when the server is idle."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import pytest
 from opwire_service.process.memory_trim import IDLE_BYTES, MIN_TAKEN_BYTES, TrimPolicy, trim
 
 
-def test_it_is_due_once_after_the_server_was_busy():
+def test_trimming_is_due_once_after_the_server_was_busy():
     freed = TrimPolicy()
     assert not freed.is_due(held=0, taken=0)
     assert not freed.is_due(held=5, taken=MIN_TAKEN_BYTES)
-    assert not freed.is_due(held=0, taken=2 * MIN_TAKEN_BYTES), "requests are still coming"
-    assert not freed.is_due(held=5, taken=2 * MIN_TAKEN_BYTES), "one is still there"
+    assert not freed.is_due(held=0, taken=2 * MIN_TAKEN_BYTES), "requests are still arriving"
+    assert not freed.is_due(held=5, taken=2 * MIN_TAKEN_BYTES), "a request is still running"
     assert freed.is_due(held=0, taken=2 * MIN_TAKEN_BYTES)
     assert not freed.is_due(held=0, taken=2 * MIN_TAKEN_BYTES)
     assert not freed.is_due(held=0, taken=3 * MIN_TAKEN_BYTES)
     assert freed.is_due(held=0, taken=3 * MIN_TAKEN_BYTES)
 
 
-def test_it_is_due_now_and_then_where_little_is_always_done():
+def test_trimming_is_due_occasionally_under_a_light_load():
     freed = TrimPolicy()
     found = [
         freed.is_due(held=0, taken=number * IDLE_BYTES) for number in range(1, 1 + 3 * MIN_TAKEN_BYTES // IDLE_BYTES)
@@ -33,24 +33,24 @@ def test_it_is_due_now_and_then_where_little_is_always_done():
 
 
 class Request:
-    """Refers to itself, as an error does by way of its traceback."""
+    """Refers to itself, as an error does through its traceback."""
 
     def __init__(self) -> None:
         self.itself = self
 
 
-def test_what_only_dead_requests_refer_to_is_freed():
+def test_reference_cycles_of_requests_are_collected():
     request = weakref.ref(Request())
     trim()
     assert request() is None
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only the GNU C library gives memory back when asked")
-def test_memory_is_given_back():
+def test_freed_memory_is_returned_to_the_system():
     size, count = 64 * 1024, 2000
     pieces = [bytes([1]) * size for _ in range(count)]
     full = resident()
-    # Each piece that stays keeps the library from giving back those below it by itself.
+    # The remaining pieces prevent the C library from releasing the memory by itself.
     del pieces[::2]
     trim()
     assert full - resident() > size * count // 4

@@ -1,4 +1,4 @@
-"""Formulas in a graph that become one: the bits of each by itself, less memory, and nothing of other requests."""
+"""Formulas of a graph fused into one: identical bits, less memory, and no data of other requests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tensor(data_type: str, sizes: list[int], strides: list[int] | None = None) -
 
 @st.composite
 def chains(draw: st.DrawFn) -> dict[str, Any]:
-    """Formulas of what came before, whose outputs are laid out in any way; now and then a maximum of rows between."""
+    """Draws graphs of formulas with outputs in any layout, and an occasional maximum of rows in between."""
     data_type = draw(st.sampled_from(["FLOAT32", "FLOAT16"]))
     layouts: dict[str, list[int] | None] = {"input:x": None, "input:y": [0, 0, 4, 1]}
     nodes: dict[str, Any] = {}
@@ -69,7 +69,7 @@ def chains(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def one_by_one(device: Device, graph: dict[str, Any], inputs: dict[str, Array]) -> dict[str, Array]:
-    """What the nodes give, each run by itself; they stand in an order in which they can run."""
+    """Runs the nodes one by one in a valid order and returns their outputs."""
     known = {f"input:{name}": array for name, array in inputs.items()}
     for name, node in graph["nodes"].items():
         plan = check({"type": node["type"], "desc": node["desc"]})
@@ -91,7 +91,7 @@ def inputs_of(plan: Plan, arrays: dict[str, Array]) -> dict[str, bytes]:
     return found
 
 
-def test_chains_give_the_bits_of_the_reference(cpu_device):
+def test_random_chains_match_the_reference_bit_for_bit(cpu_device):
     reference = ReferenceDevice()
 
     @examples(60)
@@ -109,7 +109,7 @@ def test_chains_give_the_bits_of_the_reference(cpu_device):
 
 
 def branches(count: int, operators: list[str]) -> dict[str, Any]:
-    """Formulas, each of the one before and of the first input, with a maximum of nothing before and behind them."""
+    """Returns a chain of formulas that also read the first input, between reductions along no axis."""
     desc = tensor("FLOAT32", [count])
     copy = {"Function": "MAX", "InputTensor": desc, "Axes": []}
     nodes: dict[str, Any] = {"first": {"type": "REDUCE", "desc": copy, "inputs": {"InputTensor": "input:x"}}}
@@ -125,7 +125,7 @@ def branches(count: int, operators: list[str]) -> dict[str, Any]:
     return {"nodes": nodes, "outputs": {"y": "last"}}
 
 
-def taken_apart(graph: dict[str, Any]) -> tuple[list[type], GraphMemory]:
+def steps_and_memory(graph: dict[str, Any]) -> tuple[list[type], GraphMemory]:
     plan = check_graph(graph)
     steps: Steps = plan.attributes
     found = fused(steps, [PREPARE[step.plan.operator.name](step.plan) for step in steps.steps])
@@ -146,13 +146,13 @@ ALONE: dict[str, dict[str, float]] = {
 
 
 @pytest.mark.parametrize("operator", ALONE)
-def test_a_formula_in_the_place_of_its_input(cpu_device, operator):
-    """It may look at its inputs again after it has begun to write."""
+def test_a_formula_can_overwrite_its_input(cpu_device, operator):
+    """It may read its inputs again after it has started writing."""
     x = np.random.default_rng(0).standard_normal(3000, np.float32)
-    x[:2] = -(2**-25), 2**-24  # exp is next to the middle of two numbers there
+    x[:2] = -(2**-25), 2**-24  # exp is close to a tie there
     graph = branches(len(x), [operator])
     graph["nodes"]["n0"]["desc"] |= ALONE[operator]
-    assert taken_apart(graph)[0] == [SinglePart, InPlace, SinglePart]
+    assert steps_and_memory(graph)[0] == [SinglePart, InPlace, SinglePart]
     found = execute_large(cpu_device, check_graph(graph), x)
     assert found.tobytes() == one_by_one_large(cpu_device, graph, x).tobytes()
 
@@ -164,7 +164,7 @@ SUMS = [ADD, RELU, "ELEMENT_WISE_NEGATE", ADD, "ELEMENT_WISE_SQRT", ADD]
 @pytest.mark.parametrize("operators", [[ADD, RELU, ADD, SIGMOID, ADD], SUMS])
 @pytest.mark.parametrize("count", [7, 20_000, 200_000, 200_003])
 @pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
-def test_long_chains_of_many_tiles(cpu_device, operators, count, data_type):
+def test_long_chains_across_tiles(cpu_device, operators, count, data_type):
     graph = json.loads(json.dumps(branches(count, operators)).replace("FLOAT32", data_type))
     x = np.random.default_rng(0).standard_normal(count).astype(data_type.lower())
     plan = check_graph(graph)
@@ -189,17 +189,17 @@ def one_by_one_large(device: CpuDevice, graph: dict[str, Any], x: Array, last: s
 
 
 @pytest.mark.parametrize("count", [1000, 200_000, 200_003])
-def test_what_a_chain_hands_on_takes_no_memory(count):
-    parts, memory = taken_apart(branches(count, SUMS))
+def test_intermediates_of_a_chain_take_no_memory(count):
+    parts, memory = steps_and_memory(branches(count, SUMS))
     size = -(-count * 4 // 64) * 64
-    is_in_place = count != 200_003  # where vectors overlap, what is read would have been written
+    is_in_place = count != 200_003  # overlapping vectors would read what was already written
     assert parts == [SinglePart, InPlace if is_in_place else SinglePart, SinglePart]
     assert memory.size == size * (1 if is_in_place else 2)
 
 
-def test_a_chain_is_bounded():
-    """What is read more than once would be computed as often, over and over."""
-    parts, _ = taken_apart(branches(1000, [RELU] * (2 * MOST)))
+def test_the_length_of_a_chain_is_bounded():
+    """An input that is read repeatedly would be recomputed each time."""
+    parts, _ = steps_and_memory(branches(1000, [RELU] * (2 * MOST)))
     assert len(parts) == 4
     desc = tensor("FLOAT32", [1000])
     doubled: dict[str, Any] = {
@@ -208,10 +208,10 @@ def test_a_chain_is_bounded():
     for i in range(1, 9):
         both = {"ATensor": f"n{i - 1}", "BTensor": f"n{i - 1}"}
         doubled[f"n{i}"] = {"type": ADD, "desc": {"ATensor": desc, "BTensor": desc}, "inputs": both}
-    assert len(taken_apart({"nodes": doubled, "outputs": {"y": "n8"}})[0]) == 9
+    assert len(steps_and_memory({"nodes": doubled, "outputs": {"y": "n8"}})[0]) == 9
 
 
-def test_integers_wrap_in_each_formula(cpu_device):
+def test_integers_wrap_around_in_each_formula(cpu_device):
     desc = tensor("INT32", [40_000])
     names = ["input:x", "a", "b", "c"]
     nodes = {
@@ -228,27 +228,27 @@ def test_integers_wrap_in_each_formula(cpu_device):
     cpu_device.run(plan, {"x": x}, {"y": found}, lambda: False)
     wide = [(int(each) ** 4 + 2**31) % 2**32 - 2**31 for each in x]
     assert found.tolist() == wide
-    assert len(taken_apart({"nodes": nodes, "outputs": {"y": "c"}})[0]) == 1
+    assert len(steps_and_memory({"nodes": nodes, "outputs": {"y": "c"}})[0]) == 1
 
 
-def test_an_output_takes_the_place_of_an_input_only_after_its_last_reader():
+def test_an_output_reuses_an_input_only_after_its_last_reader():
     graph = branches(1000, [RELU])
-    assert taken_apart(graph)[1].size == 4032
+    assert steps_and_memory(graph)[1].size == 4032
     desc = tensor("FLOAT32", [1000])
     later = {"ATensor": "last", "BTensor": "first"}
     graph["nodes"]["later"] = {"type": ADD, "desc": {"ATensor": desc, "BTensor": desc}, "inputs": later}
     graph["outputs"] = {"y": "later"}
-    assert taken_apart(graph)[1].size == 3 * 4032
+    assert steps_and_memory(graph)[1].size == 3 * 4032
 
 
-def test_bytes_that_are_read_in_another_way_are_no_link():
+def test_reinterpreted_bytes_break_a_chain():
     graph = branches(1000, [RELU, ADD])
     graph["nodes"]["n1"]["desc"] = {
         "ATensor": tensor("FLOAT32", [10, 100], [1, 10]),
         "BTensor": tensor("FLOAT32", [10, 100]),
     }
     graph["nodes"]["last"]["desc"] = {**graph["nodes"]["last"]["desc"]}
-    assert len(taken_apart(graph)[0]) == len(graph["nodes"])
+    assert len(steps_and_memory(graph)[0]) == len(graph["nodes"])
     x = np.random.default_rng(1).standard_normal(1000, np.float32)
     device = CpuDevice(1)
     try:
@@ -260,8 +260,8 @@ def test_bytes_that_are_read_in_another_way_are_no_link():
     assert y.tobytes() == (relu.reshape(100, 10).T + x.reshape(10, 100)).tobytes()
 
 
-def test_what_no_step_has_written_is_zero(cpu_device):
-    """The pad behind three bytes, which the next step reads as an element of four, is nothing that was there before."""
+def test_unwritten_bytes_are_zero(cpu_device):
+    """The padding after three bytes, which the next step reads as part of a four-byte element, is zeroed."""
     graph = branches(1000, [RELU])
     three, one = tensor("UINT8", [3]), tensor("UINT32", [1])
     graph["nodes"] = {
@@ -284,7 +284,7 @@ def test_a_chain_stops_between_its_tiles(cpu_device):
     assert next(asked) < 40
 
 
-def test_no_two_needed_at_once_share_a_place_but_those_that_may():
+def test_live_tensors_share_no_memory_unless_allowed():
     @examples(60)
     @given(chains())
     def holds(graph):
@@ -312,7 +312,7 @@ def test_no_two_needed_at_once_share_a_place_but_those_that_may():
 
 
 def node_of(name: str, data_type: DataType, count: int) -> dict[str, Any]:
-    """An operator of vectors of one type."""
+    """Returns an operator on vectors of one type."""
     members = OPERATORS[name].members
     chosen = {each.name: ATTRIBUTES[each.name] for each in members.attributes if each.name in ATTRIBUTES}
     if "MinMaxDataType" in chosen:
@@ -321,7 +321,7 @@ def node_of(name: str, data_type: DataType, count: int) -> dict[str, Any]:
 
 
 def composable(data_type: DataType) -> list[str]:
-    """The operators that can become a part of one formula."""
+    """Returns the operators that can be fused into a formula."""
     found = []
     for name in FORMULAS:
         with suppress(ContractViolation):  # it does not take the type
@@ -330,8 +330,8 @@ def composable(data_type: DataType) -> list[str]:
     return found
 
 
-def drawn_chain(names: list[str], data_type: DataType, count: int, draw: np.random.Generator) -> dict[str, Any]:
-    """Operators one after the other, each of what the one before gives and else of the input."""
+def random_chain(names: list[str], data_type: DataType, count: int, draw: np.random.Generator) -> dict[str, Any]:
+    """Returns a chain of operators, each applied to the previous result and otherwise to the input."""
     nodes: dict[str, Any] = {}
     for i, name in enumerate(draw.choice(names, 6).tolist()):
         members = [member.name for member in OPERATORS[name].members.inputs]
@@ -344,7 +344,7 @@ def drawn_chain(names: list[str], data_type: DataType, count: int, draw: np.rand
 
 @pytest.mark.parametrize("count", [300, 40_003])
 @pytest.mark.parametrize("data_type", [DataType.FLOAT32, DataType.FLOAT16, DataType.INT32, DataType.UINT8])
-def test_all_that_can_become_one_formula_keeps_its_bits(cpu_device, data_type, count):
+def test_fused_operators_match_bit_for_bit(cpu_device, data_type, count):
     draw = np.random.default_rng(count)
     names = composable(data_type)
     assert len(names) > 5
@@ -352,8 +352,8 @@ def test_all_that_can_become_one_formula_keeps_its_bits(cpu_device, data_type, c
     with np.errstate(over="ignore"):
         x = (drawn_floats(count, seed=1) if is_float else draw.integers(0, 255, count)).astype(data_type.dtype)
     for _ in range(8):
-        graph = drawn_chain(names, data_type, count, draw)
-        assert len(taken_apart(graph)[0]) == 1
+        graph = random_chain(names, data_type, count, draw)
+        assert len(steps_and_memory(graph)[0]) == 1
         found = np.empty_like(x)
         cpu_device.run(check_graph(graph), {"x": x}, {"y": found}, lambda: False)
         right = one_by_one_large(cpu_device, graph, x, "n5")

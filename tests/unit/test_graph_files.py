@@ -1,4 +1,4 @@
-"""Graphs in files that were written by the package flatbuffers: one of each operator."""
+"""Graph files written with the official flatbuffers package, one for each operator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GEMM: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
-def test_an_operator_is_read_as_it_was_written(operator):
+def test_an_operator_is_read_back(operator):
     @DRAWN
     @given(st.data())
     def holds(data):
@@ -42,7 +42,7 @@ def test_an_operator_is_read_as_it_was_written(operator):
 
 
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
-def test_changed_files_are_read_or_refused(operator):
+def test_mutated_files_are_read_or_refused(operator):
     @settings(DRAWN, max_examples=1)
     @given(st.data())
     def holds(data):
@@ -57,7 +57,7 @@ def test_changed_files_are_read_or_refused(operator):
     holds()
 
 
-def test_constants_in_the_file():
+def test_constants_in_the_file_are_read():
     plan = check(GEMM)
     found = read_serialized(file_of(plan, {"BTensor": bytes(range(16))}))
     assert (found.constants, found.files) == ({"BTensor": bytes(range(16))}, ())
@@ -65,8 +65,8 @@ def test_constants_in_the_file():
 
 
 @pytest.mark.parametrize("name", ["DML_OPERATOR_GEMM", "DML_TENSOR_DATA_TYPE_FLOAT32", "ATensor", "OutputTensor"])
-def test_names_are_matched_whole(name):
-    """Microsoft's reader takes the beginning of a name for the first that begins so."""
+def test_names_must_match_completely(name):
+    """Microsoft's reader would accept the prefix of a name as a match."""
     whole = file_of(check(GEMM))
     written = len(name).to_bytes(4, "little") + name.encode()
     assert written in whole

@@ -1,4 +1,4 @@
-"""Graphs on devices: whatever graph is drawn, it gives the bits that its nodes give one by one."""
+"""Graphs on devices: any random graph gives the same bits as its nodes run one by one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from opwire.tensor import Array
 from opwire_service.devices.base import Device
 from opwire_service.execution import Stopped
 from opwire_service.kernels.graph import GraphMemory
-from tests.execution import execute, go_on
+from tests.execution import execute, never_stop
 from tests.profiles import examples
 
 SIZES = [1, 2, 3, 4]
@@ -27,7 +27,7 @@ ROWS = [1, 2, 3, 1]
 
 @dataclass
 class Drawn:
-    """A graph with two inputs, as JSON, and the order in which its nodes may run."""
+    """A graph with two inputs, as JSON, and a valid order of its nodes."""
 
     graph: dict[str, Any]
     nodes: list[str]
@@ -40,7 +40,7 @@ def tensor(sizes: list[int], strides: list[int] | None = None) -> dict[str, Any]
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Drawn:
-    """Sums, extremes and poolings of what came before; some outputs are laid out with gaps or transposed."""
+    """Draws graphs of sums, maxima and poolings; some outputs have gaps or are transposed."""
     sizes = {"input:x": SIZES, "input:y": SIZES}
     layouts: dict[str, list[int] | None] = {"input:x": None, "input:y": None}
     nodes: dict[str, Any] = {}
@@ -64,7 +64,7 @@ def graphs(draw: st.DrawFn) -> Drawn:
 
 
 def one_by_one(device: Device, drawn: Drawn, inputs: dict[str, Array]) -> dict[str, Array]:
-    """What the nodes give, each run by itself; laid-out tensors are handed on as elements."""
+    """Runs the nodes one by one, passing strided tensors on as elements."""
     known = {f"input:{name}": array for name, array in inputs.items()}
     for name in drawn.nodes:
         node = drawn.graph["nodes"][name]
@@ -76,7 +76,7 @@ def one_by_one(device: Device, drawn: Drawn, inputs: dict[str, Array]) -> dict[s
     return {output: known[source] for output, source in drawn.graph["outputs"].items()}
 
 
-def test_graphs_give_the_bits_of_their_nodes(device):
+def test_random_graphs_match_their_nodes_bit_for_bit(device):
     if not device.executes("GRAPH"):
         pytest.skip(f"{device.name} runs no graphs")
 
@@ -95,7 +95,7 @@ def test_graphs_give_the_bits_of_their_nodes(device):
 
 @examples(60)
 @given(graphs())
-def test_what_is_needed_together_lies_apart(drawn):
+def test_live_tensors_do_not_overlap(drawn):
     memory = GraphMemory(check_graph(drawn.graph))
     steps = memory.steps.steps
     uses = {
@@ -121,7 +121,7 @@ def test_what_is_needed_together_lies_apart(drawn):
 
 
 def chain(length: int, count: int) -> dict[str, Any]:
-    """Absolute values of a vector, over and over."""
+    """Returns a chain of absolute values of a vector."""
     desc = {"Function": "L1", "InputTensor": tensor([1, 1, 1, count]), "Axes": []}
     names = ["input:x", *(f"n{i}" for i in range(length))]
     nodes = {
@@ -154,12 +154,12 @@ def test_constants_are_inputs_of_the_plan(cpu_device):
     graph["nodes"]["w"] = {"constant": ""}
     graph["nodes"]["n0"]["inputs"]["InputTensor"] = "w"
     plan = check_graph(graph)
-    found = execute(cpu_device, plan, {"constant:w": np.array([-1, 2, -3], np.float32).tobytes()}, go_on)
+    found = execute(cpu_device, plan, {"constant:w": np.array([-1, 2, -3], np.float32).tobytes()}, never_stop)
     assert found["y"].ravel().tolist() == [1, 2, 3]
 
 
-def side_by_side(count: int) -> dict[str, Any]:
-    """Maxima of the input, all needed at the same time, and the sums of two of them each."""
+def live_at_once(count: int) -> dict[str, Any]:
+    """Returns a graph of maxima that are all live at once, and pairwise sums of them."""
     desc = tensor([8, 16])
     copy = {"Function": "MAX", "InputTensor": desc, "Axes": []}
     add = {"ATensor": desc, "BTensor": desc}
@@ -172,10 +172,10 @@ def side_by_side(count: int) -> dict[str, Any]:
     return {"nodes": nodes, "outputs": {"y": list(nodes)[-1]}}
 
 
-@pytest.mark.parametrize("made", [side_by_side, lambda count: chain(count, 128)], ids=["side by side", "in a row"])
-@pytest.mark.usefixtures("uncollected")
-def test_large_graphs_are_soon_ready(cpu_device, made):
-    """Four times as many nodes take about four times as long to check and to plan."""
+@pytest.mark.parametrize("made", [live_at_once, lambda count: chain(count, 128)], ids=["side by side", "in a row"])
+@pytest.mark.usefixtures("gc_disabled")
+def test_large_graphs_are_planned_in_linear_time(cpu_device, made):
+    """Four times as many nodes take about four times as long to check and plan."""
 
     def seconds(count: int) -> float:
         graph = made(count)

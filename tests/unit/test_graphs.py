@@ -1,4 +1,4 @@
-"""Graphs: what is wrong with them is said at its place, and what is right with them becomes a plan."""
+"""Graphs: faults are reported where they are, and valid graphs become plans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMN: dict[str, Any] = {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 1]}
 
 
 def total(source: str, tensor: dict[str, Any] = X, function: str = "SUM") -> dict[str, Any]:
-    """A node that adds up rows."""
+    """Returns a node that sums rows."""
     desc = {"Function": function, "InputTensor": tensor, "Axes": [3]}
     return {"type": "REDUCE", "desc": desc, "inputs": {"InputTensor": source}}
 
@@ -28,7 +28,7 @@ def added(a: str, b: str, tensor: dict[str, Any] = X) -> dict[str, Any]:
 
 
 def diamond() -> dict[str, Any]:
-    """Two sums of the same rows, added."""
+    """Returns a graph that adds two sums of the same rows."""
     nodes = {
         "both": added("left", "right", COLUMN),
         "left": total("input:x"),
@@ -38,7 +38,7 @@ def diamond() -> dict[str, Any]:
 
 
 def numbered() -> dict[str, Any]:
-    """The same graph as DML_GRAPH_DESC."""
+    """Returns the same graph as DML_GRAPH_DESC."""
     descs = [{"type": node["type"], "desc": node["desc"]} for node in diamond()["nodes"].values()]
     return {
         "NodeCount": 3,
@@ -57,7 +57,7 @@ def found(graph: object, level: str = "6_4") -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("graph", "x", "y"), [(diamond(), "x", "y"), (numbered(), "Input0", "Output0")])
-def test_both_spellings_make_the_same_plan(graph, x, y):
+def test_named_and_numbered_graphs_give_the_same_plan(graph, x, y):
     plan = check_graph(graph)
     assert {name: desc.sizes for name, desc in plan.inputs.items()} == {x: (1, 1, 2, 3)}
     assert {name: desc.sizes for name, desc in plan.outputs.items()} == {y: (1, 1, 2, 1)}
@@ -70,7 +70,7 @@ def test_both_spellings_make_the_same_plan(graph, x, y):
 
 
 @pytest.mark.parametrize("graph", [diamond(), numbered()])
-def test_each_node_is_described_by_itself(graph):
+def test_each_node_is_described_separately(graph):
     nodes = validate_graph(graph, "2_0").nodes
     assert [node.minimum_feature_level for node in nodes] == [FeatureLevel.V1_0] * 3
     assert [desc.sizes for node in nodes for desc in node.outputs.values()] == [(1, 1, 2, 1)] * 3
@@ -80,7 +80,7 @@ def test_each_node_is_described_by_itself(graph):
     ]
 
 
-def test_a_node_that_is_wrong_takes_nothing_from_the_others():
+def test_an_invalid_node_does_not_affect_the_others():
     graph = diamond()
     graph["nodes"]["left"]["desc"]["Axes"] = [9]
     graph["nodes"]["w"] = {"constant": ""}
@@ -91,7 +91,7 @@ def test_a_node_that_is_wrong_takes_nothing_from_the_others():
     assert (w.minimum_feature_level, w.inputs, w.outputs) == (FeatureLevel.V6_2, {}, {})
 
 
-def test_the_level_of_a_graph_is_that_of_its_nodes_and_of_graphs():
+def test_the_level_of_a_graph_depends_on_its_nodes_and_constants():
     assert validate_graph(diamond()).minimum_feature_level is FeatureLevel.V2_1
     assert ("operator_not_in_level", "") in found(diamond(), "2_0")
     graph = diamond()
@@ -177,13 +177,13 @@ def changed(**nodes: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_is_wrong_is_said_at_its_place(graph, expected):
+def test_violations_point_to_their_place(graph, expected):
     assert found(graph) == expected
     with pytest.raises(ContractViolation):
         check_graph(graph)
 
 
-def test_violations_of_all_nodes_come_at_once():
+def test_violations_of_all_nodes_are_reported():
     graph = changed(left=total("input:x", {**X, "Sizes": [0]}), right=total("input:x", function="MEDIAN"))
     assert [pointer for _, pointer in found(graph)] == [
         "/nodes/left/desc/InputTensor/Sizes/0",
@@ -191,8 +191,8 @@ def test_violations_of_all_nodes_come_at_once():
     ]
 
 
-def wrong_all_over() -> dict[str, Any]:
-    """A graph with a violation of each kind, most of them at nodes and edges of their own."""
+def invalid_graph() -> dict[str, Any]:
+    """Returns a graph with a violation of each kind, mostly at separate nodes and edges."""
     swish = {"type": "ACTIVATION_SWISH", "desc": {"InputTensor": X, "SigmoidInputScale": 1}}
     nodes = {
         "median": total("first", function="MEDIAN"),
@@ -209,7 +209,7 @@ def wrong_all_over() -> dict[str, Any]:
     return {"nodes": nodes, "outputs": outputs}
 
 
-def test_violations_of_edges_and_nodes_come_at_once():
+def test_violations_of_edges_and_nodes_are_reported_together():
     expected = {
         ("operator_not_in_level", "/nodes/w"),
         ("operator_not_in_level", "/nodes/late/type"),
@@ -226,10 +226,10 @@ def test_violations_of_edges_and_nodes_come_at_once():
         ("byte_count_mismatch", "/nodes/about/inputs/InputTensor"),
         ("graph_cycle", "/nodes/about"),
     }
-    assert set(found(wrong_all_over(), "5_0")) == expected
-    assert len(found(wrong_all_over(), "5_0")) == len(expected)
-    nodes = {node.name: node for node in validate_graph(wrong_all_over()).nodes}
-    # The tensors of a node that is wrong by its attributes are known all the same.
+    assert set(found(invalid_graph(), "5_0")) == expected
+    assert len(found(invalid_graph(), "5_0")) == len(expected)
+    nodes = {node.name: node for node in validate_graph(invalid_graph()).nodes}
+    # The tensors of a node with invalid attributes are known nevertheless.
     assert nodes["median"].minimum_feature_level is None
     assert nodes["median"].inputs["InputTensor"].sizes == (1, 1, 2, 3)
     assert nodes["median"].outputs == {}
@@ -243,14 +243,14 @@ def test_violations_of_edges_and_nodes_come_at_once():
         ({f"n{i}": total("nowhere", function="MEDIAN") for i in range(MOST_NODES)}, "n0"),
     ],
 )
-def test_so_much_is_said_of_a_graph_that_is_wrong_all_over(nodes, source):
+def test_the_number_of_reported_violations_is_bounded(nodes, source):
     graph = {"nodes": nodes, "outputs": {f"y{i}": source for i in range(10_000)}}
     validation = validate_graph(graph)
     assert len(validation.violations) == MOST_VIOLATIONS
     assert validation.minimum_feature_level is None
 
 
-def test_more_edges_than_a_graph_has_are_refused_once():
+def test_surplus_edges_are_refused_once():
     nodes = {f"n{i}": {**total("input:x"), "inputs": {"InputTensor": ["input:x"] * 20_000}} for i in range(5)}
     assert found({"nodes": nodes, "outputs": {"y": "n0"}}) == [("out_of_range", "")]
 
@@ -279,13 +279,13 @@ def test_more_edges_than_a_graph_has_are_refused_once():
         (lambda g: g["OutputEdges"][0].update(GraphOutputIndex=2), [("missing_tensor", ""), ("missing_tensor", "")]),
     ],
 )
-def test_what_is_wrong_with_lists_of_edges(change, expected):
+def test_invalid_edge_lists_are_refused(change, expected):
     graph = copy.deepcopy(numbered())
     change(graph)
     assert found(graph) == expected
 
 
-def test_a_slot_that_the_desc_leaves_out_keeps_its_number():
+def test_an_omitted_tensor_keeps_its_slot_number():
     gemm = {
         "ATensor": X,
         "BTensor": {**X, "Sizes": [1, 1, 3, 2]},
@@ -302,7 +302,7 @@ def test_a_slot_that_the_desc_leaves_out_keeps_its_number():
     assert found(graph) == [("unknown_tensor", "/InputEdges/2")]
 
 
-def test_the_bytes_between_nodes_may_be_read_in_another_way():
+def test_nodes_can_reinterpret_bytes():
     integers = {"DataType": "INT32", "Sizes": [1, 1, 1, 2]}
     graph = {
         "nodes": {"a": total("input:x"), "b": added("a", "a", integers)},
@@ -310,11 +310,11 @@ def test_the_bytes_between_nodes_may_be_read_in_another_way():
     }
     plan = check_graph(graph)
     assert plan.outputs["z"].data_type.name == "FLOAT32"
-    # Another node reads the output in another way, so it is copied from where both are sure of their bytes.
+    # Another node reads the output differently, so it is copied where both layouts are certain.
     assert plan.attributes.copies.keys() == {"z"}
 
 
-def test_a_graph_of_many_nodes_is_checked_once_for_each():
+def test_each_node_of_a_graph_is_checked_once():
     nodes = {"n0": total("input:x")}
     nodes |= {f"n{i}": total(f"n{i - 1}", COLUMN) for i in range(1, 1000)}
     plan = check_graph({"nodes": nodes, "outputs": {"y": "n999"}})
@@ -327,7 +327,7 @@ def without_names(edges: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(edges, key=lambda edge: sorted(edge.items()))
 
 
-def test_a_graph_by_names_is_written_as_dml_graph_desc():
+def test_a_named_graph_converts_to_dml_graph_desc():
     found = as_numbered(diamond())
     assert (found["InputCount"], found["OutputCount"]) == (1, 1)
     for kind in ("InputEdges", "IntermediateEdges", "OutputEdges"):
@@ -337,7 +337,7 @@ def test_a_graph_by_names_is_written_as_dml_graph_desc():
     assert [desc["Operator"] for desc in descs] == [node["Desc"]["Operator"] for node in numbered()["Nodes"]]
 
 
-def test_dml_graph_desc_is_written_by_names():
+def test_dml_graph_desc_converts_to_a_named_graph():
     named = as_named(numbered())
     assert named["outputs"] == {"Output0": "0.OutputTensor"}
     assert named["nodes"]["0"]["inputs"] == {"ATensor": "1.OutputTensor", "BTensor": "2.OutputTensor"}
@@ -345,7 +345,7 @@ def test_dml_graph_desc_is_written_by_names():
     assert named["inputs"] == ["Input0"]
 
 
-def test_constants_arrays_and_absent_tensors_go_through_both_spellings():
+def test_constants_arrays_and_absent_tensors_convert_in_both_directions():
     joined = {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 9]}
     desc = {"InputTensors": [X, X, X], "OutputTensor": joined, "Axis": 3}
     product = {"ATensor": {**X, "Sizes": [1, 1, 2, 2]}, "BTensor": X, "TransA": "NONE", "TransB": "NONE"}

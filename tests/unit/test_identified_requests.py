@@ -1,4 +1,4 @@
-"""Inference requests that differ in tensors and id are not parsed again, and are answered with their own id."""
+"""Inference requests that differ only in tensors and id are not parsed again, and get their own id back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Counting(Inference):
-    """Counts what it parses."""
+    """Counts the requests that it parses."""
 
     parsed = 0
 
@@ -38,7 +38,7 @@ class Counting(Inference):
         return super().parse(body)
 
 
-def nowhere(place: SharedMemoryRange) -> Window:
+def no_shared_memory(place: SharedMemoryRange) -> Window:
     raise AssertionError("no request here has shared memory")
 
 
@@ -56,24 +56,24 @@ def head(identity: str) -> bytes:
     return b'{"id":"%b",%b' % (identity.encode(), json.dumps({"inputs": inputs}).encode()[1:])
 
 
-async def at_once(work: Awaitable[T]) -> T:
+async def immediately(work: Awaitable[T]) -> T:
     return await work
 
 
 async def ask(engine: Engine, identity: str, a: list[int], b: list[int]) -> tuple[Any, list[int], bool]:
-    """The id and the sum in the answer, and whether the request was parsed."""
+    """Returns the id and the sum in the response, and whether the request was parsed."""
     sent, parsed = head(identity), Counting.parsed
-    dialect = Counting(find_model("ELEMENT_WISE_ADD", None), '{"binary_data_output":true}', nowhere, 1 << 20)
+    dialect = Counting(find_model("ELEMENT_WISE_ADD", None), '{"binary_data_output":true}', no_shared_memory, 1 << 20)
     with engine.memory.open() as hold:
         body = sent + np.array([*a, *b], np.int32).tobytes()
-        answer = await engine.answer(dialect, body, str(len(sent)), Progress(), hold, at_once)
+        answer = await engine.answer(dialect, body, str(len(sent)), Progress(), hold, immediately)
     found = json.loads(b"".join(answer.head)).get("id")
     return found, np.frombuffer(b"".join(answer.tail), np.int32).tolist(), Counting.parsed > parsed
 
 
 @pytest.fixture
 async def seen(engine: Engine) -> Engine:
-    """Such a request came before, until it was kept."""
+    """An engine that has seen such a request often enough to keep a template."""
     for number in range(10):
         identity = f"request {number}"
         found, total, was_parsed = await ask(engine, identity, [1, 2, 3], [10, 20, 30])
@@ -84,7 +84,7 @@ async def seen(engine: Engine) -> Engine:
 
 
 @pytest.mark.parametrize("identity", ["request x", "ATensor:)", "{'id':[]}", "\u00e9t\u00e9 2026"[:7]])
-async def test_another_id_needs_no_parsing(seen, identity):
+async def test_a_new_id_needs_no_parsing(seen, identity):
     assert len(identity.encode()) == len("request 0")
     assert await ask(seen, identity, [4, 5, 6], [1, 1, 1]) == (identity, [5, 6, 7], False)
 
@@ -92,22 +92,22 @@ async def test_another_id_needs_no_parsing(seen, identity):
 @pytest.mark.parametrize(
     ("written", "meant"), [("re\\u0041st", "reAst"), ("a\\\\b\\\\c\\\\", "a\\b\\c\\"), ("requ\u20282", "requ\u20282")]
 )
-async def test_ids_that_are_written_otherwise_are_parsed(seen, written, meant):
+async def test_escaped_ids_are_parsed(seen, written, meant):
     assert await ask(seen, written, [4, 5, 6], [1, 1, 1]) == (meant, [5, 6, 7], True)
 
 
-async def test_a_mark_that_ends_the_id_begins_other_members(seen):
-    """Of the same length as an id."""
+async def test_a_quotation_mark_in_the_id_starts_other_members(seen):
+    """The changed text has the length of an id."""
     assert await ask(seen, 'a","id":"', [4, 5, 6], [1, 1, 1]) == (None, [5, 6, 7], True)
 
 
-async def test_an_id_that_is_a_name_too_is_never_certain(engine):
+async def test_an_id_equal_to_a_name_is_always_parsed(engine):
     for _ in range(5):
         assert await ask(engine, "ATensor", [1, 2, 3], [1, 1, 1]) == ("ATensor", [2, 3, 4], True)
 
 
-async def test_many_ids_leave_one_template(seen):
+async def test_many_ids_share_one_template(seen):
     for _ in range(10):
         await ask(seen, f"{uuid.uuid4()}", [1, 2, 3], [1, 1, 1])
     found = [(await ask(seen, f"{uuid.uuid4()}", [1, 2, 3], [1, 1, 1]))[2] for _ in range(20)]
-    assert found.count(True) < 10  # where a machine with other work lets a run wait, the next request is parsed
+    assert found.count(True) < 10  # if a busy machine delays a run, the next request is parsed

@@ -1,4 +1,4 @@
-"""What importing the client brings along, and what it costs."""
+"""What importing the client imports, and what that costs."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ EXPORTED = """
     Violation __version__ check check_graph prepare validate validate_graph
 """
 DEPENDENCIES = "import numpy, httptools, httpx, pybase64; from pydantic import TypeAdapter, with_config"
-"""What the client uses of them: pydantic loads its parts when they are asked for."""
+"""What the client uses of them; pydantic loads its parts on demand."""
 
 
 def run(code: str) -> str:
-    """What a fresh interpreter prints."""
+    """Returns what a fresh interpreter prints."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     return done.stdout
 
 
-def test_the_exported_names():
+def test_all_exported_names_exist():
     assert sorted(opwire.__all__) == EXPORTED.split()
     assert all(getattr(opwire, name) is not None for name in opwire.__all__)
     name = "Nonsense"
@@ -41,7 +41,7 @@ def test_every_error_is_exported():
     assert raised <= set(opwire.__all__)
 
 
-def test_the_function_check_stands_before_the_module_of_its_name():
+def test_check_is_the_function_rather_than_the_module():
     operator = {"type": "ARGMAX", "desc": {}}
     with pytest.raises(opwire.ContractViolation):
         opwire.check(operator)
@@ -49,23 +49,23 @@ def test_the_function_check_stands_before_the_module_of_its_name():
 
 
 @pytest.mark.parametrize("module", ["opwire", "opwire.check", "opwire.wire", "opwire.describe", "opwire.client"])
-def test_the_client_needs_nothing_of_the_service(module):
+def test_the_client_does_not_need_the_service(module):
     heavy = ("fastapi", "starlette", "uvicorn", "typer", "numba", "cupy", "opwire_service", "prometheus_client", "rich")
     loaded = run(f"import sys, {module}; print(*sys.modules)").split()
     assert module in loaded
-    # httpx has a command line of its own, which brings rich along where that is installed.
+    # httpx has a command line of its own, which imports rich if it is installed
     brought = set(run("import sys, httpx; print(*sys.modules)").split())
     assert sorted(set(heavy) & (set(loaded) - brought)) == []
 
 
-def test_what_speaks_http_is_loaded_with_the_first_client():
+def test_http_libraries_are_imported_with_the_first_client():
     speakers = {"httpx", "httptools", "ssl", "opwire.client", "opwire.transport"}
     loaded = run("import sys, opwire; print(*sys.modules); opwire.Client; print(); print(*sys.modules)").splitlines()
     assert speakers.isdisjoint(loaded[0].split())
     assert speakers <= set(loaded[-1].split())
 
 
-def test_the_client_brings_little_more_than_its_dependencies():
+def test_the_client_imports_little_beyond_its_dependencies():
     loaded, brought = (
         set(run(f"import sys; {code}; print(*sys.modules)").split()) for code in ("import opwire.client", DEPENDENCIES)
     )
@@ -75,10 +75,10 @@ def test_the_client_brings_little_more_than_its_dependencies():
 
 
 def seconds(code: str) -> float:
-    """The least processor time of three fresh interpreters."""
+    """Returns the minimum CPU time of three fresh interpreters."""
     return min(float(run(f"import time; {code}; print(time.process_time())")) for _ in range(3))
 
 
 @pytest.mark.serial
-def test_importing_takes_little_longer_than_its_dependencies():
+def test_importing_takes_little_longer_than_the_dependencies():
     assert seconds("import opwire") < 1.5 * seconds(DEPENDENCIES)

@@ -1,4 +1,4 @@
-"""A small plan that keeps its arrays answers each run as if it were the first."""
+"""A small plan that keeps its arrays runs each time as if it were the first."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from hypothesis import given
 from opwire.check import check
 from opwire_service.engine.inline_run import InlineRun
 from opwire_service.kernels.executable import EXECUTABLE
-from tests.execution import execute, go_on, logical
+from tests.execution import execute, logical, never_stop
 from tests.profiles import shared_examples
 from tests.strategies import Case, cases
 
 
 def answers(kept: InlineRun, inputs) -> dict[str, bytes]:
     kept.fill(inputs)
-    kept.run(go_on)
+    kept.run(never_stop)
     return {name: buffer.tobytes() for name, buffer in kept.outputs().items()}
 
 
 @pytest.mark.parametrize("name", EXECUTABLE)
-def test_a_run_leaves_nothing_to_the_next_one(cpu_device, name):
+def test_runs_do_not_affect_later_ones(cpu_device, name):
     @shared_examples(240, len(EXECUTABLE))
     @given(cases((name,)))
     def holds(case: Case):
@@ -37,18 +37,18 @@ def test_a_run_leaves_nothing_to_the_next_one(cpu_device, name):
     holds()
 
 
-def test_outputs_are_not_those_of_the_next_run(cpu_device):
+def test_outputs_are_not_overwritten_by_the_next_run(cpu_device):
     plan = check({"type": "ACTIVATION_RELU", "desc": {"InputTensor": {"DataType": "FLOAT32", "Sizes": [3]}}})
     kept = InlineRun(cpu_device, plan)
     kept.fill({"InputTensor": np.array([1, -1, 2], np.float32)})
-    kept.run(go_on)
+    kept.run(never_stop)
     first = kept.outputs()["OutputTensor"]
     kept.fill({"InputTensor": np.array([4, 5, 6], np.float32)})
-    kept.run(go_on)
+    kept.run(never_stop)
     assert first.view(np.float32).tolist() == [1, 0, 2]
 
 
-def test_large_plans_keep_nothing():
+def test_large_plans_keep_no_arrays():
     small, large = (
         check({"type": "ACTIVATION_RELU", "desc": {"InputTensor": {"DataType": "FLOAT32", "Sizes": [size]}}})
         for size in (512, 513)

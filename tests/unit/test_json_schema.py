@@ -1,4 +1,4 @@
-"""The JSON Schemas: they are schemas, what is valid passes, and what is malformed does not."""
+"""The JSON Schemas are valid, accept valid documents and reject malformed ones."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ DESC = {"InputTensor": TENSOR, "OutputTensor": None, "Axes": [1], "AxisDirection
 
 
 @pytest.mark.parametrize("schema", [META, documents()], ids=["meta", "documents"])
-def test_they_are_json_schemas_of_the_dialect(schema: Any):
+def test_they_are_valid_json_schemas(schema: Any):
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     jsonschema_rs.meta.validate(schema)
 
 
-def test_the_schema_of_directml_has_the_form_that_is_said():
+def test_the_directml_schema_matches_its_meta_schema():
     whole = json.loads(json.dumps(whole_schema()))
     validator = jsonschema_rs.validator_for(META)
     assert [error.message for error in validator.iter_errors(whole)] == []
@@ -48,7 +48,7 @@ def test_the_schema_of_directml_has_the_form_that_is_said():
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
-def test_the_models_of_dxdispatch_are_read_and_pass(path: Path):
+def test_dxdispatch_models_are_read_and_pass(path: Path):
     model = parse_model(path.read_bytes())
     found = model.validate(HIGHEST)
     assert list(found) == list(model.dispatchables)
@@ -58,7 +58,7 @@ def test_the_models_of_dxdispatch_are_read_and_pass(path: Path):
 
 
 @pytest.mark.parametrize("name", ["argmax_inline", "offsets", "pooling_nested", "reduce_lists", "files"])
-def test_own_models_pass(name: str):
+def test_the_projects_models_pass(name: str):
     assert DOCUMENTS.is_valid(read_text((MODELS / f"{name}.json").read_bytes()))
 
 
@@ -88,7 +88,7 @@ def test_examples_pass_as_requests_and_as_models(operator: Any, example: Any):
         [],
     ],
 )
-def test_malformed_descs_do_not_pass(desc: Any):
+def test_malformed_descs_fail(desc: Any):
     assert DOCUMENTS.is_valid({"operator": {"type": "ARGMAX", "desc": DESC}})
     assert not DOCUMENTS.is_valid({"operator": {"type": "ARGMAX", "desc": desc}})
     assert not DOCUMENTS.is_valid({"operator": {"type": "ARGMAX", "desc": desc}, "inputs": {}})
@@ -110,10 +110,10 @@ def test_malformed_descs_do_not_pass(desc: Any):
         {"dispatchables": {}},
     ],
 )
-def test_malformed_documents_do_not_pass(document: Any):
+def test_malformed_documents_fail(document: Any):
     assert not DOCUMENTS.is_valid(document)
 
 
-def test_lists_of_tensors_pass():
+def test_arrays_of_tensors_pass():
     operator = {"type": "JOIN", "desc": {"InputTensors": [TENSOR, TENSOR], "OutputTensor": TENSOR, "Axis": 0}}
     assert DOCUMENTS.is_valid({"operator": operator, "inputs": {"InputTensors": ["AAAA", {"data": [1]}]}})

@@ -1,4 +1,4 @@
-"""The cache of compiled kernels on disk: what makes its entries stale."""
+"""Invalidation of the on-disk cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opwire_service.kernels.cpu.jit import cache, sources
 from opwire_service.kernels.cpu.jit.sources import stamp
 
 MODULES = {Path(kernel.function.py_func.__code__.co_filename).relative_to(sources.KERNELS) for kernel in KERNELS}
-"""The files that hold kernels."""
+"""Files that contain kernels."""
 
 READERS = {
     **{leaf: {leaf} for leaf in ("casting", "indexing", "products", "reduce", "regions", "resampling")},
@@ -29,11 +29,11 @@ READERS = {
     "views": {"cumulative", "indexing", "resampling", "views"},
     "extremes": {"extremes", "pooling"},
 }
-"""Folder -> the folders whose kernels may be made from what it holds."""
+"""Maps each folder to the folders whose kernels may depend on it."""
 
 
 @pytest.mark.parametrize("folder", READERS)
-def test_an_edit_makes_no_kernels_stale_but_those_that_are_made_from_it(tmp_path, folder):
+def test_an_edit_invalidates_only_dependent_kernels(tmp_path, folder):
     before = stamps(tmp_path / "before")
     after = stamps(tmp_path / "after", edited=folder)
     stale = {module for module in before if before[module] != after[module]}
@@ -42,7 +42,7 @@ def test_an_edit_makes_no_kernels_stale_but_those_that_are_made_from_it(tmp_path
 
 
 def stamps(copy: Path, edited: str | None = None) -> dict[Path, bytes]:
-    """The stamps of a copy of the kernels, in which each file of a folder may have been edited."""
+    """Returns the stamps in a copy of the kernels, optionally after editing each file of a folder."""
     shutil.copytree(sources.KERNELS, copy, ignore=shutil.ignore_patterns("__pycache__"))
     if edited:
         for file in (copy / edited).glob("*.py"):
@@ -83,14 +83,14 @@ def test_a_stamp_follows_every_form_of_import(tmp_path, edited, counts):
     assert (found[0] != found[1]) == counts
 
 
-def test_the_imports_of_the_kernels_are_those_that_python_finds():
+def test_kernel_imports_match_those_found_by_python():
     for file in sources.KERNELS.rglob("*.py"):
         found = {each.relative_to(sources.KERNELS) for each in sources.imported(file, sources.KERNELS)}
         assert found == set(parsed_imports(file.relative_to(sources.KERNELS)))
 
 
 def parsed_imports(module: Path) -> Iterator[Path]:
-    """The modules of the kernels that one of them imports."""
+    """Yields the kernel modules that a module imports."""
     for node in ast.walk(ast.parse((sources.KERNELS / module).read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom) and 0 < node.level <= len(module.parts):
             parent = module.parents[node.level - 1].joinpath(*(node.module or "").split("."))

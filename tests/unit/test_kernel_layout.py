@@ -1,4 +1,4 @@
-"""The collapsed loops of a reduction visit what the desc says, and are as few as can be."""
+"""The collapsed loops of a reduction visit what the desc describes, and are as few as possible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def layout_of(sizes, axes, strides=None, *, ordered=True) -> ReductionLayout:
 
 
 def visits(layout: ReductionLayout) -> dict[int, list[int]]:
-    """For each output address the input addresses in the order in which they are visited."""
+    """Returns the input addresses visited for each output address, in order."""
     found: dict[int, list[int]] = {}
     for kept in itertools.product(*(range(loop.size) for loop in layout.kept)):
         source = sum(i * loop.source for i, loop in zip(kept, layout.kept, strict=True))
@@ -63,7 +63,7 @@ def test_every_element_is_visited_in_row_major_order(reduction):
 
 
 @given(reductions())
-def test_counts_are_those_of_the_dimensions(reduction):
+def test_counts_match_the_dimensions(reduction):
     sizes, axes, strides = reduction
     layout = layout_of(sizes, axes, strides)
     assert layout.reduced_count == prod(sizes[axis] for axis in axes)
@@ -77,21 +77,21 @@ def test_packed_tensors_collapse_to_one_loop_each():
     assert layout_of([2, 3, 5], {1}) == ReductionLayout((Loop(2, 15, 5), Loop(5, 1, 1)), (Loop(3, 5),))
 
 
-def test_kept_loops_follow_the_memory():
+def test_kept_loops_follow_the_memory_order():
     strides = np.transpose(np.empty((4, 5, 3), np.int8), (2, 0, 1)).strides
     assert layout_of([3, 4, 5], {1, 2}, strides) == ReductionLayout((Loop(3, 1, 1),), (Loop(20, 3),))
     assert layout_of([3, 4, 5], {0}, strides) == ReductionLayout((Loop(20, 3, 1),), (Loop(3, 1),))
 
 
-def test_repeats_merge_with_repeats_alone():
+def test_repeated_dimensions_merge_only_with_each_other():
     assert collapse([Loop(3, 0), Loop(4, 0)]) == (Loop(12, 0),)
     assert collapse([Loop(3, 0), Loop(4, 1)]) == (Loop(3, 0), Loop(4, 1))
 
 
 @given(st.lists(st.integers(1, 4), max_size=5))
-def test_coordinates_come_in_row_major_order(sizes):
+def test_coordinates_are_in_row_major_order(sizes):
     assert list(coordinates(sizes)) == list(itertools.product(*map(range, sizes)))
 
 
-def test_coordinates_come_one_at_a_time():
+def test_coordinates_are_generated_lazily():
     assert list(itertools.islice(coordinates([2**31, 2**31]), 2)) == [(0, 0), (0, 1)]

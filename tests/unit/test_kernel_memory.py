@@ -1,4 +1,4 @@
-"""The memory that kernels take for themselves: it is there for as long as they use it."""
+"""Memory that kernels allocate for themselves lives as long as they use it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(cpu.__file__).parent
 
 
 def owners() -> Iterator[tuple[str, ast.FunctionDef, str]]:
-    """The functions that take the address of an array of theirs: where each is, the function, and the array's name."""
+    """Yields the functions that take the address of a local array: location, function, and the array's name."""
     for path in sorted(ROOT.rglob("*.py")):
         text = path.read_text()
         for function in ast.walk(ast.parse(text)) if "address_of" in text else ():
@@ -22,21 +22,21 @@ def owners() -> Iterator[tuple[str, ast.FunctionDef, str]]:
 
 
 def addressed(function: ast.FunctionDef) -> set[str]:
-    """The names whose addresses a function takes."""
+    """Returns the names whose addresses a function takes."""
     calls = [each for each in ast.walk(function) if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)]
     taken = [each.args[0] for each in calls if ast.unparse(each.func) == "address_of"]
     return {each.id for each in taken if isinstance(each, ast.Name)}
 
 
 def made(function: ast.FunctionDef) -> Iterator[str]:
-    """The names of the arrays that a function makes."""
+    """Yields the names of the arrays that a function allocates."""
     for each in ast.walk(function):
         if isinstance(each, ast.Assign) and ast.unparse(each.value).startswith("np.empty("):
             yield from (target.id for target in each.targets if isinstance(target, ast.Name))
 
 
-def test_memory_is_used_last_of_all() -> None:
-    """Numba frees an array behind the last line that names it, whoever has its address."""
+def test_addressed_arrays_are_named_on_the_last_line() -> None:
+    """Numba frees an array after the last line that names it, even if its address is still used."""
     found = list(owners())
     assert len(found) > 20
     early = [

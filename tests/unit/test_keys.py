@@ -1,4 +1,4 @@
-"""The file of API keys, and the traces of requests."""
+"""The API key file, and the trace context of requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_each_line_is_a_key(tmp_path):
 @pytest.mark.parametrize(
     "text", ["", "#only\n", "two words\n", "a:b:c\n", ":qqq\n", "zzz:\n", "k=y\n", '"quoted"\n', "é\n"]
 )
-def test_a_file_that_is_none_is_refused_without_repeating_it(tmp_path, text):
+def test_an_invalid_file_is_refused_without_quoting_it(tmp_path, text):
     file = tmp_path / "keys"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match="key") as refused:
@@ -41,7 +41,7 @@ def test_a_file_that_is_none_is_refused_without_repeating_it(tmp_path, text):
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "/dev/null", "/dev/zero"])
-def test_what_is_no_regular_file_is_refused_at_once(tmp_path, kind):
+def test_other_than_regular_files_are_refused_at_once(tmp_path, kind):
     path = tmp_path / "keys"
     if kind == "folder":
         path.mkdir()
@@ -70,9 +70,9 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path, kind):
         ("", None),
     ],
 )
-def test_a_trace_is_that_of_a_valid_traceparent(value, found):
+def test_the_trace_id_comes_from_a_valid_traceparent(value, found):
     assert trace_id(ended(traceparent=value)) == found
 
 
-def test_no_traceparent_no_trace():
+def test_there_is_no_trace_without_a_traceparent():
     assert trace_id(ended()) is None

@@ -1,7 +1,7 @@
-"""The manifests for KubeRay: against Kubernetes' own schemas, and what holds among them.
+"""The KubeRay manifests: valid by Kubernetes' schemas, and consistent with each other.
 
-The schemas of kubernetes-validate take no unknown member. Of a RayCluster they know the pods; its own members are those
-of ray.io/v1, as KubeRay documents them, which are listed here as far as they are used.
+The schemas of kubernetes-validate accept no unknown members. For a RayCluster they cover only the pods; its own members
+are those of ray.io/v1 as documented by KubeRay, of which those in use are listed here.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def found(kind: str, name: str = "opwire") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("document", [each for each in DOCUMENTS if "RayCluster" not in str(each.id)])
-def test_a_manifest_is_what_kubernetes_takes(document):
+def test_a_manifest_is_valid(document):
     kubernetes_validate.validate(document, VERSION, strict=True)
 
 
@@ -54,13 +54,13 @@ def groups() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("group", groups(), ids=lambda group: str(group.get("groupName", "head")))
-def test_the_pods_of_a_ray_cluster_are_what_kubernetes_takes(group):
+def test_the_pods_of_a_ray_cluster_are_valid(group):
     pod = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "x"}, "template": group["template"]}
     kubernetes_validate.validate(pod, VERSION, strict=True)
     assert all(isinstance(value, str) for value in group["rayStartParams"].values())
 
 
-def test_a_ray_cluster_has_the_members_of_its_kind():
+def test_a_ray_cluster_has_only_known_members():
     cluster = found("RayCluster")
     assert (cluster["apiVersion"], set(cluster)) == ("ray.io/v1", {"apiVersion", "kind", "metadata", "spec"})
     spec = cluster["spec"]
@@ -79,7 +79,7 @@ def containers() -> list[dict[str, Any]]:
     return [container for pod in pods for container in pod["containers"]]
 
 
-def test_all_have_one_image_and_one_token():
+def test_all_containers_have_the_same_image_and_token():
     assert len({container["image"] for container in containers()}) == 1
     tokens = [
         each["valueFrom"] for container in containers() for each in container["env"] if each["name"] == "RAY_AUTH_TOKEN"
@@ -93,7 +93,7 @@ def test_the_head_runs_no_work_and_the_server_finds_it():
     assert head["rayStartParams"]["num-cpus"] == "0"
     (server,) = found("Deployment")["spec"]["template"]["spec"]["containers"]
     env = {each["name"]: each.get("value") for each in server["env"]}
-    # KubeRay calls the service of a head after its cluster.
+    # KubeRay names the service of a head after its cluster.
     name = found("RayCluster")["metadata"]["name"]
     assert env["OPWIRE_RAY"] == f"{name}-head-svc:6379"
     assert server["readinessProbe"]["httpGet"]["path"] == "/readyz"
@@ -102,7 +102,7 @@ def test_the_head_runs_no_work_and_the_server_finds_it():
     assert grace > int(str(env["OPWIRE_DRAIN_SECONDS"])) + hook
 
 
-def test_selectors_find_the_pods_of_the_server():
+def test_selectors_match_the_pods_of_the_server():
     labels = found("Deployment")["spec"]["template"]["metadata"]["labels"]
     for selector in (
         found("Deployment")["spec"]["selector"]["matchLabels"],

@@ -1,4 +1,4 @@
-"""Bytes of a tensor: sizes, strides, totals, alignment, and outputs that overlap."""
+"""Bytes of a tensor: sizes, strides, totals, alignment, and overlapping outputs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MOST = 2**32 - 1
 
 
 def copying(tensor: Mapping[str, object], **output: object) -> dict[str, object]:
-    """A reduction along no axis, which copies its input."""
+    """Returns a reduction along no axis, which copies its input."""
     return {"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": tensor, "Axes": [], **output}}
 
 
 def refused(tensor: Mapping[str, object], **output: object) -> list[tuple[str, str]]:
-    """What is wrong with an input, or with an output of the same sizes."""
+    """Returns the violations of an input, or of an output of the same sizes."""
     with pytest.raises(ContractViolation) as refusal:
         check(copying(tensor, **output))
     return [(violation.code.value, violation.pointer) for violation in refusal.value.violations]
@@ -53,7 +53,7 @@ def accepted(**members: object) -> BufferTensorDesc:
         ("UINT8", (65535, 65537), None, MOST, 2**32),
     ],
 )
-def test_worked_sizes(data_type, sizes, strides, data, minimum):
+def test_sizes_in_bytes(data_type, sizes, strides, data, minimum):
     desc = BufferTensorDesc(DataType[data_type], sizes, strides)
     assert (desc.data_size_in_bytes, desc.minimum_size_in_bytes, desc.total_size_in_bytes) == (data, minimum, minimum)
 
@@ -62,7 +62,7 @@ def test_worked_sizes(data_type, sizes, strides, data, minimum):
     st.sampled_from([row for row in DataType if row.bits >= 8]),
     st.lists(st.tuples(st.integers(1, 5), st.integers(0, 12)), min_size=1, max_size=4),
 )
-def test_the_data_ends_with_the_last_element(data_type, dimensions):
+def test_the_data_ends_at_the_last_element(data_type, dimensions):
     sizes, strides = zip(*dimensions, strict=True)
     desc = BufferTensorDesc(data_type, sizes, strides)
     last = max(sum(a * b for a, b in zip(at, strides, strict=True)) for at in itertools.product(*map(range, sizes)))
@@ -72,7 +72,7 @@ def test_the_data_ends_with_the_last_element(data_type, dimensions):
     assert desc.minimum_size_in_bytes % 4 == 0
 
 
-def test_total_size():
+def test_the_total_size_must_cover_the_data():
     tensor = {"DataType": "FLOAT16", "Sizes": [3, 3]}
     at = "/desc/InputTensor/TotalTensorSizeInBytes"
     for total in (0, 20, 24, 2**40):
@@ -81,7 +81,7 @@ def test_total_size():
         assert refused({**tensor, "TotalTensorSizeInBytes": total}) == [("total_size_invalid", at)]
     assert refused({**tensor, "TotalTensorSizeInBytes": 2**64}) == [("out_of_range", at)]
     assert refused({**tensor, "TotalTensorSizeInBytes": -4}) == [("out_of_range", at)]
-    # The trap of callers: strides changed, the total not.
+    # The classic mistake: strides changed, but not the total size.
     assert refused({**tensor, "Strides": [4, 1], "TotalTensorSizeInBytes": 20}) == [("total_size_invalid", at)]
 
 
@@ -98,7 +98,7 @@ def test_total_size():
         ("INT64", 8, True),
     ],
 )
-def test_alignment(data_type, alignment, valid):
+def test_alignment_must_be_valid(data_type, alignment, valid):
     tensor = {"DataType": data_type, "Sizes": [2], "GuaranteedBaseOffsetAlignment": alignment}
     if valid:
         assert accepted(**tensor).guaranteed_base_offset_alignment == alignment
@@ -107,7 +107,7 @@ def test_alignment(data_type, alignment, valid):
         assert ("alignment_invalid", at) in refused(tensor)
 
 
-def test_most_elements():
+def test_the_number_of_elements_is_bounded():
     assert accepted(DataType="UINT8", Sizes=[65535, 65537]).element_count == MOST
     assert accepted(DataType="UINT8", Sizes=[2], Strides=[MOST - 1]).extent == MOST
     assert accepted(DataType="UINT8", Sizes=[MOST], Strides=[0]).extent == 1
@@ -120,7 +120,7 @@ def test_most_elements():
     assert refused({"DataType": "FLOAT32", "Sizes": [MOST] * 8}) == [("too_many_elements", sizes)]
 
 
-def test_a_derived_output_has_at_most_as_many_elements():
+def test_the_number_of_elements_of_derived_outputs_is_bounded():
     padding = [2**17, 2**17]
     desc = {
         "InputTensor": {"DataType": "UINT8", "Sizes": [1, 1, 1, 1]},
@@ -137,7 +137,7 @@ def test_a_derived_output_has_at_most_as_many_elements():
 
 
 def addresses_differ(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """By counting them."""
+    """Whether all addresses are different, by enumeration."""
     addresses = [sum(a * b for a, b in zip(at, strides, strict=True)) for at in itertools.product(*map(range, sizes))]
     return len(set(addresses)) == len(addresses)
 
@@ -148,13 +148,13 @@ def addresses_differ(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 @example([(3, 2), (3, 3)])
 @example([(2, 3), (2, 5), (2, 8)])
 @example([(1, 0), (4, 1)])
-def test_overlap_is_what_counting_finds(dimensions):
+def test_overlap_matches_enumeration(dimensions):
     sizes, strides = zip(*dimensions, strict=True)
     assert BufferTensorDesc(DataType.UINT8, sizes, strides).addresses_are_unique() == addresses_differ(sizes, strides)
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=8), st.data())
-def test_any_order_of_dimensions_with_gaps_does_not_overlap(sizes, data):
+def test_permuted_dimensions_with_gaps_do_not_overlap(sizes, data):
     strides, step = [0] * len(sizes), 1
     for i in data.draw(st.permutations(range(len(sizes)))):
         strides[i] = step
@@ -174,12 +174,12 @@ def test_any_order_of_dimensions_with_gaps_does_not_overlap(sizes, data):
         ((65535, 65537), (1, 65535), True),
         ((2, 2**31 - 1), (2**31 - 1, 1), True),
         ((2, 2**31 - 1), (2**31 - 2, 1), False),
-        # Interleaved by an odd and an even step: 999 * 1001 - 1001 * 999 is their first meeting.
+        # Interleaved by an odd and an even step: they first meet at 999 * 1001 = 1001 * 999.
         ((999, 1001), (1001, 999), True),
         ((1000, 1002), (1001, 999), False),
     ],
 )
-def test_overlap_of_large_outputs(sizes, strides, unique):
+def test_overlap_of_large_outputs_is_decided(sizes, strides, unique):
     assert BufferTensorDesc(DataType.UINT8, sizes, strides).addresses_are_unique() is unique
 
 
@@ -207,7 +207,7 @@ def test_an_output_that_overlaps_is_refused_and_an_input_is_not():
 
 
 @pytest.mark.parametrize("strides", [None, (1, 100), (300, 1)], ids=["packed", "across", "with gaps"])
-def test_a_large_tensor_begins_with_a_whole_line_of_the_cache(strides):
+def test_large_buffers_are_aligned_to_cache_lines(strides):
     desc = BufferTensorDesc(DataType.FLOAT32, (100, 200), strides)
     buffer, view = desc.allocate()
     assert (view.shape, buffer.shape) == ((100, 200), (desc.data_size_in_bytes,))

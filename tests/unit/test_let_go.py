@@ -1,4 +1,4 @@
-"""What a request held is free when it has ended, however it ended, and not first when garbage is collected."""
+"""What a request holds is freed when it ends, however it ends, without waiting for garbage collection."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from opwire_service.process.application import layout
 from opwire_service.settings import Limits, Settings
 from opwire_service.telemetry.metrics import Metrics
 from tests.dispatching import until
-from tests.execution import go_on
+from tests.execution import never_stop
 from tests.fake_device import FakeDevice
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("uncollected")]
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("gc_disabled")]
 
 OPERATOR = {
     "type": "REDUCE",
@@ -40,8 +40,8 @@ OPERATOR = {
 }
 
 
-class Remembering(FakeDevice):
-    """Remembers the outputs that it was given, and holds none of them."""
+class OutputWatcher(FakeDevice):
+    """Remembers the outputs it was given, by weak references."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,12 +57,12 @@ class Remembering(FakeDevice):
 
 
 @pytest.fixture
-def device() -> Remembering:
-    return Remembering()
+def device() -> OutputWatcher:
+    return OutputWatcher()
 
 
 @pytest.fixture
-async def engine(device: Remembering) -> AsyncIterator[Engine]:
+async def engine(device: OutputWatcher) -> AsyncIterator[Engine]:
     metrics = Metrics(layout(Settings(devices=("fake",))))
     made = Engine(Dispatcher({"fake": device}, 2, 8), Limits(), 8, metrics)
     yield made
@@ -73,19 +73,19 @@ def request(**members: object) -> bytes:
     return json.dumps({"operator": OPERATOR, "inputs": {"InputTensor": "AAAAAAAAAAAAAAAA"}, **members}).encode()
 
 
-async def never() -> Message:
+async def never_disconnected() -> Message:
     await asyncio.Event().wait()
     raise AssertionError
 
 
-async def soon_gone() -> Message:
+async def soon_disconnected() -> Message:
     await asyncio.sleep(0.05)
     return {"type": "http.disconnect"}
 
 
 async def ask(engine: Engine, body: bytes, *, gone: bool = False) -> type[BaseException] | None:
-    """How a request ends."""
-    guard = partial(while_connected, soon_gone if gone else never)
+    """Returns the error that a request ends with, or None."""
+    guard = partial(while_connected, soon_disconnected if gone else never_disconnected)
     try:
         with engine.memory.open() as hold:
             await engine.answer(Native("id", binary=False), body, None, Progress(), hold, guard)
@@ -94,26 +94,26 @@ async def ask(engine: Engine, body: bytes, *, gone: bool = False) -> type[BaseEx
     return None
 
 
-async def test_a_request_that_is_late(engine, device):
+async def test_a_late_request_frees_its_outputs(engine, device):
     assert await ask(engine, request(timeout_ms=30)) is DeadlineExceededError
     await until(device.is_free)
 
 
-async def test_a_request_whose_client_has_gone(engine, device):
+async def test_a_disconnected_request_frees_its_outputs(engine, device):
     assert await ask(engine, request(), gone=True) is ClientDisconnect
     await until(device.is_free)
 
 
-async def test_a_request_on_which_the_device_fails(engine, device):
+async def test_a_failed_request_frees_its_outputs(engine, device):
     asked = asyncio.create_task(ask(engine, request()))
     (run,) = await device.started(1)
     run.fail(ZeroDivisionError())
     assert await asked is ZeroDivisionError
-    device.runs.clear()  # with the error, which tells where it was
+    device.runs.clear()  # also drops the error, whose traceback refers to the outputs
     await until(device.is_free)
 
 
-async def test_a_request_that_is_answered(engine, device):
+async def test_an_answered_request_frees_its_outputs(engine, device):
     asked = asyncio.create_task(ask(engine, request()))
     (run,) = await device.started(1)
     run.finish()
@@ -121,11 +121,11 @@ async def test_a_request_that_is_answered(engine, device):
     await until(device.is_free)
 
 
-async def test_a_part_of_a_batch_that_is_late(engine, device):
+async def test_a_late_part_of_a_batch_frees_its_outputs(engine, device):
     execute = await engine.read(
         Native("id", binary=False).parse, request(timeout_ms=30), None, Progress(), engine.memory.open()
     )
-    guard = partial(while_connected, never)
+    guard = partial(while_connected, never_disconnected)
     room = Allowance(1000)
     with engine.memory.open() as hold:
         found = await engine.answer_part(Native("id", binary=False), execute, Progress(), hold, guard, room)
@@ -134,13 +134,13 @@ async def test_a_part_of_a_batch_that_is_late(engine, device):
 
 
 class Tensor:
-    """What work holds."""
+    """An object held by work."""
 
 
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("answers", [0, 5, 10**6])
-async def test_work_that_is_shared_among_threads(threads, answers):
-    """However it ends, and whoever took part."""
+async def test_work_shared_among_threads_frees_its_objects(threads, answers):
+    """However the work ends, and whichever threads took part."""
     pool = Pool(threads)
     asked, lock = iter(range(answers)), threading.Lock()
 
@@ -158,5 +158,5 @@ async def test_work_that_is_shared_among_threads(threads, answers):
         pool.run(piece, 40, 1, stop)
     del held, piece
     await until(lambda: remembered() is None)
-    pool.run(lambda begin, end: None, 1, 1, go_on)
+    pool.run(lambda begin, end: None, 1, 1, never_stop)
     pool.close()

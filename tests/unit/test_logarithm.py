@@ -1,4 +1,4 @@
-"""Logarithms of exact sums are the nearest floats, those of sums next to 1 too."""
+"""Logarithms of exact sums are correctly rounded, including those of sums close to 1."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ LEAST = 2.0**-149
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_next_to_zero_the_result_is_exact(count):
+def test_results_near_zero_are_exact(count):
     assert log_sum([np.array([1, *[LEAST] * count], np.float32)], FLOAT32) == count * LEAST
     assert log_sum([np.array([1, *[-LEAST] * count], np.float32)], FLOAT32) == -count * LEAST
-    # exp(-103.2789) is 2**-149 to four digits, and so is what it adds to the logarithm of 1.
+    # exp(-103.2789) is 2**-149 to four digits, and so is its contribution to the logarithm.
     assert log_sum_exp([np.array([0, *[-103.2789] * count], np.float32)], FLOAT32) == count * LEAST
 
 
@@ -30,7 +30,7 @@ def test_next_to_zero_the_result_is_exact(count):
         st.floats(-20, 20) | st.floats(0.5, 1) | st.sampled_from([0.0, 1.0, -103.0, -17.0]), min_size=1, max_size=8
     ),
 )
-def test_results_are_the_nearest_floats(function, row, numbers):
+def test_results_are_correctly_rounded(function, row, numbers):
     values = np.array(numbers, row.dtype)
     right = oracle.FLOATS[function](values.tolist(), row.dtype)
     assert oracle.same(FUNCTIONS[function]([values], row), right)

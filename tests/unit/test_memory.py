@@ -1,4 +1,4 @@
-"""Who gets memory, who waits for it and in which order, and that nothing waits for ever."""
+"""Request memory: who gets it, who waits in which order, and that nobody waits forever."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 LIMIT = 8 * BODIES_SHARE * SMALL
 SHARED, BODIES, GROWTH = LIMIT // BODIES_SHARE, LIMIT // 8 * 5, LIMIT // 8 * 6
-"""What large bodies have of it together, what the first of them may have, and what growth leaves to small requests."""
+"""What large bodies may hold together, what the first of them may hold, and what growth leaves to small requests."""
 
 SOON = 30.0
 
@@ -26,18 +26,18 @@ def in_time(seconds: float = SOON) -> float:
     return time.monotonic() + seconds
 
 
-async def settled() -> None:
-    """Lets all run that can."""
+async def settle() -> None:
+    """Lets all runnable tasks run."""
     for _ in range(5):
         await asyncio.sleep(0)
 
 
-def asks(memory: Memory, size: int, seconds: float = SOON) -> tuple[Hold, asyncio.Task[None]]:
+def take_later(memory: Memory, size: int, seconds: float = SOON) -> tuple[Hold, asyncio.Task[None]]:
     hold = memory.open()
     return hold, asyncio.create_task(hold.take_body(size, size, in_time(seconds)))
 
 
-async def test_what_fits_is_held_at_once_and_given_back():
+async def test_memory_that_fits_is_held_at_once_and_released():
     memory = Memory(LIMIT, 8)
     for _ in range(3):
         with memory.open() as hold:
@@ -49,19 +49,19 @@ async def test_what_fits_is_held_at_once_and_given_back():
     assert (memory.held, memory.taken, memory.waiting) == (0, 180, 0)
 
 
-async def test_bodies_wait_in_the_order_of_their_coming():
+async def test_bodies_wait_in_order_of_arrival():
     memory = Memory(LIMIT, 8)
     with memory.open() as first:
         await first.take_body(BODIES, BODIES, in_time())
-        waiting = [asks(memory, size) for size in (BODIES, SMALL + 1, SMALL + 2)]
-        await settled()
+        waiting = [take_later(memory, size) for size in (BODIES, SMALL + 1, SMALL + 2)]
+        await settle()
         assert memory.waiting == 3
-        assert not any(task.done() for _, task in waiting), "the small one behind would fit, and waits for its turn"
-    await settled()
+        assert not any(task.done() for _, task in waiting), "the small one would fit, but waits for its turn"
+    await settle()
     assert [task.done() for _, task in waiting] == [True, False, False]
     with waiting[0][0]:
         pass
-    await settled()
+    await settle()
     assert all(task.done() for _, task in waiting)
     for hold, _ in waiting[1:]:
         with hold:
@@ -74,8 +74,8 @@ async def test_small_requests_have_a_reserve():
     with memory.open() as body, memory.open() as small:
         await body.take_body(BODIES, BODIES, in_time())
         await body.grow(GROWTH - BODIES, in_time())
-        waiting, task = asks(memory, SMALL + 1)
-        await settled()
+        waiting, task = take_later(memory, SMALL + 1)
+        await settle()
         assert not task.done()
         await small.take_body(SMALL // 2, SMALL // 2, in_time())
         assert small.grow_now(SMALL // 2)
@@ -84,44 +84,44 @@ async def test_small_requests_have_a_reserve():
         assert (memory.waiting, waiting.bytes) == (0, 0)
 
 
-async def test_a_request_alone_may_have_more_than_there_is():
+async def test_a_single_request_may_exceed_the_limit():
     memory = Memory(LIMIT, 8)
     with memory.open() as hold:
         await hold.take_body(2 * LIMIT, 2 * LIMIT, in_time())
         assert hold.grow_now(LIMIT)
 
 
-async def test_large_bodies_wait_for_each_other_while_others_find_room():
+async def test_large_bodies_wait_while_others_find_room():
     memory = Memory(LIMIT, 8)
     with memory.open() as first, memory.open() as growing, memory.open() as small:
         await first.take_body(SHARED, SHARED, in_time())
-        waiting, task = asks(memory, SMALL + 1)
+        waiting, task = take_later(memory, SMALL + 1)
         await growing.take_body(1, 1, in_time())
         assert growing.grow_now(SHARED)
         await small.take_body(SMALL, SMALL, in_time())
-        await settled()
-        assert not task.done(), "all of what large bodies may hold is held"
+        await settle()
+        assert not task.done(), "large bodies already hold all they may"
         first.give_back(first.bytes)
-        await settled()
+        await settle()
         assert task.done()
         with waiting:
             pass
 
 
-async def test_the_first_of_the_large_bodies_goes_on_whatever_others_hold():
+async def test_the_first_large_body_always_proceeds():
     memory = Memory(LIMIT, 8)
     with memory.open() as first, memory.open() as second:
         await first.take_body(SHARED // 2, BODIES, in_time())
         await second.take_body(SHARED // 2, BODIES, in_time())
         waiting = asyncio.create_task(second.take_body(1, BODIES, in_time()))
         await asyncio.wait_for(first.take_body(BODIES - SHARED, BODIES, in_time()), SOON)
-        await settled()
+        await settle()
         assert not waiting.done()
         first.give_back(first.bytes)
         await asyncio.wait_for(waiting, SOON)
 
 
-async def test_those_that_have_read_their_bodies_never_wait_for_each_other():
+async def test_requests_with_complete_bodies_do_not_deadlock():
     memory = Memory(LIMIT, 8)
     holds = [memory.open() for _ in range(3)]
     for hold in holds:
@@ -132,7 +132,7 @@ async def test_those_that_have_read_their_bodies_never_wait_for_each_other():
     async def work(number: int) -> None:
         with holds[number] as hold:
             await hold.grow(GROWTH - SHARED, in_time())
-            assert memory.held <= GROWTH, "only one of them has more than there is"
+            assert memory.held <= GROWTH, "only one of them exceeds the limit"
             await asyncio.sleep(0.001)
             done.append(number)
 
@@ -141,7 +141,7 @@ async def test_those_that_have_read_their_bodies_never_wait_for_each_other():
     assert (memory.held, memory.waiting) == (0, 0)
 
 
-async def test_what_is_announced_and_not_sent_takes_no_room():
+async def test_announced_bytes_take_no_memory_until_sent():
     memory = Memory(LIMIT, 8)
     hogs = [memory.open() for _ in range(8)]
     for hog in hogs:
@@ -150,8 +150,8 @@ async def test_what_is_announced_and_not_sent_takes_no_room():
         await asyncio.wait_for(body.take_body(SHARED // 2, SHARED // 2, in_time()), SOON)
 
 
-async def test_bodies_that_arrive_together_end_one_after_the_other():
-    """Each has a part of what there is, and all wait for the rest: who came first gets it."""
+async def test_bodies_that_arrive_together_complete_in_order():
+    """Each has a part of the memory and waits for the rest; the first to arrive gets it."""
     memory = Memory(LIMIT, 8)
     parts = 4
     ended: list[int] = []
@@ -169,12 +169,12 @@ async def test_bodies_that_arrive_together_end_one_after_the_other():
     assert (memory.held, memory.waiting) == (0, 0)
 
 
-async def test_a_deadline_and_a_full_line():
+async def test_waiting_ends_at_the_deadline_and_the_queue_is_bounded():
     memory = Memory(LIMIT, 1)
     with memory.open() as holding:
         await holding.take_body(BODIES, BODIES, in_time())
-        late, task = asks(memory, BODIES, 0.3)
-        await settled()
+        late, task = take_later(memory, BODIES, 0.3)
+        await settle()
         with pytest.raises(OverloadedError) as full:
             await memory.open().take_body(BODIES, BODIES, in_time())
         assert (full.value.code, full.value.members["limit"]) == (ProblemCode.MEMORY_FULL, LIMIT)
@@ -184,15 +184,15 @@ async def test_a_deadline_and_a_full_line():
         assert (memory.waiting, late.bytes) == (0, 0)
 
 
-async def test_who_leaves_the_line_lets_the_next_one_in():
+async def test_a_cancelled_wait_lets_the_next_one_proceed():
     memory = Memory(LIMIT, 8)
     with memory.open() as holding:
         await holding.take_body(SHARED // 2, SHARED // 2, in_time())
-        (_, large), (hold, fits) = asks(memory, SHARED), asks(memory, SHARED // 2)
-        await settled()
+        (_, large), (hold, fits) = take_later(memory, SHARED), take_later(memory, SHARED // 2)
+        await settle()
         assert not fits.done()
         large.cancel()
-        await settled()
+        await settle()
         assert fits.done()
         with hold:
             pass
@@ -203,8 +203,8 @@ sizes = st.sampled_from([1, SMALL // 2, SMALL, SMALL + 1, BODIES // 3, BODIES, L
 
 @examples(100)
 @given(requests=st.lists(st.tuples(sizes, st.lists(sizes, max_size=2), st.booleans()), max_size=12))
-async def test_every_crowd_is_served(requests):
-    """Whatever they need, each gets it; the excess is that of one request; and nothing is held at the end."""
+async def test_any_set_of_requests_is_served(requests):
+    """Every request is served; only one at a time exceeds the limit; and nothing is held at the end."""
     memory = Memory(LIMIT, 100)
     most = max((body + sum(growths) for body, growths, _ in requests), default=0)
 
@@ -224,15 +224,15 @@ async def test_every_crowd_is_served(requests):
     assert (memory.held, memory.waiting) == (0, 0)
 
 
-async def test_small_bodies_begin_in_a_part_of_the_memory_and_then_go_on():
+async def test_small_bodies_start_within_their_share_and_continue():
     memory = Memory(LIMIT, 8)
     holds = [memory.open() for _ in range(SHARED // SMALL)]
     for hold in holds:
         await hold.take_body(SMALL // 2, SMALL, in_time())
     for hold in holds:
         await hold.take_body(SMALL // 2, SMALL, in_time())
-    waiting, task = asks(memory, SMALL)
-    await settled()
+    waiting, task = take_later(memory, SMALL)
+    await settle()
     assert not task.done()
     holds[0].give_back(SMALL)
     await asyncio.wait_for(task, 1)
@@ -241,48 +241,48 @@ async def test_small_bodies_begin_in_a_part_of_the_memory_and_then_go_on():
     assert memory.held == 0
 
 
-async def test_bodies_that_take_long_to_come_keep_no_others_from_beginning():
+async def test_slow_bodies_do_not_block_others():
     memory = Memory(LIMIT, 99)
     slow = [memory.open() for _ in range(SHARED // SMALL)]
     for hold in slow:
         await hold.take_body(SMALL, SMALL, in_time())
-    other, asked = asks(memory, SMALL)
-    await settled()
+    other, asked = take_later(memory, SMALL)
+    await settle()
     memory.pass_slow(time.monotonic())
-    assert not asked.done(), "they have just begun"
+    assert not asked.done(), "they have only just started"
     memory.pass_slow(in_time(SLOW_SECONDS + 1))
     await asked
     for hold in [*slow, other]:
         hold.give_back(SMALL)
-    await memory.open().take_body(SHARED, SMALL, in_time())  # what counts no more is not taken off again
+    await memory.open().take_body(SHARED, SMALL, in_time())  # bodies that no longer count are not subtracted again
 
 
-async def test_a_body_that_waits_for_the_server_is_not_slow_to_come():
+async def test_a_body_with_unread_bytes_is_not_slow():
     memory = Memory(LIMIT, 99)
     here = memory.open()
     here.has_unread = lambda: True
     await here.take_body(SHARED, SMALL, in_time())
-    _, asked = asks(memory, SMALL)
+    _, asked = take_later(memory, SMALL)
     memory.pass_slow(in_time(SLOW_SECONDS * 99))
-    await settled()
+    await settle()
     assert not asked.done()
     here.has_unread = lambda: False
     memory.pass_slow(in_time(SLOW_SECONDS * 99))
     await asked
 
 
-async def test_a_large_body_has_time_for_its_bytes():
+async def test_the_time_for_a_body_grows_with_its_size():
     memory = Memory(LIMIT, 99)
     await memory.open().take_body(4 * SMALL, 4 * SMALL, in_time())
-    _, asked = asks(memory, 6 * SMALL)
+    _, asked = take_later(memory, 6 * SMALL)
     memory.pass_slow(in_time(3 * SLOW_SECONDS))
-    await settled()
+    await settle()
     assert not asked.done()
     memory.pass_slow(in_time(5 * SLOW_SECONDS))
     await asked
 
 
-async def test_who_has_waited_long_enough_for_a_body_to_be_read_is_refused():
+async def test_a_long_wait_for_memory_is_refused():
     memory = Memory(LIMIT, 8, max_wait=0.05)
     with memory.open() as first, memory.open() as second:
         await first.take_body(LIMIT // 8 * 7, SMALL, in_time())
@@ -294,8 +294,8 @@ async def test_who_has_waited_long_enough_for_a_body_to_be_read_is_refused():
     assert (memory.held, memory.waiting) == (0, 0)
 
 
-async def seconds_in_line(requests: int) -> float:
-    """Processor time of a request that waits while so many do."""
+async def seconds_per_waiting_request(requests: int) -> float:
+    """Returns the CPU time per request while many wait."""
     memory = Memory(LIMIT, requests)
 
     async def serve() -> None:
@@ -310,14 +310,14 @@ async def seconds_in_line(requests: int) -> float:
     return (time.process_time() - began) / requests
 
 
-@pytest.mark.usefixtures("uncollected")
-async def test_a_long_line_costs_each_no_more_than_a_short_one():
-    """A search through the line would take the long one twenty times as long; what else runs here, not so much."""
-    short, long = [min([await seconds_in_line(requests) for _ in range(3)]) for requests in (300, 6000)]
+@pytest.mark.usefixtures("gc_disabled")
+async def test_the_cost_of_waiting_does_not_grow_with_the_queue():
+    """A linear search of the queue would take twenty times as long; noise on the machine does not."""
+    short, long = [min([await seconds_per_waiting_request(requests) for _ in range(3)]) for requests in (300, 6000)]
     assert long < 8 * short
 
 
-async def test_a_small_body_that_is_here_is_held_at_once_while_there_is_room():
+async def test_an_arrived_small_body_is_held_at_once_if_it_fits():
     memory = Memory(LIMIT, 4)
     with memory.open() as first, memory.open() as second:
         assert not first.take_arrived(SMALL + 1)

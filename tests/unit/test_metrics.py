@@ -1,4 +1,4 @@
-"""The arithmetic of the metrics, by what Prometheus' own parser reads from the exposition."""
+"""The arithmetic of the metrics, as Prometheus' own parser reads them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAYOUT = m.Layout(("one", "two"), ("/v1/execute", "/v1/batch"))
 
 
 def scrape(metrics: m.Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    """Every sample by its name and labels."""
+    """Returns every sample by its name and labels."""
     text = generate_latest(registry(metrics, alone=False)).decode()
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
@@ -33,7 +33,7 @@ def at(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
 
 
 @given(st.lists(st.integers(0, 10**9), max_size=30))
-def test_a_histogram_holds_each_time_in_its_bucket(times):
+def test_a_histogram_counts_each_time_in_its_bucket(times):
     metrics = m.Metrics(LAYOUT)
     for time in times:
         metrics.ended("/v1/batch", m.OK, time)
@@ -52,7 +52,7 @@ def test_a_histogram_holds_each_time_in_its_bucket(times):
             assert value == below
 
 
-def test_bounds_start_at_100_microseconds_and_rise():
+def test_bucket_bounds_start_at_100_microseconds_and_increase():
     assert m.BOUNDS[0] == 100
     assert list(m.BOUNDS) == sorted(set(m.BOUNDS))
 
@@ -81,12 +81,12 @@ def test_an_unknown_route_counts_as_other():
 
 
 def rows(count: int) -> list[m.Metrics]:
-    """The metrics of several processes, in memory that they share; it is a little longer than it has to be."""
+    """The metrics of several processes in shared memory, which is slightly larger than necessary."""
     memory = memoryview(bytearray(count * LAYOUT.row_bytes() + 512))
     return [m.Metrics(LAYOUT, memory, row) for row in range(count)]
 
 
-def test_processes_add_up_whoever_is_asked():
+def test_every_process_reports_the_same_totals():
     processes = rows(3)
     for number, metrics in enumerate(processes):
         metrics.set(m.QUEUED, 10**number, "one")
@@ -102,7 +102,7 @@ def test_processes_add_up_whoever_is_asked():
         assert found[at("opwire_batch_results_total", code="queue_full")] == 3
 
 
-def test_a_row_goes_on_when_its_process_is_replaced():
+def test_counts_survive_the_replacement_of_a_process():
     memory = memoryview(bytearray(2 * LAYOUT.row_bytes()))
     other, first = m.Metrics(LAYOUT, memory, 0), m.Metrics(LAYOUT, memory, 1)
     first.follow(m.PLAN_HITS, 5)

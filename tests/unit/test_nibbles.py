@@ -1,4 +1,4 @@
-"""Tensors of 4-bit types: how they lie in bytes, and how clients give and get them."""
+"""Tensors of 4-bit types: how they are packed, and how clients pass and receive them."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ UINT4 = BufferTensorDesc(DataType.UINT4, (2, 3))
 COLUMNS = BufferTensorDesc(DataType.INT4, (2, 3), (1, 3))
 
 
-def test_the_first_element_lies_in_the_low_bits():
+def test_the_first_element_is_in_the_low_bits():
     buffer = bytearray(4)
     INT4.put(np.array([1, 2, 3, 4, 5], np.int8), INT4.view(buffer))
     assert buffer.hex() == "21430500"
     assert INT4.elements(INT4.view(buffer)).tolist() == [1, 2, 3, 4, 5]
 
 
-def test_rows_follow_each_other_without_a_gap():
+def test_rows_are_packed_without_gaps():
     buffer, view = UINT4.allocate()
     UINT4.put(np.array([[1, 2, 3], [4, 5, 15]], np.uint8), view)
     assert buffer.tobytes().hex() == "2143f5"
 
 
-def test_strides_count_elements_and_gaps_stay():
+def test_strides_count_elements_and_gaps_are_preserved():
     buffer = bytearray(b"\xaa\xaa\xaa\xaa")
     COLUMNS.put(np.array([[1, -2, 3], [-8, 7, 0]], np.int8), COLUMNS.view(buffer))
     # The rows are elements 0, 3, 6 and 1, 4, 7 of the buffer.
@@ -45,7 +45,7 @@ def test_strides_count_elements_and_gaps_stay():
 
 @pytest.mark.parametrize("count", [1, 2, 7, 8])
 @pytest.mark.parametrize("signed", [True, False])
-def test_packing_and_back(count, signed):
+def test_packing_round_trips(count, signed):
     least = -8 if signed else 0
     elements = (np.arange(count) % 16 + least).astype(np.int8 if signed else np.uint8)
     packed = np.full((count + 1) // 2, 0xF0, np.uint8)
@@ -70,7 +70,7 @@ GIVEN: list[Any] = [
 
 
 @pytest.mark.parametrize("given", GIVEN, ids=["int8", "ml_dtypes", "packed", "bytes", "numbers"])
-def test_what_fits_a_desc(given):
+def test_arrays_that_fit_a_desc_are_accepted(given):
     assert fit(given, INT4, "x").tolist() == [1, -2, 3, -8, 7]
 
 
@@ -82,7 +82,7 @@ def test_what_fits_a_desc(given):
         (np.array([1, 2, 3, 4, 5], np.float32), TypeError, "INT4 as int8"),
     ],
 )
-def test_what_does_not_fit(given, error, message):
+def test_arrays_that_do_not_fit_are_refused(given, error, message):
     with pytest.raises(error, match=message):
         fit(given, INT4, "x")
 
@@ -101,7 +101,7 @@ def test_calls_send_packed_bytes_or_numbers(encoding):
     assert (sent, tail) == expected[encoding]
 
 
-def test_arrays_of_ml_dtypes_say_what_they_are():
+def test_ml_dtypes_arrays_determine_the_data_type():
     array = np.array([[1, 2, 15]], ml_dtypes.uint4)
     assert DataType.of(array.dtype) is DataType.UINT4
     assert BufferTensorDesc.packed(array).data_size_in_bytes == 2

@@ -1,4 +1,4 @@
-"""Normalizations of infinities, and of what is so small that its powers are beyond all floats."""
+"""Normalizations of infinities, and of values whose powers underflow every float."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_follows_from_infinities(device, name):
+def test_infinite_inputs_give_the_documented_results(device, name):
     operator, values, fields, right = CASES[name]
     [answer] = run(device, operator, np.array(values, np.float32), **fields).values()
     assert np.array_equal(answer.ravel(), np.array(right, np.float32), equal_nan=True)
 
 
 def gradients(device, operator: str, values: list[float], came_back: list[float]) -> dict[str, Array]:
-    """What the gradients of a row are, with a mean of 0, a variance of 1 and a scale of 1."""
+    """Returns the gradients of a row with mean 0, variance 1 and scale 1."""
     inputs = {"InputTensor": values, "InputGradientTensor": came_back}
     inputs |= {"MeanTensor": [0], "VarianceTensor": [1], "ScaleTensor": [1]}
     tensors = {name: {"DataType": "FLOAT32", "Sizes": [1, 1, 1, len(row)]} for name, row in inputs.items()}
@@ -55,28 +55,28 @@ def gradients(device, operator: str, values: list[float], came_back: list[float]
     return execute(device, plan, {name: np.array(row, np.float32).tobytes() for name, row in inputs.items()})
 
 
-def test_gradients_of_infinities_of_both_signs(device):
+def test_gradients_of_infinities_with_both_signs(device):
     found = gradients(device, "BATCH_NORMALIZATION_GRAD", [INF, INF, INF], [1, 1, -2])
     assert found["OutputGradientTensor"].ravel().tolist() == [1, 1, -2]
     assert np.isnan(found["OutputScaleGradientTensor"]).all()
     assert found["OutputBiasGradientTensor"].ravel().tolist() == [0]
 
 
-def test_an_infinite_gradient_comes_back_to_the_first_element(device):
+def test_an_infinite_gradient_reaches_the_first_element(device):
     # Deviations 1, -1, -1, 1; their mean product with the gradients is infinite, and so is the mean gradient.
     found = gradients(device, "BATCH_NORMALIZATION_TRAINING_GRAD", [3, 1, 1, 3], [INF, 1, 1, 1])
     right = np.array([NAN, NAN, NAN, -INF], np.float32)
     assert np.array_equal(found["OutputGradientTensor"].ravel(), right, equal_nan=True)
 
 
-def test_nothing_comes_back_from_an_infinite_element_as_a_number(device):
-    # The mean is infinite, and the deviation of the infinite element from it no number.
+def test_an_infinite_element_makes_gradients_nan(device):
+    # The mean is infinite, so the deviation of the infinite element is NaN.
     found = gradients(device, "BATCH_NORMALIZATION_TRAINING_GRAD", [1, -INF], [3, -1])
     assert np.isnan(found["OutputGradientTensor"]).all()
 
 
-def test_a_variance_and_an_epsilon_of_negative_zero_are_zero(device):
-    """Zeros of real numbers have no sign, so what is over their sum has its own."""
+def test_negative_zero_variance_and_epsilon_count_as_zero(device):
+    """Zeros of real numbers have no sign, so quotients by their sum keep the sign of the numerator."""
     inputs: dict[str, list[float]] = {"InputTensor": [1, -1, 0, 2], "MeanTensor": [0], "VarianceTensor": [-0.0]}
     inputs |= {"ScaleTensor": [1], "BiasTensor": [0]}
     tensors = {name: {"DataType": "FLOAT32", "Sizes": [1, 1, 1, len(row)]} for name, row in inputs.items()}
@@ -87,7 +87,7 @@ def test_a_variance_and_an_epsilon_of_negative_zero_are_zero(device):
 
 
 @pytest.mark.parametrize(("variance", "right"), [(0, INF), (-1, NAN), (NAN, NAN), (INF, 3), (2.0**-140, 2.0**70 + 3)])
-def test_variances_beyond_the_usual_of_one_long_channel(device, variance, right):
+def test_extreme_variances_of_one_long_channel(device, variance, right):
     inputs: dict[str, list[float]] = {"InputTensor": [2] * 72, "MeanTensor": [1], "VarianceTensor": [variance]}
     inputs |= {"ScaleTensor": [1], "BiasTensor": [3]}
     tensors = {name: {"DataType": "FLOAT32", "Sizes": [1, 1, 1, len(row)]} for name, row in inputs.items()}
@@ -98,14 +98,14 @@ def test_variances_beyond_the_usual_of_one_long_channel(device, variance, right)
 
 
 def response(value: float, beta: float, bias: float) -> float:
-    """The power of the response to a single element, in Python's numbers."""
+    """Returns the power in the response to a single element, in Python floats."""
     total = value * value + bias
     exponent = math.log(total) * beta if total != 1 else 0.0
     return INF if exponent > 700 else math.exp(exponent)
 
 
 @pytest.mark.parametrize(("beta", "bias"), [(64, 1e-30), (1000, 0.5), (3e38, 0.5), (-3e38, 2), (2.5, 1e-38)])
-def test_zeros_over_powers_that_are_too_small_for_floats_are_zero(device, beta, bias):
+def test_zeros_divided_by_underflowing_powers_are_zero(device, beta, bias):
     fields = RESPONSE | {"LocalSize": 1, "Bias": bias, "Beta": beta}
     [answer] = run(device, "LOCAL_RESPONSE_NORMALIZATION", np.zeros((1, 2, 1, 1), np.float32), **fields).values()
     assert answer.ravel().tolist() == [0, 0]
@@ -113,8 +113,8 @@ def test_zeros_over_powers_that_are_too_small_for_floats_are_zero(device, beta, 
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(("beta", "infinite"), [(0.75, 7), (0.75, 1), (100, None), (-1000, 7), (1e6, None)])
-def test_unusual_responses_are_seldom_exact(cpu_device, beta, infinite):
-    """Exact arithmetic takes minutes for so many elements."""
+def test_unusual_responses_rarely_need_exact_arithmetic(cpu_device, beta, infinite):
+    """Exact arithmetic would take minutes for that many elements."""
     values = np.random.default_rng(1).standard_normal((1, 20, 100, 100)).astype(np.float32)
     if infinite is not None:
         values.ravel()[::infinite] = INF
@@ -128,7 +128,7 @@ def test_unusual_responses_are_seldom_exact(cpu_device, beta, infinite):
 
 @pytest.mark.parametrize("bias", [0.5, 1, 2])
 @pytest.mark.parametrize("beta", [INF, -INF, 1e30, -1e30, 1000.0, -1000.0])
-def test_steep_powers_of_responses(device, beta, bias):
+def test_responses_with_steep_powers(device, beta, bias):
     values = np.array([0.5, -0.25, 1.5, -3, 1e19], np.float32).reshape(5, 1, 1, 1)
     with np.errstate(all="ignore"):
         right = np.array([np.float64(x) / response(float(x), beta, bias) for x in values.ravel()]).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Models run without a server: their answers, the files that they read and write, and what they are refused for."""
+"""Models run without a server: results, the files they read and write, and refusals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODELS = Path(__file__).parents[1] / "data" / "dxdispatch"
 
 
 def shown_by(model: Any, device: Device, folder: Path = MODELS) -> dict[str, list[Any]]:
-    """What the print commands of a model show."""
+    """Returns what the print commands of a model show."""
     steps = prepare(model, FeatureLevel.V6_4, folder, folder)
     return {step.resource: step.values.tolist() for step, _ in execute(steps, device) if isinstance(step, Show)}
 
@@ -34,11 +34,11 @@ def shown_by(model: Any, device: Device, folder: Path = MODELS) -> dict[str, lis
         ("argmax_inline", {"class": [2, 1], "scores": [9 * 2.0**-149] * 6}),
     ],
 )
-def test_model(name, expected, device):
+def test_a_model_prints_its_results(name, expected, device):
     assert shown_by(parse_model((MODELS / f"{name}.json").read_bytes()), device) == expected
 
 
-def test_offsets_and_written_files(device, tmp_path):
+def test_offsets_apply_and_files_are_written(device, tmp_path):
     model = parse_model((MODELS / "offsets.json").read_bytes())
     assert prepare(model, FeatureLevel.V6_4, MODELS, tmp_path / "new" / "folder")
     steps = [step for step, _ in execute(prepare(model, FeatureLevel.V6_4, MODELS, tmp_path / "new"), device)]
@@ -53,7 +53,7 @@ def test_offsets_and_written_files(device, tmp_path):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("stored", ["<f4", ">f4"])
-def test_files_are_read_beside_the_model(device, tmp_path, order, stored):
+def test_files_are_relative_to_the_model(device, tmp_path, order, stored):
     np.save(tmp_path / "input.npy", np.array([[3, 4], [6, 8]], stored, order=order))
     np.array([5, -7, 2], "<i2").tofile(tmp_path / "input.dat")
     model = parse_model((MODELS / "files.json").read_bytes())
@@ -68,7 +68,7 @@ def test_files_are_read_from_the_current_folder_if_not_beside_the_model(device, 
         assert shown_by(model, device, tmp_path / "elsewhere") == {"norms": [5, 10], "least": [1]}
 
 
-def test_missing_file_is_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     model = parse_model((MODELS / "files.json").read_bytes())
     with pytest.raises(FileNotFoundError) as caught:
         prepare(model, FeatureLevel.V6_4, tmp_path, tmp_path)
@@ -89,7 +89,7 @@ def test_missing_file_is_named(tmp_path):
         ({"sourcePath": "x\0y"}, b"", "wrong_type", "/initialValues/sourcePath"),
     ],
 )
-def test_refused_file(tmp_path, resource, content, code, at):
+def test_invalid_files_are_refused(tmp_path, resource, content, code, at):
     if isinstance(content, np.ndarray):
         np.save(tmp_path / "x.npy", content, allow_pickle=True)
     else:
@@ -101,7 +101,7 @@ def test_refused_file(tmp_path, resource, content, code, at):
     assert [(found.code.value, found.pointer) for found in caught.value.violations] == [(code, "/resources/x" + at)]
 
 
-def test_raw_file_needs_a_data_type(tmp_path):
+def test_a_raw_file_needs_a_data_type(tmp_path):
     (tmp_path / "x.dat").write_bytes(b"1234")
     buffer = {"initialValues": {"sourcePath": "x.dat"}}
     model = read_model({"resources": {"x": buffer}, "dispatchables": {}, "commands": []})
@@ -110,7 +110,7 @@ def test_raw_file_needs_a_data_type(tmp_path):
 
 
 def pooling(bound: object, *commands: object, **members: object) -> dict[str, Any]:
-    """A model that pools a buffer ``in`` of 24 FLOAT32, of which the tensor takes 16."""
+    """Returns a model that pools a buffer ``in`` of 24 FLOAT32, of which the tensor covers 16."""
 
     def floats(count: int) -> dict[str, Any]:
         return {"initialValuesDataType": "FLOAT32", "initialValues": {"value": 1, "valueCount": count}}
@@ -150,7 +150,7 @@ def moved(resource: str, offset: int, **members: object) -> dict[str, object]:
         {"InputTensor": "in", "OutputTensor": moved("mixed", 3)},
     ],
 )
-def test_pieces_that_can_be_bound(bindings, device):
+def test_parts_of_buffers_can_be_bound(bindings, device):
     steps = prepare(read_model(pooling(bindings)), FeatureLevel.V6_4, MODELS, MODELS)
     (launched,) = [step for step, _ in execute(steps, device)]
     assert isinstance(launched, Launch)
@@ -190,7 +190,7 @@ def test_pieces_that_can_be_bound(bindings, device):
         ),
     ],
 )
-def test_refused_before_anything_runs(model, code, pointer, tmp_path):
+def test_invalid_models_are_refused_before_anything_runs(model, code, pointer, tmp_path):
     with pytest.raises(ContractViolation) as caught:
         prepare(read_model(model), FeatureLevel.V6_4, tmp_path, tmp_path)
     assert [(found.code.value, found.pointer) for found in caught.value.violations] == [(code, pointer)]
@@ -228,19 +228,19 @@ def test_boolean_files_are_bytes(tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0), (1, 2, 3)])
-def test_written_arrays_are_read_again(tmp_path, shape):
+def test_written_arrays_can_be_read_again(tmp_path, shape):
     array = np.arange(np.prod(shape), dtype=np.int64).reshape(shape)
     write_array(tmp_path / "x.NPY", array)
     assert np.array_equal(np.load(tmp_path / "x.NPY"), array)
     assert read_npy(tmp_path / "x.NPY").shape == shape
 
 
-def test_raw_files_hold_the_bytes_in_their_logical_order(tmp_path):
+def test_raw_files_contain_the_logical_bytes(tmp_path):
     write_array(tmp_path / "x.bin", np.array([[1, 2], [3, 4]], "<u2").T)
     assert (tmp_path / "x.bin").read_bytes() == b"\1\0\3\0\2\0\4\0"
 
 
-def test_failed_write_leaves_what_was_there(tmp_path):
+def test_a_failed_write_keeps_the_old_file(tmp_path):
     target = tmp_path / "x.npy"
     target.write_bytes(b"before")
     with pytest.raises(ValueError, match="allow_pickle"):
@@ -249,7 +249,7 @@ def test_failed_write_leaves_what_was_there(tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_link_is_written_through(tmp_path):
+def test_links_are_followed_when_writing(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "x.bin").write_bytes(b"before")
     (tmp_path / "link.bin").symlink_to(tmp_path / "folder" / "x.bin")
@@ -258,13 +258,13 @@ def test_link_is_written_through(tmp_path):
     assert (tmp_path / "folder" / "x.bin").read_bytes() == b"AB"
 
 
-def test_devices_are_not_replaced():
+def test_device_files_are_not_replaced():
     write_array(Path(os.devnull), np.zeros(2, np.uint8))
     assert not Path(os.devnull).is_file()
 
 
 @pytest.mark.parametrize("name", ["folder", "file/x.bin", "x\0y", "x\ud800"], ids=ascii)
-def test_path_that_cannot_be_written_is_named(tmp_path, name):
+def test_an_unwritable_path_is_named(tmp_path, name):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OSError, match=r".") as caught:

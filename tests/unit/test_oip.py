@@ -1,4 +1,4 @@
-"""The Open Inference Protocol without HTTP: what is read from a request, what is written, where things stand."""
+"""The Open Inference Protocol without HTTP: reading requests, writing responses, and locating violations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from opwire_service.oip.parameters import parse_header, read_priority, read_time
 from opwire_service.oip.pointers import place, relocate
 from opwire_service.oip.statistics import CELLS, Statistics
 from opwire_service.telemetry.metrics import Layout, Metrics
-from tests.inference import a_request, a_tail_request, a_tensor
+from tests.inference import binary_infer_request, infer_request, infer_tensor
 from tests.support import FACTS
 
 ARGMAX = find_model("ARGMAX", None)
@@ -32,15 +32,15 @@ WINDOW = {"Strides": "1,1", "WindowSize": "1,1", "StartPadding": "0,0", "EndPadd
 
 
 def parsed(model: ServedModel = ARGMAX, header: str = "", **changes: Any) -> InferRequest:
-    return parse_infer(RequestBody.split(json.dumps(a_request(**changes)).encode()), model, header)
+    return parse_infer(RequestBody.split(json.dumps(infer_request(**changes)).encode()), model, header)
 
 
 def pooled(**changes: Any) -> InferRequest:
-    return parsed(POOLING, inputs=[a_tensor(shape=[1, 1, 1, 3])], parameters=WINDOW, **changes)
+    return parsed(POOLING, inputs=[infer_tensor(shape=[1, 1, 1, 3])], parameters=WINDOW, **changes)
 
 
 @pytest.mark.parametrize("name", FACTS["fields"])
-def test_models_are_operators_and_versions_their_levels(name):
+def test_models_are_operators_and_versions_are_levels(name):
     introduced = FACTS["operators"][name][1].replace("_", "") + "00"
     known = versions(name)
     assert known[0] == introduced
@@ -61,7 +61,7 @@ def test_models_are_operators_and_versions_their_levels(name):
         ("x" * 999, None),
     ],
 )
-def test_models_that_there_are_not(name, version):
+def test_unknown_models_are_not_found(name, version):
     with pytest.raises(NotFoundError) as missing:
         find_model(name, version)
     assert len(missing.value.detail) < 400
@@ -83,14 +83,14 @@ def test_metadata_and_configuration_of_each_version(name):
             assert all(tensor["datatype"] in DATA_TYPES for tensor in tensors)
 
 
-def test_names_of_data_types_go_both_ways():
+def test_data_type_names_convert_in_both_directions():
     assert {name: data_type for data_type, name in NAMES.items()} == DATA_TYPES
     assert set(DataType) - set(NAMES) == {DataType.INT4, DataType.UINT4}
     for data_type, name in NAMES.items():
         assert name.removeprefix("FP").removeprefix("U").removeprefix("INT") == str(data_type.bits)
 
 
-def test_a_request_is_an_execute_request():
+def test_a_request_becomes_an_execute_request():
     request = parsed(id="a", parameters={"Axes": "[0]", "AxisDirection": "INCREASING", "priority": 3, "timeout": 1500})
     execute = request.execute
     desc = {"InputTensor": {"DataType": "FLOAT32", "Sizes": [3]}, "Axes": [0], "AxisDirection": "INCREASING"}
@@ -101,7 +101,7 @@ def test_a_request_is_an_execute_request():
 
 
 def test_tensors_are_taken_from_the_tail_in_order():
-    head, tail = a_tail_request()
+    head, tail = binary_infer_request()
     request = parse_infer(RequestBody.split(bytearray(head + tail), str(len(head))), ARGMAX)
     (payload,) = request.execute.inputs.values()
     assert isinstance(payload, memoryview)
@@ -125,14 +125,14 @@ def test_tensors_are_taken_from_the_tail_in_order():
         (1.5, 1.5),
     ],
 )
-def test_arrays_as_parameters(given, read):
+def test_arrays_can_be_parameters(given, read):
     request = parsed(parameters={"Axes": given, "AxisDirection": "INCREASING"})
     operator = request.execute.operator
     assert isinstance(operator, dict)
     assert operator["desc"]["Axes"] == read
 
 
-def test_descs_as_parameters():
+def test_descs_can_be_parameters():
     request = parsed(parameters={"OutputTensor": '{"DataType": "INT64"}', "AxisCount": 1, "AxisDirection": 0})
     operator = request.execute.operator
     assert isinstance(operator, dict)
@@ -142,18 +142,18 @@ def test_descs_as_parameters():
 
 
 @pytest.mark.parametrize(("given", "priority"), [(0, None), (1, 0), (2, 1), (10, 9), (11, 9), (2**64, 9)])
-def test_priorities(given, priority):
+def test_priorities_are_converted(given, priority):
     assert read_priority({"priority": given}) == priority
     assert read_priority({}) is None
 
 
 @pytest.mark.parametrize(("given", "ms"), [(0, None), (1, 1), (1000, 1), (1001, 2), (2**64, 2**31 - 1)])
-def test_timeouts(given, ms):
+def test_timeouts_are_converted(given, ms):
     assert read_timeout({"timeout": given}) == ms
     assert read_timeout({}) is None
 
 
-def test_parameters_in_the_body_go_before_those_in_the_header():
+def test_parameters_in_the_body_override_the_header():
     request = parsed(header='{"Axes": [7], "AxisDirection": "DECREASING"}', parameters={"Axes": "0"})
     operator = request.execute.operator
     assert isinstance(operator, dict)
@@ -177,9 +177,9 @@ def test_parameters_in_the_body_go_before_those_in_the_header():
         ),
     ],
 )
-def test_optional_outputs_take_part_only_if_asked_for(outputs, binary, found, optional):
+def test_optional_outputs_are_computed_only_if_requested(outputs, binary, found, optional):
     parameters = WINDOW if binary is None else {**WINDOW, "binary_data_output": binary}
-    request = parsed(POOLING, inputs=[a_tensor(shape=[1, 1, 1, 3])], parameters=parameters, outputs=outputs)
+    request = parsed(POOLING, inputs=[infer_tensor(shape=[1, 1, 1, 3])], parameters=parameters, outputs=outputs)
     assert (request.outputs, request.optional) == (found, optional)
     plan = check(with_optional_outputs(request).operator)
     assert list(plan.outputs) == ["OutputTensor", *optional]
@@ -187,7 +187,7 @@ def test_optional_outputs_take_part_only_if_asked_for(outputs, binary, found, op
         assert plan.outputs[name] == BufferTensorDesc(DataType.UINT32, (1, 1, 1, 3))
 
 
-def test_an_answer_in_each_form():
+def test_responses_have_each_form():
     buffers = {
         "OutputTensor": np.frombuffer(struct.pack("<3f", 1, float("nan"), -float("inf")), np.uint8),
         "OutputIndicesTensor": np.frombuffer(struct.pack("<3I", 0, 1, 2), np.uint8),
@@ -246,11 +246,11 @@ def test_a_strided_output_is_packed():
         ("", ""),
     ],
 )
-def test_places(pointer, found):
+def test_pointers_are_translated_to_the_protocol(pointer, found):
     assert place(pointer, ["Other", "InputTensor"], {"Axes"}) == found
 
 
-def test_an_error_says_what_its_violations_say():
+def test_an_error_contains_its_violations():
     violations = [Violation(Code.WRONG_TYPE, "/operator/desc/Axes", f"reason {i}") for i in range(12)]
     error: OpwireError = ContractViolation(violations)
     relocate(error, ["InputTensor"], {"Axes"})
@@ -260,15 +260,16 @@ def test_an_error_says_what_its_violations_say():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"inputs": None}, {"id": 1}, {"x": 1}, {"parameters": {"x": 1}}, {"inputs": [a_tensor(data=None)] * 2}]
+    "changes",
+    [{"inputs": None}, {"id": 1}, {"x": 1}, {"parameters": {"x": 1}}, {"inputs": [infer_tensor(data=None)] * 2}],
 )
-def test_what_is_no_request(changes):
+def test_malformed_requests_are_refused(changes):
     with pytest.raises(RequestError) as refused:
         parsed(**changes)
     assert refused.value.violations
 
 
-def test_statistics():
+def test_statistics_add_up():
     counted = Statistics(Metrics(Layout((), (), CELLS)))
     timing = {"receive": 9, "parse": 9, "check": 9, "decode": 2, "queue": 3, "run": 5, "encode": 7, "total": 50}
     for _ in range(2):

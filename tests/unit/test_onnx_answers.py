@@ -1,4 +1,4 @@
-"""The answers of the ONNX node tests on every device."""
+"""The expected outputs of the ONNX node tests on every device."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from opwire.check import check
 from opwire_service.devices.base import Device
 from opwire_service.kernels.executable import EXECUTABLE
-from tests.execution import go_on
+from tests.execution import never_stop
 from tests.onnx_cases import ABSENT, answers, buffers, cases, kind
 
 CASES = [record for record in cases("onnx.jsonl.gz") if kind(record) in EXECUTABLE]
 pytestmark = pytest.mark.skipif(not CASES, reason=ABSENT)
 
 LARGE = [record for record in CASES if max(array.size for array in answers(record).values()) > 2**16]
-"""The reference takes seconds for each, and has smaller ones of the same operators."""
+"""Large cases take the reference seconds each; smaller ones cover the same operators."""
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,12 @@ LARGE = [record for record in CASES if max(array.size for array in answers(recor
     [pytest.param(each, marks=[pytest.mark.thorough] if each in LARGE else []) for each in CASES],
     ids=lambda record: record["id"],
 )
-def test_answers_are_those_of_onnx(device: Device, record: dict[str, Any]) -> None:
+def test_outputs_match_onnx(device: Device, record: dict[str, Any]) -> None:
     assert_answers(device, record)
 
 
 @pytest.mark.parametrize("record", LARGE, ids=lambda record: record["id"])
-def test_answers_to_large_cases_are_those_of_onnx(cpu_device: Device, record: dict[str, Any]) -> None:
+def test_outputs_of_large_cases_match_onnx(cpu_device: Device, record: dict[str, Any]) -> None:
     assert_answers(cpu_device, record)
 
 
@@ -41,7 +41,7 @@ def assert_answers(device: Device, record: dict[str, Any]) -> None:
     given = buffers(record)
     inputs = {name: desc.view(given[name]) for name, desc in plan.inputs.items()}
     written = {name: bytearray(desc.total_size_in_bytes) for name, desc in plan.outputs.items()}
-    device.run(plan, inputs, {name: desc.view(written[name]) for name, desc in plan.outputs.items()}, go_on)
+    device.run(plan, inputs, {name: desc.view(written[name]) for name, desc in plan.outputs.items()}, never_stop)
     tolerance = record["tolerance"]
     bounds = {"rtol": 0.0, "atol": 0.0} if tolerance["type"] == "exact" else {k: tolerance[k] for k in ("rtol", "atol")}
     for name, right in answers(record).items():

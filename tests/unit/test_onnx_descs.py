@@ -1,4 +1,4 @@
-"""The ONNX node tests as descs: valid from the level on that they state, and refused where no level takes them."""
+"""The ONNX node tests as descs: valid from their stated level on, and refused if no level takes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(not VALID, reason=ABSENT)
 
 
 @pytest.mark.parametrize("record", VALID, ids=lambda record: record["id"])
-def test_descs_are_valid_from_their_level_on(record):
+def test_descs_are_valid_from_their_stated_level_on(record):
     lowest = FeatureLevel.parse(record["min_feature_level"])
     for level in (FeatureLevel.V6_4, lowest):
         assert validate(record["operator"], level).violations == ()
@@ -25,7 +25,7 @@ def test_descs_are_valid_from_their_level_on(record):
 
 
 @pytest.mark.parametrize("record", REFUSED, ids=lambda record: record["id"])
-def test_what_no_level_takes_is_refused(record):
+def test_descs_without_a_level_are_refused(record):
     found = validate(record["operator"])
     assert found.violations
     assert found.minimum_feature_level is None

@@ -1,4 +1,4 @@
-"""The operators as declared: each is listed once, holds together, and is described as JSON."""
+"""The declared operators: each is listed once, consistent, and described as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHARED = {
     *("__init__", "batch_normalization", "block_quantization", "depths", "elementwise", "folds", "indices"),
     *("linear_quantization", "slices", "tuples", "work"),
 }
-"""Modules of the folder that declare no operator."""
+"""Modules of the folder that declare no operators."""
 
 
 def test_every_declared_operator_is_listed():
@@ -42,13 +42,13 @@ def test_every_declared_operator_is_listed():
     assert {path.name for path in folder.iterdir() if path.suffix != ".py"} <= {"__pycache__"}
 
 
-def test_what_is_executable_is_declared_and_what_is_declared_is_known():
+def test_executable_operators_are_declared_and_declared_ones_known():
     assert set(EXECUTABLE) <= set(OPERATORS) <= set(CATALOG)
     assert set(FACTS["operators"]) == set(CATALOG)
 
 
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
-def test_fields_are_those_of_the_attributes(operator):
+def test_fields_match_the_attributes(operator):
     names = [member.name for member in operator.members.every]
     assert len(set(names)) == len(names)
     if operator.attributes is Attributes:
@@ -60,7 +60,7 @@ def test_fields_are_those_of_the_attributes(operator):
 
 
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
-def test_examples_have_names_of_their_own(operator):
+def test_example_names_are_unique(operator):
     assert operator.examples
     for examples in (operator.examples, operator.bad_examples):
         names = [example.name for example in examples]
@@ -69,7 +69,7 @@ def test_examples_have_names_of_their_own(operator):
 
 
 @pytest.mark.parametrize("name", CATALOG)
-def test_a_description_says_what_is_documented(name):
+def test_a_description_matches_the_documentation(name):
     info = json.loads(json.dumps(describe(CATALOG[name], EXECUTABLE), allow_nan=False))
     value, introduced = FACTS["operators"][name]
     assert (info["type"], info["value"]) == (f"DML_OPERATOR_{name}", value)
@@ -125,7 +125,7 @@ def test_fields_are_described_by_kind(name):
             assert member["role"] in ("input", "output", "optional output")
 
 
-def test_levels_list_what_they_brought():
+def test_levels_list_what_they_introduced():
     listed = levels()
     assert {level["name"].removeprefix("DML_FEATURE_LEVEL_"): level["value"] for level in listed} == FACTS["levels"]
     brought = {name: level["name"] for level in listed for name in level["introduces"]}
@@ -141,5 +141,5 @@ def test_operators_are_found_by_name_and_value():
 
 
 @pytest.mark.parametrize("unknown", ["", "dml_operator_argmax", 0, COUNT + 1, None, True, 1.0, [], {}])
-def test_what_names_no_operator(unknown):
+def test_unknown_names_find_no_operator(unknown):
     assert find(unknown) is None

@@ -1,4 +1,4 @@
-"""Where plans go: the placement driven with plain numbers for time and costs."""
+"""Placement of plans, driven with plain numbers for times and costs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def pair() -> Placement:
 
 
 def run(placement: Placement, device: str, demand: Demand, at: float, seconds: float) -> None:
-    """A plan that has the device to itself."""
+    """Runs a plan that has the device to itself."""
     placement.finish(device, demand, placement.start(device, at), at + seconds, whole=True)
 
 
-def test_small_goes_to_the_cpu_and_large_to_the_card():
+def test_small_plans_go_to_the_cpu_and_large_ones_to_the_card():
     placement = pair()
     assert placement.order(reduction(9), 0) == ["cpu", "cuda"]
     assert placement.order(reduction(10**7), 0) == ["cuda", "cpu"]
@@ -45,14 +45,14 @@ def product(size: int) -> Demand:
     return Demand.of(check({"type": "GEMM", "desc": {"ATensor": matrix, "BTensor": matrix, **fields}}))
 
 
-def test_a_large_product_goes_to_the_card_before_anything_was_measured():
+def test_a_large_product_goes_to_the_card_without_measurements():
     placement = Placement({name: UNMEASURED[name] for name in ("cuda", "cpu")})
     assert placement.order(product(64), 0) == ["cpu", "cuda"]
     assert placement.order(product(2048), 0) == ["cuda", "cpu"]
 
 
-def test_products_go_by_what_products_take():
-    """Not by what other kinds take: sums are bound by memory, of which products need little."""
+def test_products_are_placed_by_the_cost_of_products():
+    """Not by the cost of other kinds: sums are memory-bound, and products access little memory."""
     card = Cost(300e-6, 1.2e-10, 1e-12, {"GEMM": 4e-13})
     cpu = Cost(20e-6, 0.0, 2e-11, {"GEMM": 3e-12})  # a hundred cores
     placement = Placement({"cuda": card, "cpu": cpu})
@@ -60,7 +60,7 @@ def test_products_go_by_what_products_take():
     assert placement.order(product(2048), 0) == ["cuda", "cpu"]
 
 
-def test_the_transfer_counts():
+def test_transfers_count():
     far = Placement({"cuda": Cost(200e-6, 1e-9, 0.01e-9), "cpu": CPU})
     assert far.order(reduction(10**7), 0)[0] == "cpu"
     assert far.order(Demand("SUM", 4, 10**7), 0)[0] == "cuda"  # one element, repeated
@@ -73,9 +73,9 @@ def test_a_kind_has_its_own_speed():
     assert placement.order(Demand("SUM", 40_000, 10_000), 0)[0] == "cpu"
 
 
-def test_what_waits_on_one_device_sends_work_to_the_other():
+def test_queued_work_diverts_plans_to_the_other_device():
     placement = pair()
-    demand = reduction(10**7)  # 4.3 ms on the card, which count for 6.5, and 10 ms on the CPU
+    demand = reduction(10**7)  # 4.3 ms on the card, which count as 6.5, and 10 ms on the CPU
     given = []
     held = []
     for _ in range(6):
@@ -89,7 +89,7 @@ def test_what_waits_on_one_device_sends_work_to_the_other():
 
 
 @given(st.integers(2, 8), st.integers(0, 2**32))
-def test_the_cards_of_a_pool_are_evenly_loaded(cards, seed):
+def test_cards_of_a_pool_are_loaded_evenly(cards, seed):
     names = ["cuda", *(f"cuda:{i}" for i in range(1, cards))]
     placement = Placement(dict.fromkeys(names, CARD))
     generator = random.Random(seed)
@@ -103,7 +103,7 @@ def test_the_cards_of_a_pool_are_evenly_loaded(cards, seed):
         given_seconds[device] += seconds
         longest = max(longest, seconds)
         held.append((device, seconds))
-    # Each went to the card with the least to do, so none is ahead by more than its last plan.
+    # Each plan went to the least loaded card, so none is ahead by more than its last plan.
     assert max(given_seconds.values()) - min(given_seconds.values()) <= longest * 1.0001
     assert len(held) == 200
 
@@ -118,7 +118,7 @@ def test_idle_cards_take_turns():
     assert turns == ["cuda", "cuda:1", "cuda:2"] * 2
 
 
-def test_what_ran_is_learned_for_its_kind_and_size_and_for_the_whole_pool():
+def test_runs_are_learned_by_kind_and_size_for_the_whole_pool():
     placement = Placement({"cuda": CARD, "cuda:1": CARD, "cpu": CPU})
     demand = reduction(10**7)
     before = placement.seconds("cuda", demand, 0)
@@ -131,7 +131,7 @@ def test_what_ran_is_learned_for_its_kind_and_size_and_for_the_whole_pool():
     assert placement.seconds("cuda", reduction(1000), 20) == CARD.seconds(reduction(1000))
 
 
-def test_what_was_learned_fades_so_that_a_device_is_tried_again():
+def test_learned_costs_fade_so_that_a_device_is_retried():
     placement = pair()
     demand = reduction(10**7)
     for i in range(20):
@@ -140,7 +140,7 @@ def test_what_was_learned_fades_so_that_a_device_is_tried_again():
     assert placement.order(demand, 20 + 10 * HALF_LIFE)[0] == "cuda"
 
 
-def test_one_plan_that_took_long_changes_little():
+def test_one_slow_plan_changes_little():
     placement = pair()
     demand = reduction(10**6)
     before = placement.seconds("cuda", demand, 0)
@@ -148,7 +148,7 @@ def test_one_plan_that_took_long_changes_little():
     assert placement.seconds("cuda", demand, 100) <= 2 * before
 
 
-def test_plans_that_ran_together_are_charged_their_share():
+def test_concurrent_plans_are_charged_their_share():
     placement = pair()
     demand = reduction(10**6)
     alone = placement.seconds("cpu", demand, 0)
@@ -159,7 +159,7 @@ def test_plans_that_ran_together_are_charged_their_share():
     assert placement.seconds("cpu", demand, 20) == pytest.approx(alone, rel=0.01)
 
 
-def test_what_was_given_up_teaches_nothing():
+def test_cancelled_plans_are_not_learned_from():
     placement = pair()
     demand = reduction(10**6)
     placement.finish("cpu", demand, placement.start("cpu", 0), 100, whole=False)
@@ -179,7 +179,7 @@ def test_expectations_stay_positive_and_finite(durations, size, work):
         assert 0 < placement.seconds(device, demand, now) < 1e9
 
 
-def test_the_demand_of_a_plan():
+def test_the_demand_of_a_plan_is_computed():
     tensor = {"DataType": "FLOAT16", "Sizes": [4, 1000]}
     plan = check({"type": "REDUCE", "desc": {"Function": "L1", "InputTensor": tensor, "Axes": [1]}})
     assert Demand.of(plan) == Demand("L1", 2 * 4000 + 2 * 4, plan.work)
@@ -187,7 +187,7 @@ def test_the_demand_of_a_plan():
     assert Demand.of(plan).kind == "ARGMAX"
 
 
-def test_the_crossover():
-    # 190 us more for any plan, and 0.59 ns less for each element: from 322034 elements on.
+def test_the_break_even_size_is_found():
+    # 190 us more per plan, and 0.59 ns less per element: break-even at 322034 elements.
     assert crossover(CPU, CARD, "SUM") == 2**19
     assert crossover(CPU, Cost(200e-6, 1e-9, 0.0), "SUM") is None

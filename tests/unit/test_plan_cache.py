@@ -1,4 +1,4 @@
-"""The plans that are kept: as many as there may be, and as large."""
+"""The plan cache is bounded in number and in size."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def keep(cache: PlanCache, graph: dict[str, Any]) -> None:
     cache.keep(key, Prepared(PLAN, {}, 0, 0))
 
 
-def test_so_many_plans_are_kept():
+def test_the_number_of_plans_is_bounded():
     cache = PlanCache(3, lambda plan: None)
     for i in range(10):
         keep(cache, {"number": i})
     assert len(cache) == 3
 
 
-def test_plans_of_long_graphs_are_kept_as_long_as_they_are_few():
-    """64 of them would be 16 MB of JSON, and much more of plans."""
+def test_the_total_size_of_plans_is_bounded():
+    """64 of them would take 16 MB of JSON, and far more for the plans."""
     cache = PlanCache(4096, lambda plan: None)
     for i in range(64):
         keep(cache, {"number": i, "long": "x" * 250_000})

@@ -1,4 +1,4 @@
-"""Sizes and windows of max pooling against enumeration."""
+"""Sizes and windows of max pooling, checked by enumeration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ("Strides", "WindowSize", "StartPadding", "EndPadding", "Dilations")
 
 
 def pooling(size: int, members: tuple[int, ...], output: int | None = None) -> dict[str, Any]:
-    """MAX_POOLING2 over one row of ``size`` elements."""
+    """Returns MAX_POOLING2 over one row of ``size`` elements."""
     desc: dict[str, Any] = {"InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 1, size]}}
     for name, value in zip(NAMES, members, strict=True):
         desc[name] = [0 if "Padding" in name else 1, value]
@@ -31,13 +31,13 @@ def codes(operator: dict[str, Any]) -> set[str]:
 
 
 def reaches(dimension: Dimension, at: int) -> bool:
-    """Whether a window holds an element of the input."""
+    """Whether a window contains an input element."""
     begin = at * dimension.stride - dimension.start
     return any(0 <= begin + k * dimension.dilation < dimension.size for k in range(dimension.window))
 
 
 def floor_count(size: int, stride: int, window: int, start: int, end: int, dilation: int) -> int:
-    """How many windows begin at a multiple of the stride and end within the padded input."""
+    """Counts windows that start at a multiple of the stride and end within the padded input."""
     last = size + start + end - 1
     return sum(begin + (window - 1) * dilation <= last for begin in range(0, last + 1, stride))
 
@@ -47,14 +47,14 @@ MEMBERS = st.tuples(st.integers(1, 6), st.integers(1, 6), st.integers(0, 9), st.
 
 @examples(300)
 @given(st.integers(1, 8), MEMBERS, st.integers(0, 30))
-def test_windows_with_an_element_are_those_found_one_by_one(size, members, count):
+def test_windows_with_elements_match_enumeration(size, members, count):
     dimension = Dimension(size, *members)
     assert dimension.windows_with_element(count) == sum(reaches(dimension, at) for at in range(count))
 
 
 @examples(150)
 @given(st.integers(1, 40), MEMBERS, st.integers(1, 12))
-def test_the_declared_size_decides(size, members, declared):
+def test_the_declared_output_size_is_checked(size, members, declared):
     stride, window, start, end, dilation = members
     floor = floor_count(size, *members)
     if floor == 0:
@@ -75,7 +75,7 @@ def test_the_declared_size_decides(size, members, declared):
 
 @examples(100)
 @given(st.integers(1, 40), MEMBERS)
-def test_a_size_left_out_is_the_floor(size, members):
+def test_an_omitted_output_has_the_floor_size(size, members):
     found = validate(pooling(size, members))
     floor = floor_count(size, *members)
     dimension = Dimension(size, *members)
@@ -91,7 +91,7 @@ def test_a_size_left_out_is_the_floor(size, members):
     st.tuples(st.integers(0, 2**31), st.integers(1, 2**31)),
     st.integers(1, 2**32 - 1),
 )
-def test_counting_windows_takes_no_time(first, second, count):
+def test_counting_windows_takes_constant_time(first, second, count):
     dimension = Dimension(*first, *second)
     assert 0 <= dimension.windows_with_element(count) <= count
 
@@ -104,21 +104,21 @@ def test_counting_windows_takes_no_time(first, second, count):
         (6, (2, 3, 0, 0, 1), 4, {"sizes_mismatch"}),
         (7, (2, 3, 0, 0, 1), 3, set()),
         (7, (2, 3, 0, 0, 1), 4, {"sizes_mismatch"}),
-        # A ceiling window that would begin behind the last element.
+        # A window of the ceiling size would start after the last element.
         (2, (2, 1, 0, 1, 1), 2, {"window_without_element"}),
-        # Dilation steps over the whole input.
+        # Dilation skips the whole input.
         (1, (1, 2, 1, 1, 2), None, {"window_without_element"}),
         (1, (1, 3, 2, 2, 2), None, set()),
-        # Padding as wide as the window is fine as long as each window reaches an element.
+        # Padding as wide as the window is valid while each window contains an element.
         (4, (4, 2, 2, 0, 1), None, {"window_without_element"}),
         (4, (1, 8, 4, 0, 1), None, set()),
     ],
 )
-def test_worked_sizes(size, members, output, refused):
+def test_worked_output_sizes(size, members, output, refused):
     assert codes(pooling(size, members, output)) == refused
 
 
-def test_windows_of_padding_are_counted_where_they_stand():
+def test_windows_of_padding_are_located():
     with pytest.raises(ContractViolation) as refusal:
         check(pooling(4, (1, 2, 2, 2, 1), 7))
     (violation,) = refusal.value.violations
@@ -129,8 +129,8 @@ def test_windows_of_padding_are_counted_where_they_stand():
     assert [violation.pointer for violation in refusal.value.violations] == ["/desc"]
 
 
-def test_both_outputs_have_the_same_size():
-    # Floor for one and ceiling for the other: each alone would be valid.
+def test_both_outputs_must_have_the_same_size():
+    # Floor for one and ceiling for the other; each would be valid on its own.
     operator = pooling(6, (2, 3, 0, 0, 1), 2)
     operator["desc"]["OutputIndicesTensor"] = {"DataType": "UINT32", "Sizes": [1, 1, 1, 3]}
     with pytest.raises(ContractViolation) as refusal:

@@ -1,4 +1,4 @@
-"""Products at sizes that span tiles, threads and launches, and where bounds on errors decide nothing."""
+"""Products large enough to span tiles, threads and launches, and cases that error bounds cannot decide."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[Device]:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_tiles_are_rounded_correctly(device, dtype):
+def test_tiles_are_correctly_rounded(device, dtype):
     a, b, c = (normal(*shape, dtype=dtype, seed=i) for i, shape in enumerate(((530, 700), (700, 610), (530, 610))))
     plain = gemm(device, a, b)
     assert_rounded(plain, a, b)
@@ -67,12 +67,12 @@ def test_tiles_are_rounded_correctly(device, dtype):
     ("rows", "depth", "columns"),
     [(3, 4001, 5000), (20_000, 33, 1), (257, 9001, 129), (300, 20_000, 130), (1, 1, 1)],
 )
-def test_products_of_every_shape(device, rows, depth, columns):
+def test_products_of_every_shape_are_correct(device, rows, depth, columns):
     a, b = normal(rows, depth), normal(depth, columns, seed=1)
     assert_rounded(gemm(device, a, b), a, b)
 
 
-def test_a_batch_is_its_matrices(device):
+def test_a_batch_matches_its_matrices(device):
     a, b = normal(3, 40, 9, 17), normal(3, 40, 17, 5, seed=1)
     together = gemm(device, a, b)
     for first, second in itertools.product(range(3), range(0, 40, 7)):
@@ -94,7 +94,7 @@ def test_cancellation_is_summed_exactly(device, alpha):
         assert_rounded(given, a, b, float(np.float32(alpha)), float(np.float32(beta)), c)
 
 
-def test_what_cancels_to_nothing_is_a_positive_zero(device):
+def test_complete_cancellation_gives_positive_zero(device):
     a, b = normal(300, 400), normal(400, 200, seed=1)
     found = gemm(device, np.hstack([a, -a]), np.vstack([b, b]), Alpha=-1)
     assert not found.any()
@@ -103,8 +103,8 @@ def test_what_cancels_to_nothing_is_a_positive_zero(device):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_halves_go_to_the_even_number(device, dtype):
-    """Odd numbers above the greatest power of two that has a unit lie in the middle, and least numbers decide."""
+def test_ties_round_to_even(device, dtype):
+    """Odd numbers above the largest power of two with unit spacing are ties, which tiny terms decide."""
     top, least = (2**24, LEAST) if dtype is np.float32 else (2**11, 2.0**-24)
     a = np.array([[top, 1, 0], [top, 3, 0], [top, 1, least], [top, 3, -least]], dtype)
     right = np.array([top, top + 4, top + 2, top + 2], dtype)
@@ -134,7 +134,7 @@ def test_an_infinite_alpha_takes_the_sign_of_the_exact_sum(device):
     assert np.isnan(found[1, 0])
 
 
-def test_huge_and_least_numbers(device):
+def test_huge_and_tiny_numbers_are_multiplied(device):
     greatest = float(np.finfo(np.float32).max)
     a = np.array([[greatest, greatest], [greatest, -greatest], [LEAST, LEAST], [LEAST, 0.5]], np.float32)
     b = np.array([[greatest, 1, 0.5, LEAST], [greatest, 2.0**-30, 0.5, LEAST]], np.float32)
@@ -144,7 +144,7 @@ def test_huge_and_least_numbers(device):
 
 
 @pytest.mark.parametrize("axes", [[0], [1], [0, 1]])
-def test_softmax_spans_tiles(device, axes):
+def test_fused_softmax_across_tiles(device, axes):
     a, b = normal(700, 40), normal(40, 900, seed=1)
     found = gemm(device, a, b, FusedActivation={"Type": "ACTIVATION_SOFTMAX1", "Axes": axes})
     scores = a.astype(np.float64) @ b.astype(np.float64)
@@ -153,13 +153,13 @@ def test_softmax_spans_tiles(device, axes):
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_convolutions_span_tiles(device, shape):
+def test_convolutions_across_tiles(device, shape):
     assert_convolved(device, shape)
 
 
 @pytest.mark.parametrize("filters", [5, 200])
 @pytest.mark.parametrize("dtype", TYPES)
-def test_a_convolution_is_rounded_as_the_product_that_it_is(device, dtype, filters):
+def test_a_convolution_matches_the_equivalent_product(device, dtype, filters):
     source, kernel = normal(1, 300, 20, 30, dtype=dtype), normal(filters, 300, 1, 1, dtype=dtype, seed=1)
     inputs = {"InputTensor": source, "FilterTensor": kernel}
     found = answer(device, "CONVOLUTION", inputs, **FORWARD, **conv_fields(2, 1, 1, 0, 1))
@@ -178,8 +178,8 @@ def test_convolutions_that_cancel_are_summed_exactly(device, filters):
 
 
 @pytest.mark.parametrize("size", [3, 7, 20])
-def test_each_position_of_short_lines_has_a_bound_of_its_own(device, size):
-    """Two huge elements cancel, so that only the exact sums of the positions that meet them are right."""
+def test_each_position_of_short_lines_has_its_own_bound(device, size):
+    """Two huge elements cancel, so only exact sums give correct results where they meet."""
     chosen = np.random.default_rng(size)
     source = chosen.integers(-(2**11), 2**11, (2, 40, size, size))
     kernel = chosen.integers(-(2**11), 2**11, (32, 40, 3, 3))
@@ -207,7 +207,7 @@ def test_an_infinite_weight_adds_nothing_in_the_padding(device, filters, dtype):
 
 @pytest.mark.parametrize("groups", [1, 8])
 @pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD"])
-def test_a_mirrored_filter_is_the_filter_turned_round(device, direction, groups):
+def test_convolution_mode_mirrors_the_filter(device, direction, groups):
     source, kernel = normal(2, 8, 11, 12), normal(8, 8 // groups, 3, 4, seed=1)
     fields: dict[str, Any] = {**FORWARD, "Direction": direction, **conv_fields(2, 2, 1, 1, groups)}
     turned = np.ascontiguousarray(kernel[:, :, ::-1, ::-1])
@@ -239,7 +239,7 @@ UNUSUAL: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
 
 @cache
 def unusual(case: int, direction: str) -> list[tuple[dict[str, Array], dict[str, Any], Array]]:
-    """Inputs, fields and answers of the reference, the same for all devices: with infinities and NaN, and without."""
+    """Inputs, fields and reference results, shared by all devices: with and without infinities and NaN."""
     input_sizes, filter_sizes, fields = UNUSUAL[case]
     chosen = np.random.default_rng(0)
     groups, spatial = fields["GroupCount"], len(input_sizes) - 2
@@ -262,15 +262,15 @@ def unusual(case: int, direction: str) -> list[tuple[dict[str, Array], dict[str,
 
 @pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD"])
 @pytest.mark.parametrize("case", range(len(UNUSUAL)))
-def test_convolutions_of_unusual_numbers_are_those_of_the_reference(device, case, direction):
-    """Infinities and NaN on both sides, cancellation, and numbers of all magnitudes."""
+def test_convolutions_of_unusual_numbers_match_the_reference(device, case, direction):
+    """Infinities and NaN in both operands, cancellation, and numbers of all magnitudes."""
     for inputs, given, right in unusual(case, direction):
         np.testing.assert_array_equal(answer(device, "CONVOLUTION", inputs, **given), right)
 
 
 @pytest.mark.parametrize("groups", [2, 12])
 def test_a_transposed_convolution_is_the_adjoint(device, groups):
-    """The products <x, F y> and <F' x, y> agree, exactly for integers."""
+    """The inner products <x, F y> and <F' x, y> agree, exactly for integers."""
     chosen = np.random.default_rng(0)
     kernel = chosen.integers(-5, 6, (24, 20 // groups if groups == 2 else 1, 4, 3)).astype(np.float32)
     source = chosen.integers(-5, 6, (2, 24, 33, 40)).astype(np.float32)
@@ -283,17 +283,17 @@ def test_a_transposed_convolution_is_the_adjoint(device, groups):
     assert totals[0] == totals[1]
 
 
-def test_integer_products_span_tiles(device):
+def test_integer_products_across_tiles(device):
     chosen = np.random.default_rng(0)
     a, b = chosen.integers(0, 256, (530, 4700), np.uint8), chosen.integers(-128, 128, (4700, 600), np.int8)
     zero_a, zero_b = chosen.integers(0, 256, (530, 1), np.uint8), chosen.integers(-128, 128, (1, 600), np.int8)
     inputs = {"ATensor": a, "AZeroPointTensor": zero_a, "BTensor": b, "BZeroPointTensor": zero_b}
-    # Sums below 2**53 are exact in float64, whose products take less time.
+    # Sums below 2**53 are exact in float64, whose products are faster.
     right = ((a.astype(np.float64) - zero_a) @ (b.astype(np.float64) - zero_b)).astype(np.int64)
     np.testing.assert_array_equal(answer(device, "MATRIX_MULTIPLY_INTEGER", inputs), right)
 
 
-def test_sums_of_bytes_wrap(device):
+def test_sums_of_bytes_wrap_around(device):
     a, b = np.full((2, 40_000), 255, np.uint8), np.full((40_000, 3), -128, np.int8)
     zeros = {"AZeroPointTensor": np.zeros((1, 1), np.uint8), "BZeroPointTensor": np.full((1, 1), 127, np.int8)}
     right = (255 * -255 * 40_000 + 2**31) % 2**32 - 2**31
@@ -316,7 +316,7 @@ def test_wide_integers_are_rounded_once(device, cancels):
     np.testing.assert_array_equal(found[:30, :20], right)
 
 
-def test_quotients_in_the_middle_go_to_the_even_integer(device):
+def test_requantization_rounds_ties_to_even(device):
     chosen = np.random.default_rng(0)
     a, b = chosen.integers(-4, 5, (300, 60)).astype(np.int8), chosen.integers(-4, 5, (60, 300)).astype(np.int8)
     names = ("AScaleTensor", "BScaleTensor", "OutputScaleTensor")

@@ -1,4 +1,4 @@
-"""Which devices nodes have, how they are called, and which versions fit."""
+"""Which devices cluster nodes have, how they are named, and which versions are compatible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def node(identity: str, name: str = "", *, alive: bool = True, **resources: floa
     }
 
 
-def test_a_node_has_a_device_for_its_processors_and_one_for_each_gpu():
+def test_a_node_has_one_cpu_device_and_one_per_gpu():
     listed = [
         node("a", CPU=4.0),
         node("b", CPU=2.0, GPU=2.0),
@@ -38,7 +38,7 @@ def test_a_node_has_a_device_for_its_processors_and_one_for_each_gpu():
     ]
 
 
-def test_nodes_are_called_as_they_were_or_as_their_machines_and_no_two_alike():
+def test_node_names_are_stable_and_unique():
     names = Names()
     names.follow(
         [node("aaaaaaaaaa", "worker 1/é"), node("bbbbbbbbbb"), node("cccccccccc"), node("dddddddddd", "x" * 200)]
@@ -47,7 +47,7 @@ def test_nodes_are_called_as_they_were_or_as_their_machines_and_no_two_alike():
     assert names["bbbbbbbbbb"] == "host.example"
     assert names["cccccccccc"] == "host.example-cccccccc"
     assert names["dddddddddd"] == "x" * 100
-    # Those that stay keep their names, also when the first of one name has gone.
+    # Remaining nodes keep their names, even when the first one with a name has left.
     names.follow([node("cccccccccc"), node("eeeeeeeeee")])
     assert names["cccccccccc"] == "host.example-cccccccc"
     assert names["eeeeeeeeee"] == "host.example"
@@ -55,12 +55,12 @@ def test_nodes_are_called_as_they_were_or_as_their_machines_and_no_two_alike():
         names["aaaaaaaaaa"]
 
 
-def test_a_node_that_returns_has_the_name_of_the_silent_one_that_it_was():
+def test_a_returning_node_takes_over_its_old_name():
     names = Names()
     names.follow([node("aaaaaaaaaa", "worker")])
     names.follow([node("aaaaaaaaaa", "worker"), node("bbbbbbbbbb", "worker")], {"aaaaaaaaaa"})
     assert (names["aaaaaaaaaa"], names["bbbbbbbbbb"]) == ("worker-aaaaaaaa", "worker")
-    # Should it speak again, it is still another one.
+    # If the silent node reports again, it counts as a different one.
     names.follow([node("aaaaaaaaaa", "worker"), node("bbbbbbbbbb", "worker")])
     assert (names["aaaaaaaaaa"], names["bbbbbbbbbb"]) == ("worker-aaaaaaaa", "worker")
 

@@ -1,4 +1,4 @@
-"""What goes between a server, its bridge and its nodes: plans, tensors, shared memory and messages."""
+"""The transport between a server, its bridge and its nodes: plans, tensors, shared memory and messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def never() -> bool:
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_the_plans_of_all_examples_come_as_they_were_sent(name):
+def test_plans_of_all_examples_round_trip(name):
     operator = OPERATORS[name]
     for example in operator.examples:
         plan = check({"type": name, "desc": dict(example.desc)}, example.level)
@@ -46,14 +46,14 @@ def test_the_plans_of_all_examples_come_as_they_were_sent(name):
         )
 
 
-def test_tensors_come_as_they_were_sent_and_gaps_stay():
+def test_tensors_round_trip_with_their_gaps():
     desc = {"DataType": "FLOAT32", "Sizes": [2, 3], "Strides": [5, 1]}
     plan = check({"type": "ELEMENT_WISE_IDENTITY", "desc": {"InputTensor": desc, "OutputTensor": desc}})
     (given_desc,) = plan.inputs.values()
     numbers = np.arange(8, dtype="f4")
     memory = np.full(BlockLayout.of(plan.inputs).size, 0xFF, np.uint8)
     pack(plan.inputs, {"InputTensor": given_desc.view(numbers)}, memory, never)
-    assert memory[:32].tobytes() == numbers.tobytes()  # the extent, gaps included
+    assert memory[:32].tobytes() == numbers.tobytes()  # up to the last element, gaps included
 
     made = allocate(plan.outputs.values(), BlockLayout.of(plan.outputs).size)
     views = BlockLayout.of(plan.outputs).views(plan.outputs, made)
@@ -63,7 +63,7 @@ def test_tensors_come_as_they_were_sent_and_gaps_stay():
     assert target.tolist() == [0, 1, 2, 9, 9, 5, 6, 7]
 
 
-def test_copying_stops_when_nobody_wants_it():
+def test_copying_can_be_stopped():
     plan = check({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": _tensor(4), "Axes": [0]}})
     array = np.zeros(4, "f4")
     with pytest.raises(Stopped):
@@ -75,14 +75,14 @@ def _tensor(count: int) -> dict[str, object]:
 
 
 @given(st.integers(0, 1 << 34))
-def test_a_block_is_at_most_a_quarter_larger_than_what_is_in_it(size):
+def test_blocks_waste_at_most_a_quarter(size):
     found = block_size(size)
     assert size <= found <= max(LEAST, size * 1.25)
     assert block_size(found) == found
 
 
-class Told:
-    """What a bridge would be told of blocks."""
+class RecordingBridge:
+    """Records what a bridge would be told about blocks."""
 
     def __init__(self) -> None:
         self.opened: dict[int, Any] = {}
@@ -95,8 +95,8 @@ class Told:
         self.dropped.append(block.number)
 
 
-def test_blocks_are_shared_and_used_again():
-    told = Told()
+def test_blocks_are_shared_and_reused():
+    told = RecordingBridge()
     blocks = SharedBlocks(told.new, told.drop)
     first, second = blocks.take(100), blocks.take(LEAST)
     first.memory[:3] = [1, 2, 3]
@@ -141,8 +141,8 @@ def test_a_channel_carries_messages_and_descriptors_in_order():
     theirs.close()
 
 
-class Nowhere(Carrier):
-    """A way to a node that nothing goes."""
+class NullCarrier(Carrier):
+    """A carrier that transports nothing."""
 
     def __init__(self) -> None:
         self.blocks = SharedBlocks(lambda block, number: None, lambda block: None)
@@ -155,19 +155,19 @@ class Nowhere(Carrier):
         raise AssertionError(call)
 
 
-def test_a_device_of_a_node_runs_graphs_of_its_operators():
+def test_a_remote_device_executes_graphs_of_its_operators():
     some = ["REDUCE", "ELEMENT_WISE_ADD"]
-    device = RemoteDevice(Up(0, "a/cuda:0", "a", False, 4, {}, some, 0.0, 0.0), Nowhere())
+    device = RemoteDevice(Up(0, "a/cuda:0", "a", False, 4, {}, some, 0.0, 0.0), NullCarrier())
     assert device.executes("GRAPH")
     assert device.executes("REDUCE")
     assert not device.executes("ARGMAX")
     assert not device.executes("NO_SUCH_TYPE")
-    device = RemoteDevice(Up(0, "a/cpu", "a", False, 4, {}, None, 0.0, 0.0), Nowhere())
+    device = RemoteDevice(Up(0, "a/cpu", "a", False, 4, {}, None, 0.0, 0.0), NullCarrier())
     assert device.executes("ARGMAX")
     assert not device.executes("NO_SUCH_TYPE")
 
 
-def test_the_plan_of_a_graph_comes_as_it_was_sent():
+def test_the_plan_of_a_graph_round_trips():
     plan = check_graph(chain(3, 100))
     read = load_plan(dump_plan(plan))
     assert (read.inputs, read.outputs, read.work) == (plan.inputs, plan.outputs, plan.work)
@@ -188,7 +188,7 @@ device.close()
 """
 
 
-def test_a_node_says_what_its_device_is_without_loading_the_kernels_of_every_operator():
+def test_a_node_describes_its_device_without_loading_all_kernels():
     pytest.importorskip("ray")
     done = subprocess.run([sys.executable, "-c", OPERATORS_SAID], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr

@@ -1,4 +1,4 @@
-"""The worked examples of every operator, and what is easy to get wrong, on every device."""
+"""The worked examples of every operator, and common pitfalls, on every device."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from opwire.operator import Example, Operator
 from opwire.tensor import DataType
 from tests import oracle
 from tests.examples import EXAMPLES, by_tensor
-from tests.execution import execute, go_on, run
+from tests.execution import execute, never_stop, run
 
 NAN, INF = math.nan, math.inf
 TOP = float(np.finfo(np.float32).max)
 LEAST = 2.0**-149
 STEP = 2.0**-24
-"""Half a unit in the last place of a FLOAT32 in [1, 2)."""
+"""Half an ULP of FLOAT32 values in [1, 2)."""
 
 
 def reduce(device, function: str, values: object, axes=(0,), dtype=np.float32) -> np.ndarray:
@@ -37,7 +37,7 @@ def same(actual, right) -> bool:
 
 
 @pytest.mark.parametrize(("operator", "example"), EXAMPLES)
-def test_examples(device, operator: Operator[Any], example: Example):
+def test_examples_match(device, operator: Operator[Any], example: Example):
     plan = check({"type": operator.name, "desc": example.desc}, example.level)
     given, answers = by_tensor(operator, example.inputs), by_tensor(operator, example.outputs)
     buffers = {}
@@ -52,7 +52,7 @@ def test_examples(device, operator: Operator[Any], example: Example):
 
 
 @pytest.mark.parametrize(("operator", "example"), EXAMPLES)
-def test_a_bound_plan_runs_on_what_its_arrays_hold_each_time(device, operator: Operator[Any], example: Example):
+def test_a_bound_plan_reads_its_arrays_on_each_run(device, operator: Operator[Any], example: Example):
     plan = check({"type": operator.name, "desc": example.desc}, example.level)
     inputs = {name: desc.allocate()[1] for name, desc in plan.inputs.items()}
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
@@ -63,7 +63,7 @@ def test_a_bound_plan_runs_on_what_its_arrays_hold_each_time(device, operator: O
     for zeros in (False, True, False):
         for name, array in inputs.items():
             array[...] = 0 if zeros else np.array(given[name], object).astype(array.dtype)
-        bound(go_on)
+        bound(never_stop)
         oracle.assert_answers(plan, outputs, of_zeros if zeros else right)
 
 
@@ -93,7 +93,7 @@ SUMS = [
 
 
 @pytest.mark.parametrize(("values", "right"), SUMS)
-def test_sums(device, values, right):
+def test_sums_are_correctly_rounded(device, values, right):
     assert same(reduce(device, "SUM", values)[0], right)
     assert same(reduce(device, "SUM", values[::-1])[0], right)
 
@@ -157,13 +157,13 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("function", "values", "right"), OTHERS)
-def test_special_results(device, function, values, right):
+def test_special_values_give_special_results(device, function, values, right):
     actual = reduce(device, function, values)[0]
     agree = oracle.close if function in oracle.LOGARITHMS else oracle.same
     assert agree(actual, np.float32(right))
 
 
-def test_halves_round_once(device):
+def test_half_sums_are_rounded_once(device):
     assert same(reduce(device, "SUM", [2048, 1], dtype=np.float16)[0], 2048)
     assert same(reduce(device, "SUM", [2048, 1, 2.0**-24], dtype=np.float16)[0], 2050)
     assert same(reduce(device, "SUM", [65504, 16], dtype=np.float16)[0], INF)
@@ -187,12 +187,12 @@ WRAPS = [
 
 
 @pytest.mark.parametrize(("function", "dtype", "values", "right"), WRAPS)
-def test_integers_wrap_and_keep_all_bits(device, function, dtype, values, right):
+def test_integers_wrap_around_and_keep_all_bits(device, function, dtype, values, right):
     assert int(reduce(device, function, values, dtype=dtype)[0]) == right
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_extremes_are_the_bits_of_the_element_that_wins(device, dtype):
+def test_maxima_and_minima_keep_the_bits_of_the_winner(device, dtype):
     assert same(reduce(device, "MIN", [0.0, -0.0], dtype=dtype)[0], 0.0)
     assert same(reduce(device, "MIN", [-0.0, 0.0], dtype=dtype)[0], -0.0)
     assert same(reduce(device, "MAX", [-0.0, 0.0], dtype=dtype)[0], -0.0)
@@ -202,7 +202,7 @@ def test_extremes_are_the_bits_of_the_element_that_wins(device, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("quiet", [True, False])
-def test_of_nan_alone_the_first_comes_out_with_its_bits(device, dtype, quiet):
+def test_all_nan_yields_the_first_with_its_bits(device, dtype, quiet):
     fraction_bits = np.finfo(dtype).nmant
     unsigned = f"u{dtype().itemsize}"
     infinity = int(np.array(INF, dtype).view(unsigned))
@@ -224,7 +224,9 @@ POSITIONS = [
 
 
 @pytest.mark.parametrize(("values", "first_least", "last_least", "first_greatest", "last_greatest"), POSITIONS)
-def test_positions(device, values, first_least, last_least, first_greatest, last_greatest):
+def test_argmax_and_argmin_break_ties_by_direction(
+    device, values, first_least, last_least, first_greatest, last_greatest
+):
     for dtype in (np.float16, np.float32):
         assert position(device, "ARGMIN", values, dtype=dtype) == first_least
         assert position(device, "ARGMIN", values, "DECREASING", dtype) == last_least
@@ -235,7 +237,7 @@ def test_positions(device, values, first_least, last_least, first_greatest, last
 
 
 @pytest.mark.parametrize("count", [20_000, 100_000])
-def test_positions_far_into_many_elements(device, count):
+def test_indices_far_into_large_tensors(device, count):
     values = np.full(count, NAN, np.float32)
     assert position(device, "ARGMAX", values) == 0
     assert position(device, "ARGMAX", values, "DECREASING") == count - 1
@@ -258,7 +260,7 @@ def test_sums_of_many_elements(device):
 
 
 @pytest.mark.parametrize("index_type", ["INT64", "INT32", "UINT64", "UINT32"])
-def test_index_types(device, index_type):
+def test_every_index_type_is_written(device, index_type):
     array = np.array([[1, 9], [9, 0]], np.int16)
     desc = {"DataType": index_type, "Sizes": [1, 1]}
     result = run(device, "ARGMAX", array, Axes=[1, 0], AxisDirection="DECREASING", OutputTensor=desc)["OutputTensor"]
@@ -278,7 +280,7 @@ def test_the_order_of_axes_does_not_matter(device):
 
 
 @pytest.mark.parametrize("rank", range(1, 9))
-def test_all_ranks(device, rank):
+def test_every_rank_is_reduced(device, rank):
     array = np.arange(2**rank, dtype=np.float32).reshape((2,) * rank)
     result = reduce(device, "SUM", array, [rank - 1])
     assert result.shape == (*(2,) * (rank - 1), 1)
@@ -287,8 +289,8 @@ def test_all_ranks(device, rank):
     assert reduce(device, "MAX", array, range(rank)).ravel().tolist() == [2**rank - 1]
 
 
-def test_strided_input_and_output(device):
-    # Elements at 3*i + 10*j, written at 5*i + 2*j: columns apart, rows apart, gaps between all of them.
+def test_strided_inputs_and_outputs(device):
+    # Elements at 3*i + 10*j, written at 5*i + 2*j: strided columns and rows with gaps between all of them.
     sizes, read, written = (2, 3), (3, 10), (5, 2)
     buffer = np.full(32, 999, np.int32)
     array = np.array([[1, 2, 3], [40, 50, 60]], np.int32)

@@ -1,4 +1,4 @@
-"""Devices stop when they are told to, and take memory for their outputs alone, however many elements a desc names."""
+"""Devices stop on request and allocate memory only for outputs, however many elements a desc has."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from opwire_service.execution import Stopped
 from tests.execution import execute
 
 LONG = 2.0
-"""Seconds of work that are far more than between two questions, and far less than all of it takes."""
+"""Seconds of work: far more than between two polls, and far less than the whole takes."""
 
 
 class Clock:
-    """Says stop after so many questions, and remembers the most work between two of them: processor time in seconds."""
+    """Stop callback that stops after a number of polls and records the maximum CPU seconds between two."""
 
     def __init__(self, questions: int) -> None:
         self.left = questions
@@ -38,9 +38,9 @@ STOPPABLE = [
 ]
 
 
-@pytest.mark.usefixtures("uncollected")
+@pytest.mark.usefixtures("gc_disabled")
 @pytest.mark.parametrize(("data_type", "function"), STOPPABLE)
-def test_unbounded_work_stops_when_told_to_and_takes_no_memory(device, data_type, function):
+def test_endless_work_stops_on_request_without_allocating(device, data_type, function):
     tensor = {"DataType": data_type, "Sizes": [2**32 - 1], "Strides": [0]}
     plan = check({"type": "REDUCE", "desc": {"InputTensor": tensor, "Function": function, "Axes": [0]}})
     one = np.array([1], plan.inputs["InputTensor"].data_type.dtype).tobytes()
@@ -55,8 +55,8 @@ def test_unbounded_work_stops_when_told_to_and_takes_no_memory(device, data_type
     assert clock.most < LONG
 
 
-def test_work_of_many_small_groups_stops(device):
-    # So much that other threads do not do all of it before the one that asks has its turn again.
+def test_work_of_many_small_groups_can_be_stopped(device):
+    # Enough that other threads cannot finish before the polling one gets its next turn.
     tensor = {"DataType": "FLOAT32", "Sizes": [2**24, 255], "Strides": [0, 0]}
     plan = check({"type": "REDUCE", "desc": {"Function": "LOG_SUM_EXP", "Axes": [1], "InputTensor": tensor}})
     clock = Clock(2)
@@ -81,7 +81,7 @@ EMPTY = {
 
 
 @pytest.mark.parametrize(("operator", "desc"), [("CONVOLUTION_INTEGER", NOWHERE), ("RNN", EMPTY)])
-def test_windows_and_sequences_without_elements_stop(operator, desc):
+def test_windows_and_sequences_without_elements_can_be_stopped(operator, desc):
     plan = check({"type": operator, "desc": desc})
     inputs = {name: bytes(tensor.data_size_in_bytes) for name, tensor in plan.inputs.items()}
     clock = Clock(2)

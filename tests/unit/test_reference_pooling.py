@@ -1,4 +1,4 @@
-"""Max pooling on every device: ties, NaN, padding and positions."""
+"""Max pooling on every device: ties, NaN, padding and indices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pool(device, array: np.ndarray, window: list[int], **fields: object) -> dict
 POOLED = np.array([[[[1, 2, 2], [math.nan, math.nan, 0], [math.nan, math.nan, -math.inf]]]], np.float32)
 
 
-def test_pooling_windows(device):
+def test_pooling_finds_maxima_and_indices(device):
     result = pool(device, POOLED, [2, 2], OutputIndicesTensor={"DataType": "UINT64", "Sizes": [1, 1, 2, 2]})
     assert result["OutputTensor"][0, 0, 0, 0] == 2
     assert math.isnan(result["OutputTensor"][0, 0, 1, 0])
@@ -35,11 +35,11 @@ def test_pooling_windows(device):
     assert result["OutputIndicesTensor"].ravel().tolist() == [1, 1, 3, 5]
 
 
-def test_pooling_without_indices_gives_none(device):
+def test_pooling_returns_no_indices_unless_requested(device):
     assert set(pool(device, POOLED, [2, 2])) == {"OutputTensor"}
 
 
-def test_pooling_counts_over_the_whole_tensor(device):
+def test_pooling_indices_count_over_the_whole_tensor(device):
     array = np.arange(2 * 3 * 2 * 2 * 2, dtype=np.uint16).reshape(2, 3, 2, 2, 2)
     sizes = [2, 3, 1, 1, 1]
     result = pool(device, array, [2, 2, 2], OutputIndicesTensor={"DataType": "UINT32", "Sizes": sizes})
@@ -47,7 +47,7 @@ def test_pooling_counts_over_the_whole_tensor(device):
     assert result["OutputTensor"].ravel().tolist() == [7, 15, 23, 31, 39, 47]
 
 
-def test_the_lowest_value_has_a_position_too(device):
+def test_the_lowest_value_has_an_index(device):
     for array in (np.full((1, 1, 2, 2), -math.inf, np.float32), np.full((1, 1, 2, 2), -128, np.int8)):
         indices = {"DataType": "UINT32", "Sizes": [1, 1, 3, 3]}
         result = pool(device, array, [2, 2], StartPadding=[1, 1], EndPadding=[1, 1], OutputIndicesTensor=indices)
@@ -67,7 +67,7 @@ def test_windows_mostly_of_padding_cost_only_their_elements(device):
         Strides=[1, wide // 2],
         OutputIndicesTensor={"DataType": "UINT32", "Sizes": [1, 1, 1, 3]},
     )
-    # The first window ends at the first element, the second covers all, the third begins at the second.
+    # The first window ends at the first element, the second covers all, the third starts at the second.
     assert result["OutputTensor"].ravel().tolist() == [3, 5, 5]
     assert result["OutputIndicesTensor"].ravel().tolist() == [0, 4, 4]
 
@@ -75,7 +75,7 @@ def test_windows_mostly_of_padding_cost_only_their_elements(device):
 @pytest.mark.parametrize(
     ("dtype", "payloads"), [(np.float16, [0x7C05, 0x7E09]), (np.float32, [0x7F800005, 0x7FC00009])]
 )
-def test_of_nan_alone_the_first_comes_out_with_its_bits(device, dtype, payloads):
+def test_all_nan_windows_yield_the_first_with_its_bits(device, dtype, payloads):
     bits = np.array(payloads, f"u{dtype().itemsize}")
     result = pool(device, bits.view(dtype).reshape(1, 1, 1, 2), [1, 2])["OutputTensor"]
     assert int(result.view(bits.dtype)[0, 0, 0, 0]) == payloads[0]

@@ -1,4 +1,4 @@
-"""Whatever valid desc is drawn, a device answers what plain Python answers, and writes nowhere else."""
+"""For any valid desc, devices match plain Python and write nowhere else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.profiles import examples, shared_examples
 from tests.strategies import Case, cases
 
 OF_REDUCE = 100
-"""Examples: it is twelve operators."""
+"""Total number of examples; the test covers twelve operators."""
 
 
 CARD = [pytest.mark.cuda, pytest.mark.timeout(600)]
@@ -26,7 +26,7 @@ CARD = [pytest.mark.cuda, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module", params=["reference and cpu", pytest.param("cuda", marks=CARD)])
 def devices(request: pytest.FixtureRequest, cpu_device: Device) -> Iterator[list[Device]]:
-    """To draw cases and to ask the oracle takes longer than any device, so it is done once for several of them."""
+    """Drawing cases and computing the expected result is slower than any device, so both are shared by several."""
     with ExitStack() as stack:
         names = request.param.split(" and ")
         yield [cpu_device if name == "cpu" else stack.enter_context(closing(load(name))) for name in names]
@@ -40,7 +40,7 @@ def run_case(devices: list[Device], case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", EXECUTABLE)
-def test_answers_are_those_of_plain_python(devices, name):
+def test_random_cases_match_plain_python(devices, name):
     @(examples(OF_REDUCE) if name == "REDUCE" else shared_examples(240, len(EXECUTABLE)))
     @given(cases((name,)))
     def holds(case):

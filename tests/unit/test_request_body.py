@@ -1,4 +1,4 @@
-"""A body taken apart before it is parsed: its long strings, and what its JSON becomes in memory."""
+"""Splitting a body before it is parsed: its long strings, and the memory that its JSON will take."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parsed(body: bytes | memoryview) -> object:
 
 
 @pytest.mark.parametrize("element", [b"7", b"1000", b"0.1234567", b"[7]", b"[0.5]", b"[]", b"{}", b'{"":{}}', b'"abc"'])
-def test_json_never_takes_more_than_what_is_counted(element):
+def test_parsed_json_takes_no_more_than_estimated(element):
     body = b"[%b]" % b",".join([element] * COUNT)
     taken = RequestBody.split(body)
     tracemalloc.start()
@@ -37,7 +37,7 @@ def test_json_never_takes_more_than_what_is_counted(element):
     assert size <= taken.objects_bytes <= 20 * size
 
 
-def test_wide_letters_are_counted():
+def test_wide_characters_are_counted():
     body = b'["%b\\ud83d\\ude00"]' % (b"a" * 1_000_000)
     taken = RequestBody.split(body)
     tracemalloc.start()
@@ -50,7 +50,7 @@ def test_wide_letters_are_counted():
     assert 4_000_000 <= size <= taken.objects_bytes
 
 
-def test_a_long_string_is_no_part_of_what_is_parsed():
+def test_long_strings_are_not_parsed():
     text = "A" * LONG
     taken = RequestBody.split(memoryview(json.dumps({"a": text, "b": [text, "c"]}).encode()))
     assert len(taken.text) < 300
@@ -58,7 +58,7 @@ def test_a_long_string_is_no_part_of_what_is_parsed():
     assert [bytes(each.text) for each in taken.strings.values()] == [text.encode()] * 2
 
 
-def test_what_is_no_tensor_is_quoted_by_its_beginning():
+def test_misplaced_long_strings_are_quoted_by_their_start():
     assert parsed(json.dumps({"a": "x" * LONG, "é" * LONG: 1}, ensure_ascii=False).encode()) == {
         "a": "x" * 128,
         "é" * 64: 1,
@@ -67,7 +67,7 @@ def test_what_is_no_tensor_is_quoted_by_its_beginning():
 
 texts = st.text(st.sampled_from('a"\\\n/\u00e9\U0001f600'), max_size=12).map(lambda text: text * 3)
 long = st.sampled_from(["<plain>", "<quotes>", "<backslashes>"])
-"""They stand for long strings, which an example would not show well."""
+"""Stand for long strings, which would make examples hard to read."""
 
 LONG_STRINGS = {"<plain>": "A" * LONG, "<quotes>": 'b"' * LONG, "<backslashes>": "\\" * LONG}
 
@@ -75,7 +75,7 @@ values = st.recursive(texts | long | st.integers(), st.lists)
 
 
 @given(document=st.dictionaries(texts | long, values, max_size=4), ascii_only=st.booleans())
-def test_what_is_read_is_what_was_written(document, ascii_only):
+def test_documents_round_trip(document, ascii_only):
     written = mapped(document, lambda text: LONG_STRINGS.get(text, text))
     taken = RequestBody.split(json.dumps(written, ensure_ascii=ascii_only).encode())
     read = taken.read(lambda found, parts: mapped(found, lambda text: whole(parts.text(text))))
@@ -83,12 +83,12 @@ def test_what_is_read_is_what_was_written(document, ascii_only):
 
 
 def whole(found: Any) -> str:
-    """A string as the reader of a tensor finds it."""
+    """Returns a string as the tensor reader sees it."""
     return found if isinstance(found, str) else bytes(found.text).decode()
 
 
 def mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """A document with each of its strings changed."""
+    """Returns a document with a function applied to each of its strings."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list):
@@ -109,7 +109,7 @@ def mapped(value: Any, change: Callable[[str], str]) -> Any:
     ],
     ids=["lists", "objects", "escaped quotes", "backslashes", "quotes"],
 )
-def test_a_body_made_to_be_slow_is_soon_taken_apart(body):
+def test_adversarial_bodies_are_split_quickly(body):
     began = time.process_time()
     taken = RequestBody.split(memoryview(body))
     assert taken.nodes
@@ -117,6 +117,6 @@ def test_a_body_made_to_be_slow_is_soon_taken_apart(body):
     assert time.process_time() - began < 1
 
 
-def test_nesting_has_an_end():
+def test_nesting_is_bounded():
     with pytest.raises(RequestError, match="recursion"):
         parsed(b"[" * 100_000)

@@ -1,4 +1,4 @@
-"""What came before but for its tensors is not parsed again, and is answered as if it were."""
+"""Requests that differ only in their tensors are not parsed again, with the same results as if they were."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BEFORE = ([1, 2, 3], [10, 20, 30])
 
 
 class Counting(Native):
-    """Counts what it parses."""
+    """Counts the requests that it parses."""
 
     parsed = 0
 
@@ -65,17 +65,17 @@ def tail(a: list[int], b: list[int]) -> tuple[bytes, str]:
     return head + np.array([*a, *b], np.int32).tobytes(), str(len(head))
 
 
-async def at_once(work: Awaitable[T]) -> T:
+async def immediately(work: Awaitable[T]) -> T:
     return await work
 
 
 async def ask(engine: Engine, sent: bytes, head_length: str | None = None, *, binary: bool = False) -> tuple[Any, bool]:
-    """The sum, or the code of what is wrong; and whether the request was parsed."""
+    """Returns the sum or the error code, and whether the request was parsed."""
     parsed = Counting.parsed
     ask = partial(engine.answer, Counting("id", binary=binary), sent, head_length, Progress())
     try:
         with engine.memory.open() as hold:
-            answer = await ask(hold, at_once)
+            answer = await ask(hold, immediately)
     except OpwireError as error:
         return error.code, Counting.parsed > parsed
     head = json.loads(b"".join(answer.head))
@@ -85,8 +85,8 @@ async def ask(engine: Engine, sent: bytes, head_length: str | None = None, *, bi
 
 @pytest.fixture
 async def seen(engine: Engine) -> Engine:
-    """The request came before, until it was kept."""
-    for _ in range(10):  # three suffice, unless a machine with other work lets a run wait
+    """An engine that has seen the request often enough to keep a template."""
+    for _ in range(10):  # three suffice, unless a busy machine delays a run
         found, was_parsed = await ask(engine, body(*map(text, BEFORE)))
         assert found == [11, 22, 33]
         if not was_parsed:
@@ -94,8 +94,8 @@ async def seen(engine: Engine) -> Engine:
     raise AssertionError("it was never kept")
 
 
-async def test_other_tensors_need_no_parsing(seen):
-    for _ in range(5):  # where a machine with other work lets a run wait, the next request is parsed
+async def test_new_tensors_need_no_parsing(seen):
+    for _ in range(5):  # if a busy machine delays a run, the next request is parsed
         hits = seen.plans.hits
         found, was_parsed = await ask(seen, body(text([-1, 5, 2**31 - 1]), text([1, 6, -1])))
         assert found == [0, 11, 2**31 - 2]
@@ -105,7 +105,7 @@ async def test_other_tensors_need_no_parsing(seen):
     assert seen.plans.hits == hits + 1
 
 
-async def test_equal_tensors_are_each_read_from_their_place(seen):
+async def test_equal_tensors_are_read_separately(seen):
     assert await ask(seen, body(text([4, 4, 4]), text([4, 4, 4]))) == ([8, 8, 8], False)
 
 
@@ -118,14 +118,14 @@ async def test_equal_tensors_are_each_read_from_their_place(seen):
         pytest.param("AQAAAAIA\u00e9ADAA", id="no ASCII"),
     ],
 )
-async def test_what_is_no_such_text_is_refused_as_ever(seen, other):
+async def test_invalid_tensors_are_refused_as_usual(seen, other):
     found, parsed = await ask(seen, body(other, text([1, 1, 1])).replace(b"\\u00e9", "\u00e9".encode()))
     assert parsed
     assert isinstance(found, ProblemCode)
 
 
-async def test_text_that_ends_early_is_other_json(seen):
-    """Of the same length, with a quotation mark where there was a letter."""
+async def test_a_tensor_that_ends_early_is_different_json(seen):
+    """The text has the same length, with a quotation mark in place of a letter."""
     sent = body(text([1, 2, 3]), text([1, 1, 1])).replace(b"AAADAAAA", b'AAAA","x"')[:-1]
     found, parsed = await ask(seen, sent)
     assert parsed
@@ -133,17 +133,17 @@ async def test_text_that_ends_early_is_other_json(seen):
 
 
 @pytest.mark.parametrize("members", [{"timeout_ms": 5000}, {"device": "none"}])
-async def test_what_differs_elsewhere_is_parsed(seen, members):
+async def test_requests_that_differ_elsewhere_are_parsed(seen, members):
     assert (await ask(seen, body(*map(text, BEFORE), **members)))[1]
 
 
-async def test_a_client_that_takes_a_tail_has_one(seen):
+async def test_the_response_form_is_respected(seen):
     found, parsed = await ask(seen, body(*map(text, BEFORE)), binary=True)
     assert (found, parsed) == ([11, 22, 33], True)
 
 
 @pytest.mark.parametrize("written", ["AQAAAAIAAAAD\\u0041AAA", "\\u0041QAAAAIAAAADAAAA"])
-async def test_text_with_escapes_is_parsed_each_time(engine, written):
+async def test_escaped_text_is_always_parsed(engine, written):
     sent = body("HERE", text([1, 1, 1])).replace(b"HERE", written.encode())
     for _ in range(5):
         found, parsed = await ask(engine, sent)
@@ -151,7 +151,7 @@ async def test_text_with_escapes_is_parsed_each_time(engine, written):
         assert found == (np.frombuffer(base64.b64decode(json.loads(f'"{written}"')), np.int32) + 1).tolist()
 
 
-async def test_tensors_in_a_tail(engine):
+async def test_tensors_in_a_tail_need_no_parsing(engine):
     for _ in range(3):
         assert (await ask(engine, *tail(*BEFORE)))[0] == [11, 22, 33]
     assert await ask(engine, *tail([7, 8, 9], [1, 1, 1])) == ([8, 9, 10], False)
@@ -161,11 +161,11 @@ async def test_tensors_in_a_tail(engine):
     assert (await ask(engine, sent + b"\0", length))[1]
 
 
-async def test_very_many_take_bounded_memory(engine):
+async def test_templates_take_bounded_memory(engine):
     for number in range(1500):
         for _ in range(3 if number == 0 else 1):
             assert (await ask(engine, body(*map(text, BEFORE), timeout_ms=100_000 + number)))[0] == [11, 22, 33]
     asked = (0, *range(1400, 1500))
     first, *last = [(await ask(engine, body(*map(text, BEFORE), timeout_ms=100_000 + number)))[1] for number in asked]
     assert first
-    assert sum(last) < 50, "where the machine is busy, a few run too long to be kept"
+    assert sum(last) < 50, "on a busy machine a few runs take too long for a template"

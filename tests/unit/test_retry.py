@@ -1,4 +1,4 @@
-"""When a call is sent again, and when: with a clock and chances that the tests set."""
+"""When calls are retried, and after how long, with a clock and random numbers set by the test."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ def busy(**members: Any) -> OpwireError:
     return OverloadedError(ProblemCode.QUEUE_FULL, "full", **members)
 
 
-def late(stage: str) -> OpwireError:
+def deadline_exceeded(stage: str) -> OpwireError:
     return DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, "late", stage=stage)
 
 
-def foreign(status: int, retry_after: float | None = None) -> OpwireError:
+def gateway_error(status: int, retry_after: float | None = None) -> OpwireError:
     return InvalidResponseError("not opwire's", status=status, body=b"", retry_after=retry_after)
 
 
-REPEATED = [ConnectError("refused"), busy(), foreign(429), foreign(503), late("queue")]
-GIVEN_UP = [TransportTimeout("silence"), foreign(200), foreign(500), foreign(502), foreign(504)]
-GIVEN_UP += [late(stage) for stage in ("receive", "run", "send", "")]
+REPEATED = [ConnectError("refused"), busy(), gateway_error(429), gateway_error(503), deadline_exceeded("queue")]
+GIVEN_UP = [TransportTimeout("silence"), gateway_error(200), gateway_error(500), gateway_error(502), gateway_error(504)]
+GIVEN_UP += [deadline_exceeded(stage) for stage in ("receive", "run", "send", "")]
 
 
 @pytest.mark.parametrize("error", REPEATED, ids=repr)
-def test_what_another_try_may_mend_is_tried_again(error):
+def test_transient_errors_are_retried(error):
     assert is_retryable(error)
 
 
 @pytest.mark.parametrize("error", GIVEN_UP, ids=repr)
-def test_what_another_try_would_only_repeat_is_given_up(error):
+def test_permanent_errors_are_not_retried(error):
     assert not is_retryable(error)
 
 
 @pytest.mark.parametrize("code", list(ProblemCode))
-def test_of_all_problems_those_of_a_busy_server_are_tried_again(code):
+def test_only_problems_of_a_busy_server_are_retried(code):
     row = PROBLEMS[code]
     error = busy() if row.status == 429 else OpwireError(code, "d") if row.status != 503 else row.exception(code, "d")
     assert is_retryable(error) is (row.status in (429, 503))
 
 
-def test_the_bound_of_the_wait_doubles_up_to_its_end():
+def test_the_backoff_doubles_up_to_its_maximum():
     bounds = [pause(ConnectError("refused"), retries, 1.0, None) for retries in range(10)]
     assert bounds == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
     assert (FIRST_BACKOFF, MAX_BACKOFF) == (0.05, 5.0)
@@ -73,22 +73,22 @@ def test_the_bound_of_the_wait_doubles_up_to_its_end():
     ("given", "asked"),
     [(0.3, 0.3), (2, 2.0), (0, 0.0), (1e9, MAX_HINT), (10**400, MAX_HINT), (float("inf"), MAX_HINT)],
 )
-def test_the_server_is_given_the_time_that_it_asks_for_and_at_most_as_much_again(given, asked):
+def test_the_wait_is_between_one_and_two_times_retry_after(given, asked):
     for retries in (0, 50):
         assert pause(busy(retry_after=given), retries, 0.0, None) == asked
         assert pause(busy(retry_after=given), retries, 1.0, None) == asked + max(asked, FIRST_BACKOFF)
 
 
 @pytest.mark.parametrize("given", [-1, float("nan"), "1.5", None, [1], True])
-def test_nonsense_is_no_time_to_come_back(given):
+def test_invalid_retry_after_is_ignored(given):
     assert [pause(busy(retry_after=given), retries, 1.0, None) for retries in (0, 1)] == [0.05, 0.1]
 
 
-def test_a_gateway_is_given_its_time_too():
-    assert pause(foreign(503, 4.0), 0, 0.0, None) == 4.0
+def test_retry_after_of_a_gateway_is_respected():
+    assert pause(gateway_error(503, 4.0), 0, 0.0, None) == 4.0
 
 
-def test_chance_leaves_half_of_the_time_to_the_next_try():
+def test_jitter_leaves_at_least_half_of_the_backoff():
     assert pause(busy(retry_after=4), 0, 1.0, 6.0) == 5.0
     assert pause(ConnectError("refused"), 9, 1.0, 2.0) == 1.0
     assert pause(busy(retry_after=4), 0, 0.0, 4.0 + MIN_ATTEMPT) is None
@@ -106,7 +106,7 @@ def tries(most: int, timeout: float | None, clock: Clock, *draws: float) -> Trie
     return Tries(most, timeout, clock, iter(draws).__next__)
 
 
-def test_a_call_is_tried_so_many_times_and_then_fails_with_its_last_error():
+def test_a_call_fails_with_its_last_error_after_all_retries():
     attempts = tries(2, None, Clock(), 0.5, 1.0)
     assert (attempts.again(ConnectError("1")), attempts.retries) == (0.025, 1)
     assert (attempts.again(ConnectError("2")), attempts.retries) == (0.1, 2)
@@ -117,7 +117,7 @@ def test_a_call_is_tried_so_many_times_and_then_fails_with_its_last_error():
     assert last.retries == 2
 
 
-def test_an_error_that_is_final_says_how_often_the_call_was_repeated():
+def test_a_final_error_has_the_number_of_retries():
     attempts = tries(5, None, Clock(), 0.0)
     attempts.again(busy())
     with pytest.raises(TransportTimeout) as raised:
@@ -131,7 +131,7 @@ def test_without_retries_the_first_error_is_final():
     assert raised.value.retries == 0
 
 
-def test_a_busy_server_is_asked_again_however_often_it_says_so():
+def test_a_busy_server_is_retried_without_limit():
     clock = Clock()
     attempts = tries(0, 1000.0, clock, *[0.5] * 50)
     for _ in range(50):
@@ -142,20 +142,20 @@ def test_a_busy_server_is_asked_again_however_often_it_says_so():
     assert raised.value.retries == 50
 
 
-def test_busy_answers_do_not_use_up_the_retries():
+def test_busy_responses_do_not_count_as_retries():
     attempts = tries(1, None, Clock(), *[0.0] * 4)
-    for error in (busy(retry_after=1), foreign(503, 1.0), ConnectError("1"), busy()):
+    for error in (busy(retry_after=1), gateway_error(503, 1.0), ConnectError("1"), busy()):
         attempts.again(error)
     with pytest.raises(ConnectError):
         attempts.again(ConnectError("2"))
 
 
-def test_a_gateway_that_does_not_say_when_is_a_failure_like_others():
+def test_a_gateway_without_retry_after_counts_as_a_failure():
     with pytest.raises(InvalidResponseError):
-        tries(0, None, Clock(), 0.0).again(foreign(503))
+        tries(0, None, Clock(), 0.0).again(gateway_error(503))
 
 
-def test_each_try_has_the_time_that_is_left():
+def test_each_try_gets_the_remaining_time():
     clock = Clock()
     attempts = tries(9, 10.0, clock, 1.0, 0.0, 1.0)
     assert attempts.timeout == 10.0
@@ -170,14 +170,14 @@ def test_each_try_has_the_time_that_is_left():
         attempts.again(ConnectError("3"))
 
 
-def test_no_wait_goes_beyond_the_time_of_the_call():
+def test_waits_do_not_exceed_the_timeout():
     attempts = tries(9, 10.0, Clock(), 0.0)
     with pytest.raises(OverloadedError) as raised:
         attempts.again(busy(retry_after=10))
     assert raised.value.retries == 0
 
 
-def test_without_a_timeout_there_is_always_time():
+def test_without_a_timeout_retries_never_expire():
     clock = Clock()
     attempts = tries(1, None, clock, 0.0)
     clock.now += 1e9

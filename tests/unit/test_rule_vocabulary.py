@@ -1,4 +1,4 @@
-"""The vocabulary of rules on tensors made by hand: what holds, and what is said where it does not."""
+"""The vocabulary of rules, on hand-made tensors: what satisfies them, and their faults."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ POOLING = {
     "StartPadding": (0,),
     "EndPadding": (0,),
 }
-"""Windows of three over six elements, every second one: two of them, or three with one that reaches beyond."""
+"""Windows of three over six elements with stride two: two of them, or three with one that extends beyond."""
 
 OWNED = tensor(1, flags=TensorFlags.OWNED_BY_DML)
 
 
 def places(rule: Rule | tuple[Rule, ...], values: dict[str, Any]) -> list[tuple[str, tuple[str | int, ...]]]:
-    """Code and place of each fault; the rules read nothing but what they say."""
+    """Returns code and place of each fault, with nothing given but what the rules declare to read."""
     rules = rule if isinstance(rule, tuple) else (rule,)
     assert frozenset[str]().union(*(each.reads for each in rules)) <= values.keys()
     return [(fault.code.value, fault.path) for each in rules for fault in each.faults(values)]
@@ -144,11 +144,11 @@ def places(rule: Rule | tuple[Rule, ...], values: dict[str, Any]) -> list[tuple[
         (without_tensor("A", absent("B")), {"A": None, "B": tensor(1)}, [("unexpected_tensor", ("B",))]),
     ],
 )
-def test_rules(rule, values, found):
+def test_rules_find_their_faults(rule, values, found):
     assert places(rule, values) == found
 
 
-def test_conditions_on_levels_stand_in_the_faults():
+def test_faults_carry_the_levels_of_conditions():
     (old,) = below(FeatureLevel.V4_0, not_empty("Axes"))
     (new,) = from_level(FeatureLevel.V4_0, not_empty("Axes"))
     (fault,) = old.faults({"Axes": ()})
@@ -165,7 +165,7 @@ RECURRENT = shapes(
 VALUES = {"Input": tensor(1, 7, 2, 5), "Weight": tensor(1, 2, 12, 5), "directions": 2, "Output": tensor(7, 2, 2, 4)}
 
 
-def test_names_of_sizes_agree_everywhere():
+def test_named_sizes_must_agree():
     assert places(RECURRENT, VALUES) == []
     rule = Derived(RECURRENT.sizes_of("Output"), default=DataType.FLOAT32).rule(
         {name: value for name, value in VALUES.items() if name != "Output"}
@@ -177,7 +177,7 @@ def test_names_of_sizes_agree_everywhere():
     assert places(RECURRENT, {**VALUES, "Output": tensor(7, 2, 2)}) == [("ranks_differ", ("Output", "Sizes"))]
 
 
-def test_shapes_may_be_cut_in_front():
+def test_shapes_can_be_truncated_in_front():
     gemm = shapes(A=("N", "C", "M", "K"), B=("N", "C", "K", "P"), Output=("N", "C", "M", "P"), cut=True)
     two = {"A": tensor(2, 3), "B": tensor(3, 4)}
     assert places(gemm, {**two, "Output": tensor(2, 4)}) == []
@@ -186,7 +186,7 @@ def test_shapes_may_be_cut_in_front():
     assert gemm.sizes_of("Output")({"A": tensor(1, 5, 2, 3), "B": tensor(1, 5, 3, 4)}) == ((1,), (5,), (2,), (4,))
 
 
-def test_what_is_not_decided_is_not_derived():
+def test_undecided_outputs_are_not_derived():
     regions = shapes(Regions=(..., "count", 4), Output=("count", "height"))
     assert places(regions, {"Regions": tensor(1, 1, 6, 4), "Output": tensor(6, 9)}) == []
     assert regions.sizes_of("Output")({"Regions": tensor(6, 4)}) is None
@@ -203,7 +203,7 @@ def test_what_is_not_decided_is_not_derived():
         ((1, 5, 4), [("sizes_mismatch", ("Output", "Sizes", 2))]),
     ],
 )
-def test_outputs_may_have_any_number_of_leading_ones(sizes, found):
+def test_outputs_can_have_any_number_of_leading_ones(sizes, found):
     output = Derived(lambda values: ((1,), (5,), (3, 2)), default=DataType.FLOAT32, leading_ones=True)
     rule = output.rule({})
     assert rule is not None
@@ -219,5 +219,5 @@ def test_outputs_have_the_type_of_an_array():
     assert Derived(lambda values: ((3,),), like="Parts").rule({"Parts": ()}) is None
 
 
-def test_an_output_like_one_that_could_not_be_read_is_undecided():
+def test_an_output_like_an_unreadable_tensor_is_undecided():
     assert Derived(sizes_of("A"), like="B").rule({"A": tensor(2)}) is None

@@ -1,4 +1,4 @@
-"""Every declared operator: drawn descs are accepted at their level, and each rule can be broken alone."""
+"""Every declared operator: random descs are accepted at their level, and each rule can be broken alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DRAWN = settings(request_examples(20), derandomize=True, database=None, phases=[
 FEW = settings(DRAWN, max_examples=DRAWN.max_examples // 3)
 
 ROUND = settings(DRAWN, max_examples=DRAWN.max_examples // 8)
-"""Most operators have each rule broken in a first round, so there are only as many as are needed."""
+"""Rounds; most operators have every rule broken in the first one, so later ones run only if needed."""
 
 ROUNDS = 30
 
@@ -34,7 +34,7 @@ def violations(operator: str, desc: dict[str, Any], level: FeatureLevel) -> list
 
 
 @ALL
-def test_drawn_descs_are_accepted(operator):
+def test_random_descs_are_accepted(operator):
     @FEW
     @given(st.data())
     def holds(data):
@@ -42,7 +42,7 @@ def test_drawn_descs_are_accepted(operator):
         plan = check(drawn.request, drawn.level)
         expected = output_sizes(operator, drawn.desc)
         assert {name: list(plan.outputs[name].sizes) for name in expected} == expected
-        # What was derived may as well be given, and counts too.
+        # Derived outputs and counts can also be given explicitly.
         whole = dict(drawn.desc)
         for member in operator.members.counts:
             whole[member.name] = len(whole[member.counts[0]])
@@ -90,15 +90,15 @@ def test_each_rule_is_broken_alone(operator):
     assert not left, [operator.rules[i] for i in left]
 
 
-def has_least(operator: Operator[Any]) -> bool:
+def has_minimum(operator: Operator[Any]) -> bool:
     return any(getattr(member, "least", None) is not None for member in operator.members.attributes)
 
 
-BOUNDED = [operator for operator in OPERATORS.values() if has_least(operator)]
+BOUNDED = [operator for operator in OPERATORS.values() if has_minimum(operator)]
 
 
 @pytest.mark.parametrize("operator", BOUNDED, ids=lambda operator: operator.name)
-def test_numbers_below_their_least_are_refused(operator):
+def test_numbers_below_their_minimum_are_refused(operator):
     @settings(DRAWN, max_examples=3)
     @given(st.data())
     def holds(data):

@@ -1,4 +1,4 @@
-"""Work in another thread: when it stops, and that it gives way to the event loop."""
+"""Work in another thread: when it stops, and that it yields to the event loop."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from resource import RUSAGE_THREAD, getrusage
 from opwire_service.engine.running import YIELD_INTERVAL, Watch
 
 SECONDS = 0.5
-"""That the work takes."""
+"""Seconds that the work takes."""
 
 
-def test_work_gives_way_to_other_threads() -> None:
+def test_work_yields_to_other_threads() -> None:
     def rests() -> int:
-        """How often the thread slept."""
+        """Counts how often the thread slept."""
         before = getrusage(RUSAGE_THREAD).ru_nvcsw
         watch = Watch(time.monotonic() + SECONDS)
         while not watch():
@@ -22,10 +22,10 @@ def test_work_gives_way_to_other_threads() -> None:
         return getrusage(RUSAGE_THREAD).ru_nvcsw - before
 
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(rests).result() >= SECONDS / YIELD_INTERVAL / 5  # as often as a busy machine lets it
+        assert pool.submit(rests).result() >= SECONDS / YIELD_INTERVAL / 5  # as often as a busy machine allows
 
 
-def test_who_watches_is_told_to_stop() -> None:
+def test_the_stop_callback_is_polled() -> None:
     watch = Watch(time.monotonic() + 60)
     assert not watch()
     watch.told.set()

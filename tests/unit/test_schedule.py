@@ -1,4 +1,4 @@
-"""Which job starts when: the schedule driven with plain numbers for time."""
+"""Which job starts when: the schedule, driven with plain numbers for time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def expired(actions: list[Action]) -> list[ScheduledJob]:
     return [action.job for action in actions]
 
 
-def test_each_device_runs_as_many_jobs_as_it_can():
+def test_each_device_fills_its_slots():
     schedule = Schedule.of({"a": 2, "b": 1}, 10)
     first, second, third = job(), job(), job()
     other, waiting = job("b"), job("b")
@@ -49,7 +49,7 @@ def test_each_device_runs_as_many_jobs_as_it_can():
     assert schedule.running == 2
 
 
-def test_it_says_what_it_holds():
+def test_its_repr_shows_queued_and_running_jobs():
     schedule = Schedule.of({"a": 2, "b": 1}, 10)
     assert repr(schedule) == "<Schedule 0 queued, a 0/2 busy, b 0/1 busy>"
     for _ in range(4):
@@ -59,7 +59,7 @@ def test_it_says_what_it_holds():
 
 
 def order(schedule: Schedule, running: ScheduledJob, waiting: list[ScheduledJob]) -> list[ScheduledJob]:
-    """The jobs in the order in which one place takes them."""
+    """Returns the jobs in the order in which one slot takes them."""
     assert started(schedule.submit(running)) == [running]
     for each in waiting:
         assert schedule.submit(each) == []
@@ -69,7 +69,7 @@ def order(schedule: Schedule, running: ScheduledJob, waiting: list[ScheduledJob]
     return found
 
 
-def test_jobs_of_one_priority_start_in_the_order_of_their_arrival():
+def test_jobs_of_equal_priority_start_in_order_of_arrival():
     waiting = [job(arrived=at) for at in (1, 1, 2, 3)]
     assert order(Schedule.of({"a": 1}, 10), job(), waiting) == waiting
 
@@ -80,15 +80,15 @@ def test_urgent_jobs_start_first():
     assert order(Schedule.of({"a": 1}, 10), job(), waiting) == [first, middle, next_to_it, last]
 
 
-def test_a_step_of_priority_is_half_a_second():
+def test_each_priority_level_counts_half_a_second():
     patient, urgent = job(priority=5, arrived=10), job(priority=3, arrived=11)
     assert order(Schedule.of({"a": 1}, 10), job(), [patient, urgent]) == [patient, urgent]
     patient, urgent = job(priority=5, arrived=10), job(priority=2, arrived=11)
     assert order(Schedule.of({"a": 1}, 10), job(), [patient, urgent]) == [urgent, patient]
 
 
-def test_no_job_waits_for_ever():
-    """One place, one-second jobs, and a new urgent one each second: the least urgent starts within its 4.5 seconds."""
+def test_no_job_waits_forever():
+    """One slot, one-second jobs and a new urgent one each second: the least urgent starts within its 4.5 seconds."""
     schedule = Schedule.of({"a": 1}, 10)
     running = job(priority=0)
     schedule.submit(running)
@@ -103,7 +103,7 @@ def test_no_job_waits_for_ever():
     pytest.fail("it waits still")
 
 
-def test_deadlines():
+def test_queued_jobs_expire_at_their_deadline():
     schedule = Schedule.of({"a": 1}, 10)
     running, soon, later = job(deadline=5), job(deadline=20), job(deadline=10)
     for each in (running, soon, later):
@@ -112,7 +112,7 @@ def test_deadlines():
     assert schedule.expire(9) == []
     assert expired(schedule.expire(10)) == [later]
     assert schedule.next_deadline() == 20
-    # What runs is its device's business.
+    # Running jobs are left to the device.
     assert schedule.expire(15) == []
     assert schedule.is_running(running)
     assert expired(schedule.finish(running, 20, whole=False)) == [soon]
@@ -120,14 +120,14 @@ def test_deadlines():
     assert repr(schedule) == "<Schedule 0 queued, a 0/1 busy>"
 
 
-def test_a_job_that_comes_too_late_never_starts():
+def test_a_job_past_its_deadline_never_starts():
     schedule = Schedule.of({"a": 1}, 10)
     late = job(arrived=5, deadline=5)
     assert expired(schedule.submit(late)) == [late]
     assert schedule.running == schedule.queued == 0
 
 
-def test_an_expired_job_gives_way_to_the_next():
+def test_an_expired_job_makes_room_for_the_next():
     schedule = Schedule.of({"a": 1}, 10)
     running, late, fine = job(), job(deadline=3), job()
     for each in (running, late, fine):
@@ -135,7 +135,7 @@ def test_an_expired_job_gives_way_to_the_next():
     assert schedule.finish(running, 4, whole=False) == [Expire(late), Start(fine)]
 
 
-def test_withdrawn_jobs_are_gone_and_the_others_keep_their_order():
+def test_withdrawn_jobs_do_not_affect_the_order_of_others():
     schedule = Schedule.of({"a": 1, "b": 1}, 10)
     running, *waiting = [job(priority=priority) for priority in (5, 7, 1, 9, 3, 8, 2)]
     for each in (running, *waiting):
@@ -152,14 +152,14 @@ def test_withdrawn_jobs_are_gone_and_the_others_keep_their_order():
     assert [each.priority for each in found] == [2, 7, 8, 9]
 
 
-def test_a_full_queue_takes_no_more():
+def test_a_full_queue_refuses_jobs():
     schedule = Schedule.of({"a": 1, "b": 1}, 2)
     running = job()
     for each in (running, job(), job()):
         schedule.submit(each)
     with pytest.raises(QueueFull):
         schedule.submit(job())
-    # A device that has room takes its jobs; the queue is one for all devices.
+    # A device with room starts its jobs; all devices share the queue.
     other = job("b")
     assert started(schedule.submit(other)) == [other]
     with pytest.raises(QueueFull):
@@ -169,7 +169,7 @@ def test_a_full_queue_takes_no_more():
     assert schedule.submit(job()) == []
 
 
-def test_without_a_queue_only_free_places_are_given():
+def test_without_a_queue_only_free_slots_are_used():
     schedule = Schedule.of({"a": 1}, 0)
     running = job()
     assert started(schedule.submit(running)) == [running]
@@ -180,15 +180,15 @@ def test_without_a_queue_only_free_places_are_given():
 
 
 RATE = 10**9
-"""Element visits in a second, as long as nothing is measured."""
+"""Element visits per second, until something is measured."""
 
 
-def test_who_comes_first_starts_first_however_long_it_takes():
+def test_duration_does_not_affect_the_order():
     waiting = [job(work=RATE, arrived=1), job(work=RATE // 2, arrived=2), job(work=0, arrived=3)]
     assert order(Schedule.of({"a": 1}, 10), job(), waiting) == waiting
 
 
-def test_long_jobs_leave_one_place_to_the_short():
+def test_long_jobs_leave_one_slot_to_short_ones():
     schedule = Schedule.of({"a": 3}, 10)
     long = [job(work=RATE) for _ in range(4)]
     assert started(schedule.submit(long[0])) == [long[0]]
@@ -206,8 +206,8 @@ def test_long_jobs_leave_one_place_to_the_short():
     assert [started(schedule.submit(each)) for each in again] == [[each] for each in again]
 
 
-def test_a_job_that_turns_out_to_be_long_leaves_a_place_to_the_short():
-    """Two that should have been short run for a second: the next like them waits, the short ones do not."""
+def test_unexpectedly_long_jobs_leave_a_slot_to_short_ones():
+    """Two jobs expected to be short run for a second: the next of their kind waits, short ones do not."""
     schedule = Schedule.of({"a": 2}, 10)
     giants = [ScheduledJob("a", 5, 0, NEVER, RATE // 25, "GIANT") for _ in range(9)]
     assert started(schedule.submit(giants[0])) == [giants[0]]
@@ -216,13 +216,13 @@ def test_a_job_that_turns_out_to_be_long_leaves_a_place_to_the_short():
         assert schedule.submit(each) == []
     small = ScheduledJob("a", 5, 0.1, NEVER, RATE // 1000, "SMALL")
     assert schedule.submit(small) == []
-    # The first of its kind tells nothing of the others, so the next takes its place.
+    # A single measurement of a kind is ignored, so the next job takes the slot.
     assert started(schedule.finish(giants[0], 1, whole=True)) == [giants[2]]
     assert started(schedule.finish(giants[1], 1, whole=True)) == [small]
     assert schedule.finish(small, 1, whole=True) == []
     another = ScheduledJob("a", 5, 1.5, NEVER, RATE // 1000, "SMALL")
     assert started(schedule.submit(another)) == [another]
-    # Before anything of the kind was measured, what runs tells as much.
+    # Before a kind is measured, its running jobs count.
     schedule = Schedule.of({"a": 2}, 10)
     assert started(schedule.submit(giants[0])) == [giants[0]]
     late = ScheduledJob("a", 5, 1, NEVER, RATE, "GIANT")
@@ -230,7 +230,7 @@ def test_a_job_that_turns_out_to_be_long_leaves_a_place_to_the_short():
     assert started(schedule.submit(small)) == [small]
 
 
-def test_a_job_that_may_be_long_leaves_a_place_to_the_short():
+def test_possibly_long_jobs_leave_a_slot_to_short_ones():
     schedule = Schedule.of({"a": 2}, 10)
     doubtful = [job(work=round(LONG / at_most(1) * 1.01 * RATE)) for _ in range(2)]
     assert started(schedule.submit(doubtful[0])) == [doubtful[0]]
@@ -239,13 +239,13 @@ def test_a_job_that_may_be_long_leaves_a_place_to_the_short():
     assert started(schedule.submit(short)) == [short]
 
 
-def test_the_wait_is_the_sum_of_what_is_expected():
-    """Of many jobs some take longer and some less: a bound for each would refuse those who need not wait."""
+def test_the_expected_wait_sums_up_expected_durations():
+    """Some jobs take longer and some less; an upper bound for each would refuse jobs that need not wait."""
     schedule = Schedule.of({"a": 1}, 1000, max_wait=5)
     assert admitted(schedule, 0, 1000, work=RATE // 100) == 501
 
 
-def test_a_queue_full_of_long_jobs_does_not_shut_out_the_short():
+def test_a_queue_full_of_long_jobs_still_accepts_short_ones():
     schedule = Schedule.of({"a": 2}, 1)
     schedule.submit(job(work=RATE))
     assert schedule.submit(job(work=RATE)) == []
@@ -257,13 +257,13 @@ def test_a_queue_full_of_long_jobs_does_not_shut_out_the_short():
         schedule.submit(job())
 
 
-def test_a_single_place_is_for_all():
+def test_a_single_slot_is_open_to_all_jobs():
     schedule = Schedule.of({"a": 1}, 10)
     long = job(work=RATE)
     assert started(schedule.submit(long)) == [long]
 
 
-def test_the_least_urgent_job_waits_no_longer_than_its_priority_says():
+def test_the_wait_of_the_least_urgent_job_is_bounded():
     schedule = Schedule.of({"a": 1}, 10, max_wait=100)
     running = job(work=RATE, priority=0)
     schedule.submit(running)
@@ -279,7 +279,7 @@ def test_the_least_urgent_job_waits_no_longer_than_its_priority_says():
 
 
 def admitted(schedule: Schedule, now: float, count: int, work: int = 0, priority: int = 5) -> int:
-    """How many of so many jobs are taken."""
+    """Counts how many jobs are accepted."""
     taken = 0
     for _ in range(count):
         try:
@@ -291,16 +291,16 @@ def admitted(schedule: Schedule, now: float, count: int, work: int = 0, priority
 
 
 @pytest.mark.parametrize(("places", "seconds"), [(1, 1), (1, 2), (2, 1), (5, 1)])
-def test_a_job_is_taken_while_what_is_ahead_takes_no_longer_than_it_may_wait(places, seconds):
+def test_jobs_are_accepted_while_their_expected_wait_is_allowed(places, seconds):
     schedule = Schedule.of({"a": places}, 1000, max_wait=5)
     work = seconds * RATE
-    # Of several places one is kept from long jobs. The last that is taken waits for five seconds.
+    # One of several slots is kept from long jobs. The last accepted job waits for five seconds.
     lanes = max(1, places - 1)
     assert admitted(schedule, 0, 1000, work=work) == lanes * (5 // seconds) + 1
     assert admitted(schedule, seconds, 1, work=work) == 1
 
 
-def test_a_deadline_is_a_bound_too():
+def test_a_deadline_also_limits_the_expected_wait():
     schedule = Schedule.of({"a": 1}, 1000, max_wait=5)
     schedule.submit(job(work=2 * RATE))
     with pytest.raises(QueueFull, match=r"the expected wait is 2\.0 s; at most 1\.0 s are allowed"):
@@ -308,12 +308,12 @@ def test_a_deadline_is_a_bound_too():
     assert schedule.submit(job(deadline=3)) == []
 
 
-def test_a_thousand_that_come_at_once_are_all_taken():
+def test_a_thousand_simultaneous_jobs_are_accepted():
     for work in (0, RATE // 10**6, RATE // 250):
         assert admitted(Schedule.of({"a": 2}, 1024), 0, 1000, work=work) == 1000
 
 
-def test_the_urgent_are_taken_where_little_is_ahead_of_them():
+def test_urgent_jobs_are_accepted_if_few_are_ahead():
     schedule = Schedule.of({"a": 1}, 1000, max_wait=5)
     assert admitted(schedule, 0, 50, work=RATE) == 6
     assert admitted(schedule, 0, 50, work=RATE, priority=0) == 5
@@ -326,7 +326,7 @@ def test_short_jobs_do_not_wait_for_the_long_ones():
     assert admitted(schedule, 0, 3, work=RATE // 1000) == 3
 
 
-def test_parts_of_what_was_taken_are_refused_by_the_limit_alone():
+def test_parts_of_accepted_batches_are_refused_only_by_the_limit():
     schedule = Schedule.of({"a": 1}, 20, max_wait=5)
     assert admitted(schedule, 0, 10, work=RATE) == 6
     for _ in range(15):
@@ -350,7 +350,7 @@ def retry_after(schedule: Schedule, now: float) -> float:
         (1, [RATE * 10**4] * 2, 60.0),
     ],
 )
-def test_retry_after_is_the_time_for_half_of_the_work(places, sizes, seconds):
+def test_retry_after_is_half_of_the_queued_time(places, sizes, seconds):
     schedule = Schedule.of({"a": places}, len(sizes), max_wait=10**6)
     for size in sizes:
         schedule.submit(job(work=size))
@@ -358,7 +358,7 @@ def test_retry_after_is_the_time_for_half_of_the_work(places, sizes, seconds):
     assert retry_after(schedule, 0) == pytest.approx(seconds)
 
 
-def test_the_wait_is_expected_by_the_measured_rate():
+def test_the_expected_wait_uses_the_measured_rate():
     schedule = Schedule.of({"a": 1}, 1000, max_wait=5)
     for now in range(0, 800, 2):
         measured = job(arrived=now, work=1000)
@@ -367,7 +367,7 @@ def test_the_wait_is_expected_by_the_measured_rate():
     assert admitted(schedule, 800, 10, work=1000) == 3
 
 
-def test_work_that_was_given_up_tells_nothing_of_the_rate():
+def test_cancelled_work_does_not_affect_the_rate():
     schedule = Schedule.of({"a": 1}, 1000, max_wait=5)
     for now in range(3):
         given_up = job(work=RATE, arrived=now)
@@ -377,7 +377,7 @@ def test_work_that_was_given_up_tells_nothing_of_the_rate():
 
 
 class Crowd:
-    """Jobs of one size that arrive at random and take as long as the size says, with some noise."""
+    """Jobs of one size that arrive at random and take about as long as the size suggests."""
 
     def __init__(self, places: int, seconds: float, load: float) -> None:
         self.chance = random.Random(1)
@@ -408,8 +408,8 @@ class Crowd:
 
 @pytest.mark.parametrize("places", [2, 4])
 @pytest.mark.parametrize("seconds", [0.02, LONG * 4])
-def test_under_twice_the_load_what_is_taken_does_not_wait_for_longer_than_it_may(places, seconds):
-    # Of the places one is kept from long jobs.
+def test_under_overload_accepted_jobs_wait_no_longer_than_allowed(places, seconds):
+    # One of the slots is kept from long jobs.
     carried = 1.0 if seconds < LONG else (places - 1) / places
     half, twice = Crowd(places, seconds, carried / 2), Crowd(places, seconds, carried * 2)
     half.run(3000)
@@ -420,7 +420,7 @@ def test_under_twice_the_load_what_is_taken_does_not_wait_for_longer_than_it_may
 
 
 class Jobs(RuleBasedStateMachine):
-    """Any sequence of events: each job has one fate; places are never overdrawn, nor empty while a job may start."""
+    """Any sequence of events: each job has one fate; slots are neither exceeded nor idle while a job may start."""
 
     capacity: ClassVar = {"a": 2, "b": 1, "c": 3}
     max_wait: ClassVar[float] = NEVER
@@ -461,11 +461,11 @@ class Jobs(RuleBasedStateMachine):
             self.perform(self.schedule.submit(new))
         except QueueFull:
             self.waiting.remove(new)
-            assert work or not free  # a job of no length may take the place that is kept from long ones
+            assert work or not free  # a job without work may take the slot that is kept from long ones
             assert self.may_refuse(new)
 
     def may_refuse(self, new: ScheduledJob) -> bool:
-        """Whether a job may be turned away: the queue is full, or its device has work ahead of it."""
+        """Whether a job may be refused: the queue is full, or its device has queued work."""
         return len(self.waiting) >= 4 or any(each.device == new.device for each in self.running)
 
     @precondition(lambda self: self.running)
@@ -498,7 +498,7 @@ class Jobs(RuleBasedStateMachine):
             waiting = [each for each in self.waiting if each.device == device]
             assert len(running) <= places
             if waiting and len(running) < places:
-                # One place is kept free from long jobs, beside those that run.
+                # One slot is kept free from long jobs, in addition to the running ones.
                 long = [each for each in running if each.work or self.now > self.since[each]]
                 assert len(running) == places - 1 or len(long) >= max(1, places - 1)
                 assert all(each.work for each in waiting)
@@ -506,7 +506,7 @@ class Jobs(RuleBasedStateMachine):
 
 
 class ImpatientJobs(Jobs):
-    """The same where nobody may wait for long."""
+    """The same when no job may wait long."""
 
     max_wait: ClassVar[float] = 0.5
 

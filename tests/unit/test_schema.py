@@ -1,7 +1,7 @@
-"""The schema against the facts of DirectML's header and pages, one by one.
+"""The schema against the facts from DirectML's header and documentation.
 
-The facts are those of ``tests.directml``: for each operator its struct, members, constraints, support rows and fused
-activations, and the enums.
+The facts are those of ``tests.directml``: the struct, members, constraints, support rows and fused activations of each
+operator, and the enums.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def kind_of(field: dict[str, Any]) -> str:
     return KINDS.get(field["type"]) or ("array" if field["type"].endswith("[]") else "scalar")
 
 
-def test_the_types_are_those_of_the_header():
+def test_types_match_the_header():
     assert list(CATALOG) == list(OPERATORS)
     for name, facts in OPERATORS.items():
         kind, schema = CATALOG[name], schema_of(name)
@@ -54,7 +54,7 @@ def test_the_types_are_those_of_the_header():
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_members_are_those_of_the_struct(name):
+def test_members_match_the_struct(name):
     facts = OPERATORS[name]["fields"]
     members = describe(CATALOG[name])["fields"]
     assert [member["name"] for member in members] == [field["name"] for field in facts]
@@ -74,8 +74,8 @@ def test_members_are_those_of_the_struct(name):
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_bounds_of_integers_are_those_of_the_constraints(name):
-    """Those of the form ``X >= 1``, ``X[i] >= 1`` and ``1 <= X <= ...`` that hold at every level and in every case."""
+def test_integer_bounds_match_the_constraints(name):
+    """Covers constraints of the forms ``X >= 1``, ``X[i] >= 1`` and ``1 <= X <= ...`` that apply unconditionally."""
     expected = {}
     for constraint in OPERATORS[name]["constraints"]:
         if re.match("(if|level) ", constraint):
@@ -95,7 +95,7 @@ def test_bounds_of_integers_are_those_of_the_constraints(name):
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_support_is_that_of_the_page(name):
+def test_support_matches_the_documentation(name):
     rows = OPERATORS[name]["support"]
     support, optional = schema_of(name).support, {m.name for m in schema_of(name).members.tensors if m.role.is_optional}
     assert sum(len(group) for _, group in support.groups) == len(rows)
@@ -119,14 +119,14 @@ def test_support_is_that_of_the_page(name):
             assert may_be_null is limits["optional"]
 
 
-def test_each_level_takes_what_the_levels_below_take():
+def test_each_level_accepts_what_lower_levels_accept():
     for name in CATALOG:
         for _, rows in schema_of(name).support.groups:
             assert [row.level for row in rows] == sorted((row.level for row in rows), reverse=True)
 
 
 @pytest.mark.parametrize("name", [name for name, facts in OPERATORS.items() if facts["fused_activations"]])
-def test_fused_activations_are_those_of_the_page(name):
+def test_fused_activations_match_the_documentation(name):
     facts = OPERATORS[name]["fused_activations"]
     for member in describe(CATALOG[name])["fields"]:
         if member["kind"] in ("operator", "operators"):
@@ -134,7 +134,7 @@ def test_fused_activations_are_those_of_the_page(name):
             assert given == facts
 
 
-def test_what_may_be_fused_says_so_itself():
+def test_fusible_activations_are_marked():
     into: dict[str, dict[str, str]] = {}
     for name in CATALOG:
         for member in describe(CATALOG[name])["fields"]:
@@ -144,7 +144,7 @@ def test_what_may_be_fused_says_so_itself():
     assert into == {name: facts["fusable_into"] for name, facts in OPERATORS.items() if facts["fusable_into"]}
 
 
-def test_enums_are_those_of_the_header():
+def test_enums_match_the_header():
     enums = FACTS["enums"]["enums"]
     listed = document("types")["enums"]
     assert set(listed) | {"DML_OPERATOR_TYPE"} == set(enums)
@@ -166,8 +166,8 @@ def test_enums_are_those_of_the_header():
         assert number.name == found["number"]
 
 
-def test_values_of_attributes_by_level_are_those_of_the_enums():
-    """The pages that give rows for an attribute's values give the levels of the enum's members."""
+def test_levels_of_attribute_values_match_the_enums():
+    """Where the documentation has rows per attribute value, they have the levels of the enum's members."""
     for name, facts in OPERATORS.items():
         if not (facts["attribute_rows"] or {}).get("PaddingMode"):
             continue
@@ -181,12 +181,12 @@ def test_values_of_attributes_by_level_are_those_of_the_enums():
         assert given == {level: set(modes) for level, modes in facts["attribute_rows"]["PaddingMode"].items()}
 
 
-def test_only_these_attributes_have_rows_of_their_own():
+def test_only_known_attributes_select_support_rows():
     rows = {(name, key) for name, facts in OPERATORS.items() for key in facts["attribute_rows"] or ()}
     assert rows == {("PADDING", "PaddingMode"), ("PADDING1", "PaddingMode"), ("ACTIVATION_SOFTPLUS", "Steepness")}
 
 
-def test_schemas_are_read_when_they_are_asked_for():
+def test_schemas_are_loaded_on_demand():
     files = {path.stem for path in (Path(__file__).parents[2] / "client/opwire/schema").glob("*.json")}
     assert files == {kind.family for kind in CATALOG.values()} | {"operator_types", "types"}
     with pytest.raises(KeyError):

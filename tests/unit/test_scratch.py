@@ -1,4 +1,4 @@
-"""What a plan takes of memory besides its tensors, measured in a process of its own, against what its device says."""
+"""Scratch memory of plans, measured in a process of its own, against what the device declares."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from opwire_service.devices.reference import CHUNK_BYTES
 from tests.unit.test_work import COUNTED
 
 FLOOR = 4 << 20
-"""Bytes that no measurement tells from those that a process takes anyway."""
+"""Bytes below the noise of the measurement."""
 
 FACTOR = 3
-"""How many times the memory that is measured a device may say."""
+"""Allowed ratio of declared to measured memory."""
 
 MEASURE = """
 import json, sys
@@ -93,20 +93,20 @@ PLANS = {
     "old_windows": (old_pooling("MAX_POOLING", 2**24), old_pooling("MAX_POOLING", 9)),
     "windows": (old_pooling("MAX_POOLING1", 2**24), old_pooling("MAX_POOLING1", 9)),
 }
-"""By what takes memory; and a plan of the same kind, whose memory is not measured."""
+"""By what takes memory, with a plan of the same kind that warms up without being measured."""
 
 
 ON_REFERENCE = (
     *("states_of_segments", "nothing_reduced", "tiles"),
     *("least_of_segments", "greatest_of_columns", "old_windows", "windows"),
 )
-"""Those that the reference is measured by; it takes the same memory for every plan."""
+"""Plans measured on the reference, which takes the same memory for every plan."""
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read and reset in /proc")
 
 
 def measured(device: str, plans: Iterable[str], seconds: float) -> dict[str, tuple[int, int]]:
-    """What the device says of each plan and what it takes within so many seconds, in bytes."""
+    """Returns the declared bytes of each plan, and those it takes within ``seconds``."""
     asked = json.dumps([device, seconds, {name: PLANS[name] for name in plans}])
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, asked], capture_output=True, text=True, check=True, timeout=150
@@ -115,20 +115,20 @@ def measured(device: str, plans: Iterable[str], seconds: float) -> dict[str, tup
 
 
 @pytest.mark.parametrize("measured_by", [PLANS, ON_REFERENCE])
-def test_what_reads_each_element_or_window_is_measured(measured_by):
+def test_every_operator_that_reads_elements_or_windows_is_measured(measured_by):
     assert {PLANS[name][0]["type"] for name in measured_by} == set(COUNTED)
 
 
 @linux
 @pytest.mark.usefixtures("cpu_device")
-def test_scratch_is_bounded_by_what_the_cpu_says():
+def test_scratch_stays_within_what_the_cpu_declares():
     for name, (said, taken) in measured("cpu", PLANS, 1).items():
         assert taken <= said + FLOOR, name
         assert said <= FACTOR * max(taken, FLOOR), name
 
 
 @linux
-def test_scratch_of_the_reference_is_a_constant():
+def test_scratch_of_the_reference_is_constant():
     for name, (said, taken) in measured("reference", ON_REFERENCE, 0.3).items():
         assert taken <= said + FLOOR, name
         assert said == CHUNK_BYTES

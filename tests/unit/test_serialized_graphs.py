@@ -1,4 +1,4 @@
-"""Graphs in the files that ONNX Runtime writes: read as they are meant, and refused where they are broken."""
+"""Graphs in ONNX Runtime's file format: read correctly, and refused if corrupt."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def test_the_sample_is_a_product_with_two_constants():
     assert validate_graph(found.graph).minimum_feature_level is FeatureLevel.V2_1
 
 
-def test_any_beginning_of_a_file_is_refused():
+def test_truncated_files_are_refused():
     data = SAMPLE.read_bytes()
     for size in range(0, 0x46D, 3):
         with pytest.raises(RequestError, match="not a serialized graph"):
             read_serialized(data[:size])
 
 
-def test_changed_files_are_read_or_refused():
+def test_mutated_files_are_read_or_refused():
     data, draw = SAMPLE.read_bytes(), random.Random(0)
     refused = 0
     for _ in range(2000):
@@ -65,7 +65,7 @@ def test_a_vector_of_billions_is_refused_at_once(count):
 
 
 def with_inputs(count: int, text: bytes) -> bytes:
-    """The sample as a file whose graph has so many inputs, all of them the same text."""
+    """Returns the sample with a number of inputs that share one text."""
     sample, vector = SAMPLE.read_bytes(), 32
     moved = vector + 4 + 4 * count
     data = struct.pack("<IHHHHHHi", 16, 10, 16, 4, 8, 12, 0, 12)
@@ -76,12 +76,12 @@ def with_inputs(count: int, text: bytes) -> bytes:
     return data + sample + struct.pack("<I", len(text)) + text + b"\0"
 
 
-def test_many_references_to_the_same_bytes_are_bounded():
+def test_references_to_the_same_bytes_are_bounded():
     with pytest.raises(RequestError, match="more than 1048576 values"):
         read_serialized(with_inputs(600_000, b"x"))
 
 
-def test_many_references_to_a_long_text_are_bounded():
-    """Else a file of 2 MB would become 100 GB of names."""
+def test_references_to_a_long_text_are_bounded():
+    """Otherwise a file of 2 MB could become 100 GB of names."""
     with pytest.raises(RequestError, match="references of the file add up to more than"):
         read_serialized(with_inputs(100_000, b"x" * 1_000_000))

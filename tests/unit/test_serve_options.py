@@ -1,4 +1,4 @@
-"""The options of the command that serves: one for every setting, by command line and environment."""
+"""The options of the serve command: one per setting, on the command line and in the environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUN = CliRunner()
 
 
 def settings(*arguments: str, env: dict[str, str] | None = None) -> Settings:
-    """The settings that a command line and an environment stand for."""
+    """Returns the settings for a command line and an environment."""
     found: list[Settings] = []
 
     def take(**given: Any) -> None:
@@ -30,7 +30,7 @@ def settings(*arguments: str, env: dict[str, str] | None = None) -> Settings:
     return found[0]
 
 
-def test_without_any_they_are_the_defaults():
+def test_settings_have_defaults():
     assert settings() == Settings()
 
 
@@ -43,7 +43,7 @@ def test_each_limit_has_an_option_and_a_variable(limit):
         settings(f"--{limit.replace('_', '-')}", "-1")
 
 
-def test_the_others_are_as_they_were():
+def test_other_options_are_read():
     given = settings(
         *("--port", "0", "--device", "reference", "--threads", "3", "--workers", "2", "--log-format", "json"),
         *("--metrics-open", "--cors-origin", "http://a", "--cors-origin", "http://b", "--hang-seconds", "9"),
@@ -65,6 +65,6 @@ def test_the_others_are_as_they_were():
     assert settings(env={"OPWIRE_DEVICE": "reference cpu"}).devices == ("reference", "cpu")
 
 
-def test_every_setting_but_the_limits_has_an_option():
+def test_every_other_setting_has_an_option():
     names = {each.name for each in (*dataclasses.fields(Settings), *dataclasses.fields(Limits))} - {"limits"}
     assert set(with_options(lambda: None).__annotations__) == names

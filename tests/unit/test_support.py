@@ -19,24 +19,24 @@ from tests.support import FACTS, LEVELS, SUPPORT, Support
 
 def declared_rows(support: Support):
     operator = OPERATORS[support.operator]
-    # The rows of REDUCE depend on its function, those of the others on nothing.
+    # The rows of REDUCE depend on its function; those of other operators on nothing.
     return operator.support.rows({} if support.function is None else {"Function": ReduceFunction[support.function]})
 
 
-def test_the_levels_are_the_documented_ones():
+def test_levels_match_the_documentation():
     assert {level.short: level.value for level in FeatureLevel} == FACTS["levels"]
     assert [level.short for level in sorted(FeatureLevel)] == LEVELS
 
 
-def test_the_data_types_are_the_documented_ones():
+def test_data_types_match_the_documentation():
     assert {row.name: [row.code, row.bits, row.introduced.short] for row in DataType} == FACTS["data_types"]
 
 
-def test_the_catalog_is_the_documented_one():
+def test_the_catalog_matches_the_documentation():
     assert {row.name: [row.value, row.introduced.short] for row in CATALOG.values()} == FACTS["operators"]
 
 
-def test_aliases_are_those_of_the_header():
+def test_aliases_match_the_header():
     for alias, name in FACTS["aliases"].items():
         assert find(alias) == find(f"DML_OPERATOR_{alias}") == CATALOG[name]
 
@@ -48,7 +48,7 @@ def test_every_executable_operator_is_documented():
 
 
 @pytest.mark.parametrize("name", FACTS["fields"])
-def test_fields_are_those_of_the_struct(name):
+def test_fields_match_the_struct(name):
     def written(member):
         return member.name + "?" * (isinstance(member, TensorMember) and member.role is Role.OPTIONAL_OUTPUT)
 
@@ -63,7 +63,7 @@ def test_fields_are_those_of_the_struct(name):
 
 
 @pytest.mark.parametrize("support", SUPPORT, ids=str)
-def test_rows_are_the_documented_ones_at_every_level(support):
+def test_support_rows_match_the_documentation_at_every_level(support):
     rows = declared_rows(support)
     for level in LEVELS:
         row, documented = row_for(rows, FeatureLevel.parse(level)), support.at(level)
@@ -77,7 +77,7 @@ def test_rows_are_the_documented_ones_at_every_level(support):
 
 
 @pytest.mark.parametrize("support", SUPPORT, ids=str)
-def test_support_only_grows(support):
+def test_support_never_shrinks(support):
     rows = declared_rows(support)
     assert [row.level for row in rows] == sorted((row.level for row in rows), reverse=True)
     for above, below in itertools.pairwise(rows):
@@ -88,8 +88,8 @@ def test_support_only_grows(support):
             assert limits.ranks[1] <= wider.ranks[1]
 
 
-def an_operator(support: Support, data_type: str, rank: int) -> dict[str, object]:
-    """A desc that breaks no rule but those on data types and ranks; its output is derived."""
+def operator_with(support: Support, data_type: str, rank: int) -> dict[str, object]:
+    """Returns a desc that can only violate rules on data types and ranks; its output is derived."""
     desc: dict[str, object] = {"InputTensor": {"DataType": data_type, "Sizes": [2] * rank}}
     spatial = max(rank - 2, 0)
     for member in OPERATORS[support.operator].members.every:
@@ -103,15 +103,15 @@ def an_operator(support: Support, data_type: str, rank: int) -> dict[str, object
 
 
 @pytest.mark.parametrize("support", SUPPORT, ids=str)
-def test_each_type_and_rank_has_the_documented_lowest_level(support):
+def test_lowest_levels_of_types_and_ranks_match_the_documentation(support):
     types = {row.name for row in DataType}
     pooling = support.operator.startswith("MAX_POOLING")
     for data_type in types:
         for rank in range(1, 9):
             outputs = {"OutputTensor": (data_type, rank)} if pooling else {}
             lowest = support.lowest({"InputTensor": (data_type, rank), **outputs})
-            found = validate(an_operator(support, data_type, rank))
+            found = validate(operator_with(support, data_type, rank))
             minimum = found.minimum_feature_level
             assert (None if minimum is None else minimum.short) == lowest, (data_type, rank)
-            # The highest level takes whatever any level takes.
+            # The highest level accepts whatever any level accepts.
             assert found.valid == (lowest is not None), (data_type, rank)

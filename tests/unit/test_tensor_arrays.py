@@ -1,4 +1,4 @@
-"""Arrays of tensors on every way: requests and answers, both protocols, both clients, and the bindings of models."""
+"""Arrays of tensors everywhere: requests and responses, both protocols, both clients, and bindings of models."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def faults(error: Any) -> list[tuple[str, str]]:
 # --- names
 
 
-def test_names_of_tensors():
+def test_names_of_array_elements_are_parsed():
     assert split("InputTensors[12]") == ("InputTensors", 12)
     for name in ("InputTensor", "A[01]", "A[-1]", "A[]", "[0]", "A[1", "A[1] ", "A[99999999999]"):
         assert split(name) == (name, None)
@@ -70,7 +70,7 @@ def test_names_of_tensors():
 
 
 @encodings
-def test_lists_of_tensors_are_written_and_read(encoding):
+def test_lists_of_tensors_round_trip(encoding):
     arrays = counted(2, 3, 1)
     call = prepare.execute(join_operator(2, 3, 1), {"InputTensors": list(arrays)})
     headers, chunks = write_call(call, encoding)
@@ -96,7 +96,7 @@ def test_tensors_of_a_list_follow_each_other_in_the_tail():
     assert read_inputs(join_plan(3, 1), second)["InputTensors[0]"].tolist() == [0, 1, 2]
 
 
-def test_the_only_input_may_be_a_list_of_tensors():
+def test_a_single_input_can_be_a_list_of_tensors():
     call = prepare.execute(join_operator(2, 2), counted(2, 2))
     assert list(call.inputs) == ["InputTensors[0]", "InputTensors[1]"]
     numbers = prepare.execute(join_operator(2, 2), {"InputTensors": [[1.0, 2.0], [3.0, 4.0]]})
@@ -107,7 +107,7 @@ def test_the_only_input_may_be_a_list_of_tensors():
         prepare.execute(join_operator(2, 2), {"InputTensors": counted(2, 3)})
 
 
-def test_layouts_of_tensors_of_a_list():
+def test_tensors_of_a_list_can_have_any_layout():
     operator = join_operator(2, 2)
     operator["desc"]["InputTensors"][1]["Strides"] = [2]
     call = prepare.execute(operator, {"InputTensors": counted(2, 2)})
@@ -131,18 +131,18 @@ def test_layouts_of_tensors_of_a_list():
         ({"InputTensors": [NUMBERS, "AAAA"]}, [("byte_count_mismatch", "/inputs/InputTensors/1")]),
     ],
 )
-def test_tensors_that_the_desc_does_not_have(inputs, expected):
+def test_tensors_without_a_desc_are_refused(inputs, expected):
     with pytest.raises(ContractViolation) as error:
         read_inputs(join_plan(2, 2), parsed(inputs))
     assert faults(error) == expected
 
 
-def test_a_list_where_one_tensor_belongs():
+def test_a_list_for_a_single_tensor_is_refused():
     with pytest.raises(ContractViolation, match=r"a list of 1 tensor given; .* takes a single tensor"):
         read_inputs(split_plan(1, 1), parsed({"InputTensor": [NUMBERS]}))
 
 
-def test_text_that_is_not_base64_is_found_in_a_list():
+def test_invalid_base64_in_a_list_is_located():
     with pytest.raises(RequestError) as error:
         read_inputs(join_plan(2, 2), parsed({"InputTensors": ["AAAAAAAAAAA=", "????"]}))
     assert faults(error) == [("invalid_base64", "/inputs/InputTensors/1")]
@@ -158,14 +158,14 @@ def test_text_that_is_not_base64_is_found_in_a_list():
         ({"InputTensors[0]": NUMBERS}, [("unknown_tensor", "/inputs/InputTensors[0]")]),
     ],
 )
-def test_lists_that_are_none(inputs, expected):
+def test_malformed_lists_are_refused(inputs, expected):
     with pytest.raises(RequestError) as error:
         parsed(inputs)
     assert error.value.code is ProblemCode.INVALID_REQUEST
     assert faults(error) == expected
 
 
-def test_a_list_of_thousands_loses_the_place_in_the_tail():
+def test_an_oversized_list_invalidates_the_tail():
     tensors = [{"binary_data_size": 0}] * (MOST_TENSORS + 1)
     head = json.dumps({"operator": {}, "inputs": {"InputTensors": tensors}}).encode()
     with pytest.raises(RequestError, match="1025 tensors given") as error:
@@ -177,7 +177,7 @@ def test_a_list_of_thousands_loses_the_place_in_the_tail():
 
 
 @pytest.mark.parametrize("output_format", list(OutputFormat))
-def test_lists_of_outputs_are_answered_as_lists(output_format):
+def test_array_outputs_are_returned_as_lists(output_format):
     plan, arrays = split_plan(2, 1), counted(2, 1)
     frames = output_frames(plan.outputs)
     encoded = [
@@ -195,7 +195,7 @@ def test_lists_of_outputs_are_answered_as_lists(output_format):
     assert "OutputTensors[1]: float32[1]" in repr(result)
 
 
-def test_outputs_beside_a_list():
+def test_single_outputs_can_accompany_a_list():
     tensor = join_plan(1).outputs["OutputTensor"]
     frames = output_frames({"A": tensor, "B[0]": tensor, "B[1]": tensor, "C[0]": tensor, "D": tensor})
     text = b",".join(frame.head + b'"data":"AAAAAA=="' + frame.end for frame in frames.values())
@@ -208,7 +208,7 @@ def test_outputs_beside_a_list():
     }
 
 
-def test_an_empty_list_is_no_output():
+def test_an_empty_list_is_not_an_output():
     answer = {"outputs": {"A": []}, "feature_level": "6_4", "device": "cpu", "timing": {}, "request_id": "r"}
     with pytest.raises(ValueError, match="A is an empty list"):
         read_answer(json.dumps(answer).encode(), None)
@@ -223,7 +223,7 @@ def inference(names: list[str], outputs: list[str] | None = None, operator: Any 
     return parse_infer(RequestBody.split(json.dumps(request).encode()), model_of(operator.name, version_at(HIGHEST)))
 
 
-def test_an_inference_names_the_tensors_of_an_array():
+def test_inference_requests_name_the_tensors_of_an_array():
     request = inference(["InputTensors[1]", "InputTensors[0]"])
     assert [tensor["Sizes"] for tensor in request.execute.operator["desc"]["InputTensors"]] == [[2], [2]]
     assert list(request.execute.inputs) == ["InputTensors[1]", "InputTensors[0]"]
@@ -241,13 +241,13 @@ def test_an_inference_names_the_tensors_of_an_array():
         ([f"InputTensors[{i}]" for i in range(3000)], "out_of_range", "/inputs"),
     ],
 )
-def test_an_inference_with_other_names(names, code, pointer):
+def test_inference_requests_with_wrong_names_are_refused(names, code, pointer):
     with pytest.raises((RequestError, ContractViolation)) as error:
         inference(names)
     assert faults(error) == [(code, pointer)]
 
 
-def test_outputs_of_an_inference():
+def test_inference_responses_name_the_tensors_of_an_array():
     request = inference(["InputTensor"], ["OutputTensors[1]"], SPLIT)
     plan = split_plan(1, 1)
     refuse_unknown_outputs(request, plan)
@@ -263,7 +263,7 @@ def test_outputs_of_an_inference():
         inference(["InputTensor"], ["OutputTensors"], SPLIT)
 
 
-def test_violations_of_an_inference_stand_at_its_tensors():
+def test_inference_violations_point_to_their_tensors():
     names = ["InputTensors[1]", "InputTensors[0]"]
     assert place_in_inference("/operator/desc/InputTensors/1/Sizes/0", names, ()) == "/inputs/0/shape/0"
     assert place_in_inference("/inputs/InputTensors/0/data/3", names, ()) == "/inputs/1/data/3"
@@ -271,7 +271,7 @@ def test_violations_of_an_inference_stand_at_its_tensors():
     assert place_in_inference("/outputs/0/name", names, ()) == "/outputs/0/name"
 
 
-def test_metadata_of_an_array():
+def test_metadata_describes_arrays():
     model = model_of(JOIN.name, version_at(HIGHEST))
     assert model.inputs == {"InputTensors": True}
     described: Any = config(model)
@@ -308,13 +308,13 @@ def test_bindings_of_an_array_are_a_list():
 
 
 @pytest.mark.parametrize("inputs", ["A", ["A"], ["A", "B", "A"]])
-def test_bindings_of_another_length(inputs):
+def test_bindings_of_the_wrong_length_are_refused(inputs):
     model, plan, report = bound(inputs), join_plan(2, 2), Report()
     bind(model.commands[0].bindings, plan, {**plan.inputs, **plan.outputs}, model.resources, "/b", report)
     assert [(found.code.value, found.pointer) for found in report.violations] == [("count_mismatch", "/b/InputTensors")]
 
 
-def test_an_array_that_nothing_is_bound_to_is_reported_once():
+def test_an_unbound_array_is_reported_once():
     report = Report()
     plan = join_plan(1, 1, 1)
     require_all(plan, plan.inputs, (), "/b", report)
@@ -322,14 +322,14 @@ def test_an_array_that_nothing_is_bound_to_is_reported_once():
 
 
 @pytest.mark.parametrize("inputs", [[], ["A"] * (MOST_TENSORS + 1), [["A"]], ["A", "Nothing"]])
-def test_bindings_that_are_none(inputs):
+def test_malformed_bindings_are_refused(inputs):
     with pytest.raises(RequestError) as error:
         bound(inputs)
     assert len(error.value.violations) == 1
 
 
 def attention() -> dict[str, Any]:
-    """Attention with a bias, by the name that ONNX Runtime's headers have for it."""
+    """Returns attention with a bias, named as in ONNX Runtime's headers."""
     sizes = {"QueryTensor": [1, 1, 2], "KeyTensor": [1, 2, 2], "ValueTensor": [1, 2, 2]}
     desc = {name: {"DataType": "FLOAT32", "Sizes": of} for name, of in sizes.items()}
     bias = {"AttentionBiasTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 2]}}
@@ -337,7 +337,7 @@ def attention() -> dict[str, Any]:
     return {"type": "MULTIHEAD_ATTENTION", "desc": {**desc, **bias, **scalars}}
 
 
-def test_an_input_is_given_by_any_of_its_names():
+def test_an_input_can_be_given_by_any_alias():
     operator = attention()
     names = ("QueryTensor", "KeyTensor", "ValueTensor")
     inputs = {name: {"data": np.zeros(operator["desc"][name]["Sizes"]).tolist()} for name in names}
@@ -352,7 +352,7 @@ def test_an_input_is_given_by_any_of_its_names():
     assert faults(error) == [("shape_mismatch", "/inputs/AttentionBiasTensor/data")]
 
 
-def test_a_tensor_is_bound_by_any_of_its_names():
+def test_a_tensor_can_be_bound_by_any_alias():
     operator = attention()
     buffer = {"initialValuesDataType": "FLOAT32", "initialValues": {"value": 0, "valueCount": 8}}
     tensors = [name for name in operator["desc"] if name.endswith("Tensor")]
@@ -369,6 +369,6 @@ def test_a_tensor_is_bound_by_any_of_its_names():
     assert set(pieces) == {"QueryTensor", "KeyTensor", "ValueTensor", "RelativePositionBiasTensor", "OutputTensor"}
 
 
-def test_calls_hold_tensors_by_name():
+def test_calls_keep_tensors_by_name():
     call = Call(join_operator(1, 1), dict(zip(("InputTensors[0]", "InputTensors[1]"), counted(1, 1), strict=True)))
     assert b"InputTensors" in b"".join(write_call(call, Encoding.NUMBERS)[1])

@@ -1,4 +1,4 @@
-"""Descs that say much in few bytes, for what works in tiles: bounded memory, and questions whether to stop."""
+"""Small descs of huge work for tiled operators: bounded memory, and polling for stops."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ NASTY = {
 }
 
 
-@pytest.mark.usefixtures("uncollected")
+@pytest.mark.usefixtures("gc_disabled")
 @pytest.mark.parametrize("name", NASTY)
-def test_nasty_work_stops_and_lets_others_run(device, name):
+def test_huge_work_stops_soon_within_bounds(device, name):
     plan = check(NASTY[name])
     one = np.float16(1) if "halves" in name else np.float32(1.5)
     inputs = {}

@@ -1,4 +1,4 @@
-"""Sockets whose calls take only so long, whoever watches the time."""
+"""Sockets whose calls have a timeout, enforced by the kernel or otherwise."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def pair() -> Iterator[Pair]:
 
 
 @linux
-def test_the_kernel_watches_the_time_of_plain_connections(pair):
+def test_the_kernel_enforces_timeouts_of_plain_connections(pair):
     assert isinstance(timed(pair[0]), TimedByKernel)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_sent_is_received(pair, kind):
+def test_sent_bytes_are_received(pair, kind):
     near, far = (kind(each) for each in pair)
     near.send(b"question", lambda: 5.0)
     assert far.receive(100, lambda: None) == b"question"
@@ -44,7 +44,7 @@ def test_what_is_sent_is_received(pair, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_waited_for_beyond_the_time(pair, kind):
+def test_calls_end_at_their_timeout(pair, kind):
     near = kind(pair[0])
     for seconds in (0.05, 1e-9):
         began = time.monotonic()
@@ -56,7 +56,7 @@ def test_nothing_is_waited_for_beyond_the_time(pair, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_much_is_sent_whole_to_who_reads_slowly(pair, kind):
+def test_large_data_reaches_a_slow_reader_completely(pair, kind):
     data = bytes(range(256)) * 40_000
     found = bytearray()
 
@@ -73,7 +73,7 @@ def test_much_is_sent_whole_to_who_reads_slowly(pair, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_time_is_asked_for_before_each_call(pair, kind):
+def test_the_timeout_is_read_before_each_call(pair, kind):
     def none_left() -> float:
         raise RuntimeError("over")
 

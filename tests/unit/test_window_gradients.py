@@ -1,6 +1,6 @@
-"""Gradients against finite differences of the operators that they belong to, in arithmetic without rounding.
+"""Gradients against finite differences of their operators, computed without rounding.
 
-All numbers have few bits, so that outputs hold exact results: the difference of two of them is exact, too.
+All numbers have few bits, so outputs are exact, and so are differences between them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def small(shape: tuple[int, ...], seed: int) -> Array:
 def slopes(
     device: Any, operator: dict[str, Any], inputs: dict[str, Array], moved: str, weights: Array, h: float
 ) -> Array:
-    """How the sum of an operator's output times weights changes with each element of an input."""
+    """Returns how the weighted sum of an operator's outputs changes with each element of an input."""
     plan = check(operator)
     found = np.zeros(inputs[moved].shape)
     for place in np.ndindex(found.shape):
@@ -52,7 +52,7 @@ POOLINGS = [
 
 
 @pytest.mark.parametrize("window", POOLINGS)
-def test_averages(device, window):
+def test_average_pooling_gradients_match_finite_differences(device, window):
     shape = (1, 2, 4, 5)
     members = {**window, "IncludePadding": True}
     operator = {"type": "AVERAGE_POOLING", "desc": {"InputTensor": desc_of(shape), **members}}
@@ -65,12 +65,12 @@ def test_averages(device, window):
 
 
 @pytest.mark.parametrize("window", POOLINGS)
-def test_maxima(device, window):
+def test_max_pooling_gradients_match_finite_differences(device, window):
     shape = (1, 2, 4, 5)
     members = {**window, "Dilations": [1, 1]}
     operator = {"type": "MAX_POOLING2", "desc": {"InputTensor": desc_of(shape), **members}}
     gradient = small(check(operator).outputs["OutputTensor"].sizes, 3)
-    source = np.random.default_rng(4).permutation(40).astype(np.float32).reshape(shape)  # no two alike
+    source = np.random.default_rng(4).permutation(40).astype(np.float32).reshape(shape)  # all distinct
     tensors = {"InputTensor": desc_of(shape), "InputGradientTensor": desc_of(gradient.shape)}
     back = {"type": "MAX_POOLING_GRAD", "desc": {**tensors, **members}}
     found = run(device, check(back), {"InputTensor": source, "InputGradientTensor": gradient})["OutputGradientTensor"]
@@ -81,7 +81,7 @@ def test_maxima(device, window):
 @pytest.mark.parametrize(
     ("scales", "output"), [([1.0, 2.0], (3, 8)), ([0.5, 4.0], (2, 13)), ([2.0, 0.5], (5, 2)), ([1.6, 0.8], (5, 3))]
 )
-def test_resampling(device, mode, scales, output):
+def test_resampling_gradients_match_finite_differences(device, mode, scales, output):
     shape = (3, 4)
     members = {"InterpolationMode": mode, "Scales": scales}
     members |= {"InputPixelOffsets": [0.5, 0.25], "OutputPixelOffsets": [-0.5, 0.5]}
@@ -92,7 +92,7 @@ def test_resampling(device, mode, scales, output):
     found = run(device, back, {"InputGradientTensor": gradient})
     operator = {"type": "RESAMPLE1", "desc": {**tensors, **members}}
     right = slopes(device, operator, {"InputTensor": small(shape, 6)}, "InputTensor", gradient, 1)
-    # A scale that is no power of two makes weights of 24 bits: then the difference errs in the last places.
+    # Scales other than powers of two have weights of 24 bits, so the last bits of the differences are off.
     assert np.allclose(found["OutputGradientTensor"], right, rtol=0, atol=0 if scales[0] != 1.6 else 1e-5)
 
 
@@ -113,12 +113,12 @@ def region_descs(function: str, mode: str, channels: int, to_corners: bool) -> t
 
 
 CORNERS = np.array([[1.25, 1.125, 9.25, 5.125], [10.5, 2.25, 2.5, 6.25]], np.float32)
-"""Samples lie inside and at no whole numbers; the second region is mirrored."""
+"""Samples are inside and not at integers; the second region is mirrored."""
 
 
 @pytest.mark.parametrize("function", ["AVERAGE", "MAX"])
 @pytest.mark.parametrize("mode", ["LINEAR", "NEAREST_NEIGHBOR"])
-def test_regions(device, function, mode):
+def test_region_gradients_match_finite_differences(device, function, mode):
     forward, backward = region_descs(function, mode, 2, to_corners=False)
     images = np.random.default_rng(7).permutation(128).astype(np.float32).reshape(1, 2, 8, 8)
     inputs = {"InputTensor": images, "ROITensor": CORNERS, "BatchIndicesTensor": np.zeros(2, np.uint32)}

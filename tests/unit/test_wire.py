@@ -1,4 +1,4 @@
-"""Requests as bytes: what the client writes, what the service reads, and everything that it refuses."""
+"""Requests as bytes: what the client writes, what the service reads, and everything it refuses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def call_of(case: Case) -> Call:
 
 
 def same(found: Array, expected: Array, encoding: Encoding) -> bool:
-    """Equal bit for bit; JSON numbers have but one NaN."""
+    """Whether arrays are equal bit for bit; JSON numbers have only one NaN."""
     if found.dtype != expected.dtype or found.shape != expected.shape:
         return False
     if encoding is Encoding.NUMBERS and expected.dtype.kind == "f":
@@ -64,7 +64,7 @@ def test_a_byte_order_mark_is_named(coding):
 
 @encodings
 @given(case=one_input_cases())
-def test_what_the_client_writes_the_service_reads(encoding, case):
+def test_the_service_reads_what_the_client_writes(encoding, case):
     headers, chunks = write_call(call_of(case), encoding)
     body = b"".join(chunks)
     assert int(headers["Content-Length"]) == len(body)
@@ -78,7 +78,7 @@ def test_what_the_client_writes_the_service_reads(encoding, case):
 
 
 @given(case=one_input_cases())
-def test_a_binary_body_is_aligned_json_and_then_the_buffers(case):
+def test_a_binary_body_is_aligned_json_followed_by_buffers(case):
     headers, chunks = write_call(call_of(case), Encoding.BINARY)
     body, length = b"".join(chunks), int(headers[HEAD_LENGTH])
     head = json.loads(body[:length])
@@ -100,7 +100,7 @@ def test_a_base64_body_is_plain_json(case):
     assert logical(desc, data).tobytes() == case.inputs["InputTensor"].tobytes()
 
 
-def test_numbers_are_nested_and_name_what_json_cannot_write():
+def test_numbers_are_nested_with_names_for_nan_and_infinities():
     array = np.array([[1, -0.0, np.nan], [np.inf, -np.inf, 0.1]], np.float32)
     _, chunks = write_call(Call({}, {"x": array}), Encoding.NUMBERS)
     request = json.loads(b"".join(chunks))
@@ -124,14 +124,14 @@ def test_any_array_is_sent_packed_and_little_endian(array):
     assert b"".join(chunks[1:]) == struct.pack("<6i", *range(6))
 
 
-def test_an_array_that_breaks_the_repeats_of_its_layout_is_not_sent():
+def test_conflicting_repeated_elements_are_not_sent():
     desc = check(operator("FLOAT32", [2, 2], Strides=[1, 0])).inputs["InputTensor"]
     array = np.array([[1, 1], [2, 3]], np.float32)
     with pytest.raises(ValueError, match="share an address"):
         write_call(Call({}, {"x": array}, {"x": desc}), Encoding.BINARY)
 
 
-def test_a_repeated_array_is_written_once_however_often_it_repeats():
+def test_a_broadcast_array_is_written_once():
     desc = check(operator("FLOAT32", [2, 2**31 - 1], Strides=[1, 0])).inputs["InputTensor"]
     array = np.broadcast_to(np.array([[1], [2]], np.float32), (2, 2**31 - 1))
     _, chunks = write_call(Call({}, {"x": array}, {"x": desc}), Encoding.BINARY)
@@ -164,7 +164,7 @@ def read(body: Buffer, head_length: str | None = None) -> Array:
 
 
 def refusal(body: bytes) -> list[tuple[Code, str]]:
-    """Code and place of each violation in a tensor; the places exist."""
+    """Returns code and pointer of each violation in a tensor, after checking that the pointers resolve."""
     with pytest.raises((ContractViolation, RequestError)) as refused:
         read(body)
     violations = refused.value.violations
@@ -192,21 +192,21 @@ def test_an_unaligned_tail_is_read():
 @pytest.mark.parametrize(
     "length", ["", "x", "-1", "+8", " 8", "8.0", "0x8", "1_0", "\u0668", "9" * 30, str(len(HEAD) + 9)]
 )
-def test_a_head_length_must_be_that_of_a_part_of_the_body(length):
+def test_invalid_head_lengths_are_refused(length):
     with pytest.raises(RequestError) as refused:
         parse_execute(RequestBody.split(HEAD + bytes(8), length))
     assert refused.value.code is ProblemCode.INVALID_FRAMING
 
 
 @pytest.mark.parametrize("cut", [0, 1, len(HEAD) - 1, len(HEAD) + 1])
-def test_a_head_length_that_cuts_the_json_is_no_json(cut):
+def test_a_head_length_that_truncates_the_json_is_refused(cut):
     with pytest.raises(RequestError) as refused:
         parse_execute(RequestBody.split(HEAD + bytes(8), str(cut)))
     assert refused.value.code is ProblemCode.INVALID_JSON
 
 
 @pytest.mark.parametrize("size", [-1, True, 8.0, "8", None, [8]])
-def test_a_size_must_be_a_number_of_bytes(size):
+def test_invalid_binary_sizes_are_refused(size):
     head = envelope({"binary_data_size": size})
     with pytest.raises(RequestError) as refused:
         parse_execute(RequestBody.split(head + bytes(8), str(len(head))))
@@ -236,7 +236,7 @@ def test_a_validate_request_has_no_tensors():
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[1]x", b'{"operator": 01}', b"\xff\xfe", b"{'a': 1}"])
 @pytest.mark.parametrize("parse", [parse_execute, partial(parse_batch, most=9), parse_validate])
-def test_what_is_not_json_is_refused(parse, body):
+def test_invalid_json_is_refused(parse, body):
     with pytest.raises(RequestError) as refused:
         parse(RequestBody.split(body))
     assert refused.value.code is ProblemCode.INVALID_JSON
@@ -264,7 +264,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("body", "pointer"), MALFORMED, ids=[body.decode() for body, _ in MALFORMED])
-def test_an_envelope_of_another_form_is_refused_at_its_place(body, pointer):
+def test_malformed_requests_are_refused_at_their_place(body, pointer):
     with pytest.raises(RequestError) as refused:
         parse_execute(RequestBody.split(body))
     assert refused.value.code is ProblemCode.INVALID_REQUEST
@@ -273,7 +273,7 @@ def test_an_envelope_of_another_form_is_refused_at_its_place(body, pointer):
 
 
 @pytest.mark.parametrize("name", ["feature_level", "timeout_ms", "priority", "device", "output_format"])
-def test_null_is_as_good_as_left_out(name):
+def test_null_members_count_as_omitted(name):
     assert parse_execute(
         RequestBody.split(json.dumps({"operator": {}, "inputs": {}, name: None}).encode())
     ) == parse_execute(RequestBody.split(b'{"operator": {}, "inputs": {}}'))
@@ -291,7 +291,7 @@ def test_base64_is_read_whatever_its_length_and_its_escapes(count):
 
 @pytest.mark.parametrize("count", [6, 6000])
 @pytest.mark.parametrize("broken", ["-", "_", "\n", " ", "=", "é", '"', "\\", "\ud800"])
-def test_what_is_not_base64_is_refused_at_its_place(count, broken):
+def test_invalid_base64_is_refused_at_its_place(count, broken):
     text = base64.b64encode(bytes(count)).decode()
     body = envelope(text[:1] + broken + text[2:], [count], "UINT8")
     with pytest.raises(RequestError) as refused:
@@ -300,7 +300,7 @@ def test_what_is_not_base64_is_refused_at_its_place(count, broken):
     if refused.value.code is ProblemCode.INVALID_BASE64:
         assert [violation.pointer for violation in refused.value.violations] == ["/inputs/InputTensor"]
     else:
-        assert broken == "\ud800"  # half of a pair: it is no text at all
+        assert broken == "\ud800"  # a lone surrogate is not valid text
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_what_is_not_base64_is_refused_at_its_place(count, broken):
         ({"data_type": "INT8", "sizes": [2, 3], "Strides": [0, 0]}, {1, 4}),
     ],
 )
-def test_byte_counts_are_the_data_the_rounded_minimum_or_the_declared_total(members, accepted):
+def test_buffers_have_the_data_size_the_rounded_minimum_or_the_total(members, accepted):
     found = set()
     for size in range(40):
         body = envelope(base64.b64encode(bytes(size)).decode(), **members)
@@ -344,7 +344,11 @@ def test_missing_and_unknown_tensors_are_named():
 def test_the_tensors_of_a_batch_follow_each_other_in_the_tail():
     requests = [
         {"operator": operator(), "inputs": {"InputTensor": SIZE}},
-        {"operator": operator(), "inputs": {"InputTensor": SIZE}, "prio": 1},  # malformed, yet its tensor is there
+        {
+            "operator": operator(),
+            "inputs": {"InputTensor": SIZE},
+            "prio": 1,
+        },  # malformed, but has a tensor  # malformed, but its tensor still occupies the tail
         {"operator": operator(), "inputs": {"InputTensor": base64.b64encode(struct.pack("<2f", 5, 6)).decode()}},
         7,
         {"operator": operator(), "inputs": {"InputTensor": SIZE}},
@@ -363,7 +367,7 @@ def test_the_tensors_of_a_batch_follow_each_other_in_the_tail():
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'{"requests": {}}', b'{"requests": [], "more": 1}'])
-def test_a_batch_of_another_form_is_refused(body):
+def test_malformed_batches_are_refused(body):
     with pytest.raises(RequestError) as refused:
         parse_batch(RequestBody.split(body), 9)
     assert refused.value.code is ProblemCode.INVALID_REQUEST
@@ -372,7 +376,7 @@ def test_a_batch_of_another_form_is_refused(body):
 
 @encodings
 @given(drawn=st.lists(one_input_cases(), max_size=3))
-def test_a_batch_is_its_calls_in_their_order(encoding, drawn):
+def test_a_batch_contains_its_calls_in_order(encoding, drawn):
     headers, chunks = write_calls([call_of(case) for case in drawn], encoding)
     requests = parse_batch(RequestBody.split(b"".join(chunks), headers.get(HEAD_LENGTH)), 9)
     assert len(requests) == len(drawn)

@@ -1,4 +1,4 @@
-"""Answers as bytes: what the service writes, what the client reads, and what it must not mistake for an answer."""
+"""Responses as bytes: what the service writes, what the client reads, and what it must reject."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ formats = pytest.mark.parametrize("output_format", list(OutputFormat))
 
 @st.composite
 def outputs(draw: st.DrawFn) -> tuple[BufferTensorDesc, bytes]:
-    """A tensor that may be an output, and its buffer."""
+    """Draws a valid output tensor and its buffer."""
     data_type = draw(st.sampled_from(TYPES))
     sizes = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
     steps, strides = draw(st.sampled_from([1, 2])), []
-    for size in sizes:  # column-major, perhaps with gaps
+    for size in sizes:  # column-major, possibly with gaps
         strides.append(steps)
         steps *= size
     desc = BufferTensorDesc(data_type, sizes, draw(st.sampled_from([None, tuple(strides)])))
@@ -74,7 +74,7 @@ def desc_json(desc: BufferTensorDesc) -> dict[str, object]:
 
 
 def named(value: Any) -> Any:
-    """Numbers as JSON has them."""
+    """Returns numbers as JSON represents them."""
     if isinstance(value, list):
         return [named(item) for item in value]
     if isinstance(value, int) or math.isfinite(value):
@@ -83,7 +83,7 @@ def named(value: Any) -> Any:
 
 
 @given(tensor=outputs())
-def test_every_form_of_an_output_is_read(tensor):
+def test_outputs_are_read_in_every_form(tensor):
     desc, buffer = tensor
     described = {"desc": desc_json(desc)}
     expected = logical(desc, buffer)
@@ -95,7 +95,7 @@ def test_every_form_of_an_output_is_read(tensor):
     np.testing.assert_array_equal(read_answer(numbers, None).output, expected)
 
 
-def test_a_result_tells_all_that_the_answer_does():
+def test_a_result_has_everything_in_the_response():
     packed = {"desc": {"DataType": "FLOAT32", "Sizes": [1, 2]}, "binary_data_size": 8}
     positions = {"desc": {"DataType": "UINT64", "Sizes": [1]}, "binary_data_size": 8}
     head = text(answer({"OutputTensor": packed, "OutputIndicesTensor": positions}))
@@ -113,14 +113,14 @@ def test_a_result_tells_all_that_the_answer_does():
 
 
 @pytest.mark.parametrize("blanks", range(8))
-def test_an_output_is_aligned_wherever_its_bytes_stand(blanks):
+def test_outputs_are_aligned_wherever_their_bytes_are(blanks):
     head = text(answer({"y": {"desc": {"DataType": "FLOAT64", "Sizes": [2]}, "binary_data_size": 16}})) + b" " * blanks
     found = read_answer(head + struct.pack("<2d", 1, 2), str(len(head))).output
     assert found.flags.aligned
     assert found.tolist() == [1, 2]
 
 
-def test_without_indices_it_is_no_answer_to_a_pooling_that_asked_for_them():
+def test_a_response_without_requested_indices_is_invalid():
     body = text(answer({"OutputTensor": {"desc": {"DataType": "UINT8", "Sizes": [1]}, "data": "AA=="}}))
     assert type(read_answer(body, None)) is Result
     with pytest.raises(ValueError, match="indices are missing"):
@@ -134,7 +134,7 @@ def written(desc: BufferTensorDesc, buffer: Array, output_format: OutputFormat) 
 
 @formats
 @given(tensor=outputs())
-def test_what_the_service_writes_is_plain_json_and_the_buffers(output_format, tensor):
+def test_the_service_writes_plain_json_and_buffers(output_format, tensor):
     desc, buffer = tensor
     made = write_outcome(written(desc, np.frombuffer(buffer, np.uint8), output_format), "r2")
     body = b"".join((*made.head, *made.tail))
@@ -155,7 +155,7 @@ def test_what_the_service_writes_is_plain_json_and_the_buffers(output_format, te
 
 
 @formats
-def test_a_batch_answers_each_request_by_itself(output_format):
+def test_a_batch_has_a_result_for_each_request(output_format):
     desc = BufferTensorDesc(DataType.INT16, (2,))
     first, last = (written(desc, np.frombuffer(data, np.uint8), output_format) for data in (b"\1\0\2\0", b"\3\0\4\0"))
     violation = Violation(Code.SHAPE_MISMATCH, "/requests/1/inputs/x", "why", [1], FeatureLevel.V5_0)
@@ -178,7 +178,7 @@ def test_a_batch_answers_each_request_by_itself(output_format):
 
 
 @pytest.mark.parametrize("level", [FeatureLevel.V6_4, FeatureLevel.V2_0])
-def test_a_validation_is_read_as_it_is_written(level):
+def test_validations_round_trip(level):
     output = {"DataType": "UINT64", "Sizes": [1, 3], "Strides": [9, 2], "GuaranteedBaseOffsetAlignment": 16}
     source = {"DataType": "INT64", "Sizes": [2, 3]}
     desc = {"InputTensor": source, "OutputTensor": output, "Axes": [0], "AxisDirection": 0}
@@ -222,21 +222,21 @@ NO_ANSWERS = [
 
 
 @pytest.mark.parametrize("body", NO_ANSWERS, ids=[body.decode()[:120] for body in NO_ANSWERS])
-def test_what_is_no_answer_is_a_value_error(body):
+def test_malformed_responses_raise_value_error(body):
     assert read_answer(changed(), None).output.tolist() == [1, 2]
     with pytest.raises(ValueError, match=r"."):
         read_answer(body, None)
 
 
 @pytest.mark.parametrize("size", [-8, 0, 4, 7, 9, 16, "8", None])
-def test_an_answer_whose_tail_does_not_fit_is_a_value_error(size):
+def test_a_tail_of_the_wrong_length_raises_value_error(size):
     head = text(answer({"y": {"desc": OUTPUT["desc"], "binary_data_size": size}}))
     with pytest.raises(ValueError, match=r"."):
         read_answer(head + struct.pack("<2f", 1, 2), str(len(head)))
 
 
 @given(st.data())
-def test_a_damaged_answer_is_read_or_is_a_value_error(data):
+def test_damaged_responses_are_read_or_raise_value_error(data):
     head = text(answer({"y": {"desc": {"DataType": "FLOAT32", "Sizes": [2]}, "binary_data_size": 8}}))
     body = bytearray(head + struct.pack("<2f", 1, 2))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -248,7 +248,7 @@ def test_a_damaged_answer_is_read_or_is_a_value_error(data):
     assert len(found.outputs) == 1
 
 
-def test_results_are_known_by_themselves_alone():
+def test_results_are_compared_by_identity():
     one, other = (read_answer(changed(), None) for _ in range(2))
     assert one == one
     assert one != other

@@ -1,4 +1,4 @@
-"""Tensors as JSON numbers: what they stand for, and everything that they must not be."""
+"""Tensors as JSON numbers: what is read, and everything that is refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INTEGERS = {
     DataType.UINT32: (0, 2**32 - 1),
     DataType.UINT64: (0, 2**64 - 1),
 }
-# The greatest number, and the least that is rounded to infinity: half a step above it, and so a tie.
+# The largest number, and the smallest that rounds to infinity: a tie half an ULP above it.
 GREATEST = {
     DataType.FLOAT16: (65504, 65520),
     DataType.FLOAT32: (2**128 - 2**104, 2**128 - 2**103),
@@ -47,7 +47,7 @@ def read(body: bytes) -> Array:
 
 
 def refusal(body: bytes) -> tuple[Code, str]:
-    """Code and place, below the data, of the only violation; the place exists."""
+    """Returns code and place, relative to the data, of the only violation, after checking that the place exists."""
     with pytest.raises(ContractViolation) as refused:
         read(body)
     (violation,) = refused.value.violations
@@ -65,7 +65,7 @@ def test_integers_have_the_range_of_their_type(data_type):
 
 
 @pytest.mark.parametrize("given_number", [1.0, 0.5, "1", "NaN", True, None, {}])
-def test_what_is_no_integer_is_refused(given_number):
+def test_invalid_integers_are_refused(given_number):
     assert refusal(envelope([[0, 0, 0], [0, given_number, 0]], "INT32")) == (Code.INVALID_NUMBER, "/1/1")
 
 
@@ -80,11 +80,11 @@ def test_floats_have_the_range_of_their_type(data_type):
 
 
 @pytest.mark.parametrize("given_number", ["nan", "inf", "+Infinity", "1", True, False, None, {}])
-def test_what_is_no_float_is_refused(given_number):
+def test_invalid_floats_are_refused(given_number):
     assert refusal(envelope([[0, 0, 0], [0, 0, given_number]])) == (Code.INVALID_NUMBER, "/1/2")
 
 
-def test_what_json_cannot_write_goes_by_name():
+def test_nan_and_infinities_are_read_by_name():
     found = read(envelope([["NaN", "Infinity", "-Infinity"], [-0.0, 5e-324, 1e-45]]))
     assert math.isnan(found[0, 0])
     assert found[0, 1:].tolist() == [math.inf, -math.inf]
@@ -93,7 +93,7 @@ def test_what_json_cannot_write_goes_by_name():
 
 
 @pytest.mark.parametrize("data", [[1, 2, 3, 4, 5, 6], [[1, 2, 3], [4, 5, 6]]], ids=["flat", "nested"])
-def test_numbers_are_flat_or_nested(data):
+def test_numbers_can_be_flat_or_nested(data):
     assert read(envelope(data)).tolist() == [[1, 2, 3], [4, 5, 6]]
 
 
@@ -114,15 +114,15 @@ def test_numbers_are_flat_or_nested(data):
         ([[1, 2, 3], "NaN"], "/1"),
     ],
 )
-def test_lists_of_another_shape_are_refused(data, place):
+def test_lists_of_the_wrong_shape_are_refused(data, place):
     assert refusal(envelope(data)) == (Code.SHAPE_MISMATCH, place)
 
 
-def test_lists_that_are_too_deep_hold_no_numbers():
+def test_lists_that_are_nested_too_deeply_are_refused():
     assert refusal(envelope([[[1], [2], [3]], [[4], [5], [6]]])) == (Code.INVALID_NUMBER, "/0/0")
 
 
-def test_numbers_are_logical_elements_whatever_the_strides():
+def test_numbers_are_logical_elements_regardless_of_strides():
     assert read(envelope([[1, 2, 3], [4, 5, 6]], Strides=[1, 2])).tolist() == [[1, 2, 3], [4, 5, 6]]
     assert read(envelope([[1, 2, 3], [1, 2, 3]], Strides=[0, 5])).tolist() == [[1, 2, 3], [1, 2, 3]]
     assert read(envelope([[1, 2, 3], [2, 3, 4]], Strides=[1, 1])).tolist() == [[1, 2, 3], [2, 3, 4]]
@@ -141,6 +141,6 @@ def test_a_nan_equals_itself_where_elements_overlap():
 
 
 @given(values=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8))
-def test_a_float64_is_read_as_it_is_written(values):
+def test_float64_round_trips(values):
     desc = BufferTensorDesc(DataType.FLOAT64, (len(values),))
     assert read_numbers(json.loads(json.dumps(values)), desc, "").tobytes() == np.array(values).tobytes()

@@ -1,4 +1,4 @@
-"""The work of a plan against the visits of a plain loop over what the operator reads."""
+"""The work of a plan, against the visits of a plain loop over the elements it reads."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.profiles import examples
 from tests.strategies import cases
 
 SLACK = 3
-"""How many times the visits the work may be."""
+"""Allowed ratio of the work to the visits."""
 
 
 def visits(plan: Plan) -> int:
-    """The elements that a plain loop reads."""
+    """Counts the elements that a plain loop reads."""
     if CATALOG[plan.operator.name].family == "max_pooling":
         return sum(1 for _ in _pooled(plan))
     source = plan.inputs.get("InputTensor") or next(iter(plan.inputs.values()))
@@ -37,11 +37,11 @@ COUNTED = [
     if CATALOG[name].family in ("reduce", "argreduce")
     or (CATALOG[name].family == "max_pooling" and operator.attributes is MaxPooling)
 ]
-"""The operators of which such a loop tells what they cost: those that read each element, or each window."""
+"""Operators whose cost such a loop predicts: those that read each element or window."""
 
 
 def _pooled(plan: Plan) -> Iterator[oracle.Coordinate]:
-    """The input's coordinates that each window has, one after the other."""
+    """Yields the input coordinates in each window."""
     sizes = plan.inputs["InputTensor"].sizes
     for coordinate in itertools.product(*map(range, plan.outputs["OutputTensor"].sizes)):
         for offsets in itertools.product(*map(range, plan.attributes.WindowSize)):
@@ -67,14 +67,14 @@ def test_work_bounds_the_visits(name):
     ("window", "stride", "padding", "dilation"),
     [(5, 1, 4, 1), (2, 3, 8, 8), (9, 9, 8, 1), (3, 2, 0, 4), (1, 1, 0, 1)],
 )
-def test_windows_cut_off_by_padding_are_counted_as_they_are(window, stride, padding, dilation, strides):
+def test_windows_clipped_by_padding_are_counted_exactly(window, stride, padding, dilation, strides):
     tensor = {"DataType": "FLOAT32", "Sizes": [2, 3, 9, 9], **({"Strides": strides} if strides else {})}
     desc = {"InputTensor": tensor, "WindowSize": [window] * 2, "Strides": [stride] * 2, "Dilations": [dilation] * 2}
     plan = check({"type": "MAX_POOLING2", "desc": desc | {"StartPadding": [padding] * 2, "EndPadding": [padding] * 2}})
     assert plan.work == visits(plan)
 
 
-def test_a_window_of_padding_is_no_work():
+def test_windows_of_padding_cost_nothing():
     wide = 2**31
     desc = {"WindowSize": [1, wide], "Strides": [1, 1], "StartPadding": [0, wide - 1], "EndPadding": [0, wide - 1]}
     plan = check({"type": "MAX_POOLING", "desc": {"InputTensor": {"DataType": "UINT8", "Sizes": [1, 1, 1, 5]}, **desc}})
@@ -89,7 +89,7 @@ def test_without_axes_each_element_is_visited_once():
 
 
 def on_cpu(desc: dict[str, Any], name: str = "MAX_POOLING") -> tuple[int, int]:
-    """The work of a plan, and the visits that it costs on the CPU."""
+    """Returns the work of a plan, and the visits it costs on the CPU."""
     plan, device = check({"type": name, "desc": desc}), CpuDevice(1)
     try:
         return plan.work, device.visits(plan)
@@ -122,7 +122,7 @@ def test_short_lines_cost_the_cpu_more_than_their_elements():
     assert visits > 16 * long
 
 
-def test_what_the_cpu_has_no_count_for_costs_its_work():
+def test_plans_without_a_cpu_cost_cost_their_work():
     tensor = {"DataType": "FLOAT32", "Sizes": [1 << 12]}
     assert on_cpu({"InputTensor": tensor}, "ELEMENT_WISE_EXP") == (1 << 12, 1 << 12)
 
@@ -133,7 +133,7 @@ def test_the_reference_counts_its_outputs():
 
 
 def method_on_cpu(operator: dict[str, Any]) -> tuple[str, int, int]:
-    """How the CPU computes a plan, its work, and what it costs."""
+    """Returns how the CPU computes a plan, its work, and its cost."""
     plan, device = check(operator), CpuDevice(1)
     try:
         return device.method(plan), plan.work, device.visits(plan)
@@ -141,7 +141,7 @@ def method_on_cpu(operator: dict[str, Any]) -> tuple[str, int, int]:
         device.close()
 
 
-def test_what_the_cpu_leaves_to_the_reference_costs_what_it_costs_there():
+def test_reference_fallbacks_cost_as_much_as_on_the_reference():
     desc = {
         "ReductionFunction": "MAX",
         "InterpolationMode": "LINEAR",
@@ -175,7 +175,7 @@ def test_the_reference_counts_blocks(name):
         tensor = {"DataType": "FLOAT32", "Sizes": [64, 1, 64]}
         return ReferenceDevice().visits(check({"type": name, "desc": {"InputTensor": tensor, "Axes": axes}}))
 
-    # A block of one element has no exponential, and is a block.
+    # A block of one element needs no exponential, but is still a block.
     long, alone = visits([2]), visits([1])
     assert alone > 4 * long if "HARDMAX" in name else alone < long / 4
 
@@ -190,7 +190,7 @@ def test_the_reference_counts_tuples_of_indices():
         }
         return ReferenceDevice().visits(check({"type": "GATHER_ND", "desc": desc}))
 
-    # As many tuples, each of which names sixty-four elements, or one.
+    # As many tuples, each addressing 64 elements or one.
     assert visits(3) < visits(2) < 10 * visits(3)
 
 
@@ -215,7 +215,7 @@ def gradient_of_regions(*outputs: str) -> Plan:
     return check({"type": "ROI_ALIGN_GRAD", "desc": desc})
 
 
-def test_gradients_of_regions_visit_what_is_asked_for():
+def test_region_gradients_visit_only_requested_outputs():
     of_images, of_regions = gradient_of_regions("OutputGradientTensor"), gradient_of_regions("OutputROIGradientTensor")
     samples = 4 * 3 * 4 * 4 * (2 * 2)
     assert of_regions.work == samples

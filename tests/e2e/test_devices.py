@@ -322,7 +322,7 @@ def test_a_model_goes_where_its_operators_run(http):
     }
     request = {"model": model, "output_format": "numbers"}
     answer = http.post("/v1/execute", json=request).json()
-    assert (answer["device"], answer["outputs"]["random"]["data"]) == ("cpu", OF_ZEROS)
+    assert (answer["device"], answer["outputs"]["random"]["data"]) == ("cpu", OUTPUT_FOR_ZEROS)
     problem = read_problem(http.post("/v1/execute", json={**request, "device": "cuda:1"}), 422)
     assert problem["code"] == "operator_not_executable"
     assert problem["devices"] == ["cpu", "reference"]

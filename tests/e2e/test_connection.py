@@ -194,7 +194,7 @@ def test_upgrade_requests_are_answered_without_upgrading(connection):
         (b"Host: a\r\n", b"", "0 Host headers"),
         (b"Host: a\r\n", b"Host: a\r\nHost: b\r\n", "2 Host headers"),
         (b"HTTP/1.1", b"HTTP/2.0", "HTTP/2.0"),
-        (b"HTTP/1.1", b"HTTP/1.9", "HTTP/1.9"),
+        (b"HTTP/1.1", b"HTTP/1.9", "the request line or a header is not HTTP"),
     ],
 )
 def test_invalid_heads_are_refused(connection, old, new, said):
@@ -202,7 +202,8 @@ def test_invalid_heads_are_refused(connection, old, new, said):
     status, headers, body = next_answer(connection)
     problem = read_problem(status, headers, body)
     assert (status, headers["connection"]) == (400, "close")
-    assert said in problem["detail"] or problem["code"] == "invalid_request"
+    assert problem["code"] == "invalid_request"
+    assert said in problem["detail"]
     assert connection.recv(1) == b""
 
 

@@ -212,25 +212,6 @@ def test_a_wrong_attribute_does_not_hide_a_wrong_tensor():
     )
 
 
-NOT_DECLARED = sorted(set(FACTS["operators"]) - set(OPERATORS))
-
-
-def test_undeclared_operators_differ_from_unknown_ones():
-    for name in NOT_DECLARED:
-        value, _ = FACTS["operators"][name]
-        for written in (name, f"DML_OPERATOR_{name}", value):
-            assert refusal({"type": written, "desc": {}}) == [("operator_not_executable", "/type")]
-
-
-def test_undeclared_operators_are_refused_below_their_level():
-    for name in NOT_DECLARED:
-        introduced = FeatureLevel.parse(FACTS["operators"][name][1])
-        for level in FeatureLevel:
-            codes = [code for code, _ in refusal({"type": name, "desc": {}}, level)]
-            assert ("operator_not_in_level" in codes) == (level < introduced)
-            assert "operator_not_executable" in codes
-
-
 def test_scatter_is_an_alias_of_scatter_elements():
     desc = {"InputTensor": tensor("FLOAT32", 5), "UpdatesTensor": tensor("FLOAT32", 2), "Axis": 0}
     plan = check({"type": "DML_OPERATOR_SCATTER", "desc": {**desc, "IndicesTensor": tensor("UINT32", 2)}})

@@ -132,9 +132,9 @@ def read_desc(operator: object, pointer: str) -> ReadDesc:
         report.add(Code.WRONG_TYPE, at, f"{show(desc)} given; expected a desc (an object)")
     elif declared is not None:
         if not declared.schema.aliases:
-            return _Reading(declared, desc, at, report).read(kind, pointer)
+            return _DescReader(declared, desc, at, report).read(kind, pointer)
         written = _written(desc, declared)
-        return _restored(_Reading(declared, _renamed(desc, written), at, report).read(kind, pointer), written)
+        return _restored(_DescReader(declared, _renamed(desc, written), at, report).read(kind, pointer), written)
     return _described(kind, pointer, declared, None, (), _NO_TENSORS, {}, report)
 
 
@@ -202,7 +202,7 @@ def _read_type(operator: Mapping[str, Any], pointer: str, report: Report) -> Ope
     return kind
 
 
-class _Reading(NamedTuple):
+class _DescReader(NamedTuple):
     """Reads the desc of a declared operator."""
 
     declared: Operator[Any]
@@ -276,7 +276,7 @@ class _Reading(NamedTuple):
             for nested in member.operators(values.get(member.name)):
                 inner = declaration(nested.name)
                 if inner is not None:
-                    within = _Reading(inner, nested.desc, nested.pointer, self.report)
+                    within = _DescReader(inner, nested.desc, nested.pointer, self.report)
                     within._report(inner.on_attributes.faults(nested.values), _NO_TENSORS)
 
     def _report(self, faults: Sequence[Fault], read: GivenTensors) -> None:

@@ -23,7 +23,7 @@ _OPERATOR: Mapping[str, None] = dict.fromkeys(("type", "desc", "inputs"))
 _CONSTANT: Mapping[str, None] = dict.fromkeys(("constant",))
 
 
-class _Reading:
+class _NamedReader:
     def __init__(self, form: GraphForm, report: Report) -> None:
         self.form = form
         self.report = report
@@ -150,5 +150,5 @@ class _Reading:
 def read_named(value: Mapping[str, Any], pointer: str, report: Report) -> GraphForm:
     """Reads a graph in named form, and reports violations of the form."""
     form = GraphForm(pointer)
-    _Reading(form, report).graph(value)
+    _NamedReader(form, report).graph(value)
     return form

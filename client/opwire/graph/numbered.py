@@ -32,7 +32,7 @@ _TARGETS = {
 }
 
 
-class _Reading:
+class _NumberedReader:
     def __init__(self, form: GraphForm, report: Report) -> None:
         self.form = form
         self.report = report
@@ -159,5 +159,5 @@ class _Reading:
 def read_numbered(value: Mapping[str, Any], pointer: str, report: Report) -> GraphForm:
     """Reads a graph in the form of DML_GRAPH_DESC, and reports violations of the form."""
     form = GraphForm(pointer)
-    _Reading(form, report).graph(value)
+    _NumberedReader(form, report).graph(value)
     return form

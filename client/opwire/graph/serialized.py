@@ -84,12 +84,12 @@ def read_serialized(data: bytes) -> SerializedGraph:
     if len(data) > MOST_BYTES:
         raise RequestError(ProblemCode.INVALID_REQUEST, f"{len(data)} bytes given; a graph has at most {MOST_BYTES}")
     try:
-        return _Reading().read(FlatBuffer(data).root())
+        return _SerializedReader().read(FlatBuffer(data).root())
     except Malformed as error:
         raise RequestError(ProblemCode.INVALID_REQUEST, f"the file is not a serialized graph: {error}") from None
 
 
-class _Reading:
+class _SerializedReader:
     def __init__(self) -> None:
         self.nodes: dict[str, dict[str, Any]] = {}
         self.sources: dict[str, str] = {}

@@ -48,7 +48,7 @@ class ConnectionPool:
         self._verify = verify
         self._proxy = proxy
         self._tls: ssl.SSLContext | None = None
-        self._idle: list[_Connection] = []
+        self._idle: list[_PooledConnection] = []
         self._slots = FairSemaphore(MAX_CONNECTIONS)
         self._target = url.raw_path.rstrip(b"/")
         self._headers = b""
@@ -82,7 +82,7 @@ class ConnectionPool:
                     connection.close()
             self._slots.release()
 
-    def _idle_one(self) -> _Connection | None:
+    def _idle_one(self) -> _PooledConnection | None:
         while self._idle:
             try:
                 connection = self._idle.pop()
@@ -93,9 +93,9 @@ class ConnectionPool:
             connection.close()
         return None
 
-    def _connect(self, attempt: Attempt[Any]) -> _Connection:
+    def _connect(self, attempt: Attempt[Any]) -> _PooledConnection:
         try:
-            return _Connection(self._open(attempt.time.to_connect()))
+            return _PooledConnection(self._open(attempt.time.to_connect()))
         except (OSError, UnicodeError, http.client.HTTPException) as error:
             words = unreached(self._proxy)
             raise ConnectError(f"{words} ({attempt}): {str(error) or type(error).__name__}") from error
@@ -123,7 +123,7 @@ class ConnectionPool:
         connected: socket.socket = opened.sock
         return connected
 
-    def _exchange(self, connection: _Connection, attempt: Attempt[Any]) -> bool:
+    def _exchange(self, connection: _PooledConnection, attempt: Attempt[Any]) -> bool:
         """Sends the request and receives the answer. Returns whether the connection can be reused."""
         try:
             connection.send(self._head(attempt), attempt)
@@ -164,7 +164,7 @@ def _authorization(proxy: httpx.Proxy) -> dict[str, str]:
     return {"Proxy-Authorization": "Basic " + base64.b64encode(b":".join(proxy.raw_auth)).decode("ascii")}
 
 
-class _Connection:
+class _PooledConnection:
     """An open connection to a server."""
 
     __slots__ = ("_poll", "_socket", "_timed", "idle_since")

@@ -97,7 +97,7 @@ class LoadResult:
         return self.latencies[max(rank, 1) - 1]
 
 
-class _Connection(asyncio.Protocol):
+class _LoadConnection(asyncio.Protocol):
     """A connection that sends the next request whenever a response is complete."""
 
     def __init__(self, run: _Run) -> None:
@@ -166,7 +166,7 @@ class _Run:
         self.load = LoadResult(connections)
         self.going = False
         self._address = address
-        self._connections: set[_Connection] = set()
+        self._connections: set[_LoadConnection] = set()
         self._replacing: set[asyncio.Task[None]] = set()
 
     async def measure(self, seconds: float, progress: Progress | None) -> LoadResult:
@@ -193,14 +193,16 @@ class _Run:
         """Whether to keep waiting for the first response."""
         return not self.load.latencies and not self.load.errors and passed < _FIRST_ANSWER_SECONDS
 
-    async def _connect(self) -> _Connection:
+    async def _connect(self) -> _LoadConnection:
         loop = asyncio.get_running_loop()
         address = self._address
-        _, made = await loop.create_connection(lambda: _Connection(self), address.host, address.port, ssl=address.tls)
+        _, made = await loop.create_connection(
+            lambda: _LoadConnection(self), address.host, address.port, ssl=address.tls
+        )
         self._connections.add(made)
         return made
 
-    def replace(self, lost: _Connection) -> None:
+    def replace(self, lost: _LoadConnection) -> None:
         """Replaces a lost connection."""
         self._connections.discard(lost)
         task = asyncio.ensure_future(self._reconnect())

@@ -78,7 +78,7 @@ class Template(NamedTuple):
         return found
 
 
-class _Layout(NamedTuple):
+class _BodyLayout(NamedTuple):
     """Bodies with their tensors and IDs at the same positions: the slices around these, and the templates."""
 
     around: tuple[slice, ...]
@@ -92,7 +92,7 @@ class RequestTemplates:
     """The templates of a process."""
 
     def __init__(self) -> None:
-        self._layouts: dict[tuple[int, str | None], list[_Layout]] = {}
+        self._layouts: dict[tuple[int, str | None], list[_BodyLayout]] = {}
         self._count = 0
 
     def find(self, context: Hashable, body: Buffer, head_length: str | None) -> Template | None:
@@ -147,7 +147,7 @@ class RequestTemplates:
         around = _around(template, len(body))
         layout = next((found for found in layouts if found.around == around), None)
         if layout is None:
-            layout = _Layout(around, {})
+            layout = _BodyLayout(around, {})
             layouts[_MAX_LAYOUTS - 1 :] = [layout]
         layout.templates[layout.key(context, body)] = template
         self._count += 1

@@ -59,7 +59,7 @@ LARGEST_WEIGHT = 1 << 28
 """Weights up to this have exact products with elements in float64."""
 
 
-class _Sums(NamedTuple):
+class _WindowSums(NamedTuple):
     """The sum computed for each element of an output.
 
     Attributes:
@@ -107,7 +107,7 @@ class _Sums(NamedTuple):
         return prod(self.taps[:-1])
 
 
-def _averages(plan: Plan) -> _Sums:
+def _averages(plan: Plan) -> _WindowSums:
     source = plan.inputs["InputTensor"]
     dimensions = dimensions_of(plan.attributes, source.sizes)
     target, none = plan.outputs["OutputTensor"], (0,) * len(dimensions)
@@ -116,18 +116,18 @@ def _averages(plan: Plan) -> _Sums:
         for each, count in zip(dimensions, target.sizes[2:], strict=True)
     )
     whole = prod(each.window for each in dimensions) if plan.attributes.IncludePadding or is_inside else 0
-    return _Sums(source, target, dimensions, False, whole, none, whole, g.SIGNED, AVERAGE)
+    return _WindowSums(source, target, dimensions, False, whole, none, whole, g.SIGNED, AVERAGE)
 
 
-def _norms(plan: Plan) -> _Sums:
+def _norms(plan: Plan) -> _WindowSums:
     source = plan.inputs["InputTensor"]
     dimensions = dimensions_of(plan.attributes, source.sizes)
     kind, function = (g.MAGNITUDE, AVERAGE) if plan.attributes.P == 1 else (g.SQUARES, L2)
     none = (0,) * len(dimensions)
-    return _Sums(source, plan.outputs["OutputTensor"], dimensions, False, 0, none, 1, kind, function)
+    return _WindowSums(source, plan.outputs["OutputTensor"], dimensions, False, 0, none, 1, kind, function)
 
 
-def _gradient(plan: Plan) -> _Sums:
+def _gradient(plan: Plan) -> _WindowSums:
     source, target = plan.inputs["InputGradientTensor"], plan.outputs["OutputGradientTensor"]
     dimensions = dimensions_of(plan.attributes, target.sizes)
     common = (0,) * len(dimensions)
@@ -137,7 +137,7 @@ def _gradient(plan: Plan) -> _Sums:
         common = tuple(0 if only else multiple for multiple, only in multiples)
         divisor = prod(multiple for multiple, _ in multiples)
     # Outputs in no window are +0, and so is every zero.
-    return _Sums(source, target, dimensions, True, 1 << 62, common, divisor, g.SIGNED, AVERAGE)
+    return _WindowSums(source, target, dimensions, True, 1 << 62, common, divisor, g.SIGNED, AVERAGE)
 
 
 def _common(dimension: Dimension, count: int) -> tuple[int, bool]:
@@ -157,7 +157,7 @@ MOST_EDGE = 1 << 12
 """Maximum number of windows at each edge of a dimension whose sizes are examined."""
 
 
-def _in_bands(sums: _Sums) -> Job | None:
+def _in_bands(sums: _WindowSums) -> Job | None:
     """Returns the job of averages of dense windows, padding included, if the outputs of a plane are contiguous."""
     if len(sums.dimensions) != 2 or not sums.whole or sums.backward:
         return None
@@ -179,7 +179,7 @@ def _in_bands(sums: _Sums) -> Job | None:
     return _job(sums, bands, parameters, units, visits, costs, (lines + height.stride) * width + line)
 
 
-def _prepare(plan: Plan, sums: _Sums) -> Job:
+def _prepare(plan: Plan, sums: _WindowSums) -> Job:
     if sums.divisor > LARGEST_WEIGHT and sums.backward:
         return ReferenceJob(plan)
     window = prod(sums.taps)
@@ -206,7 +206,7 @@ def _prepare(plan: Plan, sums: _Sums) -> Job:
     return _job(sums, kernels.windows, parameters, rows * tiles, visits, costs, 0)
 
 
-def _width(sums: _Sums, most: int) -> int:
+def _width(sums: _WindowSums, most: int) -> int:
     """Returns the width of tiles that are summed along a line; 0 if even one output visits too much."""
     width = most
     while width and (sums.line(width) > LONGEST or sums.visits(width) > MOST):
@@ -217,7 +217,7 @@ def _width(sums: _Sums, most: int) -> int:
 
 
 def _job(
-    sums: _Sums, function: object, parameters: dict[int, int], units: int, visits: int, costs: int, room: int
+    sums: _WindowSums, function: object, parameters: dict[int, int], units: int, visits: int, costs: int, room: int
 ) -> PoolingJob:
     """Returns the job of tiles of outputs that a kernel sums.
 
@@ -234,7 +234,7 @@ def _job(
     return PoolingJob(step, 8 * (room + 1024), costs, *names)
 
 
-def _encode(sums: _Sums, parameters: dict[int, int]) -> array[int]:
+def _encode(sums: _WindowSums, parameters: dict[int, int]) -> array[int]:
     weights = [(multiple or 1) * taps for multiple, taps in zip(sums.common, sums.taps, strict=True)]
     own = {
         g.KIND: sums.kind,

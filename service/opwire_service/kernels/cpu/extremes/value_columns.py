@@ -87,7 +87,7 @@ def _raise_columns(zero: int, rows: Rows, first: int, best: int, invert: int) ->
         store(best, i, rank)
 
 
-class _Memory(NamedTuple):
+class _BestRanks(NamedTuple):
     """The address of the best ranks, and the bits of elements to invert."""
 
     best: int
@@ -95,7 +95,7 @@ class _Memory(NamedTuple):
 
 
 @inner
-def _take(zero: int, rows: Rows, memory: _Memory, state: int) -> int:
+def _take(zero: int, rows: Rows, memory: _BestRanks, state: int) -> int:
     if rows.step is None:
         _raise_neighbours(zero, rows, memory.best, memory.invert)
     else:
@@ -109,7 +109,7 @@ def _raise(zero: int, geometry: int, tile: Tile, best: int) -> None:
     group = _rows_at_once(at(geometry, g.STEP) * size_of(zero))
     for i in range(tile.width):
         store(best, i, lowest_rank(zero))
-    walk(zero, geometry, tile, group, _take, _Memory(best, at(geometry, p.INVERT)), 0)
+    walk(zero, geometry, tile, group, _take, _BestRanks(best, at(geometry, p.INVERT)), 0)
 
 
 class _Output(NamedTuple):

@@ -32,7 +32,7 @@ def _tensors(inputs: Arrays, outputs: Arrays) -> Sequence[Array]:
     return inputs["InputTensor"], outputs["OutputTensor"], inputs["IndicesTensor"]
 
 
-class _Layout:
+class _PointLayout:
     """Converts points and components of a plan from elements to bytes."""
 
     def __init__(self, plan: Plan, indices: str = "IndicesTensor") -> None:
@@ -57,14 +57,14 @@ def _gather(plan: Plan) -> Job:
 
 
 def _gather_as_it_lies(plan: Plan) -> Job:
-    layout, picks = _Layout(plan), PICKS[plan.operator.name](plan)
+    layout, picks = _PointLayout(plan), PICKS[plan.operator.name](plan)
     points = [layout.point(*point) for point in picks.points]
     return IndexJob(gather_step(layout.item, layout.indices(*picks.components), points), _tensors)
 
 
 def _scatter_elements(plan: Plan) -> Job:
     indices, updates, target = plan.inputs["IndicesTensor"], plan.inputs["UpdatesTensor"], plan.outputs["OutputTensor"]
-    axis, layout = plan.attributes.Axis, _Layout(plan)
+    axis, layout = plan.attributes.Axis, _PointLayout(plan)
     moved = [
         layout.point(size, step, source, 0 if i == axis else target.element_strides[i])
         for i, (size, step, source) in enumerate(
@@ -77,7 +77,7 @@ def _scatter_elements(plan: Plan) -> Job:
 
 
 def _scatter_nd(plan: Plan) -> Job:
-    layout, attributes = _Layout(plan), plan.attributes
+    layout, attributes = _PointLayout(plan), plan.attributes
     target = last_dimensions(plan.outputs["OutputTensor"], attributes.InputDimensionCount)
     *field, (length, place) = last_dimensions(plan.inputs["IndicesTensor"], attributes.IndicesDimensionCount)
     sources = aligned_strides(plan.inputs["UpdatesTensor"], len(field) + len(target) - length)
@@ -102,7 +102,7 @@ def _scatter(plan: Plan, step: KernelStep) -> Job:
 def _one_hot(plan: Plan) -> Job:
     """Fills with the off value, then writes the on value where the indices point."""
     indices, target, axis = plan.inputs["IndicesTensor"], plan.outputs["OutputTensor"], plan.attributes.Axis
-    values, layout = plan.inputs["ValuesTensor"], _Layout(plan)
+    values, layout = plan.inputs["ValuesTensor"], _PointLayout(plan)
     strides = zip(indices.sizes, indices.element_strides, target.element_strides, strict=True)
     free = [layout.point(size, step, 0, out) for i, (size, step, out) in enumerate(strides) if i != axis]
     named = layout.indices((0, target.sizes[axis], target.element_strides[axis]))
@@ -124,7 +124,7 @@ def _fastest(desc: BufferTensorDesc) -> int:
 
 def _reverse(plan: Plan) -> Job:
     source, lengths = plan.inputs["InputTensor"], plan.inputs["SequenceLengthsTensor"]
-    axis, layout = plan.attributes.Axis, _Layout(plan, "SequenceLengthsTensor")
+    axis, layout = plan.attributes.Axis, _PointLayout(plan, "SequenceLengthsTensor")
     out = plan.outputs["OutputTensor"].element_strides
     free = [
         layout.point(size, lengths.element_strides[i], source.element_strides[i], out[i])

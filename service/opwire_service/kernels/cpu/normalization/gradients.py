@@ -21,10 +21,10 @@ from ..run.tiles import TILE, Slices
 
 _STATISTICS = ("Mean", "Variance", "Scale")
 _SUMS = 8
-"""Number of sums of a group; see ``_Sums``."""
+"""Number of sums of a group; see ``_GradientSums``."""
 
 
-class _Sums(NamedTuple):
+class _GradientSums(NamedTuple):
     """Sums of groups, of gradients, deviations from the first element and their products, and of the magnitudes.
 
     ``scaled`` is the sum of products of gradients and deviations from the given mean.
@@ -79,11 +79,11 @@ class GradientsJob(Job):
                 self._put_sums(arrays, self._layout.row(row), sums, stop)
         pool.run(piece, tiles.count, 1, stop)
 
-    def _row_of(self, every: Array | None, number: int) -> _Sums | None:
+    def _row_of(self, every: Array | None, number: int) -> _GradientSums | None:
         if every is None:
             return None
         ones = (1,) * len(self._layout.order)
-        return _Sums(*(np.full(ones, value) for value in every[:, number // self._layout.tiles.tiles_of_row]))
+        return _GradientSums(*(np.full(ones, value) for value in every[:, number // self._layout.tiles.tiles_of_row]))
 
     def _deviations(self, arrays: Arrays, at: Slices) -> tuple[Array, Array]:
         """Returns a tile's deviations from the first element of each group, and its gradients."""
@@ -97,7 +97,7 @@ class GradientsJob(Job):
         return first
 
     def _terms(self, arrays: Arrays, at: Slices, x: Array, g: Array) -> tuple[Array, ...]:
-        """Returns the terms of the sums, in the order of ``_Sums``."""
+        """Returns the terms of the sums, in the order of ``_GradientSums``."""
         products = x * g
         scaled = np.array(arrays["InputTensor"][at], np.float64, order="C")
         scaled -= part_of(arrays["MeanTensor"], at).astype(np.float64)
@@ -120,10 +120,10 @@ class GradientsJob(Job):
             sums: Array = parts.reshape(_SUMS, tiles.rows, -1).sum(2)
         return sums
 
-    def _tile(self, arrays: Arrays, at: Slices, sums: _Sums | None, stop: Stop) -> None:
+    def _tile(self, arrays: Arrays, at: Slices, sums: _GradientSums | None, stop: Stop) -> None:
         x, g = self._deviations(arrays, at)
         if sums is None:
-            sums = _Sums(*(self._layout.sums(each) for each in self._terms(arrays, at, x, g)))
+            sums = _GradientSums(*(self._layout.sums(each) for each in self._terms(arrays, at, x, g)))
             self._put_sums(arrays, at, sums, stop)
         variance, scale = (part_of(arrays[f"{name}Tensor"], at).astype(np.float64) for name in _STATISTICS[1:])
         variance += self._epsilon
@@ -150,7 +150,7 @@ class GradientsJob(Job):
         if doubtful.size:
             self._mend(arrays, at, into, doubtful, stop)
 
-    def _put_sums(self, arrays: Arrays, at: Slices, sums: _Sums, stop: Stop) -> None:
+    def _put_sums(self, arrays: Arrays, at: Slices, sums: _GradientSums, stop: Stop) -> None:
         """Writes the gradients of scale and bias."""
         scales, biases = (part_of(arrays[f"Output{name}GradientTensor"], at) for name in ("Scale", "Bias"))
         variance = part_of(arrays["VarianceTensor"], at).astype(np.float64) + self._epsilon

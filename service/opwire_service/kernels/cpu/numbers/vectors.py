@@ -65,7 +65,7 @@ def _operator(function: Any, of_floats: str | None, of_integers: str | None, com
         method = getattr(builder, str(of_floats if is_float else of_integers))
         return method(comparison, left, right) if comparison else method(left, right)
 
-    class Template(AbstractTemplate):
+    class VectorTemplate(AbstractTemplate):
         key = function
 
         def generic(self, args: Any, kws: Any) -> Any:
@@ -78,7 +78,7 @@ def _operator(function: Any, of_floats: str | None, of_integers: str | None, com
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return build(builder, *args)
 
-    infer_global(function)(Template)  # type: ignore[no-untyped-call] # numba is untyped
+    infer_global(function)(VectorTemplate)  # type: ignore[no-untyped-call] # numba is untyped
     for operands in ((VectorType, VectorType), (VectorType, types.Number), (types.Number, VectorType)):
         lower_builtin(function, *operands)(lower)  # type: ignore[no-untyped-call] # numba is untyped
 

@@ -54,7 +54,7 @@ class AttentionJob(Job):
         target = lowest_rank(outputs, "OutputTensor", 3)
         assert target is not None  # required by the operator
         batches, length, heads, _ = whole.new.query.shape
-        work = _Work(whole, self._plan, self._rows, target, stop)
+        work = _AttentionTiles(whole, self._plan, self._rows, target, stop)
         units = batches * heads * -(-length // self._rows)
         pool.run(work.tiles, units, 1, stop)
         for name, cache in (("OutputPresentKeyTensor", whole.key), ("OutputPresentValueTensor", whole.value)):
@@ -63,7 +63,7 @@ class AttentionJob(Job):
                 pool.run(partial(_write, cache, present, stop), present.shape[0] * present.shape[1], 1, stop)
 
 
-class _Work:
+class _AttentionTiles:
     """The tiles of a run.
 
     Args:

@@ -27,7 +27,7 @@ from .window import COUNT, FIRST, SPATIAL
 from .workspace import Workspace
 
 
-class _Shape:
+class _ConvolutionShape:
     """Calls and geometry shared by tiles of the same shape, prepared for ``unit``.
 
     Attributes:
@@ -160,7 +160,7 @@ class PhaseTiles:
     def __init__(self, phase: Phase) -> None:
         self.workspace = Workspace(phase.tiling.sizes)
         self._phase = phase
-        self._shapes: dict[tuple[int, ...], _Shape] = {}
+        self._shapes: dict[tuple[int, ...], _ConvolutionShape] = {}
 
     def round(self, unit: Unit, stop: Stop) -> None:
         """Computes a tile of the output.
@@ -187,18 +187,18 @@ class PhaseTiles:
         self._sum(unit, shape, stop)
         return self._sums(shape)
 
-    def _shape(self, unit: Unit) -> _Shape:
+    def _shape(self, unit: Unit) -> _ConvolutionShape:
         sizes = tuple(part.stop - part.start for part in (unit.groups, unit.filters, *unit.places))
         if sizes not in self._shapes:
-            self._shapes[sizes] = _Shape(self._phase, unit, self.workspace)
+            self._shapes[sizes] = _ConvolutionShape(self._phase, unit, self.workspace)
         return self._shapes[sizes]
 
-    def _sums(self, shape: _Shape) -> Array:
+    def _sums(self, shape: _ConvolutionShape) -> Array:
         return self.workspace.sums[: shape.groups * shape.rows * shape.columns].reshape(
             shape.groups, shape.rows, shape.columns
         )
 
-    def _sum(self, unit: Unit, shape: _Shape, stop: Stop) -> Array | None:
+    def _sum(self, unit: Unit, shape: _ConvolutionShape, stop: Stop) -> Array | None:
         """Computes sums; returns which filters hold an infinity or NaN, ``[groups, filters]``, or None if none does."""
         workspace = self.workspace
         workspace.row_squares.fill(0)
@@ -229,7 +229,7 @@ class PhaseTiles:
             codes = ((groups * columns + np.arange(columns)) * rows + filters).reshape(-1)
             opens[0], opens[1 : 1 + codes.size] = codes.size, codes
 
-    def _sum_special(self, special: Array, unit: Unit, shape: _Shape, stop: Stop) -> None:
+    def _sum_special(self, special: Array, unit: Unit, shape: _ConvolutionShape, stop: Stop) -> None:
         """Recomputes the sums of filters that hold an infinity or NaN, which adds nothing in padding."""
         phase, into = self._phase, self._sums(shape)
         one, unfold = np.ones(1, phase.source.dtype), phase.find(of_type(UNFOLD, phase.source.dtype))

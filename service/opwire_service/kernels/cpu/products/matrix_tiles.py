@@ -72,7 +72,7 @@ class GemmRun(NamedTuple):
         return self.a.array.shape[3]
 
 
-class _Shape:
+class _ProductShape:
     """Calls and geometry shared by tiles of the same shape, prepared for ``place``."""
 
     def __init__(self, product: GemmRun, place: MatrixTile, workspace: Workspace) -> None:
@@ -137,7 +137,7 @@ class MatrixTiles:
     def __init__(self, product: GemmRun) -> None:
         self.workspace = Workspace(product.sizes)
         self._product = product
-        self._shapes: dict[tuple[int, ...], _Shape] = {}
+        self._shapes: dict[tuple[int, ...], _ProductShape] = {}
 
     def round(self, place: MatrixTile, stop: Stop) -> None:
         """Computes a tile of the output.
@@ -163,13 +163,13 @@ class MatrixTiles:
         sizes = shape.matrices, shape.rows, shape.columns
         return self.workspace.sums[: shape.matrices * shape.rows * shape.columns].reshape(sizes)
 
-    def _shape(self, place: MatrixTile) -> _Shape:
+    def _shape(self, place: MatrixTile) -> _ProductShape:
         sizes = self._product.target.array[place].shape
         if sizes not in self._shapes:
-            self._shapes[sizes] = _Shape(self._product, place, self.workspace)
+            self._shapes[sizes] = _ProductShape(self._product, place, self.workspace)
         return self._shapes[sizes]
 
-    def _sum(self, place: MatrixTile, shape: _Shape, stop: Stop) -> None:
+    def _sum(self, place: MatrixTile, shape: _ProductShape, stop: Stop) -> None:
         product, workspace = self._product, self.workspace
         workspace.row_squares.fill(0)
         workspace.column_squares.fill(0)

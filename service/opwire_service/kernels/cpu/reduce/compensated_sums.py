@@ -73,7 +73,7 @@ def compensated_sum(zero: float, base: int, geometry: int, begin: int, end: int)
     return merged(high, low, SLACK * UNIT * additions * cut_off, cut_off, 2 * WIDTH, False)
 
 
-class _Memory(NamedTuple):
+class _CompensatedState(NamedTuple):
     """The terms to add, and the address of the columns' sums, whose three parts are ``distance`` apart."""
 
     terms: Terms
@@ -82,7 +82,7 @@ class _Memory(NamedTuple):
 
 
 @inner
-def _add_vectors(zero: float, rows: Rows, memory: _Memory) -> None:
+def _add_vectors(zero: float, rows: Rows, memory: _CompensatedState) -> None:
     """Adds rows to whole vectors of columns."""
     states, distance = memory.states, memory.distance
     for i in range(0, in_vectors(rows), WIDTH):
@@ -98,7 +98,7 @@ def _add_vectors(zero: float, rows: Rows, memory: _Memory) -> None:
 
 
 @inner
-def _add_column(zero: float, rows: Rows, column: int, memory: _Memory) -> None:
+def _add_column(zero: float, rows: Rows, column: int, memory: _CompensatedState) -> None:
     address, state, distance = column_address(zero, rows, column), memory.states + 8 * column, memory.distance
     total, low, cut_off = load(state, 0, 0.0), load(state, distance, 0.0), load(state, 2 * distance, 0.0)
     for j in range(rows.height):
@@ -111,7 +111,7 @@ def _add_column(zero: float, rows: Rows, column: int, memory: _Memory) -> None:
 
 
 @inner
-def _take(zero: float, rows: Rows, memory: _Memory, state: int) -> int:
+def _take(zero: float, rows: Rows, memory: _CompensatedState, state: int) -> int:
     """Adds rows to columns. Strided columns are added one by one; gathering vectors would not pay off."""
     vectors = in_vectors(rows) if rows.step is None else 0
     if vectors:
@@ -128,7 +128,7 @@ def compensated_columns(zero: float, geometry: int, tile: Tile, states: int, dis
         store(states, i, -0.0)
         store(states, distance + i, 0.0)
         store(states, 2 * distance + i, 0.0)
-    walk(zero, geometry, tile, ROWS, _take, _Memory(terms_of(geometry), states, distance), 0)
+    walk(zero, geometry, tile, ROWS, _take, _CompensatedState(terms_of(geometry), states, distance), 0)
     for i in range(tile.width):
         cut_off = load(states, 2 * distance + i, 0.0)
         error = SLACK * UNIT * (tile.last - tile.first) * cut_off

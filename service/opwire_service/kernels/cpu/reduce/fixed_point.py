@@ -122,7 +122,7 @@ def _total(zero: float, address: int, vectors: int, row: int, terms: Terms) -> t
     return greatest_of(sums[2]) < LIMIT, total_of(exact_sums(sums[0], sums[1]))
 
 
-class _Memory(NamedTuple):
+class _FixedPointState(NamedTuple):
     """The terms, and the addresses of remainders, FLOAT32 sums, and float64 sums of columns outside vectors."""
 
     terms: Terms
@@ -151,7 +151,7 @@ def _add_vectors(zero: float, rows: Rows, terms: Terms, remainders: int, about: 
 
 
 @inner
-def _take(zero: float, rows: Rows, memory: _Memory, state: _State) -> _State:
+def _take(zero: float, rows: Rows, memory: _FixedPointState, state: _State) -> _State:
     terms, remainders, about, rest = memory
     if terms.kind == MAGNITUDE:
         greatest = _add_vectors(zero, rows, Terms(terms.mask, MAGNITUDE), remainders, about, state.greatest)
@@ -191,7 +191,7 @@ def _columns(zero: float, geometry: int, tile: Tile, sums: int, about: int, left
         store_vector(sums, i, spread(-0.0))
         store_vector(about, i, spread(float32(-0.0)))
         store_vector(left, i, spread(int32(0)))
-    memory, state = _Memory(terms_of(geometry), left, about, sums), _State(spread(int32(0)), GROUP)
+    memory, state = _FixedPointState(terms_of(geometry), left, about, sums), _State(spread(int32(0)), GROUP)
     greatest, depth = walk_neighbours(zero, geometry, tile, GROUP, _take, memory, state)
     if greatest_of(greatest) >= LIMIT or depth * (tile.last - tile.first) > MOST:
         return False

@@ -15,7 +15,7 @@ from .plain_sums import add_vector
 from .sum_terms import Terms, term, terms_of
 
 
-class _Memory(NamedTuple):
+class _PlainState(NamedTuple):
     """The terms to add, and the addresses of the columns' sums and of the sums of their squares."""
 
     terms: Terms
@@ -42,7 +42,7 @@ def _add_vectors(zero: float, rows: Rows, terms: Terms, sums: int, squares: int)
 
 
 @inner
-def _add_rest(zero: float, rows: Rows, memory: _Memory) -> None:
+def _add_rest(zero: float, rows: Rows, memory: _PlainState) -> None:
     """Adds a group of rows to the columns that do not fill a vector."""
     for i in range(in_vectors(rows), rows.width):
         total, square = -0.0, 0.0
@@ -55,7 +55,7 @@ def _add_rest(zero: float, rows: Rows, memory: _Memory) -> None:
 
 
 @inner
-def _take(zero: float, rows: Rows, memory: _Memory, groups: int) -> int:
+def _take(zero: float, rows: Rows, memory: _PlainState, groups: int) -> int:
     terms, sums, squares = memory
     if rows.step is not None:
         _add_vectors(zero, rows, terms, sums, squares)
@@ -73,5 +73,5 @@ def _take(zero: float, rows: Rows, memory: _Memory, groups: int) -> int:
 def add_columns(zero: float, geometry: int, tile: Tile, sums: int, squares: int) -> int:
     """Computes each column's sum and sum of squares; returns the number of additions that a term takes part in."""
     clear(sums, squares, tile.width)
-    memory = _Memory(terms_of(geometry), sums, squares)
+    memory = _PlainState(terms_of(geometry), sums, squares)
     return walk(zero, geometry, tile, GROUP, _take, memory, GROUP)

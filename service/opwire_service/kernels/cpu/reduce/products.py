@@ -259,7 +259,7 @@ def _rest(zero: float, address: int, row: int, rows: int, state: int, width: int
     store(state, 2 * width, exponent)
 
 
-class _Memory(NamedTuple):
+class _ProductState(NamedTuple):
     """The address of the columns' states, the distance of their parts, and the prefetch distance in bytes."""
 
     states: int
@@ -268,7 +268,7 @@ class _Memory(NamedTuple):
 
 
 @inner
-def _take(zero: float, rows: Rows, memory: _Memory, state: int) -> int:
+def _take(zero: float, rows: Rows, memory: _ProductState, state: int) -> int:
     """Multiplies the columns' products by a group of rows."""
     states, distance, ahead = memory
     for i in range(0, in_vectors(rows), WIDTH):
@@ -289,7 +289,7 @@ def _take_columns(zero: float, geometry: int, tile: Tile, states: int, distance:
         store_vector(states, 2 * distance + i, spread(0))
         store_vector(states, 3 * distance + i, spread(_plain_error(tile.last - tile.first)))
     group = rows_at_once(pitch, factors_in_range(zero))
-    memory = _Memory(states, distance, rows_ahead(pitch, group))
+    memory = _ProductState(states, distance, rows_ahead(pitch, group))
     walk(zero, geometry, tile, group, _take, memory, 0)
 
 

@@ -140,7 +140,7 @@ def single_exponential_sum(zero: float, base: int, geometry: int, begin: int, en
     return total_of(total) + rest, larger(most, greatest_of(peak))
 
 
-class _Memory(NamedTuple):
+class _ExponentialState(NamedTuple):
     """The addresses of the columns' sums and of the bits of their largest magnitudes."""
 
     sums: int
@@ -148,7 +148,7 @@ class _Memory(NamedTuple):
 
 
 @inner
-def _take(zero: float, rows: Rows, memory: _Memory, state: int) -> int:
+def _take(zero: float, rows: Rows, memory: _ExponentialState, state: int) -> int:
     """Adds a group of rows."""
     sums, peaks = memory
     ahead = rows_ahead(rows.pitch, rows.height)
@@ -176,7 +176,7 @@ def single_exponential_columns(zero: float, geometry: int, tile: Tile, sums: int
         store(sums, 2 * distance + i, 0.0)
         store(peaks, i, int32(0))
     group = rows_at_once(at(geometry, g.STEP) * size_of(zero), GROUP)
-    walk(zero, geometry, tile, group, _take, _Memory(sums, peaks), 0)
+    walk(zero, geometry, tile, group, _take, _ExponentialState(sums, peaks), 0)
     enough = 0
     for i in range(columns):
         enough += suffices(zero, load(sums, i, 0.0), load(peaks, i, int32(0)))

@@ -107,7 +107,7 @@ def _take_rows(zero: int, rows: Rows, step: int, totals: int, operation: int) ->
         i += 1
 
 
-class _Memory(NamedTuple):
+class _WrappingTotals(NamedTuple):
     """The address of the columns' totals, and the operation."""
 
     totals: int
@@ -115,7 +115,7 @@ class _Memory(NamedTuple):
 
 
 @inner
-def _take(zero: int, rows: Rows, memory: _Memory, state: int) -> int:
+def _take(zero: int, rows: Rows, memory: _WrappingTotals, state: int) -> int:
     """Combines a run of rows into the columns' totals."""
     totals, operation = memory
     if operation == SUM:
@@ -140,7 +140,7 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
         tile = tile_of(source, geometry, unit, zero)
         for i in range(tile.width):
             store(totals, i, cast_to(1 if operation == MULTIPLY else 0, zero))
-        here = _Memory(totals, operation)
+        here = _WrappingTotals(totals, operation)
         walk(zero, geometry, tile, WHOLE_RUN, _take, here, 0)
         for i in range(tile.width):
             if segments > 1:

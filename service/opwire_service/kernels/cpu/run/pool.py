@@ -55,7 +55,7 @@ class Task(NamedTuple):
     asked: int
 
 
-class _Work(Protocol):
+class _SharedWork(Protocol):
     """Work that helpers can take part in.
 
     Attributes:
@@ -72,7 +72,7 @@ class Pool:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self._tickets: SimpleQueue[_Work | None] = SimpleQueue()
+        self._tickets: SimpleQueue[_SharedWork | None] = SimpleQueue()
         self._memory = (ctypes.c_int64 * (sharing.EARS + sharing.EAR * threads))()
         self._address = ctypes.addressof(self._memory)
         self._helpers = [
@@ -148,7 +148,7 @@ class Pool:
         """Returns how many helpers have something to do."""
         return min(len(self._helpers), -(-units // grain) - 1)
 
-    def _wake(self, work: _Work, helpers: int) -> None:
+    def _wake(self, work: _SharedWork, helpers: int) -> None:
         """Wakes sleeping helpers; busy ones pick up the work when they finish first."""
         if helpers > 0:
             self._memory[sharing.TICKETS] = 1

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import socket
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import numpy as np
 import pytest
 
-from opwire import errors
+from opwire import AsyncClient, errors
 from tests.sockets import listening
 
 X = np.zeros((4, 4), np.float32)
@@ -146,6 +149,22 @@ def test_one_connection_serves_calls_in_sequence(make_client):
         assert [asked.ready() for asked in (client, derived, client, derived)] == [True] * 4
         client.close()
     assert len(connections) == 1
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # of the connections of a loop that has ended
+def test_an_asynchronous_client_serves_one_event_loop_after_another_and_several_at_once(server_url):
+    client = AsyncClient(server_url, max_retries=0)
+
+    async def shape() -> tuple[int, ...]:
+        return (await client.sum(X, 1)).output.shape
+
+    assert [asyncio.run(shape()) for _ in range(3)] == [(4, 1)] * 3
+    with ThreadPoolExecutor(3) as threads:
+        assert list(threads.map(lambda _: asyncio.run(shape()), range(6))) == [(4, 1)] * 6
+    asyncio.run(client.aclose())
+    with pytest.raises(RuntimeError, match="the client is closed"):
+        asyncio.run(shape())
+    gc.collect()
 
 
 def forwards(requests: list[bytes]) -> Callable[[socket.socket, threading.Event], None]:

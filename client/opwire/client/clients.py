@@ -251,6 +251,8 @@ class AsyncClient(
 ):
     """The client for asyncio: ``Client`` with awaitable methods.
 
+    It may be used in several event loops, one after another or at once. Each has its own connections.
+
     >>> client = AsyncClient("http://127.0.0.1:8000")
     >>> (await client.argmax(logits, axes=1)).output
     """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ssl
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import httpx
 
 from .attempt import Attempt
-from .over_httpx import OverAsyncHttpx, OverHttpx
+from .over_httpx import OverAsyncHttpx, OverEachLoop, OverHttpx
 from .pool import IDLE_SECONDS, MOST_CONNECTIONS, ConnectionPool
 from .proxies import proxy_for
 
@@ -76,11 +77,14 @@ def open_blocking(url: httpx.URL, verify: ssl.SSLContext | bool, transport: http
 def open_async(
     url: httpx.URL, verify: ssl.SSLContext | bool, transport: httpx.AsyncBaseTransport | None
 ) -> AsyncSender:
-    """The same for asyncio, where the connections are those of httpx."""
-    proxy = None
-    if transport is None:
-        proxy = proxy_for(url)
-        if url.scheme == "http" and proxy is None:
-            verify = False  # there is nothing to verify; to read all certificates first would take a while
-        transport = httpx.AsyncHTTPTransport(verify=verify, limits=LIMITS, proxy=proxy)
-    return OverAsyncHttpx(transport, proxy)
+    """The same for asyncio, where the connections are those of httpx.
+
+    A transport that is given stays that of the event loop in which it was used first.
+    """
+    if transport is not None:
+        return OverAsyncHttpx(transport)
+    proxy = proxy_for(url)
+    if url.scheme == "http" and proxy is None:
+        verify = False  # there is nothing to verify; to read all certificates first would take a while
+    context = httpx.create_ssl_context(verify)
+    return OverEachLoop(partial(httpx.AsyncHTTPTransport, verify=context, limits=LIMITS, proxy=proxy), proxy)

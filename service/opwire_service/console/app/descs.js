@@ -14,7 +14,19 @@ export function tensorOf(given) {
 }
 
 /**
- * The tensors of a desc's member by name; those of an array as NAME[0], NAME[1], ...
+ * What there is for each tensor, by name; for those of an array as NAME[0], NAME[1], ...
+ * @param {Record<string, any>} given @returns {[string, any][]}
+ */
+export function byTensor(given) {
+  return Object.entries(given).flatMap(([name, found]) =>
+    Array.isArray(found)
+      ? found.map((each, i) => /** @type {[string, any]} */ ([`${name}[${i}]`, each]))
+      : [[name, found]]
+  );
+}
+
+/**
+ * The tensor of a desc by name, or what else there is for it; those of an array go by NAME[0], NAME[1], ...
  * @param {any} desc @param {string} name
  */
 export function tensorDesc(desc, name) {

@@ -24,9 +24,9 @@ from ..transport.request import OutgoingRequest
 from ..transport.retry import Patience, Tries
 from ..wire import Call, Encoding, PoolingResult, Result
 from . import requests
-from .calls import AnyGraph, BuiltGraph
+from .calls import AnyGraph, BuiltGraph, checked_calls
 from .methods import OperatorMethods, P
-from .options import CallOptions, EffectiveOptions
+from .options import CallOptions, EffectiveOptions, encoding_of
 from .typed import R
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
         Raises:
             ValueError: an argument, or a variable of the environment, has no such value.
         """
-        self._settings = EffectiveOptions(feature_level, timeout, Encoding(encoding), device, priority, max_retries)
+        self._settings = EffectiveOptions(feature_level, timeout, encoding_of(encoding), device, priority, max_retries)
         self._endpoint = Endpoint.of(base_url, api_key, headers)
         self._connections = Connections(self._open(self._endpoint.url, verify, transport))
         self._owns_connections = True
@@ -138,7 +138,7 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
         Returns:
             For each call, in their order, its result, or the error that it alone ended with.
         """
-        return self._send(partial(requests.execute_many, list(calls)), self._settings.updated(options))
+        return self._send(partial(requests.execute_many, checked_calls(calls)), self._settings.updated(options))
 
     def validate(self, operator: AnyGraph, feature_level: FeatureLevel | str | int | None = None) -> Validation:
         """Checks an operator desc or a graph on the server; ``opwire.validate`` does the former without one.
@@ -284,7 +284,7 @@ class AsyncClient(
 
     async def execute_many(self, calls: Iterable[Call], **options: Unpack[CallOptions]) -> list[Result | OpwireError]:
         """As ``Client.execute_many``."""
-        return await self._send(partial(requests.execute_many, list(calls)), self._settings.updated(options))
+        return await self._send(partial(requests.execute_many, checked_calls(calls)), self._settings.updated(options))
 
     async def validate(self, operator: AnyGraph, feature_level: FeatureLevel | str | int | None = None) -> Validation:
         """As ``Client.validate``."""

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from ..check import check
-from ..desc import show
+from ..desc import Report, read_tensor, show
+from ..errors import ContractViolation
 from ..graph import INPUT
 from ..level import HIGHEST
 from ..tensor import Array, BufferTensorDesc, DataType
 from ..tensor_names import grouped
 from ..wire import Call
 from .arrays import ArrayLike, as_array
-from .calls import BuiltGraph
+from .calls import BuiltGraph, checked_name
 from .methods import OperatorMethods
 from .options import CallOptions
 
@@ -61,6 +62,16 @@ class GraphTensor:
         return f"<GraphTensor {self.source}: {self.data_type.name} {list(self.sizes)}>"
 
 
+def _desc_of(data_type: object, sizes: object) -> BufferTensorDesc:
+    report = Report()
+    name = data_type.name if isinstance(data_type, DataType) else data_type
+    listed = list(sizes) if isinstance(sizes, Iterable) else sizes
+    found = read_tensor({"DataType": name, "Sizes": listed}, "", report, output=False)
+    if found is None:
+        raise ContractViolation(report.violations)
+    return found.desc
+
+
 class _Marked(np.ndarray[Any, Any]):
     """The memory of one element, which says what tensor it stands for."""
 
@@ -74,8 +85,8 @@ def _stand_in(tensor: GraphTensor, desc: BufferTensorDesc) -> Array:
     return np.broadcast_to(marked, desc.sizes)
 
 
-def _tensor_of(array: Array) -> GraphTensor | None:
-    """The tensor that an array stands for."""
+def graph_tensor_of(array: Array) -> GraphTensor | None:
+    """The tensor of a graph that an array stands for."""
     base: object = array
     while isinstance(base, np.ndarray) and not isinstance(base, _Marked):
         base = base.base
@@ -113,17 +124,19 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
 
         Raises:
             ValueError: there is an input of that name already.
+            ContractViolation: there is no such data type, or the sizes are not those of a tensor.
         """
-        if name in self._inputs:
+        if checked_name(name) in self._inputs:
             raise ValueError(f"the graph has an input {show(name)} already")
-        row = DataType[data_type] if isinstance(data_type, str) else data_type
-        tensor = GraphTensor(self, INPUT + name, BufferTensorDesc(row, tuple(sizes)), {})
+        tensor = GraphTensor(self, INPUT + name, _desc_of(data_type, sizes), {})
         self._inputs[name] = tensor
         return tensor
 
     def constant(self, array: ArrayLike) -> GraphTensor:
         """Adds a constant, for what is to be read by several nodes."""
         made = as_array(array, "array")
+        if (tensor := graph_tensor_of(made)) is not None:
+            raise TypeError(f"{tensor!r} has no elements yet, so it is no constant")
         name = self._name("constant")
         self._nodes[name] = {"constant": ""}
         self._constants[name] = made
@@ -135,9 +148,9 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
         Raises:
             ValueError: the tensor is not a node's of this graph, or there is an output of that name already.
         """
-        if name in self._outputs:
+        if checked_name(name) in self._outputs:
             raise ValueError(f"the graph has an output {show(name)} already")
-        if tensor.graph is not self or not tensor.outputs:
+        if getattr(tensor, "graph", None) is not self or not tensor.outputs:
             raise ValueError(f"{tensor!r} is no output of a node of this graph")
         self._outputs[name] = tensor.source
 
@@ -182,7 +195,7 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
     _run_pooling = _run
 
     def _source(self, array: Array) -> str:
-        tensor = _tensor_of(array)
+        tensor = graph_tensor_of(array)
         if tensor is None:
             return self.constant(array).source
         if tensor.graph is not self:

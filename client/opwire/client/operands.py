@@ -9,6 +9,8 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from ..fields import TensorMember
 from ..schema import OperatorSchema, schema_of
 from ..tensor import Array, DataType
@@ -67,6 +69,8 @@ def _plain(value: Any) -> Any:
     """A value as a desc has it."""
     if isinstance(value, DataType):
         return value.name
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
     if hasattr(value, "_asdict"):  # a named tuple stands for a struct
         return value._asdict()
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str | Mapping) else value
@@ -99,6 +103,19 @@ def explains_keywords(method: F) -> F:
         return method(*arguments, **keywords)
 
     return cast(F, explained)
+
+
+def no_attribute(owner: object, name: str) -> str:
+    """That something has no attribute of a name, and which one may be meant: ``activation_relu`` for ``relu``."""
+    said = f"{type(owner).__name__!r} object has no attribute {name!r}"
+    if name.startswith("_"):  # copy, pickle, IPython and others ask for many
+        return said
+    names = sorted((each for each in dir(type(owner)) if not each.startswith("_")), key=len)
+    word = name.lower()
+    near = [each for each in names if f"_{word}_" in f"_{each}_"] or get_close_matches(word, names, n=1, cutoff=0.7)
+    if len(word) > 2:
+        near += [each for each in names if f"_{word}" in f"_{each}"]
+    return f"{said}; did you mean {near[0]}?" if near else said
 
 
 def _unknown(method: str, keyword: str, taken: Sequence[str]) -> str:

@@ -64,9 +64,12 @@ class Endpoint:
         """The endpoint for the arguments of a client; what is None comes from the environment.
 
         Raises:
+            TypeError: an argument is of another type.
             ValueError: the URL is not of http or https, has no host or more than a path, or a header is not one, or one
                 of the client's own.
         """
+        _check_string("base_url", base_url)
+        _check_string("api_key", api_key)
         base = (base_url or os.environ.get("OPWIRE_URL") or DEFAULT_URL).rstrip("/")
         try:
             url = httpx.URL(base)
@@ -76,13 +79,18 @@ class Endpoint:
             raise ValueError(f"{base!r} is not a URL of http or https with a host, such as {DEFAULT_URL}")
         if "?" in base or "#" in base:
             raise ValueError(f"{base!r} has more than a path behind its host, and paths are appended to it")
-        given = httpx.Headers(headers)
-        own = [name for name in _OWN_HEADERS if name in given]
+        try:
+            further = httpx.Headers(headers)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise TypeError(
+                f"headers are of type {type(headers).__name__}; they are a dict of strings: {error}"
+            ) from None
+        own = [name for name in _OWN_HEADERS if name in further]
         if own:
             raise ValueError(f"{', '.join(own)} cannot be set: the client sets it for each request")
         common = httpx.Headers({"Host": url.netloc.decode("ascii"), "User-Agent": f"opwire/{package_version()}"})
         common["Accept-Encoding"] = "identity"
-        common.update(given)
+        common.update(further)
         if api_key is None and "Authorization" not in common:
             api_key = os.environ.get("OPWIRE_API_KEY")
         if api_key is not None:
@@ -91,3 +99,8 @@ class Endpoint:
             if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
                 raise ValueError(f"{name!r} is not a header: its name or its value has characters that none may have")
         return cls(base, url, tuple(common.raw), b"".join(b"%b: %b\r\n" % header for header in common.raw))
+
+
+def _check_string(name: str, given: object) -> None:
+    if not isinstance(given, str | None):
+        raise TypeError(f"{name} is of type {type(given).__name__}; it is a string")

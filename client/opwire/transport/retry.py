@@ -5,6 +5,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from math import isnan
+from numbers import Real
+from reprlib import repr as short_repr
+from typing import TypeGuard
 
 from ..errors import (
     ConnectError,
@@ -27,6 +31,11 @@ _BUSY = (429, 503)
 """Statuses of servers and gateways that did not take a request."""
 
 _FIRST_DELAY, _LONGEST_DELAY = 0.05, 1.0
+
+
+def is_seconds(value: object) -> TypeGuard[float]:
+    """Whether a value is a number, and so may be one of seconds."""
+    return isinstance(value, Real) and not isnan(value)
 
 
 def may_repeat(error: OpwireError) -> bool:
@@ -136,9 +145,15 @@ class Tries:
 
 
 class Patience:
-    """The waits of a client for a server that is not ready yet: short at first, then longer, until the time is over."""
+    """The waits of a client for a server that is not ready yet: short at first, then longer, until the time is over.
+
+    Raises:
+        ValueError: the seconds are no number.
+    """
 
     def __init__(self, seconds: float, longest_try: float) -> None:
+        if not is_seconds(seconds):
+            raise ValueError(f"timeout is {short_repr(seconds)}; it is a number of seconds")
         self._seconds = seconds
         self._longest_try = longest_try
         self._end = time.monotonic() + seconds

@@ -11,6 +11,7 @@ import numpy as np
 import pybase64
 from pydantic_core import to_json
 
+from ..desc import pointer_to, show
 from ..jsontensor import write_numbers
 from ..tensor import Array, BufferTensorDesc
 from ..tensor_names import grouped
@@ -132,15 +133,42 @@ def _laid_out(array: Array, layout: BufferTensorDesc) -> memoryview:
     return buffer.data
 
 
-def plain(value: object) -> object:
-    """The JSON value that a numpy scalar or array in a desc stands for.
+def write_json(request: Mapping[str, object]) -> bytes:
+    """A request, or what is in it, as JSON; a numpy scalar or array is written as its numbers.
 
     Raises:
-        TypeError: it is neither.
+        ValueError: it has a value that JSON cannot express; the message says where.
     """
+    try:
+        return to_json(request, fallback=_plain)
+    except ValueError:
+        pointer, value = _inexpressible(request)
+        what = f"{pointer} is {show(value)}" if pointer else show(value)
+        raise ValueError(f"{what}, of type {type(value).__name__}, which JSON cannot express") from None
+
+
+def _plain(value: object) -> object:
+    """The JSON value that a numpy scalar or array in a desc stands for."""
     if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} given in a desc, which JSON cannot express")
+        found = value.tolist()
+        if not isinstance(found, np.generic):  # as a longdouble stays
+            return found
+    raise TypeError
+
+
+def _inexpressible(value: object, pointer: str = "", depth: int = 0) -> tuple[str, object]:
+    """The first value that JSON cannot express, and where it is."""
+    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
+    for name, item in items:
+        try:
+            to_json(item, fallback=_plain)
+        except ValueError:
+            if depth < _MOST_DEPTH:  # it may hold itself
+                return _inexpressible(item, pointer_to(pointer, name), depth + 1)
+    return pointer, value
+
+
+_MOST_DEPTH = 20
 
 
 _TAIL_ALIGNMENT = 64
@@ -149,7 +177,7 @@ _TAIL_ALIGNMENT = 64
 def _request(
     request: Mapping[str, object], encoding: Encoding, tail: list[Buffer]
 ) -> tuple[dict[str, str], list[Buffer]]:
-    head = to_json(request, fallback=plain)
+    head = write_json(request)
     if encoding is not Encoding.BINARY:
         return {"Content-Type": JSON, "Accept": JSON, "Content-Length": str(len(head))}, [head]
     # Blanks behind the head align the tail, so that the receiver can use it where it is.

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -131,8 +134,8 @@ def test_the_server_says_what_was_under_way_when_the_time_was_over(make_client, 
     assert late.value.status == 504
 
 
-def test_one_connection_serves_calls_in_sequence(make_client):
-    connections = []
+def serves_in_sequence(connections: list[socket.socket]) -> Callable[[socket.socket, threading.Event], None]:
+    """Says yes to each request on a connection, which it keeps."""
 
     def answers(connection: socket.socket, over: threading.Event) -> None:
         connections.append(connection)
@@ -143,12 +146,39 @@ def test_one_connection_serves_calls_in_sequence(make_client):
                     return
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
-    with listening(answers) as url:
+    return answers
+
+
+def test_one_connection_serves_calls_in_sequence(make_client):
+    connections: list[socket.socket] = []
+    with listening(serves_in_sequence(connections)) as url:
         client = make_client(url)
         derived = client.with_options(timeout=5)
         assert [asked.ready() for asked in (client, derived, client, derived)] == [True] * 4
         client.close()
     assert len(connections) == 1
+
+
+FORKING = """
+import os, sys
+from opwire import Client
+
+client = Client(sys.argv[1])
+assert client.ready()
+child = os.fork()
+if not child:
+    os._exit(not all(client.ready() for _ in range(3)))
+assert os.waitpid(child, 0)[1] == 0
+assert client.ready()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_forked_process_has_connections_of_its_own():
+    connections: list[socket.socket] = []
+    with listening(serves_in_sequence(connections)) as url:
+        subprocess.run([sys.executable, "-c", FORKING, url], check=True, timeout=60)
+    assert len(connections) == 2
 
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # of the connections of a loop that has ended

@@ -99,7 +99,7 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
 
 
 class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
-    """A client of an opwire server. It may be shared by threads.
+    """A client of an opwire server. It may be shared by threads, and by processes that are forked.
 
     >>> client = Client("http://127.0.0.1:8000")
     >>> client.argmax(logits, axes=1).output

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import os
 import select
 import socket
 import ssl
@@ -49,12 +50,18 @@ class ConnectionPool:
         self._proxy = proxy
         self._tls: ssl.SSLContext | None = None
         self._idle: list[_Connection] = []
-        self._turns = Turns(MOST_CONNECTIONS)
+        self._begin()
         self._target = url.raw_path.rstrip(b"/")
         self._headers = b""
         if proxy is not None and url.scheme == "http":  # no tunnel: the proxy is told the whole URL
             self._target = b"http://" + url.netloc + self._target
             self._headers = "".join(f"{name}: {value}\r\n" for name, value in _authorization(proxy).items()).encode()
+
+    def _begin(self) -> None:
+        """Starts without connections; a process that was forked must not use those of its parent."""
+        self.close()
+        self._turns = Turns(MOST_CONNECTIONS)
+        self._process = os.getpid()
 
     def send(self, attempt: Attempt[Any]) -> None:
         """Sends the request and receives the answer.
@@ -62,7 +69,10 @@ class ConnectionPool:
         Raises:
             OpwireError: there is none, or none that is read.
         """
-        if not self._turns.take(attempt.time.left()):
+        if self._process != os.getpid():
+            self._begin()
+        turns = self._turns
+        if not turns.take(attempt.time.left()):
             raise TransportTimeout(f"no answer in time ({attempt}): {MOST_CONNECTIONS} requests were under way before")
         connection = None
         keep = False
@@ -80,7 +90,7 @@ class ConnectionPool:
                     self._idle.append(connection)
                 else:
                     connection.close()
-            self._turns.give()
+            turns.give()
 
     def _idle_one(self) -> _Connection | None:
         while self._idle:

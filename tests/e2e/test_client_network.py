@@ -197,6 +197,24 @@ def test_an_asynchronous_client_serves_one_event_loop_after_another_and_several_
     gc.collect()
 
 
+@pytest.mark.serial
+def test_many_calls_at_once_cost_no_more_than_one_after_another(server_url):
+    async def seconds(most: int) -> float:
+        turns = asyncio.Semaphore(most)
+
+        async def total(client: AsyncClient) -> float:
+            async with turns:
+                return float((await client.sum(X + 1, (0, 1))).output.sum())
+
+        async with AsyncClient(server_url) as client:
+            start = time.thread_time()
+            assert await asyncio.gather(*(total(client) for _ in range(400))) == [16] * 400
+            return time.thread_time() - start
+
+    at_once = asyncio.run(seconds(400))
+    assert at_once < 3 * asyncio.run(seconds(1))
+
+
 def forwards(requests: list[bytes]) -> Callable[[socket.socket, threading.Event], None]:
     """A proxy that keeps what it is asked, and answers itself."""
 

@@ -9,7 +9,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import httpx
 
 from .attempt import Attempt
-from .over_httpx import OverAsyncHttpx, OverEachLoop, OverHttpx
+from .loops import OverLoops
+from .over_httpx import OverAsyncHttpx, OverHttpx
 from .pool import IDLE_SECONDS, MOST_CONNECTIONS, ConnectionPool
 from .proxies import proxy_for
 
@@ -19,6 +20,8 @@ S = TypeVar("S")
 LIMITS = httpx.Limits(
     max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_CONNECTIONS, keepalive_expiry=IDLE_SECONDS
 )
+
+ONE = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=IDLE_SECONDS)
 
 
 class Sender(Protocol):
@@ -87,4 +90,4 @@ def open_async(
     if url.scheme == "http" and proxy is None:
         verify = False  # there is nothing to verify; to read all certificates first would take a while
     context = httpx.create_ssl_context(verify)
-    return OverEachLoop(partial(httpx.AsyncHTTPTransport, verify=context, limits=LIMITS, proxy=proxy), proxy)
+    return OverLoops(partial(httpx.AsyncHTTPTransport, verify=context, limits=ONE, proxy=proxy), proxy)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 
 from ..errors import ConnectError, TransportError, TransportTimeout
 from .attempt import Attempt, TimeLeft
 from .proxies import unreached
-
-if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
 
 # The first row that matches decides. None stands for no connection, perhaps over a proxy.
 _ERRORS: tuple[tuple[type[httpx.HTTPError], type[TransportError], str | None], ...] = (
@@ -87,47 +84,6 @@ class OverAsyncHttpx:
 
     async def aclose(self) -> None:
         await self._transport.aclose()
-
-
-class OverEachLoop:
-    """Sends over connections of the event loop that is running, since those of one loop cannot be used in another.
-
-    Args:
-        open_transport: opens the transport for a loop.
-        proxy: over which all of them go.
-    """
-
-    def __init__(self, open_transport: Callable[[], httpx.AsyncBaseTransport], proxy: httpx.Proxy | None) -> None:
-        self._open = open_transport
-        self._first: httpx.AsyncBaseTransport | None = open_transport()  # so that what is wrong is said at once
-        self._proxy = proxy
-        self._senders: dict[AbstractEventLoop, OverAsyncHttpx] = {}
-
-    async def send(self, attempt: Attempt[Any]) -> None:
-        """As ``OverHttpx.send``."""
-        await self._sender(_running_loop()).send(attempt)
-
-    def _sender(self, loop: AbstractEventLoop) -> OverAsyncHttpx:
-        found = self._senders.get(loop)
-        if found is None:
-            for other in [known for known in self._senders if known.is_closed()]:
-                del self._senders[other]  # nothing can be awaited there; the sockets are closed with their transports
-            transport, self._first = self._first or self._open(), None
-            found = self._senders[loop] = OverAsyncHttpx(transport, self._proxy)
-        return found
-
-    async def aclose(self) -> None:
-        """Closes the connections of this loop; those of others go with their loops."""
-        found = self._senders.pop(_running_loop(), None)
-        self._senders.clear()
-        if found is not None:
-            await found.aclose()
-
-
-def _running_loop() -> AbstractEventLoop:
-    import asyncio  # the other client has no use for it
-
-    return asyncio.get_running_loop()
 
 
 def _request(attempt: Attempt[Any]) -> httpx.Request:

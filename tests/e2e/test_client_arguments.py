@@ -94,6 +94,33 @@ def test_a_graph_says_which_argument_is_wrong(build: Ask, error: type[Exception]
         build(Graph())
 
 
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (X.view(np.int32), r"x is an array of int32 .* its desc says FLOAT32; \.astype\('float32'\) converts it"),
+        (X.astype(np.float64)[:1], "x is an array of float64"),
+        (X.reshape(3, 2), r"x is an array of float32 with the shape \[3, 2\]; its desc takes FLOAT32 with the shape"),
+    ],
+)
+def test_an_input_of_a_graph_has_the_type_and_the_shape_of_its_desc(make_client, server_url, x: Any, message: str):
+    graph = Graph()
+    graph.activation_relu(graph.input("x", "FLOAT32", [2, 3]))
+    client = make_client(server_url)
+    assert client.execute(graph, {"x": X.tolist()}).output.tolist() == X.tolist()
+    with pytest.raises((TypeError, ValueError), match=message):
+        client.execute(graph, {"x": x})
+
+
+def test_inputs_of_four_bits_of_a_graph_are_packed(make_client, server_url):
+    graph = Graph()
+    scale = np.ones(3, np.float32)
+    x = graph.input("x", "UINT4", [3])
+    graph.dequantize(x, [scale], quantization_type="SCALE", output_tensor={"DataType": "FLOAT32", "Sizes": [3]})
+    client = make_client(server_url)
+    for given in (np.array([9, 8, 15], np.uint8), [9, 8, 15], bytes([0x89, 0x0F, 0, 0])):
+        assert client.execute(graph, {"x": given}).output.tolist() == [1, 0, 7]
+
+
 def test_numbers_of_numpy_are_numbers(make_client, server_url):
     client = make_client(server_url, timeout=np.float32(20), max_retries=np.int64(0))
     assert client.sum(X, np.array(1)).output.shape == (2, 1)

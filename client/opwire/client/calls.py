@@ -120,6 +120,11 @@ class BuiltGraph(ABC):
     def constants(self) -> Mapping[str, Array]:
         """Its constants by the names of their nodes."""
 
+    @property
+    def inputs(self) -> Mapping[str, BufferTensorDesc]:
+        """The descs of its inputs, as far as they are known."""
+        return {}
+
 
 AnyGraph = Mapping[str, Any] | BuiltGraph | str
 """A graph as JSON, one that was built in Python, or the name of a registered one."""
@@ -143,9 +148,14 @@ def graph_call(graph: AnyGraph, inputs: Inputs) -> Call:
     """A graph, with the tensors of its inputs by name."""
     if not isinstance(inputs, Mapping):
         raise TypeError(f"inputs are of type {type(inputs).__name__}; a graph takes a dict of its inputs by name")
-    arrays = {name: as_array_or_bytes(value, name) for name, value in _named(inputs)}
+    descs = graph.inputs if isinstance(graph, BuiltGraph) else {}
+    arrays = {
+        name: fit(value, descs[name], name) if name in descs else as_array_or_bytes(value, name)
+        for name, value in _named(inputs)
+    }
+    layouts = {name: desc for name, desc in descs.items() if name in arrays and _differs_from_array(desc)}
     if isinstance(graph, BuiltGraph):
-        return Call(graph.to_json(), arrays, is_graph=True, constants=graph.constants)
+        return Call(graph.to_json(), arrays, layouts, is_graph=True, constants=graph.constants)
     if isinstance(graph, str):
         return Call({}, arrays, is_graph=True, graph_name=graph)
     return Call(graph, arrays, is_graph=True)

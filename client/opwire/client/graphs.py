@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..errors import ContractViolation
 from ..graph import INPUT
 from ..level import HIGHEST
 from ..tensor import Array, BufferTensorDesc, DataType
-from ..tensor_names import grouped
+from ..tensor_names import grouped, ungrouped
 from ..wire import Call
 from .arrays import ArrayLike, as_array
 from .calls import BuiltGraph, checked_name
@@ -93,6 +94,20 @@ def graph_tensor_of(array: Array) -> GraphTensor | None:
     return base.tensor if isinstance(base, _Marked) else None
 
 
+def _with_types(call: Call) -> Mapping[str, Any]:
+    """The operator of a call, with the types of 4 bits of its tensors: an array that stands for one has bytes."""
+    types = {name: tensor.data_type for name, array in call.inputs.items() if (tensor := graph_tensor_of(array))}
+    if not any(data_type.is_packed for data_type in types.values()):
+        return call.operator
+    operator = deepcopy(dict(call.operator))
+    described = ungrouped(operator.get("desc", {}))
+    for name, data_type in types.items():
+        desc = described.get(name)
+        if data_type.is_packed and isinstance(desc, dict) and desc.get("DataType") == DataType.of(data_type.dtype).name:
+            desc["DataType"] = data_type.name
+    return operator
+
+
 class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
     """A graph: its inputs, and for each operator a method that adds a node and returns its first output.
 
@@ -160,6 +175,11 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
         return self._constants
 
     @property
+    def inputs(self) -> Mapping[str, BufferTensorDesc]:
+        """See ``BuiltGraph``."""
+        return {name: tensor.desc for name, tensor in self._inputs.items()}
+
+    @property
     def outputs(self) -> Mapping[str, str]:
         """The outputs by name, each with the tensor that it is."""
         unused = [tensor for tensor in self._tensors if tensor.source not in self._used]
@@ -181,11 +201,12 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
     def _run(self, call: Call, options: CallOptions) -> GraphTensor:
         if options:
             raise TypeError(f"{', '.join(options)} given; options are for the call that runs the graph")
-        plan = check(call.operator, HIGHEST)
+        operator = _with_types(call)
+        plan = check(operator, HIGHEST)
         sources = {name: self._source(array) for name, array in call.inputs.items()}
         self._used.update(sources.values())
         name = self._name(plan.operator.name.lower())
-        self._nodes[name] = {**call.operator, "inputs": grouped(sources)}
+        self._nodes[name] = {**operator, "inputs": grouped(sources)}
         outputs: dict[str, GraphTensor] = {}
         for tensor, desc in plan.outputs.items():
             outputs[tensor] = GraphTensor(self, f"{name}.{tensor}", desc, outputs)

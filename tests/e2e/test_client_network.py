@@ -17,7 +17,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from opwire import AsyncClient, errors
+from opwire import AsyncClient, Client, errors
 from tests.sockets import listening
 
 X = np.zeros((4, 4), np.float32)
@@ -157,6 +157,28 @@ def test_one_connection_serves_calls_in_sequence(make_client):
         assert [asked.ready() for asked in (client, derived, client, derived)] == [True] * 4
         client.close()
     assert len(connections) == 1
+
+
+def test_a_connection_in_use_when_its_client_is_closed_is_closed_after_its_answer():
+    asked, may_answer, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def answers_late(connection: socket.socket, over: threading.Event) -> None:
+        read_head(connection)
+        asked.set()
+        may_answer.wait(60)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        connection.settimeout(60)
+        if not connection.recv(1):
+            closed.set()
+
+    with listening(answers_late) as url, ThreadPoolExecutor(1) as threads:
+        client = Client(url)
+        call = threads.submit(client.ready)
+        assert asked.wait(60)
+        client.close()
+        may_answer.set()
+        assert call.result()
+        assert closed.wait(60)
 
 
 FORKING = """

@@ -70,6 +70,13 @@ def test_a_base_url_has_a_host(make_client, base_url):
         make_client(base_url)
 
 
+@pytest.mark.parametrize("base_url", ["http://me:secret@h", "https://me@h/p", "http://h:99999", "http://h:0"])
+def test_a_base_url_has_no_user_and_a_port_that_there_is(make_client, base_url):
+    with pytest.raises(ValueError, match=r"has a user; headers=|ports go from 1 to 65535") as refused:
+        make_client(base_url)
+    assert "secret" not in str(refused.value)
+
+
 def test_requests_carry_what_they_need_and_no_more(make_client, server):
     make_client("http://h", headers={"X-Team": "a"}, transport=server.transport).sum(X, 0)
     names = {"host", "user-agent", "x-team", "content-type", "accept", "inference-header-content-length"}

@@ -77,6 +77,10 @@ class Endpoint:
             raise ValueError(f"{base!r} is not a URL: {error}") from error
         if not url.host or url.scheme not in ("http", "https"):
             raise ValueError(f"{base!r} is not a URL of http or https with a host, such as {DEFAULT_URL}")
+        if url.userinfo:
+            raise ValueError("the base URL has a user; headers={'Authorization': ...} or api_key say who asks")
+        if url.port is not None and not 0 < url.port < 2**16:
+            raise ValueError(f"{base!r} has the port {url.port}; ports go from 1 to 65535")
         if "?" in base or "#" in base:
             raise ValueError(f"{base!r} has more than a path behind its host, and paths are appended to it")
         try:

@@ -50,6 +50,7 @@ class ConnectionPool:
         self._proxy = proxy
         self._tls: ssl.SSLContext | None = None
         self._idle: list[_Connection] = []
+        self._is_closed = False
         self._begin()
         self._target = url.raw_path.rstrip(b"/")
         self._headers = b""
@@ -59,7 +60,7 @@ class ConnectionPool:
 
     def _begin(self) -> None:
         """Starts without connections; a process that was forked must not use those of its parent."""
-        self.close()
+        self._close_idle()
         self._turns = Turns(MOST_CONNECTIONS)
         self._process = os.getpid()
 
@@ -88,6 +89,8 @@ class ConnectionPool:
                 if keep:
                     connection.idle_since = time.monotonic()
                     self._idle.append(connection)
+                    if self._is_closed:
+                        self._close_idle()
                 else:
                     connection.close()
             turns.give()
@@ -164,8 +167,16 @@ class ConnectionPool:
         return b"%b%b%b%b\r\n" % (first, attempt.endpoint.block, self._headers, own.encode())
 
     def close(self) -> None:
+        """Closes the connections; those under way are closed once their requests are answered."""
+        self._is_closed = True
+        self._close_idle()
+
+    def _close_idle(self) -> None:
         while self._idle:
-            self._idle.pop().close()
+            try:
+                self._idle.pop().close()
+            except IndexError:  # another thread took the last one
+                break
 
 
 def _authorization(proxy: httpx.Proxy) -> dict[str, str]:

@@ -45,6 +45,8 @@ def arrays(names: Iterable[str]) -> frozenset[str]:
 
 def grouped(tensors: Mapping[str, T]) -> dict[str, T | list[T]]:
     """By member a tensor, or the list of those of an array, from tensors by name; others keep their names."""
+    if not any(name.endswith("]") for name in tensors):  # almost always
+        return dict(tensors)
     first: dict[str, int] = {}
     for name in tensors:
         first.setdefault(split(name)[0], len(first))

@@ -107,6 +107,8 @@ def encoding_of(given: object) -> Encoding:
     Raises:
         ValueError: none has it.
     """
+    if isinstance(given, Encoding):
+        return given
     if not isinstance(given, str) or given not in list(Encoding):
         raise ValueError(f"encoding is {short_repr(given)}; it is one of {', '.join(Encoding)}")
     return Encoding(given)

@@ -84,6 +84,18 @@ def test_outputs_are_a_list_where_they_are_a_whole_array(http, names: list[str],
     assert len(listed) == len(names)
 
 
+@pytest.mark.parametrize("encoding", ["binary", "base64", "numbers"])
+@pytest.mark.parametrize("order", [["x[0]", "x[1]", "z"], ["x[1]", "x[0]", "z"], ["x[1]", "z", "x[0]"]])
+def test_the_inputs_of_an_array_may_be_given_in_any_order(make_client, server_url, encoding: str, order: list[str]):
+    tensor = {"DataType": "FLOAT32", "Sizes": [1]}
+    sources = [f"input:{name}" for name in ("x[0]", "x[1]", "z")]
+    join = {"type": "JOIN", "desc": {"InputTensors": [tensor] * 3, "Axis": 0}, "inputs": {"InputTensors": sources}}
+    values = {"x[0]": 1, "x[1]": 2, "z": 3}
+    given = {name: np.array([values[name]], np.float32) for name in order}
+    graph = {"nodes": {"joined": join}, "outputs": {"y": "joined"}}
+    assert make_client(server_url).execute(graph, given, encoding=encoding).output.tolist() == [1, 2, 3]
+
+
 def test_some_outputs_of_an_array_may_have_names(make_client, server_url):
     graph = opwire.Graph()
     halves = graph.split(graph.input("x", "FLOAT32", [2, 3]), output_tensors=[{**X, "Sizes": [1, 3]}] * 2, axis=0)

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from ..desc import pointer_to, show
 from ..jsontensor import write_numbers
 from ..tensor import Array, BufferTensorDesc
-from ..tensor_names import grouped
+from ..tensor_names import grouped, ungrouped
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer
 from .requests import OutputFormat
 
@@ -69,8 +69,9 @@ def _call_json(call: Call, encoding: Encoding, tail: list[Buffer]) -> dict[str, 
     request: dict[str, object] = {"graph" if call.is_graph else "operator": target, "inputs": {}, **call.options}
     if encoding is Encoding.NUMBERS:
         request["output_format"] = OutputFormat.NUMBERS.value
+    inputs = ungrouped(grouped(call.inputs))  # in their order in the JSON, which is that in the tail
     request["inputs"] = grouped(
-        {name: _write_tensor(array, call.layouts.get(name), encoding, tail) for name, array in call.inputs.items()}
+        {name: _write_tensor(array, call.layouts.get(name), encoding, tail) for name, array in inputs.items()}
     )
     if call.constants:
         request["graph"] = _with_constants(call.operator, call.constants, encoding, tail)

@@ -22,6 +22,8 @@ from .options import CallOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_AXES = "AxisCount"
+
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z0-9]*|[0-9]+")
 
 
@@ -77,12 +79,15 @@ def _plain(value: Any) -> Any:
 
 
 def _repeat(schema: OperatorSchema, desc: dict[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Makes lists of numbers for each dimension: as long as a list beside them, or of the spatial dimensions."""
+    """Makes lists of numbers for each dimension: as long as a list beside them, or of the spatial dimensions.
+
+    A single axis is a list of one.
+    """
     for count in schema.members.counts:
         given = {name: desc[name] for name in count.counts if name in desc}
         lengths = [len(value) for value in given.values() if isinstance(value, list)]
         spatial = next((array.ndim - 2 for array in arrays.values()), 0)
-        length = max(lengths[0] if lengths else spatial, 0)
+        length = 1 if count.name == _AXES else max(lengths[0] if lengths else spatial, 0)
         desc |= {name: [value] * length for name, value in given.items() if isinstance(value, int | float)}
 
 

@@ -23,6 +23,7 @@ OpwireError
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -94,6 +95,10 @@ class OpwireError(Exception):
         self.members: Mapping[str, Any] = members
         self.status = None if code is None else PROBLEMS[code].status
         self.request_id = request_id
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception would be made anew from its args, which are not the arguments of these.
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined] # its stub lacks it
 
     def __str__(self) -> str:
         lines = [self.detail, *(f"  {at.pointer or '(request)'}: {at.message} [{at.code}]" for at in self.violations)]

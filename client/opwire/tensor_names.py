@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from itertools import groupby
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from .desc import pointer_to
 
@@ -31,13 +32,33 @@ def place(pointer: str, name: str) -> str:
     return pointer_to(pointer, member) if index is None else pointer_to(pointer, member, index)
 
 
+def arrays(names: Iterable[str]) -> frozenset[str]:
+    """The members of tensors that are whole arrays: ``MEMBER[0]``, ``MEMBER[1]``, ... one directly after another.
+
+    A graph may have tensors of any names, such as the second alone, or one that is called as an array is.
+    """
+    listed = list(names)
+    runs = [(member, [split(name)[1] for name in run]) for member, run in groupby(listed, lambda name: split(name)[0])]
+    counts = Counter((*listed, *(member for member, _ in runs)))
+    return frozenset(member for member, indices in runs if counts[member] == 1 and indices == list(range(len(indices))))
+
+
 def grouped(tensors: Mapping[str, T]) -> dict[str, T | list[T]]:
-    """Groups tensors by member: a single tensor, or the list of an array's tensors, which must be consecutive."""
+    """Groups tensors by member: a single tensor, or the list of an array's tensors; others keep their names."""
+    if not any(name.endswith("]") for name in tensors):  # almost always
+        return dict(tensors)
+    first: dict[str, int] = {}
+    for name in tensors:
+        first.setdefault(split(name)[0], len(first))
+    names = sorted(tensors, key=lambda name: (first[split(name)[0]], split(name)[1] or 0))
+    whole = arrays(names)
     found: dict[str, T | list[T]] = {}
-    for member, names in groupby(tensors, lambda name: split(name)[0]):
-        listed = list(names)
-        is_array = split(listed[0])[1] is not None
-        found[member] = [tensors[name] for name in listed] if is_array else tensors[listed[0]]
+    for name in names:
+        member = split(name)[0]
+        if member in whole:
+            cast(list[T], found.setdefault(member, [])).append(tensors[name])
+        else:
+            found[name] = tensors[name]
     return found
 
 

@@ -71,6 +71,12 @@ def test_numbers_read_back_to_the_same_value(page, dtype):
     assert max(digits) <= (9 if dtype is np.float32 else 5)
 
 
+def test_numbers_written_as_json_are_those_that_are_read(page):
+    text = '[[-0.0, 0.0, 1.5], [-1e+30, "NaN", "-Infinity"]]'
+    written = call(page, "json/write.js", "m.writeNumbers(JSON.parse(given))", text)
+    assert written == '[[-0.0, 0, 1.5], [-1e+30, "NaN", "-Infinity"]]'
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize(
     "dtype", ["<f8", "<f4", ">f4", "<f2", "<i8", ">i8", "<u8", "<i4", "<u4", "<i2", "<u2", "|i1", "|u1"]

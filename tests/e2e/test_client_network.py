@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import numpy as np
 import pytest
 
-from opwire import errors
+from opwire import AsyncClient, Client, errors
 from tests.sockets import listening
 
 X = np.zeros((4, 4), np.float32)
@@ -128,8 +134,8 @@ def test_a_missed_deadline_names_the_stage(make_client, server_url):
     assert late.value.status == 504
 
 
-def test_sequential_calls_share_a_connection(make_client):
-    connections = []
+def serves_in_sequence(connections: list[socket.socket]) -> Callable[[socket.socket, threading.Event], None]:
+    """Returns a handler that answers each request on a connection with 200 and keeps the connection open."""
 
     def answers(connection: socket.socket, over: threading.Event) -> None:
         connections.append(connection)
@@ -140,12 +146,95 @@ def test_sequential_calls_share_a_connection(make_client):
                     return
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
-    with listening(answers) as url:
+    return answers
+
+
+def test_one_connection_serves_calls_in_sequence(make_client):
+    connections: list[socket.socket] = []
+    with listening(serves_in_sequence(connections)) as url:
         client = make_client(url)
         derived = client.with_options(timeout=5)
         assert [asked.ready() for asked in (client, derived, client, derived)] == [True] * 4
         client.close()
     assert len(connections) == 1
+
+
+def test_a_connection_in_use_when_its_client_is_closed_is_closed_after_its_answer():
+    asked, may_answer, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def answers_late(connection: socket.socket, over: threading.Event) -> None:
+        read_head(connection)
+        asked.set()
+        may_answer.wait(60)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        connection.settimeout(60)
+        if not connection.recv(1):
+            closed.set()
+
+    with listening(answers_late) as url, ThreadPoolExecutor(1) as threads:
+        client = Client(url)
+        call = threads.submit(client.ready)
+        assert asked.wait(60)
+        client.close()
+        may_answer.set()
+        assert call.result()
+        assert closed.wait(60)
+
+
+FORKING = """
+import os, sys
+from opwire import Client
+
+client = Client(sys.argv[1])
+assert client.ready()
+child = os.fork()
+if not child:
+    os._exit(not all(client.ready() for _ in range(3)))
+assert os.waitpid(child, 0)[1] == 0
+assert client.ready()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_forked_process_has_connections_of_its_own():
+    connections: list[socket.socket] = []
+    with listening(serves_in_sequence(connections)) as url:
+        subprocess.run([sys.executable, "-c", FORKING, url], check=True, timeout=60)
+    assert len(connections) == 2
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # of the connections of a loop that has ended
+def test_an_asynchronous_client_serves_one_event_loop_after_another_and_several_at_once(server_url):
+    client = AsyncClient(server_url, max_retries=0)
+
+    async def shape() -> tuple[int, ...]:
+        return (await client.sum(X, 1)).output.shape
+
+    assert [asyncio.run(shape()) for _ in range(3)] == [(4, 1)] * 3
+    with ThreadPoolExecutor(3) as threads:
+        assert list(threads.map(lambda _: asyncio.run(shape()), range(6))) == [(4, 1)] * 6
+    asyncio.run(client.aclose())
+    with pytest.raises(RuntimeError, match="the client is closed"):
+        asyncio.run(shape())
+    gc.collect()
+
+
+@pytest.mark.serial
+def test_many_calls_at_once_cost_no_more_than_one_after_another(server_url):
+    async def seconds(most: int) -> float:
+        turns = asyncio.Semaphore(most)
+
+        async def total(client: AsyncClient) -> float:
+            async with turns:
+                return float((await client.sum(X + 1, (0, 1))).output.sum())
+
+        async with AsyncClient(server_url) as client:
+            start = time.thread_time()
+            assert await asyncio.gather(*(total(client) for _ in range(400))) == [16] * 400
+            return time.thread_time() - start
+
+    at_once = asyncio.run(seconds(400))
+    assert at_once < 3 * asyncio.run(seconds(1))
 
 
 def recording_proxy(requests: list[bytes]) -> Callable[[socket.socket, threading.Event], None]:

@@ -61,6 +61,62 @@ def test_constants_are_accepted_in_every_spelling(http, tensor):
     assert output_data(answer.json()) == RIGHT
 
 
+NAMES = [
+    (["y[0]", "y[1]"], ["y"]),
+    (["y[1]"], ["y[1]"]),
+    (["y[1]", "y[0]"], ["y[1]", "y[0]"]),
+    (["y[0]", "y[2]"], ["y[0]", "y[2]"]),
+    (["y[0]", "z", "y[1]"], ["y[0]", "z", "y[1]"]),
+    (["y", "y[0]"], ["y", "y[0]"]),
+    (["y[0]", "y"], ["y[0]", "y"]),
+    (["y[1]", "y[1][0]"], ["y[1]", "y[1][0]"]),
+    (["y[0]", "y[0][0]"], ["y", "y[0][0]"]),
+]
+
+
+@pytest.mark.parametrize(("names", "members"), NAMES)
+def test_outputs_are_a_list_where_they_are_a_whole_array(http, names: list[str], members: list[str]):
+    graph = {"nodes": {"s": row_sums("input:x")}, "outputs": dict.fromkeys(names, "s")}
+    body = {"graph": graph, "inputs": REQUEST["inputs"], "output_format": "numbers"}
+    outputs = json.loads(http.post("/v1/execute", json=body).text, object_pairs_hook=list)[0][1]
+    assert [name for name, _ in outputs] == members
+    listed = [each for _, found in outputs for each in (found if isinstance(found[0], list) else [found])]
+    assert len(listed) == len(names)
+
+
+@pytest.mark.parametrize("encoding", ["binary", "base64", "numbers"])
+@pytest.mark.parametrize("order", [["x[0]", "x[1]", "z"], ["x[1]", "x[0]", "z"], ["x[1]", "z", "x[0]"]])
+def test_the_inputs_of_an_array_may_be_given_in_any_order(make_client, server_url, encoding: str, order: list[str]):
+    tensor = {"DataType": "FLOAT32", "Sizes": [1]}
+    sources = [f"input:{name}" for name in ("x[0]", "x[1]", "z")]
+    join = {"type": "JOIN", "desc": {"InputTensors": [tensor] * 3, "Axis": 0}, "inputs": {"InputTensors": sources}}
+    values = {"x[0]": 1, "x[1]": 2, "z": 3}
+    given = {name: np.array([values[name]], np.float32) for name in order}
+    graph = {"nodes": {"joined": join}, "outputs": {"y": "joined"}}
+    assert make_client(server_url).execute(graph, given, encoding=encoding).output.tolist() == [1, 2, 3]
+
+
+def test_some_outputs_of_an_array_may_have_names(make_client, server_url):
+    graph = opwire.Graph()
+    halves = graph.split(graph.input("x", "FLOAT32", [2, 3]), output_tensors=[{**X, "Sizes": [1, 3]}] * 2, axis=0)
+    graph.output("first", halves)
+    result = make_client(server_url).execute(graph, {"x": VALUES})
+    assert {name: found.tolist() for name, found in result.outputs.items()} == {
+        "first": [[1, 2, 3]],
+        "split.OutputTensors[1]": [[4, 5, 6]],
+    }
+
+
+@pytest.mark.parametrize("names", [["x[1]"], ["x[0]", "x[2]"], ["x[0]", "x"]])
+def test_inputs_that_cannot_be_given_are_refused(http, names: list[str]):
+    nodes = {f"s{i}": row_sums(f"input:{name}") for i, name in enumerate(names)}
+    body = {"graph": {"nodes": nodes, "outputs": {"y": "s0"}}, "inputs": {"x": [REQUEST["inputs"]["x"]] * len(names)}}
+    answer = http.post("/v1/execute", json=body)
+    problem = read_problem(answer.status_code, answer.headers, answer.content, body)
+    assert answer.status_code == 422
+    assert 'given; the inputs of an array are all from "x[0]" on' in problem["violations"][0]["message"]
+
+
 def test_constants_can_be_long_or_in_the_tail(http):
     large = {"DataType": "FLOAT32", "Sizes": [64, 512]}
     graph: dict[str, Any] = {"nodes": {"s": row_sums("w", large), "w": {}}, "outputs": {"y": "s"}}

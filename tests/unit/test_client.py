@@ -81,6 +81,13 @@ def test_invalid_base_urls_are_refused(make_client, base_url):
     assert "u:p" not in str(refused.value)
 
 
+@pytest.mark.parametrize("base_url", ["http://me:secret@h", "https://me@h/p", "http://h:99999", "http://h:0"])
+def test_base_urls_with_a_user_or_an_invalid_port_are_refused(make_client, base_url):
+    with pytest.raises(ValueError, match=r"has a user name|ports range from 1 to 65535") as refused:
+        make_client(base_url)
+    assert "secret" not in str(refused.value)
+
+
 def test_requests_have_only_the_necessary_headers(make_client, server):
     make_client("http://h", headers={"X-Team": "a"}, transport=server.transport).sum(X, 0)
     names = {"host", "user-agent", "x-team", "content-type", "accept", "inference-header-content-length"}

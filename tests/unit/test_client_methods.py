@@ -93,6 +93,13 @@ def test_convolution_has_default_attributes():
     assert check(fused.operator).attributes.FusedActivation.name == "ACTIVATION_RELU"
 
 
+def test_a_single_axis_is_a_list_of_one():
+    for axes in (1, [1], np.int64(1), np.array(1)):
+        call = prepare.activation_softmax1(X, axes=axes)  # type: ignore[arg-type] # it takes lists
+        assert call.operator["desc"]["Axes"] == [1]
+        assert check(call.operator).outputs["OutputTensor"].sizes == X.shape
+
+
 def test_structs_and_output_descs_can_be_given():
     output = {"DataType": "FLOAT32", "Sizes": [1, 2, 4, 4]}
     call = prepare.element_wise_sqrt(X, scale_bias={"Scale": 2, "Bias": 1}, output_tensor=output)

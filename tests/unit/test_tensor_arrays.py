@@ -63,6 +63,7 @@ def test_names_of_array_elements_are_parsed():
     assert place("/inputs", "A/B") == "/inputs/A~1B"
     flat = {"A[0]": 1, "A[1]": 2, "B": 3, "C[0]": 4}
     assert grouped(flat) == {"A": [1, 2], "B": 3, "C": [4]}
+    assert grouped({"A[1]": 1, "B": 2, "A[0]": 3, "C[1]": 4}) == {"A": [3, 1], "B": 2, "C[1]": 4}
     assert ungrouped(grouped(flat)) == flat
 
 

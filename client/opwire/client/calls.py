@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from operator import index
+from reprlib import repr as short_repr
 from typing import Any, Literal, SupportsIndex
 
 from ..desc import Report, read_tensor, show
@@ -37,6 +38,9 @@ Function = (
 )
 IndexType = DataType | Literal["UINT32", "INT32", "UINT64", "INT64"]
 PoolingOperator = Literal["MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"]
+
+_NO_LISTS = (str, bytes, bytearray, memoryview, Mapping)
+"""What can be iterated over, and is no list of integers all the same."""
 
 
 def argreduce(name: str, x: ArrayLike, axes: Axes, direction: Direction, output_type: IndexType) -> Call:
@@ -78,18 +82,19 @@ def max_pooling(
     if name is None:
         plain: PoolingOperator = "MAX_POOLING" if index_type is None else "MAX_POOLING1"
         name = plain if dilations is None else "MAX_POOLING2"
+    checked_name(name, "operator")
     spatial = array.ndim - 2
-    sizes = _spatial(window, spatial)
+    sizes = _spatial(window, spatial, "window")
     desc: dict[str, Any] = {
         "InputTensor": tensor_of(array),
         "DimensionCount": len(sizes),
-        "Strides": _spatial(1 if strides is None else strides, spatial),
+        "Strides": _spatial(1 if strides is None else strides, spatial, "strides"),
         "WindowSize": sizes,
-        "StartPadding": _spatial(0 if start_padding is None else start_padding, spatial),
-        "EndPadding": _spatial(0 if end_padding is None else end_padding, spatial),
+        "StartPadding": _spatial(0 if start_padding is None else start_padding, spatial, "start_padding"),
+        "EndPadding": _spatial(0 if end_padding is None else end_padding, spatial, "end_padding"),
     }
     if name == "MAX_POOLING2" or dilations is not None:
-        desc["Dilations"] = _spatial(1 if dilations is None else dilations, spatial)
+        desc["Dilations"] = _spatial(1 if dilations is None else dilations, spatial, "dilations")
     if ceil or index_type is not None:
         output = _pooled_sizes(array, desc, ceil=ceil)
         if output is not None:
@@ -115,13 +120,25 @@ class BuiltGraph(ABC):
     def constants(self) -> Mapping[str, Array]:
         """The constants by the names of their nodes."""
 
+    @property
+    def inputs(self) -> Mapping[str, BufferTensorDesc]:
+        """The descs of its inputs, as far as they are known."""
+        return {}
+
 
 AnyGraph = Mapping[str, Any] | BuiltGraph | str
 """A graph as JSON, a graph built in Python, or the name of a registered graph."""
 
 
-def is_graph(given: AnyGraph) -> bool:
-    """Returns whether something to run or check is a graph rather than an operator."""
+def is_graph(given: object) -> bool:
+    """Returns whether something to run or check is a graph rather than an operator.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if not isinstance(given, BuiltGraph | str | Mapping):
+        what = "the JSON of an operator or a graph as a dict, an opwire.Graph, or the name of a registered graph"
+        raise TypeError(f"{short_repr(given)} given, of type {type(given).__name__}; expected {what}")
     return isinstance(given, BuiltGraph | str) or "nodes" in given or "Nodes" in given
 
 
@@ -129,9 +146,14 @@ def graph_call(graph: AnyGraph, inputs: Inputs) -> Call:
     """Returns a call of a graph, with the tensors of its inputs by name."""
     if not isinstance(inputs, Mapping):
         raise TypeError(f"inputs is of type {type(inputs).__name__}; a graph takes a dict of its inputs by name")
-    arrays = {name: as_array_or_bytes(value, name) for name, value in inputs.items()}
+    descs = graph.inputs if isinstance(graph, BuiltGraph) else {}
+    arrays = {
+        name: fit(value, descs[name], name) if name in descs else as_array_or_bytes(value, name)
+        for name, value in _named(inputs)
+    }
+    layouts = {name: desc for name, desc in descs.items() if name in arrays and _differs_from_array(desc)}
     if isinstance(graph, BuiltGraph):
-        return Call(graph.to_json(), arrays, is_graph=True, constants=graph.constants)
+        return Call(graph.to_json(), arrays, layouts, is_graph=True, constants=graph.constants)
     if isinstance(graph, str):
         return Call({}, arrays, is_graph=True, graph_name=graph)
     return Call(graph, arrays, is_graph=True)
@@ -150,6 +172,40 @@ def execute(operator: AnyGraph, inputs: Inputs) -> Call:
         if tensor is not None and _differs_from_array(tensor):
             layouts[name] = tensor
     return Call(operator, arrays, layouts)
+
+
+def checked_name(name: object, argument: str = "name") -> str:
+    """A name that was given as an argument.
+
+    Raises:
+        TypeError, ValueError: it is none.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"{argument} is {short_repr(name)}, of type {type(name).__name__}; it is a string")
+    if not name:
+        raise ValueError(f'{argument} is ""; it has at least one character')
+    return name
+
+
+def checked_calls(calls: Iterable[object]) -> list[Call]:
+    """Calls that are made together.
+
+    Raises:
+        TypeError: they are something else.
+    """
+    try:
+        given = iter(calls)
+    except TypeError:
+        raise TypeError(f"calls are of type {type(calls).__name__}; {_CALLS}") from None
+    found: list[Call] = []
+    for i, call in enumerate(given):
+        if not isinstance(call, Call):
+            raise TypeError(f"calls[{i}] is of type {type(call).__name__}; {_CALLS}")
+        found.append(call)
+    return found
+
+
+_CALLS = "execute_many takes a list of calls, which the methods of opwire.prepare make"
 
 
 def _differs_from_array(tensor: BufferTensorDesc) -> bool:
@@ -175,12 +231,24 @@ def _name(data_type: DataType | str) -> str:
     return data_type.name if isinstance(data_type, DataType) else data_type
 
 
-def _integers(given: Axes) -> list[int]:
-    return [index(number) for number in given] if isinstance(given, Iterable) else [index(given)]
+def _integers(given: Any, name: str) -> int | list[int]:
+    """One integer, or those of a list."""
+    is_list = isinstance(given, Iterable) and getattr(given, "ndim", 1) != 0 and not isinstance(given, _NO_LISTS)
+    try:
+        return [_index(number) for number in given] if is_list else _index(given)
+    except TypeError:
+        raise TypeError(f"{name} is {short_repr(given)}; it takes an integer or a list of integers") from None
+
+
+def _index(given: Any) -> int:
+    if isinstance(given, bool):
+        raise TypeError
+    return index(given)
 
 
 def _axes(axes: Axes) -> list[int]:
-    listed = _integers(axes)
+    given = _integers(axes, "axes")
+    listed = [given] if isinstance(given, int) else given
     for axis in listed:
         if axis < 0:
             raise ValueError(f"axis {axis}: DirectML's axes are unsigned; they count from the first dimension, 0")
@@ -192,9 +260,10 @@ def _reduced(array: Array, axes: list[int], data_type: DataType | str) -> dict[s
     return {"DataType": _name(data_type), "Sizes": sizes}
 
 
-def _spatial(given: Axes, count: int) -> list[int]:
+def _spatial(given: Axes, count: int, name: str) -> list[int]:
     """Returns one number per spatial dimension; a single number applies to all of them."""
-    return _integers(given) if isinstance(given, Iterable) else _integers(given) * count
+    numbers = _integers(given, name)
+    return [numbers] * count if isinstance(numbers, int) else numbers
 
 
 def _pooled_sizes(array: Array, desc: Mapping[str, Any], *, ceil: bool) -> list[int] | None:
@@ -210,12 +279,19 @@ def _pooled_sizes(array: Array, desc: Mapping[str, Any], *, ceil: bool) -> list[
     return [*array.shape[:2], *spatial] if min(spatial, default=0) > 0 else None
 
 
+def _named(inputs: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in inputs.items():
+        if not isinstance(name, str):
+            raise TypeError(f"inputs has the key {short_repr(name)}, of type {type(name).__name__}; its keys are names")
+        yield name, value
+
+
 def _tensors(operator: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[tuple[str, Any, object]]:
     """Yields each tensor by name with its desc; for array members, each element of the list."""
     desc = operator.get("desc")
     descs = desc if isinstance(desc, Mapping) else {}
     arrays = {member.name for member in _inputs(operator) if member.is_array}
-    for name, value in given.items():
+    for name, value in _named(given):
         if name not in arrays:
             yield name, value, descs.get(name)
             continue

@@ -24,9 +24,9 @@ from ..transport.request import OutgoingRequest
 from ..transport.retry import Patience, Tries
 from ..wire import Call, Encoding, PoolingResult, Result
 from . import requests
-from .calls import AnyGraph, BuiltGraph
+from .calls import AnyGraph, BuiltGraph, checked_calls
 from .methods import OperatorMethods, P
-from .options import CallOptions, EffectiveOptions
+from .options import CallOptions, EffectiveOptions, encoding_of
 from .typed import R
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
         Raises:
             ValueError: an argument or an environment variable is invalid.
         """
-        self._settings = EffectiveOptions(feature_level, timeout, Encoding(encoding), device, priority, max_retries)
+        self._settings = EffectiveOptions(feature_level, timeout, encoding_of(encoding), device, priority, max_retries)
         self._endpoint = Endpoint.of(base_url, api_key, headers)
         self._connections = Connections(self._open(self._endpoint.url, verify, transport))
         self._owns_connections = True
@@ -99,7 +99,7 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
 
 
 class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
-    """A client for an opwire server. It is safe to share between threads.
+    """A client for an opwire server. It is safe to share between threads and across ``fork``.
 
     >>> client = Client("http://127.0.0.1:8000")
     >>> client.argmax(logits, axes=1).output
@@ -138,7 +138,7 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
         Returns:
             One outcome per call, in order: its result, or the error that this call failed with.
         """
-        return self._send(partial(requests.execute_many, list(calls)), self._settings.updated(options))
+        return self._send(partial(requests.execute_many, checked_calls(calls)), self._settings.updated(options))
 
     def validate(self, operator: AnyGraph, feature_level: FeatureLevel | str | int | None = None) -> Validation:
         """Checks an operator desc or a graph on the server. ``opwire.validate`` checks operator descs offline.
@@ -252,6 +252,8 @@ class AsyncClient(
 ):
     """An asyncio client for an opwire server: ``Client`` with awaitable methods.
 
+    It may be used in several event loops, one after another or at once. Each has its own connections.
+
     >>> client = AsyncClient("http://127.0.0.1:8000")
     >>> (await client.argmax(logits, axes=1)).output
     """
@@ -283,7 +285,7 @@ class AsyncClient(
 
     async def execute_many(self, calls: Iterable[Call], **options: Unpack[CallOptions]) -> list[Result | OpwireError]:
         """As ``Client.execute_many``."""
-        return await self._send(partial(requests.execute_many, list(calls)), self._settings.updated(options))
+        return await self._send(partial(requests.execute_many, checked_calls(calls)), self._settings.updated(options))
 
     async def validate(self, operator: AnyGraph, feature_level: FeatureLevel | str | int | None = None) -> Validation:
         """As ``Client.validate``."""

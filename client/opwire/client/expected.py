@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from ..check import check
 from ..desc import show
@@ -17,7 +17,7 @@ from ..errors import ContractViolation, OpwireError
 from ..graph import check_graph
 from ..level import HIGHEST, FeatureLevel
 from ..tensor import Array, BufferTensorDesc, DataType
-from ..wire import Call, Encoding, Result, plain
+from ..wire import Call, Encoding, Result, write_json
 
 MAX_UNKNOWN_BYTES = 2**30
 """Maximum answer size, in bytes, for an operator that the client's own contract does not know or rejects."""
@@ -106,7 +106,7 @@ def _listed(names: Mapping[str, object]) -> str:
 
 def _outputs_of(call: Call) -> Outputs | None:
     level = call.options.get("feature_level", HIGHEST)
-    text = to_json(call.operator, fallback=plain)
+    text = write_json(call.operator)
     return _outputs(text, level, is_graph=call.is_graph) if isinstance(level, str | int) else None
 
 

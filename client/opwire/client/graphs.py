@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
 from ..check import check
-from ..desc import Report, pointer_to, read_tensor, show
+from ..desc import Report, read_tensor, show
 from ..errors import ContractViolation
 from ..graph import INPUT
 from ..level import HIGHEST
 from ..tensor import Array, BufferTensorDesc, DataType
-from ..tensor_names import grouped
+from ..tensor_names import grouped, ungrouped
 from ..wire import Call
 from .arrays import ArrayLike, as_array
-from .calls import BuiltGraph
+from .calls import BuiltGraph, checked_name
 from .methods import OperatorMethods
 from .options import CallOptions
 
@@ -62,6 +63,16 @@ class GraphTensor:
         return f"<GraphTensor {self.source}: {self.data_type.name} {list(self.sizes)}>"
 
 
+def _desc_of(data_type: object, sizes: object) -> BufferTensorDesc:
+    report = Report()
+    name = data_type.name if isinstance(data_type, DataType) else data_type
+    listed = list(sizes) if isinstance(sizes, Iterable) else sizes
+    found = read_tensor({"DataType": name, "Sizes": listed}, "", report, output=False)
+    if found is None:
+        raise ContractViolation(report.violations)
+    return found.desc
+
+
 class _Placeholder(np.ndarray[Any, Any]):
     """A one-element placeholder that refers to the tensor it stands for."""
 
@@ -75,12 +86,26 @@ def _stand_in(tensor: GraphTensor, desc: BufferTensorDesc) -> Array:
     return np.broadcast_to(placeholder, desc.sizes)
 
 
-def _tensor_of(array: Array) -> GraphTensor | None:
+def graph_tensor_of(array: Array) -> GraphTensor | None:
     """Returns the tensor that an array is a placeholder of, or None."""
     base: object = array
     while isinstance(base, np.ndarray) and not isinstance(base, _Placeholder):
         base = base.base
     return base.tensor if isinstance(base, _Placeholder) else None
+
+
+def _with_types(call: Call) -> Mapping[str, Any]:
+    """The operator of a call, with the types of 4 bits of its tensors: an array that stands for one has bytes."""
+    types = {name: tensor.data_type for name, array in call.inputs.items() if (tensor := graph_tensor_of(array))}
+    if not any(data_type.is_packed for data_type in types.values()):
+        return call.operator
+    operator = deepcopy(dict(call.operator))
+    described = ungrouped(operator.get("desc", {}))
+    for name, data_type in types.items():
+        desc = described.get(name)
+        if data_type.is_packed and isinstance(desc, dict) and desc.get("DataType") == DataType.of(data_type.dtype).name:
+            desc["DataType"] = data_type.name
+    return operator
 
 
 class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
@@ -116,20 +141,17 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
             ValueError: the graph already has an input of that name.
             ContractViolation: there is no such data type, or the sizes are not those of a tensor.
         """
-        if name in self._inputs:
+        if checked_name(name) in self._inputs:
             raise ValueError(f"the graph already has an input {show(name)}")
-        report = Report()
-        desc = {"DataType": data_type.name if isinstance(data_type, DataType) else data_type, "Sizes": list(sizes)}
-        given = read_tensor(desc, pointer_to("/inputs", name), report, output=False)
-        if given is None:
-            raise ContractViolation(report.violations)
-        tensor = GraphTensor(self, INPUT + name, given.desc, {})
+        tensor = GraphTensor(self, INPUT + name, _desc_of(data_type, sizes), {})
         self._inputs[name] = tensor
         return tensor
 
     def constant(self, array: ArrayLike) -> GraphTensor:
         """Adds a constant, to share it between nodes."""
         made = as_array(array, "array")
+        if (tensor := graph_tensor_of(made)) is not None:
+            raise TypeError(f"{tensor!r} has no elements yet, so it is no constant")
         name = self._name("constant")
         self._nodes[name] = {"constant": ""}
         self._constants[name] = made
@@ -141,9 +163,9 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
         Raises:
             ValueError: the tensor is not an output of a node of this graph, or there is already an output of that name.
         """
-        if name in self._outputs:
+        if checked_name(name) in self._outputs:
             raise ValueError(f"the graph already has an output {show(name)}")
-        if tensor.graph is not self or not tensor.outputs:
+        if getattr(tensor, "graph", None) is not self or not tensor.outputs:
             raise ValueError(f"{tensor!r} is not an output of a node of this graph")
         self._outputs[name] = tensor.source
 
@@ -151,6 +173,11 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
     def constants(self) -> Mapping[str, Array]:
         """See ``BuiltGraph``."""
         return self._constants
+
+    @property
+    def inputs(self) -> Mapping[str, BufferTensorDesc]:
+        """See ``BuiltGraph``."""
+        return {name: tensor.desc for name, tensor in self._inputs.items()}
 
     @property
     def outputs(self) -> Mapping[str, str]:
@@ -174,11 +201,12 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
     def _run(self, call: Call, options: CallOptions) -> GraphTensor:
         if options:
             raise TypeError(f"{', '.join(options)} given; pass options to the call that runs the graph")
-        plan = check(call.operator, HIGHEST)
+        operator = _with_types(call)
+        plan = check(operator, HIGHEST)
         sources = {name: self._source(array) for name, array in call.inputs.items()}
         self._used.update(sources.values())
         name = self._name(plan.operator.name.lower())
-        self._nodes[name] = {**call.operator, "inputs": grouped(sources)}
+        self._nodes[name] = {**operator, "inputs": grouped(sources)}
         outputs: dict[str, GraphTensor] = {}
         for tensor, desc in plan.outputs.items():
             outputs[tensor] = GraphTensor(self, f"{name}.{tensor}", desc, outputs)
@@ -188,7 +216,7 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
     _run_pooling = _run
 
     def _source(self, array: Array) -> str:
-        tensor = _tensor_of(array)
+        tensor = graph_tensor_of(array)
         if tensor is None:
             return self.constant(array).source
         if tensor.graph is not self:

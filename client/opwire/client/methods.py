@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Generic, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
 from ..tensor import DataType
 from ..wire import Call
 from . import calls
 from .arrays import ArrayLike
 from .calls import AnyGraph, Axes, Direction, Function, IndexType, Inputs, PoolingOperator
-from .operands import explains_keywords
+from .operands import explains_keywords, no_attribute
 from .options import CallOptions
 from .typed import DeclaredMethods, R
 
@@ -29,6 +29,11 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
     error that the server answers with: ContractViolation if the operator contract is violated, or another of
     ``opwire.errors``.
     """
+
+    if not TYPE_CHECKING:  # so that a name that is not there is a mistake for type checkers too
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(no_attribute(self, name), name=name)
 
     @abstractmethod
     def _run_pooling(self, call: Call, options: CallOptions) -> P:

@@ -9,6 +9,8 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from ..fields import TensorMember
 from ..schema import OperatorSchema, schema_of
 from ..tensor import Array, DataType
@@ -19,6 +21,8 @@ from .calls import call_of, tensor_of
 from .options import CallOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_AXES = "AxisCount"
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z0-9]*|[0-9]+")
 
@@ -67,18 +71,23 @@ def _plain(value: Any) -> Any:
     """Converts a value to its form in a desc."""
     if isinstance(value, DataType):
         return value.name
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
     if hasattr(value, "_asdict"):  # named tuples represent structs
         return value._asdict()
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str | Mapping) else value
 
 
 def _repeat(schema: OperatorSchema, desc: dict[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Expands single numbers to one per dimension: as many as a sibling list has, or one per spatial dimension."""
+    """Expands single numbers to one per dimension: as many as a sibling list has, or one per spatial dimension.
+
+    A single axis becomes a list of one.
+    """
     for count in schema.members.counts:
         given = {name: desc[name] for name in count.counts if name in desc}
         lengths = [len(value) for value in given.values() if isinstance(value, list)]
         spatial = next((array.ndim - 2 for array in arrays.values()), 0)
-        length = max(lengths[0] if lengths else spatial, 0)
+        length = 1 if count.name == _AXES else max(lengths[0] if lengths else spatial, 0)
         desc |= {name: [value] * length for name, value in given.items() if isinstance(value, int | float)}
 
 
@@ -100,6 +109,19 @@ def explains_keywords(method: F) -> F:
         return method(*arguments, **keywords)
 
     return cast(F, explained)
+
+
+def no_attribute(owner: object, name: str) -> str:
+    """That something has no attribute of a name, and which one may be meant: ``activation_relu`` for ``relu``."""
+    said = f"{type(owner).__name__!r} object has no attribute {name!r}"
+    if name.startswith("_"):  # copy, pickle, IPython and others ask for many
+        return said
+    names = sorted((each for each in dir(type(owner)) if not each.startswith("_")), key=len)
+    word = name.lower()
+    near = [each for each in names if f"_{word}_" in f"_{each}_"] or get_close_matches(word, names, n=1, cutoff=0.7)
+    if len(word) > 2:
+        near += [each for each in names if f"_{word}" in f"_{each}"]
+    return f"{said}; did you mean {near[0]}?" if near else said
 
 
 def _unknown(method: str, keyword: str, taken: Sequence[str]) -> str:

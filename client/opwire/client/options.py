@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
+from reprlib import repr as short_repr
 from typing import Any, Literal, TypedDict
 
+from ..desc import as_integer
 from ..level import FeatureLevel
+from ..transport.retry import is_seconds
 from ..wire import Encoding
 
 MAX_TIMEOUT = 2**31 / 1000 - 1
@@ -51,13 +54,11 @@ class EffectiveOptions:
     max_retries: int = 2
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "encoding", Encoding(self.encoding))
-        if self.timeout is not None and not 0 < self.timeout <= MAX_TIMEOUT:
-            raise ValueError(
-                f"timeout is {self.timeout}; it must be a positive number of seconds, or None for no limit"
-            )
-        if self.max_retries < 0:
-            raise ValueError(f"max_retries is {self.max_retries}; it must be at least 0")
+        object.__setattr__(self, "encoding", encoding_of(self.encoding))
+        if self.timeout is not None:
+            object.__setattr__(self, "timeout", _seconds(self.timeout))
+        if not _is_integer(self.max_retries) or self.max_retries < 0:
+            raise ValueError(f"max_retries is {short_repr(self.max_retries)}; it must be an integer of at least 0")
 
     def updated(self, options: Mapping[str, Any]) -> EffectiveOptions:
         """Returns these settings with some options changed.
@@ -66,6 +67,9 @@ class EffectiveOptions:
             TypeError: there is no such option.
             ValueError: the value of an option is invalid.
         """
+        for name in options:
+            if name not in CallOptions.__annotations__:
+                raise TypeError(f"there is no option {name!r}; there are {', '.join(CallOptions.__annotations__)}")
         return replace(self, **options) if options else self
 
     def at_level(self, level: FeatureLevel | str | int | None) -> EffectiveOptions:
@@ -85,6 +89,30 @@ class EffectiveOptions:
             "priority": self.priority,
         }
         return {name: value for name, value in members.items() if value is not None}
+
+
+def _seconds(given: object) -> float:
+    if not is_seconds(given) or not 0 < given <= MAX_TIMEOUT:
+        what = f"a positive number of seconds, at most {MAX_TIMEOUT:.0f}, or None for no limit"
+        raise ValueError(f"timeout is {short_repr(given)}; it must be {what}")
+    return float(given)
+
+
+def _is_integer(value: object) -> bool:
+    return as_integer(value) is not None
+
+
+def encoding_of(given: object) -> Encoding:
+    """The encoding of a name.
+
+    Raises:
+        ValueError: none has it.
+    """
+    if isinstance(given, Encoding):
+        return given
+    if not isinstance(given, str) or given not in list(Encoding):
+        raise ValueError(f"encoding is {short_repr(given)}; it must be one of {', '.join(Encoding)}")
+    return Encoding(given)
 
 
 def level_name(level: FeatureLevel | str | int | None) -> str | int | None:

@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
-from pydantic_core import to_json
-
 from ..check import Validation
 from ..describe import GraphInfo, LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
 from ..errors import OpwireError, RequestError
@@ -20,17 +18,18 @@ from ..wire import (
     PoolingResult,
     Result,
     parse_json,
-    plain,
     read_answer,
     read_answers,
     read_pooling_answer,
     read_validation,
     write_call,
     write_calls,
+    write_json,
     write_registration,
 )
-from .calls import AnyGraph, BuiltGraph, is_graph
+from .calls import AnyGraph, BuiltGraph, checked_name, is_graph
 from .expected import Expected
+from .graphs import graph_tensor_of
 from .options import EffectiveOptions, level_name
 
 T = TypeVar("T")
@@ -80,6 +79,9 @@ def execute_many(calls: Sequence[Call], settings: EffectiveOptions) -> OutgoingR
 
 
 def _with_settings(call: Call, settings: EffectiveOptions) -> Call:
+    for name, array in call.inputs.items():
+        if (tensor := graph_tensor_of(array)) is not None:
+            raise TypeError(f"{name} is {tensor!r}, which has no elements yet: execute runs the graph that it is of")
     return replace(call, options={**settings.members(), **call.options})
 
 
@@ -112,7 +114,16 @@ def delete_graph(name: str, settings: EffectiveOptions) -> OutgoingRequest[None]
 
 
 def _graph_path(name: str) -> str:
-    return "/v1/graphs/" + quote(name, safe="")
+    return "/v1/graphs/" + _segment(name)
+
+
+def _segment(name: object) -> str:
+    """A name as a segment of a path.
+
+    Raises:
+        TypeError, ValueError: it is none.
+    """
+    return quote(checked_name(name), safe="")
 
 
 def validate(operator: AnyGraph, settings: EffectiveOptions) -> OutgoingRequest[Validation]:
@@ -120,7 +131,7 @@ def validate(operator: AnyGraph, settings: EffectiveOptions) -> OutgoingRequest[
     kind = "graph" if is_graph(operator) else "operator"
     desc = operator.to_json() if isinstance(operator, BuiltGraph) else operator
     request = {kind: desc, "feature_level": level_name(settings.feature_level)}
-    body = to_json(request, fallback=plain)
+    body = write_json(request)
     headers = {"Content-Type": JSON, "Accept": JSON, "Content-Length": str(len(body))}
     return OutgoingRequest(
         "POST", "/v1/validate", _read_validation, _most_of_description, settings.timeout, headers, [body]
@@ -138,7 +149,7 @@ def operators(settings: EffectiveOptions) -> OutgoingRequest[list[OperatorSummar
 
 def operator(name: str, settings: EffectiveOptions) -> OutgoingRequest[OperatorInfo]:
     """Describes an operator type."""
-    return _get("/v1/operators/" + quote(name, safe=""), settings, lambda found: found)
+    return _get("/v1/operators/" + _segment(name), settings, lambda found: found)
 
 
 def feature_levels(settings: EffectiveOptions) -> OutgoingRequest[list[LevelInfo]]:

@@ -18,6 +18,7 @@ from ..fields import UNREAD
 from ..level import HIGHEST, FeatureLevel
 from ..reading import ReadDesc, read_desc
 from ..tensor import BufferTensorDesc
+from ..tensor_names import element, grouped, split
 from ..violation import Code, Violation
 from .constants import CONSTANT
 from .edges import Edges
@@ -234,11 +235,22 @@ def read_graph(graph: object, pointer: str) -> ReadGraph:
         if not (node.is_constant or node.operator is UNREAD)
     }
     edges = Edges(form, descs, report)
+    _check_inputs(form, report)
     if form.is_whole:
         edges.resolve()
         edges.check()
         edges.sort()
     return ReadGraph(form, report, descs, edges)
+
+
+def _check_inputs(form: GraphForm, report: Report) -> None:
+    """Whether all inputs can be given: the tensors of an array are a list."""
+    given = grouped({name: name for name in form.inputs})
+    for name in form.inputs:
+        member, index = split(name)
+        if index is not None and name in given:
+            message = f"{show(name)} given; the inputs of an array are all from {show(element(member, 0))} on"
+            report.add(Code.VALUE_NOT_ALLOWED, form.pointer, f"{message}, and none is {show(member)}")
 
 
 def _form(graph: Mapping[str, Any], pointer: str, report: Report) -> GraphForm:

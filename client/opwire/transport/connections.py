@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ssl
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import httpx
 
 from .attempt import Attempt
+from .loops import LoopSenders
 from .over_httpx import AsyncHttpxSender, HttpxSender
 from .pool import IDLE_SECONDS, MAX_CONNECTIONS, ConnectionPool
 from .proxies import proxy_for
@@ -18,6 +20,8 @@ S = TypeVar("S")
 LIMITS = httpx.Limits(
     max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS, keepalive_expiry=IDLE_SECONDS
 )
+
+ONE = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=IDLE_SECONDS)
 
 
 class Sender(Protocol):
@@ -76,11 +80,14 @@ def open_blocking(url: httpx.URL, verify: ssl.SSLContext | bool, transport: http
 def open_async(
     url: httpx.URL, verify: ssl.SSLContext | bool, transport: httpx.AsyncBaseTransport | None
 ) -> AsyncSender:
-    """Like ``open_blocking``, for asyncio, with the connections of httpx."""
-    proxy = None
-    if transport is None:
-        proxy = proxy_for(url)
-        if url.scheme == "http" and proxy is None:
-            verify = False  # nothing to verify, and loading the certificates is slow
-        transport = httpx.AsyncHTTPTransport(verify=verify, limits=LIMITS, proxy=proxy)
-    return AsyncHttpxSender(transport, proxy)
+    """Like ``open_blocking``, for asyncio, with the connections of httpx.
+
+    A given transport belongs to the event loop that uses it first.
+    """
+    if transport is not None:
+        return AsyncHttpxSender(transport)
+    proxy = proxy_for(url)
+    if url.scheme == "http" and proxy is None:
+        verify = False  # nothing to verify, and loading the certificates is slow
+    context = httpx.create_ssl_context(verify)
+    return LoopSenders(partial(httpx.AsyncHTTPTransport, verify=context, limits=ONE, proxy=proxy), proxy)

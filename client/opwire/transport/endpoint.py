@@ -64,9 +64,12 @@ class Endpoint:
         """Returns the endpoint for the arguments of a client, with defaults from the environment.
 
         Raises:
-            ValueError: the URL is not http or https, has no host, or has a user name, query or fragment; or a header is
-                malformed or reserved for the client.
+            TypeError: an argument has the wrong type.
+            ValueError: the URL is not http or https, or has no host, an invalid port, a user name, a query or a
+                fragment; or a header is malformed or reserved for the client.
         """
+        _check_string("base_url", base_url)
+        _check_string("api_key", api_key)
         base = (base_url or os.environ.get("OPWIRE_URL") or DEFAULT_URL).rstrip("/")
         try:
             url = httpx.URL(base)
@@ -76,11 +79,18 @@ class Endpoint:
             raise ValueError(f"{base!r} is not an http or https URL with a host, such as {DEFAULT_URL}")
         if url.userinfo:
             raise ValueError(
-                "the URL holds a user name or a password, which is not sent; pass api_key or headers instead"
+                "the URL has a user name or a password, which are not sent; pass api_key or an Authorization header"
             )
+        if url.port is not None and not 0 < url.port < 2**16:
+            raise ValueError(f"{base!r} has the port {url.port}; ports range from 1 to 65535")
         if "?" in base or "#" in base:
             raise ValueError(f"{base!r} has a query or a fragment; paths are appended to it, so it must not")
-        given = httpx.Headers(headers)
+        try:
+            given = httpx.Headers(headers)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise TypeError(
+                f"headers is of type {type(headers).__name__}; expected a dict of strings: {error}"
+            ) from None
         own = [name for name in _OWN_HEADERS if name in given]
         if own:
             raise ValueError(f"{', '.join(own)} cannot be set: the client sets it for each request")
@@ -97,3 +107,8 @@ class Endpoint:
                     f"{name!r} is not a valid header: its name or value has characters that are not allowed"
                 )
         return cls(base, url, tuple(common.raw), b"".join(b"%b: %b\r\n" % header for header in common.raw))
+
+
+def _check_string(name: str, given: object) -> None:
+    if not isinstance(given, str | None):
+        raise TypeError(f"{name} is of type {type(given).__name__}; it is a string")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import os
 import select
 import socket
 import ssl
@@ -49,12 +50,19 @@ class ConnectionPool:
         self._proxy = proxy
         self._tls: ssl.SSLContext | None = None
         self._idle: list[_PooledConnection] = []
-        self._slots = FairSemaphore(MAX_CONNECTIONS)
+        self._is_closed = False
+        self._begin()
         self._target = url.raw_path.rstrip(b"/")
         self._headers = b""
         if proxy is not None and url.scheme == "http":  # without a tunnel, the proxy gets the whole URL
             self._target = b"http://" + url.netloc + self._target
             self._headers = "".join(f"{name}: {value}\r\n" for name, value in _authorization(proxy).items()).encode()
+
+    def _begin(self) -> None:
+        """Starts without connections: a forked process must not use those of its parent."""
+        self._close_idle()
+        self._slots = FairSemaphore(MAX_CONNECTIONS)
+        self._process = os.getpid()
 
     def send(self, attempt: Attempt[Any]) -> None:
         """Sends the request and receives the answer.
@@ -62,7 +70,10 @@ class ConnectionPool:
         Raises:
             OpwireError: there is no answer, or it is not accepted.
         """
-        if not self._slots.acquire(attempt.time.left()):
+        if self._process != os.getpid():
+            self._begin()
+        slots = self._slots
+        if not slots.acquire(attempt.time.left()):
             raise TransportTimeout(f"no answer in time ({attempt}): {MAX_CONNECTIONS} other requests were in progress")
         connection = None
         keep = False
@@ -78,9 +89,11 @@ class ConnectionPool:
                 if keep:
                     connection.idle_since = time.monotonic()
                     self._idle.append(connection)
+                    if self._is_closed:
+                        self._close_idle()
                 else:
                     connection.close()
-            self._slots.release()
+            slots.release()
 
     def _idle_one(self) -> _PooledConnection | None:
         while self._idle:
@@ -154,8 +167,16 @@ class ConnectionPool:
         return b"%b%b%b%b\r\n" % (first, attempt.endpoint.block, self._headers, own.encode())
 
     def close(self) -> None:
+        """Closes the connections; those under way are closed once their requests are answered."""
+        self._is_closed = True
+        self._close_idle()
+
+    def _close_idle(self) -> None:
         while self._idle:
-            self._idle.pop().close()
+            try:
+                self._idle.pop().close()
+            except IndexError:  # another thread took the last one
+                break
 
 
 def _authorization(proxy: httpx.Proxy) -> dict[str, str]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from math import isnan
+from numbers import Real
+from reprlib import repr as short_repr
+from typing import TypeGuard
 
 from ..errors import (
     ConnectError,
@@ -27,6 +31,11 @@ _BUSY = (429, 503)
 """Statuses with which a server or gateway rejects a request temporarily."""
 
 _FIRST_DELAY, _MAX_DELAY = 0.05, 1.0
+
+
+def is_seconds(value: object) -> TypeGuard[float]:
+    """Returns whether a value is a number of seconds: a real number, and not NaN."""
+    return isinstance(value, Real) and not isnan(value)
 
 
 def is_retryable(error: OpwireError) -> bool:
@@ -135,9 +144,15 @@ class Tries:
 
 
 class Patience:
-    """Exponential backoff while waiting for a server to become ready, up to a deadline."""
+    """Exponential backoff while waiting for a server to become ready, up to a deadline.
+
+    Raises:
+        ValueError: the number of seconds is not a number.
+    """
 
     def __init__(self, seconds: float, longest_try: float) -> None:
+        if not is_seconds(seconds):
+            raise ValueError(f"timeout is {short_repr(seconds)}; it is a number of seconds")
         self._seconds = seconds
         self._longest_try = longest_try
         self._end = time.monotonic() + seconds

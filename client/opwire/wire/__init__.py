@@ -17,7 +17,7 @@ from .answers import (
     write_error,
     write_outcome,
 )
-from .calls import Call, Encoding, plain, write_call, write_calls, write_registration
+from .calls import Call, Encoding, write_call, write_calls, write_json, write_registration
 from .encoded import EncodedTensor, encoded_inputs
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, Parts, parse_json, split_body
 from .models import (
@@ -82,7 +82,6 @@ __all__ = [
     "parse_registration",
     "parse_validate",
     "parse_validate_unless_model",
-    "plain",
     "read_answer",
     "read_answers",
     "read_constants",
@@ -95,6 +94,7 @@ __all__ = [
     "write_call",
     "write_calls",
     "write_error",
+    "write_json",
     "write_outcome",
     "write_registration",
 ]

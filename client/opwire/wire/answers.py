@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from ..errors import OpwireError, to_problem
 from ..jsontensor import write_numbers
 from ..level import FeatureLevel
 from ..tensor import Array, BufferTensorDesc
-from ..tensor_names import split
+from ..tensor_names import arrays, split
 from .framing import Buffer
 from .requests import OutputFormat
 
@@ -62,17 +62,18 @@ def output_frames(descs: Mapping[str, BufferTensorDesc]) -> dict[str, OutputFram
     """Returns the JSON around the data of each output of a plan; the tensors of an array form a list."""
     frames: dict[str, OutputFrame] = {}
     names = list(descs)
+    lists = arrays(names)
     for name, following in zip_longest(names, names[1:]):
-        opening, end = _around(name, following)
+        opening, end = _around(name, following, lists)
         frames[name] = OutputFrame(b'%b{"desc":%b,' % (opening, to_json(descs[name].to_json())), end)
     return frames
 
 
-def _around(name: str, following: str | None) -> tuple[bytes, bytes]:
+def _around(name: str, following: str | None, lists: Container[str]) -> tuple[bytes, bytes]:
     """Returns the JSON before and after an output: its name, or the beginning or end of a list."""
     member, index = split(name)
-    if index is None:
-        return b"%b:" % to_json(member), b"}"
+    if member not in lists:
+        return b"%b:" % to_json(name), b"}"
     opening = b"" if index else b"%b:[" % to_json(member)
     return opening, b"}]" if following is None or split(following)[0] != member else b"}"
 

@@ -11,9 +11,10 @@ import numpy as np
 import pybase64
 from pydantic_core import to_json
 
+from ..desc import pointer_to, show
 from ..jsontensor import write_numbers
 from ..tensor import Array, BufferTensorDesc
-from ..tensor_names import grouped
+from ..tensor_names import grouped, ungrouped
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer
 from .requests import OutputFormat
 
@@ -68,8 +69,9 @@ def _call_json(call: Call, encoding: Encoding, tail: list[Buffer]) -> dict[str, 
     request: dict[str, object] = {"graph" if call.is_graph else "operator": target, "inputs": {}, **call.options}
     if encoding is Encoding.NUMBERS:
         request["output_format"] = OutputFormat.NUMBERS.value
+    inputs = ungrouped(grouped(call.inputs))  # in their order in the JSON, which is that in the tail
     request["inputs"] = grouped(
-        {name: _write_tensor(array, call.layouts.get(name), encoding, tail) for name, array in call.inputs.items()}
+        {name: _write_tensor(array, call.layouts.get(name), encoding, tail) for name, array in inputs.items()}
     )
     if call.constants:
         request["graph"] = _with_constants(call.operator, call.constants, encoding, tail)
@@ -132,15 +134,42 @@ def _laid_out(array: Array, layout: BufferTensorDesc) -> memoryview:
     return buffer.data
 
 
-def plain(value: object) -> object:
-    """Converts a numpy scalar or array in a desc to a JSON value.
+def write_json(request: Mapping[str, object]) -> bytes:
+    """Encodes a request, or a part of one, as JSON; numpy scalars and arrays become numbers.
 
     Raises:
-        TypeError: it is neither.
+        ValueError: it has a value that JSON cannot express; the message says where.
     """
+    try:
+        return to_json(request, fallback=_plain)
+    except ValueError:
+        pointer, value = _inexpressible(request)
+        what = f"{pointer} is {show(value)}" if pointer else show(value)
+        raise ValueError(f"{what}, of type {type(value).__name__}, which JSON cannot express") from None
+
+
+def _plain(value: object) -> object:
+    """The JSON value that a numpy scalar or array in a desc stands for."""
     if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    raise TypeError(f"a desc contains a value of type {type(value).__name__}, which JSON cannot represent")
+        found = value.tolist()
+        if not isinstance(found, np.generic):  # a longdouble stays one
+            return found
+    raise TypeError
+
+
+def _inexpressible(value: object, pointer: str = "", depth: int = 0) -> tuple[str, object]:
+    """Returns the pointer to the first value that JSON cannot represent, and the value."""
+    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
+    for name, item in items:
+        try:
+            to_json(item, fallback=_plain)
+        except ValueError:
+            if depth < _MAX_DEPTH:  # it may contain itself
+                return _inexpressible(item, pointer_to(pointer, name), depth + 1)
+    return pointer, value
+
+
+_MAX_DEPTH = 20
 
 
 _TAIL_ALIGNMENT = 64
@@ -149,7 +178,7 @@ _TAIL_ALIGNMENT = 64
 def _request(
     request: Mapping[str, object], encoding: Encoding, tail: list[Buffer]
 ) -> tuple[dict[str, str], list[Buffer]]:
-    head = to_json(request, fallback=plain)
+    head = write_json(request)
     if encoding is not Encoding.BINARY:
         return {"Content-Type": JSON, "Accept": JSON, "Content-Length": str(len(head))}, [head]
     # Padding the head with blanks aligns the tail, so that the receiver can use it in place.

@@ -14,7 +14,19 @@ export function tensorOf(given) {
 }
 
 /**
- * Returns a tensor of a desc by name; those of an array are NAME[0], NAME[1], ...
+ * Returns what is given for each tensor, by name; the tensors of an array are NAME[0], NAME[1], ...
+ * @param {Record<string, any>} given @returns {[string, any][]}
+ */
+export function byTensor(given) {
+  return Object.entries(given).flatMap(([name, found]) =>
+    Array.isArray(found)
+      ? found.map((each, i) => /** @type {[string, any]} */ ([`${name}[${i}]`, each]))
+      : [[name, found]]
+  );
+}
+
+/**
+ * Returns a tensor of a desc, or whatever else is given for it, by name; those of an array are NAME[0], NAME[1], ...
  * @param {any} desc @param {string} name
  */
 export function tensorDesc(desc, name) {

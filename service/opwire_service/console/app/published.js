@@ -1,6 +1,7 @@
 /** Compares a server's results for an example with the published ones. */
 
-import { tensorDesc } from "./descs.js";
+import { byTensor, tensorDesc } from "./descs.js";
+import { writeNumbers } from "./json/write.js";
 import { ask } from "./tensor/tensors.js";
 
 /**
@@ -10,10 +11,7 @@ import { ask } from "./tensor/tensors.js";
  */
 export function outputsOf(answer, tail) {
   let from = tail;
-  const named = Object.entries(answer.outputs).flatMap(([name, found]) =>
-    Array.isArray(found) ? found.map((each, i) => [`${name}[${i}]`, each]) : [[name, found]]
-  );
-  return named.map(([name, { desc, binary_data_size: size }]) => {
+  return byTensor(answer.outputs).map(([name, { desc, binary_data_size: size }]) => {
     from += size;
     return { name, desc, from: from - size, to: from };
   });
@@ -28,9 +26,9 @@ let last = 0;
 export async function matchesPublished(example, execute) {
   const prefix = `example ${++last}`;
   const inputs = [];
-  for (const [name, { data }] of Object.entries(example.inputs)) {
+  for (const [name, { data }] of byTensor(example.inputs)) {
     const desc = tensorDesc(example.operator.desc, name);
-    inputs.push({ name, blob: await ask("numbers", { id: `${prefix} ${name}`, text: JSON.stringify(data), desc }) });
+    inputs.push({ name, blob: await ask("numbers", { id: `${prefix} ${name}`, text: writeNumbers(data), desc }) });
   }
   const request = {
     subject: "operator",
@@ -44,9 +42,9 @@ export async function matchesPublished(example, execute) {
   let equal = true;
   const ids = [...tensors.map((each) => each.id), ...inputs.map((each) => `${prefix} ${each.name}`)];
   for (const { name, id, desc } of tensors) {
-    const published = example.outputs[name];
+    const published = tensorDesc(example.outputs, name);
     if (published === undefined) continue;
-    await ask("numbers", { id: `${id} published`, text: JSON.stringify(published), desc: { ...desc, Strides: null } });
+    await ask("numbers", { id: `${id} published`, text: writeNumbers(published), desc: { ...desc, Strides: null } });
     const found = await ask("compare", { id, other: `${id} published` });
     equal &&= found.equal === found.count;
     ids.push(`${id} published`, `${id} difference`);

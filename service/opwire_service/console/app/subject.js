@@ -3,6 +3,7 @@
 import { descOf, tensorDesc, tensorOf } from "./descs.js";
 import { find } from "./json/pointers.js";
 import { scan, valueOf } from "./json/scan.js";
+import { writeNumbers } from "./json/write.js";
 import { byteCount, descMistake } from "./tensor/types.js";
 
 /**
@@ -67,9 +68,7 @@ export function graphInputs({ boxes, edges }, given) {
     const size = (/** @type {any} */ desc) => (descMistake(desc) ? -1 : byteCount(desc));
     const desc = descs.reduce((most, each) => (size(each) > size(most) ? each : most), descs[0]);
     const data = given?.[name]?.data;
-    const recipe = data === undefined
-      ? undefined
-      : { kind: "numbers", text: JSON.stringify(data).replaceAll(",", ", ") };
+    const recipe = data === undefined ? undefined : { kind: "numbers", text: writeNumbers(data) };
     return { name, desc, recipe };
   });
 }

@@ -1,6 +1,7 @@
 /** Compares an output with the published one, with that of another device, or with a file from another backend. */
 
 import { Fragment, html, useEffect, useState } from "../../vendor/preact.js";
+import { writeNumbers } from "../json/write.js";
 import { ask } from "../tensor/tensors.js";
 import { byteCount, elementCount } from "../tensor/types.js";
 import { Heat, Slices, useSlice } from "./tensorViews.js";
@@ -36,7 +37,7 @@ export function CompareView({ output, published, devices }) {
   };
   const withPublished = () =>
     against("the published output", async () => {
-      await ask("numbers", { id: other, text: JSON.stringify(published), desc: packed });
+      await ask("numbers", { id: other, text: writeNumbers(published), desc: packed });
       return other;
     });
   const withFile = (file) =>

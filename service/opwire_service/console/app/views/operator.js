@@ -3,6 +3,8 @@
 import { Fragment, html, useEffect, useMemo, useState } from "../../vendor/preact.js";
 import { execute, get } from "../api.js";
 import { accuracyText, bandsOf, groupsOf, rankText, shortType } from "../contract.js";
+import { byTensor } from "../descs.js";
+import { writeNumbers } from "../json/write.js";
 import { at } from "../place.js";
 import { cStruct } from "../struct.js";
 import { matchesPublished } from "../published.js";
@@ -299,11 +301,11 @@ function Examples({ info, name, operator }) {
             <pre tabindex="0" aria-label="Desc">${JSON.stringify(example.operator.desc, null, 1)}</pre>
             <table class="wide">
               <tbody>
-                ${Object.entries(example.inputs).map(([tensor, { data }]) =>
+                ${byTensor(example.inputs).map(([tensor, { data }]) =>
                   html`
                     <tr>
                       <th scope="row">${tensor}</th>
-                      <td><code>${JSON.stringify(data)}</code></td>
+                      <td><code>${writeNumbers(data)}</code></td>
                     </tr>
                   `
                 )}
@@ -311,7 +313,7 @@ function Examples({ info, name, operator }) {
                   html`
                     <tr>
                       <th scope="row">→ ${tensor}</th>
-                      <td><code>${JSON.stringify(data)}</code></td>
+                      <td><code>${writeNumbers(data)}</code></td>
                     </tr>
                   `
                 )}

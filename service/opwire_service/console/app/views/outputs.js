@@ -2,6 +2,7 @@
 
 import { Fragment, html, useEffect, useState } from "../../vendor/preact.js";
 import { execute } from "../api.js";
+import { tensorDesc } from "../descs.js";
 import { ask } from "../tensor/tensors.js";
 import { print } from "../tensor/print.js";
 import { CompareView } from "./compareView.js";
@@ -212,7 +213,7 @@ export function Outputs({ result, server, info, doc, subject, tensors }) {
     ${
     result.outputs.map((output) =>
       html`
-        <${Output} key=${output.id} output=${output} published=${published[output.name]}
+        <${Output} key=${output.id} output=${output} published=${tensorDesc(published, output.name)}
           devices=${others.map(({ device, other }) => ({
             device,
             id: other.outputs.find(({ name }) => name === output.name)?.id,

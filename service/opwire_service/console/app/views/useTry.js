@@ -2,6 +2,7 @@
 
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../vendor/preact.js";
 import { execute, get, validate } from "../api.js";
+import { byTensor } from "../descs.js";
 import { operatorOf } from "../editor/completion.js";
 import { marksOf, mistakeMarks, shortLevel } from "../editor/marks.js";
 import { read, write } from "../state.js";
@@ -9,6 +10,7 @@ import { EXAMPLE } from "../graph/example.js";
 import { GRAPH } from "../graph/names.js";
 import { outputSlots, readGraph, readModel } from "../graph/read.js";
 import { watching } from "../graph/watch.js";
+import { writeNumbers } from "../json/write.js";
 import { graphInputs, inputsOf, readSubject } from "../subject.js";
 import { warm } from "../tensor/tensors.js";
 import { runRequest } from "./running.js";
@@ -144,9 +146,9 @@ export function useTry(contract, server) {
         : pretty({ type: name, desc: {} }),
       level: level ?? shortLevel(chosen?.feature_level) ?? levels.at(-1),
       recipes: Object.fromEntries(
-        Object.entries(chosen?.inputs ?? {}).map((
+        byTensor(chosen?.inputs ?? {}).map((
           [tensor, { data }],
-        ) => [tensor, { kind: "numbers", text: JSON.stringify(data).replaceAll(",", ", ") }]),
+        ) => [tensor, { kind: "numbers", text: writeNumbers(data) }]),
       ),
     }));
   }, [load, levels]);

@@ -33,7 +33,7 @@ def place(pointer: str, name: str) -> str:
 
 
 def arrays(names: Iterable[str]) -> frozenset[str]:
-    """The members of tensors that are whole arrays: ``MEMBER[0]``, ``MEMBER[1]``, ... one directly after another.
+    """Returns the members whose tensors form a complete array: ``MEMBER[0]``, ``MEMBER[1]``, ... in order.
 
     A graph may have tensors of any names, such as the second alone, or one that is called as an array is.
     """

@@ -55,9 +55,9 @@ def test_results_are_written_as_json_to_stdout(server_url):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["ftp://host"], 2, "not a URL"),
-        (["http://127.0.0.1:1", "--connections", "0"], 2, "positive numbers"),
-        (["http://127.0.0.1:1", "--sizes", "3", "--axis", "1"], 2, "no axis"),
+        (["ftp://host"], 2, "expected a URL"),
+        (["http://127.0.0.1:1", "--connections", "0"], 2, "expected positive integers"),
+        (["http://127.0.0.1:1", "--sizes", "3", "--axis", "1"], 2, "allowed: 0 to 0"),
         (["http://127.0.0.1:1"], 1, "no connection"),
     ],
     ids=["scheme", "connections", "axis", "nobody-listens"],

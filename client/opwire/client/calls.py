@@ -40,7 +40,7 @@ IndexType = DataType | Literal["UINT32", "INT32", "UINT64", "INT64"]
 PoolingOperator = Literal["MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"]
 
 _NO_LISTS = (str, bytes, bytearray, memoryview, Mapping)
-"""What can be iterated over, and is no list of integers all the same."""
+"""Iterables that are not lists of integers."""
 
 
 def argreduce(name: str, x: ArrayLike, axes: Axes, direction: Direction, output_type: IndexType) -> Call:
@@ -122,7 +122,7 @@ class BuiltGraph(ABC):
 
     @property
     def inputs(self) -> Mapping[str, BufferTensorDesc]:
-        """The descs of its inputs, as far as they are known."""
+        """The descs of its inputs, as far as known."""
         return {}
 
 
@@ -175,20 +175,20 @@ def execute(operator: AnyGraph, inputs: Inputs) -> Call:
 
 
 def checked_name(name: object, argument: str = "name") -> str:
-    """A name that was given as an argument.
+    """Returns a name passed as an argument.
 
     Raises:
         TypeError, ValueError: it is none.
     """
     if not isinstance(name, str):
-        raise TypeError(f"{argument} is {short_repr(name)}, of type {type(name).__name__}; it is a string")
+        raise TypeError(f"{argument} is {short_repr(name)}, of type {type(name).__name__}; it must be a string")
     if not name:
         raise ValueError(f'{argument} is ""; it has at least one character')
     return name
 
 
 def checked_calls(calls: Iterable[object]) -> list[Call]:
-    """Calls that are made together.
+    """Returns calls passed as an argument.
 
     Raises:
         TypeError: they are something else.
@@ -205,7 +205,7 @@ def checked_calls(calls: Iterable[object]) -> list[Call]:
     return found
 
 
-_CALLS = "execute_many takes a list of calls, which the methods of opwire.prepare make"
+_CALLS = "execute_many takes a list of calls made with the methods of opwire.prepare"
 
 
 def _differs_from_array(tensor: BufferTensorDesc) -> bool:
@@ -232,7 +232,7 @@ def _name(data_type: DataType | str) -> str:
 
 
 def _integers(given: Any, name: str) -> int | list[int]:
-    """One integer, or those of a list."""
+    """Returns an integer, or the integers of a list."""
     is_list = isinstance(given, Iterable) and getattr(given, "ndim", 1) != 0 and not isinstance(given, _NO_LISTS)
     try:
         return [_index(number) for number in given] if is_list else _index(given)

@@ -95,7 +95,7 @@ def graph_tensor_of(array: Array) -> GraphTensor | None:
 
 
 def _with_types(call: Call) -> Mapping[str, Any]:
-    """The operator of a call, with the types of 4 bits of its tensors: an array that stands for one has bytes."""
+    """Returns the operator of a call with the 4-bit types of its tensors, whose placeholders are arrays of bytes."""
     types = {name: tensor.data_type for name, array in call.inputs.items() if (tensor := graph_tensor_of(array))}
     if not any(data_type.is_packed for data_type in types.values()):
         return call.operator
@@ -151,7 +151,7 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
         """Adds a constant, to share it between nodes."""
         made = as_array(array, "array")
         if (tensor := graph_tensor_of(made)) is not None:
-            raise TypeError(f"{tensor!r} has no elements yet, so it is no constant")
+            raise TypeError(f"{tensor!r} has no elements yet, so it cannot be a constant")
         name = self._name("constant")
         self._nodes[name] = {"constant": ""}
         self._constants[name] = made

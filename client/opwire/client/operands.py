@@ -112,7 +112,7 @@ def explains_keywords(method: F) -> F:
 
 
 def no_attribute(owner: object, name: str) -> str:
-    """That something has no attribute of a name, and which one may be meant: ``activation_relu`` for ``relu``."""
+    """Returns the AttributeError for a missing attribute, with a hint: ``activation_relu`` for ``relu``."""
     said = f"{type(owner).__name__!r} object has no attribute {name!r}"
     if name.startswith("_"):  # copy, pickle, IPython and others ask for many
         return said

@@ -103,7 +103,7 @@ def _is_integer(value: object) -> bool:
 
 
 def encoding_of(given: object) -> Encoding:
-    """The encoding of a name.
+    """Returns the encoding with a name.
 
     Raises:
         ValueError: none has it.

@@ -81,7 +81,7 @@ def execute_many(calls: Sequence[Call], settings: EffectiveOptions) -> OutgoingR
 def _with_settings(call: Call, settings: EffectiveOptions) -> Call:
     for name, array in call.inputs.items():
         if (tensor := graph_tensor_of(array)) is not None:
-            raise TypeError(f"{name} is {tensor!r}, which has no elements yet: execute runs the graph that it is of")
+            raise TypeError(f"{name} is {tensor!r}, which has no elements yet; execute its graph instead")
     return replace(call, options={**settings.members(), **call.options})
 
 
@@ -118,7 +118,7 @@ def _graph_path(name: str) -> str:
 
 
 def _segment(name: object) -> str:
-    """A name as a segment of a path.
+    """Returns a name as a path segment.
 
     Raises:
         TypeError, ValueError: it is none.

@@ -244,7 +244,7 @@ def read_graph(graph: object, pointer: str) -> ReadGraph:
 
 
 def _check_inputs(form: GraphForm, report: Report) -> None:
-    """Whether all inputs can be given: the tensors of an array are a list."""
+    """Reports inputs that no request can supply: the tensors of an array are a list, so none may be missing."""
     given = grouped({name: name for name in form.inputs})
     for name in form.inputs:
         member, index = split(name)

@@ -111,4 +111,4 @@ class Endpoint:
 
 def _check_string(name: str, given: object) -> None:
     if not isinstance(given, str | None):
-        raise TypeError(f"{name} is of type {type(given).__name__}; it is a string")
+        raise TypeError(f"{name} is of type {type(given).__name__}; it must be a string")

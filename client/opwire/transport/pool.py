@@ -167,7 +167,7 @@ class ConnectionPool:
         return b"%b%b%b%b\r\n" % (first, attempt.endpoint.block, self._headers, own.encode())
 
     def close(self) -> None:
-        """Closes the connections; those under way are closed once their requests are answered."""
+        """Closes the connections; those in use close once their requests are answered."""
         self._is_closed = True
         self._close_idle()
 

@@ -152,7 +152,7 @@ class Patience:
 
     def __init__(self, seconds: float, longest_try: float) -> None:
         if not is_seconds(seconds):
-            raise ValueError(f"timeout is {short_repr(seconds)}; it is a number of seconds")
+            raise ValueError(f"timeout is {short_repr(seconds)}; it must be a number of seconds")
         self._seconds = seconds
         self._longest_try = longest_try
         self._end = time.monotonic() + seconds

@@ -145,11 +145,11 @@ def write_json(request: Mapping[str, object]) -> bytes:
     except ValueError:
         pointer, value = _inexpressible(request)
         what = f"{pointer} is {show(value)}" if pointer else show(value)
-        raise ValueError(f"{what}, of type {type(value).__name__}, which JSON cannot express") from None
+        raise ValueError(f"{what}, of type {type(value).__name__}, which JSON cannot represent") from None
 
 
 def _plain(value: object) -> object:
-    """The JSON value that a numpy scalar or array in a desc stands for."""
+    """Returns the JSON value of a numpy scalar or array in a desc."""
     if isinstance(value, np.generic | np.ndarray):
         found = value.tolist()
         if not isinstance(found, np.generic):  # a longdouble stays one

@@ -242,7 +242,7 @@ def test_invalid_nodes_are_refused_while_building():
     with pytest.raises(ValueError, match="already"):
         graph.input("x", "FLOAT32", [1])
     for data_type, sizes in (("FLOAT33", [1]), ("FLOAT32", [0]), ("FLOAT32", [1] * 9)):
-        with pytest.raises(ContractViolation, match="/inputs/y/"):
+        with pytest.raises(ContractViolation, match=r"/DataType|/Sizes"):
             graph.input("y", data_type, sizes)
     with pytest.raises(ValueError, match="another graph"):
         graph.sum(other.input("x", "FLOAT32", [2, 3]), 1)

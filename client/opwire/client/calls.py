@@ -183,7 +183,7 @@ def checked_name(name: object, argument: str = "name") -> str:
     if not isinstance(name, str):
         raise TypeError(f"{argument} is {short_repr(name)}, of type {type(name).__name__}; it must be a string")
     if not name:
-        raise ValueError(f'{argument} is ""; it has at least one character')
+        raise ValueError(f'{argument} is ""; it must not be empty')
     return name
 
 

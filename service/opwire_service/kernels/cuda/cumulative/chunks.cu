@@ -135,11 +135,11 @@ static __device__ __forceinline__ void begin_chunk(
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     u32 at[STEPS], place = chunk.number * SIZE + neighbours(0);
     walk(all.walk, chunk.line, at);
-    const Input *from = all.source + (at[0] + all.begin + place * all.step);
+    const u32 from = at[0] + all.begin + place * all.step;
     const u32 left = max(all.length, place) - place;
     items.load([&](u32 n) {
         u32 beyond = neighbours(n) - neighbours(0);
-        return beyond < left ? from + beyond * all.step : nullptr;
+        return beyond < left ? all.source + (from + beyond * all.step) : nullptr;
     });
     items.take(own);
     part.extent = extent_of(own).of_warp();
@@ -158,6 +158,7 @@ static __device__ __forceinline__ void begin_chunk(
     if (warp) return;
     total = totals[lane % WARPS];
     run_up_totals<WARPS>(lane % WARPS, total);
+    __syncwarp();
     if (lane < WARPS) totals[lane] = total;
     const u32 mark = chunk.number ? Told::ALONE : Told::UP_TO;
     if (lane == WARPS - 1) Told(all).tell(chunk.line * all.chunks + chunk.number, total, mark);
@@ -189,6 +190,7 @@ static __device__ __forceinline__ void go_on(const Lines &all, const Chunk &chun
     up_to.tidy();
     if (lane == WARPS - 1 && chunk.number) told.tell(me, up_to, Told::UP_TO);
     up_to = exchanged(up_to, [&](u32 word) { return __shfl_up_sync(~0u, word, 1); });
+    __syncwarp();
     if (lane < WARPS) totals[lane] = lane ? up_to : before;
 }
 
@@ -209,11 +211,11 @@ static __device__ __forceinline__ void end_chunk(
     }
     if (!are_done && first < all.length) settle(all, chunk.line, first, running, part, items.of_thread());
     walk(all.walk, chunk.line, at);
-    Output *to = all.target + (at[1] + all.target_begin + place * all.target_step);
+    const u32 to = at[1] + all.target_begin + place * all.target_step;
     const u32 left = max(all.length, place) - place;
     items.store([&](u32 n) {
         u32 beyond = neighbours(n) - neighbours(0);
-        return beyond < left ? to + beyond * all.target_step : nullptr;
+        return beyond < left ? all.target + (to + beyond * all.target_step) : nullptr;
     });
 }
 

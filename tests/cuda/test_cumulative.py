@@ -109,3 +109,33 @@ def test_sums_keep_signed_zeros_infinities_and_nan(cuda, dtype):
     assert np.array_equal(found, right, equal_nan=True)
     assert np.array_equal(np.signbit(found[:30_000]), np.signbit(right[:30_000]))
     assert not np.signbit(running(cuda, line[None], 1, exclusive=True)[0, :9_001]).any()
+
+
+def test_sums_of_whole_numbers_lie_in_the_middle_of_two_floats(cuda):
+    whole = np.random.default_rng(6).integers(0, 2**12, (2, 600_000)).astype(np.float32)
+    right = np.cumsum(whole, 1, np.float64).astype(np.float32)  # float64 holds them
+    assert np.array_equal(running(cuda, whole, 1), right)
+    assert np.array_equal(running(cuda, whole.T, 0), right.T)
+
+
+@pytest.mark.parametrize("tiny", [2.0**-60, -(2.0**-60)])
+@pytest.mark.parametrize("place", [0, 5_000])
+def test_a_number_that_no_double_holds_beside_the_others_decides_in_the_middle(cuda, tiny, place):
+    line = np.random.default_rng(7).integers(-(2**12), 2**12, 400_000) * 2.0**-10
+    line[place] = 0
+    sums = np.cumsum(line)
+    # float64 holds the sums of all others with bits to spare, so that its next number lies on the same side.
+    beside = np.where(sums == 0, tiny, np.nextafter(sums, math.copysign(math.inf, tiny)))
+    right = np.where(np.arange(line.size) < place, sums, beside).astype(np.float32)
+    line[place] = tiny
+    assert np.array_equal(running(cuda, line.astype(np.float32)[None], 1)[0], right)
+
+
+def test_sums_of_far_exponents_cancel(cuda):
+    # Of a huge number, small ones and what takes the huge one back only the small ones are left.
+    line = np.random.default_rng(8).integers(-(2**12), 2**12, 100_000).astype(np.float64)
+    line[[30_000, 60_000]] = 0
+    right = np.cumsum(line).astype(np.float32)
+    right[30_000:60_000] = 2.0**90
+    line[30_000], line[60_000] = 2.0**90, -(2.0**90)
+    assert np.array_equal(running(cuda, line.astype(np.float32)[None], 1)[0], right)

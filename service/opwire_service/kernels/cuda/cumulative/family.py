@@ -1,4 +1,4 @@
-"""CUMULATIVE_SUMMATION and CUMULATIVE_PRODUCT: lines side by side, or chunks of lines that several threads share."""
+"""CUMULATIVE_SUMMATION and CUMULATIVE_PRODUCT: lines side by side, lines that threads share, or chunks of lines."""
 
 from __future__ import annotations
 
@@ -32,15 +32,12 @@ from ..movement.walk import (
 )
 
 SHARE = 16
-"""Elements of a thread that shares a chunk."""
+"""Elements of a thread that shares a line or a chunk; half as many of 8 bytes, of a chunk."""
 
 SHARED_BYTES = 47 * 1024
-"""Of a block, of whose threads each has its elements there, one more, and a running value."""
+"""Of a block whose threads share lines: each has its elements there, one more, and a running value."""
 
-WATCHERS = 2
-"""Warps of a block that look at the chunks before its own."""
-
-PREFETCHED_BYTES = 2**15
+PREFETCHED_BYTES = 2**14
 """For each multiprocessor, by which blocks ask for chunks ahead."""
 
 LONGEST = 2**17
@@ -62,8 +59,7 @@ _LINES = np.dtype(
         *((name, "<u8") for name in ("source", "target", "told", "uncertain")),
         ("depth", "<f8"),
         *((name, "<u4") for name in ("terms", "unused_terms", "first", "count", "lines", "length")),
-        *((name, "<u4") for name in ("chunks", "each", "step", "target_step", "begin", "target_begin")),
-        *((name, "<u4") for name in ("room", "spare")),
+        *((name, "<u4") for name in ("chunks", "room", "step", "target_step", "begin", "target_begin")),
         ("walk", walk_type(2)),
     ]
 )
@@ -96,18 +92,19 @@ class RunningJob:
         is_beside = self._loops[-1][1] == 1 and abs(self._step) != 1 and self._count >= FEWEST * processors
         self._by_lines = self._length == 1 or (is_beside and self._length <= LONGEST)
         sharing = 1 << (-(-self._length // SHARE) - 1).bit_length()
-        is_wide = not self._by_lines and sharing > THREADS and self._has_room_for(2 * THREADS)
-        self._stages = 2 if is_wide and sharing > 2 * THREADS else 1
-        self._threads = 2 * THREADS if is_wide and sharing == 2 * THREADS else THREADS
-        self._sharing = min(self._threads, sharing)
-        self._chunks = -(-self._length // (self._sharing * SHARE))
-        self._each = -(-self._count * self._chunks // (processors * self._blocks)) if self._stages > 1 else 1
+        self._by_chunks = not self._by_lines and sharing > (2 * THREADS if self._has_room_for(2 * THREADS) else THREADS)
+        is_wide = not source.data_type.is_float if self._by_chunks else sharing == 2 * THREADS
+        self._threads = 2 * THREADS if is_wide else THREADS
+        self._share = SHARE // 2 if self._by_chunks and source.data_type.bits == 64 else SHARE
+        self._sharing = self._threads if self._by_chunks else min(self._threads, sharing)
+        self._chunks = -(-self._length // (self._sharing * self._share)) if self._by_chunks else 1
+        self._each = -(-self._count * self._chunks // (processors * self._blocks))
         self._prefetched = self._blocks_ahead(processors)
         self._room = min(source.element_count, UNCERTAIN) if source.data_type.is_float else 0
         self.uncertain_bytes = 8 + 8 * self._room if self._room else 0
-        told = 0 if self._by_lines or self._chunks == 1 else self._count * self._chunks * -(-self._state // 4)
+        told = self._count * self._chunks * -(-self._state // 4) if self._by_chunks else 0
         self.scratch_bytes = 0
-        self.state_bytes = 8 + 2 * 8 * told if told else 0
+        self.state_bytes = 8 + 8 * told if told else 0
         self.programs = (self._program(),)
         self._task = self._parameter()
 
@@ -119,7 +116,7 @@ class RunningJob:
         return 24 if self._sums else 32
 
     def _has_room_for(self, threads: int) -> bool:
-        """Whether a block's own memory holds what so many threads share: a chunk of theirs, or two of half as many."""
+        """Whether a block's own memory holds what so many threads share of lines."""
         each = (SHARE + 1) * self._type.dtype.itemsize + self._state
         return threads * each <= SHARED_BYTES
 
@@ -128,7 +125,7 @@ class RunningJob:
         """Of a multiprocessor, at least."""
         if self._sums and self._type.is_float:
             return 4 * THREADS // self._threads
-        return 5 if self._stages > 1 and not self._type.is_float else 3
+        return 2 if self._by_chunks and not self._type.is_float else 3
 
     @property
     def _macros(self) -> tuple[tuple[str, str | int], ...]:
@@ -138,10 +135,9 @@ class RunningJob:
             ("BLOCKS", self._blocks),
             ("AHEAD", 16 if self._type.is_float else 32),
             ("SHARING", self._sharing),
-            ("SHARE", SHARE),
-            ("STAGES", self._stages),
-            ("CHUNKED", int(self._chunks > 1)),
-            ("WATCHERS", WATCHERS),
+            ("SHARE", self._share),
+            ("BUFFERS", 2 if self._type.is_float else 1),  # registers have no room for floats that wait
+            ("APART", LOAD_BYTES // self._type.dtype.itemsize if self._by_chunks else 1),
             ("LANES", self._lanes()),
             ("PREFETCHED", self._prefetched),
         )
@@ -165,14 +161,15 @@ class RunningJob:
             name = "sum" if self._sums else "product"
             exactly = ("floats", "certified", "sums") if self._sums else ("product",)
             sources = ("types", "rounding", *exactly, f"cumulative/{name}")
-        return Program(("scalars", *sources, "movement/walk", "cumulative/running"), macros)
+        way = "lines" if self._by_lines else "chunks" if self._by_chunks else "shares"
+        return Program(("scalars", *sources, "movement/walk", "cumulative/running", f"cumulative/{way}"), macros)
 
     def _blocks_ahead(self, processors: int) -> int:
         """How many blocks ahead a block asks for a chunk; 0 if chunks do not go on, or are not read in full loads."""
         item_bytes = self._type.dtype.itemsize
-        if self._by_lines or self._chunks == 1 or self._lanes() * item_bytes < LOAD_BYTES:
+        if not self._by_chunks or self._lanes() * item_bytes < LOAD_BYTES:
             return 0
-        return processors * PREFETCHED_BYTES // (self._threads * SHARE * item_bytes)
+        return processors * PREFETCHED_BYTES // (self._threads * self._share * item_bytes)
 
     def _lanes(self) -> int:
         """Neighbours of a line that are loaded and stored at once, so that all of that is aligned."""
@@ -186,7 +183,7 @@ class RunningJob:
         task["terms"], task["lines"], task["length"] = self._length, self._count, self._length
         # Of neighbours, of threads, and of chunks, each of which may go on from the one before it.
         task["depth"] = self._length if self._by_lines else 2 * SHARE + 64 + 16 * self._chunks
-        task["chunks"], task["each"], task["room"] = self._chunks, self._each, self._room
+        task["chunks"], task["room"] = self._chunks, self._room
         task["step"], task["target_step"] = self._step % 2**32, self._target_step % 2**32
         task["begin"], task["target_begin"] = self._begin, self._target_begin
         write_walk(self._loops, task["walk"][0])
@@ -199,10 +196,13 @@ class RunningJob:
         if self._by_lines:
             piece = max(THREADS, PIECE // self._length // 4)
             part = SplitLaunch(program, "run_lines", self._task, self._count, THREADS, piece)
+        elif self._by_chunks:
+            at_once, chunks = PIECE // (self._threads * self._share), self._count * self._chunks
+            part = SplitLaunch(program, "run_chunks", self._task, chunks, self._each, at_once, (self._threads, 1))
         else:
-            blocks = -(-self._count * self._chunks // (self._threads // self._sharing))
-            at_once = PIECE // (self._threads * SHARE)
-            part = SplitLaunch(program, "run_chunks", self._task, blocks, self._each, at_once, (self._threads, 1))
+            blocks = -(-self._count // (self._threads // self._sharing))
+            at_once = PIECE // (self._threads * self._share)
+            part = SplitLaunch(program, "run_shares", self._task, blocks, 1, at_once, (self._threads, 1))
         yield from part.launches(*tensors)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:

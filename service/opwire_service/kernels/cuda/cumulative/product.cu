@@ -1,11 +1,12 @@
 // Running products of floats, as those of reductions.
 
-// None are plain.
+// No product is held by anything simpler.
 struct Extent {
     __device__ __forceinline__ void clear() {}
     __device__ __forceinline__ void cover(Input) {}
+    __device__ __forceinline__ Extent of_warp() const { return *this; }
     __device__ __forceinline__ void join_into(Extent &) const {}
-    __device__ __forceinline__ bool is_plain(u32) const { return false; }
+    __device__ __forceinline__ bool is_plain(u32) const { return true; }
 };
 
 struct Running : Accumulator {
@@ -15,14 +16,20 @@ struct Running : Accumulator {
         one.add_any(widen(x));
         merge(one.total());
     }
+    __device__ __forceinline__ void take_whole(Input x) { take(x); }
     template <u32 COUNT> __device__ __forceinline__ void take_all(const Input (&items)[COUNT]) {
 #pragma unroll
         for (u32 k = 0; k < COUNT; ++k) take(items[k]);
     }
     template <u32 COUNT> __device__ __forceinline__ bool results(const Input (&)[COUNT], Output *) const { return false; }
     template <u32 COUNT>
-    __device__ __forceinline__ bool results(const Running &, const Input (&)[COUNT], Output *) const { return false; }
+    __device__ __forceinline__ bool results(const Running &, const Extent &, const Input (&)[COUNT], Output *) const {
+        return false;
+    }
+    template <u32 COUNT>
+    __device__ __forceinline__ bool exact_results(const Running &, const Input (&)[COUNT], Output *) const { return false; }
     __device__ __forceinline__ const Running &running(const Extent &) const { return *this; }
+    __device__ __forceinline__ void tidy() {}
     // False if it is open.
     __device__ __forceinline__ bool result(Output &to, const Terms &terms) const { return finish(to, Input(), terms); }
 };

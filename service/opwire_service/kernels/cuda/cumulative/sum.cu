@@ -5,9 +5,6 @@ static __device__ __noinline__ bool finish_apart(const Accumulator sum, const Te
     return sum.finish(to, Input(), terms);
 }
 
-static __device__ __forceinline__ bool plainly(double x, f32 &to) { return at_once(x, 512u, false, to); }
-static __device__ __forceinline__ bool plainly(double x, f16 &to) { return certainly(x, 512u, 0x1p-43, to); }
-
 // Which exponents some terms have.
 struct Extent {
     u32 top, least;  // the bits of the greatest magnitude; twice those of the least but 0, less 1
@@ -21,12 +18,12 @@ struct Extent {
         top = max(top, bits);
         least = min(least, 2 * bits - 1);
     }
-    // Of all threads.
+    __device__ __forceinline__ Extent of_warp() const { return {greatest_of_warp(top), ~greatest_of_warp(~least)}; }
+    // Of all warps.
     __device__ __forceinline__ void join_into(Extent &all) const {
-        u32 highest = greatest_of_warp(top), lowest = ~greatest_of_warp(~least);
         if (threadIdx.x % 32) return;
-        atomicMax(&all.top, highest);
-        atomicMin(&all.least, lowest);
+        atomicMax(&all.top, top);
+        atomicMin(&all.least, least);
     }
     // Whether doubles add up so many of them without error, a power of two: all are multiples of the last place of the
     // least. Those of FLOAT16 always are; infinities and NaN are none.
@@ -44,6 +41,12 @@ struct Running : Accumulator {
         float wide = widen(x);
         greatest = fmaxf(greatest, fabsf(wide));
         add_term(wide);
+    }
+    // Slower, and loses less often.
+    __device__ __forceinline__ void take_whole(Input x) {
+        float wide = widen(x);
+        greatest = fmaxf(greatest, fabsf(wide));
+        add_sum(wide, 0, 0);
     }
     // Doubles add up terms exactly if the exponents are close: each is a multiple of the last place of the least.
     template <u32 COUNT> __device__ __forceinline__ void take_all(const Input (&items)[COUNT]) {
@@ -69,16 +72,23 @@ struct Running : Accumulator {
     }
     // The results of terms behind this one and some that are plain together with them. False if one of them is open.
     template <u32 COUNT>
-    __device__ __forceinline__ bool results(const Plain &before, const Input (&items)[COUNT], Output *to) const;
-    // Mostly nothing was lost yet on either side.
+    __device__ __forceinline__ bool results(
+        const Plain &before, const Extent &extent, const Input (&items)[COUNT], Output *to
+    ) const;
+    // The same, slower, of which none is open as long as nothing was lost.
+    template <u32 COUNT>
+    __device__ __forceinline__ bool exact_results(const Plain &before, const Input (&items)[COUNT], Output *to) const;
+    // Without branches, and so that sums of several do not wait for what others lost.
     __device__ __forceinline__ void merge(const Running &other) {
-        if (low != 0 || other.low != 0) {
-            Accumulator::merge(other);
-            return;
-        }
-        high = two_sum(high, other.high, low);
+        double error, lost, more;
+        high = two_sum(high, other.high, error);
+        low = two_sum(two_sum(low, other.low, lost), error, more);
+        inexact |= other.inexact | (lost != 0) | (more != 0);
         greatest = fmaxf(greatest, other.greatest);
-        inexact |= other.inexact;
+    }
+    // Where the sum became less, what was lost before may be as large. Zeros keep their sign, and infinities are left alone.
+    __device__ __forceinline__ void tidy() {
+        if (low != 0 && is_finite(high)) high = two_sum(high, low, low);
     }
     static __device__ __forceinline__ i32 power(double x) { return (i32)((u32)__double2hiint(x) >> 20 & 0x7ff); }
     // Mostly all but `high` lies far below it, and `high` far from the middle of two floats: their exponents tell.
@@ -130,6 +140,14 @@ struct Plain {
             sum = next;
         }
     }
+    // Whether doubles hold the sums with COUNT such items, as they do if this is a multiple of the last place of the least and
+    // all is less than 2^52 times that.
+    template <u32 COUNT> __device__ __forceinline__ bool is_exact_with(const Extent &extent) const {
+        u32 exponent = max((extent.least >> 1) + 1 >> 23, 1u);
+        double places = __hiloint2double((exponent - 127 - 23 + 52 + 1023 << 20) + 0x80000, 0);  // 1.5 * 2^52 of them
+        bool is_multiple = fabs(value) <= places / 3 && value + places - places == value;
+        return extent.top == 0 || (extent.is_plain(4 * COUNT) && is_multiple);
+    }
     template <u32 COUNT> __device__ __forceinline__ bool results(const Input (&items)[COUNT], Output *to) const {
         visit(items, [&](u32 k, double sum) { to[k] = Format<Output>::make(Format<Output>::nearest(sum)); });
         return true;
@@ -137,14 +155,37 @@ struct Plain {
 };
 
 template <u32 COUNT>
-__device__ __forceinline__ bool Running::results(const Plain &before, const Input (&items)[COUNT], Output *to) const {
+__device__ __forceinline__ bool Running::results(
+    const Plain &before, const Extent &extent, const Input (&items)[COUNT], Output *to
+) const {
     if (inexact || !is_finite(high)) return false;
-    u32 least = low == 0 ? 0 : (u32)__double2hiint(low) + (46 << 20) << 1;  // that `low` lies far below, as below
+    // That `low` lies far below, as above; where there is none, sums that are subnormal in the output are the outputs.
+    u32 least = low == 0 ? 0 : (u32)__double2hiint(low) + (46 << 20) << 1;
     bool are_certain = true;
     before.visit(items, [&](u32 k, double sum) {
         double total = high + sum;
-        u32 size = (u32)__double2hiint(total) << 1;
-        are_certain &= (size >= least) & plainly(total, to[k]);
+        to[k] = Format<Output>::make(Format<Output>::nearest(total));
+        are_certain &= is_clear(total, 512u, to[k]) & ((u32)__double2hiint(total) << 1 >= least);
     });
-    return are_certain;
+    // Sums in the middle of two floats are right where doubles hold them.
+    double error;
+    Plain base = {two_sum(high, before.value, error)};
+    return are_certain || (low == 0 && error == 0 && base.is_exact_with<COUNT>(extent));
+}
+
+// Of three doubles that hold all of it: where there is more than one holds, it is made odd towards that, so that it lies on the
+// same side of the middle of two floats.
+template <u32 COUNT>
+__device__ __forceinline__ bool Running::exact_results(const Plain &before, const Input (&items)[COUNT], Output *to) const {
+    if (inexact || !is_finite(high)) return false;
+    before.visit(items, [&](u32 k, double sum) {
+        double error, rest, left, total = two_sum(high, sum, error), lower = two_sum(error, low, rest);
+        if (lower != 0) total = two_sum(total, lower, left);
+        else left = 0;
+        left = left != 0 ? left : rest;
+        u64 bits = same_bits<u64>(total);
+        if (left != 0 && !(bits & 1)) bits += (left < 0) == (total < 0) ? 1 : -1;
+        to[k] = Format<Output>::make(Format<Output>::nearest(__longlong_as_double((i64)bits)));
+    });
+    return true;
 }

@@ -9,6 +9,7 @@ struct Terms {
 struct Always {
     __device__ __forceinline__ void clear() {}
     __device__ __forceinline__ void cover(Input) {}
+    __device__ __forceinline__ Always of_warp() const { return *this; }
     __device__ __forceinline__ void join_into(Always &) const {}
     __device__ __forceinline__ bool is_plain(u32) const { return true; }
 };
@@ -26,6 +27,7 @@ struct Accumulator {
         UNSIGNED a = value, b = (UNSIGNED)x;
         value = COMBINE;
     }
+    __device__ __forceinline__ void take_whole(Input x) { take(x); }
     template <u32 COUNT> __device__ __forceinline__ void take_all(const Input (&items)[COUNT]) {
 #pragma unroll
         for (u32 k = 0; k < COUNT; ++k) take(items[k]);
@@ -42,12 +44,19 @@ struct Accumulator {
         return true;
     }
     template <u32 COUNT>
-    __device__ __forceinline__ bool results(const Accumulator &before, const Input (&items)[COUNT], Output *to) const {
+    __device__ __forceinline__ bool results(
+        const Accumulator &before, const Always &, const Input (&items)[COUNT], Output *to
+    ) const {
         Accumulator running = *this;
         running.merge(before);
         return running.results(items, to);
     }
+    template <u32 COUNT>
+    __device__ __forceinline__ bool exact_results(const Accumulator &before, const Input (&items)[COUNT], Output *to) const {
+        return results(before, Always(), items, to);
+    }
     __device__ __forceinline__ const Accumulator &running(const Always &) const { return *this; }
+    __device__ __forceinline__ void tidy() {}
     __device__ __forceinline__ bool result(Output &to, const Terms &) const {
         to = (Output)value;
         return true;

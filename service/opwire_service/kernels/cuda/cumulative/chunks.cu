@@ -1,0 +1,251 @@
+// Running values of long lines: blocks take one chunk after the other, which go on from the chunks before. Each tells its total
+// once that is known, and then that of all up to it. A block asks for the chunk that begins PREFETCHED blocks later, unless
+// that is 0. It has memory for the items of BUFFERS chunks: threads hold those of one that waits if that is 1.
+
+const u32 WARPS = THREADS / WARP;
+static_assert(SHARING == THREADS, "a block has one chunk at a time");
+
+// What chunks tell others: the total of each, and then of all up to it in its place. Each word has a mark beside it that is
+// written with it, so that others need no order among them.
+struct Told {
+    static const u32 ALONE = 1, UP_TO = 2;
+    volatile u64 *first;  // word of that of the first chunk; its next one stands behind those of all chunks
+    u64 step;
+
+    __device__ __forceinline__ Told(const Lines &all) : first(all.told + 1), step((u64)all.lines * all.chunks) {}
+    __device__ __forceinline__ void tell(u32 chunk, const Running &total, u32 mark) const {
+        Words<Running> words;
+        words.whole = total;
+#pragma unroll
+        for (u32 i = 0; i < Words<Running>::COUNT; ++i) first[i * step + chunk] = (u64)words.word[i] << 32 | mark;
+    }
+    // What was told, if all of it was: the mark of it, or 0.
+    __device__ __forceinline__ u32 hear(u32 chunk, Running &total) const {
+        Words<Running> words;
+        u32 mark = ALONE | UP_TO;
+#pragma unroll
+        for (u32 i = 0; i < Words<Running>::COUNT; ++i) {
+            u64 word = first[i * step + chunk];
+            words.word[i] = (u32)(word >> 32);
+            mark &= (u32)word;
+        }
+        total = words.whole;
+        return mark;
+    }
+};
+
+// The same as `run_up_warp`, without branches.
+template <u32 COUNT> static __device__ __forceinline__ void run_up_totals(u32 lane, Running &own) {
+    Running none;
+    none.clear();
+#pragma unroll
+    for (u32 apart = 1; apart < COUNT; apart *= 2) {
+        Running earlier = exchanged(own, [&](u32 word) { return __shfl_up_sync(~0u, word, apart); });
+        own.merge(lane >= apart ? earlier : none);
+    }
+}
+
+// The value of all threads of a warp up to each that is not plain. What is seldom done lies apart, so that it takes no
+// registers from the rest.
+static __device__ __noinline__ Running run_up_items(const Input *items) {
+    Running own;
+    own.clear();
+#pragma unroll
+    for (u32 k = 0; k < SHARE; ++k) own.take_whole(items[k]);
+    run_up_totals<WARP>(threadIdx.x % WARP, own);
+    return own;
+}
+
+// The value of all elements of a line before a chunk, in all threads of a warp: it looks at as many chunks at once, up to the
+// last one that told the value of all up to it.
+static __device__ __forceinline__ Running look_back(const Told &told, u32 me, u32 number) {
+    const u32 lane = threadIdx.x % WARP;
+    Running before, alone;
+    before.clear();
+    alone.clear();
+    u32 ends = number == 0;
+    for (u32 back = lane + 1; !ends; back += WARP) {
+        Running heard;
+        heard.clear();
+        u32 mark = back > number ? Told::UP_TO : 0;
+        while (!mark) mark = told.hear(me - back, heard);
+        ends = __ballot_sync(~0u, mark == Told::UP_TO);
+        if (back <= number && mark == Told::ALONE && !(ends & ((1u << lane) - 1))) alone.merge(heard);
+        if (ends) before = exchanged(heard, [&](u32 word) { return __shfl_sync(~0u, word, __ffs(ends) - 1); });
+    }
+    run_up_totals<WARP>(lane, alone);
+    before.merge(exchanged(alone, [&](u32 word) { return __shfl_sync(~0u, word, WARP - 1); }));
+    before.tidy();
+    return before;
+}
+
+struct Chunk {
+    u32 line, number;
+};
+
+// Chunks are taken in the order in which blocks ask, and each block ends its own in that order, so that those before a chunk
+// are never left waiting.
+static __device__ __forceinline__ u32 ask(const Lines &all) { return (u32)atomicAdd(all.told, 1ull) - all.first; }
+
+const u32 SIZE = THREADS * SHARE;  // of a chunk
+
+// Only a whole chunk, whose elements are neighbours and begin at a multiple of a load's bytes.
+static __device__ __forceinline__ void prefetch_chunk(const Lines &all, const Chunk &chunk) {
+    if (chunk.line >= all.lines || chunk.number >= all.length / SIZE) return;
+    u32 at[STEPS];
+    walk(all.walk, chunk.line, at);
+    prefetch(all.source + (at[0] + all.begin + chunk.number * SIZE), SIZE * sizeof(Input));
+}
+
+static __device__ __forceinline__ Chunk chunk_at(const Lines &all, u32 number) {
+    u32 line = number / all.chunks;
+    return {line, number - line * all.chunks};
+}
+
+// None if all were taken; then the next launch begins where this one ended.
+static __device__ __forceinline__ Chunk taken_by(const Lines &all, u32 asked) {
+    if (asked >= all.count) {
+        atomicAdd(all.told, ~0ull);
+        return {all.lines, 0};
+    }
+    u32 number = all.first + asked;
+    if (PREFETCHED) prefetch_chunk(all, chunk_at(all, number + PREFETCHED));
+    return chunk_at(all, number);
+}
+
+// The value before each thread of a warp of those up to each.
+template <class T> static __device__ __forceinline__ T before_each(const T &up_to) {
+    T before = exchanged(up_to, [&](u32 word) { return __shfl_up_sync(~0u, word, 1); });
+    if (threadIdx.x % WARP == 0) before.clear();
+    return before;
+}
+
+// What a thread knows of its elements of a chunk from when they are read until their results are stored.
+struct Part {
+    Plain before;   // the value of the threads of its warp before it, if that is plain, or none
+    Extent extent;  // of the warp
+
+    __device__ __forceinline__ bool is_plain() const { return extent.is_plain(WARP * SHARE); }
+};
+
+// Reads a chunk and adds it up, which tells others its total, and its warps what comes before them in the chunk.
+static __device__ __forceinline__ void begin_chunk(
+    const Lines &all, const Chunk &chunk, Items &items, Input (&own)[SHARE], Part &part, Running *totals
+) {
+    const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    u32 at[STEPS], place = chunk.number * SIZE + neighbours(0);
+    walk(all.walk, chunk.line, at);
+    const u32 from = at[0] + all.begin + place * all.step;
+    const u32 left = max(all.length, place) - place;
+    items.load([&](u32 n) {
+        u32 beyond = neighbours(n) - neighbours(0);
+        return beyond < left ? all.source + (from + beyond * all.step) : nullptr;
+    });
+    items.take(own);
+    part.extent = extent_of(own).of_warp();
+    Running total;
+    if (part.is_plain()) {
+        Plain sum = total_of<Plain>(own);
+        run_up_warp<WARP>(lane, sum);
+        part.before = before_each(sum);
+        total = sum.running(part.extent);
+    } else {
+        part.before.clear();
+        total = run_up_items(items.of_thread());
+    }
+    if (lane == WARP - 1) totals[warp] = total;
+    __syncthreads();
+    if (warp) return;
+    total = totals[lane % WARPS];
+    run_up_totals<WARPS>(lane % WARPS, total);
+    __syncwarp();
+    if (lane < WARPS) totals[lane] = total;
+    const u32 mark = chunk.number ? Told::ALONE : Told::UP_TO;
+    if (lane == WARPS - 1) Told(all).tell(chunk.line * all.chunks + chunk.number, total, mark);
+}
+
+// The results of a thread behind the value before its warp, if one was open. Its items are read again.
+static __device__ __noinline__ void settle(
+    const Lines &all, u32 line, u32 place, Running running, const Part part, Output *results
+) {
+    u32 at[STEPS], count = min(SHARE, all.length - place);
+    walk(all.walk, line, at);
+    Input items[SHARE] = {};
+#pragma unroll
+    for (u32 k = 0; k < SHARE; ++k)
+        if (k < count) items[k] = all.source[at[0] + all.begin + (place + k) * all.step];
+    if (extent_of(items).is_plain(SHARE) && running.exact_results(part.before, items, results)) return;
+    if (part.is_plain()) running.merge(part.before.running(part.extent));
+#pragma unroll 1
+    for (u32 k = 0; k < count; ++k) results[k] = one_step(all, running, items[k], line, place + k);
+}
+
+// Of the totals of a chunk's warps up to each makes the values before them; the first warp finds that before the chunk, and
+// tells others that of all up to it.
+static __device__ __forceinline__ void go_on(const Lines &all, const Chunk &chunk, Running *totals) {
+    const u32 lane = threadIdx.x % WARP, me = chunk.line * all.chunks + chunk.number;
+    const Told told(all);
+    Running before = look_back(told, me, chunk.number), up_to = before;
+    up_to.merge(totals[lane % WARPS]);
+    up_to.tidy();
+    if (lane == WARPS - 1 && chunk.number) told.tell(me, up_to, Told::UP_TO);
+    up_to = exchanged(up_to, [&](u32 word) { return __shfl_up_sync(~0u, word, 1); });
+    __syncwarp();
+    if (lane < WARPS) totals[lane] = lane ? up_to : before;
+}
+
+// Computes and stores the results of a chunk that was begun.
+static __device__ __forceinline__ void end_chunk(
+    const Lines &all, const Chunk &chunk, Items &items, Input (&own)[SHARE], const Part &part, Running *totals
+) {
+    if (threadIdx.x < WARP) go_on(all, chunk, totals);
+    __syncthreads();
+    Running running = totals[threadIdx.x / WARP];
+    u32 at[STEPS], first = chunk.number * SIZE + threadIdx.x * SHARE, place = chunk.number * SIZE + neighbours(0);
+    bool are_done = false;
+    if (part.is_plain()) {
+        if (BUFFERS > 1) items.take(own);  // so that they need no registers meanwhile
+        are_done = running.results(part.before, part.extent, own, items.of_thread());
+    } else {
+        running.merge(before_each(run_up_items(items.of_thread())));
+    }
+    if (!are_done && first < all.length) settle(all, chunk.line, first, running, part, items.of_thread());
+    walk(all.walk, chunk.line, at);
+    const u32 to = at[1] + all.target_begin + place * all.target_step;
+    const u32 left = max(all.length, place) - place;
+    items.store([&](u32 n) {
+        u32 beyond = neighbours(n) - neighbours(0);
+        return beyond < left ? all.target + (to + beyond * all.target_step) : nullptr;
+    });
+}
+
+// A block begins the next chunk before it waits for those before its own: so others mostly know its total long before they
+// need it.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_chunks(const __grid_constant__ Lines all) {
+    __shared__ Items items[BUFFERS];
+    __shared__ Running totals[2][WARPS];
+    __shared__ Chunk taken[2];
+    const bool is_asking = threadIdx.x == THREADS - 1;  // the first warp has other work
+    if (is_asking) taken[0] = taken_by(all, ask(all));
+    __syncthreads();
+    Input last_own[SHARE];
+    Part last_part;
+    Chunk last = {all.lines, 0};
+#pragma unroll 1
+    for (u32 n = 0;; ++n) {
+        Input own[SHARE];
+        Part part;
+        Chunk chunk = taken[n % 2];
+        const bool is_there = chunk.line < all.lines;
+        u32 asked = is_asking && is_there ? ask(all) : 0;
+        if (is_there) begin_chunk(all, chunk, items[n % BUFFERS], own, part, totals[n % 2]);
+        if (is_asking && is_there) taken[(n + 1) % 2] = taken_by(all, asked);
+        if (n) end_chunk(all, last, items[(n - 1) % BUFFERS], last_own, last_part, totals[(n - 1) % 2]);
+        else __syncthreads();
+        if (!is_there) return;
+#pragma unroll
+        for (u32 k = 0; k < SHARE; ++k) last_own[k] = own[k];
+        last_part = part;
+        last = chunk;
+    }
+}

@@ -14,7 +14,7 @@ from opwire.graph import Place, check_graph
 from opwire.tensor import Array
 from opwire_service.devices.cuda.room import PreparedPlan
 from opwire_service.kernels.cuda import JOBS, elementwise
-from opwire_service.kernels.cuda.elementwise import MOST, ElementsJob
+from opwire_service.kernels.cuda.elementwise import MOST, CudaElementsJob
 from opwire_service.kernels.cuda.graph import CudaGraph, graph_of, has_gaps, without_gaps
 from opwire_service.kernels.cuda.job import CudaJob, CudaMemory, KernelLaunch, device_desc
 from opwire_service.kernels.reference import KERNELS
@@ -107,7 +107,7 @@ def test_chains_on_the_host_match_their_formulas_one_by_one(graph, seed):
 def test_listed_places_of_a_chain_go_through_all_formulas():
     graph = branches(1000, ["ACTIVATION_SIGMOID", "ELEMENT_WISE_ADD", "ACTIVATION_TANH"])
     plan = check_graph(graph)
-    part = next(part for part in graph_of(plan, job_of).parts if isinstance(part.job, ElementsJob))
+    part = next(part for part in graph_of(plan, job_of).parts if isinstance(part.job, CudaElementsJob))
     ((name, _),) = part.outputs.items()
     x = np.random.default_rng(0).standard_normal(1000, np.float32)
     y = np.zeros_like(x)
@@ -128,7 +128,7 @@ def test_listed_places_of_a_chain_go_through_all_formulas():
 
 def test_a_chain_is_one_kernel_up_to_the_parameter_size():
     stages = PreparedPlan.graph(*graph_and_parts(branches(1000, ["ELEMENT_WISE_ADD"] * 20))).stages
-    chained = [stage for stage in stages if isinstance(stage.job, ElementsJob)]
+    chained = [stage for stage in stages if isinstance(stage.job, CudaElementsJob)]
     assert [len(stage.outputs) for stage in chained] == [1, 1, 1]
     for stage in chained:
         (launch,) = stage.job.launches(stage.room.at(0))

@@ -19,7 +19,7 @@ from opwire.wire import EncodedTensor
 from ...execution import Arrays, Stop
 from ...kernels.cuda import JOBS, MULTIPLYING
 from ...kernels.cuda.compiler import Compiler
-from ...kernels.cuda.elementwise import ElementsJob, exactly
+from ...kernels.cuda.elementwise import CudaElementsJob, exactly
 from ...kernels.cuda.graph import graph_of
 from ...kernels.cuda.job import CudaJob, CudaMemory, MatrixProduct, device_desc
 from ..base import Device, Inputs, Usage
@@ -246,7 +246,11 @@ class CudaDevice(Device):
         left = self._open_results(stage, base, lane, stop)
         if left is None:
             return
-        if isinstance(stage.job, ElementsJob) and left.places is not None and len(left.places) <= MAX_SINGLE_RESULTS:
+        if (
+            isinstance(stage.job, CudaElementsJob)
+            and left.places is not None
+            and len(left.places) <= MAX_SINGLE_RESULTS
+        ):
             _recompute_elements(stage, stage.job, base, left.places[:, 0].astype(np.int64), lane, stop)
             return
         inputs, outputs = (
@@ -325,7 +329,7 @@ def _synchronized(stream: Any) -> Generator[None]:
         stream.synchronize()
 
 
-def _recompute_elements(stage: Stage, job: ElementsJob, base: int, places: Array, lane: Lane, stop: Stop) -> None:
+def _recompute_elements(stage: Stage, job: CudaElementsJob, base: int, places: Array, lane: Lane, stop: Stop) -> None:
     """Recomputes a few element-wise results on the host, from the elements they depend on."""
     taken = {}
     for name, offsets in job.offsets(places).items():

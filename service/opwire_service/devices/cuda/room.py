@@ -9,7 +9,7 @@ from opwire.check import Plan
 from opwire.graph import Bytes, Place
 from opwire.tensor import BufferTensorDesc
 
-from ...kernels.cuda.graph import CudaGraph, GraphPart, PlacedTensor
+from ...kernels.cuda.graph import CudaGraph, CudaGraphPart, PlacedTensor
 from ...kernels.cuda.job import CudaJob, CudaMemory, Program, device_desc
 from .memory import aligned
 
@@ -109,7 +109,7 @@ class PreparedPlan:
                 return begin + memory.offsets[int(at.name)]
             return (inputs if at.place is Place.INPUT else outputs)[str(at.name)]
 
-        def stage(part: GraphPart) -> Stage:
+        def stage(part: CudaGraphPart) -> Stage:
             into, out = (
                 {name: offset(tensor.at) for name, tensor in tensors.items()} for tensors in (part.inputs, part.outputs)
             )

@@ -104,7 +104,7 @@ def input_walk(axes: list[tuple[int, int]], lanes: int) -> InputWalk:
     return InputWalk("GATHER", tuple(loops))
 
 
-class Source(NamedTuple):
+class OperandSource(NamedTuple):
     """A tensor that formulas read.
 
     Attributes:
@@ -120,7 +120,7 @@ class Source(NamedTuple):
     channels: Array | None = None
 
 
-class ElementsJob:
+class CudaElementsJob:
     """A formula, or some that feed each other, on the elements of outputs that lie alike.
 
     Attributes:
@@ -140,7 +140,7 @@ class ElementsJob:
     def __init__(
         self,
         target: BufferTensorDesc,
-        sources: Sequence[Source],
+        sources: Sequence[OperandSource],
         formulas: Sequence[Formula],
         targets: Sequence[str],
         processors: int | None = None,
@@ -290,7 +290,7 @@ class ElementsJob:
         """The indices of places along the dimensions that are walked."""
         return np.unravel_index(places, [self.target.sizes[axis] for axis in self._axes] or (1,))
 
-    def _along(self, source: Source, indices: tuple[Array, ...]) -> Array:
+    def _along(self, source: OperandSource, indices: tuple[Array, ...]) -> Array:
         steps = [source.strides[axis] for axis in self._axes] or [0]
         found: Array = sum(index * step for index, step in zip(indices, steps, strict=True))  # type: ignore[assignment]
         return found
@@ -315,28 +315,30 @@ def quickly(formula: PlanFormula, given: Mapping[str, Array], stop: Stop) -> Arr
     return target
 
 
-def job(plan: Plan, processors: int) -> ElementsJob:
+def job(plan: Plan, processors: int) -> CudaElementsJob:
     """The job of a plan of an operator that has a formula."""
     formula = formula_of(plan)
     target = device_desc(plan.outputs[formula.output_name])
     source = FormulaSource.of(formula)
     sources = [_source(name, formula, plan, target) for name in source.names]
-    return ElementsJob(
+    return CudaElementsJob(
         target, sources, [Formula(source, tuple(range(len(sources))), 0)], [formula.output_name], processors
     )
 
 
-def _source(name: str, formula: PlanFormula, plan: Plan, target: BufferTensorDesc) -> Source:
+def _source(name: str, formula: PlanFormula, plan: Plan, target: BufferTensorDesc) -> OperandSource:
     if name in plan.inputs:
-        return Source(name, formula.inputs[name], plan.inputs[name].element_strides)
+        return OperandSource(name, formula.inputs[name], plan.inputs[name].element_strides)
     channels = formula.channels[name]
     steps = np.broadcast_to(channels, target.sizes).strides
-    return Source(name, formula.inputs[name], tuple(step // channels.itemsize for step in steps), channels.ravel())
+    return OperandSource(
+        name, formula.inputs[name], tuple(step // channels.itemsize for step in steps), channels.ravel()
+    )
 
 
-def is_chainable(job: object) -> TypeGuard[ElementsJob]:
+def is_chainable(job: object) -> TypeGuard[CudaElementsJob]:
     """Whether a chain may have a job: all of its sources are tensors of the graph."""
-    return isinstance(job, ElementsJob) and all(source.channels is None for source in job.sources)
+    return isinstance(job, CudaElementsJob) and all(source.channels is None for source in job.sources)
 
 
 JOBS = {name: job for name, operator in OPERATORS.items() if operator.formula is not None}

@@ -15,7 +15,7 @@ from opwire.tensor import BufferTensorDesc, DataType
 from ..chains import ChainMember, StepGroup, are_alike, grouped
 from ..graph import GraphMemory
 from .element_source import Formula
-from .elementwise import MOST, ElementsJob, Source, is_chainable
+from .elementwise import MOST, CudaElementsJob, OperandSource, is_chainable
 from .job import CudaJob, device_desc
 from .spreading import Spread
 
@@ -28,7 +28,7 @@ class PlacedTensor(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class GraphPart:
+class CudaGraphPart:
     """The job for one step of a graph, or for several.
 
     Attributes:
@@ -46,7 +46,7 @@ class CudaGraph:
     """The parts of a graph in order, and the placement of its intermediates."""
 
     memory: GraphMemory
-    parts: tuple[GraphPart, ...]
+    parts: tuple[CudaGraphPart, ...]
 
 
 def graph_of(plan: Plan, job_of: Callable[[Plan], CudaJob]) -> CudaGraph:
@@ -69,16 +69,16 @@ def _job(plan: Plan, job_of: Callable[[Plan], CudaJob]) -> CudaJob:
     return Spread(plan) if any(map(has_gaps, plan.outputs.values())) else job_of(plan)
 
 
-def _fit(one: ElementsJob, other: ElementsJob) -> bool:
+def _fit(one: CudaElementsJob, other: CudaElementsJob) -> bool:
     """Returns whether two formulas write in the same order."""
     mine, theirs = one.target, other.target
     return (mine.sizes, mine.element_strides) == (theirs.sizes, theirs.element_strides)
 
 
-def _part(group: StepGroup[ElementsJob], graph: Steps, jobs: list[CudaJob]) -> GraphPart:
+def _part(group: StepGroup[CudaElementsJob], graph: Steps, jobs: list[CudaJob]) -> CudaGraphPart:
     if not group.members:
         step = graph.steps[group.steps.start]
-        return GraphPart(
+        return CudaGraphPart(
             jobs[group.steps.start],
             {name: PlacedTensor(step.inputs[name], desc) for name, desc in step.plan.inputs.items()},
             {name: PlacedTensor(step.outputs[name], desc) for name, desc in step.plan.outputs.items()},
@@ -86,9 +86,9 @@ def _part(group: StepGroup[ElementsJob], graph: Steps, jobs: list[CudaJob]) -> G
     return _chain(group.members)
 
 
-def _chain(members: Sequence[ChainMember[ElementsJob]]) -> GraphPart:
+def _chain(members: Sequence[ChainMember[CudaElementsJob]]) -> CudaGraphPart:
     """Fuses the formulas of a chain into one job; its tensors are named by their index among its inputs and outputs."""
-    sources: dict[tuple[Bytes, DataType, tuple[int, ...]], Source] = {}
+    sources: dict[tuple[Bytes, DataType, tuple[int, ...]], OperandSource] = {}
     inputs: dict[str, PlacedTensor] = {}
     outputs: dict[str, PlacedTensor] = {}
     formulas: list[Formula] = []
@@ -107,8 +107,8 @@ def _chain(members: Sequence[ChainMember[ElementsJob]]) -> GraphPart:
         if target is not None:
             outputs[str(target)] = PlacedTensor(member.step.outputs[member.job.output], member.job.target)
         formulas.append(Formula(formula.source, tuple(operands), target))
-    return GraphPart(
-        ElementsJob(members[0].job.target, list(sources.values()), formulas, list(outputs)), inputs, outputs
+    return CudaGraphPart(
+        CudaElementsJob(members[0].job.target, list(sources.values()), formulas, list(outputs)), inputs, outputs
     )
 
 

@@ -65,7 +65,7 @@ _LINES = np.dtype(
 )
 
 
-class RunningJob:
+class CudaRunningJob:
     """The running values of a plan.
 
     Args:
@@ -251,7 +251,7 @@ def _strided(flat: Array, begin: int, step: int, length: int) -> Array:
 
 
 def _job(plan: Plan, processors: int, *, sums: bool) -> CudaJob:
-    return RunningJob(on_card(plan), processors, sums=sums)
+    return CudaRunningJob(on_card(plan), processors, sums=sums)
 
 
 JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {

@@ -9,11 +9,11 @@ from opwire.check import Plan
 from ...views.movements import Movement
 from ...views.view import View, copy
 from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch
-from .view import CopyJob, Units, strided_part
+from .view import CudaCopyJob, Units, strided_part
 from .walk import CertainJob, on_card
 
 
-class CastJob(CertainJob):
+class CudaCastJob(CertainJob):
     """The conversion from one type to another."""
 
     def __init__(self, plan: Plan) -> None:
@@ -29,19 +29,19 @@ class CastJob(CertainJob):
         return self._part.launches(memory.inputs["InputTensor"], memory.outputs["OutputTensor"])
 
 
-def whole_copy(plan: Plan) -> CopyJob:
+def whole_copy(plan: Plan) -> CudaCopyJob:
     """Returns the job of a plan that copies its input unchanged."""
     placed = on_card(plan)
     ((name, source),), ((into, target),) = placed.inputs.items(), placed.outputs.items()
     phases = [[copy(View.of(0, source), View.of(1, target))]]
-    return CopyJob(Movement(source.data_type.bits // 8, phases), (name,), (into,))
+    return CudaCopyJob(Movement(source.data_type.bits // 8, phases), (name,), (into,))
 
 
 def job(plan: Plan, processors: int) -> CudaJob:
     """Returns the job of a CAST plan."""
     if plan.inputs["InputTensor"].data_type is plan.outputs["OutputTensor"].data_type:
         return whole_copy(plan)
-    return CastJob(on_card(plan))
+    return CudaCastJob(on_card(plan))
 
 
 JOBS = {"CAST": job}

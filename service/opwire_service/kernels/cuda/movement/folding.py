@@ -180,7 +180,7 @@ class _Walks:
         return found.loops
 
 
-class UnfoldJob(CertainJob):
+class CudaUnfoldJob(CertainJob):
     """Reads each column element from the image, or writes 0."""
 
     def __init__(self, plan: Plan) -> None:
@@ -216,7 +216,7 @@ class UnfoldJob(CertainJob):
         return self._part.launches(memory.inputs["InputTensor"], memory.outputs["OutputTensor"])
 
 
-class FoldJob(CertainJob):
+class CudaFoldJob(CertainJob):
     """Computes each image element as the sum of its column elements."""
 
     def __init__(self, plan: Plan) -> None:
@@ -272,11 +272,11 @@ class FoldJob(CertainJob):
 
 
 def _unfold(plan: Plan, processors: int) -> CudaJob:
-    return UnfoldJob(on_card(plan))
+    return CudaUnfoldJob(on_card(plan))
 
 
 def _fold(plan: Plan, processors: int) -> CudaJob:
-    return FoldJob(on_card(plan))
+    return CudaFoldJob(on_card(plan))
 
 
 JOBS = {"UNFOLD": _unfold, "FOLD": _fold}

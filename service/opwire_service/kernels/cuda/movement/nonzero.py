@@ -26,7 +26,7 @@ _NONZERO = np.dtype(
 )
 
 
-class NonzeroJob(CertainJob):
+class CudaNonzeroJob(CertainJob):
     """The coordinates of nonzero elements, and their number."""
 
     def __init__(self, plan: Plan) -> None:
@@ -63,7 +63,7 @@ class NonzeroJob(CertainJob):
 
 def job(plan: Plan, processors: int) -> CudaJob:
     """Returns the job of a NONZERO_COORDINATES plan."""
-    return NonzeroJob(on_card(plan))
+    return CudaNonzeroJob(on_card(plan))
 
 
 JOBS = {"NONZERO_COORDINATES": job}

@@ -13,7 +13,7 @@ from ...reference.moves import bits
 from ...views import phases
 from ...views.movements import MOVEMENTS
 from ..job import CudaJob, CudaMemory, KernelLaunch, Program
-from .view import PLAIN, UNITS, CopyJob, RowBlocks, copies
+from .view import PLAIN, UNITS, CudaCopyJob, RowBlocks, copies
 from .walk import PIECE, CertainJob, SplitLaunch, count_of, depth_macro, merged, on_card, walk_type, write_walk
 
 MODES = (
@@ -64,7 +64,7 @@ class PaddingJob(CertainJob):
         starts = zip(attributes.StartPadding[:-1], there[:-1], strict=True)
         self._first = movement.item * sum(start * step for start, step in starts)
         others = movement._replace(phases=phases.padding(plan, rows=False))
-        self._others = CopyJob(others, tuple(plan.inputs), tuple(plan.outputs))
+        self._others = CudaCopyJob(others, tuple(plan.inputs), tuple(plan.outputs))
         self.programs = tuple(dict.fromkeys((program, *self._others.programs)))
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:

@@ -27,7 +27,7 @@ _SEQUENCE = np.dtype(
 )
 
 
-class SequenceJob(CertainJob):
+class CudaSequenceJob(CertainJob):
     """The elements of a sequence."""
 
     def __init__(self, plan: Plan) -> None:
@@ -60,7 +60,7 @@ class SequenceJob(CertainJob):
 
 def job(plan: Plan, processors: int) -> CudaJob:
     """Returns the job of a FILL_VALUE_SEQUENCE plan."""
-    return SequenceJob(on_card(plan))
+    return CudaSequenceJob(on_card(plan))
 
 
 JOBS = {"FILL_VALUE_SEQUENCE": job}

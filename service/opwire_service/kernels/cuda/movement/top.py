@@ -66,7 +66,7 @@ def _digits(bits: int) -> list[tuple[int, int]]:
     return [(low, high - low) for low, high in pairwise(ends)][::-1]
 
 
-class TopJob(CertainJob):
+class CudaTopJob(CertainJob):
     """The best elements of each sequence along an axis."""
 
     def __init__(self, plan: Plan) -> None:
@@ -202,7 +202,7 @@ def _program(name: str, macros: tuple[tuple[str, str | int], ...]) -> Program:
 
 def job(plan: Plan, processors: int) -> CudaJob:
     """Returns the job of a TOP_K plan."""
-    return TopJob(on_card(plan))
+    return CudaTopJob(on_card(plan))
 
 
 JOBS = dict.fromkeys(("TOP_K", "TOP_K1"), job)

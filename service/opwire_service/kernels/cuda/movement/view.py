@@ -331,7 +331,7 @@ class PlacedCopy(NamedTuple):
         return self.part.launches(addresses[self.source], addresses[self.target] + self.first)
 
 
-class CopyJob(CertainJob):
+class CudaCopyJob(CertainJob):
     """A sequence of copies.
 
     Args:
@@ -353,10 +353,10 @@ class CopyJob(CertainJob):
             yield from copy.launches(addresses)
 
 
-def copies(plan: Plan, movement: Callable[[Plan], Movement]) -> CopyJob:
+def copies(plan: Plan, movement: Callable[[Plan], Movement]) -> CudaCopyJob:
     """Returns the job of a plan that moves elements."""
     placed = on_card(plan)
-    return CopyJob(movement(placed), tuple(placed.inputs), tuple(placed.outputs))
+    return CudaCopyJob(movement(placed), tuple(placed.inputs), tuple(placed.outputs))
 
 
 def _job(name: str) -> Callable[[Plan, int], CudaJob]:

@@ -27,7 +27,7 @@ _TASK = np.dtype(
 )
 
 
-class SumsJob:
+class CudaSumsJob:
     """The job of a quantized addition."""
 
     scratch_bytes = 0
@@ -76,4 +76,4 @@ class SumsJob:
         """Does nothing: no result is ever uncertain."""
 
 
-JOBS = {"ELEMENT_WISE_QUANTIZED_LINEAR_ADD": SumsJob}
+JOBS = {"ELEMENT_WISE_QUANTIZED_LINEAR_ADD": CudaSumsJob}

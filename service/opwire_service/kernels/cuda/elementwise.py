@@ -1,4 +1,4 @@
-"""All operators that have a formula: each element from those at its place, whatever strides the tensors have."""
+"""Elementwise operators that have a formula, for tensors of any strides."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ from .table_source import COPIES_TABLE, TABLE_BYTES, table_serves, table_source
 THREADS = 128
 TABLE_THREADS = 1024
 BLOCKS = 16
-"""That share a multiprocessor where much is computed: then it has all the threads that it can."""
+"""Resident blocks per multiprocessor for compute-heavy formulas, which gives it the maximum number of threads."""
 
 BATCH = 2
-"""Loads of each input that a thread has in flight, where what it computes takes few registers."""
+"""Loads of each input in flight per thread, where the computation takes few registers."""
 
 TABLE_BATCH = 4
-"""The same where results are looked up."""
+"""The same as ``BATCH`` where results come from a lookup table."""
 
 TABLE_WORTH = 2**22
-"""Elements from which on results of FLOAT16 are looked up; a table costs as much as some of them."""
+"""Minimum elements for a lookup table of FLOAT16 results, since building the table has a cost."""
 
 LAUNCH_ELEMENTS = 2**28
-"""Elements of one launch at most: some milliseconds."""
+"""Maximum elements per launch, which take a few milliseconds."""
 
 UNCERTAIN = 2**20
-"""The most places of uncertain results that a card lists; if there are more, all are computed again."""
+"""Maximum number of uncertain results that the GPU lists; beyond it, all results are recomputed."""
 
 HOST_AT_ONCE = 2**15
-"""Elements that the host computes between two questions whether to stop."""
+"""Elements that the host computes between two calls of ``stop``."""
 
 MOST = 8
-"""Formulas of a chain: all that a kernel is told of the tensors of so many fits the 4 KiB of its parameter."""
+"""Maximum formulas of a chain, so that the description of its tensors fits the 4 KiB kernel parameter."""
 
 _CHANNELS = 4
 
 
 def _task(inputs: int, outputs: int) -> np.dtype[Any]:
-    """The parameter of a kernel with so many tensors."""
+    """Returns the dtype of the kernel parameter for these numbers of tensors."""
     return np.dtype(
         [
             ("source", "<u8", (inputs,)),
@@ -67,11 +67,11 @@ def _task(inputs: int, outputs: int) -> np.dtype[Any]:
 
 
 class InputWalk(NamedTuple):
-    """How an input is walked beside an output that lies densely.
+    """Traversal of an input alongside a contiguous output.
 
     Attributes:
-        kind: of ``elementwise.cu``.
-        loops: outermost first; the steps of the output are left out.
+        kind: the kind of walk, as named in ``elementwise.cu``.
+        loops: outermost first, without the steps of the output.
     """
 
     kind: str
@@ -79,11 +79,11 @@ class InputWalk(NamedTuple):
 
 
 def input_walk(axes: list[tuple[int, int]], lanes: int) -> InputWalk:
-    """The walk of an input.
+    """Returns the walk of an input.
 
     Args:
-        axes: the sizes and the input's strides in the order of the output's memory, outermost first.
-        lanes: neighbours in the output's memory that are computed together.
+        axes: sizes and input strides in the output's memory order, outermost first.
+        lanes: adjacent output elements that are computed together.
     """
     loops: list[Loop] = []
     for size, step in axes:
@@ -105,13 +105,13 @@ def input_walk(axes: list[tuple[int, int]], lanes: int) -> InputWalk:
 
 
 class OperandSource(NamedTuple):
-    """A tensor that formulas read.
+    """Tensor that formulas read.
 
     Attributes:
-        name: by which ``CudaMemory`` has it.
-        data_type: of its elements.
-        strides: in elements, along the dimensions of the outputs.
-        channels: its elements, where it stands for numbers of a desc.
+        name: its name in ``CudaMemory``.
+        data_type: the type of its elements.
+        strides: its strides along the dimensions of the outputs, in elements.
+        channels: its elements, if it stands for per-channel numbers of a desc.
     """
 
     name: str
@@ -121,17 +121,17 @@ class OperandSource(NamedTuple):
 
 
 class CudaElementsJob:
-    """A formula, or some that feed each other, on the elements of outputs that lie alike.
+    """Job that applies a formula, or a chain of formulas, to the elements of outputs of the same layout.
 
     Attributes:
-        output: the name of the first formula's output.
-        target: its desc, as it lies on the card.
-        sources: what the formulas read.
-        formulas: in their order.
+        output: the name of the first output that is written.
+        target: the desc of the outputs, with their strides on the GPU.
+        sources: the tensors that the formulas read.
+        formulas: the formulas, in order of evaluation.
 
     Args:
-        targets: the names of the outputs that are written, by their numbers in the formulas.
-        processors: multiprocessors of the card; None for no tables.
+        targets: the names of the outputs that are written, indexed by the formulas' output numbers.
+        processors: number of multiprocessors of the GPU; None disables lookup tables.
     """
 
     scratch_bytes = 0
@@ -162,7 +162,7 @@ class CudaElementsJob:
 
     @property
     def gathers(self) -> bool:
-        """Whether neighbours in an output are anywhere in an input."""
+        """Whether adjacent output elements read scattered elements of an input."""
         return any(walk.kind == "GATHER" for walk in self._walks)
 
     def _is_worth_a_table(self) -> bool:
@@ -198,7 +198,7 @@ class CudaElementsJob:
 
     @property
     def _blocks(self) -> int:
-        """Of a multiprocessor."""
+        """Minimum number of resident blocks per multiprocessor."""
         return 1 if self._is_certain or len(self.formulas) > 1 else BLOCKS
 
     @property
@@ -244,7 +244,7 @@ class CudaElementsJob:
             yield KernelLaunch(self._program, "compute", (blocks, 1), (self._threads, 1), part, shared)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is that of the element in the order of the outputs' memory, and 0."""
+        """See ``CudaJob.recompute``; a place is the index of an output element in memory order, and 0."""
         if places is not None:
             self._write(places[:, 0].astype(np.int64), inputs, outputs, exactly, stop)
             return
@@ -259,18 +259,18 @@ class CudaElementsJob:
             outputs[name][places] = results
 
     def offsets(self, places: Array) -> dict[str, Array]:
-        """The elements of each input that results depend on, which are at these places of the outputs."""
+        """Returns, for each input, the offsets of the elements that the results at these places depend on."""
         indices = self._indices(places)
         return {source.name: self._along(source, indices) for source in self.sources if source.channels is None}
 
     def results(self, taken: Arrays, compute: Compute, stop: Stop, places: Array) -> dict[str, Array]:
-        """The results of the outputs that are written, by their names.
+        """Returns the results of the outputs that are written, by name.
 
         Args:
-            taken: the elements of each input that they depend on.
-            compute: computes a formula.
-            stop: asked between pieces of work.
-            places: where they are.
+            taken: the elements of each input that the results depend on.
+            compute: evaluates a formula.
+            stop: called between pieces of work to check for cancellation.
+            places: the indices of the results in the outputs' memory order.
         """
         indices = self._indices(places)
         given = [
@@ -287,7 +287,7 @@ class CudaElementsJob:
         return found
 
     def _indices(self, places: Array) -> tuple[Array, ...]:
-        """The indices of places along the dimensions that are walked."""
+        """Returns the indices of places along the dimensions that are walked."""
         return np.unravel_index(places, [self.target.sizes[axis] for axis in self._axes] or (1,))
 
     def _along(self, source: OperandSource, indices: tuple[Array, ...]) -> Array:
@@ -297,16 +297,16 @@ class CudaElementsJob:
 
 
 Compute = Callable[[PlanFormula, Mapping[str, Array], Stop], Array]
-"""The results of a formula of elements."""
+"""Evaluates a formula on the given elements."""
 
 
 def exactly(formula: PlanFormula, given: Mapping[str, Array], stop: Stop) -> Array:
-    """The results by exact arithmetic: of a few elements."""
+    """Returns results by exact arithmetic, for a few elements."""
     return ExactFormula(formula.expression, formula.inputs, formula.output).of_all(given, stop)
 
 
 def quickly(formula: PlanFormula, given: Mapping[str, Array], stop: Stop) -> Array:
-    """The results by the way that takes the least time for many."""
+    """Returns results by the method that is fastest for many elements."""
     if has_scale(formula.expression):
         return exactly(formula, given, stop)
     target = np.empty(next(iter(given.values())).shape, formula.output.dtype)
@@ -316,7 +316,7 @@ def quickly(formula: PlanFormula, given: Mapping[str, Array], stop: Stop) -> Arr
 
 
 def job(plan: Plan, processors: int) -> CudaElementsJob:
-    """The job of a plan of an operator that has a formula."""
+    """Returns the job for the plan of an operator that has a formula."""
     formula = formula_of(plan)
     target = device_desc(plan.outputs[formula.output_name])
     source = FormulaSource.of(formula)
@@ -337,7 +337,7 @@ def _source(name: str, formula: PlanFormula, plan: Plan, target: BufferTensorDes
 
 
 def is_chainable(job: object) -> TypeGuard[CudaElementsJob]:
-    """Whether a chain may have a job: all of its sources are tensors of the graph."""
+    """Whether a job may be part of a chain: all of its sources must be tensors of the graph."""
     return isinstance(job, CudaElementsJob) and all(source.channels is None for source in job.sources)
 
 

@@ -1,4 +1,4 @@
-"""Quick functions as C for NVRTC: one statement for each operation."""
+"""Generates CUDA C for quick functions, one statement per operation."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ..formulas.formula import PlanFormula
 from .primitives import COMPARISONS, double, of_floats
 
 ROUNDER = "0x1.8p52"
-"""Added to a number below 2**31 it leaves the nearest integer in the low word."""
+"""Adding it to a number below 2**31 leaves the nearest integer in the low word."""
 
 WORTH = 2.0**-33
-"""The error up to which quick functions settle most results."""
+"""Maximum error bound for which quick functions settle most results."""
 
 
 _LEAST = 2.0**-200
@@ -28,18 +28,18 @@ _LEAST = 2.0**-200
 
 @dataclass
 class QuickSource:
-    """Writes code: see ``formulas.quick.Writer``. Numbers are the names of variables, or constants.
+    """Implementation of ``formulas.quick.Writer`` that generates CUDA C. Numbers are variable names or constants.
 
     Attributes:
-        names: of the tensors, in the order of the arguments.
-        inputs: their data types.
-        numbers: the name of those in constant memory.
-        known: the variable of each part of a formula.
-        singles: the floats from which numbers are widened, of which twice as many are compared at a time.
-        constants: numbers by how they are written.
-        kept: the places of those in constant memory.
+        names: the names of the tensors, in argument order.
+        inputs: the data types of the tensors.
+        numbers: the name of the array in constant memory.
+        known: the variable of each subexpression.
+        singles: the float that a double was widened from; floats compare at twice the rate.
+        constants: the value of each constant, by its spelling.
+        kept: the index of each constant in constant memory.
         lines: the statements.
-        unsure: conditions on which what is computed may be anything.
+        unsure: conditions under which the computed value is meaningless.
     """
 
     names: tuple[str, ...]
@@ -53,7 +53,7 @@ class QuickSource:
     unsure: list[str] = field(default_factory=list)
 
     def named(self, declared: str, value: str) -> str:
-        """A new variable."""
+        """Declares a new variable and returns its name."""
         name = f"q{len(self.lines)}"
         self.lines.append(f"    {declared} {name} = {value};")
         return name
@@ -62,9 +62,9 @@ class QuickSource:
         return self.named("double", value)
 
     def number(self, number: float) -> str:
-        """Those that no instruction holds lie in constant memory, from where an operand costs none.
+        """Returns a constant; one that fits no immediate operand goes to constant memory, which is free to read.
 
-        They are no constants of the program, which the compiler would put into registers for each use.
+        As a literal, the compiler would load it into registers for each use.
         """
         name = double(Constant(number))
         if np.float64(number).view(np.uint64) & 0xFFFFFFFF:
@@ -89,7 +89,7 @@ class QuickSource:
         return self._double(f"quick_quotient({a}, {b})")
 
     def _divided(self, a: str, by: Expression) -> str:
-        """By a number that is known its inverse is."""
+        """Divides; by a constant of moderate size it multiplies by the inverse."""
         if isinstance(by, Constant) and _LEAST < abs(by.value) < 1 / _LEAST:
             return self.multiply(a, self.number(1 / by.value))
         return self.divide(a, self.of(by))
@@ -179,7 +179,7 @@ class QuickSource:
         raise NotImplementedError("without has_sixteenths nobody asks")
 
     def split(self, x: str) -> tuple[str, str]:
-        # From the square root of 1/2, where 1024 more than the exponent is what the high word then begins with.
+        # Mantissas start at sqrt(1/2); the high word then starts with the exponent plus 1024.
         high = self.named("u32", f"__double2hiint({x}) + (0x40000000 - 0x3fe6a09e)")
         mantissa = self._double(f"__hiloint2double(({high} & 0xfffff) + 0x3fe6a09e, __double2loint({x}))")
         moved = f"__hiloint2double(0x43300000, {high} >> 20)"
@@ -189,7 +189,7 @@ class QuickSource:
         return self._double(f"{number} & 1 ? {odd} : {even}")
 
     def of(self, expression: Expression) -> str:
-        """The value of a formula."""
+        """Returns the value of an expression."""
         if expression not in self.known:
             self.known[expression] = self._of(expression)
         return self.known[expression]
@@ -220,7 +220,7 @@ class QuickSource:
         return number
 
     def last(self, expression: Expression) -> str:
-        """The value of a formula that is then rounded."""
+        """Returns the value of an expression whose result is rounded next."""
         match expression:
             case Operation(primitive, (operand,)) if primitive in quick.LAST:
                 return self._quick(quick.LAST[primitive], primitive, [self.of(operand)])
@@ -245,7 +245,7 @@ class QuickSource:
         return self._double(of_floats(primitive, operands))
 
     def _singles(self, operands: list[str]) -> list[str]:
-        """Numbers before they are widened, where all can be told so."""
+        """Returns the operands as floats before widening, or none unless all of them are floats."""
         found = {**{each: f"(float){each}" for each in operands if self._is_single(each)}, **self.singles}
         return [found[each] for each in operands] if all(each in found for each in operands) else []
 
@@ -254,7 +254,7 @@ class QuickSource:
         return number is not None and number == np.float32(number)
 
     def _widened(self, value: str) -> str:
-        """The number of a float."""
+        """Declares a float and returns the double that it widens to."""
         single = self.named("float", value)
         name = self._double(f"(double){single}")
         self.singles[name] = single
@@ -262,9 +262,10 @@ class QuickSource:
 
 
 def quick_lines(formula: PlanFormula, names: tuple[str, ...], numbers: str) -> tuple[str, list[str]]:
-    """Numbers, and statements that evaluate a formula with quick functions and tell whether that settles it.
+    """Returns a table of constants and the statements that evaluate a formula with quick functions.
 
-    There are none if it has none, or if it has an infinite number, beside which those that stand for others count.
+    The statements also return whether the result is settled. There are none where quick functions do not pay or are too
+    inaccurate, or if a constant is not finite, since approximated values could then matter.
     """
     expression, inputs = quick.condensed(formula.expression), formula.inputs
     if formula.output not in (DataType.FLOAT32, DataType.FLOAT16) or not quick.is_worth(expression):
@@ -284,12 +285,12 @@ def quick_lines(formula: PlanFormula, names: tuple[str, ...], numbers: str) -> t
 
 
 def _is_infinity_certain(expression: Expression) -> bool:
-    """Whether infinite results are right: nothing is computed from numbers that stand for others."""
+    """Whether infinite results are correct, since no operand is itself computed by a quick function."""
     return isinstance(expression, Operation) and not any(map(quick.is_worth, expression.operands))
 
 
 def _is_finite(expression: Expression) -> bool:
-    """Whether all numbers in a formula are."""
+    """Whether all constants of an expression are finite."""
     match expression:
         case Constant(value):
             return isfinite(value)

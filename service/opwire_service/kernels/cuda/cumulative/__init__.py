@@ -1,1 +1,1 @@
-"""Running sums and products on a card."""
+"""Cumulative sums and products on a GPU."""

@@ -1,4 +1,4 @@
-"""CUMULATIVE_SUMMATION and CUMULATIVE_PRODUCT: lines side by side, lines that threads share, or chunks of lines."""
+"""CUMULATIVE_SUMMATION and CUMULATIVE_PRODUCT, with one thread per line, several threads per line, or lines in chunks."""
 
 from __future__ import annotations
 
@@ -32,25 +32,28 @@ from ..movement.walk import (
 )
 
 SHARE = 16
-"""Elements of a thread that shares a line or a chunk; half as many of 8 bytes, of a chunk."""
+"""Elements per thread where threads share a line or a chunk; half as many for 8-byte elements of a chunk."""
 
 SHARED_BYTES = 47 * 1024
-"""Of a block whose threads share lines: each has its elements there, one more, and a running value."""
+"""Maximum shared memory of a block whose threads share lines.
+
+Each thread keeps its elements, one element of padding and a running value there.
+"""
 
 PREFETCHED_BYTES = 2**14
-"""For each multiprocessor, by which blocks ask for chunks ahead."""
+"""Prefetch distance of chunks, in bytes per multiprocessor."""
 
 LONGEST = 2**17
-"""Elements of a line that one thread walks: some milliseconds."""
+"""Maximum elements of a line that a single thread walks, which takes a few milliseconds."""
 
 FEWEST = 64
-"""Lines for each multiprocessor that are worth a thread each."""
+"""Minimum lines per multiprocessor for one thread per line."""
 
 UNCERTAIN = 2**20
-"""The most places of uncertain results that a card lists; if there are more, all are computed again."""
+"""Maximum number of uncertain results that the GPU lists; beyond it, all results are recomputed."""
 
 EXACTLY = 1024
-"""Elements that the host adds up between two questions whether to stop."""
+"""Elements that the host accumulates between two calls of ``stop``."""
 
 _SUM = tuple((name, 0) for name in ("SQUARED", "MAGNITUDE", "LOGARITHM", "ROOT", "MEAN"))
 _COMBINE = {True: ("a + b", 0), False: ("a * b", 1)}
@@ -66,12 +69,12 @@ _LINES = np.dtype(
 
 
 class CudaRunningJob:
-    """The running values of a plan.
+    """Job that computes cumulative sums or products.
 
     Args:
-        plan: as it lies on the card.
-        processors: of the card.
-        sums: whether of sums, or of products.
+        plan: the plan, with the strides that its tensors have on the GPU.
+        processors: number of multiprocessors of the GPU.
+        sums: whether to compute sums rather than products.
     """
 
     def __init__(self, plan: Plan, processors: int, *, sums: bool) -> None:
@@ -110,33 +113,33 @@ class CudaRunningJob:
 
     @property
     def _state(self) -> int:
-        """Bytes of a running value."""
+        """Size of a running value, in bytes."""
         if not self._type.is_float:
             return self._type.bits // 8
         return 24 if self._sums else 32
 
     def _has_room_for(self, threads: int) -> bool:
-        """Whether a block's own memory holds what so many threads share of lines."""
+        """Whether the data of this many threads fits in the shared memory of a block."""
         each = (SHARE + 1) * self._type.dtype.itemsize + self._state
         return threads * each <= SHARED_BYTES
 
     @property
     def _blocks(self) -> int:
-        """Of a multiprocessor, at least."""
+        """Minimum number of resident blocks per multiprocessor."""
         if self._sums and self._type.is_float:
             return 4 * THREADS // self._threads
         return 2 if self._by_chunks and not self._type.is_float else 3
 
     @property
     def _macros(self) -> tuple[tuple[str, str | int], ...]:
-        """How blocks are made: their threads, how many share a multiprocessor, and what a thread reads at once."""
+        """Macros for block size, occupancy and the elements that each thread reads."""
         return (
             ("THREADS", self._threads),
             ("BLOCKS", self._blocks),
             ("AHEAD", 16 if self._type.is_float else 32),
             ("SHARING", self._sharing),
             ("SHARE", self._share),
-            ("BUFFERS", 2 if self._type.is_float else 1),  # registers have no room for floats that wait
+            ("BUFFERS", 2 if self._type.is_float else 1),  # too few registers to hold waiting floats
             ("APART", LOAD_BYTES // self._type.dtype.itemsize if self._by_chunks else 1),
             ("LANES", self._lanes()),
             ("PREFETCHED", self._prefetched),
@@ -165,14 +168,14 @@ class CudaRunningJob:
         return Program(("scalars", *sources, "movement/walk", "cumulative/running", f"cumulative/{way}"), macros)
 
     def _blocks_ahead(self, processors: int) -> int:
-        """How many blocks ahead a block asks for a chunk; 0 if chunks do not go on, or are not read in full loads."""
+        """Prefetch distance in chunks; 0 without chunks or where they are not read with full-width loads."""
         item_bytes = self._type.dtype.itemsize
         if not self._by_chunks or self._lanes() * item_bytes < LOAD_BYTES:
             return 0
         return processors * PREFETCHED_BYTES // (self._threads * self._share * item_bytes)
 
     def _lanes(self) -> int:
-        """Neighbours of a line that are loaded and stored at once, so that all of that is aligned."""
+        """Elements per vector load or store of a line, such that every access is aligned."""
         if (self._step, self._target_step) != (1, 1):
             return 1
         steps = (step for _, *loop in self._loops for step in loop)
@@ -181,7 +184,7 @@ class CudaRunningJob:
     def _parameter(self) -> Array:
         task = np.zeros(1, _LINES)
         task["terms"], task["lines"], task["length"] = self._length, self._count, self._length
-        # Of neighbours, of threads, and of chunks, each of which may go on from the one before it.
+        # Covers neighbors, threads and chunks, where each chunk may depend on the previous one.
         task["depth"] = self._length if self._by_lines else 2 * SHARE + 64 + 16 * self._chunks
         task["chunks"], task["room"] = self._chunks, self._room
         task["step"], task["target_step"] = self._step % 2**32, self._target_step % 2**32
@@ -206,7 +209,7 @@ class CudaRunningJob:
         yield from part.launches(*tensors)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the number of a line, and a place in it."""
+        """See ``CudaJob.recompute``; a place is the number of a line and a position in it."""
         pairs: Any = self._all_places() if places is None else sorted(map(tuple, places.tolist()))
         for line, group in groupby(pairs, key=lambda pair: pair[0]):
             here, there = self._offsets(line)
@@ -226,7 +229,7 @@ class CudaRunningJob:
         return here, there
 
     def _exact_sums(self, elements: Array, target: Array, places: list[int], stop: Stop) -> None:
-        """One sum that goes on from place to place."""
+        """Writes exact sums at ascending places, extending one running sum."""
         total, end = Sum(FORMATS[self._type]), 0
         for place in places:
             last = place + 1 - self._exclusive
@@ -245,7 +248,7 @@ class CudaRunningJob:
 
 
 def _strided(flat: Array, begin: int, step: int, length: int) -> Array:
-    """Elements of a line, which may go backwards."""
+    """Returns a view of a line's elements; ``step`` may be negative."""
     view: Array = np.lib.stride_tricks.as_strided(flat[begin:], (length,), (step * flat.itemsize,))
     return view
 

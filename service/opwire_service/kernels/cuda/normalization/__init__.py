@@ -1,1 +1,1 @@
-"""Rows that are normalized together: softmax, hardmax, and normalizations by statistics, lengths and neighbours."""
+"""Normalization of rows: softmax, hardmax, batch and mean-variance, Lp and local response normalization."""

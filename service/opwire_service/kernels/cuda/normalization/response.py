@@ -20,10 +20,10 @@ from ..nests import NestLoop, coordinates_at, merged, nest_dtype, offsets, size_
 THREADS = 128
 
 READS_PER_THREAD = 64
-"""Elements of a large region that are worth a thread of their own."""
+"""Minimum elements of a region per thread where several threads share it."""
 
 LAUNCH_READS = 2**30
-"""Elements that one launch reads at most: some milliseconds."""
+"""Maximum number of reads per launch, which take a few milliseconds."""
 
 
 _TENSORS = 4
@@ -39,7 +39,7 @@ _TASK = np.dtype(
 
 
 class Response(Listing):
-    """The job."""
+    """Job that computes LOCAL_RESPONSE_NORMALIZATION."""
 
     def __init__(self, plan: Plan, processors: int) -> None:
         self._plan, self._source = plan, plan.inputs["InputTensor"]
@@ -87,7 +87,7 @@ class Response(Listing):
             yield KernelLaunch(self._program, "respond", (-(-count // block[1]), 1), block, part)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the number of an output in the order of its memory, and 0."""
+        """See ``CudaJob.recompute``; a place is the index of an output element in memory order, and 0."""
         numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
         flat, to = inputs["InputTensor"], FORMATS[self._source.data_type]
         source = strided(self._source, flat)

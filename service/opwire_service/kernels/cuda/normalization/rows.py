@@ -1,4 +1,4 @@
-"""Jobs whose elements are computed from what all of their row come to, whatever that is."""
+"""Jobs that compute each element from a reduction over its row."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from ..nests import in_packs, nest_dtype, offsets, size_of, stretched_strides, w
 from .shape import HELD_BYTES, HELD_KEPT, nests_of, row_shape
 
 TENSORS = ("source", "target", "scale", "bias", "added", "mean", "variance")
-"""As the sources count them."""
+"""Tensors in the order in which the sources number them."""
 
 LAUNCH_ELEMENTS = 2**28
-"""Elements of one launch at most, unless a row has more: some milliseconds."""
+"""Maximum elements per launch, unless a single row has more, which take a few milliseconds."""
 
 UNCERTAIN = 2**20
-"""The most places of uncertain results that a card lists; if there are more, all are computed again."""
+"""Maximum number of uncertain results that the GPU lists; beyond it, all results are recomputed."""
 
 STATISTIC = 2**32 - 1
-"""In place of an element's index: the statistics of its row."""
+"""Stands in place of an element's index for the statistics of its row."""
 
 PREFETCHED_BYTES = 2**15
-"""For each multiprocessor, by which blocks ask for rows ahead: half of what the registers of those in flight hold."""
+"""Prefetch distance of rows, in bytes per multiprocessor: half of what the blocks in flight hold in registers."""
 
 HOST_AT_ONCE = 4096
-"""Elements that the host computes between two questions whether to stop."""
+"""Elements that the host computes between two calls of ``stop``."""
 
 _NUMBERS = np.dtype([*((name, "<f8") for name in ("epsilon", "depth", "inverse")), ("count", "<u4"), ("unused", "<u4")])
 _NEST = nest_dtype(len(TENSORS))
@@ -50,42 +50,42 @@ _TASK = np.dtype(
 
 
 class Exact(Protocol):
-    """The exact results of a row, on the host."""
+    """Computes exact results of a row on the host."""
 
     def __call__(self, row: Array, values: Array, beside: Mapping[str, Array], stop: Stop) -> Array:
-        """The results of some elements.
+        """Returns the exact results of some elements.
 
         Args:
             row: all elements of the row.
-            values: those whose results are wanted, 1-dimensional.
-            beside: the elements of other inputs that they meet.
-            stop: asked now and then.
+            values: the elements to compute, 1-dimensional.
+            beside: the corresponding elements of the other inputs, by name.
+            stop: called periodically to check for cancellation.
         """
         ...
 
 
 class ExactStatistics(Protocol):
-    """The exact mean and variance of a row, on the host, as elements of the output."""
+    """Computes the exact mean and variance of a row on the host, as elements of the output."""
 
     def __call__(self, row: Array, stop: Stop) -> tuple[object, object]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class RowKernels:
-    """What is computed of rows.
+    """Kernels of one family of row operators.
 
     Attributes:
-        source: the file that defines ``State`` and ``Row``, and those before it.
-        state_bytes, row_bytes: the sizes of both.
-        macros: of the source.
+        source: the file that defines ``State`` and ``Row``, preceded by the files that it needs.
+        state_bytes, row_bytes: the sizes of ``State`` and ``Row``.
+        macros: macros of the source.
         generated: see ``Program``.
-        exact: the results that the kernel does not certify; None if it always does.
-        statistics: the same of mean and variance, where they are outputs.
-        ordered: whether the places of elements in their row matter.
+        exact: computes the results that the kernel does not certify; None if it certifies all.
+        statistics: the same for mean and variance where they are outputs.
+        ordered: whether the positions of elements within their row matter.
         given: whether mean and variance are inputs.
-        keeps: whether threads keep a term of each element that they hold.
-        prefetches: whether blocks that hold a row ask for others ahead.
-        epsilon: added to the variance, or the least length.
+        keeps: whether threads keep a term for each element that they hold.
+        prefetches: whether blocks that hold a row prefetch later ones.
+        epsilon: value added to the variance, or the minimum length.
     """
 
     source: tuple[str, ...]
@@ -103,7 +103,7 @@ class RowKernels:
 
 
 class SideTensor(NamedTuple):
-    """A tensor beside input and output: its name in the plan, its desc, and whether it is an output."""
+    """Tensor other than the main input and output: its name in the plan, its desc, and whether it is an output."""
 
     name: str
     desc: BufferTensorDesc
@@ -111,14 +111,14 @@ class SideTensor(NamedTuple):
 
 
 class NormalizationJob:
-    """The job.
+    """Job that normalizes the rows of a tensor.
 
     Args:
-        source, target: the tensors.
-        beside: the others, by the names of ``TENSORS``.
-        axes: along which a row lies.
-        kernels: what is computed.
-        processors: of the card.
+        source, target: the main input and output.
+        beside: the other tensors, by their names in ``TENSORS``.
+        axes: the axes that make up a row.
+        kernels: the kernels to run.
+        processors: number of multiprocessors of the GPU.
     """
 
     state_bytes = 0
@@ -184,7 +184,7 @@ class NormalizationJob:
         return Program(sources, macros, kernels.generated)
 
     def _blocks_ahead(self, processors: int) -> int:
-        """How many blocks ahead a block asks for a row; 0 if it has several, or rows are not read in full loads."""
+        """Prefetch distance in blocks; 0 unless a block holds a single row that it reads with full-width loads."""
         shape, item_bytes = self._shape, self._element.dtype.itemsize
         is_dense = len(self._reduced) == 1 and shape.lanes * item_bytes == LOAD_BYTES
         if not (shape.held and shape.outputs_of_block == 1 and is_dense):
@@ -230,7 +230,7 @@ class NormalizationJob:
             task[name] = (memory.outputs if each.is_output else memory.inputs)[each.name]
         shape, kept = self._shape, size_of(self._kept)
         task["uncertain"], task["room"] = memory.uncertain, self._room
-        epsilon = self._kernels.epsilon + 0.0  # a zero has no sign
+        epsilon = self._kernels.epsilon + 0.0  # turns -0 into 0
         count = size_of(self._reduced)
         task["numbers"] = (epsilon, shape.depth, 1 / count, count, 0)
         task["items"], task["stretch"], task["splits"] = shape.items, shape.stretch, shape.splits
@@ -260,7 +260,7 @@ class NormalizationJob:
             yield KernelLaunch(self._program, "put_rows", (grid, shape.splits), shape.block, task)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the number of a row, and that of an element in it."""
+        """See ``CudaJob.recompute``; a place is the number of a row and the index of an element in it."""
         for row, indices in self._all_places() if places is None else _by_row(places):
             if stop():
                 raise Stopped
@@ -301,7 +301,7 @@ class NormalizationJob:
 
 
 def _by_row(places: Array) -> Iterator[tuple[int, Array]]:
-    """The indices of each row in pieces."""
+    """Groups places by row and yields the indices of each row in pieces of at most ``HOST_AT_ONCE``."""
     order = np.argsort(places[:, 0], kind="stable")
     rows, indices = places[order, 0], places[order, 1].astype(np.int64)
     bounds = [0, *(np.flatnonzero(np.diff(rows)) + 1).tolist(), rows.size]

@@ -1,4 +1,4 @@
-"""How rows are laid over the threads of a card."""
+"""Distribution of rows over the threads of a GPU."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from ..nests import Nest, NestLoop, merged, size_of
 WARP = 32
 THREADS = 256
 MOST_THREADS = 512
-"""Of a block that holds a row in its registers."""
+"""Maximum threads of a block that holds a row in registers."""
 
 HELD_BYTES = 64
-"""Of elements that a thread holds at most."""
+"""Maximum size of the elements that a thread holds, in bytes."""
 
 HELD_KEPT = 16
-"""Elements that a thread holds at most with terms that it keeps of them."""
+"""Maximum elements that a thread holds if it also keeps a term for each."""
 
 MOST_HELD = 2**13
-"""Elements of a row that a block holds: doubles add up as many of FLOAT16 without error."""
+"""Maximum elements of a row that a block holds; doubles sum this many FLOAT16 elements exactly."""
 
 RESIDENT = 1024
-"""Threads of blocks that hold rows, at least, for which a multiprocessor shall have registers."""
+"""Minimum resident threads per multiprocessor for blocks that hold rows, which limits their registers."""
 
 BATCH = 4
-"""Loads that a thread has in flight where rows are read twice."""
+"""Loads in flight per thread where rows are read twice."""
 
 BLOCKS_PER_PROCESSOR = 8
 
 COLUMNS = 32
-"""Neighbouring columns of a block: 128 bytes of FLOAT32."""
+"""Adjacent columns per block: 128 bytes of FLOAT32."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """Blocks and splits.
+    """Shape of the blocks, and the number of splits per row.
 
     Attributes:
-        by_rows: whether neighbouring threads have neighbours of a row, or different rows.
-        lanes: neighbours of a row that are loaded at once.
-        held: loads of a thread that its registers hold, or 0 if rows are read twice.
+        by_rows: whether adjacent threads work on adjacent elements of a row rather than on different rows.
+        lanes: elements of a row per vector load.
+        held: loads that each thread holds in registers, or 0 if rows are read twice.
         block: threads along x and y.
-        items: loads of a row.
+        items: loads per row.
         splits: parts of each row.
-        stretch: loads of a part.
+        stretch: loads per part.
     """
 
     by_rows: bool
@@ -58,7 +58,7 @@ class RowShape:
 
     @property
     def sharing(self) -> int:
-        """Threads of a block that share a row."""
+        """Number of threads of a block that share a row."""
         return self.block[0] if self.by_rows else self.block[1]
 
     @property
@@ -67,7 +67,7 @@ class RowShape:
 
     @property
     def resident(self) -> int:
-        """Blocks for which a multiprocessor shall have registers."""
+        """Minimum number of resident blocks per multiprocessor."""
         return max(1, RESIDENT // (self.block[0] * self.block[1]))
 
     @property
@@ -76,20 +76,20 @@ class RowShape:
 
     @property
     def depth(self) -> int:
-        """Additions that an element takes part in, at most."""
+        """Maximum number of additions that an element takes part in."""
         return -(-self.stretch // self.sharing) * self.lanes + self.sharing + self.splits + 32
 
 
 def nests_of(
     sizes: Sequence[int], strides: Sequence[Sequence[int]], axes: Iterable[int], *, ordered: bool
 ) -> tuple[Nest, Nest]:
-    """The loops over rows, and those over the elements of a row.
+    """Returns the loops over rows and the loops over the elements of a row.
 
     Args:
-        sizes: of all tensors.
-        strides: of each tensor; the first one is the input, the second the output.
-        axes: along which a row lies.
-        ordered: whether the elements of a row must be visited in row-major order; if not, in that of memory.
+        sizes: the sizes that all tensors share.
+        strides: the strides of each tensor, the input first and the output second.
+        axes: the axes that make up a row.
+        ordered: whether to visit the elements of a row in row-major order rather than in memory order.
     """
     along = frozenset(axes)
     every = [NestLoop(size, tuple(each[i] for each in strides)) for i, size in enumerate(sizes)]
@@ -103,13 +103,13 @@ def _by_memory(axes: Iterable[NestLoop]) -> list[NestLoop]:
 
 
 def row_shape(kept: Nest, reduced: Nest, item_bytes: int, processors: int, most_held: int) -> RowShape:
-    """Lays rows over a card.
+    """Distributes rows over the GPU.
 
     Args:
-        kept, reduced: the loops.
-        item_bytes: of an element.
-        processors: multiprocessors of the card.
-        most_held: elements that a thread holds at most.
+        kept, reduced: the loops over rows and over the elements of a row.
+        item_bytes: size of an element.
+        processors: number of multiprocessors of the GPU.
+        most_held: maximum elements that a thread holds.
     """
     outputs, elements = size_of(kept), size_of(reduced)
     inner, beside = (nest[-1].steps[0] if nest else 0 for nest in (reduced, kept))
@@ -148,7 +148,7 @@ def _cut(by_rows: bool, lanes: int, held: int, block: tuple[int, int], items: in
 
 
 def _lanes(kept: Nest, reduced: Nest, full: int) -> int:
-    """How many elements are loaded and stored at once, at most ``full``, so that all loads and stores are aligned."""
+    """Returns the elements per vector access, at most ``full``, such that every load and store is aligned."""
     if not reduced or reduced[-1].steps[:2] != (1, 1):
         return 1
     steps = [reduced[-1].size, *(step for axis in (*kept, *reduced[:-1]) for step in axis.steps[:2])]

@@ -27,7 +27,7 @@ def _kernels(*, logarithm: bool) -> RowKernels:
         (("LOGARITHM", int(logarithm)),),
         exact=partial(_exact, logarithm=logarithm),
         keeps=not logarithm,
-        prefetches=not logarithm,  # it makes the logarithm slower
+        prefetches=not logarithm,  # prefetching slows the logarithm down
     )
 
 
@@ -47,7 +47,7 @@ HARDMAX = RowKernels(("normalization/hardmax",), 8, 4, ordered=True)
 
 
 def job(plan: Plan, processors: int, *, kernels: RowKernels) -> NormalizationJob:
-    """The job of a plan of one of them."""
+    """Returns the job for a softmax or hardmax plan."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     if kernels is SINGLES and source.data_type is DataType.FLOAT16:
         kernels = HALVES

@@ -1,4 +1,4 @@
-"""Normalizations by mean and variance, of the rows themselves or given, and by lengths."""
+"""Normalization by mean and variance, computed from the rows or given, and Lp normalization."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _kernels(plan: Plan, *, mean: bool, variance: bool) -> RowKernels:
 
 
 def _by_own_statistics(plan: Plan, processors: int) -> NormalizationJob:
-    """Normalization by the statistics of the rows."""
+    """Returns the job that normalizes rows by their own statistics."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     mean, variance = uses(plan)
     to, attributes = FORMATS[source.data_type], plan.attributes
@@ -71,7 +71,7 @@ def _by_own_statistics(plan: Plan, processors: int) -> NormalizationJob:
 
 
 def _by_given_statistics(plan: Plan, processors: int) -> NormalizationJob:
-    """BATCH_NORMALIZATION: rows lie along the dimensions in which mean and variance repeat."""
+    """Returns the job for BATCH_NORMALIZATION; rows span the dimensions that mean and variance are broadcast along."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     names = {"mean": "MeanTensor", "variance": "VarianceTensor", "scale": "ScaleTensor", "bias": "BiasTensor"}
     beside = {key: SideTensor(name, plan.inputs[name]) for key, name in names.items()}

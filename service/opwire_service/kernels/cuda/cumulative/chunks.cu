@@ -1,15 +1,16 @@
-// Running values of long lines: blocks take one chunk after the other, which go on from the chunks before. Each tells its total
-// once that is known, and then that of all up to it. A block asks for the chunk that begins PREFETCHED blocks later, unless
-// that is 0. It has memory for the items of BUFFERS chunks: threads hold those of one that waits if that is 1.
+// Running values of long lines by a scan with decoupled look-back: blocks take one chunk after another, and each chunk
+// continues from the chunks before it. A chunk publishes its own total as soon as it is known, and later the total of all
+// elements up to its end. A block prefetches the chunk PREFETCHED chunks ahead, unless that is 0. Shared memory holds the
+// items of BUFFERS chunks; if that is 1, threads hold those of the waiting chunk in registers.
 
 const u32 WARPS = THREADS / WARP;
 static_assert(SHARING == THREADS, "a block has one chunk at a time");
 
-// What chunks tell others: the total of each, and then of all up to it in its place. Each word has a mark beside it that is
-// written with it, so that others need no order among them.
+// The values that chunks publish: first the chunk's own total, later replaced by the total up to its end. Each word is
+// stored together with a mark in one write, so that readers depend on no order among the words.
 struct Told {
     static const u32 ALONE = 1, UP_TO = 2;
-    volatile u64 *first;  // word of that of the first chunk; its next one stands behind those of all chunks
+    volatile u64 *first;  // first word of the first chunk; its second word follows the first words of all chunks
     u64 step;
 
     __device__ __forceinline__ Told(const Lines &all) : first(all.told + 1), step((u64)all.lines * all.chunks) {}
@@ -19,7 +20,7 @@ struct Told {
 #pragma unroll
         for (u32 i = 0; i < Words<Running>::COUNT; ++i) first[i * step + chunk] = (u64)words.word[i] << 32 | mark;
     }
-    // What was told, if all of it was: the mark of it, or 0.
+    // Reads a published value. Returns its mark, or 0 unless all words were published.
     __device__ __forceinline__ u32 hear(u32 chunk, Running &total) const {
         Words<Running> words;
         u32 mark = ALONE | UP_TO;
@@ -45,8 +46,8 @@ template <u32 COUNT> static __device__ __forceinline__ void run_up_totals(u32 la
     }
 }
 
-// The value of all threads of a warp up to each that is not plain. What is seldom done lies apart, so that it takes no
-// registers from the rest.
+// Inclusive scan over the threads of a warp whose values are not plain. Kept out of line because it is rare and would
+// otherwise take registers from the rest.
 static __device__ __noinline__ Running run_up_items(const Input *items) {
     Running own;
     own.clear();
@@ -56,8 +57,8 @@ static __device__ __noinline__ Running run_up_items(const Input *items) {
     return own;
 }
 
-// The value of all elements of a line before a chunk, in all threads of a warp: it looks at as many chunks at once, up to the
-// last one that told the value of all up to it.
+// Returns in all lanes the value of the line's elements before a chunk. The warp looks back over WARP chunks at a time,
+// to the nearest one that has published the total up to its end.
 static __device__ __forceinline__ Running look_back(const Told &told, u32 me, u32 number) {
     const u32 lane = threadIdx.x % WARP;
     Running before, alone;
@@ -83,13 +84,13 @@ struct Chunk {
     u32 line, number;
 };
 
-// Chunks are taken in the order in which blocks ask, and each block ends its own in that order, so that those before a chunk
-// are never left waiting.
+// Chunks are assigned in the order in which blocks ask, and each block finishes its own in that order, so that the
+// predecessors of a chunk always make progress.
 static __device__ __forceinline__ u32 ask(const Lines &all) { return (u32)atomicAdd(all.told, 1ull) - all.first; }
 
-const u32 SIZE = THREADS * SHARE;  // of a chunk
+const u32 SIZE = THREADS * SHARE;  // elements of a chunk
 
-// Only a whole chunk, whose elements are neighbours and begin at a multiple of a load's bytes.
+// Prefetches full chunks only; their elements must be contiguous and aligned to a full-width load.
 static __device__ __forceinline__ void prefetch_chunk(const Lines &all, const Chunk &chunk) {
     if (chunk.line >= all.lines || chunk.number >= all.length / SIZE) return;
     u32 at[STEPS];
@@ -102,7 +103,7 @@ static __device__ __forceinline__ Chunk chunk_at(const Lines &all, u32 number) {
     return {line, number - line * all.chunks};
 }
 
-// None if all were taken; then the next launch begins where this one ended.
+// Returns a chunk past the last line if all are taken; the counter is restored so that the next launch continues there.
 static __device__ __forceinline__ Chunk taken_by(const Lines &all, u32 asked) {
     if (asked >= all.count) {
         atomicAdd(all.told, ~0ull);
@@ -113,22 +114,22 @@ static __device__ __forceinline__ Chunk taken_by(const Lines &all, u32 asked) {
     return chunk_at(all, number);
 }
 
-// The value before each thread of a warp of those up to each.
+// Turns an inclusive scan over a warp into an exclusive one.
 template <class T> static __device__ __forceinline__ T before_each(const T &up_to) {
     T before = exchanged(up_to, [&](u32 word) { return __shfl_up_sync(~0u, word, 1); });
     if (threadIdx.x % WARP == 0) before.clear();
     return before;
 }
 
-// What a thread knows of its elements of a chunk from when they are read until their results are stored.
+// State of a thread's elements of a chunk, from reading them until storing their results.
 struct Part {
-    Plain before;   // the value of the threads of its warp before it, if that is plain, or none
+    Plain before;   // the value of the earlier threads of its warp if plain, else empty
     Extent extent;  // of the warp
 
     __device__ __forceinline__ bool is_plain() const { return extent.is_plain(WARP * SHARE); }
 };
 
-// Reads a chunk and adds it up, which tells others its total, and its warps what comes before them in the chunk.
+// Reads and scans a chunk, publishes its total and leaves the inclusive scan over its warps in `totals`.
 static __device__ __forceinline__ void begin_chunk(
     const Lines &all, const Chunk &chunk, Items &items, Input (&own)[SHARE], Part &part, Running *totals
 ) {
@@ -164,7 +165,7 @@ static __device__ __forceinline__ void begin_chunk(
     if (lane == WARPS - 1) Told(all).tell(chunk.line * all.chunks + chunk.number, total, mark);
 }
 
-// The results of a thread behind the value before its warp, if one was open. Its items are read again.
+// Recomputes a thread's results from the value before its warp if one was uncertain. Its items are read again.
 static __device__ __noinline__ void settle(
     const Lines &all, u32 line, u32 place, Running running, const Part part, Output *results
 ) {
@@ -180,8 +181,8 @@ static __device__ __noinline__ void settle(
     for (u32 k = 0; k < count; ++k) results[k] = one_step(all, running, items[k], line, place + k);
 }
 
-// Of the totals of a chunk's warps up to each makes the values before them; the first warp finds that before the chunk, and
-// tells others that of all up to it.
+// Run by the first warp: looks up the value before the chunk, publishes the total up to the chunk's end, and turns
+// `totals` into the values before each warp.
 static __device__ __forceinline__ void go_on(const Lines &all, const Chunk &chunk, Running *totals) {
     const u32 lane = threadIdx.x % WARP, me = chunk.line * all.chunks + chunk.number;
     const Told told(all);
@@ -194,7 +195,7 @@ static __device__ __forceinline__ void go_on(const Lines &all, const Chunk &chun
     if (lane < WARPS) totals[lane] = lane ? up_to : before;
 }
 
-// Computes and stores the results of a chunk that was begun.
+// Computes and stores the results of a chunk after `begin_chunk`.
 static __device__ __forceinline__ void end_chunk(
     const Lines &all, const Chunk &chunk, Items &items, Input (&own)[SHARE], const Part &part, Running *totals
 ) {
@@ -204,7 +205,7 @@ static __device__ __forceinline__ void end_chunk(
     u32 at[STEPS], first = chunk.number * SIZE + threadIdx.x * SHARE, place = chunk.number * SIZE + neighbours(0);
     bool are_done = false;
     if (part.is_plain()) {
-        if (BUFFERS > 1) items.take(own);  // so that they need no registers meanwhile
+        if (BUFFERS > 1) items.take(own);  // reloaded to free registers in between
         are_done = running.results(part.before, part.extent, own, items.of_thread());
     } else {
         running.merge(before_each(run_up_items(items.of_thread())));
@@ -219,8 +220,8 @@ static __device__ __forceinline__ void end_chunk(
     });
 }
 
-// A block begins the next chunk before it waits for those before its own: so others mostly know its total long before they
-// need it.
+// A block begins its next chunk before it waits for the predecessors of its current one, so that totals are usually
+// published long before other blocks need them.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_chunks(const __grid_constant__ Lines all) {
     __shared__ Items items[BUFFERS];
     __shared__ Running totals[2][WARPS];

@@ -1,4 +1,4 @@
-"""CUMULATIVE_SUMMATION and CUMULATIVE_PRODUCT, with one thread per line, several threads per line, or lines in chunks."""
+"""CUMULATIVE_SUMMATION and CUMULATIVE_PRODUCT, with one or more threads per line, or lines in chunks."""
 
 from __future__ import annotations
 

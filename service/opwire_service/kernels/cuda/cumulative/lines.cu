@@ -1,4 +1,4 @@
-// Running values of lines that lie side by side: a thread walks a line, and reads AHEAD elements at once.
+// Running values of adjacent lines: each thread walks one line and reads AHEAD elements at once.
 
 extern "C" __global__ void __launch_bounds__(THREADS) run_lines(const __grid_constant__ Lines all) {
     u32 line = blockIdx.x * THREADS + threadIdx.x, at[STEPS];

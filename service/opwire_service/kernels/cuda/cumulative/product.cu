@@ -1,6 +1,6 @@
-// Running products of floats, as those of reductions.
+// Running products of floats, built on the accumulator of reductions.
 
-// No product is held by anything simpler.
+// Products have no simpler representation.
 struct Extent {
     __device__ __forceinline__ void clear() {}
     __device__ __forceinline__ void cover(Input) {}
@@ -30,7 +30,7 @@ struct Running : Accumulator {
     __device__ __forceinline__ bool exact_results(const Running &, const Input (&)[COUNT], Output *) const { return false; }
     __device__ __forceinline__ const Running &running(const Extent &) const { return *this; }
     __device__ __forceinline__ void tidy() {}
-    // False if it is open.
+    // Returns false if the result is uncertain.
     __device__ __forceinline__ bool result(Output &to, const Terms &terms) const { return finish(to, Input(), terms); }
 };
 

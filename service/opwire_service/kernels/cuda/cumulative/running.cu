@@ -1,19 +1,20 @@
-// What is common to running values along lines. One thread walks a line that lies beside others; SHARING threads, a power of
-// two, share a short line of neighbours; a long one is cut in chunks, each of which THREADS threads share. A thread that
-// shares has SHARE neighbours, of which LANES are loaded and stored at once. EXCLUSIVE leaves each element out of its own.
+// Common parts of running values along lines. Adjacent lines are walked by one thread each; a short contiguous line is
+// shared by SHARING threads, a power of two; a long one is split into chunks, each shared by THREADS threads. A thread
+// that shares has SHARE consecutive elements, of which LANES are loaded and stored at once. EXCLUSIVE leaves each
+// element out of its own result.
 
 struct Lines {
     const Input *source;
     Output *target;
-    u64 *told;       // how many chunks have begun, and then what they tell; see `Told`
-    u32 *uncertain;  // how many, 0, then for each open result its line and its place in it
+    u64 *told;       // number of chunks begun, then what they publish; see `Told`
+    u32 *uncertain;  // count, 0, then the line and position of each uncertain result
     Terms terms;
-    u32 first, count;    // lines, or chunks of blocks
+    u32 first, count;    // lines, or blocks' chunks
     u32 lines, length;
-    u32 chunks;  // of a line
-    u32 room;    // for open results
+    u32 chunks;  // per line
+    u32 room;    // for uncertain results
     u32 step, target_step;
-    u32 begin, target_begin;  // of a line, which may be walked backwards
+    u32 begin, target_begin;  // first element of a line, which may be walked backwards
     Walk walk;  // source, target
 };
 
@@ -36,7 +37,7 @@ static __device__ __forceinline__ Output one_step(const Lines &all, Running &run
 
 const u32 WARP = 32;
 
-// A value as words.
+// A value as 32-bit words.
 template <class T> union Words {
     static const u32 COUNT = (sizeof(T) + 3) / 4;
     T whole;
@@ -44,7 +45,7 @@ template <class T> union Words {
     __device__ __forceinline__ Words() {}
 };
 
-// What is made of a value, word by word.
+// Applies `exchange` to a value word by word.
 template <class T, class Exchange> static __device__ __forceinline__ T exchanged(const T &own, Exchange exchange) {
     Words<T> words;
     words.whole = own;
@@ -53,7 +54,7 @@ template <class T, class Exchange> static __device__ __forceinline__ T exchanged
     return words.whole;
 }
 
-// Makes of the value of each of COUNT threads of a warp that of all up to its own.
+// Inclusive scan over COUNT lanes of a warp.
 template <u32 COUNT, class T> static __device__ __forceinline__ void run_up_warp(u32 lane, T &own) {
 #pragma unroll
     for (u32 apart = 1; apart < COUNT; apart *= 2) {
@@ -65,13 +66,13 @@ template <u32 COUNT, class T> static __device__ __forceinline__ void run_up_warp
 static_assert(SHARE % LANES == 0, "neighbours belong to one thread");
 typedef Pack<Input, LANES> Lanes;
 
-// The first of LANES neighbours among a block's items, of which each thread of a warp loads and stores the n-th ones.
+// Index among a block's items of the n-th group of LANES elements that a thread loads and stores.
 static __device__ __forceinline__ u32 neighbours(u32 n) {
     return ((threadIdx.x / WARP * (SHARE / LANES) + n) * WARP + threadIdx.x % WARP) * LANES;
 }
 
-// The items of a block in shared memory, by the threads that own them: those of a thread lie APART elements behind those of
-// the one before, so that neighbouring threads use different banks. The threads of a warp exchange them among each other.
+// The items of a block in shared memory, grouped by owning thread. APART padding elements separate the threads' items so
+// that adjacent threads use different banks. Items are exchanged only within a warp.
 struct alignas(16) Items {
     static const u32 VECTOR = APART * sizeof(Input) % 16 ? 1 : 16 / sizeof(Input);
     typedef Pack<Input, VECTOR> Vector;
@@ -80,7 +81,7 @@ struct alignas(16) Items {
     __device__ __forceinline__ Input *of_thread() { return item + threadIdx.x * (SHARE + APART); }
     __device__ __forceinline__ Input *at(u32 i) { return item + i + i / SHARE * APART; }
 
-    // Of LANES neighbours, of which `from` tells where they are, or null where there are none: zeros then.
+    // Loads groups of LANES elements. `from` returns their address, or null to load zeros.
     template <class Where> __device__ __forceinline__ void load(Where from) {
         Lanes lanes[SHARE / LANES];
 #pragma unroll
@@ -120,7 +121,7 @@ struct alignas(16) Items {
             *reinterpret_cast<Vector *>(of_thread() + k) = vector;
         }
     }
-    // As vectors where they are aligned.
+    // Uses vectors where they are aligned.
     static __device__ __forceinline__ void put(Input *to, const Lanes &lanes) {
         if (APART * sizeof(Input) % sizeof(Lanes) == 0) {
             *reinterpret_cast<Lanes *>(to) = lanes;
@@ -139,7 +140,7 @@ struct alignas(16) Items {
     }
 };
 
-// What the items of a thread have in common.
+// The extent of a thread's items.
 static __device__ __forceinline__ Extent extent_of(const Input (&items)[SHARE]) {
     Extent own;
     own.clear();

@@ -1,8 +1,8 @@
-// Running values of short lines of neighbours, each of which SHARING threads of a block share.
+// Running values of short contiguous lines, each shared by SHARING threads of a block.
 
-// What an item of a block belongs to.
+// The line and position of a block's item.
 struct Place {
-    u32 line, number;  // `number` is that of the item in its line
+    u32 line, number;  // `number` is the item's index in its line
     bool is_there;
     __device__ __forceinline__ Place(const Lines &all, u32 item) {
         u32 lines = all.first + blockIdx.x;
@@ -12,7 +12,7 @@ struct Place {
     }
 };
 
-// Makes of the value of each thread that of all up to its own among those who share its line.
+// Inclusive scan over the threads that share a line.
 template <class T> static __device__ __forceinline__ void run_up(T *shared, T &own) {
     const u32 ROW = SHARING < WARP ? 1 : SHARING / WARP;  // warps that share a line
     u32 lane = threadIdx.x % (SHARING < WARP ? SHARING : WARP), warp = threadIdx.x / WARP;
@@ -30,7 +30,7 @@ template <class T> static __device__ __forceinline__ void run_up(T *shared, T &o
     __syncthreads();
 }
 
-// The values of a block, which are running ones or plain.
+// The values of a block, either running or plain.
 union Shared {
     Running running[THREADS];
     Plain plain[THREADS];
@@ -39,14 +39,14 @@ union Shared {
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_shares(const __grid_constant__ Lines all) {
     __shared__ Items items;
-    __shared__ Shared shared;  // the value of all threads up to each
+    __shared__ Shared shared;  // inclusive scan over the threads
     __shared__ Extent extent;
     Input own[SHARE], *mine = items.of_thread();
     if (threadIdx.x == 0) extent.clear();
     items.load([&](u32 n) -> const Input * {
         Place there(all, neighbours(n));
         u32 at[STEPS];
-        walk(all.walk, there.line, at);  // at first, so that it is done once for all that are of one line
+        walk(all.walk, there.line, at);  // first, so that it is shared by all items of a line
         return there.is_there ? all.source + (at[0] + all.begin + there.number * all.step) : nullptr;
     });
 #pragma unroll
@@ -74,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_shares(const _
     }
     Place place(all, threadIdx.x * SHARE);
     if (!are_done && place.is_there) {
-        // Results of some may have taken the places of the items, which are read again.
+        // Results may have overwritten some items in shared memory, so they are read again.
         u32 at[STEPS];
         walk(all.walk, place.line, at);
         if (is_plain) running.merge(plain.running(extent));

@@ -1,13 +1,13 @@
-// Running sums of floats, as those of reductions.
+// Running sums of floats, built on the accumulator of reductions.
 
-// Apart, since it is seldom called from many places.
+// Out of line, since it is called rarely but from many places.
 static __device__ __noinline__ bool finish_apart(const Accumulator sum, const Terms terms, Output &to) {
     return sum.finish(to, Input(), terms);
 }
 
-// Which exponents some terms have.
+// The range of the exponents of some terms.
 struct Extent {
-    u32 top, least;  // the bits of the greatest magnitude; twice those of the least but 0, less 1
+    u32 top, least;  // bits of the largest magnitude; twice the bits of the smallest nonzero one, minus 1
 
     __device__ __forceinline__ void clear() {
         top = 0;
@@ -19,21 +19,21 @@ struct Extent {
         least = min(least, 2 * bits - 1);
     }
     __device__ __forceinline__ Extent of_warp() const { return {greatest_of_warp(top), ~greatest_of_warp(~least)}; }
-    // Of all warps.
+    // Merges the extents of all warps of a block.
     __device__ __forceinline__ void join_into(Extent &all) const {
         if (threadIdx.x % 32) return;
         atomicMax(&all.top, top);
         atomicMin(&all.least, least);
     }
-    // Whether doubles add up so many of them without error, a power of two: all are multiples of the last place of the
-    // least. Those of FLOAT16 always are; infinities and NaN are none.
+    // Whether doubles sum `count` terms, a power of two, exactly: all are multiples of the ULP of the smallest. Always
+    // true for finite FLOAT16; false for infinities and NaN.
     __device__ __forceinline__ bool is_plain(u32 count) const {
         const u32 range = 29 - (31 - __clz(count));
         return top < 0x7f800000 && (HALF || top <= (least >> 1) + (range << 23));
     }
 };
 
-// Sums that doubles hold.
+// Sums that a double holds exactly.
 struct Plain;
 
 struct Running : Accumulator {
@@ -42,18 +42,18 @@ struct Running : Accumulator {
         greatest = fmaxf(greatest, fabsf(wide));
         add_term(wide);
     }
-    // Slower, and loses less often.
+    // Slower, but less often inexact.
     __device__ __forceinline__ void take_whole(Input x) {
         float wide = widen(x);
         greatest = fmaxf(greatest, fabsf(wide));
         add_sum(wide, 0, 0);
     }
-    // Doubles add up terms exactly if the exponents are close: each is a multiple of the last place of the least.
+    // Doubles sum terms exactly if their exponents are close: each is a multiple of the ULP of the smallest.
     template <u32 COUNT> __device__ __forceinline__ void take_all(const Input (&items)[COUNT]) {
         static_assert(COUNT <= 32, "their sum has so many bits more");
         const u32 RANGE = 28 - 5;
         float top = 0;
-        u32 least = ~0u;  // twice the bits of the least magnitude, less 1, so that zero is not the least
+        u32 least = ~0u;  // twice the bits of the smallest magnitude, minus 1, so that zero wraps around and is ignored
         double sum = -0.0;
 #pragma unroll
         for (u32 k = 0; k < COUNT; ++k) {
@@ -70,15 +70,15 @@ struct Running : Accumulator {
             for (u32 k = 0; k < COUNT; ++k) take(items[k]);
         }
     }
-    // The results of terms behind this one and some that are plain together with them. False if one of them is open.
+    // Results of items that follow this sum and the plain sum `before`. Returns false if any is uncertain.
     template <u32 COUNT>
     __device__ __forceinline__ bool results(
         const Plain &before, const Extent &extent, const Input (&items)[COUNT], Output *to
     ) const;
-    // The same, slower, of which none is open as long as nothing was lost.
+    // Slower variant whose results are all certain as long as nothing was lost.
     template <u32 COUNT>
     __device__ __forceinline__ bool exact_results(const Plain &before, const Input (&items)[COUNT], Output *to) const;
-    // Without branches, and so that sums of several do not wait for what others lost.
+    // Branch-free, and arranged so that successive sums do not wait for each other's errors.
     __device__ __forceinline__ void merge(const Running &other) {
         double error, lost, more;
         high = two_sum(high, other.high, error);
@@ -86,19 +86,19 @@ struct Running : Accumulator {
         inexact |= other.inexact | (lost != 0) | (more != 0);
         greatest = fmaxf(greatest, other.greatest);
     }
-    // Where the sum became less, what was lost before may be as large. Zeros keep their sign, and infinities are left alone.
+    // Renormalizes: after cancellation `low` may be as large as `high`. Zeros keep their sign; infinities are unchanged.
     __device__ __forceinline__ void tidy() {
         if (low != 0 && is_finite(high)) high = two_sum(high, low, low);
     }
     static __device__ __forceinline__ i32 power(double x) { return (i32)((u32)__double2hiint(x) >> 20 & 0x7ff); }
-    // Mostly all but `high` lies far below it, and `high` far from the middle of two floats: their exponents tell.
+    // Usually everything but `high` is far below it, as the exponents tell, and `high` is far from a tie.
     __device__ __forceinline__ bool is_plain(Output &to, const Terms &terms) const {
         i32 least = power(high) - 45, loss = power(2 * UNIT * UNIT * terms.depth * terms.depth * terms.count) + 1;
         i32 most = (i32)(__float_as_uint(greatest) >> 23) - 126;
         bool is_far = power(low) < least && (inexact == 0 || loss + most < least);
         return is_far && certainly(high, 512u, 0x1p-43, to);
     }
-    // False if it is open.
+    // Returns false if the result is uncertain.
     __device__ __forceinline__ bool result(Output &to, const Terms &terms) const {
         bool certain = true;
         if (!is_plain(to, terms)) {
@@ -129,7 +129,7 @@ struct Plain {
         sum.greatest = __uint_as_float(extent.top);
         return sum;
     }
-    // What is made of each running value.
+    // Passes each running value to `round`.
     template <u32 COUNT, class Round>
     __device__ __forceinline__ void visit(const Input (&items)[COUNT], Round round) const {
         double sum = value;
@@ -140,8 +140,8 @@ struct Plain {
             sum = next;
         }
     }
-    // Whether doubles hold the sums with COUNT such items, as they do if this is a multiple of the last place of the least and
-    // all is less than 2^52 times that.
+    // Whether doubles hold the sums with COUNT such items exactly: true if this value is a multiple of the ULP of the
+    // smallest and all sums are less than 2^52 times that.
     template <u32 COUNT> __device__ __forceinline__ bool is_exact_with(const Extent &extent) const {
         u32 exponent = max((extent.least >> 1) + 1 >> 23, 1u);
         double places = __hiloint2double((exponent - 127 - 23 + 52 + 1023 << 20) + 0x80000, 0);  // 1.5 * 2^52 of them
@@ -159,7 +159,7 @@ __device__ __forceinline__ bool Running::results(
     const Plain &before, const Extent &extent, const Input (&items)[COUNT], Output *to
 ) const {
     if (inexact || !is_finite(high)) return false;
-    // That `low` lies far below, as above; where there is none, sums that are subnormal in the output are the outputs.
+    // `low` must be far below, as in `is_plain`; if it is 0, sums that are subnormal in the output are exact.
     u32 least = low == 0 ? 0 : (u32)__double2hiint(low) + (46 << 20) << 1;
     bool are_certain = true;
     before.visit(items, [&](u32 k, double sum) {
@@ -167,14 +167,14 @@ __device__ __forceinline__ bool Running::results(
         to[k] = Format<Output>::make(Format<Output>::nearest(total));
         are_certain &= is_clear(total, 512u, to[k]) & ((u32)__double2hiint(total) << 1 >= least);
     });
-    // Sums in the middle of two floats are right where doubles hold them.
+    // Ties are rounded correctly where doubles hold the sums exactly.
     double error;
     Plain base = {two_sum(high, before.value, error)};
     return are_certain || (low == 0 && error == 0 && base.is_exact_with<COUNT>(extent));
 }
 
-// Of three doubles that hold all of it: where there is more than one holds, it is made odd towards that, so that it lies on the
-// same side of the middle of two floats.
+// Three doubles hold the exact sum. Where one is not enough, the leading one is rounded to odd towards the rest, which
+// keeps it on the same side of a tie.
 template <u32 COUNT>
 __device__ __forceinline__ bool Running::exact_results(const Plain &before, const Input (&items)[COUNT], Output *to) const {
     if (inexact || !is_finite(high)) return false;

@@ -1,4 +1,4 @@
-// The element types of running values.
+// Element types of cumulative operators.
 
 typedef INPUT Input;
 typedef OUTPUT Output;

@@ -1,11 +1,11 @@
-// Running values of integers, modulo two to the power of their width. COMBINE makes one of a and b, START is that of none.
+// Running values of integers, modulo 2^width. COMBINE combines a and b; START is the identity.
 
 struct Terms {
     double depth;
     u32 count, unused;
 };
 
-// All are plain.
+// Integers are always plain.
 struct Always {
     __device__ __forceinline__ void clear() {}
     __device__ __forceinline__ void cover(Input) {}
@@ -32,7 +32,7 @@ struct Accumulator {
 #pragma unroll
         for (u32 k = 0; k < COUNT; ++k) take(items[k]);
     }
-    // Those of elements behind this one.
+    // Running values that continue from this one.
     template <u32 COUNT> __device__ __forceinline__ bool results(const Input (&items)[COUNT], Output *to) const {
         Accumulator running = *this;
 #pragma unroll

@@ -1,19 +1,19 @@
-// Rows of elements, each of which is computed from what all of its row come to. A family defines
-//   State: what elements come to: clear(peak), add(lanes, values, first, kept), merge(other); PEAKED if the greatest
-//          element is to be known first where that costs nothing; kept are terms that `value` can use again; of rows
-//          that are held threads exchange no more than held(), which they join and take, if IS_JOINED
-//   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) adds terms of all elements to Sums; and
-//          whether an element is certain: value<IS_KEPT>(x, index, kept, beside, numbers, result); and, if
-//          TELLS_AT_ONCE, at_once<IS_KEPT>(lanes, x, kept, beside, results) of LANES neighbours, which mostly leaves
-//          none of them open, and takes no branch then: the bits of those that are
-//   KEEPS: whether terms are kept at all; prepare(): what a block does at first
-// LANES neighbours of a row lie side by side, if BY_ROWS; SHARING threads then share a row along x, else along y. A row
-// is STRAIGHT if one step leads from each of its items to the next, and FULL if the threads that hold it all hold HELD
-// items. A block that holds a row asks for that of the one PREFETCHED blocks later, unless that is 0. SCALE, BIAS and ADDED
-// say how those tensors are walked.
+// Operators that compute each element from a reduction over its row. A family defines
+//   State: the reduction: clear(peak), add(lanes, values, first, kept), merge(other); PEAKED if the largest element
+//          should be known beforehand where that is free; kept are terms that `value` can reuse; if IS_JOINED, threads
+//          that hold rows exchange only held(), combined by join and read back by take
+//   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) accumulates terms of all elements in
+//          Sums; value<IS_KEPT>(x, index, kept, beside, numbers, result) returns whether the result is certain; if
+//          TELLS_AT_ONCE, at_once<IS_KEPT>(lanes, x, kept, beside, results) computes LANES elements and returns the
+//          bits of the uncertain ones, without branches in the common case that there are none
+//   KEEPS: whether terms are kept at all; prepare(): run first by each block
+// If BY_ROWS, LANES consecutive elements of a row are contiguous and SHARING threads along x share a row; otherwise
+// threads along y do. A row is STRAIGHT if a single step leads from each item to the next, and FULL if every thread
+// that holds it holds HELD items. A block that holds a row prefetches the one PREFETCHED blocks later, unless that is 0.
+// SCALE, BIAS and ADDED name the walks of those tensors.
 
 const int SOURCE_AT = 0, TARGET_AT = 1, SCALE_AT = 2, BIAS_AT = 3, ADDED_AT = 4, MEAN_AT = 5, VARIANCE_AT = 6;
-const u32 STATISTIC = ~0u;  // in place of an element's index: that the statistics of a row are open
+const u32 STATISTIC = ~0u;  // in place of an element's index: the statistics of a row are uncertain
 
 static_assert(sizeof(State) == STATE_BYTES && sizeof(Row) == ROW_BYTES, "the caller sizes the scratch memory");
 
@@ -21,17 +21,17 @@ struct Task {
     const Element *source;
     Element *target;
     const Element *scale, *bias, *added;
-    Element *mean, *variance;  // given, or asked for, or null
-    State *partial;            // of each split and each row, in that order
+    Element *mean, *variance;  // inputs, outputs, or null
+    State *partial;            // by split, then row
     Row *rows;
-    u32 *uncertain;  // how many, 0, then rows and indices of the results that must be computed again
+    u32 *uncertain;  // count, 0, then rows and indices of the results to recompute
     Numbers numbers;
     u32 first, outputs;  // the rows of this launch
-    u32 items;           // of a row, LANES elements each
-    u32 stretch;         // items of a split
+    u32 items;           // per row, LANES elements each
+    u32 stretch;         // items per split
     u32 splits;
     u32 room;            // for uncertain results
-    u32 step[TENSORS];   // between LANES neighbours
+    u32 step[TENSORS];   // between the LANES elements of an item
     u32 unused;
     Nest kept, reduced;
 };
@@ -58,7 +58,7 @@ static __device__ __forceinline__ float one_beside(const Element *from, u32 plac
     return WALK == NOTHING ? otherwise : (float)widen(from[place]);
 }
 
-// Computes again what was open, of few elements or none: one after the other, as if nothing was known of them.
+// Recomputes the uncertain elements, few if any, one by one and from scratch.
 static __device__ __forceinline__ void settle(
     const Task &task, const Row &row, u32 output, const Offsets &at, u32 item, u32 open
 ) {
@@ -77,7 +77,7 @@ static __device__ __forceinline__ void settle(
     }
 }
 
-// Computes and stores the results of LANES neighbours, which begin at an item of a row.
+// Computes and stores the LANES results of an item of a row.
 template <bool IS_KEPT>
 static __device__ __forceinline__ void put(
     const Task &task, const Row &row, u32 output, Offsets at, u32 item, const Lanes &lanes, const Kept (&kept)[LANES]
@@ -122,8 +122,8 @@ template <class T> static __device__ __forceinline__ T from_lane(T mine, u32 dis
     return words.whole;
 }
 
-// Joins what WIDTH neighbouring threads have, a power of two; all of them get the result. No kernel does that twice in
-// one place: nobody still reads what was shared before.
+// Reduces over WIDTH adjacent threads, a power of two; all of them get the result. No kernel runs the same instance
+// twice, so its shared memory needs no barrier before it is written.
 template <int WIDTH, class T, class Join> static __device__ __forceinline__ void join_along_x(T &mine, Join join) {
 #pragma unroll
     for (u32 distance = (WIDTH < 32 ? WIDTH : 32) / 2; distance; distance /= 2) {
@@ -134,7 +134,7 @@ template <int WIDTH, class T, class Join> static __device__ __forceinline__ void
     const u32 WARPS = WIDTH <= 32 ? 1 : WIDTH / 32;
     __shared__ __align__(16) char memory[32 * sizeof(T)];
     T *shared = reinterpret_cast<T *>(memory);
-    // Such a block has one row or few: its warps lie one after the other in them.
+    // Such a block has few rows, each of which has consecutive warps.
     u32 thread = threadIdx.y * WIDTH + threadIdx.x, warp = thread / 32, first = warp / WARPS * WARPS;
     if (thread % 32 == 0) shared[warp] = mine;
     __syncthreads();
@@ -153,7 +153,7 @@ template <int WIDTH> static __device__ __forceinline__ void join_rows(State &sta
     join_along_x<WIDTH>(state, [](State &a, const State &b) { a.merge(b); });
 }
 
-// The same along y, for threads that share columns.
+// Reduces along y, for threads that share columns.
 static __device__ __forceinline__ void join_columns(State &state) {
     __shared__ __align__(16) char memory[BLOCK * sizeof(State)];
     State *shared = reinterpret_cast<State *>(memory);
@@ -170,7 +170,7 @@ static __device__ __forceinline__ void join_columns(State &state) {
     state = shared[threadIdx.x];
 }
 
-// Which row a thread works at, and which of those who share it it is.
+// The row of a thread, and the thread's index among those that share the row.
 struct Part {
     u32 output, lead, sharing;
     bool present;
@@ -189,7 +189,7 @@ static __device__ __forceinline__ Part part_of(const Task &task) {
     return part;
 }
 
-// Visits a thread's items from `begin` to `end`, BATCH loads at a time.
+// Visits a thread's items in [begin, end), with BATCH loads in flight.
 template <class Visit>
 static __device__ __forceinline__ void visit(const Task &task, const Part &part, u32 begin, u32 end, Visit use) {
     if (!part.present) return;
@@ -240,11 +240,11 @@ static __device__ __forceinline__ void put_statistics(const Task &task, const Ro
 }
 
 #if HELD
-// An item of a thread: its place in the row, and whether there is one.
+// Index within the row of a thread's n-th item, and whether it exists.
 static __device__ __forceinline__ u32 held_item(u32 n) { return threadIdx.x + n * SHARING; }
 static __device__ __forceinline__ bool is_held(u32 n, u32 items) { return FULL || held_item(n) < items; }
 
-// Adds up what a function adds to sums for each of the values that the threads of a row hold.
+// Accumulates a term function over all values that the threads of a row hold.
 struct HeldSum {
     const Lanes (&lanes)[HELD];
     u32 items;
@@ -265,13 +265,13 @@ struct HeldSum {
         });
         return total;
     }
-    // Whether all threads of the row shall add up, if some of them shall.
+    // Whether any thread of the row wants a sum; all threads then take part.
     __device__ __forceinline__ bool is_wanted(bool by_me) const {
         return SHARING <= 32 ? __any_sync(~0u, by_me) : __syncthreads_or(by_me);
     }
 };
 
-// Only where a block has one row, whose elements are neighbours.
+// Requires one row per block, with contiguous elements.
 static __device__ __forceinline__ void prefetch_row(const Task &task) {
     u64 output = (u64)blockIdx.x + PREFETCHED;
     if (!PREFETCHED || threadIdx.x || output >= task.outputs) return;
@@ -280,8 +280,8 @@ static __device__ __forceinline__ void prefetch_row(const Task &task) {
     prefetch(task.source + at.of[SOURCE_AT], task.items * sizeof(Lanes));
 }
 
-// Rows that the registers of a block hold, all loads in flight at once. Threads that have no row do as those of the
-// first one, but store nothing; an item behind the end of a row is the last one.
+// Rows held in the registers of a block, with all loads in flight at once. Threads without a row read the first one but
+// store nothing; items past the end of a row repeat the last one.
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __grid_constant__ Task task) {
     prefetch_row(task);
     prepare();
@@ -322,7 +322,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __
     }
 }
 #else
-// Rows that a block reads twice.
+// Rows that a block reads twice, once to reduce and once to compute results.
 extern "C" __global__ void __launch_bounds__(BLOCK) whole_rows(const __grid_constant__ Task task) {
     prepare();
     Part part = part_of(task);
@@ -331,8 +331,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK) whole_rows(const __grid_cons
     put_all(task, part, row, 0, task.items);
 }
 
-// Rows that several blocks share, in three launches: what each split comes to, what they come to together, and the
-// results.
+// Rows shared by several blocks, in three launches: reduce each split, merge the splits, compute the results.
 extern "C" __global__ void __launch_bounds__(BLOCK) split_rows(const __grid_constant__ Task task) {
     prepare();
     Part part = part_of(task);

@@ -9,7 +9,7 @@ struct Lines {
     u64 *told;       // number of chunks begun, then what they publish; see `Told`
     u32 *uncertain;  // count, 0, then the line and position of each uncertain result
     Terms terms;
-    u32 first, count;    // lines, or blocks' chunks
+    u32 first, count;    // range of this launch: lines, chunks, or groups of lines
     u32 lines, length;
     u32 chunks;  // per line
     u32 room;    // for uncertain results
@@ -66,7 +66,7 @@ template <u32 COUNT, class T> static __device__ __forceinline__ void run_up_warp
 static_assert(SHARE % LANES == 0, "neighbours belong to one thread");
 typedef Pack<Input, LANES> Lanes;
 
-// Index among a block's items of the n-th group of LANES elements that a thread loads and stores.
+// First item, within the block, of the n-th group of LANES items that a thread loads and stores.
 static __device__ __forceinline__ u32 neighbours(u32 n) {
     return ((threadIdx.x / WARP * (SHARE / LANES) + n) * WARP + threadIdx.x % WARP) * LANES;
 }

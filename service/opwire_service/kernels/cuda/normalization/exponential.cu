@@ -1,8 +1,8 @@
-// Powers of e, by a table that a block has in shared memory.
+// Exponentials, by a lookup table in shared memory.
 
-// e**x within a few units of the last place, or within 2^-34 where results are FLOAT16, at half the cost of `exp`: 2**(n/16)
-// from a table, and the rest, which is at most ln(2)/32, by the series. The last four bits of n reach into the significand
-// when n is added to the exponent; the table has as much less.
+// e**x within a few ULP, or within 2^-34 where results are FLOAT16, at half the cost of `exp`: 2**(n/16) from a table, and
+// the rest, at most ln(2)/32, from the series. The low four bits of n spill into the significand when n is added to the
+// exponent; the table entries are reduced to compensate.
 __shared__ double powers[16];
 __constant__ double POWERS[16] = {1, 0x1.0b5586cf9890fp+0, 0x1.172b83c7d517bp+0, 0x1.2387a6e756238p+0, 0x1.306fe0a31b715p+0, 0x1.3dea64c123422p+0, 0x1.4bfdad5362a27p+0, 0x1.5ab07dd485429p+0, 0x1.6a09e667f3bcdp+0, 0x1.7a11473eb0187p+0, 0x1.8ace5422aa0dbp+0, 0x1.9c49182a3f090p+0, 0x1.ae89f995ad3adp+0, 0x1.c199bdd85529cp+0, 0x1.d5818dcfba487p+0, 0x1.ea4afa2a490dap+0};
 
@@ -13,15 +13,15 @@ static __device__ __forceinline__ void prepare() {
     __syncthreads();
 }
 
-// In constant memory, of which instructions take operands, where literals would be moved to registers each time.
+// In constant memory, which instructions read as operands; literals would be moved to registers each time.
 struct Exponential {
-    double shift, inverse, step, rest;  // `inverse` is 16/ln(2), the step and the rest are ln(2)/16
+    double shift, inverse, step, rest;  // `inverse` is 16/ln(2); `step` + `rest` is ln(2)/16
     double term2, term3, term4, term5, term6;
 };
 __constant__ Exponential E = {0x1.8p52, 0x1.71547652b82fep+4, 0x1.62e42fefa39efp-5, 0x1.abc9e3b39803fp-60, 0.5,
     0x1.5555555555555p-3, 0x1.5555555555555p-5, 0x1.1111111111111p-7, 0x1.6c16c16c16c17p-10};
 
-// e**d for d from -690 to 0; over 2**k if the shift, which makes an integer of n, has 16 * k less.
+// e**d for d in [-690, 0]. If the rounding constant `shift` is lower by 16 * k, the result is divided by 2**k.
 static __device__ __forceinline__ double exponential_of(double d, double shift = E.shift) {
     double shifted = fma(d, E.inverse, shift), whole = shifted - shift;
     double r = fma(-whole, E.step, d), series = E.term4;
@@ -38,7 +38,7 @@ static __device__ __forceinline__ double exponential_of(double d, double shift =
     return fma(power, series, power);
 }
 
-// 1/x of what is far from the ends of the range; the cube of the error of the coarse inverse is below the roundings.
+// 1/x for x far from the ends of the range. The cube of the approximate inverse's error is below the rounding errors.
 static __device__ __forceinline__ double inverse_of(double x) {
     double inverse;
     asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(x));

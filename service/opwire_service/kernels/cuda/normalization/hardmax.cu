@@ -1,4 +1,4 @@
-// HARDMAX: 1 at the first of the greatest elements, NaN skipped, or at the first element where all are NaN.
+// HARDMAX: 1 at the first maximum, ignoring NaN, or at the first element if all are NaN.
 
 const bool KEEPS = false;
 
@@ -6,7 +6,7 @@ static __device__ __forceinline__ void prepare() {}
 
 struct State {
     float best;
-    u32 index;  // of it, the greatest index if there is none
+    u32 index;  // of the maximum; the largest value of the type if there is none
 
     static const bool PEAKED = false;
     static const bool IS_JOINED = true;

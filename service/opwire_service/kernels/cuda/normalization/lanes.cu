@@ -1,8 +1,8 @@
-// LANES neighbours of a row: how they are loaded, of the input and of the tensors beside it, and widened.
+// Loads and widens LANES consecutive elements of a row, from the input and the other tensors.
 
 typedef Pack<Element, LANES> Lanes;
 
-// Of an input, which nobody writes meanwhile: so loads need not wait for the stores before them.
+// Loads through the read-only path: inputs are never written, so loads need not wait for earlier stores.
 template <int BYTES> struct WordOf { typedef uint4 Type; };
 template <> struct WordOf<8> { typedef uint2 Type; };
 template <> struct WordOf<4> { typedef u32 Type; };
@@ -18,7 +18,7 @@ static __device__ __forceinline__ Lanes load(const Element *at) {
     return words.lanes;
 }
 
-// Makes the compiler forget what it made of halves: it shall do so again rather than hold that in registers as well.
+// Makes the compiler forget the widened values of halves, so that it widens them again rather than keep both in registers.
 static __device__ __forceinline__ void forget(Lanes &lanes) {
     if (!HALF) return;
     const int WORDS = sizeof(Lanes) / 4;
@@ -37,7 +37,7 @@ static __device__ __forceinline__ void widened(const Lanes &lanes, float (&value
     for (int k = 0; k < LANES; ++k) values[k] = widen(lanes.lane[k]);
 }
 
-// Two neighbours of FLOAT16 in a word; an element without one stands twice.
+// Two adjacent FLOAT16 elements in a word; the last of an odd number is duplicated.
 static __device__ __forceinline__ u32 pair_of(const Pack<f16, LANES> &lanes, int i) {
     return lanes.lane[2 * i].bits | (u32)lanes.lane[2 * i + 1 < LANES ? 2 * i + 1 : 2 * i].bits << 16;
 }
@@ -51,7 +51,7 @@ static __device__ __forceinline__ u32 greater_pair(u32 a, u32 b) {
 #endif
 }
 
-// The greatest element, or NaN if there is one.
+// The largest element, or NaN if any element is NaN.
 template <int COUNT> static __device__ __forceinline__ float greatest_of(const Pack<f32, LANES> (&lanes)[COUNT]) {
     float found = lanes[0].lane[0];
 #pragma unroll

@@ -1,4 +1,4 @@
-// LP_NORMALIZATION: elements over the sum of their magnitudes, or over the root of that of their squares if SQUARED.
+// LP_NORMALIZATION: elements divided by their L1 norm, or by their L2 norm if SQUARED.
 
 const bool KEEPS = false;
 

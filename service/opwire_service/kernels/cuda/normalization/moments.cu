@@ -1,29 +1,30 @@
-// Mean and variance: sums in pairs of doubles, with a bound on what they lack. Rows of FLOAT32 that are held have their
-// deviations from about the mean added up, and squared; of others the squares are added up beside the elements, but for
-// held rows whose mean is far greater than their deviations. MEAN and VARIANCE say which counts.
+// Mean and variance, from sums in pairs of doubles with a bound on their error. Held rows of FLOAT32 sum the deviations
+// from an approximate mean and their squares in a second pass. All other rows sum the squares along with the elements,
+// except that held rows whose mean far exceeds their deviations also take the second pass. MEAN and VARIANCE enable
+// each part.
 
 const bool KEEPS = false;
 const double UNIT = 0x1p-53;
-const bool SQUARES = HALF || !HELD;  // whether they are added up beside the elements
+const bool SQUARES = HALF || !HELD;  // whether squares are summed along with the elements
 const bool ADDS = BIAS || ADDED;
-// Whether floats add up the squares of LANES neighbours: they lose 8 times 2^-24 of them at most, and so little is enough
-// for FLOAT16 where nothing can cancel.
+// Whether floats sum the squares of LANES elements: the relative error is at most 8 * 2^-24, which is accurate enough for
+// FLOAT16 where nothing can cancel.
 const bool COARSE = HALF && !MEAN && !ADDS && !ACTIVATED;
 
 static __device__ __forceinline__ void prepare() {}
 
-// How much smaller than the result its error must be, and what errors count for nothing.
+// Maximum relative error of a result, and the absolute error below which it does not matter.
 const float ENOUGH = HALF ? 0x1p-13f : 0x1p-26f, LEAST = HALF ? 0x1p-26f : 0.0f;
 
 static __device__ __forceinline__ bool is_enough(float value, float error) {
     return !(error > ENOUGH * fabsf(value) && error > LEAST);
 }
 
-// Whether doubles add up neighbours exactly: the exponents of FLOAT32 are close, those of FLOAT16 always are.
+// Whether doubles sum LANES elements exactly: the exponents must be close, as those of FLOAT16 always are.
 static __device__ __forceinline__ bool are_close(const float (&values)[LANES]) {
     if (HALF || LANES == 1) return true;
     float top = 0;
-    u32 least = ~0u;  // twice the bits of the least magnitude, less 1, so that zero is not the least
+    u32 least = ~0u;  // twice the bits of the smallest magnitude, minus 1, so that zero wraps around and is ignored
 #pragma unroll
     for (int k = 0; k < LANES; ++k) {
         top = fmaxf(top, fabsf(values[k]));
@@ -32,22 +33,22 @@ static __device__ __forceinline__ bool are_close(const float (&values)[LANES]) {
     return __float_as_uint(top) <= (least >> 1) + (25u << 23);
 }
 
-// The coarse inverse root is within 2^-18, and the cube of its error so below the roundings, two units of the last place.
+// The approximate inverse root is within 2^-18, so the cube of its error is below the rounding errors of two ULP.
 static __device__ __forceinline__ double inverse_root(double x) {
-    if ((u32)__double2hiint(x) - 0x00100000 >= 0x7fe00000) return 1 / sqrt(x);  // nothing positive and normal
+    if ((u32)__double2hiint(x) - 0x00100000 >= 0x7fe00000) return 1 / sqrt(x);  // not positive and normal
     double inverse;
     asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(x));
     double rest = fma(-x * inverse, inverse, 1.0);
     return fma(inverse * rest, fma(0.375, rest, 0.5), inverse);
 }
 
-// A number over the elements of a row, rounded right: the inverse of their count is, and what it leaves is exact.
+// Correctly rounded quotient of a number and the row length, since the inverse is and the remainder is exact.
 static __device__ __forceinline__ double share_of(double total, const Numbers &numbers) {
     double share = total * numbers.inverse;
     return fma(fma(-share, (double)numbers.count, total), numbers.inverse, share);
 }
 
-// The mean of a row, as a sum of two, and how far it may be off.
+// The mean of a row as an unevaluated sum of two doubles, with an error bound.
 struct Mean {
     double high, low, error;
 };
@@ -56,9 +57,9 @@ template <bool IS_HALF, class Half, class Single> struct HeldOf { typedef Single
 template <class Half, class Single> struct HeldOf<true, Half, Single> { typedef Half Type; };
 
 struct State {
-    double sum, lost;     // what the sum lost is added up beside it
+    double sum, lost;     // `lost` accumulates the rounding errors of `sum`
     double squares, lost_squares;
-    u32 inexact, unused;  // not 0 if that was rounded, too
+    u32 inexact, unused;  // nonzero if `lost` was rounded, too
 
     static const bool PEAKED = false;
     static const bool IS_JOINED = MEAN || SQUARES;
@@ -125,8 +126,8 @@ struct State {
         squares = two_sum(squares, other.squares, error);
         lost_squares += error + other.lost_squares;
     }
-    // Sums of FLOAT16 of as few elements as are held are exact, and those of their squares almost; of FLOAT32 the sum
-    // only has to lead near the mean.
+    // The part that threads of held rows exchange. FLOAT16 sums of so few elements are exact, and sums of squares almost;
+    // for FLOAT32 the sum only needs to be near the mean.
     struct HeldHalf {
         double sum, squares;
     };
@@ -148,7 +149,7 @@ struct State {
         squares = all.squares;
     }
     __device__ __forceinline__ void take(double all) { sum = all; }
-    // What additions of what was lost may have lost, as a part of the sum of the magnitudes.
+    // Bound on the error of `lost`, relative to the sum of the magnitudes.
     static __device__ __forceinline__ double share(const Numbers &numbers) {
         double depth = UNIT * numbers.depth;
         return 2 * depth * depth;
@@ -161,7 +162,7 @@ struct State {
         double low = (fma(-high, n, total) + rest) * numbers.inverse;
         return {high, low, 4 * UNIT * fabs(low)};
     }
-    // The mean of the squares, of which FLOAT16 lost something in each load.
+    // The variance from the mean of the squares, which for FLOAT16 are rounded in each load.
     __device__ __forceinline__ double variance(const Mean &mean, const Numbers &numbers, double &error) const {
         double n = numbers.count;
         error = 0;
@@ -183,10 +184,10 @@ struct State {
 static __device__ double activated(double x);
 
 struct Row {
-    double mean, rest;  // of the mean
-    double factor;      // of deviations
-    float share;        // error of a scaled deviation, as a part of it
-    float drift;        // and what the mean adds to it
+    double mean, rest;  // low part of the mean
+    double factor;      // multiplier of deviations
+    float share;        // relative error of a scaled deviation
+    float drift;        // absolute error that the mean adds
 #if STATISTICS
     double spread, spread_error, mean_error;
 
@@ -208,7 +209,7 @@ struct Row {
             row.factor = inverse_root(sum);
             if (error > 0) row.share = error < fabs(sum) * 0x1p-10 ? row.share + 1.01f * (float)(error / fabs(sum)) : 1;
         }
-        // The mean may become two floats.
+        // The mean may be split into two floats.
         double error_of_mean = mean.error + (HALF ? 0x1p-46 * fabs(mean.high) : 0);
         row.drift = error_of_mean > 0 ? 1.01f * (float)(error_of_mean * fabs(row.factor)) : 0;
 #if STATISTICS
@@ -225,7 +226,7 @@ struct Row {
         double error = 0, spread = 0;
         Mean mean = state.mean(numbers);
         if (VARIANCE) spread = state.variance(mean, numbers, error);
-        // The magnitudes add up to no more than the root of n times the squares.
+        // The sum of the magnitudes is at most sqrt(n * sum of squares).
         if (state.inexact) mean.error += State::share(numbers) * sqrt(state.squares / numbers.count);
         return with(mean, spread, error, numbers);
     }
@@ -242,14 +243,14 @@ struct Row {
             if (MEAN) total.first += deviation;
             total.second = fma(deviation, deviation, total.second);
         });
-        // What is left of the mean; its error is a part of the mean magnitude of a deviation, which the root bounds.
+        // The rest of the mean; its error is relative to the mean absolute deviation, which the root bounds.
         mean.low = MEAN && is_finite(mean.high) ? deviations.first * numbers.inverse : 0;
         double squares = deviations.second * numbers.inverse, spread = squares - mean.low * mean.low;
         double part = UNIT * (numbers.depth + 8);
         mean.error = MEAN && squares > 0 ? part * squares * inverse_root(squares) : 0;
         return with(mean, spread, 2 * part * squares, numbers);
     }
-    // Floats will do for FLOAT16 where nothing can cancel: each of the five steps rounds by 2^-24.
+    // Floats are accurate enough for FLOAT16 where nothing can cancel: each of the five steps rounds by 2^-24.
     static const bool TELLS_AT_ONCE = !ACTIVATED;
     static const bool IN_FLOATS = HALF && !ADDS;
     __device__ __forceinline__ float scaled(float x, float scale) const {
@@ -264,7 +265,7 @@ struct Row {
         if (ADDED) found += beside.added;
         return found;
     }
-    // Half of what is enough is left to errors that are a part of the result, and half to the others.
+    // Half of the allowed error goes to errors relative to the result, the other half to all others.
     template <bool IS_KEPT>
     __device__ __forceinline__ u32 at_once(
         const Lanes &, const float (&x)[LANES], const Kept (&)[LANES], const Beside (&beside)[LANES],
@@ -288,7 +289,7 @@ struct Row {
     ) const {
         if (share >= 1) return false;
         double found = sum_of_terms(x, beside);
-        // What is left of the terms bounds what they came from.
+        // The result and the summands bound the magnitude of the scaled deviation.
         float last = fabsf((float)found), bias = BIAS ? fabsf(beside.bias) : 0.0f, added = ADDED ? fabsf(beside.added) : 0.0f;
         float slack = share * (1.001f * last + bias + added) + (SCALE ? drift * fabsf(beside.scale) : drift);
         if (BIAS || ADDED) slack += 0x1p-51f * (last + bias + 2 * added);

@@ -1,39 +1,39 @@
-// What the states of rows may know of the whole job. ELEMENT names the type of all tensors.
+// Parameters that are the same for all rows. ELEMENT is the type of all tensors.
 
 typedef ELEMENT Element;
 
 const bool HALF = sizeof(Element) == 2;
 
-// What is kept of a term: a float is as good where results are FLOAT16.
+// Type of a kept term: a float is accurate enough where results are FLOAT16.
 template <bool IS_HALF> struct KeptOf { typedef double Type; };
 template <> struct KeptOf<true> { typedef float Type; };
 typedef KeptOf<HALF>::Type Kept;
 
-// How tensors beside the input are walked.
+// Walks of the tensors other than the input.
 const int NOTHING = 0;  // there is no such tensor
-const int SAME = 1;     // LANES neighbours have the same
-const int DENSE = 2;    // LANES neighbours lie side by side
-const int GATHER = 3;   // anyhow
+const int SAME = 1;     // LANES elements of a row read the same one
+const int DENSE = 2;    // LANES elements of a row are contiguous
+const int GATHER = 3;   // any strides
 
 struct Numbers {
     double epsilon;
-    double depth;    // additions that an element takes part in, at most
-    double inverse;  // of `count`
-    u32 count;       // elements of a row
+    double depth;    // maximum additions that an element takes part in
+    double inverse;  // 1 / `count`
+    u32 count;       // elements per row
     u32 unused;
 };
 
-// Two sums of what functions add up of the elements of a row.
+// Two sums over the elements of a row.
 struct Sums {
     double first, second;
 };
 
-// What beside its row an element meets.
+// The elements of the other tensors that belong to an element.
 struct Beside {
     float scale, bias, added;
 };
 
-// Asks whether each of some neighbours is certain, without branches if they are: the bits of those that are not.
+// Returns the bits of the elements that `tell` reports as uncertain, without branches if all are certain.
 template <int COUNT, class Tell> static __device__ __forceinline__ u32 open_of(Tell tell) {
     bool is_certain[COUNT], are_certain = true;
 #pragma unroll

@@ -1,4 +1,4 @@
-// LOCAL_RESPONSE_NORMALIZATION: elements over a power of what the squares of their region add up to.
+// LOCAL_RESPONSE_NORMALIZATION: elements divided by a power of bias plus the scaled sum of squares of their region.
 
 const int DIMENSIONS = 4;
 const int SOURCE_AT = 0, TARGET_AT = 1, PLACE_AT = 2;
@@ -6,14 +6,14 @@ const int SOURCE_AT = 0, TARGET_AT = 1, PLACE_AT = 2;
 struct Task {
     const Element *source;
     Element *target;
-    u32 *uncertain;      // how many, 0, then numbers of outputs that must be computed again, each with a 0
+    u32 *uncertain;      // count, 0, then the indices of the outputs to recompute, each with a 0
     double share, beta, bias;
     u32 first, outputs;  // the outputs to compute
     u32 room;
-    u32 before, after;   // how far a region reaches
+    u32 before, after;   // extent of a region on either side
     u32 unused;
-    u32 size[2], step[2];  // of the dimensions along which it does, one or two
-    Nest nest;             // over the outputs: source, target, and the places in those dimensions
+    u32 size[2], step[2];  // of the one or two dimensions that a region spans
+    Nest nest;             // over the outputs: source, target, and the positions along those dimensions
 };
 
 // The threads along x share an output.
@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) respond(const __grid_const
         __syncthreads();
     }
     if (!present || threadIdx.x) return;
-    // A zero has no sign.
+    // Adding 0.0 turns -0 into 0.
     double scaled = task.share * squares, response = task.bias + scaled + 0.0, raised = pow(response, task.beta);
     double x = widen(task.source[at.of[SOURCE_AT]]);
     task.target[at.of[TARGET_AT]] = nearest(x / raised);

@@ -1,24 +1,24 @@
-// SOFTMAX, or its logarithm if LOGARITHM: sums of exponentials beside the greatest element.
+// SOFTMAX, or LOG_SOFTMAX if LOGARITHM: sums of exponentials relative to the largest element.
 
 const bool KEEPS = !LOGARITHM;
 
-// Units of the last place of a double that results may be off by; two terms of the series less will do for FLOAT16. Where
-// rows are held, few additions lose a unit each, which the logarithm may make one and a half.
+// Error bound of results, in ULP of a double; FLOAT16 uses two terms of the series less. In held rows each of the few
+// additions loses one ULP, which the logarithm may turn into one and a half.
 const u32 SLACK = HALF ? 1u << 20 : 224 + 2 * HELD;
 
-// What would be less than 1e-300 is that: where there are others, a sum is never that of the greatest alone.
+// Clamped to at least 1e-300, so that a sum with other elements always differs from that of the largest alone.
 static __device__ __forceinline__ double exponential(float x, float peak) {
     double d = (double)x - (double)peak, value = exponential_of(d);
     float nearly = x - peak;
     return nearly > -690.0f ? value : nearly <= -690.0f ? 1e-300 : d;
 }
 
-// Whether an element lies 690 or less below the greatest: mostly all do.
+// Whether an element is less than about 690 below the largest, which is the common case.
 static __device__ __forceinline__ bool is_usual(float x, float peak) {
-    return __float_as_uint(peak - x) < 0x442c8000u;  // the bits of 690; NaN and negative numbers have greater ones
+    return __float_as_uint(peak - x) < 0x442c8000u;  // bits of 690; NaN and negative numbers have larger bits
 }
 
-// NaN if there is one.
+// The smallest element, or NaN if any element is NaN.
 static __device__ __forceinline__ float least_of_all(const float (&values)[LANES]) {
     float least = values[0];
 #pragma unroll
@@ -27,11 +27,11 @@ static __device__ __forceinline__ float least_of_all(const float (&values)[LANES
 }
 
 struct State {
-    double sum;     // of exponentials of what is not among `peaks`
-    double lost;    // by its additions
-    float peak;     // the greatest
-    u32 peaks;      // elements that equal it and are not in the sum
-    u32 rescaled;   // how often any term was multiplied by the exponential of a difference of peaks, at most
+    double sum;     // of the exponentials of elements not counted in `peaks`
+    double lost;    // rounding errors of `sum`
+    float peak;     // the largest element
+    u32 peaks;      // elements equal to it that are not in the sum
+    u32 rescaled;   // maximum number of times that a term was rescaled to a new peak
     u32 unused;
 
     static const bool PEAKED = true;
@@ -51,8 +51,8 @@ struct State {
         sum = two_sum(sum, term, error);
         lost += error;
     }
-    // Only the logarithm tells the greatest ones, whose terms are 1, from the others; by predicates, which the compiler does
-    // not use here of itself.
+    // Only the logarithm counts the largest elements, whose terms are 1, separately; it uses predication, which the
+    // compiler does not choose here on its own.
     __device__ __forceinline__ void add_apart(float x, double term, double &terms) {
         if (LOGARITHM)
             asm("{.reg .pred p; setp.neu.f32 p, %2, %3; @p add.rn.f64 %0, %0, %4; @!p add.u32 %1, %1, 1;}"
@@ -61,7 +61,7 @@ struct State {
         else
             terms += term;
     }
-    // Nothing but negative infinity comes to nothing; NaN stays.
+    // If all elements so far are negative infinity, the sum is 0; NaN stays.
     __device__ __forceinline__ void raise(float to) {
         if (!(to > peak)) return;
         double factor = exponential(peak, to);
@@ -107,7 +107,7 @@ struct State {
         peaks += other.peaks;
         rescaled = max(rescaled, other.rescaled);
     }
-    // Of threads that know the same greatest element.
+    // The part that threads exchange once they share the same peak.
 #if LOGARITHM
     struct Held {
         double sum;
@@ -135,12 +135,12 @@ struct State {
 };
 
 struct Row {
-    double factor;  // or the logarithm
+    double factor;  // inverse of the sum, or its logarithm
     float peak;
-    u32 slack;  // units of the last place of a double that results may be off by
+    u32 slack;  // error bound of results, in ULP of a double
 
     static const bool TELLS_AT_ONCE = true;
-    // Only what is usual, if terms are not kept.
+    // Requires a usual element unless terms are kept.
     template <bool IS_KEPT> __device__ __forceinline__ Kept term_of(float x, Kept kept) const {
         return IS_KEPT ? kept : (Kept)exponential_of((double)x - peak);
     }
@@ -150,11 +150,11 @@ struct Row {
     ) const {
         return open_of<LANES>([&](int k) {
             double found = LOGARITHM ? ((double)x[k] - peak) - factor : term_of<IS_KEPT>(x[k], kept[k]) * factor;
-            return ::at_once(found, slack, !LOGARITHM, results[k]);  // a share is never infinite
+            return ::at_once(found, slack, !LOGARITHM, results[k]);  // a softmax result is never infinite
         });
     }
-    // The logarithm in floats: both parts are at most 0, so nothing cancels. That of the sum is rounded up, within 2^-23, so
-    // that what is less than any float keeps the sign of the result; the other steps round by 2^-24.
+    // The logarithm in floats: both parts are at most 0, so nothing cancels. The sum's logarithm is rounded up, within
+    // 2^-23, so that values smaller than any float keep the sign of the result; the other steps round by 2^-24.
     template <bool IS_KEPT>
     __device__ __forceinline__ u32 open_of_all(
         const float (&x)[LANES], const Kept (&)[LANES], f16 (&results)[LANES]
@@ -183,7 +183,7 @@ struct Row {
         Row row;
         row.peak = state.peak;
         row.slack = SLACK + 4 * min(state.rescaled, 1u << 24);
-        // Infinity, or nothing but negative infinity, or NaN, which the sum then is.
+        // With infinity, only negative infinity, or NaN, the sum is NaN.
         if (!(fabsf(state.peak) < Bounds<float>::greatest())) total = others = __longlong_as_double(0x7ff8000000000000ll);
 #if LOGARITHM
         row.factor = state.peaks == 1 ? log1p(others) : log(total);

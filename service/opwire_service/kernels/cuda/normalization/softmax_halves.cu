@@ -1,24 +1,24 @@
-// SOFTMAX of FLOAT16: sums of e**x over a power of two near that of the greatest element.
+// SOFTMAX of FLOAT16: sums of e**x, scaled by a power of two near the exponential of the largest element.
 
 const bool KEEPS = true;
 
-// Units of the last place of a double that results may be off by.
+// Error bound of results, in ULP of a double.
 const u32 SLACK = 1u << 20;
 
-// What terms times the factor may be off by, as a part of them: term, factor and product are rounded, and the terms of rows
-// that are read twice come from floats; see `exponential_in_floats`.
+// Relative error of a term times the factor: term, factor and product are rounded, and the terms of rows that are read
+// twice are computed in floats; see `exponential_in_floats`.
 const double REACH = HELD ? 0x1p-22 : 0x1p-21;
 
-// So far below the greatest element all results are 0, and sums lose nothing that matters.
+// This far below the largest element results are 0, and the effect on sums is negligible.
 const float NEGLIGIBLE = 64;
 
-// What is subtracted from the exponents of a row, as part of the number that rounds them.
+// The rounding constant of a row, with the shift of its exponents subtracted.
 static __device__ __forceinline__ double shift_of(float peak) {
     return E.shift - 16.0 * rintf(peak > Bounds<float>::lowest() ? peak * 1.4427f : 0.0f);
 }
 
-// e**x over 2**shift within 2**-21.5. The leading 13 bits of log2(e) times an element are exact, and so is what that is beside
-// a whole number; the rest of log2(e) is added to it, and `ex2` is within 2**-22.
+// e**x / 2**shift within 2**-21.5. The product of an element and the leading 13 bits of log2(e) is exact, and so is its
+// fraction; the product with the rest of log2(e) is added to that, and `ex2` is within 2**-22.
 static __device__ __forceinline__ float exponential_in_floats(float x, i32 shift) {
     const float ROUNDER = 0x1.8p23f;
     float shifted = fmaf(x, 0x1.715476p+0f, ROUNDER);
@@ -33,11 +33,11 @@ static __device__ __forceinline__ double widest(u16 bits) {
     return wide;
 }
 
-// The elements of a row, none of them less than what is negligible: so -inf is finite as well, unless there is nothing so
-// far below the greatest, which makes the sum NaN.
+// The scale of a row. Elements are clamped to the negligible value, which makes -inf finite unless no number is that far
+// below the largest element; the sum is then NaN.
 struct Scale {
     double shift;
-    u32 least;  // that is negligible, as a pair
+    u32 least;  // the negligible value, as a pair
 
     static __device__ __forceinline__ Scale of(float peak) {
         f16 low;
@@ -56,7 +56,7 @@ struct Scale {
 
 struct State {
     double sum, shift;
-    float peak;  // the greatest, or NaN if there is one
+    float peak;  // the largest element, or NaN if any is NaN
     u32 least;
 
     static const bool PEAKED = true;
@@ -100,7 +100,7 @@ struct State {
         other.raise(peak);
         sum += other.sum;
     }
-    // Of threads that know the same greatest element.
+    // The part that threads exchange once they share the same peak.
     typedef double Held;
     __device__ __forceinline__ Held held() const { return sum; }
     static __device__ __forceinline__ void join(Held &a, const Held &b) { a += b; }
@@ -109,9 +109,9 @@ struct State {
 
 struct Row {
     double factor, shift;
-    float below, above;  // the factor, and what terms may be off by
+    float below, above;  // the factor, minus and plus the error of terms
     u32 least;
-    u32 unknown;         // the bits of LANES neighbours, if the sum is
+    u32 unknown;         // the bits of all LANES elements if the sum is uncertain
 
     static const bool TELLS_AT_ONCE = true;
 
@@ -137,7 +137,7 @@ struct Row {
     }
     static __device__ __forceinline__ Row of(const State &state, const Numbers &) {
         Row row;
-        // Infinity, or nothing but negative infinity, or NaN.
+        // False with infinity, only negative infinity, or NaN.
         bool is_number = fabsf(state.peak) < Bounds<float>::greatest();
         row.factor = is_number ? inverse_of(state.sum) : __longlong_as_double(0x7ff8000000000000ll);
         row.shift = state.shift;

@@ -103,7 +103,7 @@ static __device__ __forceinline__ Chunk chunk_at(const Lines &all, u32 number) {
     return {line, number - line * all.chunks};
 }
 
-// Returns a chunk past the last line if all are taken, and restores the counter so that the next launch continues there.
+// Returns a chunk past the last line if all are taken, and restores the counter for the next launch.
 static __device__ __forceinline__ Chunk taken_by(const Lines &all, u32 asked) {
     if (asked >= all.count) {
         atomicAdd(all.told, ~0ull);

@@ -1,8 +1,8 @@
 // Exponentials, by a lookup table in shared memory.
 
-// e**x within a few ULP, or within 2^-34 where results are FLOAT16, at half the cost of `exp`: 2**(n/16) from a table, and
-// the rest, at most ln(2)/32, from the series. The low four bits of n spill into the significand when n is added to the
-// exponent; the table entries are reduced to compensate.
+// e**x within a few ULP, or within 2^-34 where results are FLOAT16, at half the cost of `exp`: 2**(n/16) from a table,
+// and the rest, at most ln(2)/32, from the series. The low four bits of n spill into the significand when n is added to
+// the exponent; the table entries are reduced to compensate.
 __shared__ double powers[16];
 __constant__ double POWERS[16] = {1, 0x1.0b5586cf9890fp+0, 0x1.172b83c7d517bp+0, 0x1.2387a6e756238p+0, 0x1.306fe0a31b715p+0, 0x1.3dea64c123422p+0, 0x1.4bfdad5362a27p+0, 0x1.5ab07dd485429p+0, 0x1.6a09e667f3bcdp+0, 0x1.7a11473eb0187p+0, 0x1.8ace5422aa0dbp+0, 0x1.9c49182a3f090p+0, 0x1.ae89f995ad3adp+0, 0x1.c199bdd85529cp+0, 0x1.d5818dcfba487p+0, 0x1.ea4afa2a490dap+0};
 

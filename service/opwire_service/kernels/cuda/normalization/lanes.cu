@@ -18,7 +18,7 @@ static __device__ __forceinline__ Lanes load(const Element *at) {
     return words.lanes;
 }
 
-// Makes the compiler forget the widened values of halves, so that it widens them again rather than keep both in registers.
+// Makes the compiler forget the widened values of halves, so that it widens them again and keeps registers free.
 static __device__ __forceinline__ void forget(Lanes &lanes) {
     if (!HALF) return;
     const int WORDS = sizeof(Lanes) / 4;

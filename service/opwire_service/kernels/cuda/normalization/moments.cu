@@ -7,8 +7,8 @@ const bool KEEPS = false;
 const double UNIT = 0x1p-53;
 const bool SQUARES = HALF || !HELD;  // whether squares are summed along with the elements
 const bool ADDS = BIAS || ADDED;
-// Whether floats sum the squares of LANES elements: the relative error is at most 8 * 2^-24, which is accurate enough for
-// FLOAT16 where nothing can cancel.
+// Whether floats sum the squares of LANES elements: the relative error is at most 8 * 2^-24, which is accurate enough
+// for FLOAT16 where nothing can cancel.
 const bool COARSE = HALF && !MEAN && !ADDS && !ACTIVATED;
 
 static __device__ __forceinline__ void prepare() {}

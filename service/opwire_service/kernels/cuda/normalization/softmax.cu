@@ -61,7 +61,7 @@ struct State {
         else
             terms += term;
     }
-    // If all elements so far are negative infinity, the sum is 0; NaN stays.
+    // Elements of negative infinity contribute nothing; NaN stays.
     __device__ __forceinline__ void raise(float to) {
         if (!(to > peak)) return;
         double factor = exponential(peak, to);

@@ -1,18 +1,18 @@
-// Sums with the bounds on their errors: where both ends of what a sum may be are rounded alike, that is the result. All
-// other sums are listed.
+// Certifies sums by their error bounds: if both ends of a sum's interval round to the same value, that is the result. All
+// other sums are listed as uncertain.
 
 const u32 CERTIFY_THREADS = 256;
-const double SLACK = 0x1p-51;     // what an addend adds to the error, in parts of it
-const double CLOSE = 0x1p-36;     // the relative error of what an activation is applied to, at most
-const double ABSOLUTE = 0x1p-40;  // the error of what stays a double, at most
+const double SLACK = 0x1p-51;     // error due to an addend, relative to the addend
+const double CLOSE = 0x1p-36;     // maximum relative error of an activation's operand
+const double ABSOLUTE = 0x1p-40;  // maximum absolute error of a result that stays a double
 
-// False if the bound leaves it open: one on the error of the sum times alpha, or of the sum if there are scales.
+// Returns false if the result is uncertain. `bound` limits the error of sum * alpha, or of the sum alone with scales.
 static __device__ __forceinline__ bool certified(
     const Task &task, double factor, double sum, double bound, double addend, Output &into
 ) {
     double value = sum * factor;
     if (HAS_SCALES && is_finite(factor)) bound *= fabs(factor);
-    if (!is_finite(factor)) {  // the sign decides
+    if (!is_finite(factor)) {  // only the sign matters
         if (is_finite(sum) && !(fabs(sum) > bound)) return false;
         bound = 0;
     }
@@ -36,8 +36,8 @@ static __device__ __forceinline__ bool certified(
 #endif
 }
 
-// Lists the elements that threads of the block leave open, so that those of a block stay together: bit i of `open`
-// stands for the one that comes i steps after the first.
+// Lists the uncertain elements of the block's threads contiguously. Bit i of `open` stands for the element i steps after
+// the first.
 static __device__ __forceinline__ void list_open(const Task &task, u32 open, u32 first, u32 step) {
     __shared__ u32 begins[CERTIFY_THREADS / WARP];
     u32 thread = threadIdx.y * blockDim.x + threadIdx.x, lane = thread % WARP, warp = thread / WARP;
@@ -65,9 +65,8 @@ static __device__ __forceinline__ void list_open(const Task &task, u32 open, u32
     for (; open; open &= open - 1) *to++ = first + (__ffs((int)open) - 1) * step;
 }
 
-// The sums of a thread: of one row those whose columns are as many apart as the block is wide, so that neighbours in the
-// list have the same row, or in a window of one column those of neighbouring rows. Where blocks are narrow, threads
-// along y have the next ones.
+// The sums of a thread: of one row, in columns one block width apart, so that adjacent list entries share a row; or with
+// WINDOW, of one column, in consecutive rows. Threads along y take the next rows where blocks are narrow.
 struct Stripe {
     Spot spot;
     u32 element, step, count;
@@ -92,14 +91,14 @@ struct Stripe {
     }
 };
 
-// The same for one of the matrices' sums. An infinite weight adds nothing in the padding.
+// Certifies a sum of the matrices. With WINDOW, infinite bounds are uncertain, as infinite weights ignore the padding.
 static __device__ __forceinline__ bool is_settled(
     const Task &task, double factor, double sum, double own, double beside, double addend, Output &into
 ) {
     return !(WINDOW && !is_finite(beside)) && certified(task, factor, sum, own * beside, addend, into);
 }
 
-// In few instructions, but false as well where anything is infinite or NaN.
+// Fast variant that also returns false for infinities and NaN.
 static __device__ __forceinline__ bool is_settled_at_once(
     const Task &task, double factor, double sum, double own, double beside, double addend, Output &into
 ) {
@@ -119,7 +118,7 @@ static __device__ __forceinline__ bool is_settled_at_once(
 #endif
 }
 
-// The sums of a stripe one after the other: what is read and written of each, and how far the next one is.
+// Iterator over the sums of a stripe: the addresses read and written, and their steps.
 struct Course {
     const double *sum, *beside;
     Output *to;
@@ -146,7 +145,7 @@ struct Course {
     __device__ __forceinline__ double addend(const Task &task) const {
         return task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
     }
-    // The next COUNT sums, read all at once: bit i of the result stands for one that is open.
+    // Settles the next COUNT sums, all read at once. Returns the bits of the uncertain ones.
     template <u32 COUNT> __device__ __forceinline__ u32 settle(const Task &task) {
         double sums[COUNT], others[COUNT];
 #pragma unroll
@@ -166,7 +165,7 @@ struct Course {
 };
 
 const u32 CERTIFIED_TOGETHER = 4;
-const u32 CERTIFY_BLOCKS = 6;  // of a multiprocessor
+const u32 CERTIFY_BLOCKS = 6;  // resident per multiprocessor
 
 extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS, CERTIFY_BLOCKS) certify(const __grid_constant__ Task task) {
     Stripe stripe(task);
@@ -191,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS, CERTIFY_BLOCKS) ce
 }
 
 #if WINDOW
-// The sum of the products of all channels and taps, and that of their magnitudes.
+// The sum of the products over all channels and taps, and the sum of their magnitudes.
 static __device__ __forceinline__ double window_sum(const Task &task, const Spot &spot, double &magnitudes) {
     const Window &window = task.window;
     LeftLine left(task, spot.matrix, spot.row);
@@ -224,7 +223,7 @@ static __device__ __forceinline__ double window_sum(const Task &task, const Spot
     return sum;
 }
 
-// Sums of few products: each thread computes one, and the sum of their magnitudes, which bounds the error.
+// Sums of few products: each thread computes one, and bounds its error by the sum of the magnitudes.
 extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS) convolve(const __grid_constant__ Task task) {
     Stripe stripe(task);
     u32 open = 0;

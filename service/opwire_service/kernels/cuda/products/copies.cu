@@ -1,11 +1,11 @@
-// Copies of operands in double, with the sums of the squares of each line: in the copy either the elements of a line
-// are neighbours, or lines are.
+// Copies operands to double, and sums the squares of each line. In a copy either the elements of a line or adjacent lines
+// are contiguous.
 
-const u32 COPY_LINES = 8;       // lines of a block, each of a warp
-const u32 PAIR = 2;             // doubles that a thread writes at once, and a warp side by side
-const u32 UNFOLD_THREADS = 128; // columns of a block, each of a thread
+const u32 COPY_LINES = 8;       // lines per block, one per warp
+const u32 PAIR = 2;             // consecutive doubles that a thread writes at once
+const u32 UNFOLD_THREADS = 128; // columns per block, one per thread
 
-// The squares of a line have one owner in each slice of the depth, who goes on with them when more of it is copied.
+// Stores a line's sum of squares, or adds to it. Each slice has one owner, also when the depth is copied in parts.
 static __device__ __forceinline__ void keep_squares(
     const Task &task, u32 lines, double *squares, u32 number, double total
 ) {
@@ -13,10 +13,10 @@ static __device__ __forceinline__ void keep_squares(
     kept = task.first ? kept + total : total;
 }
 
-const u32 BOUND_LINES = 32, BOUND_SLICES = 8;  // lines of a block, and the threads of each
+const u32 BOUND_LINES = 32, BOUND_SLICES = 8;  // lines per block, and threads per line
 
-// The bounds on the errors of sums are products of those of their row and their column. No sum is open yet: the list of
-// those lies where the copies did.
+// Computes the bounds of rows and columns, whose products bound the errors of sums, and clears the list of uncertain sums,
+// which reuses the memory of the copies.
 extern "C" __global__ void __launch_bounds__(BOUND_LINES *BOUND_SLICES) begin_certifying(const __grid_constant__ Task task) {
     __shared__ double totals[BOUND_SLICES][BOUND_LINES];
     u32 rows = task.matrices * task.rows, row_blocks = (rows + BOUND_LINES - 1) / BOUND_LINES;
@@ -94,11 +94,11 @@ extern "C" __global__ void __launch_bounds__(UNFOLD_THREADS) unfold(const __grid
     keep_squares(task, task.columns, task.column_bounds, matrix * task.columns + column, total);
 }
 #else
-const u32 ACROSS = 32, ACROSS_ROWS = 8;  // lines of a block, each of as many threads
-const u32 DEEP = 64;                     // elements of each at a time
+const u32 ACROSS = 32, ACROSS_ROWS = 8;  // lines per block, and threads per line
+const u32 DEEP = 64;                     // elements of a line per step
 
-// Copies lines that lie across the depth, and once more as elements of a line side by side if there is room: all that
-// is summed again is read from there, whose matrices have no gaps.
+// Copies lines that are not contiguous along the depth and, if there is room, also transposes them. The second summation
+// reads the transposed copy, whose matrices have no gaps.
 template <class Line, class T>
 static __device__ __forceinline__ void copy_across(
     const Task &task, u32 lines, double *copy, u32 pitch, T *turned, double *squares

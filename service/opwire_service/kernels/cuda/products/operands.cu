@@ -1,12 +1,12 @@
-// A tile of products: matrices of sums, each of rows of the left operand and columns of the right one. With WINDOW the
-// right operand is what a window sees of an input: its rows are channels and taps, its columns images and positions.
-// LEFT, RIGHT, ADDEND and OUTPUT are the types of the tensors. FINISH says what becomes of a sum, and a generated
-// function `activated` which activation follows. With HAS_ZEROS there are zero points, with HAS_SCALES sums are scaled.
+// Operands of a tile of matrix products: sums over rows of the left operand and columns of the right one. With WINDOW the
+// right operand is the im2col view of an input: its rows are channels and taps, its columns images and positions. LEFT,
+// RIGHT, ADDEND and OUTPUT are the types of the tensors. FINISH selects what is done with a sum; the generated function
+// `activated` applies the activation. HAS_ZEROS enables zero points, HAS_SCALES scales.
 
-const int ROUNDED = 0;    // it is rounded
-const int ACTIVATED = 1;  // an activation of it is rounded
-const int OPEN = 2;       // it stays a double
-const int EXACT = 3;      // it is one of integers, which double holds
+const int ROUNDED = 0;    // the sum is rounded
+const int ACTIVATED = 1;  // the activation of the sum is rounded
+const int OPEN = 2;       // the sum stays a double
+const int EXACT = 3;      // the sum is of integers, and a double holds it exactly
 
 typedef LEFT Left;
 typedef RIGHT Right;
@@ -19,52 +19,52 @@ typedef SCALE Scale;
 const u32 SPATIAL = 3;
 const u32 WARP = 32;
 
-// Steps in elements, from one to the next.
+// Strides in elements.
 struct Steps {
-    i64 outer, inner;  // matrices lie in two dimensions
-    i64 line;          // a row, or a column
-    i64 along;         // an element of the depth; of what lies like the sums, a column
+    i64 outer, inner;  // matrices have two batch dimensions
+    i64 line;          // of a row of the left operand, or a column of the right one
+    i64 along;         // along the depth; for the addend and the target, of a column
 };
 
-// Numbers of which there is one, or one for each line.
+// Numbers that are the same for all lines, or one for each.
 struct Parameter {
-    const void *at;  // or there is none
-    i64 inner, line; // steps in elements
+    const void *at;  // or null
+    i64 inner, line; // strides in elements
 };
 
 struct Window {
-    i64 channel, image, space[SPATIAL];                  // steps of the input
-    i64 base[SPATIAL], move[SPATIAL], turn[SPATIAL];     // position j meets by tap t element base + j * move + t * turn
-    i64 weight_channel, weight[SPATIAL];                 // steps of the filter
-    i64 target_image, target[SPATIAL];                   // steps of the output
+    i64 channel, image, space[SPATIAL];                  // strides of the input
+    i64 base[SPATIAL], move[SPATIAL], turn[SPATIAL];     // position j reads element base + j * move + t * turn for tap t
+    i64 weight_channel, weight[SPATIAL];                 // strides of the filter
+    i64 target_image, target[SPATIAL];                   // strides of the output
     u32 size[SPATIAL], taps[SPATIAL], places[SPATIAL];
-    u32 is_plain;                                        // whether taps and channels of the filter are neighbours
+    u32 is_plain;                                        // whether the filter is contiguous over channels and taps
 };
 
 struct Task {
     const Left *left;      // where the tile begins
     const Right *right;
-    const Addend *addend;  // or there is none
+    const Addend *addend;  // or null
     Output *target;
     double *left_copy, *right_copy, *sums;
-    double *row_bounds, *column_bounds;  // at first sums of squares, of slices of the depth one behind the other
-    u32 *open;                           // how many sums bounds leave open, whether any is when they are summed again,
-                                         // which, and rests of them, if in pieces
-    i64 *limbs;                          // of those, if they are summed in several launches
-    Left *left_turned;                   // copies whose lines lie along the depth, or there are none
+    double *row_bounds, *column_bounds;  // at first sums of squares, slice by slice of the depth
+    u32 *open;                           // count of uncertain sums, whether any is still uncertain after `sum_again`,
+                                         // their indices, and their remainders if that takes several launches
+    i64 *limbs;                          // of uncertain sums, if they are summed in several launches
+    Left *left_turned;                   // copies that are contiguous along the depth, or null
     Right *right_turned;
     Steps left_steps, right_steps, addend_steps, target_steps;
-    Parameter left_zero, right_zero;                // what is taken off operands
-    Parameter left_scale, right_scale, scale, zero; // of rows, of columns, and those of the output
+    Parameter left_zero, right_zero;                // zero points of the operands
+    Parameter left_scale, right_scale, scale, zero; // of rows, of columns, and of the output
     double alpha, beta, error;
-    double part;                         // of the bounds, if sums are summed again, or 0
+    double part;                         // fraction of the bounds that remains in `sum_again`, or 0
     u32 matrices, rows, columns, depth;
-    u32 matrix, inner;           // the first matrix, and how many there are along the inner dimension
-    u32 first, count;            // of the depth, or of the open sums; of the blocks that certify, the first
-    u32 left_pitch, right_pitch; // from a line of a copy to the next
-    u32 share;                   // of the depth that a thread copies, or of the sums that it certifies
-    u32 column;                  // the first one, where the operand begins before it
-    u32 begin, length;           // of the depth, in exact sums
+    u32 matrix, inner;           // the first matrix, and the size of the inner batch dimension
+    u32 first, count;            // range of the depth or of uncertain sums; for certifying, the first block
+    u32 left_pitch, right_pitch; // between lines of a copy
+    u32 share;                   // of the depth that a thread copies, or sums that a thread certifies
+    u32 column;                  // first column of the tile within the operand
+    u32 begin, length;           // range of the depth in exact sums
     u32 row_slices, column_slices;
     Window window;
 };
@@ -74,9 +74,9 @@ static __device__ __forceinline__ i64 matrix_offset(const Task &task, const Step
     return outer * steps.outer + (number - outer * task.inner) * steps.inner;
 }
 
-// Where a sum of the tile lies.
+// Coordinates of a sum within the tile.
 struct Spot {
-    u32 line, matrix, row, column, across;  // rows and columns of all matrices are counted in `line` and `across`
+    u32 line, matrix, row, column, across;  // `line` and `across` number the rows and columns of all matrices
 
     __device__ __forceinline__ Spot() {}
     __device__ __forceinline__ Spot(const Task &task, u32 element) {
@@ -90,7 +90,7 @@ struct Spot {
 
 template <class T> static __device__ __forceinline__ double number_at(const T *at) { return (double)widen(*at); }
 
-const u32 LANES = 4;  // neighbours that one load brings
+const u32 LANES = 4;  // elements per vector load
 
 template <u32 COUNT = LANES, class T> static __device__ __forceinline__ bool is_aligned(const T *at) {
     return (u64)at % sizeof(Pack<T, COUNT>) == 0;
@@ -105,7 +105,7 @@ static __device__ __forceinline__ double parameter_of(const Task &task, const Pa
     return number_at((const T *)row.at + number * row.inner + line * row.line);
 }
 
-// Where a row of the right operand of a window lies: which channel, and which tap of each dimension.
+// The channel and taps of a row of the right operand of a window.
 struct Taps {
     u32 channel, tap[SPATIAL];
 
@@ -126,7 +126,7 @@ struct Taps {
         }
         channel += 1;
     }
-    // As many rows on as there are before another one.
+    // Moves on by the number of rows that precede the row `by`.
     __device__ __forceinline__ void advance(const Window &window, const Taps &by) {
         u32 carry = 0;
 #pragma unroll
@@ -153,7 +153,7 @@ struct LeftLine {
     __device__ __forceinline__ double number(const Left *at) const {
         return HAS_ZEROS ? number_at(at) - zero : number_at(at);
     }
-    // Whether neighbours of the depth lie side by side.
+    // Whether the line is contiguous along the depth.
     __device__ __forceinline__ bool is_straight(const Task &task) const {
         return step == 1 && (!WINDOW || task.window.is_plain);
     }
@@ -171,7 +171,7 @@ struct LeftLine {
 };
 
 #if WINDOW
-// A column: an image and a position of each dimension.
+// The image and positions of a column.
 struct Place {
     u32 image, position[SPATIAL];
 
@@ -186,7 +186,7 @@ struct Place {
     }
 };
 
-// A column of the right operand. Outside of the input there is padding.
+// A column of the right operand. Elements outside of the input are padding.
 struct RightLine {
     const Right *begin;
     i64 spot[SPATIAL];
@@ -250,7 +250,7 @@ static __device__ __forceinline__ i64 target_offset(const Task &task, u32 matrix
 }
 #endif
 
-// What a sum is multiplied by: alpha, or the scales of its row and its column, whose product is exact in double.
+// The factor of a sum: alpha, or the product of its row's and column's scales, which is exact in double.
 static __device__ __forceinline__ double factor_of(const Task &task, const Spot &spot) {
 #if HAS_SCALES
     double left = parameter_of<Scale>(task, task.left_scale, spot.matrix, spot.row);
@@ -260,7 +260,7 @@ static __device__ __forceinline__ double factor_of(const Task &task, const Spot 
 #endif
 }
 
-// beta times the addend, which is exact in double.
+// beta times the addend; the product is exact in double.
 static __device__ __forceinline__ double addend_of(const Task &task, u32 matrix, u32 row, u32 column) {
     const Steps &steps = task.addend_steps;
     const Addend *at = task.addend + matrix_offset(task, steps, matrix) + row * steps.line + column * steps.along;
@@ -268,10 +268,10 @@ static __device__ __forceinline__ double addend_of(const Task &task, u32 matrix,
 }
 
 #if FINISH != 3
-// From a generated part: the activation that follows, if one does.
+// The fused activation, if any; its definition is generated.
 static __device__ double activated(double x);
 
-// What a double becomes.
+// Converts a double to the output, with the activation applied.
 static __device__ __forceinline__ void finished(Output &into, double value) {
 #if FINISH == 2
     into = value;

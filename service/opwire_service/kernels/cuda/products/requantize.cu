@@ -1,14 +1,14 @@
-// What becomes of exact sums of integers: they are wrapped to 32 bits, or quantized again.
+// Converts exact integer sums to the output: wraps them to 32 bits or requantizes them.
 
 const u32 REQUANTIZE_THREADS = 256;
-const double NEAR = 0x1p-30;    // how near to the middle of two integers a quotient is for its exact value to be asked
-const double FAR = 0x1p20;      // quotients that are saturated in any case
+const double NEAR = 0x1p-30;    // distance from a tie below which the exact quotient decides
+const double FAR = 0x1p20;      // magnitude from which quotients saturate in any case
 
 static __device__ __forceinline__ void wrapped(i32 &into, double sum) { into = (i32)(u32)(u64)(i64)sum; }
 
 static __device__ __forceinline__ double sign(double x) { return (x > 0) - (x < 0); }
 
-// A sum times a factor over a scale, halves to even. Two factors of 24 bits each make the factor, so that it is exact.
+// sum * factor / scale, rounded half to even. The factor is exact, as the product of two 24-bit numbers.
 static __device__ __forceinline__ double quotient(double sum, double factor, double scale) {
     double found = sum * factor / scale, below = floor(found), middle = below + 0.5;
     if (!(fabs(found - middle) < NEAR * (1 + fabs(found)) && fabs(found) < FAR)) return rint(found);

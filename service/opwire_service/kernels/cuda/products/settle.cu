@@ -1,10 +1,9 @@
-// What bounds leave open is summed again with what additions lose, so that only the last rounding is left, and exactly
-// where that leaves it open as well. Where one launch after the other goes over part of the depth, all that they
-// read stays near.
+// Settles uncertain sums: first by compensated summation, which leaves only the final rounding error, and then exactly
+// where that is not enough. Successive launches may each cover part of the depth, so that their reads stay in the cache.
 
 const u32 AGAIN_WARPS = 8;
-const u32 CHAINS = LANES;  // of a lane
-const u32 SETTLED = ~0u;   // stands in the list for what is no longer open
+const u32 CHAINS = LANES;  // per lane
+const u32 SETTLED = ~0u;   // list entry of a sum that is no longer uncertain
 
 struct Chain {
     double high = 0, low = 0;
@@ -20,7 +19,7 @@ struct Chain {
     }
 };
 
-// The products of a warp from `begin` to `end`; all lanes get the sum.
+// Sums a warp's products in [begin, end); all lanes get the sum.
 static __device__ __forceinline__ Chain sum_of(
     const Task &task, const LeftLine &left, const RightLine &right, u32 begin, u32 end
 ) {
@@ -92,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const 
         double *kept = task.sums + element;
         if (task.begin > 0) chain.merge(*kept, rests[i]);
         double error, sum = two_sum(chain.high, chain.low, error);
-        if (end < task.depth) {  // another launch goes on
+        if (end < task.depth) {  // another launch continues
             *kept = sum;
             rests[i] = (float)error;
             continue;
@@ -111,16 +110,16 @@ extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const 
     }
 }
 
-// The exact sums, one after the other for each block. A warp takes off the leading bits of its products on a common
-// grid, so wide that their sum is exact, until nothing is left of them; what was taken off goes into a long integer, of
-// which each lane holds 32 bits.
+// Exact sums, one at a time per block. A warp repeatedly extracts the leading bits of its products on a common grid,
+// coarse enough that their sum is exact, until nothing remains; the extracted parts go into a long integer, of which each
+// lane holds 32 bits.
 
 const u32 SETTLE_WARPS = 4;
-const u32 EACH = 8;           // products of a lane at a time
-const u32 HEADROOM = 10;      // bits that a sum of EACH * WARP numbers is longer than they are, and its sign
-const i32 LEAST_POWER = -448; // of two, that the lowest bit stands for: no product with alpha has a lower one
+const u32 EACH = 8;           // products per lane and step
+const u32 HEADROOM = 10;      // extra bits of a sum of EACH * WARP numbers, including the sign
+const i32 LEAST_POWER = -448; // exponent of the lowest bit: no product with alpha has a lower one
 
-// Adds a number that is the same in all lanes, a multiple of the lowest bit.
+// Adds a number that is the same in all lanes and a multiple of the lowest bit.
 static __device__ __forceinline__ void add_number(i64 &limb, double number) {
     u64 bits = bits_of(number);
     if (bits << 1 == 0) return;
@@ -133,7 +132,7 @@ static __device__ __forceinline__ void add_number(i64 &limb, double number) {
     limb += (i64)bits < 0 ? -(i64)digit : (i64)digit;
 }
 
-// Adds the product with a float, in two parts that are exact.
+// Adds the product of a number and a float as two exact parts.
 static __device__ __forceinline__ void add_scaled(i64 &limb, double number, double factor) {
     double product = number * factor;
     add_number(limb, product);
@@ -160,7 +159,7 @@ static __device__ __forceinline__ void add_products(i64 &limb, double (&x)[EACH]
     }
 }
 
-// The number that limbs hold, rounded to odd: what is not exact ends in a one, so that to round it again does no harm.
+// The number that the limbs hold, rounded to odd, so that rounding it again is correct.
 static __device__ double long_number(i64 *limbs) {
     i64 carry = 0;
     for (u32 i = 0; i < WARP; ++i) {
@@ -191,14 +190,14 @@ static __device__ double long_number(i64 *limbs) {
     return is_negative ? -number : number;
 }
 
-// What the warps of a block add up: limbs, and `special`, the sum of all products that are infinite or no numbers.
+// Sums of a block's warps: the limbs, and `special`, the sum of all products that are infinite or NaN.
 struct Shared {
     u64 limbs[WARP];
     double special[SETTLE_WARPS];
 };
 
-// The products of a warp: those from each EACH * WARP of them on. The ones that are no finite numbers go elsewhere.
-// Those of integers may have a rest, which double does not hold.
+// Loads a warp's EACH * WARP products. Infinities and NaN go to `special`. Products of integers may have a remainder that
+// a double does not hold.
 static __device__ __forceinline__ void load_products(
     double (&x)[EACH], double (&rest)[EACH], double &special, const Task &task, const LeftLine &left,
     const RightLine &right, u32 begin, u32 end

@@ -1,4 +1,4 @@
-// The softmax of blocks of doubles, each in one run of memory, into an output that lies anyhow.
+// Softmax of contiguous blocks of doubles into an output of any strides.
 
 const u32 SOFTMAX_THREADS = 512;
 const u32 RANK = 4;
@@ -8,9 +8,9 @@ typedef INPUT Result;
 struct Softmax {
     const double *values;
     Result *target;
-    u64 block;           // elements of one
+    u64 block;           // elements per block
     u32 first, blocks;
-    u32 kept[RANK], joined[RANK];            // sizes, outermost first: which block, and where in it
+    u32 kept[RANK], joined[RANK];            // sizes, outermost first: of the blocks, and within a block
     i64 kept_step[RANK], joined_step[RANK];  // of the output
 };
 
@@ -29,7 +29,7 @@ static __device__ __forceinline__ double combined(double a, double b, bool is_su
     return is_sum ? a + b : fmax(a, b);
 }
 
-// Of all threads, the same for each and in the same order every time.
+// Reduces over all threads in a fixed order; every thread gets the result.
 static __device__ double of_block(double value, bool is_sum) {
     __shared__ double part[SOFTMAX_THREADS / 32];
     __shared__ double total;

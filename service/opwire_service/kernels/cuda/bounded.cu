@@ -1,9 +1,9 @@
-// Formulas in double with a bound on the error of each value, where a bound for all values leaves a result open.
-// Where an operation is exact it adds nothing to the bound; so ties are told from what only lies near one.
+// Formulas in double with a running error bound per value, for results that a common bound for all values leaves
+// uncertain. Exact operations add nothing to the bound, so that ties are told apart from values near one.
 
 const double UNIT = 0x1p-53;
-const double FUNCTION = 0x1p-49;  // more than any function of CUDA is off by, relatively
-const double LEAST = 0x1p-1070;   // what is lost where results become subnormal, and more
+const double FUNCTION = 0x1p-49;  // exceeds the relative error of every CUDA function
+const double LEAST = 0x1p-1070;   // exceeds the absolute error of subnormal results
 const double UNKNOWN = 1.0 / 0.0;
 
 struct Bounded {
@@ -82,7 +82,7 @@ static __device__ __forceinline__ Bounded bounded_limited(Bounded x, double leas
     return {limited_to(x.value, least, most), x.error};
 }
 
-// Rising functions whose values are integers: the real one lies between those at both ends of the operand.
+// Monotonic functions with integer values: the true value is between those at both ends of the operand's interval.
 static __device__ __forceinline__ Bounded bounded_step(double value, double low, double high, Bounded a) {
     return {value, low == high || a.error == 0 ? 0 : larger(value - low, high - value)};
 }
@@ -102,7 +102,7 @@ static __device__ __forceinline__ Bounded bounded_mean(Bounded a, Bounded b) {
     return bounded_multiply(bounded_add(a, b), exactly(0.5));
 }
 
-// Of exact operands; only one that the divisor is added to is rounded.
+// Remainders of exact operands; only a remainder that the divisor is added to is rounded.
 static __device__ __forceinline__ Bounded bounded_remainder(Bounded a, Bounded b) {
     return exactly(rest_of(a.value, b.value));
 }
@@ -114,7 +114,7 @@ static __device__ __forceinline__ Bounded bounded_floor_remainder(Bounded a, Bou
 static __device__ __forceinline__ Bounded bounded_power(Bounded x, Bounded y) {
     if (y.value == 2) return bounded_multiply(x, x);
     double value = pow(x.value, y.value);
-    // NaN, of a base that is surely negative.
+    // NaN of a base that is certainly negative.
     if (value != value && x.error <= 0.5 * fabs(x.value)) return {value, 0};
     if (x.value != x.value && y.value != 0) return {value, 0};
     if (y.value == 0 || (x.value == 1 && x.error == 0)) return {value, 0};
@@ -129,7 +129,7 @@ static __device__ __forceinline__ Bounded bounded_atan2(Bounded y, Bounded x) {
     return {value, fabs(value) * FUNCTION + LEAST};
 }
 
-// A function that has a value and a slope at an operand, whose distance from where it ends is given.
+// A function given its value and slope at an operand, and the operand's distance from the end of its domain.
 static __device__ __forceinline__ Bounded bounded_function(
     Bounded x, double value, double slope, double distance, double more = 0
 ) {
@@ -169,7 +169,7 @@ static __device__ __forceinline__ u64 rounded_bits(double x, f32) { return Forma
 static __device__ __forceinline__ u64 rounded_bits(double x, f16) { return Format<f16>::nearest(x); }
 template <class T> static __device__ __forceinline__ u64 rounded_bits(double x, T) { return bits_of(saturated<T>(x)); }
 
-// What a number is rounded to, or truncated if T is an integer; false if that is open.
+// Rounds a number to T, or truncates it if T is an integer. Returns false if the result is uncertain.
 template <class T> static __device__ __forceinline__ bool settled(Bounded x, T &to) {
     of_bits(to, (typename Stored<T>::U)rounded_bits(x.value, to));
     if (x.error == 0) return true;

@@ -1,12 +1,12 @@
-// Real numbers known up to a relative error, rounded to a float where that is sure.
+// Rounds real numbers that are known up to a relative error, and tells whether the result is certain.
 
 template <class T> struct Binary64;
 template <> struct Binary64<f32> { static const u32 least = 1023 - 125, range = 250; };
 template <> struct Binary64<f16> { static const u32 least = 1023 - 13, range = 27; };
 
-// Whether the bits that get lost are further from those of a middle than `slack`.
+// Whether the bits that rounding drops are more than `slack` away from a tie.
 static __device__ __forceinline__ bool is_clear(double x, u32 slack, f32) {
-    u32 rest = (u32)__double2loint(x) * 8;  // without those that it keeps
+    u32 rest = (u32)__double2loint(x) * 8;  // without the bits that are kept
     return rest - 8 * (0x10000000 - slack) > 16 * slack;
 }
 static __device__ __forceinline__ bool is_clear(double x, u32 slack, f16) {
@@ -14,8 +14,8 @@ static __device__ __forceinline__ bool is_clear(double x, u32 slack, f16) {
     return rest - ((1ull << 41) - slack) > 2 * slack;
 }
 
-// What any number within `slack` units of the last place of a double, a part `reach` of it, is rounded to. False if
-// there is more than one such float.
+// Rounds a double known within `slack` ULP, or a relative error of `reach`. Returns false if numbers within that error
+// round to different floats.
 template <class T> static __device__ __forceinline__ bool certainly(double x, u32 slack, double reach, T &to) {
     typedef Format<T> F;
     typedef Binary64<T> B;
@@ -26,9 +26,9 @@ template <class T> static __device__ __forceinline__ bool certainly(double x, u3
     return F::nearest(x * (1 - reach)) == F::nearest(x * (1 + reach));
 }
 
-// The same without branches, so that the statements of neighbours mix; false as well where FLOAT32 is subnormal or nearly
-// so, unless it is 0, and of infinities unless they are certain. Of what is no FLOAT32 the last bits tell nothing, but only
-// there do they matter.
+// Branch-free variant, so that the statements of adjacent elements interleave. Also returns false for results that are
+// subnormal or nearly so, except 0, and for infinities unless they are certain. Beyond the range of FLOAT32 the low
+// bits mean nothing, but may only cause a false result.
 static __device__ __forceinline__ bool at_once(double x, u32 slack, bool is_infinity_certain, f32 &to) {
     to = __double2float_rn(x);
     u32 above = (u32)__double2hiint(x) * 2 - (1023 - 125 << 21);
@@ -37,15 +37,15 @@ static __device__ __forceinline__ bool at_once(double x, u32 slack, bool is_infi
     return is_clear(x, slack, to) & !is_small & (is_infinity_certain | !is_infinite);
 }
 
-// The same for a float and FLOAT16, of which one instruction makes two.
+// Variant from float to FLOAT16; one instruction rounds both ends.
 static __device__ __forceinline__ bool certainly_half(float x, float reach, f16 &to) {
     u32 both = rounded_pair(x * (1 - reach), x * (1 + reach));
     to.bits = (u16)both;
     return both >> 16 == (both & 0xffff) || x != x;
 }
 
-// The same for neighbours times any factor from one to another, two of which one instruction rounds as well; the bits of
-// those that are open are set.
+// Variant for adjacent elements times any factor in [least, most]; one instruction rounds two of them. Returns the bits
+// of the uncertain ones.
 template <int COUNT>
 static __device__ __forceinline__ u32 open_halves(const float (&x)[COUNT], float least, float most, f16 (&to)[COUNT]) {
     const int WORDS = (COUNT + 1) / 2;

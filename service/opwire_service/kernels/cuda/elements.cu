@@ -1,20 +1,20 @@
-// What formulas read, LANES neighbours in the memory of their outputs at once. Of the INPUTS sources each is walked in its
-// own way, in a nest of DEPTH loops.
+// Inputs of elementwise formulas, LANES elements at once in the memory order of the outputs. Each of the INPUTS sources
+// has its own walk, a nest of DEPTH loops.
 
-const int DENSE = 0;   // as the outputs
-const int ROWS = 1;    // LANES neighbours at a time lie side by side
-const int SAME = 2;    // LANES neighbours at a time are one element
-const int GATHER = 3;  // anyhow
+const int DENSE = 0;   // contiguous, as the outputs
+const int ROWS = 1;    // each group of LANES elements is contiguous
+const int SAME = 2;    // each group of LANES elements is a single one
+const int GATHER = 3;  // any strides
 
 struct Task {
     const void *source[INPUTS];
     void *target[OUTPUTS];
-    u32 *uncertain;  // how many, 0, then the places of the results that must be computed again, each with a 0
+    u32 *uncertain;  // count, 0, then the places of the results to recompute, each with a 0
     u32 first;       // place of the first element
     u32 count;
     u32 room;  // for uncertain results
     u32 unused;
-    float channels[4];  // in place of a source that is null
+    float channels[4];  // values of a source that is null
     Loops loops[INPUTS];
 };
 

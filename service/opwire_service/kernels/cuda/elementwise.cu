@@ -1,10 +1,10 @@
-// Formulas on all elements of outputs that lie densely, LANES of them at once. A generated part says what is read and
-// written of one element, an Element and a Result, and of LANES of them, a Row and a ResultRow; `quick` computes a
-// result, or returns false where that is open, and `careful` does the same more slowly, and mostly is certain; a block
-// begins with `begin_block`. THREADS belong to a block, of which BLOCKS fit a multiprocessor at least. A launch has
-// threads for all elements, or each thread GOES_ON as many elements further.
+// Elementwise formulas on contiguous outputs, LANES elements at once. Generated code reads and writes single elements
+// (Element, Result) and groups of LANES (Row, ResultRow). `quick` computes a result and returns false if it is
+// uncertain; `careful` is slower but nearly always certain; `begin_block` runs first in each block. A block has THREADS
+// threads, and at least BLOCKS blocks are resident per multiprocessor. A launch has threads for all elements, unless
+// GOES_ON, where blocks loop over them with a grid stride.
 
-// One element, whatever it takes.
+// Computes one element the careful way, and lists it if it is still uncertain.
 static __device__ __noinline__ void alone(const Task &task, u32 place) {
     Element element;
     read(element, task, place);
@@ -19,7 +19,7 @@ static __device__ __noinline__ void alone(const Task &task, u32 place) {
     write(task, place, result);
 }
 
-// BATCH times LANES elements of a thread, one `step` after the other.
+// Computes BATCH groups of LANES elements of a thread, `step` elements apart.
 static __device__ __forceinline__ void some(const Task &task, u32 begin, u32 step) {
     Row rows[BATCH];
 #pragma unroll
@@ -58,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) compute(const __gr
     const u32 row = THREADS * LANES;
     begin_block();
     if (!GOES_ON) return some(task, blockIdx.x * row * BATCH + threadIdx.x * LANES, row);
-    // Rows go round all blocks, so that none has many more than others.
+    // Rows are dealt out to blocks in turn, which balances their load.
     for (u32 first = blockIdx.x * row; first < task.count; first += gridDim.x * row * BATCH)
         some(task, first + threadIdx.x * LANES, gridDim.x * row);
 }

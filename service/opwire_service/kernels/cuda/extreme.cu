@@ -1,18 +1,18 @@
-// The winner among elements: NaN is skipped unless all are NaN, -0 equals +0, the first or the last of equals wins.
-// GREATEST and FIRST are 0 or 1. Elements are visited from the last to the first if FIRST, else from the first to the
-// last, so that the one that is visited later wins among equals.
+// Minimum or maximum of elements: NaN is ignored unless all are NaN, -0 equals +0, and the first or last of equals
+// wins. GREATEST and FIRST are 0 or 1. Elements are visited in descending order if FIRST, else in ascending order, so
+// that the later visit wins among equals.
 
 const u32 NOWHERE = ~0u;
 
 struct Extreme {
     Wide best;
-    u32 order;  // lower wins among equals; NOWHERE as long as there was nothing but NaN
+    u32 order;  // the lower one wins among equals; NOWHERE while all elements are NaN
 
     static const bool descending = FIRST;
-    static const bool UNORDERED = false;  // whether terms of several loads may be added at once
+    static const bool UNORDERED = false;  // whether terms of several loads may be added in any order
     static __device__ void prepare() {}
 
-    // A position and its order are each other's image. No position reaches 2**32 - 1.
+    // Maps a position to its order and back. Positions are below 2**32 - 1.
     static __device__ __forceinline__ u32 mirrored(u32 position) { return FIRST ? position : NOWHERE - 1 - position; }
 
     __device__ __forceinline__ void clear() {

@@ -1,4 +1,4 @@
-// The primitives of formulas on floats: of float and double, one rounding each at most, and of stored bits.
+// Primitives of formulas on floats: on float and double, with at most one rounding each, and on stored bits.
 
 template <class T> struct Stored;
 template <> struct Stored<f16> { typedef u16 U; };
@@ -31,7 +31,7 @@ template <class T> static __device__ __forceinline__ T made(typename Stored<T>::
     return x;
 }
 
-// Of the sign alone, which NaN has too.
+// Changes only the sign, also of NaN.
 template <class T> static __device__ __forceinline__ T stored_absolute(T x) {
     typedef typename Stored<T>::U U;
     return made<T>((U)(bits_of(x) & (U)((U)~(U)0 >> 1)));
@@ -47,12 +47,12 @@ template <class T> static __device__ __forceinline__ T narrowed(float wide) {
     return x;
 }
 
-// The same names for float and double.
+// Common names for float and double.
 template <class W> static __device__ __forceinline__ W not_a_number() { return (W)__uint_as_float(0x7fc00000u); }
 
 template <class W> static __device__ __forceinline__ W least_of(W a, W b) { return a <= b || b != b ? a : b; }
 template <class W> static __device__ __forceinline__ W greatest_of(W a, W b) { return a >= b || b != b ? a : b; }
-// The compiler takes a number limited to 0 and 1 for one that is saturated, which makes NaN 0.
+// The explicit NaN check keeps the compiler from using saturation to [0, 1], which would turn NaN into 0.
 template <class W> static __device__ __forceinline__ W limited_to(W x, W least, W most) {
     return x != x ? greatest_of(least, most) : greatest_of(least, least_of(x, most));
 }
@@ -65,7 +65,7 @@ template <class W> static __device__ __forceinline__ W floor_rest_of(W a, W b) {
     if (rest == 0) return copysign((W)0, b);
     return (rest < 0) != (b < 0) ? rest + b : rest;
 }
-// Halving a sum is exact but where it is subnormal, and the sum then is.
+// Halving the sum is exact unless it is subnormal, and then the sum itself is exact.
 template <class W> static __device__ __forceinline__ W mean_of(W a, W b) {
     W half = (a + b) * (W)0.5;
     return isinf(half) ? a * (W)0.5 + b * (W)0.5 : half;

@@ -1,4 +1,4 @@
-// Integer reductions, modulo two to the power of the width. TERM makes the term of an element x, COMBINE joins a and b.
+// Integer reductions modulo 2^width. TERM is the term of an element x; COMBINE combines a and b.
 
 struct Accumulator {
     typedef UNSIGNED U;

@@ -1,7 +1,7 @@
-// ln of the sum of exponentials, each shifted by about the greatest element so far.
+// ln of a sum of exponentials, each shifted by approximately the largest element so far.
 
-const int STEPS = 64;   // of the table of powers of two between 1 and 2
-const int COPIES = 16;  // of the table, so that half a warp reads it without conflicts
+const int STEPS = 64;   // entries of the table of powers of two in [1, 2)
+const int COPIES = 16;  // copies of the table, so that half a warp reads it without bank conflicts
 
 __shared__ double powers[STEPS * COPIES];
 
@@ -27,7 +27,7 @@ struct Accumulator {
         greatest = Bounds<float>::lowest();
         not_a_number = 0;
     }
-    // e**x for x from -700 to a little over 0: 2**(n / STEPS) * e**rest.
+    // e**x for x from -700 to slightly above 0, as 2**(n / STEPS) * e**rest.
     static __device__ __forceinline__ double power(double x) {
         double magic = fma(x, 0x1.71547652b82fep+6, 0x1.8p52);
         i32 n = __double2loint(magic);
@@ -71,7 +71,7 @@ struct Accumulator {
         double total = 0;
 #pragma unroll
         for (int k = 0; k < COUNT; ++k) {
-            // What is 700 below the shift counts for nothing; it is left out, so that -infinity counts for exactly that.
+            // Terms more than 700 below the shift are negligible; they become 0, as that of -infinity must.
             double term = power((double)values[k] - (double)shift);
             total += values[k] - shift < -700.0f ? 0.0 : term;
         }

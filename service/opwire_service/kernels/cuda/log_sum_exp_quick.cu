@@ -1,24 +1,24 @@
-// ln of the sum of exponentials in float arithmetic, whose error is known: about 2**-23 for FLOAT32, 2**-17 for FLOAT16.
-// Where the logarithm is so near to zero that this is too much, the output is uncertain.
+// ln of a sum of exponentials in float arithmetic, with an error bound of about 2**-23 for FLOAT32 and 2**-17 for
+// FLOAT16. The output is uncertain where the logarithm is too close to zero for that.
 
 const float LOG2_E = 0x1.715476p+0f;
 
 struct Accumulator {
     double high;     // the sum is high * 2**shift
-    float greatest;  // of all terms; NaN if one is
-    i32 shift;       // so that the first powers are about 1
+    float greatest;  // largest element; NaN if any is NaN
+    i32 shift;       // chosen so that the first powers are about 1
 
     static const bool descending = false;
     static const bool UNORDERED = !HALF;
-    static const i32 SPAN = 60;      // no power is greater than 2**SPAN, and for FLOAT32 none less than 2**-SPAN
-    static const u32 FARTHEST = 65536;  // greater magnitudes are not for a quick pass
+    static const i32 SPAN = 60;      // powers are at most 2**SPAN, and for FLOAT32 at least 2**-SPAN
+    static const u32 FARTHEST = 65536;  // larger magnitudes are left to the repair pass
     static __device__ void prepare() {}
 
     __device__ __forceinline__ const Accumulator &total() const { return *this; }
     __device__ __forceinline__ void clear() {
         high = 0;
         greatest = Bounds<float>::lowest();
-        shift = -0x200000;  // anything raises it but -infinity
+        shift = -0x200000;  // any element but -infinity raises it
     }
     __device__ __forceinline__ void raise(i32 to) {
         i32 power = max(shift - to, -1000);
@@ -37,7 +37,7 @@ struct Accumulator {
         high += sum;
     }
 #else
-    // e**x is 2**n * (1 + tail) with the nearest n.
+    // e**x is 2**n * (1 + tail), with n the nearest integer.
     __device__ __forceinline__ void add_powers(const float *values, int count) {
         const float MAGIC = 0x1.8p23f;
         float floor = (float)(shift - SPAN) * 0x1.62e43p-1f;
@@ -78,9 +78,9 @@ struct Accumulator {
         high += second.high;
         greatest = greater(greatest, second.greatest);
     }
-    // The error of the logarithm. FLOAT32: 2**-26 of the argument's rest, as much of the tail, 2**-24 of their sum, each over
-    // the power, never all at their worst; what is measured stays below 2**-23.5. FLOAT16: half a unit of arguments up to
-    // 2**7, LOG2_E itself, powers to 2**-22, and their sum in float.
+    // Error bound of the logarithm. FLOAT32: relative to a power, 2**-26 from the rest of the argument, 2**-26 from the
+    // tail and 2**-24 from their sum, never all at their worst; measured errors stay below 2**-23.5. FLOAT16: half an
+    // ULP of arguments up to 2**7, the error of LOG2_E, powers to 2**-22, and the summation in float.
     __device__ double bound() const { return HALF ? 0x1p-17 + fabsf(greatest) * 0x1p-25 : 0x1.bp-24; }
     __device__ bool finish(Output &output, Input, const Terms &) const {
         typedef Format<Output> F;

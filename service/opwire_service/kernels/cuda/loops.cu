@@ -1,4 +1,4 @@
-// Nested loops as the kernels walk them, and the division that tells where in them an index is.
+// Nested loops, and the division by multiplication that maps an index to its position in them.
 
 #ifndef LOOPS
 #define LOOPS 8
@@ -6,7 +6,7 @@
 
 struct Loop {
     u32 size, source, target;
-    u32 factor, shift1, shift2;  // n / size is (t + (n - t >> shift1)) >> shift2, t the upper half of factor * n
+    u32 factor, shift1, shift2;  // n / size is (t + (n - t >> shift1)) >> shift2, where t is the high word of factor * n
 };
 
 struct Loops {

@@ -1,8 +1,8 @@
-// Nests of loops that walk TENSORS tensors at once.
+// Nested loops over TENSORS tensors at once.
 
 struct Axis {
     u32 size;
-    u32 factor, shift1, shift2;  // n / size is (t + (n - t >> shift1)) >> shift2, t the upper half of factor * n
+    u32 factor, shift1, shift2;  // n / size is (t + (n - t >> shift1)) >> shift2, where t is the high word of factor * n
     u32 step[TENSORS];
 };
 
@@ -25,7 +25,7 @@ static __device__ __forceinline__ void walk(const Axis &axis, u32 count, Offsets
     for (int k = 0; k < TENSORS; ++k) at.of[k] += count * axis.step[k];
 }
 
-// Adds where in all tensors an index is.
+// Adds the offsets of an index in all tensors.
 static __device__ __forceinline__ void go_to(const Nest &nest, u32 index, Offsets &at) {
 #pragma unroll 1
     for (u32 i = 0; i + 1 < nest.count; ++i) {
@@ -36,7 +36,7 @@ static __device__ __forceinline__ void go_to(const Nest &nest, u32 index, Offset
     if (nest.count) walk(nest.axis[nest.count - 1], index, at);
 }
 
-// The same of the first tensor alone.
+// The offset of an index in the first tensor.
 static __device__ __forceinline__ u32 first_offset(const Nest &nest, u32 index) {
     u32 at = 0;
 #pragma unroll 1

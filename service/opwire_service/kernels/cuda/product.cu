@@ -1,5 +1,5 @@
-// The product of floats as (high + low) * 2**exponent, high in [1, 2) apart from its sign. A quick pass does not watch
-// whether low matters, and for FLOAT16 does without low.
+// The product of floats as (high + low) * 2**exponent, with |high| in [1, 2). A quick pass does not track whether low
+// is significant, and for FLOAT16 omits it.
 
 const bool COMPENSATED = PASS != QUICK || !HALF;
 
@@ -7,8 +7,8 @@ struct Accumulator {
     double high;
     double low;
     i64 exponent;
-    u32 kinds;    // of the elements that are no ordinary numbers
-    u32 inexact;  // not 0 once high alone was not the product any more
+    u32 kinds;    // zeros, infinities and NaN among the elements
+    u32 inexact;  // nonzero once high alone was not the exact product
 
     static const u32 ZERO = 1, INFINITE = 2, NOT_A_NUMBER = 4;
     static const bool descending = false;
@@ -46,11 +46,11 @@ struct Accumulator {
             output = F::make(none ? F::quiet_nan : sign | (kinds & INFINITE ? F::infinity : 0));
             return true;
         }
-        // Far outside the format's range the exponent does not matter any more.
+        // Far outside the format's range the exact exponent is irrelevant.
         i32 power = (i32)(exponent > 300 ? 300 : exponent < -300 ? -300 : exponent);
         double scale = __longlong_as_double((i64)(1023 + power) << 52);
         double total = fabs(high) * scale, rest = (high < 0 ? -low : low) * scale;
-        // Each multiplication loses a few UNIT of low, which is at most so many UNIT of high; so do the merges.
+        // Each multiplication or merge loses a few UNIT of low, which itself is at most as many UNIT of high.
         double steps = 0x1p-53 * 2 * terms.count;
         double bound = !COMPENSATED ? 2 * steps * total : inexact || PASS == QUICK ? 4 * steps * steps * total : 0;
         double lower, upper = two_sum(total, rest, lower);
@@ -61,10 +61,10 @@ struct Accumulator {
     }
 };
 
-// The product of a thread: high lies within 2**-400 and 2**400.
+// The product of a thread; |high| is within [2**-400, 2**400].
 struct Collector {
     double high, low;
-    i32 state;  // the exponent times 8, and kinds; together they take one register
+    i32 state;  // exponent * 8 + kinds, which shares one register
     u32 inexact;
 
     static const bool UNORDERED = false;
@@ -86,17 +86,17 @@ struct Collector {
         high = product;
     }
     static __device__ __forceinline__ i32 power(double x) { return (__double2hiint(x) >> 20 & 0x7ff) - 1023; }
-    // Not 0 or anything that is not finite, either.
+    // Also false for 0, infinities and NaN.
     static __device__ __forceinline__ bool within(double x, i32 limit) { return (u32)(power(x) + limit) <= 2 * limit; }
     __device__ __forceinline__ void limit() {
         if (within(high, 400)) return;
-        i32 excess = power(high);  // at most 900 in magnitude
+        i32 excess = power(high);  // magnitude at most 900
         double scale = __hiloint2double((1023 - excess) << 20, 0);
         high *= scale;
         if (COMPENSATED) low *= scale;
         state += 8 * excess;
     }
-    // One element, whatever it is.
+    // Multiplies by one element, which may be zero, infinite or NaN.
     __device__ __forceinline__ void add_any(float x) {
         if (x == 0) state |= Accumulator::ZERO;
         else if (x != x) state |= Accumulator::NOT_A_NUMBER;
@@ -104,7 +104,7 @@ struct Collector {
         times(x == 0 || !isfinite(x) ? copysignf(1.0f, x) : x);
         limit();
     }
-    // Several elements have an exact product: two of any format in a double, two halves even in a float.
+    // Exact products of several elements: two of either format in a double, two halves even in a float.
     template <int COUNT> static __device__ __forceinline__ double exact(const float *values) {
         if (COUNT == 1) return values[0];
         if (COUNT == 2) return HALF ? (double)(values[0] * values[1]) : (double)values[0] * (double)values[1];

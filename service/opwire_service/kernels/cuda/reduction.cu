@@ -1,7 +1,7 @@
-// The loops of a reduction around a Collector, which gathers the terms of a thread, and an Accumulator, which joins them. LANES elements are loaded at
-// once, ROW_BATCH or COLUMN_BATCH times before they are used. The last block to finish of those that share outputs
-// merges their results. If PASS is QUICK, blocks with an uncertain output are marked, and the same launch with PASS at
-// REPAIR computes those again.
+// The loops of a reduction, around a Collector, which gathers the terms of a thread, and an Accumulator, which merges
+// them. LANES elements are loaded at once, with ROW_BATCH or COLUMN_BATCH loads in flight. The last block to finish of
+// those that share outputs merges their results. If PASS is QUICK, blocks with an uncertain output are marked, and the
+// same launch with PASS set to REPAIR recomputes those.
 
 const int THREADS = 256;
 
@@ -10,18 +10,18 @@ static_assert(sizeof(Accumulator) == ACCUMULATOR_BYTES, "the caller sizes the pa
 struct Task {
     const Input *source;
     Output *target;
-    Accumulator *partial;  // of each split and each output, in that order; unused without splits
-    u32 *uncertain;        // how many, 0, then source and target offsets of the outputs that must be computed again
-    u32 *state;            // 0 at first: unless PASS is ONLY, whether anything is marked, then whether each block along x
-                           // is; with splits then how many of each block along x have finished
+    Accumulator *partial;  // by split, then output; unused without splits
+    u32 *uncertain;        // count, 0, then source and target offsets of the outputs to recompute
+    u32 *state;            // initially 0. Unless PASS is ONLY: whether anything is marked, then a mark per block along x;
+                           // with splits, then the number of finished splits per block along x
     Terms terms;
-    u32 outputs;   // in rows one by one, in columns LANES at a time
-    u32 items;     // of the reduced loops: LANES terms each in rows, one in columns
-    u32 stretch;   // items in a split of columns
+    u32 outputs;   // single outputs in `rows`, groups of LANES in `columns`
+    u32 items;     // of the reduced loops: LANES terms each in `rows`, one in `columns`
+    u32 stretch;   // items per split in `columns`
     u32 splits;
     u32 room;      // for uncertain outputs
-    u32 share;     // outputs of a block, counted one by one, a power of two
-    u32 blocks;    // along x, if there is one for each share
+    u32 share;     // single outputs per block, a power of two
+    u32 blocks;    // along x, if each share has one
     u32 unused;
     Loops kept, reduced;
 };
@@ -53,7 +53,7 @@ typedef Pack<Input, LANES> Lanes;
 
 static __device__ __forceinline__ Lanes load(const Input *at) { return *reinterpret_cast<const Lanes *>(at); }
 
-// Several loads; mostly the reduced elements lie in one loop, which takes no divisions.
+// Loads a batch. Usually there is only one reduced loop, which takes no divisions.
 template <int BATCH, class Item>
 static __device__ __forceinline__ void load_batch(Lanes (&lanes)[BATCH], const Loops &reduced, const Input *source, Item item) {
     if (reduced.count <= 1) {
@@ -66,7 +66,7 @@ static __device__ __forceinline__ void load_batch(Lanes (&lanes)[BATCH], const L
     }
 }
 
-// Adds the terms of several loads at once, or visits the loads one by one.
+// Adds the terms of a batch of loads at once, or visits the loads one by one.
 template <class Terms, class Visit>
 static __device__ __forceinline__ void add_loads(Terms &terms, const Lanes (&lanes)[ROW_BATCH], Visit visit) {
     if constexpr (Terms::UNORDERED) {
@@ -112,7 +112,7 @@ static __device__ __forceinline__ void merge_in_warp(Accumulator &total, u32 wid
 
 static __device__ __forceinline__ u32 thread_in_block() { return threadIdx.y * blockDim.x + threadIdx.x; }
 
-// Merges so many neighbouring threads; the result is right in the first of them.
+// Merges `width` adjacent threads; only the first of them gets the result.
 static __device__ __forceinline__ void merge_threads(Accumulator &total, u32 width) {
     merge_in_warp(total, min(width, 32));
     if (width <= 32) return;
@@ -126,7 +126,7 @@ static __device__ __forceinline__ void merge_threads(Accumulator &total, u32 wid
     __syncthreads();
 }
 
-// Merges along y, and gives every lane with its result to one of the threads.
+// Merges along y, and passes each lane with its result to one of the threads.
 template <class Use>
 static __device__ __forceinline__ void merge_along_y(Collector (&terms)[LANES], Use use) {
     __shared__ __align__(16) char memory[THREADS / 2 * LANES * sizeof(Accumulator)];
@@ -153,7 +153,7 @@ static __device__ __forceinline__ void merge_along_y(Collector (&terms)[LANES], 
     __syncthreads();
 }
 
-// Whether this block is the last to finish of those that share its outputs; it sees what all of them wrote.
+// Whether this block is the last to finish of those that share its outputs; it then sees the writes of all of them.
 static __device__ __forceinline__ bool last_of_splits(const Task &task, u32 block) {
     __shared__ bool last;
     __syncthreads();
@@ -161,14 +161,14 @@ static __device__ __forceinline__ bool last_of_splits(const Task &task, u32 bloc
         u32 *finished = task.state + (PASS == ONLY ? 0 : 1 + task.blocks) + block;
         __threadfence();
         last = atomicAdd(finished, 1u) + 1 == task.splits;
-        if (last) *finished = 0;  // for the repair
+        if (last) *finished = 0;  // for the repair pass
         __threadfence();
     }
     __syncthreads();
     return last;
 }
 
-// Merges the splits of a block's outputs, of which there are `outputs` in all, counted one by one.
+// Merges the splits of a block's outputs; `outputs` is the total number of single outputs.
 template <class Where>
 static __device__ __forceinline__ void merge_splits(const Task &task, u32 block, u64 outputs, Where where) {
     if (!last_of_splits(task, block)) return;
@@ -186,7 +186,7 @@ static __device__ __forceinline__ void merge_splits(const Task &task, u32 block,
     }
 }
 
-// Threads along x share an output: x goes over items of LANES terms that lie side by side, y over outputs.
+// Threads along x share an output: x runs over items of LANES contiguous terms, y over outputs.
 static __device__ __forceinline__ void rows(const Task &task, u32 block) {
     Collector terms;
     terms.clear();
@@ -194,7 +194,7 @@ static __device__ __forceinline__ void rows(const Task &task, u32 block) {
     bool present = output < task.outputs;
     Place at = {0, 0};
     if (present) at = place(task.kept, (u32)output);
-    // The splits take turns, so that all blocks read in the same region.
+    // Splits are interleaved, so that all blocks read from the same region.
     u32 begin = blockIdx.y * blockDim.x + threadIdx.x, step = gridDim.y * blockDim.x;
     u32 count = present && begin < task.items ? (task.items - begin - 1) / step + 1 : 0;
     const Input *source = task.source + at.source;
@@ -224,13 +224,13 @@ static __device__ __forceinline__ void rows(const Task &task, u32 block) {
     merge_splits(task, block, task.outputs, [&](u32 output) { return place(task.kept, output); });
 }
 
-// The same number, of which the compiler does not know that: what follows from it is computed anew, not kept in registers.
+// Hides a number's value from the compiler, so that values derived from it are recomputed instead of kept in registers.
 static __device__ __forceinline__ u32 forgotten(u32 number) {
     asm volatile("" : "+r"(number));
     return number;
 }
 
-// Threads along x have LANES outputs each that lie side by side in the input; those along y share them.
+// Threads along x have LANES outputs each, contiguous in the input; threads along y share them.
 static __device__ __forceinline__ void columns(const Task &task, u32 block) {
     Collector terms[LANES];
 #pragma unroll

@@ -1,6 +1,6 @@
-// A real number known as the sum of two doubles, and its correct rounding to a narrower format.
+// Correct rounding of a real number, given as the sum of two doubles, to a narrower format.
 
-// Knuth's TwoSum: a + b is sum + error exactly.
+// Knuth's TwoSum: a + b equals sum + error exactly.
 static __device__ __forceinline__ double two_sum(double a, double b, double &error) {
     double sum = a + b;
     double other = sum - a;
@@ -8,7 +8,7 @@ static __device__ __forceinline__ double two_sum(double a, double b, double &err
     return sum;
 }
 
-// high + low - (p + q), with the right sign, and exactly where the difference of high and p is small.
+// high + low - (p + q), with the correct sign, and exact where the difference of high and p is small.
 static __device__ double difference(double high, double low, double p, double q) {
     double below, lowest;
     double middle = two_sum(low, -q, lowest);
@@ -16,7 +16,7 @@ static __device__ double difference(double high, double low, double p, double q)
     return top != 0 ? top + (below + lowest) : lowest;
 }
 
-// The number over a divisor, minus a value in the middle of two floats; times the divisor, which keeps the sign.
+// number / divisor minus a midpoint of two floats, times the divisor, which keeps the sign.
 struct Quotient {
     double high, low, divisor;
     __device__ double guess() const { return high / divisor; }
@@ -26,19 +26,20 @@ struct Quotient {
     }
 };
 
-// The same for the square root: the square of a value in the middle of two floats is exact in a double.
+// The same for the square root: the square of a midpoint of two floats is exact in a double.
 struct Root {
     double high, low;
     __device__ double guess() const { return sqrt(high); }
     __device__ double above(double middle) const { return difference(high, low, middle * middle, 0.0); }
 };
 
-// The magnitude nearest to a positive number, ties to even. False if `slack`, the bound on the error of `number.above`,
-// leaves it open; without slack it never does.
+// Rounds a positive number to the nearest magnitude, ties to even. Returns false if the result is uncertain given
+// `slack`, the error bound of `number.above`; with a slack of 0 it is always certain.
 template <class T, class Number>
 static __device__ bool round_to(u32 &bits, const Number &number, double slack) {
     typedef Format<T> F;
-    // Unless the slack is larger the number lies in a narrow range around the guess; mostly that is far from any middle.
+    // Unless the slack is larger, the number is in a narrow range around the guess, which is usually far from any
+    // midpoint.
     const double range = F::infinity == 0x7c00u ? 0x1p-36 : 0x1p-46;
     double guess = number.guess();
     bits = F::nearest(guess * (1 - range));

@@ -1,4 +1,4 @@
-// The element types, how they widen for arithmetic and narrow again, and the values that no element exceeds.
+// Element types, their widening for arithmetic and narrowing back, and their bounds.
 
 typedef signed char i8;
 typedef unsigned char u8;
@@ -31,21 +31,21 @@ static __device__ __forceinline__ u32 widen(u32 x) { return x; }
 static __device__ __forceinline__ i64 widen(i64 x) { return x; }
 static __device__ __forceinline__ u64 widen(u64 x) { return x; }
 
-// Narrowing is for values that came from widening: it is exact.
+// Only for values that came from widening, so narrowing is exact.
 template <class T, class W>
 static __device__ __forceinline__ void narrow(T &x, W wide) { x = (T)wide; }
 static __device__ __forceinline__ void narrow(f16 &x, float wide) {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(x.bits) : "f"(wide));
 }
 
-// A floating-point format: magnitudes as integers, in the order of the values.
+// A floating-point format: magnitudes as integers that sort like the values.
 template <class T> struct Format;
 
 template <> struct Format<f32> {
     static const u32 infinity = 0x7f800000u;
     static const u32 quiet_nan = 0x7fc00000u;
     static const u32 sign = 0x80000000u;
-    // For rounding, infinity stands where the next finite value would.
+    // For rounding, infinity has the value of the next power of two.
     static __device__ double value(u32 bits) { return bits == infinity ? 0x1p128 : (double)__uint_as_float(bits); }
     static __device__ u32 nearest(double x) { return __float_as_uint(__double2float_rn(x)); }
     static __device__ f32 make(u32 bits) { return __uint_as_float(bits); }
@@ -70,7 +70,7 @@ template <> struct Format<f16> {
     }
 };
 
-// Neighbouring elements that one load brings.
+// Adjacent elements of one vector load.
 template <class T, int COUNT> struct alignas(sizeof(T) * COUNT) Pack {
     T lane[COUNT];
 };
@@ -81,7 +81,7 @@ template <> __device__ __forceinline__ u64 same_bits<u64>(double x) { return (u6
 
 static __device__ __forceinline__ bool is_finite(double x) { return (same_bits<u64>(x) << 1) < 0xffe0000000000000ull; }
 
-// What no value of a type lies beyond.
+// The lowest and greatest values of a type.
 template <class W> struct Bounds;
 template <> struct Bounds<float> {
     static __device__ float lowest() { return __uint_as_float(0xff800000u); }
@@ -104,14 +104,14 @@ template <> struct Bounds<u64> {
     static __device__ u64 greatest() { return ~0ull; }
 };
 
-// Asks that memory be read into the L2 cache: packs of 16 bytes, all of which are there. Cards before sm_90 do not.
+// Prefetches 16-byte packs, all of which must exist, into the L2 cache. No-op before sm_90.
 static __device__ __forceinline__ void prefetch(const void *from, u32 bytes) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" : : "l"(from), "r"(bytes));
 #endif
 }
 
-// The greater and the lesser of two numbers, NaN if one of them is: one instruction from sm_80 on.
+// Maximum and minimum that propagate NaN: one instruction from sm_80 on.
 static __device__ __forceinline__ float greater(float a, float b) {
 #if __CUDA_ARCH__ >= 800
     asm("max.NaN.f32 %0, %1, %2;" : "=f"(a) : "f"(a), "f"(b));
@@ -129,7 +129,7 @@ static __device__ __forceinline__ float lesser(float a, float b) {
 #endif
 }
 
-// Two floats rounded to FLOAT16, in a word: the first one below.
+// Two floats rounded to FLOAT16 and packed into a word, the first in the low half.
 static __device__ __forceinline__ u32 rounded_pair(float low, float high) {
     u32 both;
 #if __CUDA_ARCH__ >= 800
@@ -143,7 +143,7 @@ static __device__ __forceinline__ u32 rounded_pair(float low, float high) {
     return both;
 }
 
-// The greatest number of a warp, in all of its lanes. Cards before sm_80 exchange it step by step.
+// The maximum over a warp, in all of its lanes. Uses shuffles before sm_80.
 static __device__ __forceinline__ u32 greatest_of_warp(u32 x) {
 #if __CUDA_ARCH__ >= 800
     return __reduce_max_sync(~0u, x);

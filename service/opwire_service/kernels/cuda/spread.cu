@@ -1,4 +1,4 @@
-// The elements of a tensor that lies densely, put where another layout has them; the gaps of that stay as they are.
+// Copies a contiguous tensor into another layout, leaving the gaps of that layout unchanged.
 
 const u32 THREADS = 256;
 

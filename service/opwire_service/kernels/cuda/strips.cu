@@ -1,17 +1,18 @@
-// Max pooling over two dimensions with a small window known here, over rows without gaps. A thread computes WIDE results
-// of TALL rows; it reads each row of the input once and keeps the winners of its pieces.
+// Max pooling over two dimensions with a small compile-time window, for contiguous rows. A thread computes WIDE results
+// of TALL rows; it reads each row of the input once and keeps the maxima of its segments.
 
 const int STRIP_THREADS = 128;
-const int WIDE_IN = WIDE * STRIDE_X;                               // what a thread calls its own
-const int READ_X = (WIDE - 1) * STRIDE_X + (WINDOW_X - 1) * DILATION_X + 1;  // what it reads of a row
+const int WIDE_IN = WIDE * STRIDE_X;                               // columns that belong to a thread
+const int READ_X = (WIDE - 1) * STRIDE_X + (WINDOW_X - 1) * DILATION_X + 1;  // columns that it reads
 const int READ_Y = (TALL - 1) * STRIDE_Y + (WINDOW_Y - 1) * DILATION_Y + 1;
 
 struct Strips {
     Pooling pooling;
-    u32 across, down;  // strips of a plane
+    u32 across, down;  // strips per plane
 };
 
-// Padding never wins: it is NaN, or the lowest integer. Where such a value comes out the window is looked at with care.
+// Padding never wins: it is NaN, or the lowest integer. If such a value is the result, the window is computed
+// separately.
 static __device__ __forceinline__ float padding(float) { return __uint_as_float(0x7fc00000u); }
 template <class W> static __device__ __forceinline__ W padding(W) { return Bounds<W>::lowest(); }
 static __device__ __forceinline__ bool doubtful(float x) { return x != x; }
@@ -30,7 +31,7 @@ struct Winner {
     }
 };
 
-// The piece of a row that the strip reads, padding where there is none.
+// Reads the strip's segment of a row, with padding outside of the row.
 static __device__ __forceinline__ void read(Wide (&piece)[READ_X], const Input *row, bool inside, u32 begin, u32 width) {
     typedef Pack<Input, PACK> Lanes;
     Lanes lanes[WIDE_IN / PACK];

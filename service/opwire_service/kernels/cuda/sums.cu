@@ -1,14 +1,14 @@
-// Sums of float terms: error-free additions in double, with a bound on what the compensation itself may have lost.
-// SQUARED and MAGNITUDE say what an element becomes; FINISH is one of the ends below. Squares have a quick pass, whose
-// relative error is known to be small.
+// Sums of float terms by compensated summation in double, with an error bound of the compensation itself. SQUARED and
+// MAGNITUDE select the term of an element; FINISH selects one of the final steps below. Squares have a quick pass with
+// a small relative error.
 
 const double UNIT = 0x1p-53;
 
 struct Sum {
-    double high;     // starts at -0, as a sum without terms
-    double low;      // the errors of all additions into high
-    float greatest;  // magnitude of any term, where terms have signs
-    u32 inexact;     // not 0 once an addition into low may have been rounded
+    double high;     // starts at -0, the sum of no terms
+    double low;      // sum of the rounding errors of high
+    float greatest;  // largest magnitude of a term, where terms are signed
+    u32 inexact;     // nonzero once an addition to low may have been rounded
 
     static const bool descending = false;
     static __device__ void prepare() {}
@@ -26,7 +26,7 @@ struct Sum {
         u64 bits = same_bits<u64>(error);
         inexact |= (u32)bits | (u32)(bits >> 32);
     }
-    // Slower, and rounds less often.
+    // Slower, but rounds less often.
     __device__ __forceinline__ void add_sum(double term, double term_low, u32 term_inexact) {
         double error, lost;
         high = two_sum(high, term, error);
@@ -40,8 +40,9 @@ struct Sum {
         greatest = fmaxf(greatest, other.greatest);
     }
 
-    // Bounds the error of high + low: each term takes part in at most `depth` additions, and each of those loses at most
-    // UNIT of a partial sum of magnitudes; low loses UNIT of that again. A quick pass loses UNIT of all squares each time.
+    // Error bound of high + low: each term takes part in at most `depth` additions, each of which loses at most UNIT of
+    // a partial sum of magnitudes, and low loses UNIT of that again. In a quick pass each addition loses UNIT of the
+    // sum.
     __device__ double slack(const Terms &terms) const {
         if (PASS == QUICK) return UNIT * (HALF ? 2 * terms.depth : PLAIN_ADDITIONS) * high;
         if (inexact == 0) return 0;
@@ -49,10 +50,10 @@ struct Sum {
         double depth = UNIT * terms.depth;
         return 2 * depth * depth * magnitudes + 0x1p-1022;
     }
-    static const int PLAIN_ADDITIONS = 4;  // of squares of FLOAT32 into that of the first, and one for all the rest
+    static const int PLAIN_ADDITIONS = 4;  // of FLOAT32 squares to the first one, and one for all the rest
 };
 
-// Infinities and NaN took the way of IEEE arithmetic through `high`.
+// Infinities and NaN have propagated through `high` by IEEE arithmetic.
 static __device__ Output special(double high) {
     typedef Format<Output> F;
     if (high != high || (LOGARITHM && high < 0)) return F::make(F::quiet_nan);
@@ -71,7 +72,7 @@ struct Accumulator : Sum {
         // ln(total + rest); the bound must be far below the relative precision of a double.
         if (!(bound <= 0x1p-54 * fabs(total))) return false;
         double value = log(total);
-        if (fabs(value) < 0x1p-10) value += rest;  // elsewhere it counts for nothing
+        if (fabs(value) < 0x1p-10) value += rest;  // negligible elsewhere
         if (total == 0) value = -__longlong_as_double(0x7ff0000000000000ll);
         output = value != value ? F::make(F::quiet_nan) : F::make(F::nearest(value));
         return true;
@@ -95,7 +96,7 @@ struct Accumulator : Sum {
 };
 
 #if HALF
-// Terms of FLOAT16 lie on a grid, so that doubles add up 8192 of them exactly. No thread gets more.
+// FLOAT16 terms lie on a grid, so that doubles sum 8192 of them exactly. No thread gets more.
 struct Collector {
     double coarse, fine;
 
@@ -114,7 +115,7 @@ struct Collector {
                 double wide = x;
                 coarse = fma(wide, wide, coarse);
             } else if (SQUARED) {
-                // Multiples of 2**-7 in one sum, the rest, multiples of 2**-48, in the other.
+                // One sum takes the multiples of 2**-7, the other the rest, which are multiples of 2**-48.
                 double square = x * x;
                 double multiple = (square + 0x1.8p45) - 0x1.8p45;
                 coarse += multiple;
@@ -156,12 +157,12 @@ struct Collector : Accumulator {
 struct Collector : Accumulator {
     static const bool UNORDERED = true;
 
-    // Doubles add up terms exactly if the exponents are close: each is a multiple of the last place of the least.
+    // Doubles sum terms exactly if their exponents are close: each is a multiple of the ULP of the smallest.
     template <int COUNT>
     __device__ __forceinline__ void add(const float (&values)[COUNT], u32, u32) {
         const u32 RANGE = COUNT > 32 ? 0 : COUNT > 8 ? 28 - 5 : 28 - 3;
         float top = 0;
-        u32 least = ~0u;  // twice the bits of the least magnitude, less 1, so that zero is not the least
+        u32 least = ~0u;  // twice the bits of the smallest magnitude, minus 1, so that zero wraps around and is ignored
         double sum = -0.0;
 #pragma unroll
         for (int k = 0; k < COUNT; ++k) {

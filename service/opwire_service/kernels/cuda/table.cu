@@ -1,4 +1,4 @@
-// Results for all FLOAT16, which each block copies to the memory of its multiprocessor if it has room there for them.
+// Lookup table of the results for all FLOAT16 values, which each block copies to shared memory if it fits there.
 
 const u32 TABLE_BYTES = 2 << 16;
 

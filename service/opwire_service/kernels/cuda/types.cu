@@ -1,13 +1,13 @@
-// What an accumulator may know of the whole reduction. INPUT and OUTPUT name types of `scalars`.
+// Parameters of a whole reduction for its accumulators. INPUT and OUTPUT name types from `scalars`.
 
 typedef INPUT Input;
 typedef OUTPUT Output;
 typedef decltype(widen(Input())) Wide;
 
-const int ONLY = 0, QUICK = 1, REPAIR = 2;  // what PASS is; see `reduction`
+const int ONLY = 0, QUICK = 1, REPAIR = 2;  // values of PASS; see `reduction`
 
 struct Terms {
-    double depth;  // additions that a term takes part in, at most
+    double depth;  // maximum additions that a term takes part in
     u32 count;
     u32 unused;
 };

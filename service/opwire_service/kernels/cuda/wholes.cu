@@ -1,4 +1,4 @@
-// The primitives of formulas on integers, modulo two to the power of the width of their type.
+// Primitives of formulas on integers, modulo 2^width of their type.
 
 template <class T> struct Width { static const int bits = 8 * sizeof(T); };
 template <class T> static __device__ __forceinline__ bool is_signed() { return (T)-1 < (T)1; }
@@ -12,10 +12,10 @@ template <class T> static __device__ __forceinline__ T whole_sign(T a) { return 
 template <class T> static __device__ __forceinline__ T whole_minimum(T a, T b) { return b < a ? b : a; }
 template <class T> static __device__ __forceinline__ T whole_maximum(T a, T b) { return b > a ? b : a; }
 
-// By zero all bits are set.
+// Division by zero sets all bits.
 template <class T> static __device__ __forceinline__ T whole_divide(T a, T b) {
     if (b == 0) return (T)-1;
-    if (is_signed<T>() && b == (T)-1) return whole_negate(a);  // the least one has no positive
+    if (is_signed<T>() && b == (T)-1) return whole_negate(a);  // the minimum has no positive counterpart
     return (T)(a / b);
 }
 template <class T> static __device__ __forceinline__ T whole_remainder(T a, T b) {
@@ -32,7 +32,7 @@ template <class T> static __device__ __forceinline__ T whole_mean(T a, T b) {
     return (T)(((i64)a + (i64)b) / 2);
 }
 
-// Of a negative exponent truncated, and of zero then all bits set.
+// Negative exponents truncate; zero to a negative exponent sets all bits.
 template <class T, class E> static __device__ T whole_power(T base, E exponent) {
     if (exponent < 0) {
         if (base == 1) return 1;
@@ -45,7 +45,7 @@ template <class T, class E> static __device__ T whole_power(T base, E exponent) 
     return (T)result;
 }
 
-// Constants beyond a type come as 64 bits, which hold all values of the types that have such.
+// Constants outside a type's range are passed as 64 bits, which hold all values of the types that have such constants.
 template <class A, class B> struct Wider { typedef i64 Both; };
 template <class A> struct Wider<A, A> { typedef A Both; };
 #define COMPARE(name, operation)                                                        \
@@ -75,7 +75,7 @@ static __device__ __forceinline__ double sum_of_two(double a, double b, double &
     return sum;
 }
 
-// A number of a type: truncated, then saturated; NaN gives 0.
+// Converts to T: truncated, then saturated; NaN gives 0.
 template <class T> static __device__ __forceinline__ T saturated(double x) {
     const int bits = Width<T>::bits;
     const double above = is_signed<T>() ? scalbn(1.0, bits - 1) : scalbn(1.0, bits);
@@ -85,7 +85,7 @@ template <class T> static __device__ __forceinline__ T saturated(double x) {
     return x <= 0 ? (T)0 : (T)(u64)x;
 }
 
-// The greatest integer that is not above a sum of floats, each of which is beneath half a unit of the one before.
+// The floor of a sum of doubles, each of which is below half an ULP of the previous one.
 static __device__ __forceinline__ double floor_of(const double (&part)[4], double &below) {
     double top = 0;
     below = 0;
@@ -99,22 +99,22 @@ static __device__ __forceinline__ double floor_of(const double (&part)[4], doubl
     return top;
 }
 
-// The operand times scale plus bias, exactly, then truncated and saturated.
+// x * scale + bias, computed exactly, then truncated and saturated.
 template <class T> static __device__ T scaled_whole(T x, float scale, float bias) {
     double s = scale, b = bias;
     if (!isfinite(s) || !isfinite(b)) return saturated<T>((double)x * s + b);
-    // So few bits that they are exact in a double, and so is their product with the scale in one or two of them.
+    // Split so that each part is exact in a double, and its product with the scale in one or two doubles.
     T few = Width<T>::bits == 64 ? (T)(x & 0xfff) : (T)0;
     double high = (double)(T)(x - few), product = high * s;
     double part[4] = {product, fma(high, s, -product), (double)few * s, b};
-    for (int pass = 0; pass < 5; ++pass)  // until none overlaps the next
+    for (int pass = 0; pass < 5; ++pass)  // until no parts overlap
         for (int i = 2; i >= 0; --i) part[i] = sum_of_two(part[i], part[i + 1], part[i + 1]);
     bool is_negative = part[0] < 0;
     if (is_negative)
         for (int i = 0; i < 4; ++i) part[i] = -part[i];
     if (part[0] >= 36893488147419103232.0) return saturated<T>(is_negative ? -part[0] : part[0]);
     double below, top = floor_of(part, below);
-    // Of 65 bits at most: what is lost in 64 is beyond all types.
+    // At most 65 bits; numbers that do not fit 64 are beyond all types.
     if (top >= 18446744073709551616.0 + (below < 0 ? 4096.0 : 0.0)) return saturated<T>(is_negative ? -1e30 : 1e30);
     u64 whole = top >= 18446744073709551616.0 ? (u64)(i64)below : (u64)top + (u64)(i64)below;
     if (Width<T>::bits < 64 || is_signed<T>()) {

@@ -1,4 +1,4 @@
-// Max pooling of any window and layout: the threads along x share an output and divide its window.
+// Max pooling for any window and layout: threads along x share an output and divide its window.
 
 const int THREADS = 256;
 const int RANK = 5;
@@ -13,9 +13,9 @@ struct Dimension {
 struct Pooling {
     const Input *source;
     Input *target;
-    Position *positions;  // null if nobody asked for them
+    Position *positions;  // null if not requested
     u32 rank;
-    u32 first, outputs;  // the outputs to compute, counted row by row
+    u32 first, outputs;  // the outputs to compute, in row-major order
     u32 unused;
     u32 size[RANK + 1];  // of the output
     u32 source_step[RANK + 1], target_step[RANK + 1], position_step[RANK + 1];
@@ -24,8 +24,8 @@ struct Pooling {
 
 struct Window {
     u32 source;             // offset of the first element
-    u32 position;           // of the first element, row by row over the whole input
-    u32 count[SPATIAL];     // elements along each dimension, without the padding
+    u32 position;           // row-major index of the first element in the whole input
+    u32 count[SPATIAL];     // elements along each dimension, without padding
     u32 step[SPATIAL];      // between them in the source
     u32 position_step[SPATIAL];
     u32 elements;

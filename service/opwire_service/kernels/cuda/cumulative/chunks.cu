@@ -1,7 +1,7 @@
 // Running values of long lines by a scan with decoupled look-back: blocks take one chunk after another, and each
 // continues from the chunks before it. A chunk publishes its own total as soon as it is known, and later the total of
-// all elements up to its end. A block prefetches the chunk PREFETCHED chunks ahead, unless that is 0. Shared memory holds
-// the items of BUFFERS chunks; if that is 1, threads hold those of the waiting chunk in registers.
+// all elements up to its end. A block prefetches the chunk PREFETCHED chunks ahead, unless that is 0. Shared memory
+// holds the items of BUFFERS chunks; if that is 1, threads hold those of the waiting chunk in registers.
 
 const u32 WARPS = THREADS / WARP;
 static_assert(SHARING == THREADS, "a block has one chunk at a time");

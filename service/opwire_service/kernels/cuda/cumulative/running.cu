@@ -71,8 +71,8 @@ static __device__ __forceinline__ u32 neighbours(u32 n) {
     return ((threadIdx.x / WARP * (SHARE / LANES) + n) * WARP + threadIdx.x % WARP) * LANES;
 }
 
-// The items of a block in shared memory, grouped by owning thread. APART padding elements separate the threads' items so
-// that adjacent threads use different banks. Items are exchanged only within a warp.
+// The items of a block in shared memory, grouped by owning thread. APART padding elements separate the threads' items
+// so that adjacent threads use different banks. Items are exchanged only within a warp.
 struct alignas(16) Items {
     static const u32 VECTOR = APART * sizeof(Input) % 16 ? 1 : 16 / sizeof(Input);
     typedef Pack<Input, VECTOR> Vector;

@@ -86,7 +86,8 @@ struct Running : Accumulator {
         inexact |= other.inexact | (lost != 0) | (more != 0);
         greatest = fmaxf(greatest, other.greatest);
     }
-    // Renormalizes: after cancellation `low` may be as large as `high`. Zeros keep their sign; infinities are unchanged.
+    // Renormalizes: after cancellation `low` may be as large as `high`. Zeros keep their sign; infinities are
+    // unchanged.
     __device__ __forceinline__ void tidy() {
         if (low != 0 && is_finite(high)) high = two_sum(high, low, low);
     }

@@ -1,9 +1,9 @@
-// Nested loops, walked to where a place of them is: STEPS offsets at once, DEPTH loops, or as many as there are if it is 0.
-// Offsets wrap: a step may go backwards.
+// Nested loops, walked to where a place of them is: STEPS offsets at once, DEPTH loops, or as many as there are if it
+// is 0. Offsets wrap: a step may go backwards.
 
 struct Loop {
     u32 size;
-    u32 factor, shift1, shift2;  // n / size is (t + (n - t >> shift1)) >> shift2, t the upper half of factor * n
+    u32 factor, shift1, shift2;  // n / size is (t + (n - t >> shift1)) >> shift2, where t is the high word of factor * n
     u32 step[STEPS];
 };
 

@@ -126,8 +126,8 @@ struct State {
         squares = two_sum(squares, other.squares, error);
         lost_squares += error + other.lost_squares;
     }
-    // The part that threads of held rows exchange. FLOAT16 sums of so few elements are exact, and sums of squares almost;
-    // for FLOAT32 the sum only needs to be near the mean.
+    // The part that threads of held rows exchange. FLOAT16 sums of so few elements are exact, and sums of squares
+    // almost; for FLOAT32 the sum only needs to be near the mean.
     struct HeldHalf {
         double sum, squares;
     };

@@ -33,8 +33,8 @@ static __device__ __forceinline__ double widest(u16 bits) {
     return wide;
 }
 
-// The scale of a row. Elements are clamped to the negligible value, which makes -inf finite unless no number is that far
-// below the largest element; the sum is then NaN.
+// The scale of a row. Elements are clamped to the negligible value, which makes -inf finite unless no number is that
+// far below the largest element; the sum is then NaN.
 struct Scale {
     double shift;
     u32 least;  // the negligible value, as a pair

@@ -1,5 +1,5 @@
-// Certifies sums by their error bounds: if both ends of a sum's interval round to the same value, that is the result. All
-// other sums are listed as uncertain.
+// Certifies sums by their error bounds: if both ends of a sum's interval round to the same value, that is the result.
+// All other sums are listed as uncertain.
 
 const u32 CERTIFY_THREADS = 256;
 const double SLACK = 0x1p-51;     // error due to an addend, relative to the addend
@@ -36,8 +36,8 @@ static __device__ __forceinline__ bool certified(
 #endif
 }
 
-// Lists the uncertain elements of the block's threads contiguously. Bit i of `open` stands for the element i steps after
-// the first.
+// Lists the uncertain elements of the block's threads contiguously. Bit i of `open` stands for the element i steps
+// after the first.
 static __device__ __forceinline__ void list_open(const Task &task, u32 open, u32 first, u32 step) {
     __shared__ u32 begins[CERTIFY_THREADS / WARP];
     u32 thread = threadIdx.y * blockDim.x + threadIdx.x, lane = thread % WARP, warp = thread / WARP;
@@ -65,8 +65,8 @@ static __device__ __forceinline__ void list_open(const Task &task, u32 open, u32
     for (; open; open &= open - 1) *to++ = first + (__ffs((int)open) - 1) * step;
 }
 
-// The sums of a thread: of one row, in columns one block width apart, so that adjacent list entries share a row; or with
-// WINDOW, of one column, in consecutive rows. Threads along y take the next rows where blocks are narrow.
+// The sums of a thread: of one row, in columns one block width apart, so that adjacent list entries share a row; or
+// with WINDOW, of one column, in consecutive rows. Threads along y take the next rows where blocks are narrow.
 struct Stripe {
     Spot spot;
     u32 element, step, count;
@@ -91,7 +91,8 @@ struct Stripe {
     }
 };
 
-// Certifies a sum of the matrices. With WINDOW, infinite bounds are uncertain, as infinite weights ignore the padding.
+// Certifies a sum of the matrices. With WINDOW it is uncertain if the bound is infinite, since an infinite weight
+// contributes nothing where it meets padding.
 static __device__ __forceinline__ bool is_settled(
     const Task &task, double factor, double sum, double own, double beside, double addend, Output &into
 ) {

@@ -1,5 +1,5 @@
-// Copies operands to double, and sums the squares of each line. In a copy either the elements of a line or adjacent lines
-// are contiguous.
+// Copies operands to double, and sums the squares of each line. In a copy either the elements of a line or adjacent
+// lines are contiguous.
 
 const u32 COPY_LINES = 8;       // lines per block, one per warp
 const u32 PAIR = 2;             // consecutive doubles that a thread writes at once
@@ -15,8 +15,8 @@ static __device__ __forceinline__ void keep_squares(
 
 const u32 BOUND_LINES = 32, BOUND_SLICES = 8;  // lines per block, and threads per line
 
-// Computes the bounds of rows and columns, whose products bound the errors of sums, and clears the list of uncertain sums,
-// which reuses the memory of the copies.
+// Computes the bounds of rows and columns, whose products bound the errors of sums, and clears the list of uncertain
+// sums, which reuses the memory of the copies.
 extern "C" __global__ void __launch_bounds__(BOUND_LINES *BOUND_SLICES) begin_certifying(const __grid_constant__ Task task) {
     __shared__ double totals[BOUND_SLICES][BOUND_LINES];
     u32 rows = task.matrices * task.rows, row_blocks = (rows + BOUND_LINES - 1) / BOUND_LINES;
@@ -97,8 +97,8 @@ extern "C" __global__ void __launch_bounds__(UNFOLD_THREADS) unfold(const __grid
 const u32 ACROSS = 32, ACROSS_ROWS = 8;  // lines per block, and threads per line
 const u32 DEEP = 64;                     // elements of a line per step
 
-// Copies lines that are not contiguous along the depth and, if there is room, also transposes them. The second summation
-// reads the transposed copy, whose matrices have no gaps.
+// Copies lines that are not contiguous along the depth and, if there is room, also transposes them. The second
+// summation reads the transposed copy, whose matrices have no gaps.
 template <class Line, class T>
 static __device__ __forceinline__ void copy_across(
     const Task &task, u32 lines, double *copy, u32 pitch, T *turned, double *squares

@@ -1,7 +1,7 @@
-// Operands of a tile of matrix products: sums over rows of the left operand and columns of the right one. With WINDOW the
-// right operand is the im2col view of an input: its rows are channels and taps, its columns images and positions. LEFT,
-// RIGHT, ADDEND and OUTPUT are the types of the tensors. FINISH selects what is done with a sum; the generated function
-// `activated` applies the activation. HAS_ZEROS enables zero points, HAS_SCALES scales.
+// Operands of a tile of matrix products: sums over rows of the left operand and columns of the right one. With WINDOW
+// the right operand is the im2col view of an input: its rows are channels and taps, its columns images and positions.
+// LEFT, RIGHT, ADDEND and OUTPUT are the types of the tensors. FINISH selects what is done with a sum; the generated
+// function `activated` applies the activation. HAS_ZEROS enables zero points, HAS_SCALES scales.
 
 const int ROUNDED = 0;    // the sum is rounded
 const int ACTIVATED = 1;  // the activation of the sum is rounded

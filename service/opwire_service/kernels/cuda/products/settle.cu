@@ -1,5 +1,6 @@
 // Settles uncertain sums: first by compensated summation, which leaves only the final rounding error, and then exactly
-// where that is not enough. Successive launches may each cover part of the depth, so that their reads stay in the cache.
+// where that is not enough. Successive launches may each cover part of the depth, so that their reads stay in the
+// cache.
 
 const u32 AGAIN_WARPS = 8;
 const u32 CHAINS = LANES;  // per lane
@@ -111,8 +112,8 @@ extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const 
 }
 
 // Exact sums, one at a time per block. A warp repeatedly extracts the leading bits of its products on a common grid,
-// coarse enough that their sum is exact, until nothing remains; the extracted parts go into a long integer, of which each
-// lane holds 32 bits.
+// coarse enough that their sum is exact, until nothing remains; the extracted parts go into a long integer, of which
+// each lane holds 32 bits.
 
 const u32 SETTLE_WARPS = 4;
 const u32 EACH = 8;           // products per lane and step
@@ -196,8 +197,8 @@ struct Shared {
     double special[SETTLE_WARPS];
 };
 
-// Loads a warp's EACH * WARP products. Infinities and NaN go to `special`. Products of integers may have a remainder that
-// a double does not hold.
+// Loads a warp's EACH * WARP products. Infinities and NaN go to `special`. Products of integers may have a remainder
+// that a double does not hold.
 static __device__ __forceinline__ void load_products(
     double (&x)[EACH], double (&rest)[EACH], double &special, const Task &task, const LeftLine &left,
     const RightLine &right, u32 begin, u32 end

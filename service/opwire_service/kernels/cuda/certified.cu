@@ -28,7 +28,7 @@ template <class T> static __device__ __forceinline__ bool certainly(double x, u3
 
 // Branch-free variant, so that the statements of adjacent elements interleave. Also returns false for results that are
 // subnormal or nearly so, except 0, and for infinities unless they are certain. Beyond the range of FLOAT32 the low
-// bits mean nothing, but may only cause a false result.
+// bits matter only at the overflow threshold; elsewhere they may cause a needless false.
 static __device__ __forceinline__ bool at_once(double x, u32 slack, bool is_infinity_certain, f32 &to) {
     to = __double2float_rn(x);
     u32 above = (u32)__double2hiint(x) * 2 - (1023 - 125 << 21);

@@ -6,7 +6,7 @@
 
 struct Loop {
     u32 size, source, target;
-    u32 factor, shift1, shift2;  // n / size is (t + (n - t >> shift1)) >> shift2, where t is the high word of factor * n
+    u32 factor, shift1, shift2;  // n / size is (t + (n - t >> shift1)) >> shift2, with t the high word of factor * n
 };
 
 struct Loops {

@@ -2,7 +2,7 @@
 
 struct Axis {
     u32 size;
-    u32 factor, shift1, shift2;  // n / size is (t + (n - t >> shift1)) >> shift2, where t is the high word of factor * n
+    u32 factor, shift1, shift2;  // n / size is (t + (n - t >> shift1)) >> shift2, with t the high word of factor * n
     u32 step[TENSORS];
 };
 

@@ -12,7 +12,7 @@ struct Task {
     Output *target;
     Accumulator *partial;  // by split, then output; unused without splits
     u32 *uncertain;        // count, 0, then source and target offsets of the outputs to recompute
-    u32 *state;            // initially 0. Unless PASS is ONLY: whether anything is marked, then a mark per block along x;
+    u32 *state;            // initially 0; unless PASS is ONLY: whether any block is marked, then a mark per block on x;
                            // with splits, then the number of finished splits per block along x
     Terms terms;
     u32 outputs;   // single outputs in `rows`, groups of LANES in `columns`

@@ -1,23 +1,23 @@
-// Elements of one type made into another: floats to the nearest, floats to integers without the fraction and within the
-// type, NaN to 0, integers to integers modulo two to the power of the width.
+// Casts elements to another type: to floats by rounding to nearest, from floats to integers by truncation and
+// saturation with NaN becoming 0, and between integers modulo 2^width.
 
 typedef Pack<SOURCE, LANES> SourceUnit;
 typedef Pack<TARGET, LANES> TargetUnit;
 
-template <class T> struct Limits;  // of the integers that a float is cut to first
+template <class T> struct Limits;  // of the integers that a float is first saturated to
 template <> struct Limits<i8> { static const i32 least = -128, greatest = 127; };
 template <> struct Limits<u8> { static const i32 least = 0, greatest = 255; };
 template <> struct Limits<i16> { static const i32 least = -32768, greatest = 32767; };
 template <> struct Limits<u16> { static const i32 least = 0, greatest = 65535; };
 
-// Widened for arithmetic that is exact: to float, double, or 64 bits.
+// Widens exactly to float, double or 64 bits.
 static __device__ __forceinline__ float whole(f16 x) { return widen(x); }
 static __device__ __forceinline__ float whole(f32 x) { return x; }
 static __device__ __forceinline__ double whole(f64 x) { return x; }
 static __device__ __forceinline__ u64 whole(u64 x) { return x; }
 template <class T> static __device__ __forceinline__ i64 whole(T x) { return x; }
 
-// The instructions keep within the type, but make NaN anything.
+// The instructions saturate to the type, but their result for NaN is arbitrary.
 static __device__ __forceinline__ void cut(i32 &to, float x) { to = __float2int_rz(x); }
 static __device__ __forceinline__ void cut(i32 &to, double x) { to = __double2int_rz(x); }
 static __device__ __forceinline__ void cut(u32 &to, float x) { to = __float2uint_rz(x); }
@@ -52,7 +52,7 @@ static __device__ __forceinline__ void make(f64 &to, i64 x) { to = __ll2double_r
 static __device__ __forceinline__ void make(f64 &to, u64 x) { to = __ull2double_rn(x); }
 static __device__ __forceinline__ void make(f32 &to, i64 x) { to = __ll2float_rn(x); }
 static __device__ __forceinline__ void make(f32 &to, u64 x) { to = __ull2float_rn(x); }
-// Beyond the greatest FLOAT16 any number is as good as any, and those below it fit a float.
+// Clamps to just beyond the largest FLOAT16; smaller integers are exact as floats.
 static __device__ __forceinline__ void make(f16 &to, i64 x) { narrow(to, (float)(i32)max(-70000ll, min(x, 70000ll))); }
 static __device__ __forceinline__ void make(f16 &to, u64 x) { narrow(to, (float)(u32)min(x, 70000ull)); }
 

@@ -1,9 +1,9 @@
-// Entries sorted by one digit after the other, the lowest first: each block counts the digits of its entries, sums tell
-// where those with a digit go, and the blocks move theirs there, in the order in which they stand.
+// Stable LSD radix sort of entries: blocks count the digits of their entries, a scan of the counts gives the target of
+// each digit, and blocks move their entries there in order.
 
 const u32 DIGITS = 256, WARP = 32, WARPS = THREADS / WARP;
-const u32 SHARE = (32 << 10) / sizeof(Entry) / THREADS, TILE = THREADS * SHARE;  // entries of a thread, and of a block
-const u32 AHEAD = 8;  // counts that a thread reads at once
+const u32 SHARE = (32 << 10) / sizeof(Entry) / THREADS, TILE = THREADS * SHARE;  // entries per thread, and per block
+const u32 AHEAD = 8;  // counts in flight per thread
 
 static_assert(DIGITS == THREADS, "each thread has a digit");
 
@@ -24,7 +24,7 @@ struct Tile {
     __device__ __forceinline__ Entry take(const Top &top, u32 i) const {
         return i < top.size - begin ? taken(top, at, sequence, begin + i) : none();
     }
-    // How many entries of each tile have a digit, and later how many before it; behind those how many there are in all.
+    // Per tile, the number of entries with a digit, later replaced by the number before the tile; the total comes last.
     __device__ __forceinline__ u32 *counts(const Top &top, u32 digit) const {
         return top.counts + ((u64)sequence * DIGITS + digit) * (top.pieces + 1);
     }
@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) tally_digits(const __grid_
     tile.counts(top, threadIdx.x)[tile.number] = counts[threadIdx.x];
 }
 
-// The sum of the numbers of all lanes up to a lane.
+// Inclusive scan over the lanes of a warp.
 static __device__ __forceinline__ u32 sum_up_warp(u32 lane, u32 sum) {
 #pragma unroll
     for (u32 apart = 1; apart < WARP; apart *= 2) {
@@ -55,7 +55,7 @@ static __device__ __forceinline__ u32 sum_up_warp(u32 lane, u32 sum) {
     return sum;
 }
 
-// A warp makes of the counts of a digit how many there are before each tile.
+// Each warp turns the counts of a digit into an exclusive scan over the tiles.
 extern "C" __global__ void __launch_bounds__(THREADS) add_tallies(const __grid_constant__ Top top) {
     u32 lane = threadIdx.x % WARP, row = top.first + blockIdx.x * WARPS + threadIdx.x / WARP, before = 0;
     u32 *counts = top.counts + (u64)row * (top.pieces + 1) + lane;
@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) add_tallies(const __grid_c
     }
 }
 
-// The sum of the numbers of all threads before one.
+// Exclusive scan over the threads of a block.
 static __device__ __forceinline__ u32 sum_before(u32 own) {
     __shared__ u32 sums[WARPS];
     u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, sum = sum_up_warp(lane, own);
@@ -83,7 +83,7 @@ static __device__ __forceinline__ u32 sum_before(u32 own) {
     return sum - own;
 }
 
-// The lanes of a warp that have a lane's digit.
+// The lanes of a warp with the same digit.
 static __device__ __forceinline__ u32 lanes_with(u32 digit) {
     u32 lanes = ~0u;
 #pragma unroll

@@ -1,5 +1,5 @@
-// Sums of columns where their blocks overlap in a dense image. Integers wrap. Floats add up in two doubles, which lose
-// nothing where the image says so; what they lose makes a result uncertain.
+// Folds columns into a contiguous image, summing where blocks overlap. Integers wrap. Floats are summed in two doubles;
+// a result is uncertain if that loses bits.
 
 const u32 THREADS = 256;
 
@@ -13,7 +13,7 @@ struct Axis {
 struct Fold {
     const Type *source;
     Type *target;
-    u32 *uncertain;  // how many, 0, then the places of the results that must be computed again, each with a 0
+    u32 *uncertain;  // count, 0, then the places of the results to recompute, each with a 0
     u32 first, count;
     u32 room, unused;
     Axis axis[AXES];
@@ -25,7 +25,7 @@ static __device__ __forceinline__ f64 wide_of(f16 x) { return widen(x); }
 static __device__ __forceinline__ f64 wide_of(f32 x) { return x; }
 static __device__ __forceinline__ f64 wide_of(f64 x) { return x; }
 
-// Cut so that rounding it again to a narrower type is right: the last bit says whether something is cut off.
+// Rounds to odd: the last bit tells whether bits were dropped, so that rounding again to a narrower type is correct.
 static __device__ __forceinline__ f64 to_odd(f64 total, f64 rest) {
     u64 bits = same_bits<u64>(total);
     if (rest == 0 || rest != rest || (bits & 1)) return total;
@@ -54,7 +54,7 @@ struct Sum {
         low = two_sum(low, error, rest);
         lost |= rest != 0;
     }
-    // False if the result may be wrong.
+    // Returns false if the result is uncertain.
     __device__ bool finish(Type &to, bool covered) const {
         f64 rest = 0, total = covered ? high : 0;
         if (!is_finite(total)) {
@@ -79,7 +79,7 @@ struct Sum {
 };
 #endif
 
-// Adds up what a position along the dimensions from I on has, of windows or of blocks, whichever are fewer.
+// Sums the contributions to a position along the dimensions from I on, over windows or blocks, whichever are fewer.
 template <int I> struct Visitor {
     static __device__ void visit(const Fold &fold, const u32 (&offset)[STEPS], u32 source, Sum &sum, bool &covered) {
         const Axis &axis = fold.axis[I];

@@ -1,12 +1,12 @@
-// The rule for indices: negative ones count from the end; of those outside the nearest is read, and nothing written.
-// INDEX is their type. A tuple of them makes an offset.
+// Index rules: negative indices count from the end; out-of-range indices read the nearest element and write nothing.
+// INDEX is their type. A tuple of indices yields an offset.
 
 typedef INDEX Index;
 
 const u32 NOWHERE = ~0u;
 
 struct Component {
-    u32 place, size, step;  // elements from the tuple's first index to it, what it counts in, the step that it makes
+    u32 place, size, step;  // offset of the index within the tuple, size of its dimension, and its step
 };
 
 struct Tuple {

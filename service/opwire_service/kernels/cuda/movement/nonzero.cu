@@ -1,28 +1,28 @@
-// The coordinates of what is not zero, row by row: counted tile by tile, summed up, and written where the tiles before
-// end. Rows that are left are 0.
+// Coordinates of nonzero elements in row-major order: counted per tile, scanned, and written after those of earlier
+// tiles. The remaining rows are 0.
 
 const u32 THREADS = 256;
-const u32 SHARE = 8;  // elements that a thread looks at
+const u32 SHARE = 8;  // elements per thread
 const u32 WARP = 32;
 
 struct Nonzero {
     const Unit *source;
-    u32 *ends;  // of each tile; at first how many it has
+    u32 *ends;  // of each tile; at first its count
     u32 *rows, *total;
-    u32 first, count;    // elements, tiles or numbers, whatever a kernel counts
+    u32 first, count;    // range in elements, tiles or numbers, depending on the kernel
     u32 elements, tiles;
     u32 columns, unused;
     u32 row_step, column_step;
     Walk walk;         // of the input: source
-    Walk coordinates;  // its sizes
+    Walk coordinates;  // the input's sizes
 };
 
-// -0 has a bit that does not count.
+// Ignores the sign bit of floats, as -0 is zero.
 static __device__ __forceinline__ bool is_nonzero(Unit bits) { return REAL ? (Unit)(bits << 1) != 0 : bits != 0; }
 
-// What a warp finds among its elements, WARP neighbours at a time.
+// The nonzero elements of a warp, in masks of WARP consecutive elements.
 struct Found {
-    u32 begin;  // of the warp's elements
+    u32 begin;  // first of the warp's elements
     u32 masks[SHARE], count;
 
     __device__ __forceinline__ Found(const Nonzero &all, u32 tile) {
@@ -42,7 +42,7 @@ struct Found {
     }
 };
 
-// Of a number for each warp the sum of all before it; that of all comes to `total`.
+// Exclusive scan of one number per warp; `total` gets the sum of all.
 static __device__ __forceinline__ u32 sum_before(u32 number, u32 &total) {
     __shared__ u32 shared[THREADS / WARP];
     __syncthreads();

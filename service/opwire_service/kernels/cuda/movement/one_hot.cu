@@ -1,5 +1,5 @@
-// The elements of a dense output, LANES at once: one value where an index names their place along an axis, another one
-// elsewhere. Several at once lie along the axis.
+// One-hot encoding into a contiguous output, LANES elements at once: one value where the index equals the position
+// along the axis, another one elsewhere. Several lanes are consecutive along the axis.
 
 const u32 THREADS = 256;
 const int BATCH = 4;
@@ -9,9 +9,9 @@ struct OneHot {
     Pack<Unit, LANES> *target;
     const Index *indices;
     u32 first, count;    // LANES elements each
-    u32 off, on;         // where the values stand
+    u32 off, on;         // offsets of the values
     u32 size, unused;    // of the axis
-    Walk walk;           // indices, place along the axis
+    Walk walk;           // indices, position along the axis
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS) mark(const __grid_constant__ OneHot hot) {

@@ -1,7 +1,7 @@
-// Rows of a tensor with what stands before and after each: a value, or elements of the row. MODE says which.
+// Pads the rows of a tensor at both ends, with a constant or with elements of the row, as MODE selects.
 
 const u32 THREADS = 256;
-const int BATCH = 4;  // units that a thread has on their way
+const int BATCH = 4;  // units in flight per thread
 
 const int CONSTANT = 0, EDGE = 1, REFLECTION = 2, SYMMETRIC = 3, WRAP = 4;
 
@@ -10,19 +10,19 @@ struct Padding {
     Unit *target;
     u64 value;
     u32 first, count;       // rows
-    u32 width, size;        // of a row of the target, and of one of the source
-    u32 start, unused;      // units before the row of the source
+    u32 width, size;        // of target rows, and of source rows
+    u32 start, unused;      // units before the source row
     u32 step, target_step;  // along a row
     Walk walk;              // of the rows: source, target
 };
 
-// Which unit of a row stands at a place, which may lie before or after them.
+// The unit of a source row for a place in the padding before or after it.
 static __device__ __forceinline__ u32 folded(const Padding &padding, u32 at) {
     u32 size = padding.size, start = padding.start;
     bool is_before = at < start;
     if (!is_before && at - start < size) return at - start;
     if (MODE == EDGE || size == 1) return is_before ? 0 : size - 1;
-    // How far beyond the nearer end, counted from 0, and where that is after whole periods.
+    // Distance beyond the nearer end, counted from 0, then reduced by whole periods.
     u32 beyond = is_before ? start - 1 - at : at - start - size;
     if (MODE == WRAP) return is_before ? size - 1 - beyond % size : beyond % size;
     u32 length = MODE == REFLECTION ? size - 1 : size, within = beyond % length;

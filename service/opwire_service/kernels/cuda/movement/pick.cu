@@ -1,5 +1,5 @@
-// Units of a dense output, each from where a tuple of indices says. REVERSE turns sequences round instead: the tuple is
-// the length of the sequence, and the third offset the place in it.
+// Gathers the units of a contiguous output by tuples of indices. With REVERSE it reverses sequences instead: the tuple
+// is the length of the sequence, and the third offset the position in it.
 
 const u32 THREADS = 256;
 const int BATCH = 4;
@@ -10,7 +10,7 @@ struct Pick {
     const Index *indices;
     u32 first, count;
     Tuple tuple;
-    Walk walk;  // in units: indices, source, and place
+    Walk walk;  // in units: indices, source, and position
 };
 
 static __device__ __forceinline__ u32 mirrored(const Tuple &tuple, const Index *lengths, u32 place) {

@@ -1,4 +1,4 @@
-// Units that are copied as they are.
+// Units that are copied bitwise.
 
 typedef UNIT Unit;
 typedef Unit SourceUnit;

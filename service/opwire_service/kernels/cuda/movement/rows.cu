@@ -1,13 +1,13 @@
-// Copies between two strided views by rows of units, so that most threads find out where their row is only once.
+// Copies between two strided views by rows of units, so that most threads compute the offsets of their row only once.
 
 const u32 THREADS = 256;
-const int BATCH = 4;  // units that a thread has on their way
+const int BATCH = 4;  // units in flight per thread
 
 struct Rows {
     const SourceUnit *source;
     TargetUnit *target;
     u32 first, count;       // rows
-    u32 begin, width;       // the unit of the source from which steps count, and units of a row
+    u32 begin, width;       // the unit of the source that steps start from, and units per row
     u32 step, target_step;  // along a row
     Walk walk;              // of the rows: source, target
 };

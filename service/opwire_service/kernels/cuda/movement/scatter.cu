@@ -1,10 +1,10 @@
-// Writing by index in two passes. Each tuple claims the slot that it names, and the last one that does has it. Then the
-// output is written: what the owner of its slot brings, or the input where there is none.
+// Scatter in two passes: each tuple claims its slot, and the last claim wins; then the output takes the update of each
+// slot's owner, or the input where there is none.
 
 const u32 THREADS = 256;
 
 struct Claims {
-    u32 *owners;  // of each slot the number of the last tuple that claims it, counted from 1; 0 at first
+    u32 *owners;  // per slot, the 1-based number of the last tuple that claims it; initially 0
     const Index *indices;
     u32 first, count;  // tuples
     Tuple tuple;
@@ -23,7 +23,7 @@ struct Settlement {
     const Unit *source, *updates;
     Unit *target;
     const u32 *owners;
-    u32 first, count;  // units of a dense target
+    u32 first, count;  // units of a contiguous target
     Walk walk;         // slots, and in units: source, updates
     Walk tuples;       // in units: updates
 };

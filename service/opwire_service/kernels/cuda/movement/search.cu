@@ -1,8 +1,8 @@
-// The best of many entries, of which the last one is found first, digit by digit.
+// Selects the best of many entries by first finding the last of them, digit by digit (radix select).
 
 const u32 DIGITS = 2048;
 const u32 DIGIT_SHARE = DIGITS / THREADS;
-const u32 SHARE = 32;  // elements of a thread that counts or collects
+const u32 SHARE = 32;  // elements per thread in counting and collecting
 
 static __device__ __forceinline__ bool has_digits(const Top &top, const Search &search, const Entry &entry) {
     const u32 above = top.shift + top.bits;
@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_digits(const __grid_
     }
 }
 
-// Finds the digit that the last of the best has.
+// Finds the digit of the last of the best entries.
 extern "C" __global__ void __launch_bounds__(THREADS) choose_digit(const __grid_constant__ Top top) {
     __shared__ u32 ends[THREADS];
     u32 sequence = top.first + blockIdx.x;

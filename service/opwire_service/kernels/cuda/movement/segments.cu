@@ -1,6 +1,6 @@
-// Entries sorted in shared memory. BEST is a power of two: so many of each SEGMENT entries are kept at least.
+// Bitonic sort of entries in shared memory. At least BEST entries, a power of two, of each SEGMENT are kept.
 
-// A step of sorting the first entries of each segment, as many as are left: those that stand apart change places.
+// One compare-exchange step of sorting the `left` first entries of each segment, at distance `apart`.
 static __device__ __forceinline__ void exchange(Entry *entries, u32 left, u32 apart, u32 sorted) {
     const u32 half = left / 2, shift = __ffs(half) - 1;  // a power of two
     __syncthreads();
@@ -15,7 +15,7 @@ static __device__ __forceinline__ void exchange(Entry *entries, u32 left, u32 ap
     }
 }
 
-// Of two sorted groups of BEST each the better half, as one that rises and falls; segments have half as many entries then.
+// Keeps the better half of each two sorted groups of BEST as one bitonic sequence, which halves the segments' entries.
 static __device__ __forceinline__ void keep_better(Entry *entries, u32 left) {
     const u32 MOST = SORTED / 2 > THREADS ? SORTED / 2 / THREADS : 1;
     Entry kept[MOST];
@@ -37,13 +37,13 @@ static __device__ __forceinline__ void keep_better(Entry *entries, u32 left) {
     }
 }
 
-// Sorts SORTED entries, SEGMENT of each sequence.
+// Sorts SORTED entries, SEGMENT per sequence.
 extern "C" __global__ void __launch_bounds__(THREADS) sort_segments(const __grid_constant__ Top top) {
     __shared__ Entry entries[SORTED];
     const u32 GROUP = SORTED / SEGMENT;
     u32 first = (top.first + blockIdx.x) * GROUP, at[STEPS];
     for (u32 i = threadIdx.x; i < SORTED; i += THREADS) {
-        // Neighbouring threads read neighbours.
+        // Adjacent threads read adjacent elements.
         u32 slot = top.step == 1 || top.from_entries ? i : i % GROUP * SEGMENT + i / GROUP;
         u32 sequence = first + slot / SEGMENT, place = slot % SEGMENT;
         Entry entry = none();

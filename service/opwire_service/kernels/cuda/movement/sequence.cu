@@ -1,5 +1,5 @@
-// Elements of a sequence, each rounded once, LANES of them at once: of floats as three doubles, of integers modulo two to
-// the power of their width.
+// Elements of an arithmetic sequence, each rounded once, LANES at once: floats as three doubles, integers modulo
+// 2^width.
 
 const u32 THREADS = 256;
 const int BATCH = 4;
@@ -9,9 +9,9 @@ typedef TYPE Type;
 struct Sequence {
     Pack<Type, LANES> *target;
     double start, delta;
-    u64 start_bits, delta_bits;  // of integers
+    u64 start_bits, delta_bits;  // for integers
     u32 first, count;            // LANES elements each
-    Walk walk;                   // which element of the sequence it is
+    Walk walk;                   // index in the sequence
 };
 
 #if REAL
@@ -29,7 +29,7 @@ static __device__ __forceinline__ Type term(const Sequence &sequence, u32 number
         lost = two_sum(more, lost, least);
         total = two_sum(total, lost, rest);
         rest += least;
-        // Cut so that rounding it again is right: the last bit says whether something is cut off.
+        // Rounds to odd, so that rounding again is correct: the last bit tells whether bits were dropped.
         u64 bits = same_bits<u64>(total);
         if (rest != 0 && !(bits & 1)) bits = (rest > 0) == (total > 0) ? bits + 1 : bits - 1;
         total = __longlong_as_double((i64)bits);

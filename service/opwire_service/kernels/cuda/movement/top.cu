@@ -1,6 +1,6 @@
-// The best elements of sequences, in their order. An entry is a key, by which unsigned numbers stand in that order, and a
-// place in the sequence, so that no two entries are equal. Few entries are sorted in shared memory, many digit by digit;
-// where few of many are wanted those are found first.
+// The best elements of sequences, sorted. An entry is an unsigned key that sorts in the wanted order, and a place in
+// the sequence, so that no two entries are equal. Few entries are sorted in shared memory, many by radix sort; if few
+// of many are wanted, those are selected first.
 
 typedef POSITION Position;
 
@@ -27,11 +27,11 @@ static __device__ __forceinline__ u32 place_of(Entry entry) { return (u32)entry;
 static __device__ __forceinline__ u64 half_of(Entry entry, bool upper) { return upper ? entry >> 32 : (u32)entry; }
 #endif
 
-// How far the search for the last of the best has come in a sequence.
+// Progress of the search for the last of the best entries of a sequence.
 struct Search {
-    u32 taken;  // entries before all those that have the digits found so far
-    u32 done;   // whether all that have them are among the best
-    u64 key, place;  // the digits found so far; once it is done the bound of both
+    u32 taken;  // entries that precede all those with the digits found so far
+    u32 done;   // whether all entries with those digits are among the best
+    u64 key, place;  // the digits found so far; once done, the upper bounds
     u32 collected, unused;
 };
 
@@ -41,18 +41,18 @@ struct Top {
     Position *indices;
     Entry *entries, *moved;
     Search *searches;
-    u32 *counts;  // of each digit, of each sequence
+    u32 *counts;  // by sequence, then digit
     u32 first, count;
     u32 sequences, length, wanted;
-    u32 size;    // entries of a sequence that are sorted
-    u32 pieces;  // into which a sequence is cut
+    u32 size;    // entries to sort per sequence
+    u32 pieces;  // per sequence
     u32 from_entries, to_entries;
-    u32 upper, shift, bits;                    // which half of an entry has the digit, its lowest bit, and how many it has
+    u32 upper, shift, bits;                    // the half of an entry that has the digit, its lowest bit, and its width
     u32 step, value_step, index_step, unused;  // along a sequence
     Walk walk;  // of a sequence: source, values, indices
 };
 
-// Of floats the bits in the order of the values, -0 as 0, and NaN last.
+// Maps floats to bits that sort like the values, with -0 as 0 and NaN last.
 static __device__ __forceinline__ Key key_of(Unit bits) {
     const Key sign = (Key)1 << (8 * sizeof(Unit) - 1), all = (Key)(sign | (sign - 1));
     Key key = bits;
@@ -75,10 +75,10 @@ static __device__ __forceinline__ void put(const Top &top, const u32 (&at)[STEPS
     top.indices[at[2] + number * top.index_step] = place;
 }
 
-// What stands behind all entries.
+// An entry that sorts after all others.
 static __device__ __forceinline__ Entry none() { return entry_of((Key)~(Key)0, ~0u); }
 
-// An entry of a sequence that is to be sorted.
+// An entry to sort, from the entries selected earlier or from the source.
 static __device__ __forceinline__ Entry taken(const Top &top, const u32 (&at)[STEPS], u32 sequence, u32 place) {
     return top.from_entries ? top.entries[(u64)sequence * top.size + place] : entry_at(top, at[0], place);
 }

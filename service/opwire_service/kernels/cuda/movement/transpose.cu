@@ -1,11 +1,11 @@
-// Copies where neighbours in the source lie apart in the target and the other way round: tiles of ROWS along the source
-// and COLUMNS along the target, both powers of two, pass through shared memory, LANES units at once; squares of LANES are
-// turned by the thread that reads them from there. A block has THREADS, and DEEP tiles of matrices that follow each other.
+// Transposing copies: tiles of ROWS along the source and COLUMNS along the target, both powers of two, pass through
+// shared memory, LANES units at once; squares of LANES x LANES are transposed by the thread that reads them from there.
+// A block has THREADS threads and DEEP tiles, of consecutive matrices.
 
-typedef Pack<Unit, LANES> Word;  // neighbours that are read and written at once
+typedef Pack<Unit, LANES> Word;  // adjacent units that are read and written at once
 
 const int TILE = ROWS * COLUMNS / LANES, SHARE = DEEP * TILE / THREADS, HIGH = ROWS / LANES, WIDE = COLUMNS / LANES;
-const u32 PAD = sizeof(Word) < 4 ? 4 / sizeof(Word) : 1;  // moves each group of columns on by a bank
+const u32 PAD = sizeof(Word) < 4 ? 4 / sizeof(Word) : 1;  // shifts each group of columns by one bank
 
 struct Tiles {
     const Unit *source;
@@ -13,12 +13,12 @@ struct Tiles {
     u32 first, count;       // blocks
     u32 rows, columns;      // of a matrix
     u32 across, down;       // steps between columns in the source, and between rows in the target
-    u32 begin, matrices;    // the unit of the source from which steps count, and matrices that follow each other
-    u32 step, target_step;  // between those
+    u32 begin, matrices;    // the unit of the source that steps start from, and the number of consecutive matrices
+    u32 step, target_step;  // between matrices
     Walk walk;              // source, target, row, column, matrix
 };
 
-// Which of a block's items a thread has in one of its turns, of so many of each tile.
+// The tile and item of a thread in one of its turns, given the number of items per tile.
 struct Turn {
     u32 tile, i;
     __device__ __forceinline__ Turn(u32 n, u32 items) {

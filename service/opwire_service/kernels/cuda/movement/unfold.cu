@@ -1,9 +1,9 @@
-// Columns of blocks of an image: each element of a dense output is one of the image, or 0 in the padding. A position along
-// each of AXES dimensions follows from which element of the window it is, and which block. A thread has LANES blocks that
-// are neighbours along the dimension INNER, and of them SPAN neighbours of the window along it; which ones is the same in
-// a whole block of threads, if APART: windows then have a walk of their own, inside that over blocks of threads, so that the
-// image is read once. ADJACENT blocks and elements of the window
-// along INNER are neighbours in the image, too. Positions fit POSITION.
+// im2col: each element of a contiguous output is an element of the image, or 0 in the padding. Its position along each
+// of AXES dimensions follows from the element of the window and the block. A thread has LANES adjacent blocks along the
+// dimension INNER, and for them SPAN adjacent elements of the window. If APART, these are the same for a whole thread
+// block: windows then have a walk of their own, inside that over thread blocks, so that the image is read once. If
+// ADJACENT, blocks and window elements that are adjacent along INNER are adjacent in the image, too. Positions fit
+// POSITION.
 
 const u32 THREADS = 256;
 
@@ -15,11 +15,11 @@ struct Axis {
 struct Unfold {
     const Unit *source;
     Unit *target;
-    u32 first, count;    // blocks of threads
-    u32 places, unused;  // that all threads walk
+    u32 first, count;    // thread blocks
+    u32 places, unused;  // number of places that the threads walk
     Axis axis[AXES];
     Walk walk;     // source and target, then the block of each dimension, and unless APART the element of the window
-    Walk windows;  // the number of a block of threads, and target, then the element of the window
+    Walk windows;  // thread block and target, then the element of the window
 };
 
 typedef Pack<Unit, LANES> Lanes;

@@ -1,16 +1,16 @@
-// Copies between two strided views: units of elements that lie side by side in both, each moved by one thread. FILL
-// writes one unit everywhere. BAND leaves out the places whose third offset is not within a range.
+// Copies between two strided views in units of elements that are contiguous in both, one unit per thread. FILL writes
+// the same unit everywhere. BAND skips the places whose third offset is outside of a range.
 
 const u32 THREADS = 256;
-const int BATCH = 4;  // units that a thread has on their way
+const int BATCH = 4;  // units in flight per thread
 
 struct Copy {
     const SourceUnit *source;
     TargetUnit *target;
     u64 value[2];      // of FILL
     u32 first, count;  // units
-    u32 begin, target_begin;  // the units from which steps count; those of the source may go backwards
-    u32 start, span;          // of BAND: what the third offset begins with, and what it stays below
+    u32 begin, target_begin;  // the units that steps start from; those of the source may be negative
+    u32 start, span;          // of BAND: start of the third offset, and its limit
     Walk walk;         // in units: source, target
 };
 

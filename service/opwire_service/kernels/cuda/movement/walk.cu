@@ -3,7 +3,7 @@
 
 struct Loop {
     u32 size;
-    u32 factor, shift1, shift2;  // n / size is (t + (n - t >> shift1)) >> shift2, where t is the high word of factor * n
+    u32 factor, shift1, shift2;  // n / size is (t + (n - t >> shift1)) >> shift2, with t the high word of factor * n
     u32 step[STEPS];
 };
 
@@ -39,7 +39,7 @@ static __device__ __forceinline__ void walk(const Walk &loops, u32 place, u32 (&
     walk_some<DEPTH>(loops, place, offset);
 }
 
-// However many loops there are, whatever DEPTH is.
+// Walks all loops, regardless of DEPTH.
 static __device__ __forceinline__ void walk_all(const Walk &loops, u32 place, u32 (&offset)[STEPS]) {
     walk_some<0>(loops, place, offset);
 }

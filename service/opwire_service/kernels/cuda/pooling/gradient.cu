@@ -1,5 +1,5 @@
-// AVERAGE_POOLING_GRAD: each element gathers its share of the gradient of every window that has it; or MAX_POOLING_GRAD,
-// if WINS: the gradients of the windows whose greatest element it is.
+// AVERAGE_POOLING_GRAD: each element gathers its share of the gradient of every window that contains it. With WINS,
+// MAX_POOLING_GRAD: each element gathers the gradients of the windows whose maximum it is.
 
 const int SPATIAL = 3;
 const int SOURCE_AT = 0, TARGET_AT = 1, PLACE_AT = 2, POOLED_AT = 5;
@@ -8,42 +8,42 @@ typedef POSITION Position;
 
 struct Dimension {
     u32 size, stride, window, start;
-    u32 outputs;  // windows
-    u32 step;     // between them in the source
+    u32 outputs;  // number of windows
+    u32 step;     // between windows in the source
     u32 dilation;
-    u32 pooled_step;  // between elements of what was pooled
+    u32 pooled_step;  // between elements of the pooled tensor
 };
 
 struct Gradient {
     const Input *source, *pooled;
     Output *target;
-    u32 *uncertain;      // how many, 0, then numbers of outputs that must be computed again, each with a 0
+    u32 *uncertain;      // count, 0, then the indices of the outputs to recompute, each with a 0
     u32 first, outputs;  // the elements to compute
-    u32 room;            // for uncertain ones
-    u32 divisor;         // of all windows, or 0: the elements of each are counted
+    u32 room;            // for uncertain outputs
+    u32 divisor;         // of all windows, or 0 to count the elements of each
     Dimension dimension[SPATIAL];
-    Nest nest;  // over the elements: of the source without the spatial dimensions, the target, and the places in those
+    Nest nest;  // over the elements: source without spatial dimensions, target, and spatial positions
 };
 
 struct Windows {
     u32 first, end;
 };
 
-// The windows that have a place.
+// The windows that may contain a place.
 static __device__ __forceinline__ Windows windows_of(const Dimension &d, u32 place) {
     Position reach = (Position)place + d.start, before = reach - (Position)(d.window - 1) * d.dilation;
     Position first = before > 0 ? (before + d.stride - 1) / d.stride : 0, end = reach / d.stride + 1;
     return {(u32)min(first, (Position)d.outputs), (u32)min(end, (Position)d.outputs)};
 }
 
-// How many elements a window has along a dimension.
+// Number of elements of a window along a dimension.
 static __device__ __forceinline__ u32 elements_of(const Dimension &d, u32 window) {
     Position begin = (Position)window * d.stride - d.start;
     return (u32)(min(begin + (Position)d.window, (Position)d.size) - max(begin, (Position)0));
 }
 
 #if WINS
-// Where a window begins, and the position of a place in it, along a dimension.
+// The beginning of a window along a dimension, and a place's position in it.
 struct Within {
     Position begin;
     u32 own;
@@ -56,7 +56,7 @@ static __device__ __forceinline__ bool is_within(const Dimension &d, u32 window,
     return reach % d.dilation == 0;
 }
 
-// Whether no element of a window is greater than that of a place, nor as great and before it; NaN is the least.
+// Whether the element at a place is the first maximum of a window; NaN is the lowest value.
 static __device__ bool wins(const Gradient &gradient, const Input *image, const Within (&at)[SPATIAL], float own) {
     const Dimension *d = gradient.dimension;
     bool is_before = true;
@@ -80,7 +80,7 @@ static __device__ bool wins(const Gradient &gradient, const Input *image, const 
 }
 #endif
 
-// A sum of quotients, rounded if its error leaves no doubt.
+// Rounds a sum of quotients. Returns false if the result is uncertain.
 static __device__ __forceinline__ bool settled(double value, double mass, u32 terms, Output &result) {
     typedef Format<Output> F;
     double error = mass * (terms + 4) * UNIT;
@@ -99,9 +99,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) share_out(const __grid_con
     Windows x = windows_of(d[2], at.of[PLACE_AT + 2]);
     Accumulator sum;
     sum.clear();
-    sum.add_term(0.0);  // a zero has no sign
+    sum.add_term(0.0);  // turns -0 into 0
     double value = 0, mass = 0;
-    u32 terms = 0, common = 0;  // common to all windows, if it is
+    u32 terms = 0, common = 0;  // divisor common to all windows, if `is_common`
     bool is_common = true;
 #if WINS
     const Input *image = gradient.pooled + at.of[POOLED_AT];

@@ -1,8 +1,8 @@
-// Roots of sums of powers beyond squares, over the greatest magnitude, so that nothing overflows.
+// Roots of sums of powers above 2, scaled by the largest magnitude so that nothing overflows.
 
 struct Accumulator {
-    double sum;      // of the powers of what the magnitudes are over the greatest
-    float greatest;  // magnitude
+    double sum;      // of the powers of the magnitudes divided by the largest
+    float greatest;  // largest magnitude
     u32 has_nan;
 
     __device__ __forceinline__ void clear() {

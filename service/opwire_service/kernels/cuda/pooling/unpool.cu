@@ -1,4 +1,4 @@
-// MAX_UNPOOLING: elements to where indices say, zeros elsewhere; of those with the same index the last one counts.
+// MAX_UNPOOLING: scatters elements by index, with zeros elsewhere; the last element with an index wins.
 
 const u32 THREADS = 256;
 
@@ -9,7 +9,7 @@ struct Task {
     const Element *source;
     const Index *indices;
     Element *target;
-    u32 *owner;  // of each element of the output, row by row, one more than the number of the last that goes there, or 0
+    u32 *owner;  // per row-major output element: 1 + the number of the last input element that goes there, or 0
     u32 first, count;
     u32 elements;  // of the output
     u32 unused;

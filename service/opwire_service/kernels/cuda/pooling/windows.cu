@@ -1,27 +1,27 @@
-// Windows that are added up, by a Collector and an Accumulator: their mean if MEAN, else a norm. Windows of WINDOW0 x
-// WINDOW1 x WINDOW2 elements, if those are not 0, have a thread each, or STRIP neighbours have one together; the threads
-// along x share any other.
+// Pooling by sums over windows, with a Collector and an Accumulator: the mean if MEAN, else a norm. Windows of WINDOW0
+// x WINDOW1 x WINDOW2 elements, if nonzero, have one thread each, or one per STRIP adjacent windows. Other windows are
+// shared by the threads along x.
 
 const int SPATIAL = 3;
 const int SOURCE_AT = 0, TARGET_AT = 1, PLACE_AT = 2;
-const u32 FLUSH = 4096;  // elements after which what was collected is added to the rest
+const u32 FLUSH = 4096;  // elements after which the collector is merged into the accumulator
 
 typedef POSITION Position;
 
 struct Dimension {
     u32 size, stride, window, start, dilation;
-    u32 step;  // of the source
+    u32 step;  // in the source
 };
 
 struct Pooling {
     const Input *source;
     Output *target;
-    u32 *uncertain;      // how many, 0, then numbers of outputs that must be computed again, each with a 0
+    u32 *uncertain;      // count, 0, then the indices of the outputs to recompute, each with a 0
     u32 first, outputs;  // the outputs to compute
-    u32 room;            // for uncertain ones
-    u32 divisor;         // of all means, or 0: the elements of each window are counted
+    u32 room;            // for uncertain outputs
+    u32 divisor;         // of all means, or 0 to count the elements of each window
     Dimension dimension[SPATIAL];
-    Nest nest;  // over the outputs: of the source without the spatial dimensions, the target, and the places in those
+    Nest nest;  // over the outputs: source without spatial dimensions, target, and spatial positions
 };
 
 static __device__ __forceinline__ void store(const Pooling &pooling, u32 output, u32 at, Accumulator total, u32 elements) {
@@ -59,7 +59,7 @@ static __device__ __forceinline__ Span span(const Dimension &d, u32 output) {
     return {(u32)first * d.step, (u32)max(count, (Position)0), d.dilation * d.step};
 }
 
-// The sum of every `step`-th element of a window, from `first` on.
+// Sums every `step`-th element of a window, starting at `first`.
 static __device__ __forceinline__ Accumulator gathered(
     const Pooling &pooling, const Offsets &at, u32 first, u32 step, u32 &elements
 ) {
@@ -93,7 +93,7 @@ static __device__ __forceinline__ Accumulator gathered(
 }
 
 #if STRIP
-// A window by itself.
+// Computes a single window.
 static __device__ __noinline__ void alone(const Pooling &pooling, u32 number) {
     Offsets at = {};
     go_to(pooling.nest, number, at);
@@ -102,7 +102,7 @@ static __device__ __noinline__ void alone(const Pooling &pooling, u32 number) {
     store(pooling, number, at.of[TARGET_AT], total, elements);
 }
 
-// The quotient of a sum that is known exactly, rounded once.
+// The quotient of an exact sum, rounded once.
 static __device__ __noinline__ Output divided(double sum, u32 divisor) {
     typedef Format<Output> F;
     bool is_negative = sum < 0;
@@ -112,10 +112,10 @@ static __device__ __noinline__ Output divided(double sum, u32 divisor) {
 }
 
 const int COVER = (STRIP - 1) * STRIDE + (WINDOW2 - 1) * DILATION + 1;  // columns of a strip
-const int AHEAD = (PACK - START % PACK) % PACK;                         // from where loads are aligned to the first
+const int AHEAD = (PACK - START % PACK) % PACK;                         // from an aligned address to the first column
 const int LOADS = (AHEAD + COVER + PACK - 1) / PACK;
 
-// Doubles add up the elements of a strip exactly, column by column, if their exponents are close.
+// Doubles sum the elements of a strip exactly, column by column, if their exponents are close.
 extern "C" __global__ void __launch_bounds__(THREADS) sum_strips(const __grid_constant__ Pooling pooling) {
     u32 strip = blockIdx.x * THREADS + threadIdx.x;
     if (strip >= pooling.outputs / STRIP) return;
@@ -171,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) sum_strips(const __grid_co
         if (MEAN && elements < divisor) sum += 0.0;  // padding
         if (!MEAN && elements == 0) sum = 0;
         double share = divisor == WINDOW0 * WINDOW1 * WINDOW2 ? 1.0 / (WINDOW0 * WINDOW1 * WINDOW2) : 1.0 / divisor;
-        if ((divisor & (divisor - 1)) == 0)  // by a power of two the product is exact
+        if ((divisor & (divisor - 1)) == 0)  // the product with a power of two is exact
             results.lane[k] = Format<Output>::make(Format<Output>::nearest(sum * share));
         else if (!certainly(sum * share, 4, 4 * UNIT, results.lane[k]))
             results.lane[k] = divided(sum, divisor);

@@ -1,14 +1,14 @@
-// Elements of any type, LANES at a time in the order of the output's memory, however the inputs are walked.
+// Loads and stores elements of any type, LANES at a time in the output's memory order, for any walk of the inputs.
 
-const int DENSE = 0;    // as the output
-const int ROWS = 1;     // LANES neighbours at a time lie side by side
-const int SAME = 2;     // LANES neighbours at a time are one element
-const int GATHER = 3;   // anyhow
-const int NOTHING = 4;  // there is none
+const int DENSE = 0;    // contiguous, as the output
+const int ROWS = 1;     // each group of LANES elements is contiguous
+const int SAME = 2;     // each group of LANES elements is a single one
+const int GATHER = 3;   // any strides
+const int NOTHING = 4;  // no tensor
 const int LANES = 8;
 const u32 THREADS = 256;
 
-// Integers of 4 bits, of which two share a byte, the first in the lower half.
+// 4-bit integers, two per byte, the first in the low half.
 struct u4 { u8 bits; };
 struct i4 { u8 bits; };
 
@@ -38,7 +38,7 @@ template <class T> static __device__ __forceinline__ T element(const void *from,
         return ((const T *)from)[at];
 }
 
-// So many neighbours, the first of them at a multiple of LANES.
+// Loads LANES contiguous elements, starting at a multiple of LANES.
 template <class T> static __device__ __forceinline__ void neighbours(const void *from, u32 at, T (&to)[LANES]) {
     if constexpr (Packed<T>::value) {
         u32 word = ((const u32 *)from)[at / LANES];
@@ -99,7 +99,7 @@ struct Piece {
     u32 place, count;
 };
 
-// What a thread has of so many elements from the first on.
+// The part of `count` elements from `first` that belongs to a thread.
 static __device__ __forceinline__ Piece piece_of(u32 first, u32 count) {
     u64 begin = ((u64)blockIdx.x * THREADS + threadIdx.x) * LANES;
     if (begin >= count) return {0, 0};

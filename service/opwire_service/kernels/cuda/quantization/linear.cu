@@ -1,15 +1,15 @@
-// Quantization and its inverse. SOURCE, SCALE, ZERO and TARGET are types; WALK0 to WALK2 say how input, scales and zero
-// points are walked.
+// Quantization and dequantization. SOURCE, SCALE, ZERO and TARGET are types; WALK0 to WALK2 are the walks of input,
+// scales and zero points.
 
 struct Task {
     const void *source, *scale, *zero;
     void *target;
-    u32 *extremes;          // of DYNAMIC_QUANTIZE_LINEAR: bits of the greatest and of the least without its sign
-    float *found_scale;     // and what follows from them
+    u32 *extremes;          // of DYNAMIC_QUANTIZE_LINEAR: bits of the maximum, and of the minimum without its sign
+    float *found_scale;     // results derived from the extremes
     void *found_zero;
     u32 first, count;
-    i32 least, greatest;    // of the integers that are written
-    i32 middle, unused;     // in place of zero points
+    i32 least, greatest;    // bounds of the integers that are written
+    i32 middle, unused;     // used in place of zero points
     Loops loops[3];
 };
 
@@ -19,7 +19,7 @@ static __device__ __forceinline__ i32 quantized(double quotient, double zero, co
     return (i32)fmin(fmax(whole, (double)task.least), (double)task.greatest);
 }
 
-// The product, rounded once.
+// The product of an integer and a scale, rounded once.
 template <class T> static __device__ __forceinline__ T product(double integer, double scale) {
     typedef Format<T> F;
     double found = integer * scale;
@@ -51,13 +51,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) find_extremes(const __grid
         greatest = fmaxf(greatest, __shfl_xor_sync(~0u, greatest, distance));
         least = fmaxf(least, __shfl_xor_sync(~0u, least, distance));
     }
-    // Numbers that are not negative are in the order of their bits.
+    // The bits of non-negative floats sort like their values.
     if (threadIdx.x % 32) return;
     if (__float_as_uint(greatest) > task.extremes[0]) atomicMax(task.extremes, __float_as_uint(greatest) & 0x7fffffffu);
     if (__float_as_uint(least) > task.extremes[1]) atomicMax(task.extremes + 1, __float_as_uint(least) & 0x7fffffffu);
 }
 
-// The scale of integers that reach from the least element to the greatest, 0 among them.
+// The scale for integers that cover the range from minimum to maximum, including 0.
 static __device__ float dynamic_scale(const Task &task) {
     double greatest = __uint_as_float(task.extremes[0]), least = __uint_as_float(task.extremes[1]);
     if (greatest == 0 && least == 0) return 1;

@@ -1,5 +1,5 @@
-// ELEMENT_WISE_QUANTIZED_LINEAR_ADD: both products are exact, and so is their sum with what its rounding left out. A, B
-// and TARGET are types; WALK0 and WALK1 say how A and B are walked.
+// ELEMENT_WISE_QUANTIZED_LINEAR_ADD: both products are exact, and so is their sum together with its rounding error. A,
+// B and TARGET are types; WALK0 and WALK1 are the walks of A and B.
 
 struct Task {
     const void *a, *b;
@@ -7,7 +7,7 @@ struct Task {
     const float *scale[3];  // of A, B and the output
     const void *zero[3];    // or null
     u32 first, count;
-    i32 least, greatest;  // of the integers that are written
+    i32 least, greatest;  // bounds of the integers that are written
     Loops loops[2];
 };
 
@@ -15,7 +15,7 @@ template <class T> static __device__ __forceinline__ double zero_point(const voi
     return at ? (double)widen(*(const T *)at) : 0;
 }
 
-// The sum over a scale, rounded half to even; beyond all integers it is only near, and NaN is 0.
+// (a + b) / scale, rounded half to even; only approximate beyond all integers, and 0 for NaN.
 static __device__ __forceinline__ double steps(double a, double b, double scale) {
     double rest, total = two_sum(a, b, rest), quotient = total / scale;
     if (!(fabs(quotient) < 0x1p20)) return quotient != quotient ? 0 : quotient > 0 ? 1e9 : -1e9;

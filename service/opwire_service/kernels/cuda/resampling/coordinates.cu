@@ -1,4 +1,4 @@
-// Where outputs lie in the input along one dimension, and what is read there.
+// Coordinates of outputs in the input along one dimension, and the elements read there.
 
 struct Sampled {
     u32 size, step;  // of the input
@@ -6,13 +6,13 @@ struct Sampled {
     u32 unused;
 };
 
-// Two neighbours, or one with all the weight.
+// Two adjacent elements, or one with all the weight.
 struct Pair {
-    u32 offset, step;  // of the first, and from it to the second, 0 if there is none
+    u32 offset, step;  // of the first, and from it to the second, or 0 if there is none
     float weight;      // of the second, exact
 };
 
-// Step by step in float, as everywhere.
+// Evaluated step by step in float, as in all implementations.
 static __device__ __forceinline__ float coordinate(const Sampled &axis, u32 output) {
     float moved = __fdiv_rn(__fsub_rn((float)output, axis.output_offset), axis.scale);
     return __fsub_rn(moved, axis.input_offset);
@@ -20,7 +20,7 @@ static __device__ __forceinline__ float coordinate(const Sampled &axis, u32 outp
 
 static __device__ __forceinline__ u32 whole(float x) { return x < 0x1p32f ? (u32)x : ~0u; }
 
-// What lies outside is moved to the edges, and NaN to the first.
+// Coordinates outside are clamped to the edges, and NaN to the first element.
 static __device__ __forceinline__ Pair neighbours(float at, u32 size, u32 step) {
     float inside = at > 0 ? at : 0, first = floorf(inside), weight = inside - first;
     u32 index = whole(first);
@@ -28,7 +28,7 @@ static __device__ __forceinline__ Pair neighbours(float at, u32 size, u32 step) 
     return {index * step, weight > 0 ? step : 0, weight};
 }
 
-// HALVES_UP, UPWARDS or DOWNWARDS.
+// Rounding modes of coordinates.
 const int HALVES_UP = 0, UPWARDS = 1, DOWNWARDS = 2;
 
 template <int ROUNDING> static __device__ __forceinline__ u32 nearest_index(float at, u32 size) {

@@ -1,5 +1,5 @@
-// RESAMPLE_GRAD, RESAMPLE_GRAD1: each element gathers the gradients of the outputs that read it, times its weights for
-// them. RESAMPLED, LINEAR and ROUNDING are those of `resample`.
+// RESAMPLE_GRAD, RESAMPLE_GRAD1: each element gathers the gradients of the outputs that read it, times its weights in
+// them. RESAMPLED, LINEAR and ROUNDING are as in `resample`.
 
 const u32 THREADS = 256;
 const int SOURCE_AT = 0, TARGET_AT = 1, PLACE_AT = 2;
@@ -9,15 +9,15 @@ typedef ELEMENT Element;
 struct Task {
     const Element *source;
     Element *target;
-    u32 *uncertain;      // how many, 0, then numbers of outputs that must be computed again, each with a 0
+    u32 *uncertain;      // count, 0, then the indices of the outputs to recompute, each with a 0
     u32 first, count;    // the elements to compute
     u32 room, unused;
     u32 outputs[4];      // along each resampled dimension
-    Sampled axis[4];     // of the elements; the steps are those of the outputs
-    Nest nest;           // over the elements: of the source without resampled dimensions, the target, and the places in those
+    Sampled axis[4];     // of the elements; the steps are of the outputs
+    Nest nest;           // over the elements: source without resampled dimensions, target, and positions along those
 };
 
-// What an output reads: an index, and the next one if that has a weight.
+// The indices that an output reads: one, and the next one if it has a weight.
 struct Read {
     u32 low, high;
     float weight;  // of the higher one
@@ -33,7 +33,7 @@ static __device__ __forceinline__ Read read_by(const Sampled &axis, u32 output) 
     return {pair.offset, pair.offset + pair.step, pair.weight};
 }
 
-// The first of so many outputs that holds something which all later ones hold.
+// Binary search for the first of `count` outputs for which a monotonic predicate holds.
 template <class Holds> static __device__ __forceinline__ u32 first_that(u32 count, Holds holds) {
     u32 least = 0, most = count;
     while (least < most) {
@@ -87,7 +87,7 @@ static __device__ __noinline__ bool gather_exactly(
         for (int i = 0; i < RESAMPLED; ++i) {
             double product = weight * weights[i];
             sum.is_exact &= fma(weight, weights[i], -product) == 0 && product > 1e-200;
-            // A weight that was rounded has all bits of a double.
+            // A rounded weight uses all bits of a double.
             sum.is_exact &= weights[i] * 0x1p48 == floor(weights[i] * 0x1p48);
             weight = product;
         }

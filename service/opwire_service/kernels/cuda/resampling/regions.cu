@@ -1,5 +1,5 @@
-// ROI_ALIGN: means or maxima of samples of regions; or ROI_POOLING, if POOLS: maxima of bins. A region is a row of
-// corners: left, top, right, bottom, in ROI_POOLING behind the number of the image.
+// ROI_ALIGN: means or maxima of samples of regions. With POOLS, ROI_POOLING: maxima of bins. A region is a row of
+// corners: left, top, right, bottom, preceded by the image number in ROI_POOLING.
 
 const int SOURCE_AT = 0, TARGET_AT = 1, REGION_AT = 2, PLACE_AT = 3;
 
@@ -17,18 +17,18 @@ struct Task {
     const Element *source, *regions;
     const Index *images;
     Element *target;
-    u32 *uncertain;      // how many, 0, then numbers of outputs that must be computed again, each with a 0
+    u32 *uncertain;      // count, 0, then the indices of the outputs to recompute, each with a 0
     double input_offset, output_offset, outside;
     u32 first, outputs;  // the outputs to compute
     u32 room;
-    u32 least, most;     // samples of an output along a dimension
+    u32 least, most;     // bounds on an output's samples along a dimension
     u32 to_corners;
     u32 image_count, image_step;
     u32 region_step, corner_step;
-    u32 number_step;     // of the numbers of images
+    u32 number_step;     // of the image numbers
     u32 unused;
     Extent extent[2];
-    Nest nest;  // over the outputs: source, target, region and the places in its crop
+    Nest nest;  // over the outputs: source, target, region and the position in its crop
 };
 
 static __device__ __forceinline__ void list(const Task &task, u32 output) {
@@ -39,7 +39,7 @@ static __device__ __forceinline__ void list(const Task &task, u32 output) {
     }
 }
 
-// What takes too long for a launch is left to the host, which can be stopped.
+// Leaves everything to the host, which can be stopped, where a launch would take too long.
 extern "C" __global__ void leave_all(const __grid_constant__ Task task) { task.uncertain[0] = ~0u; }
 
 #if POOLS
@@ -92,8 +92,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) pool_regions(const __grid_
 // The samples of a region along a dimension.
 struct Samples {
     double start, extent, steps;
-    u64 owned;     // of each output
-    u64 begin, end;  // of those inside
+    u64 owned;     // per output
+    u64 begin, end;  // range of those inside the image
 };
 
 static __device__ __forceinline__ double sample_at(const Task &task, const Samples &samples, u64 sample) {
@@ -102,7 +102,7 @@ static __device__ __forceinline__ double sample_at(const Task &task, const Sampl
     return moved + samples.start - task.input_offset;
 }
 
-// The first sample of some whose coordinate is `past`, which then all later ones are.
+// Binary search for the first sample whose coordinate is `past`, as are all later ones.
 template <class Past> static __device__ __forceinline__ u64 first_past(u64 count, Past past) {
     u64 least = 0, most = count;
     while (least < most) {
@@ -136,7 +136,7 @@ static __device__ Samples samples_of(const Task &task, const Extent &extent, dou
     return samples;
 }
 
-// Two neighbours of a coordinate, the nearest alone unless LINEAR.
+// The two elements around a coordinate, or only the nearest unless LINEAR.
 struct Near {
     u32 offset, step;
     double weight;
@@ -168,7 +168,7 @@ static __device__ __forceinline__ double value_at(const Element *from, const Nea
     return (1 - row.weight) * low + row.weight * high;
 }
 
-// The threads along x share an output.
+// Threads along x share an output.
 extern "C" __global__ void __launch_bounds__(THREADS) align_regions(const __grid_constant__ Task task) {
     __shared__ double shared[2][THREADS];
     u64 number = (u64)blockIdx.x * blockDim.y + threadIdx.y;

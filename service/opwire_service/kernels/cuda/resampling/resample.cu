@@ -1,6 +1,6 @@
-// Resampling along RESAMPLED dimensions; LANES outputs at a time, neighbours in memory. INNER is the resampled dimension
-// along which they lie, or -1. LINEAR, else the nearest element by ROUNDING; TRIANGLES has a bit for each dimension
-// along which a triangle of neighbours counts.
+// Resampling along RESAMPLED dimensions, LANES outputs at a time, contiguous in memory. INNER is the resampled
+// dimension along which they are contiguous, or -1. Interpolation is linear if LINEAR, else nearest by ROUNDING;
+// TRIANGLES has a bit for each dimension with a triangle filter.
 
 const u32 THREADS = 256;
 const int SOURCE_AT = 0, TARGET_AT = 1, PLACE_AT = 2;
@@ -10,12 +10,12 @@ typedef ELEMENT Element;
 struct Task {
     const Element *source;
     Element *target;
-    u32 *uncertain;     // how many, 0, then numbers of outputs that must be computed again, each with a 0
-    u32 first, packs;   // the outputs to compute, LANES at a time
+    u32 *uncertain;     // count, 0, then the indices of the outputs to recompute, each with a 0
+    u32 first, packs;   // the outputs to compute, in packs of LANES
     u32 room, unused;
-    u32 step[TENSORS];  // between LANES neighbours
+    u32 step[TENSORS];  // between the LANES outputs of a pack
     Sampled axis[4];
-    Nest nest;  // over packs: of the source without resampled dimensions, the target, and the places in those
+    Nest nest;  // over packs: source without resampled dimensions, target, and positions along those
 };
 
 static __device__ __forceinline__ void list(const Task &task, u32 output) {
@@ -32,9 +32,9 @@ static __device__ __forceinline__ u32 place(const Task &task, const Offsets &at,
 
 #if TRIANGLES
 struct Taps {
-    u32 begin, end;         // indices, both included
-    double centre, share;   // of a triangle; without one the share is 0 and the centre the second one's weight
-    double low, high;       // where a triangle ends
+    u32 begin, end;         // indices, inclusive
+    double centre, share;   // of a triangle; without one `share` is 0 and `centre` is the second index's weight
+    double low, high;       // ends of a triangle
 };
 
 static __device__ __forceinline__ double straight(double centre, double slope, double first, double last) {
@@ -66,7 +66,7 @@ static __device__ double weight_of(const Taps &taps, const Sampled &axis, u32 in
     return low <= high ? heights(taps.centre, axis.scale, low, high) * taps.share : 0;
 }
 
-// The threads along x share an output.
+// Threads along x share an output.
 extern "C" __global__ void __launch_bounds__(THREADS) resample_triangles(const __grid_constant__ Task task) {
     __shared__ double shared[2][THREADS];
     u64 number = (u64)blockIdx.x * blockDim.y + threadIdx.y;
@@ -117,12 +117,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) resample_triangles(const _
 }
 #else
 #if LINEAR
-// The dimension along which neighbours lie comes last.
+// Puts the dimension along which outputs are contiguous last.
 static __device__ constexpr int in_order(int i) {
     return INNER < 0 ? i : i == RESAMPLED - 1 ? INNER : i == INNER ? RESAMPLED - 1 : i;
 }
 
-// The value between the elements from a dimension on, and the same of the magnitudes; those without weight do not count.
+// Interpolates along the dimensions from DIMENSION on, also the magnitudes; elements without weight are ignored.
 template <int DIMENSION>
 static __device__ __forceinline__ double between(const Element *source, const Pair (&pairs)[RESAMPLED], float &mass) {
     if constexpr (DIMENSION == RESAMPLED) {
@@ -142,7 +142,7 @@ static __device__ __forceinline__ double between(const Element *source, const Pa
     }
 }
 
-// Whether weights have so few bits that nothing is rounded.
+// Whether the weights have few enough bits that nothing is rounded.
 static __device__ __forceinline__ bool is_exact(const Pair (&pairs)[RESAMPLED]) {
     const float FEW = (float)(1ull << 40 / RESAMPLED);
     bool are_few = true;

@@ -1,11 +1,11 @@
-// Sums of elements times weights in double, rounded to an element: if that is sure for integers, for floats if the error
-// is far below the last place.
+// Rounds weighted sums of elements, computed in double: for integers if the result is certain, for floats if the error
+// is far below an ULP.
 
 template <class T> struct Enough;
 template <> struct Enough<f32> { static constexpr float share = 0x1p-26f, least = 0; };
 template <> struct Enough<f16> { static constexpr float share = 0x1p-13f, least = 0x1p-26f; };
 
-const float SLACK = 0x1p-47f;  // of a sum, as a part of that of the magnitudes
+const float SLACK = 0x1p-47f;  // error of a sum, relative to the sum of the magnitudes
 
 template <class T> static __device__ __forceinline__ bool settled(double value, float mass, T &to) {
     to = Format<T>::make(Format<T>::nearest(value));
@@ -13,7 +13,7 @@ template <class T> static __device__ __forceinline__ bool settled(double value, 
     return !(error > Enough<T>::share * fabsf((float)value) && error > Enough<T>::least);
 }
 
-// Mostly a float tells.
+// A float usually suffices.
 template <class T> static __device__ __forceinline__ bool settled_integer(double value, float mass, T &to) {
     float nearly = (float)value;
     to = (T)(int)rintf(nearly);
@@ -24,7 +24,7 @@ template <class T> static __device__ __forceinline__ bool settled_integer(double
 template <> __device__ __forceinline__ bool settled(double value, float mass, i8 &to) { return settled_integer(value, mass, to); }
 template <> __device__ __forceinline__ bool settled(double value, float mass, u8 &to) { return settled_integer(value, mass, to); }
 
-// A sum that nothing was lost of, as two doubles.
+// An exact sum as two doubles.
 struct Exactly {
     double high, low;
     bool is_exact;

@@ -38,7 +38,7 @@ TABLE_WORTH = 2**22
 """Minimum elements for a lookup table of FLOAT16 results, since building the table has a cost."""
 
 LAUNCH_ELEMENTS = 2**28
-"""Maximum elements per launch, which take a few milliseconds."""
+"""Maximum elements per launch, so that it takes only a few milliseconds."""
 
 UNCERTAIN = 2**20
 """Maximum number of uncertain results that the GPU lists; beyond it, all results are recomputed."""
@@ -70,7 +70,7 @@ class InputWalk(NamedTuple):
     """Traversal of an input alongside a contiguous output.
 
     Attributes:
-        kind: the kind of walk, as named in ``elementwise.cu``.
+        kind: the kind of walk, as named in ``elements.cu``.
         loops: outermost first, without the steps of the output.
     """
 

@@ -264,8 +264,8 @@ class QuickSource:
 def quick_lines(formula: PlanFormula, names: tuple[str, ...], numbers: str) -> tuple[str, list[str]]:
     """Returns a table of constants and the statements that evaluate a formula with quick functions.
 
-    The statements also return whether the result is settled. There are none where quick functions do not pay or are too
-    inaccurate, or if a constant is not finite, since approximated values could then matter.
+    The statements also return whether the result is settled. There are none unless the output is a float and quick
+    functions pay and are accurate enough, nor if a constant is not finite: clamped values could then change the result.
     """
     expression, inputs = quick.condensed(formula.expression), formula.inputs
     if formula.output not in (DataType.FLOAT32, DataType.FLOAT16) or not quick.is_worth(expression):

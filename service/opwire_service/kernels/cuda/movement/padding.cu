@@ -16,7 +16,7 @@ struct Padding {
     Walk walk;              // of the rows: source, target
 };
 
-// The unit of a source row for a place in the padding before or after it.
+// The unit of the source row for a place of the padded row.
 static __device__ __forceinline__ u32 folded(const Padding &padding, u32 at) {
     u32 size = padding.size, start = padding.start;
     bool is_before = at < start;

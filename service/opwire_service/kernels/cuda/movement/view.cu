@@ -9,7 +9,7 @@ struct Copy {
     TargetUnit *target;
     u64 value[2];      // of FILL
     u32 first, count;  // units
-    u32 begin, target_begin;  // the units that steps start from; those of the source may be negative
+    u32 begin, target_begin;  // the units that steps start from; source steps may be negative
     u32 start, span;          // of BAND: start of the third offset, and its limit
     Walk walk;         // in units: source, target
 };

@@ -1,5 +1,5 @@
-// Nested loops, walked to where a place of them is: STEPS offsets at once, DEPTH loops, or as many as there are if it
-// is 0. Offsets wrap: a step may go backwards.
+// Nested loops: maps a place to STEPS offsets at once, through DEPTH loops, or all of them if DEPTH is 0. Offsets wrap,
+// so that steps may be negative.
 
 struct Loop {
     u32 size;

@@ -23,7 +23,7 @@ READS_PER_THREAD = 64
 """Minimum elements of a region per thread where several threads share it."""
 
 LAUNCH_READS = 2**30
-"""Maximum number of reads per launch, which take a few milliseconds."""
+"""Maximum reads per launch, so that it takes only a few milliseconds."""
 
 
 _TENSORS = 4

@@ -5,7 +5,7 @@
 //   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) accumulates terms of all elements in
 //          Sums; value<IS_KEPT>(x, index, kept, beside, numbers, result) returns whether the result is certain; if
 //          TELLS_AT_ONCE, at_once<IS_KEPT>(lanes, x, kept, beside, results) computes LANES elements and returns the
-//          bits of the uncertain ones, without branches if, as usual, there are none
+//          bits of the uncertain ones, without a branch if there are none, as is usual
 //   KEEPS: whether terms are kept at all; prepare(): run first by each block
 // If BY_ROWS, LANES consecutive elements of a row are contiguous and SHARING threads along x share a row; otherwise
 // threads along y do. A row is STRAIGHT if a single step leads from each item to the next, and FULL if every thread

@@ -20,7 +20,7 @@ TENSORS = ("source", "target", "scale", "bias", "added", "mean", "variance")
 """Tensors in the order in which the sources number them."""
 
 LAUNCH_ELEMENTS = 2**28
-"""Maximum elements per launch, unless a single row has more, which take a few milliseconds."""
+"""Maximum elements per launch, so that it takes only a few milliseconds; a single row may have more."""
 
 UNCERTAIN = 2**20
 """Maximum number of uncertain results that the GPU lists; beyond it, all results are recomputed."""

@@ -34,7 +34,7 @@ struct Parameter {
 
 struct Window {
     i64 channel, image, space[SPATIAL];                  // strides of the input
-    i64 base[SPATIAL], move[SPATIAL], turn[SPATIAL];     // position j reads element base + j * move + t * turn for tap t
+    i64 base[SPATIAL], move[SPATIAL], turn[SPATIAL];     // tap t of position j reads element base + j * move + t * turn
     i64 weight_channel, weight[SPATIAL];                 // strides of the filter
     i64 target_image, target[SPATIAL];                   // strides of the output
     u32 size[SPATIAL], taps[SPATIAL], places[SPATIAL];

@@ -12,7 +12,7 @@ struct Pair {
     float weight;      // of the second, exact
 };
 
-// Evaluated step by step in float, as in all implementations.
+// Evaluated step by step in float, as on all devices.
 static __device__ __forceinline__ float coordinate(const Sampled &axis, u32 output) {
     float moved = __fdiv_rn(__fsub_rn((float)output, axis.output_offset), axis.scale);
     return __fsub_rn(moved, axis.input_offset);

@@ -9,8 +9,8 @@
 //   KEEPS: whether terms are kept at all; prepare(): run first by each block
 // If BY_ROWS, LANES consecutive elements of a row are contiguous and SHARING threads along x share a row; otherwise
 // threads along y do. A row is STRAIGHT if a single step leads from each item to the next, and FULL if every thread
-// that holds it holds HELD items. A block that holds a row prefetches that of the block PREFETCHED later, unless it is 0.
-// SCALE, BIAS and ADDED name the walks of those tensors.
+// that holds it holds HELD items. A block that holds a row prefetches that of the block PREFETCHED later, unless it is
+// 0. SCALE, BIAS and ADDED name the walks of those tensors.
 
 const int SOURCE_AT = 0, TARGET_AT = 1, SCALE_AT = 2, BIAS_AT = 3, ADDED_AT = 4, MEAN_AT = 5, VARIANCE_AT = 6;
 const u32 STATISTIC = ~0u;  // in place of an element's index: the statistics of a row are uncertain

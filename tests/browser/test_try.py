@@ -64,10 +64,10 @@ def test_an_example_runs_and_equals_the_published_output(tabs, console_url):
 def test_examples_with_arrays_of_tensors(tabs, console_url, name):
     page = tabs.open(f"{console_url}/operators/{name}")
     page.get_by_role("button", name=re.compile("^Compare this")).click()
-    expect(page.get_by_text("1 of 1 answers equal")).to_be_visible()
+    expect(page.get_by_text("1 of 1 results equal")).to_be_visible()
     page.locator("details.example summary").click()
     page.locator("details.example").get_by_role("link", name="Try").click()
-    expect(page.get_by_text("passes from")).to_be_visible()
+    expect(page.get_by_text("valid from")).to_be_visible()
     run(page)
     for button in page.get_by_role("button", name="compare").all():
         button.click()

@@ -97,7 +97,7 @@ class OpwireError(Exception):
         self.request_id = request_id
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # An exception would be made anew from its args, which are not the arguments of these.
+        # By default, unpickling passes ``args`` to the constructor, whose arguments are others.
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined] # its stub lacks it
 
     def __str__(self) -> str:

@@ -114,6 +114,7 @@ class Engine:
             guard: awaits work that does not complete immediately.
 
         Raises:
+            ModelGiven: the body holds a model, and the protocol has models.
             OpwireError: the request is invalid, or there is no time or room for it.
         """
         template = self.templates.find(dialect.context, body, head_length)
@@ -133,14 +134,10 @@ class Engine:
     async def answer_part(
         self, dialect: Dialect[R], request: R, progress: Progress, hold: Hold, guard: Guard, room: Allowance
     ) -> Answer | OpwireError:
-        """Answers one request of a batch; see ``answer``.
+        """Answers one parsed request of a batch; other arguments as for ``answer``.
 
         Args:
-            dialect: protocol of the request.
-            request: the parsed request.
-            progress: timing of the request so far.
             hold: memory held by the batch.
-            guard: awaits work that does not complete immediately.
             room: memory budget for the outputs of the batch.
         """
         try:
@@ -180,13 +177,9 @@ class Engine:
     async def validate(
         self, body: Buffer, head_length: str | None, progress: Progress, hold: Hold, owner: str | None
     ) -> dict[str, object]:
-        """Validates an operator desc or a graph at a feature level and returns the result as JSON.
+        """Validates an operator desc or a graph and returns the result as JSON; other arguments as for ``answer``.
 
         Args:
-            body: body as received.
-            head_length: length of its JSON head if a binary tail follows.
-            progress: timing of the request so far.
-            hold: memory held by the request, including its body.
             owner: owner of the registered graphs that the request may name.
 
         Raises:

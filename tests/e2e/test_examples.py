@@ -43,6 +43,7 @@ def test_an_example_without_a_server_fails(name):
         check=False,
     )
     assert done.returncode != 0
+    assert "opwire.errors.ConnectError" in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [["run"], ["validate", "--level", "2_1"]])

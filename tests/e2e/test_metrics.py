@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from opwire_service.settings import Limits, Settings
-from opwire_service.telemetry.metrics import STAGES
+from opwire_service.telemetry.declarations import STAGES
 from tests.processes import until
 from tests.serving import serving
 from tests.sockets import connect

@@ -13,10 +13,11 @@ from starlette.types import Message
 
 from opwire.wire import Answer, ExecuteRequest
 from opwire_service.devices.reference import ReferenceDevice
+from opwire_service.engine.coders import INLINE_BYTES
 from opwire_service.engine.dialect import Completed
 from opwire_service.engine.dispatcher import Dispatcher
 from opwire_service.engine.memory import SMALL
-from opwire_service.engine.pipeline import INLINE_BYTES, Engine
+from opwire_service.engine.pipeline import Engine
 from opwire_service.engine.plan_cache import Prepared
 from opwire_service.engine.progress import Progress
 from opwire_service.http.data_routes import while_connected

@@ -25,7 +25,8 @@ from opwire_service.http.exchange import Exchange
 from opwire_service.http.native import Native
 from opwire_service.process.application import layout
 from opwire_service.settings import Limits, Settings
-from opwire_service.telemetry.metrics import QUEUED, RUNNING, Layout, Metrics
+from opwire_service.telemetry.declarations import QUEUED, RUNNING
+from opwire_service.telemetry.metrics import Layout, Metrics
 from opwire_service.telemetry.prometheus import registry
 from tests.dispatching import IN_TIME, until_schedule_is
 from tests.fake_device import FakeDevice

@@ -12,13 +12,14 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from opwire_service.kernels.executable import EXECUTABLE
-from opwire_service.telemetry import metrics as m
+from opwire_service.telemetry import declarations as m
+from opwire_service.telemetry.metrics import Layout, Metrics
 from opwire_service.telemetry.prometheus import registry
 
-LAYOUT = m.Layout(("one", "two"), ("/v1/execute", "/v1/batch"))
+LAYOUT = Layout(("one", "two"), ("/v1/execute", "/v1/batch"))
 
 
-def scrape(metrics: m.Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+def scrape(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     """Returns every sample by its name and labels."""
     text = generate_latest(registry(metrics, alone=False)).decode()
     return {
@@ -34,7 +35,7 @@ def at(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
 
 @given(st.lists(st.integers(0, 10**9), max_size=30))
 def test_a_histogram_counts_each_time_in_its_bucket(times):
-    metrics = m.Metrics(LAYOUT)
+    metrics = Metrics(LAYOUT)
     for time in times:
         metrics.ended("/v1/batch", m.OK, time)
     found = scrape(metrics)
@@ -58,7 +59,7 @@ def test_bucket_bounds_start_at_100_microseconds_and_increase():
 
 
 def test_stages_are_counted_by_operator():
-    metrics = m.Metrics(LAYOUT)
+    metrics = Metrics(LAYOUT)
     first, second = list(EXECUTABLE)[:2]
     timing = {stage: 10 * (number + 1) for number, stage in enumerate(m.STAGES)}
     metrics.executed(first, timing)
@@ -75,15 +76,15 @@ def test_stages_are_counted_by_operator():
 
 
 def test_an_unknown_route_counts_as_other():
-    metrics = m.Metrics(LAYOUT)
+    metrics = Metrics(LAYOUT)
     metrics.ended("/somewhere", "not_found", 7)
     assert scrape(metrics)[at("opwire_requests_total", route="other", code="not_found")] == 1
 
 
-def rows(count: int) -> list[m.Metrics]:
+def rows(count: int) -> list[Metrics]:
     """The metrics of several processes in shared memory, which is slightly larger than necessary."""
     memory = memoryview(bytearray(count * LAYOUT.row_bytes() + 512))
-    return [m.Metrics(LAYOUT, memory, row) for row in range(count)]
+    return [Metrics(LAYOUT, memory, row) for row in range(count)]
 
 
 def test_every_process_reports_the_same_totals():
@@ -104,13 +105,13 @@ def test_every_process_reports_the_same_totals():
 
 def test_counts_survive_the_replacement_of_a_process():
     memory = memoryview(bytearray(2 * LAYOUT.row_bytes()))
-    other, first = m.Metrics(LAYOUT, memory, 0), m.Metrics(LAYOUT, memory, 1)
+    other, first = Metrics(LAYOUT, memory, 0), Metrics(LAYOUT, memory, 1)
     first.follow(m.PLAN_HITS, 5)
     first.follow(m.PLAN_HITS, 8)
     first.set(m.RUNNING, 2, "two")
     first.ended("/v1/execute", m.OK, 1)
     other.clear_gauges(1)
-    second = m.Metrics(LAYOUT, memory, 1)
+    second = Metrics(LAYOUT, memory, 1)
     second.follow(m.PLAN_HITS, 1)
     second.ended("/v1/execute", m.OK, 1)
     found = scrape(other)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from traceback import clear_frames
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from opwire.check import Plan, read_level, validate
 from opwire.errors import (
@@ -33,12 +31,13 @@ from ..devices.base import DeviceLost, Inputs
 from ..settings import Limits
 from ..telemetry.metrics import Metrics
 from .batches import Guard
+from .coders import INLINE_BYTES, Coders
 from .dialect import Completed, Dialect
 from .dispatcher import INLINE_SECONDS, Dispatcher
 from .graph_registry import GraphRegistry
 from .inline_run import InlineRun
 from .limits import Allowance, refuse_large_block, refuse_large_json, refuse_large_plan, refuse_many_numbers
-from .memory import SMALL, Hold, Memory
+from .memory import Hold, Memory
 from .plan_cache import PlanCache, Prepared
 from .progress import Progress
 from .registered_graph import RegisteredGraph
@@ -53,9 +52,6 @@ DEFAULT_PRIORITY = 5
 RERUNS = 2
 """Maximum number of reruns of a plan whose device was lost."""
 
-INLINE_BYTES = 256 * 1024
-"""Size above which data is parsed, decoded or encoded on another thread, in bytes."""
-
 log = logging.getLogger(__name__)
 
 
@@ -69,6 +65,7 @@ class Engine:
         memory: memory budget shared by all requests.
         plans: cache of plans of recent operator descs.
         templates: templates of recent small requests.
+        coders: threads that parse, decode and encode.
         graphs: registered graphs.
         default_device: device of requests that name none.
     """
@@ -88,10 +85,7 @@ class Engine:
         self.plans = PlanCache(cached_plans, partial(refuse_large_plan, limits))
         self.templates = RequestTemplates()
         self.graphs = graphs or GraphRegistry(None, limits)
-        # Parsing JSON holds the GIL, so more than one parser thread would only starve the others.
-        self._parser = ThreadPoolExecutor(1, "opwire-parser")
-        self._coders = ThreadPoolExecutor(dispatcher.places, "opwire-coder")
-        self._large_coders = ThreadPoolExecutor(dispatcher.places, "opwire-large-coder")
+        self.coders = Coders(dispatcher.places)
         self.default_device = dispatcher.default
 
     async def answer(
@@ -166,11 +160,11 @@ class Engine:
         progress.deadline = self.deadline(progress.started, None)
         is_large = _json_bytes(body, head_length) > INLINE_BYTES
         split = RequestBody.split
-        taken = await self._parse(split, body, head_length) if is_large else split(body, head_length)
+        taken = await self.coders.parse(split, body, head_length) if is_large else split(body, head_length)
         if len(taken.text) > _FEW_BYTES:
             refuse_large_json(self.limits, taken, INLINE_BYTES)
             await hold.grow(taken.objects_bytes, progress.deadline)
-        parsed = await self._parse(parse, taken) if len(taken.text) > INLINE_BYTES else parse(taken)
+        parsed = await self.coders.parse(parse, taken) if len(taken.text) > INLINE_BYTES else parse(taken)
         progress.lap("parse")
         return parsed
 
@@ -190,7 +184,7 @@ class Engine:
         request = await self.read(parse_validate_unless_model, body, head_length, progress, hold)
         progress.operator = GRAPH.name if request.is_graph else request.operator
         if request.is_graph:
-            return (await self._parse(self.graphs.validate, request, owner)).to_json()
+            return (await self.coders.parse(self.graphs.validate, request, owner)).to_json()
         level = read_level(request.feature_level, "/feature_level")
         return validate(request.operator, level, pointer="/operator").to_json()
 
@@ -198,17 +192,7 @@ class Engine:
         """Stops accepting work and waits for running work."""
         await self.dispatcher.close()
         self.graphs.close()
-        self._parser.shutdown()
-        self._coders.shutdown()
-        self._large_coders.shutdown()
-
-    async def _parse(self, parse: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._parser, parse, *arguments)
-
-    async def code(self, size: int, code: Callable[..., T], *arguments: Any) -> T:
-        """Decodes or encodes ``size`` bytes on another thread. Large data has threads of its own."""
-        coders = self._coders if size <= SMALL else self._large_coders
-        return await asyncio.get_running_loop().run_in_executor(coders, code, *arguments)
+        self.coders.close()
 
     def deadline(self, started: float, timeout_ms: int | None) -> float:
         """Returns the deadline of a request: its own timeout, at most that of the server."""
@@ -257,7 +241,7 @@ class Engine:
         progress.device = done.device
         await dialect.store(request, done)
         if writing > INLINE_BYTES:
-            answer = await self.code(writing, dialect.write, request, done, progress)
+            answer = await self.coders.code(writing, dialect.write, request, done, progress)
         else:
             answer = dialect.write(request, done, progress)
         self.metrics.executed(done.prepared.plan.operator.name, progress.timing)
@@ -271,9 +255,9 @@ class Engine:
         if isinstance(graph, RegisteredGraph):
             if (made := graph.plan_at(request.feature_level)) is not None:
                 return made
-            return await self._parse(self.graphs.plan, graph, request, self.plans.prepare)
+            return await self.coders.parse(self.graphs.plan, graph, request, self.plans.prepare)
         key, found = self.plans.find(request)
-        return found or self.plans.keep(key, await self._parse(self.plans.prepare, request))
+        return found or self.plans.keep(key, await self.coders.parse(self.plans.prepare, request))
 
     async def _run(
         self,
@@ -372,7 +356,7 @@ class Engine:
         """Returns the scratch memory of a plan on a device. A long graph is prepared for it on another thread."""
         if len(operator_plans(plan)) <= _FEW_STEPS:
             return self.dispatcher.scratch_bytes(plan, device)
-        return await self._parse(self.dispatcher.scratch_bytes, plan, device)
+        return await self.coders.parse(self.dispatcher.scratch_bytes, plan, device)
 
     async def _inputs(self, prepared: Prepared, request: ExecuteRequest, device: str) -> Inputs:
         """Reads large inputs, decoding them on another thread unless the device does that or they need no decoding."""
@@ -382,7 +366,7 @@ class Engine:
             return encoded
         if are_views(plan, request):
             return read_inputs(plan, request)
-        return await self.code(prepared.input_bytes, read_inputs, plan, request)
+        return await self.coders.code(prepared.input_bytes, read_inputs, plan, request)
 
 
 _FEW_STEPS = 32

@@ -58,7 +58,7 @@ async def register(
     progress.lap("check")
     size = sum(desc.data_size_in_bytes for each, desc in plan.inputs.items() if each.startswith(CONSTANT))
     await hold.grow(size, progress.deadline)
-    constants = await engine.code(size, read_constants, plan, request)
+    constants = await engine.coders.code(size, read_constants, plan, request)
     progress.lap("decode")
     written = StoredGraph(request.operator, plan, constants)
     graph, is_new = await asyncio.to_thread(engine.graphs.put, name, owner, written)

@@ -19,7 +19,7 @@ from ..devices.ray.cluster import Cluster
 from ..devices.ray.device import RemoteDevice
 from ..kernels.executable import EXECUTABLE
 from ..settings import Limits, Settings
-from ..telemetry import metrics as counted
+from ..telemetry import declarations as counted
 from ..telemetry.metrics import Metrics
 from ..telemetry.prometheus import registry
 from ..telemetry.seats import SEATS

@@ -18,7 +18,8 @@ from ..engine.memory import Hold
 from ..engine.pipeline import Engine
 from ..engine.service import Service
 from ..settings import Settings
-from ..telemetry.metrics import OTHER, Metrics
+from ..telemetry.declarations import OTHER
+from ..telemetry.metrics import Metrics
 from . import console, contract_routes, data_routes, docs, errors, graphs, health, load, metrics
 from .api_keys import ApiKeys
 from .auth import Gate, refuse

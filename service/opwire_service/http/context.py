@@ -13,7 +13,8 @@ from opwire.errors import ProblemCode
 
 from ..engine.progress import Progress
 from ..telemetry import access_log
-from ..telemetry.metrics import OK, OTHER, Metrics
+from ..telemetry.declarations import OK, OTHER
+from ..telemetry.metrics import Metrics
 from ..telemetry.requests import Ended
 
 REQUEST_ID = b"x-request-id"

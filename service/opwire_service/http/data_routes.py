@@ -33,7 +33,7 @@ from ..engine.memory import Hold
 from ..engine.pipeline import Engine
 from ..engine.registered_graph import RegisteredGraph
 from ..telemetry import access_log
-from ..telemetry.metrics import BATCH_RESULTS, CLIENT_GONE, OK
+from ..telemetry.declarations import BATCH_RESULTS, CLIENT_GONE, OK
 from ..telemetry.requests import Ended
 from . import models
 from .context import ended_request

@@ -13,10 +13,10 @@ from opwire.errors import ContractViolation, OpwireError, ProblemCode, RequestEr
 from opwire.tensor_names import split
 from opwire.wire import NODE_BYTES, Answer, ExecuteRequest, RequestBody
 
+from ..engine.coders import INLINE_BYTES
 from ..engine.dialect import Completed, Dialect
 from ..engine.limits import exceeded
 from ..engine.memory import Hold
-from ..engine.pipeline import INLINE_BYTES
 from ..engine.plan_cache import PlanCache, Prepared
 from ..engine.progress import Progress
 from .answer import numbers_in, pack, write_infer

@@ -24,7 +24,8 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 
 from ..settings import Settings
-from ..telemetry.metrics import WORKER_RESTARTS, Metrics
+from ..telemetry.declarations import WORKER_RESTARTS
+from ..telemetry.metrics import Metrics
 from .application import layout
 from .logging import configure
 from .memory_trim import freeze_heap

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from opwire.errors import ProblemCode
 
-from .metrics import CLIENT_GONE, OK
+from .declarations import CLIENT_GONE, OK
 from .requests import Ended
 
 log = logging.getLogger("opwire.access")

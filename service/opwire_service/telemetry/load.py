@@ -8,8 +8,9 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from typing_extensions import TypedDict
 
-from . import metrics as cells
-from .metrics import BOUNDS, OPERATORS, OUTCOMES, STAGES, Metrics, Totals
+from . import declarations as cells
+from .declarations import BOUNDS, OPERATORS, OUTCOMES, STAGES
+from .metrics import Metrics, Totals
 
 _RUN, _TOTAL = STAGES.index("run"), STAGES.index("total")
 

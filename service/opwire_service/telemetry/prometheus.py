@@ -10,7 +10,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from .metrics import BOUNDS, Kind, Metric, Metrics, Sample
+from .declarations import BOUNDS, Kind, Metric
+from .metrics import Metrics, Sample
 
 _BOUNDS = (*(str(bound / 1e6) for bound in BOUNDS), "+Inf")
 

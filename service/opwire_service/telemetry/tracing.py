@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode, set_span_in_context
 
 from .access_log import escaped
-from .metrics import CLIENT_GONE, OK, STAGES
+from .declarations import CLIENT_GONE, OK, STAGES
 from .requests import Ended
 
 _METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})

@@ -73,6 +73,20 @@ def test_adjacent_lines_whose_sums_need_two_floats(cpu, backwards, exclusive):
     assert np.signbit(found[:, 8]).all() == (not exclusive)
 
 
+@pytest.mark.parametrize("smallest", range(-55, -49))
+def test_sums_that_just_fit_a_float64_or_do_not(cpu, smallest):
+    """Every second sum lies beside the middle of two results, so that each lost bit shows."""
+    chosen = np.random.default_rng(-smallest)
+    large, small = chosen.integers(2**23 + 9, 2**24 - 9, (75, 32)), chosen.integers(-3, 4, (75, 32))
+    steps = np.stack((large, small - large), axis=1).reshape(150, 32) * 2.0**smallest
+    rows = [[1], [2.0**-24], *steps[:70], [-1], *steps[70:100], [1], *steps[100:]]
+    rows += [[0]] * 40 + [[1023], [2.0**-14 - 2.0**-24]]  # their last bits are larger than those of the sums
+    given = np.array([np.broadcast_to(row, 32) for row in rows], np.float32)
+    found = running(cpu, given, 0, backwards=False, exclusive=False)
+    for line, mine in zip(given.T, found.T, strict=True):
+        assert mine.tolist() == right(line.tolist(), line.dtype, backwards=False, exclusive=False)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("sizes", [(37, 53), (16, 16), (3, 40), (19, 5)])

@@ -7,26 +7,32 @@ line, continues in limbs, which decide what an error bound does not.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ..jit.compiler import Kernel, inlined, inner, kernel
-from ..jit.element import FLOAT32, HALF, address_of, int64, load, prefetch, read, size_of, store
+from ..jit.element import FLOAT32, HALF, address_of, int32, int64, load, prefetch, read, size_of, store
 from ..numbers.accumulator import LIMBS, add_value, clear_limbs, high_and_low, propagate_carries
 from ..numbers.formats import narrow, narrow_vector, number_of, put, values
 from ..numbers.rounding import UNIT, interval, to_odd, two_sum
 from ..numbers.vectors import (
     WIDTH,
+    absolutes,
     any_of,
+    bits_doubles,
     elements,
     load_vector,
     longs_bits,
     lowest_of,
+    magnitudes,
     mask_of,
+    pick,
     put_vector,
     spread,
     store_vector,
+    to_longs,
 )
 from ..run.geometry import PARAMETERS, advance, at, kept_source, kept_target
 from ..views.moves import LINE, move_small_square, move_square, small_square_of, take
@@ -44,7 +50,8 @@ TILES = WIDTH * WIDTH
 
 TOTALS, LOWS, BEGUN, BEGIN, OPEN, STATE = 0, WIDTH, 2 * WIDTH, 3 * WIDTH, 3 * WIDTH + 1, 7 * WIDTH // 2
 """State of a slice, in 64-bit numbers: its sums as pairs of float64, the sums where the first float64 stopped being
-exact, the position of that or -1, the mask of open lines, and the size of a state, a multiple of a cache line."""
+exact for certain, the position of that or -1, the mask of open lines, and the size of a state, a multiple of a cache
+line."""
 
 AHEAD = 16
 """Prefetch distance of a strip, in positions, because the hardware prefetcher does not foresee distant rows."""
@@ -148,30 +155,48 @@ def _undecided(high: Any, low: Any, bits: Any, cut: int) -> int:
     return int64(0)
 
 
+@inlined
+def _unit_of(total: Any) -> Any:
+    """Returns a power of two, or a lower bound of one, that sums in float64 are multiples of; infinity for zeros."""
+    bits = longs_bits(total)
+    unit = absolutes(total - bits_doubles(bits & (bits - 1)))
+    return pick(unit > 0.0, unit, spread(math.inf))
+
+
 @inner
 def _rows(
     zero: float, source: int, pitch: int, target: int, distance: int, count: int, exclusive: int, total: Any, low: Any
-) -> tuple[Any, int, int]:
+) -> tuple[Any, int, bool]:
     """Adds rows of sixteen lines to sums in two float64, leaving the second unchanged.
 
-    Returns the first float64 of the sums, the mask of open lines, and the mask of lines where the first float64 was not
-    exact, in which case all results are invalid. Open are sums halfway between two results, and zeros, whose sign may
-    be wrong, unless a sum is exact, that is, its second float64 is -0.
+    Returns the first float64 of the sums, the mask of open lines, and whether the first float64 is proven to be exact;
+    if not, all results are invalid. It is exact if all sums are below 2**53 units, each the last bit of an element or of
+    a previous sum. Open are sums halfway between two results, and zeros, whose sign may be wrong, unless a sum is
+    exact, that is, its second float64 is -0.
     """
     cut = (int64(1) << (29 if size_of(zero) == 4 else 42)) - 1
-    lost, found_open, rounded = spread(int64(0)), int64(0), mask_of(longs_bits(low) > -MAGNITUDE - 1)
+    found_open, rounded, unit = int64(0), mask_of(longs_bits(low) > -MAGNITUDE - 1), _unit_of(total)
+    least, most = spread(int32(0x7FFFFFFF)), absolutes(total)
     for i in range(count):
-        x = values(elements(source + i * pitch, None, zero))
-        found = total + x
-        part = found - total
-        lost = lost | (longs_bits(part) ^ longs_bits(x)) | (longs_bits(found - part) ^ longs_bits(total))
+        x = elements(source + i * pitch, None, zero)
+        size = (magnitudes(x) - int32(1)) & int32(0x7FFFFFFF)  # the greatest integer for a zero
+        least = pick(size < least, size, least)
+        found = total + values(x)
+        reached = absolutes(found)
+        most = pick(reached > most, reached, most)
         summed = total if exclusive else found
         result = summed + low
         if rounded:
             found_open |= _undecided(summed, low, longs_bits(result), cut) & rounded
         put_vector(target + i * distance, 0, narrow_vector(result, zero), zero)
         total = found
-    return total, found_open, mask_of((lost & MAGNITUDE) > int64(0))
+    fraction, bias = (23, 127) if size_of(zero) == 4 else (10, 15)
+    unit_of_elements = bits_doubles((to_longs(least >> fraction) + (1023 - bias - fraction)) << 52)
+    unit = pick(unit < unit_of_elements, unit, unit_of_elements)
+    limit = unit * 2.0**53
+    # A NaN is not the greatest, but remains.
+    proven = mask_of((most < limit) & (absolutes(total) < limit))
+    return total, found_open, proven == (1 << WIDTH) - 1
 
 
 @inner
@@ -223,8 +248,8 @@ def _block(zero: float, geometry: int, source: int, target: int, first: int, sta
     if beside_target != 1:
         there, distance = tiles + WIDTH * WIDTH * size_of(zero), WIDTH * size_of(zero)
     total, low = load_vector(state, TOTALS, 0.0), load_vector(state, LOWS, 0.0)
-    found, found_open, lost = _rows(zero, here, pitch, there, distance, count, exclusive, total, low)
-    if lost:
+    found, found_open, proven = _rows(zero, here, pitch, there, distance, count, exclusive, total, low)
+    if not proven:
         if load(state, BEGIN, int64(0)) < 0:
             store(state, BEGIN, first)
             store_vector(state, BEGUN, total)

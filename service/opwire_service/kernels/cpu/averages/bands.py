@@ -21,8 +21,8 @@ from ..numbers.vectors import (
     Vector,
     absolutes,
     any_of,
+    elements,
     fused_vectors,
-    greatest_of,
     load_vector,
     pick,
     put_vector,
@@ -32,7 +32,7 @@ from ..numbers.vectors import (
 from ..pooling import geometry as p
 from ..run.geometry import advance, at
 from . import geometry as g
-from .lines import MOST_BITS, extent, fill
+from .lines import extent, extremes_of, fill, no_extent
 from .rounded_sums import error_bound, settle
 
 SLACK = 4 * WIDTH
@@ -76,30 +76,37 @@ def _sum_rows(zero: float, channel: int, geometry: int, first: int, count: int, 
     width, size = at(geometry, p.ACROSS + p.OUT), at(geometry, p.ACROSS + p.SIZE)
     window, infinity = at(geometry, p.ACROSS + p.WINDOW), infinity_bits(zero)
     step, within = at(geometry, p.ACROSS + p.SOURCE), line + 8 * at(geometry, p.ACROSS + p.START)
-    greatest, least = spread(int32(0)), spread(int32(0))
+    greatest, least = no_extent()
+    whole = size - size % WIDTH
+    phase, here = 0, sums
     for row in range((count - 1) * stride + at(geometry, p.HEIGHT + p.WINDOW)):
-        place = row // stride
-        here = sums + 8 * ((row - place * stride) * apart + place * width)
         height = first * stride + row - at(geometry, p.HEIGHT + p.START)
         if height < 0 or height >= at(geometry, p.HEIGHT + p.SIZE):
             fill(0.0, here, width)
-            continue
-        given = advance(channel, height * at(geometry, p.HEIGHT + p.SOURCE), zero)
-        for i in range(0, size, WIDTH):
-            if step == 1:
-                prefetch(advance(given, i, zero) + AHEAD)
-                bits = first_elements(advance(given, i, zero), size - i, zero)
-            else:
-                bits = first_elements_apart(advance(given, i * step, zero), step, size - i, zero)
-            greatest, least = extent(bits, greatest, least, infinity)
-            store_vector(within, i, values(bits))
-        for i in range(0, width, WIDTH):
-            if at(geometry, p.ACROSS + p.STRIDE) == 1:
-                store_vector(here, i, _total(line, i, 1, window))
-            else:
-                store_vector(here, i, _total_of_seconds(line, 2 * i, window))
+        else:
+            given = advance(channel, height * at(geometry, p.HEIGHT + p.SOURCE), zero)
+            for i in range(0, size, WIDTH):
+                if step != 1:
+                    bits = first_elements_apart(advance(given, i * step, zero), step, size - i, zero)
+                elif i < whole:
+                    prefetch(advance(given, i, zero) + AHEAD)
+                    bits = elements(advance(given, i, zero), None, zero)
+                else:
+                    bits = first_elements(advance(given, i, zero), size - whole, zero)
+                greatest, least = extent(bits, greatest, least, infinity)
+                store_vector(within, i, values(bits))
+            for i in range(0, width, WIDTH):
+                if at(geometry, p.ACROSS + p.STRIDE) == 1:
+                    store_vector(here, i, _total(line, i, 1, window))
+                else:
+                    store_vector(here, i, _total_of_seconds(line, 2 * i, window))
+        phase += 1
+        here += 8 * apart
+        if phase == stride:
+            phase, here = 0, here + 8 * (width - stride * apart)
     terms = window * at(geometry, p.HEIGHT + p.WINDOW)
-    return error_bound(geometry, greatest_of(greatest), MOST_BITS - greatest_of(least), terms, zero)
+    high, low = extremes_of(greatest, least, infinity)
+    return error_bound(geometry, high, low, terms, zero)
 
 
 @inlined
@@ -120,6 +127,22 @@ def _total_of_seconds(numbers: int, i: int, count: int) -> Vector:
 
 
 @inner
+def _divided(zero: float, total: Vector, divisor: float, differing: Vector, error: float) -> tuple[Vector, Vector]:
+    """Returns the bits of averages, and a nonzero integer for each that is not decided.
+
+    Args:
+        differing: nonzero for the averages that the error bound does not decide.
+    """
+    value, infinity = total / divisor, infinity_bits(zero)
+    bits = narrow_vector(value, zero)
+    if error == 0.0:
+        # An exact quotient is rounded only once.
+        left = fused_vectors(value, divisor, spread(-0.0) - total)
+        differing = pick(absolutes(left) < 5e-324, spread(int32(0)), differing)
+    return bits, pick((bits & infinity) > infinity - 1, spread(int32(1)), differing)
+
+
+@inner
 def _round(
     zero: float,
     channel: int,
@@ -134,29 +157,30 @@ def _round(
     """Adds up the row sums of windows and writes their averages."""
     width, window = at(geometry, p.ACROSS + p.OUT), at(geometry, p.HEIGHT + p.WINDOW)
     divisor, infinity = float(at(geometry, g.DIVISOR)), infinity_bits(zero)
-    rest, slack = limbs + 8 * LIMBS, error / divisor * (1 + 2.0**-50)
+    lower, upper, slack = (1 - 4 * UNIT) / divisor, (1 + 4 * UNIT) / divisor, error / divisor * (1 + 2.0**-50)
+    rest = limbs + 8 * LIMBS
     stride, apart = at(geometry, p.HEIGHT + p.STRIDE), _apart(geometry)
+    first_count = (window + stride - 1) // stride
     for i in range(0, rows * width, WIDTH):
-        total = _total(sums, i, width, (window + stride - 1) // stride)
+        total = _total(sums, i, width, first_count)
         for k in range(1, stride):
             total = total + _total(sums, k * apart + i, width, (window - k + stride - 1) // stride)
-        value = total / divisor
-        margin = fused_vectors(absolutes(value), 4 * UNIT, spread(slack))
-        differing = narrow_vector(value - margin, zero) ^ narrow_vector(value + margin, zero)
-        if error == 0.0:
-            # An exact quotient is rounded only once.
-            left = fused_vectors(value, divisor, spread(-0.0) - total)
-            differing = pick(absolutes(left) < 5e-324, spread(int32(0)), differing)
-        bits = narrow_vector(value, zero)
-        differing = pick((bits & infinity) > infinity - 1, spread(int32(1)), differing)
+        least, most = total * lower, total * upper
+        if slack > 0.0:
+            wider = pick(total < 0.0, spread(-slack), spread(slack))
+            least, most = least - wider, most + wider
+        bits = narrow_vector(least, zero)
+        differing = bits ^ narrow_vector(most, zero)
         count = min(WIDTH, rows * width - i)
+        if any_of((differing != 0) | ((bits & infinity) > infinity - 1)):
+            bits, differing = _divided(zero, total, divisor, differing, error)
         if count == WIDTH:
             put_vector(target, i, bits, zero)
         else:
             store_vector(rest, 0, bits)
             for k in range(count):
                 put(target, i + k, load(rest, k, int32(0)), zero)
-        if any_of((differing < 0) | (differing > 0)):
+        if any_of(differing != 0):
             store_vector(rest, 0, differing)
             for k in range(count):
                 if load(rest, k, int32(0)):

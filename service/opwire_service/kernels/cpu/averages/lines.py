@@ -16,6 +16,7 @@ from ..numbers.vectors import (
     elements,
     fused_vectors,
     greatest_of,
+    least_of,
     load_vector,
     magnitudes,
     pick,
@@ -27,7 +28,7 @@ from ..run.geometry import advance, at
 from . import geometry as g
 
 MOST_BITS = 0x7FFFFFFF
-"""Greater than the bits of any magnitude."""
+"""Greatest integer; greater than the bits of any magnitude."""
 
 MOST_PHASES = 8
 """Maximum stride for summation by phases; with larger strides windows are summed one by one."""
@@ -53,13 +54,24 @@ def _add_vector(bits: Vector, line: int, i: int, weight: float, kind: int) -> No
 
 
 @inlined
+def no_extent() -> tuple[Vector, Vector]:
+    """Returns the extent of no elements."""
+    return spread(int32(0)), spread(int32(MOST_BITS))
+
+
+@inlined
 def extent(bits: Vector, greatest: Vector, least: Vector, infinity: int) -> tuple[Vector, Vector]:
-    """Updates the extent of magnitudes of finite nonzero elements: the greatest, and ``MOST_BITS`` minus the least."""
-    found = magnitudes(bits)
-    found = pick(found > infinity - 1, spread(int32(0)), found)
-    greatest = pick(found > greatest, found, greatest)
-    left = pick(found > 0, int32(MOST_BITS) - found, found)
-    return greatest, pick(left > least, left, least)
+    """Updates the extent of magnitudes of finite nonzero elements: the greatest, and the least, less 1."""
+    size = magnitudes(bits)
+    # Infinities and NaN overflow to negative integers, and zeros become the greatest integer.
+    finite, nonzero = size + (MOST_BITS - infinity + 1), (size - int32(1)) & int32(MOST_BITS)
+    return pick(finite > greatest, finite, greatest), pick(nonzero < least, nonzero, least)
+
+
+@inlined
+def extremes_of(greatest: Vector, least: Vector, infinity: int) -> tuple[int, int]:
+    """Returns the greatest and the least magnitude; the greatest is 0 if no element is finite and nonzero."""
+    return max(greatest_of(greatest) - (MOST_BITS - infinity + 1), 0), least_of(least) + 1
 
 
 @inlined
@@ -67,7 +79,7 @@ def _add_row(
     zero: float, row: int, step: int | None, stride: int, count: int, line: int, weight: float, kind: int, rest: int
 ) -> tuple[int, int]:
     infinity = infinity_bits(zero)
-    greatest, least = spread(int32(0)), spread(int32(0))
+    greatest, least = no_extent()
     whole = count - count % WIDTH
     for i in range(0, whole, WIDTH):
         bits = elements(advance(row, i * stride, zero), step, zero)
@@ -82,7 +94,7 @@ def _add_row(
         bits = elements(rest, None, zero)
         greatest, least = extent(bits, greatest, least, infinity)
         _add_vector(bits, line, whole, weight, kind)
-    return greatest_of(greatest), MOST_BITS - greatest_of(least)
+    return extremes_of(greatest, least, infinity)
 
 
 @inner

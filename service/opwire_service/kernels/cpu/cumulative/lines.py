@@ -170,9 +170,9 @@ def _rows(
     """Adds rows of sixteen lines to sums in two float64, leaving the second unchanged.
 
     Returns the first float64 of the sums, the mask of open lines, and whether the first float64 is proven to be exact;
-    if not, all results are invalid. It is exact if all sums are below 2**53 units, each the last bit of an element or of
-    a previous sum. Open are sums halfway between two results, and zeros, whose sign may be wrong, unless a sum is
-    exact, that is, its second float64 is -0.
+    if not, all results are invalid. It is exact if all sums are below 2**53 units, the unit being the last bit of any
+    element or previous sum. Open are sums halfway between two results, and zeros, whose sign may be wrong, unless a
+    sum is exact, that is, its second float64 is -0.
     """
     cut = (int64(1) << (29 if size_of(zero) == 4 else 42)) - 1
     found_open, rounded, unit = int64(0), mask_of(longs_bits(low) > -MAGNITUDE - 1), _unit_of(total)

@@ -94,6 +94,7 @@ _operator(operator.lshift, None, "shl")
 _operator(operator.rshift, None, "ashr")
 _operator(operator.lt, "fcmp_ordered", "icmp_signed", "<")
 _operator(operator.gt, "fcmp_ordered", "icmp_signed", ">")
+_operator(operator.ne, "fcmp_unordered", "icmp_signed", "!=")
 
 
 @intrinsic
@@ -375,6 +376,7 @@ total_of = _folding(lambda builder, a, b: builder.fadd(a, b))
 sum_of = _folding(lambda builder, a, b: builder.add(a, b))
 product_of = _folding(lambda builder, a, b: builder.fmul(a, b))
 greatest_of = _folding(lambda builder, a, b: builder.select(builder.icmp_signed(">", a, b), a, b))
+least_of = _folding(lambda builder, a, b: builder.select(builder.icmp_signed("<", a, b), a, b))
 
 
 @intrinsic

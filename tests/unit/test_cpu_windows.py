@@ -52,12 +52,12 @@ def same_bits(a: Array, b: Array) -> bool:
     return bool(((a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}")) | (np.isnan(a) & np.isnan(b))).all())
 
 
-def float_of(numerator: int, denominator: int) -> float:
-    """Returns the float32 nearest to a quotient of more than 2**24, ties to even."""
-    quotient, unit = Fraction(numerator, denominator), 1
-    while quotient >= 2**24 * unit:
+def float_of(value: Fraction) -> float:
+    """Returns the float32 nearest to a value of at least 2**24, ties to even."""
+    unit = 1
+    while value >= 2**24 * unit:
         unit *= 2
-    return float(round(quotient / unit) * unit)  # rounds ties to even
+    return float(round(value / unit) * unit)  # rounds ties to even
 
 
 def assert_nearest(result: Array, sums: Array, divisor: Array | float) -> None:
@@ -175,16 +175,18 @@ def test_dense_averages_match_the_reference(cpu_device, shape, window, padding, 
 
 @pytest.mark.parametrize("window", [(3, 3), (2, 2), (7, 7), (9, 13)])  # 1 / 117 is far from a float64
 def test_averages_halfway_between_two_floats_or_just_beside(cpu_device, window):
-    """Each window holds a sum in three elements; averages beside the middle are less than a 2**-46th away from it."""
     taps = window[0] * window[1]
-    middles = np.random.default_rng(taps).integers(2**23, 2**24, (1, 96, 1)) * 2 + 1
-    totals = (middles * taps * 2**21 + np.array([-1, 0, 1])).reshape(1, -1)
-    source = np.zeros((*totals.shape, window[0], window[1] + 1), np.float32)
-    for place in ((0, 0), (0, 1), (1, 0)):
-        source[:, :, *place] = totals - source.astype(np.int64).sum(axis=(2, 3))
+    evens = np.random.default_rng(taps).integers(2**23, 2**24, (1, 96, 1)) * 2
+    besides = np.array([-(2.0**-16), 0, 2.0**-16])  # some float64 products would be rounded away from or to the middle
+    source = np.repeat(evens, 3, 2).reshape(1, -1, 1, 1).astype(np.float32) * np.ones(
+        (window[0], window[1] + 1), np.float32
+    )
+    source[:, :, 0, 0] = (taps + np.tile(besides, 96)).reshape(1, -1)
+    source[:, :, 0, 1] *= 2
+    totals = [taps * (even + 1) + Fraction(beside) for even in evens.ravel().tolist() for beside in besides.tolist()]
     plan = pooling("AVERAGE_POOLING1", source, window, IncludePadding=False)
     found = answers(cpu_device, plan, InputTensor=source)["OutputTensor"]
-    assert found[..., 0].ravel().tolist() == [float_of(total, taps) for total in totals.ravel().tolist()]
+    assert found[..., 0].ravel().tolist() == [float_of(total / taps) for total in totals]
 
 
 def gradient(kind: str, shape: tuple[int, ...], dtype: Any, window: int, stride: int, padding: int, **own: Any) -> Plan:

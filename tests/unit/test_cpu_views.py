@@ -9,7 +9,7 @@ import pytest
 
 from opwire.enums import PaddingMode
 from opwire.tensor import Array
-from opwire_service.kernels.cpu.views.geometry import PAST_CACHE, SIDE, TILE_BYTES
+from opwire_service.kernels.cpu.views.geometry import PAST_CACHE, SIDE, TILE_BYTES, TILE_ITEMS
 from opwire_service.kernels.views.folding import parts_of
 from tests.moving import counted, moved, same_bits, tensor
 
@@ -31,7 +31,11 @@ def test_contiguous_runs_of_any_length_are_copied(cpu_device, dtype, length):
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(
-    "sizes", [(2, 2), (16, 16), (17, 65), (129, 255), (3, 700), (700, 3), (SIDE + 9, 300), (SIDE - 1, 3000)]
+    "sizes",
+    [
+        *((2, 2), (16, 16), (17, 65), (129, 255), (3, 700), (700, 3), (SIDE + 9, 300), (SIDE - 1, 3000)),
+        *((2, 77), (2, TILE_ITEMS + 5), (77, 2)),
+    ],
 )
 def test_transposed_matrices_are_copied(cpu_device, dtype, sizes):
     source = counted(dtype, 3, *sizes).transpose(0, 2, 1)

@@ -11,7 +11,7 @@ from ..jit.element import address_of, int8, int32, load, read, size_of, store
 from ..numbers.formats import put
 from ..numbers.vectors import WIDTH, load_vector, put_vector
 from ..run.geometry import advance, at
-from ..views.moves import move_run, move_twice, seconds_of
+from ..views.moves import move_pairs, move_run, seconds_of
 from . import geometry as g
 from .sums import add_rows, limit_of, round_floats, round_integers, settle, sum_across
 
@@ -143,7 +143,7 @@ def _nearest_row(zero: int, source: int, target: int, geometry: int, indices: in
             done = count // seconds_of(zero) * seconds_of(zero)
             begin = advance(source, load(indices, 0, 0), zero)
             for i in range(0, done // 2, seconds_of(zero) // 2):
-                move_twice(target, i, begin, zero)
+                move_pairs(target, i, begin, begin, zero)
         for i in range(done, count):
             store(target, i, read(source, load(indices, i, 0), zero))
     elif step == 1 and at(geometry, g.TWICE):

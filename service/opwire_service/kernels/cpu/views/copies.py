@@ -10,6 +10,7 @@ from .geometry import CopyTile, tile_of
 from .moves import (
     LINE,
     fence,
+    move_pairs,
     move_run,
     move_seconds,
     move_small_square,
@@ -57,7 +58,10 @@ def items(zero: int, tensors: int, _target: int, _states: int, geometry: int, be
         for i in range(tile.outer):
             source = tile.source + i * _step(geometry, 0, g.SOURCE_STEP)
             target = tile.target + i * _step(geometry, 0, g.TARGET_STEP)
-            _lines(zero, geometry, target, source, tile)
+            if at(geometry, g.KIND) == g.PAIRS and tile.middle == 2:
+                _pairs(zero, target, source, source + _step(geometry, 1, g.SOURCE_STEP), tile.inner)
+            else:
+                _lines(zero, geometry, target, source, tile)
 
 
 @inner
@@ -73,6 +77,18 @@ def _lines(zero: int, geometry: int, target: int, source: int, tile: CopyTile) -
                 _line(zero, target + first * there, there, source + first * here, here, last - first)
         source += _step(geometry, 1, g.SOURCE_STEP)
         target += _step(geometry, 1, g.TARGET_STEP)
+
+
+@inner
+def _pairs(zero: int, target: int, source: int, other: int, count: int) -> None:
+    """Interleaves two lines."""
+    at_once = seconds_of(zero) // 2
+    whole = count // at_once * at_once
+    for i in range(0, whole, at_once):
+        move_pairs(target, i, source, other, zero)
+    for i in range(whole, count):
+        put(target, 2 * i, take(source, i, zero))
+        put(target, 2 * i + 1, take(other, i, zero))
 
 
 @inner

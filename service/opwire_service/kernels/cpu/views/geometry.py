@@ -51,7 +51,7 @@ EVERYWHERE = -(1 << 40), 1 << 40
 LONG_LINE = 16
 """Minimum number of elements of a loop that should be innermost."""
 
-RUNS, ITEMS, FILL, TRANSPOSED, TRANSPOSED_PAST_CACHE = range(5)
+RUNS, ITEMS, FILL, PAIRS, TRANSPOSED, TRANSPOSED_PAST_CACHE = range(6)
 """Kinds of copies; see ``CopyForm``."""
 
 
@@ -76,8 +76,8 @@ class CopyForm(NamedTuple):
     """The method by which a copy is made.
 
     Attributes:
-        kind: ``RUNS`` of bytes, ``ITEMS`` one by one, ``FILL`` with one repeated element, or squares ``TRANSPOSED``,
-            possibly written ``PAST_CACHE`` with streaming stores.
+        kind: ``RUNS`` of bytes, ``ITEMS`` one by one, ``FILL`` with one repeated element, ``PAIRS`` of two interleaved
+            lines, or squares ``TRANSPOSED``, possibly written ``PAST_CACHE`` with streaming stores.
         item: bytes that the innermost loop moves at once; 1 for runs.
         loops: the loops, in bytes; the innermost loop of a run counts its bytes.
     """
@@ -100,6 +100,9 @@ def copy_form(copy: Copy, item: int) -> CopyForm:
     if loops[-1].source == 0:
         return CopyForm(FILL, run, tuple(loops))
     rows = next((i for i, loop in enumerate(loops[:-1]) if loop.source == run), None)
+    if rows is not None and loops[-1] == (2, loops[-1].source, run) and loops[rows].target == 2 * run:
+        loops.append(loops.pop(rows))
+        return CopyForm(PAIRS, run, tuple(loops))
     if rows is None or loops[-1].target != run or min(loops[-1].size, loops[rows].size) * run < VECTOR:
         if loops[-1].size < LONG_LINE:
             # Move a long loop inside the short ones.

@@ -210,24 +210,26 @@ def move_seconds(typing: Any, target: Any, index: Any, source: Any, zero: Any) -
 
 
 @intrinsic
-def move_twice(typing: Any, target: Any, index: Any, source: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Copies each of some contiguous elements twice; writes as many elements as ``seconds_of`` returns.
+def move_pairs(
+    typing: Any, target: Any, index: Any, source: Any, other: Any, zero: Any
+) -> tuple[Any, Callable[..., Any]]:
+    """Interleaves contiguous elements of two sources; writes as many elements as ``seconds_of`` returns.
 
-    Reads from ``index`` elements past the source and writes to ``2 * index`` elements past the target.
+    Reads from ``index`` elements past the sources and writes to ``2 * index`` elements past the target.
     """
     number = 2 * VECTOR * 8 // zero.bitwidth
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         element = context.get_value_type(zero)
-        here = builder.gep(pointer_to(builder, args[2], element), [args[1]])
+        half, whole = ir.VectorType(element, number // 2), ir.VectorType(element, number)
+        places = [builder.gep(pointer_to(builder, each, element), [args[1]]) for each in args[2:4]]
+        rows = [builder.load(builder.bitcast(each, half.as_pointer()), align=1) for each in places]
         there = builder.gep(pointer_to(builder, args[0], element), [builder.shl(args[1], ir.Constant(args[1].type, 1))])
-        loaded = builder.load(builder.bitcast(here, ir.VectorType(element, number // 2).as_pointer()), align=1)
-        mask = ir.Constant(ir.VectorType(ir.IntType(32), number), [i // 2 for i in range(number)])
-        doubled = builder.shuffle_vector(loaded, loaded, mask)
-        builder.store(doubled, builder.bitcast(there, ir.VectorType(element, number).as_pointer()), align=1)
+        pairs = _chosen(builder, *rows, [i // 2 + i % 2 * (number // 2) for i in range(number)])
+        builder.store(pairs, builder.bitcast(there, whole.as_pointer()), align=1)
         return context.get_dummy_value()
 
-    return types.void(ADDRESS, ADDRESS, ADDRESS, zero), code
+    return types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS, zero), code
 
 
 def _columns(builder: Any, rows: list[Any], lane: int) -> list[Any]:

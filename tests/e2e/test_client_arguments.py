@@ -29,6 +29,8 @@ CALLS: list[tuple[Ask, type[Exception], str]] = [
     (lambda c: c.max_pooling(IMAGE, 2, strides="2"), TypeError, "strides is '2'; it takes an integer"),
     (lambda c: c.max_pooling(IMAGE, None), TypeError, "window is None; it takes an integer"),
     (lambda c: c.max_pooling(IMAGE, 2, operator=1), TypeError, "operator is 1, of type int; it must be a string"),
+    (lambda c: c.max_pooling(IMAGE, 2, indices=IMAGE), TypeError, "of type ndarray; it must be True or False"),
+    (lambda c: c.max_pooling(IMAGE, 2, ceil=1), TypeError, "ceil is 1, of type int; it must be True or False"),
     (lambda c: c.argmax(X, 0, direction=object()), ValueError, "/operator/desc/AxisDirection is <object .* of type"),
     (lambda c: c.sum(X, 0, device=np.longdouble(1)), ValueError, "/device is .*longdouble.* JSON cannot represent"),
     (lambda c: c.sum(X, 0, feature_level="\ud800"), ValueError, r"/feature_level is .*, of type str, which JSON"),

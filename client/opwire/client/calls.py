@@ -8,6 +8,8 @@ from operator import index
 from reprlib import repr as short_repr
 from typing import Any, Literal, SupportsIndex
 
+import numpy as np
+
 from ..desc import Report, read_tensor, show
 from ..enums import AxisDirection, ReduceFunction
 from ..fields import TensorMember
@@ -185,6 +187,17 @@ def checked_name(name: object, argument: str = "name") -> str:
     if not name:
         raise ValueError(f'{argument} is ""; it must not be empty')
     return name
+
+
+def checked_flag(flag: object, argument: str) -> bool:
+    """Returns a flag passed as an argument.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(flag, bool | np.bool_):
+        raise TypeError(f"{argument} is {short_repr(flag)}, of type {type(flag).__name__}; it must be True or False")
+    return bool(flag)
 
 
 def checked_calls(calls: Iterable[object]) -> list[Call]:

@@ -252,6 +252,7 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
             operator: MAX_POOLING, MAX_POOLING1 or MAX_POOLING2. Defaults to the oldest one with the requested features.
             options: see CallOptions.
         """
+        with_indices = calls.checked_flag(indices, "indices")
         call = calls.max_pooling(
             x,
             window,
@@ -259,8 +260,8 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
             start_padding=start_padding,
             end_padding=end_padding,
             dilations=dilations,
-            index_type=index_type if indices else None,
-            ceil=ceil,
+            index_type=index_type if with_indices else None,
+            ceil=calls.checked_flag(ceil, "ceil"),
             name=operator,
         )
-        return self._run_pooling(call, options) if indices else self._run(call, options)
+        return self._run_pooling(call, options) if with_indices else self._run(call, options)

@@ -17,7 +17,7 @@ WORTH = 1 << 15
 """Number of elements from which a table is made."""
 
 KEPT = 64
-"""Number of most recently made tables kept."""
+"""Number of most recently used tables kept."""
 
 _PATTERNS = 1 << 16
 _PIECE = 1 << 13
@@ -65,7 +65,10 @@ class LookupTable:
 
     def found(self, stop: Stop) -> Array:
         """Returns the results as bits, indexed by the elements' bits; makes the table if necessary."""
-        table = _tables.get(self._key)
+        with _lock:
+            table = _tables.get(self._key)
+            if table is not None:
+                _tables.move_to_end(self._key)
         if table is None:
             table = self._made(stop)
             with _lock:

@@ -223,9 +223,9 @@ def move_pairs(
         element = context.get_value_type(zero)
         half, whole = ir.VectorType(element, number // 2), ir.VectorType(element, number)
         places = [builder.gep(pointer_to(builder, each, element), [args[1]]) for each in args[2:4]]
-        rows = [builder.load(builder.bitcast(each, half.as_pointer()), align=1) for each in places]
+        one, two = (builder.load(builder.bitcast(each, half.as_pointer()), align=1) for each in places)
         there = builder.gep(pointer_to(builder, args[0], element), [builder.shl(args[1], ir.Constant(args[1].type, 1))])
-        pairs = _chosen(builder, *rows, [i // 2 + i % 2 * (number // 2) for i in range(number)])
+        pairs = _chosen(builder, one, two, [i // 2 + i % 2 * (number // 2) for i in range(number)])
         builder.store(pairs, builder.bitcast(there, whole.as_pointer()), align=1)
         return context.get_dummy_value()
 

@@ -371,6 +371,8 @@ REGIONS: dict[str, Callable[[], str]] = {
     "other-families-machine": lambda: _measured("families.json"),
     "other-families-2-threads": lambda: other_families("families-2-threads.json"),
     "other-families-2-threads-machine": lambda: _measured("families-2-threads.json"),
+    "other-families-avx2": lambda: other_families("families-avx2.json"),
+    "other-families-avx2-machine": lambda: _measured("families-avx2.json"),
     "products": lambda: products("products.json"),
     "products-machine": lambda: _measured("products.json"),
     "products-2-threads": lambda: products("products-2-threads.json"),

@@ -73,9 +73,10 @@ def process(*arguments: str, env: Mapping[str, str] | None = None, module: str =
             started.kill()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Waits for a condition."""
-    end = time.monotonic() + WITHIN
+def until(condition: Callable[[], bool], within: float = WITHIN) -> float:
+    """Waits for a condition and returns the seconds that it took."""
+    began = time.monotonic()
     while not condition():
-        assert time.monotonic() < end, "the condition did not hold in time"
-        time.sleep(0.01)
+        assert time.monotonic() - began < within, f"the condition did not hold within {within:.0f} s"
+        time.sleep(0.005)
+    return time.monotonic() - began

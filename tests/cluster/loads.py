@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from opwire.client import Client
-from tests.cluster.nodes import until
+from tests.processes import until
 
 ROWS, COLUMNS = 256, 300
 

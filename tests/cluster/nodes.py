@@ -9,14 +9,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from tests.processes import ROOT
+from tests.processes import ROOT, until
 
 WITHIN = 120.0
 """Timeout in seconds, generous enough for a busy machine."""
@@ -180,12 +179,3 @@ def server_info(url: str) -> dict[str, Any]:
 def device_names(url: str) -> set[str]:
     """Returns the names of a server's devices."""
     return {device["name"] for device in server_info(url)["devices"]}
-
-
-def until(condition: Callable[[], bool], within: float = WITHIN) -> float:
-    """Waits for a condition and returns the seconds that it took."""
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() - began < within, f"the condition did not hold within {within:.0f} s"
-        time.sleep(0.05)
-    return time.monotonic() - began

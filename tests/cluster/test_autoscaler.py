@@ -15,7 +15,8 @@ import pytest
 from opwire.client import Client
 from opwire_service.settings import Limits, Settings
 from tests.cluster.loads import OPERATOR, numbers, right
-from tests.cluster.nodes import ENVIRONMENT, STORE, device_names, nodes, server_info, until
+from tests.cluster.nodes import ENVIRONMENT, STORE, device_names, nodes, server_info
+from tests.processes import until
 from tests.serving import serving
 
 pytest.importorskip("ray")

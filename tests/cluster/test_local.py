@@ -13,9 +13,9 @@ import pytest
 from opwire.client import Client
 from opwire.errors import RequestError
 from tests.cluster.loads import OPERATOR, numbers, right
-from tests.cluster.nodes import descendants, device_names, server_info, until
+from tests.cluster.nodes import descendants, device_names, server_info
 from tests.commands import opwire
-from tests.processes import process
+from tests.processes import process, until
 
 pytest.importorskip("ray")
 

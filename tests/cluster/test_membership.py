@@ -20,8 +20,8 @@ from opwire.errors import DeadlineExceededError, UnavailableError
 from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
 from tests.cluster.loads import load, waiting
-from tests.cluster.nodes import Nodes, device_names, nodes, server_info, until
-from tests.processes import process
+from tests.cluster.nodes import Nodes, device_names, nodes, server_info
+from tests.processes import process, until
 from tests.serving import serving
 
 pytest.importorskip("ray")

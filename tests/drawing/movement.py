@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from opwire.operators.arithmetic import GrayOrColour
+from opwire.operators.arithmetic import GrayOrColor
 from opwire.operators.folds import BlockFits, ColumnsFit, ImageHasRank
 from opwire.operators.slices import GradientFits, SliceFits, SliceNotEmpty, WindowInside
 from opwire.operators.tuples import BatchesAgree, TupleLength, TuplesFitRank, UpdatesFit
@@ -174,12 +174,12 @@ def _rank(rule: SameRank, drawn: Drawn) -> Iterator[Change]:
         yield {**drawn.desc, last: tensor}, "ranks_differ", f"/{last}/Sizes"
 
 
-def _gray(rule: GrayOrColour, drawn: Drawn, draw: st.DrawFn) -> None:
+def _gray(rule: GrayOrColor, drawn: Drawn, draw: st.DrawFn) -> None:
     if len(drawn.desc["Bias"]) not in (1, 3):
         drawn.desc["Bias"] = drawn.desc["Bias"][: draw(st.sampled_from([1, 3]))]
 
 
-def _two_channels(rule: GrayOrColour, drawn: Drawn) -> Iterator[Change]:
+def _two_channels(rule: GrayOrColor, drawn: Drawn) -> Iterator[Change]:
     yield {**_resized(drawn, "InputTensor", 1, 2), "Bias": [0, 1]}, "value_not_allowed", "/Bias"
 
 
@@ -341,7 +341,7 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     Between: _between,
     Equal: _equal,
     SumAlong: _add_up,
-    GrayOrColour: _gray,
+    GrayOrColor: _gray,
     SliceNotEmpty: _nothing,
     SliceFits: _slice,
     WindowInside: _window,
@@ -364,7 +364,7 @@ BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     Divides: _undivided,
     SameRank: _rank,
     SumAlong: _left_over,
-    GrayOrColour: _two_channels,
+    GrayOrColor: _two_channels,
     SliceNotEmpty: _nothing_taken,
     SliceFits: _taken_beyond,
     WindowInside: _window_outside,

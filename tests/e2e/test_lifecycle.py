@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -24,6 +24,7 @@ from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
 from tests import bodies
 from tests.problems import check_problem, read_problem
+from tests.processes import until
 from tests.serving import serving
 from tests.sockets import connect
 
@@ -45,13 +46,6 @@ ENDLESS = reduction(2**28)
 def post(document: object, path: str = "/v1/execute") -> bytes:
     body = json.dumps(document).encode()
     return b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (path.encode(), len(body), body)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + WITHIN
-    while not condition():
-        assert time.monotonic() < end, "the condition did not hold in time"
-        time.sleep(0.002)
 
 
 def schedule(server: HttpServer) -> str:

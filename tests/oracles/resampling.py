@@ -53,30 +53,30 @@ def _weights(plan: Plan, axis: int, rank: int, size: int, output: int) -> Weight
     return _clamped({math.floor(Fraction(at) + Fraction(1, 2)): Fraction(1)}, size)
 
 
-def _stretched(centre: Fraction, scale: Fraction, size: int) -> Weights:
-    least, most = math.floor(centre - 1 / scale), math.ceil(centre + 1 / scale)
+def _stretched(center: Fraction, scale: Fraction, size: int) -> Weights:
+    least, most = math.floor(center - 1 / scale), math.ceil(center + 1 / scale)
     if most - least > 100_000:  # too many to list; only those inside are told apart
-        return _wide(centre, scale, size)
-    heights = {at: max(Fraction(0), 1 - abs(at - centre) * scale) for at in range(least, most + 1)}
+        return _wide(center, scale, size)
+    heights = {at: max(Fraction(0), 1 - abs(at - center) * scale) for at in range(least, most + 1)}
     whole = sum(heights.values())
     return _clamped({at: height / whole for at, height in heights.items()}, size)
 
 
-def _wide(centre: Fraction, scale: Fraction, size: int) -> Weights:
+def _wide(center: Fraction, scale: Fraction, size: int) -> Weights:
     """Computes the weights from arithmetic series on both sides of the center."""
 
     def upto(last: int) -> Fraction:
         """Returns the sum of weights at integers up to ``last``, from both halves of the triangle."""
-        first = math.floor(centre - 1 / scale) + 1
-        end = min(last, math.ceil(centre + 1 / scale) - 1)
-        middle = min(math.floor(centre), end)
-        left = sum_of(first, middle, lambda at: 1 - (centre - at) * scale)
-        return left + sum_of(max(first, middle + 1), end, lambda at: 1 - (at - centre) * scale)
+        first = math.floor(center - 1 / scale) + 1
+        end = min(last, math.ceil(center + 1 / scale) - 1)
+        middle = min(math.floor(center), end)
+        left = sum_of(first, middle, lambda at: 1 - (center - at) * scale)
+        return left + sum_of(max(first, middle + 1), end, lambda at: 1 - (at - center) * scale)
 
     def sum_of(first: int, last: int, height: Any) -> Fraction:
         return (last - first + 1) * (height(first) + height(last)) / 2 if last >= first else Fraction(0)
 
-    whole = upto(math.ceil(centre + 1 / scale))
+    whole = upto(math.ceil(center + 1 / scale))
     bounds = [Fraction(0), *(upto(at) for at in range(size - 1)), whole]
     return {at: (bounds[at + 1] - bounds[at]) / whole for at in range(size) if bounds[at + 1] > bounds[at]}
 

@@ -21,6 +21,7 @@ from opwire_service.kernels.cpu.jit.compiling import CompilingFailed
 from opwire_service.kernels.cpu.jit.element import FLOAT32, HALF, INT8, INT16, INT32, INT64, store
 from opwire_service.kernels.cpu.jit.library import AHEAD, Library
 from tests.execution import never_stop
+from tests.processes import until
 
 DEVICE = """
 import numpy as np
@@ -101,13 +102,6 @@ def is_running(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def until(condition, seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")

@@ -17,7 +17,7 @@ from .work import elements_written
 
 
 @dataclass(frozen=True, slots=True)
-class GrayOrColour(Rule):
+class GrayOrColor(Rule):
     """There is a bias for each channel of an image, which has 1 or 3."""
 
     code = Code.VALUE_NOT_ALLOWED
@@ -68,7 +68,7 @@ FAMILY = (
     binary("ELEMENT_WISE_SUBTRACT", formula=A - B, examples=(_pairs("differences", [-4, -6, 8]),)),
     declare(
         "VALUE_SCALE_2D",
-        rules=(GrayOrColour(), length_is(size("InputTensor", 1), "Bias")),
+        rules=(GrayOrColor(), length_is(size("InputTensor", 1), "Bias")),
         outputs={"OutputTensor": like("InputTensor")},
         work=elements_written,
         formula=Attribute("Scale") * INPUT + ChannelValue("Bias"),

@@ -240,7 +240,7 @@ FAMILY = (
     _align(
         "ROI_ALIGN",
         Example(
-            name="the_centre_of_each_quarter",
+            name="the_center_of_each_quarter",
             desc=_desc("ROI_ALIGN", OutputTensor={"DataType": "FLOAT32", "Sizes": [4, 1, 1, 1]}),
             inputs=_REGIONS,
             outputs={"OutputTensor": [[[[6]]], [[[8]]], [[[14]]], [[[16]]]]},

@@ -224,7 +224,7 @@ _UPSAMPLING = declare(
     ),
 )
 
-_CENTRES = _offsets(0.5, -0.5)
+_CENTERS = _offsets(0.5, -0.5)
 # With rounding down, the same choice takes an input offset that is half a pixel less.
 _ROUNDED = _offsets(0.5, -0.5, RoundingDirection="DECREASING")
 
@@ -246,7 +246,7 @@ _ANTIALIASED = Example(
 FAMILY = (
     _UPSAMPLING,
     _resampling("RESAMPLE", examples=_examples(), bad_examples=_bad_examples()),
-    _resampling("RESAMPLE1", examples=_examples(**_CENTRES), bad_examples=_bad_examples(**_CENTRES)),
+    _resampling("RESAMPLE1", examples=_examples(**_CENTERS), bad_examples=_bad_examples(**_CENTERS)),
     _gradient("RESAMPLE_GRAD", "DML_RESAMPLE_GRAD_OPERATOR_DESC", **_offsets(0.5, 0)),
     _resampling("RESAMPLE2", examples=_rounded(), bad_examples=_bad_examples(**_ROUNDED)),
     _gradient("RESAMPLE_GRAD1", "DML_RESAMPLE_GRAD1_OPERATOR_DESC", **_offsets(0, 0, RoundingDirection="DECREASING")),

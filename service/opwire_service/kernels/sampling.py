@@ -84,7 +84,7 @@ def within(coordinates: Array, size: int) -> Array:
     return inside
 
 
-def neighbours(coordinates: Array, size: int) -> tuple[Array, Array]:
+def neighbors(coordinates: Array, size: int) -> tuple[Array, Array]:
     """Returns the int64 element at or below each coordinate, and the fraction by which the coordinate exceeds it.
 
     The fraction is exact. Where it is 0 there is no second element.

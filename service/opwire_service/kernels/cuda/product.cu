@@ -27,11 +27,11 @@ struct Accumulator {
         low = fma(low, other.high, fma(high, other.low, error));
         inexact |= low != 0 || error != 0;
         high = product;
-        normalise();
+        normalize();
         exponent += other.exponent;
         kinds |= other.kinds;
     }
-    __device__ __forceinline__ void normalise() {
+    __device__ __forceinline__ void normalize() {
         u64 word = same_bits<u64>(high);
         i32 power = (i32)((word >> 52) & 0x7ff) - 1023;
         exponent += power;
@@ -135,7 +135,7 @@ struct Collector {
     }
     __device__ __forceinline__ Accumulator total() const {
         Accumulator product = {high, low, state >> 3, (u32)state & 7, inexact};
-        product.normalise();
+        product.normalize();
         return product;
     }
 };

@@ -17,7 +17,7 @@ from ...execution import Arrays, Stop, Stopped
 from .. import exact
 from ..layout import coordinates
 from ..regions import Region, RegionsOfInterest, bin_of, corners_of, is_average
-from ..sampling import is_linear, nearest_indices, neighbours
+from ..sampling import is_linear, nearest_indices, neighbors
 from .elements import Elements
 from .extreme import FIRST_GREATEST
 from .weighted import Total, rounded
@@ -148,7 +148,7 @@ def _samples(plan: Plan, region: Region, which: int, output: int, stop: Stop) ->
             index = int(nearest_indices(coordinate, axis.size, None)[0])
             yield _Sample(((index, _ONE),), None, share)
             continue
-        first, part = (array[0] for array in neighbours(coordinate, axis.size))
+        first, part = (array[0] for array in neighbors(coordinate, axis.size))
         index, weight = int(first), Fraction(float(part))
         if weight:
             yield _Sample(((index, _ONE - weight), (index + 1, weight)), (index, index + 1), share)

@@ -15,7 +15,7 @@ from opwire.tensor import Array, DataType
 from ...execution import Arrays, Stop, Stopped
 from .. import exact
 from ..layout import coordinates
-from ..sampling import ResampledAxis, is_linear, nearest_indices, neighbours, resampled_axes
+from ..sampling import ResampledAxis, is_linear, nearest_indices, neighbors, resampled_axes
 from .weighted import Taps, rounded, weighted_sum
 
 _ONE = Fraction(1)
@@ -52,7 +52,7 @@ def _linear(plan: Plan, axis: ResampledAxis, output: int) -> Taps:
 
 
 def _two(axis: ResampledAxis, output: int) -> Iterator[tuple[int, Fraction]]:
-    first, part = neighbours(axis.coordinates(np.array([output])), axis.size)
+    first, part = neighbors(axis.coordinates(np.array([output])), axis.size)
     weight = Fraction(float(part[0]))
     yield int(first[0]), _ONE - weight
     if weight:
@@ -65,22 +65,22 @@ def _triangle(axis: ResampledAxis, output: int) -> Iterator[tuple[int, Fraction]
     if not isfinite(coordinate):
         yield last if coordinate > 0 else 0, _ONE
         return
-    centre, scale = Fraction(coordinate), Fraction(axis.scale)
-    begin, end = floor(centre - 1 / scale) + 1, ceil(centre + 1 / scale) - 1
-    share = 1 / _heights(centre, scale, begin, end)
+    center, scale = Fraction(coordinate), Fraction(axis.scale)
+    begin, end = floor(center - 1 / scale) + 1, ceil(center + 1 / scale) - 1
+    share = 1 / _heights(center, scale, begin, end)
     for index in range(max(0, min(begin, last)), max(0, min(end, last)) + 1):
         low, high = index if index else min(begin, index), index if index < last else max(end, index)
-        weight = _heights(centre, scale, max(low, begin), min(high, end)) * share
+        weight = _heights(center, scale, max(low, begin), min(high, end)) * share
         if weight:
             yield index, weight
 
 
-def _heights(centre: Fraction, scale: Fraction, begin: int, end: int) -> Fraction:
+def _heights(center: Fraction, scale: Fraction, begin: int, end: int) -> Fraction:
     """Returns the sum of a triangle's heights at the integers from ``begin`` to ``end``, inclusive."""
-    middle = min(max(floor(centre), begin - 1), end)
+    middle = min(max(floor(center), begin - 1), end)
 
     def straight(first: int, last: int, slope: Fraction) -> Fraction:
-        return (last - first + 1) * (1 - slope * (centre - Fraction(first + last, 2)))
+        return (last - first + 1) * (1 - slope * (center - Fraction(first + last, 2)))
 
     return straight(begin, middle, scale) + straight(middle + 1, end, -scale)
 

@@ -55,7 +55,7 @@ const look = EditorView.theme({
   "&.stale .cm-lint-marker-error": { color: "var(--edge)" },
 });
 
-const colours = HighlightStyle.define([
+const colors = HighlightStyle.define([
   { tag: tags.propertyName, color: "var(--json-name)" },
   { tag: tags.string, color: "var(--json-string)" },
   { tag: [tags.number, tags.bool, tags.null], color: "var(--json-number)" },
@@ -63,4 +63,4 @@ const colours = HighlightStyle.define([
   { tag: tags.invalid, color: "var(--text)" },
 ]);
 
-export const theme = [look, syntaxHighlighting(colours)];
+export const theme = [look, syntaxHighlighting(colors)];

@@ -5,7 +5,7 @@ const SCALE = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 
 const ODD = { nan: [224, 64, 160], positive: [230, 60, 40], negative: [40, 120, 255] };
 
 /** @param {number} part from 0 to 1 */
-function colour(part) {
+function color(part) {
   const at = Math.min(0.9999, Math.max(0, part)) * (SCALE.length - 1);
   const i = Math.floor(at);
   return SCALE[i].map((low, k) => low + (SCALE[i + 1][k] - low) * (at - i));
@@ -20,7 +20,7 @@ let ramp = null;
 function steps() {
   if (ramp) return ramp;
   ramp = new Uint8ClampedArray(STEPS * 3);
-  for (let i = 0; i < STEPS; i++) ramp.set(colour(i / (STEPS - 1)), i * 3);
+  for (let i = 0; i < STEPS; i++) ramp.set(color(i / (STEPS - 1)), i * 3);
   return ramp;
 }
 
@@ -48,7 +48,7 @@ export function paint(channels, { ends, isPicture }) {
   const range = rangeOf(channels);
   const [min, max] = ends ?? [range.min, range.max];
   const scale = max > min ? 1 / (max - min) : 0;
-  const colours = steps();
+  const colors = steps();
   const rgba = new Uint8ClampedArray(first.length * 4).fill(255);
   for (let i = 0, at = 0; i < first.length; i++, at += 4) {
     const value = first[i];
@@ -58,9 +58,9 @@ export function paint(channels, { ends, isPicture }) {
     } else {
       const part = scale ? Math.min(1, Math.max(0, (value - min) * scale)) : 0.5;
       const from = Math.round(part * (STEPS - 1)) * 3;
-      rgba[at] = colours[from];
-      rgba[at + 1] = colours[from + 1];
-      rgba[at + 2] = colours[from + 2];
+      rgba[at] = colors[from];
+      rgba[at + 1] = colors[from + 1];
+      rgba[at + 2] = colors[from + 2];
     }
   }
   return { rgba, min, max };

@@ -33,7 +33,7 @@ function options(width, { series, isLog, isStacked, unit }, last) {
   };
   const back = variable("back");
   const shown = series.map((each) => {
-    const stroke = variable(each.colour);
+    const stroke = variable(each.color);
     // Areas hide what was drawn before, so higher rows are drawn first.
     return {
       label: each.label,
@@ -110,7 +110,7 @@ export function Chart({ title, times, rows, seconds, sentence, ...kind }) {
       <figcaption>
         <h2>${title}</h2>
         <ul class="legend">${kind.series.map((each, i) =>
-          html`<li><span class="swatch probe ${each.colour} ${
+          html`<li><span class="swatch probe ${each.color} ${
             each.dash ? "dashed" : ""
           }" aria-hidden="true"></span>${each.label} <span class="mono">${show(latest[i])}</span></li>`
         )}</ul>

@@ -141,20 +141,20 @@ function Figures({ sample, load }) {
 }
 
 const LATENCIES = [
-  { label: "total p99", stage: "total", of: "p99", colour: "c-red" },
-  { label: "total p50", stage: "total", of: "p50", colour: "c-blue" },
-  { label: "run p99", stage: "run", of: "p99", colour: "c-green", dash: [6, 3] },
-  { label: "run p50", stage: "run", of: "p50", colour: "c-green" },
-  { label: "queue p99", stage: "queue", of: "p99", colour: "c-orange", dash: [6, 3] },
+  { label: "total p99", stage: "total", of: "p99", color: "c-red" },
+  { label: "total p50", stage: "total", of: "p50", color: "c-blue" },
+  { label: "run p99", stage: "run", of: "p99", color: "c-green", dash: [6, 3] },
+  { label: "run p50", stage: "run", of: "p50", color: "c-green" },
+  { label: "queue p99", stage: "queue", of: "p99", color: "c-orange", dash: [6, 3] },
 ];
-const KIND_COLOURS = {
+const KIND_COLORS = {
   answered: "c-green",
   invalid: "c-blue",
   refused: "c-orange",
   "too late": "c-purple",
   failed: "c-red",
 };
-const DEVICE_COLOURS = ["c-blue", "c-green", "c-orange", "c-purple", "c-red"];
+const DEVICE_COLORS = ["c-blue", "c-green", "c-orange", "c-purple", "c-red"];
 
 function Charts({ samples, devices, seconds }) {
   const times = samples.map(({ time }) => time);
@@ -163,10 +163,10 @@ function Charts({ samples, devices, seconds }) {
   const rates = kinds.map((kind) => series(({ outcomes }) => sumOf(outcomes, kind)));
   const latencies = LATENCIES.map(({ stage, of }) => series(({ quantiles }) => quantiles[stage]?.[of] ?? null));
   const lanes = devices.flatMap((name, i) => [
-    { label: `${name} running`, colour: DEVICE_COLOURS[i % 5], read: (load) => load.devices[name]?.running ?? 0 },
+    { label: `${name} running`, color: DEVICE_COLORS[i % 5], read: (load) => load.devices[name]?.running ?? 0 },
     {
       label: `${name} waiting`,
-      colour: DEVICE_COLOURS[i % 5],
+      color: DEVICE_COLORS[i % 5],
       dash: [6, 3],
       read: (load) => load.devices[name]?.queued ?? 0,
     },
@@ -177,7 +177,7 @@ function Charts({ samples, devices, seconds }) {
     <div class="charts">
       <${Chart} title="Requests per second by outcome" times=${times} rows=${rates} seconds=${seconds}
         isStacked=${true} unit="/s"
-        series=${kinds.map((label) => ({ label, colour: KIND_COLOURS[label] }))} sentence=${last
+        series=${kinds.map((label) => ({ label, color: KIND_COLORS[label] }))} sentence=${last
           ? `${sumOf(last.outcomes).toFixed(0)} per second now`
           : "nothing yet"} />
       <${Chart} title="Time by stage" times=${times} rows=${latencies} seconds=${seconds} isLog=${true} unit=" ms"

@@ -109,9 +109,9 @@ export function Numbers({ id, desc, slice, label }) {
 /** Returns the slices that are the channels of an image: three for a color image, otherwise one. */
 function channelSlices(desc, slice, isPicture) {
   const axis = slice.rows - 1;
-  const isColour = isPicture && slice.rows >= 1 && slice.columns === slice.rows + 1 &&
+  const isColor = isPicture && slice.rows >= 1 && slice.columns === slice.rows + 1 &&
     (desc.Sizes[axis] === 3 || desc.Sizes[axis] === 4);
-  if (isColour) {
+  if (isColor) {
     return [0, 1, 2].map((k) => ({ ...slice, others: slice.others.map((index, i) => (i === axis ? k : index)) }));
   }
   const last = desc.Sizes.length - 1;

@@ -32,7 +32,7 @@ _BLOCK = 1 << 12
 
 
 @inlined
-def _greatest_neighbour(zero: int, address: int, count: int, invert: int) -> int:
+def _greatest_neighbor(zero: int, address: int, count: int, invert: int) -> int:
     """Returns the greatest rank of a contiguous run."""
     best = lowest_rank(zero)
     if count >= wide_lanes(zero):
@@ -72,7 +72,7 @@ def _greatest_neighbour(zero: int, address: int, count: int, invert: int) -> int
 def _greatest(zero: int, address: int, count: int, step: int, invert: int) -> int:
     """Returns the greatest rank of a run."""
     if step == 1:
-        return _greatest_neighbour(zero, address, count, invert)
+        return _greatest_neighbor(zero, address, count, invert)
     a = b = c = d = lowest_rank(zero)
     i = 0
     while i + 4 <= count:

@@ -16,7 +16,7 @@ from ..run.tiling import ReductionTiling, cut
 from . import extreme_rows, index_columns, value_columns
 from . import parameters as p
 from .column_tiles import by_tiles, of_segments
-from .labelled_columns import GROUP
+from .labeled_columns import GROUP
 from .ranks import inversion, rank_size
 
 ELEMENTS = {

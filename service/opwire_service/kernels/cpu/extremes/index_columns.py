@@ -10,7 +10,7 @@ from ..run import geometry as g
 from ..run.column_rows import Rows, stride_of
 from ..run.geometry import Tile, advance, at, tile_of
 from . import parameters as p
-from .labelled_columns import GROUP, Winners, label_neighbours, labelled_rows_at_once
+from .labeled_columns import GROUP, Winners, label_neighbors, labeled_rows_at_once
 from .rank_vectors import wide_lanes
 from .ranks import NOTHING, element_of, greater, is_float, is_number, key_of, lowest_rank, rank_of, rank_of_key
 
@@ -53,7 +53,7 @@ def _label(zero: int, geometry: int, tile: Tile, first: int, rows: int, winners:
     last, stride, group = at(geometry, p.LAST), at(geometry, g.COLUMN_STEP), at(geometry, p.GROUP_ROWS)
     pitch = (-1 if last else 1) * at(geometry, g.STEP) * size_of(zero)
     together = stride == 1 and width >= wide_lanes(zero)
-    most = labelled_rows_at_once(pitch) if together else group
+    most = labeled_rows_at_once(pitch) if together else group
     i = 0
     while i < rows:
         index = count - 1 - first - i if last else first + i
@@ -63,7 +63,7 @@ def _label(zero: int, geometry: int, tile: Tile, first: int, rows: int, winners:
         here = here // group * group if here > group else here
         address = advance(tile.base, g.reduced_source(geometry, index), zero)
         if together:
-            label_neighbours(zero, Rows(address, pitch, here, width, 1, None), winners, i // group, group)
+            label_neighbors(zero, Rows(address, pitch, here, width, 1, None), winners, i // group, group)
         elif stride == 1:
             _label_group(zero, Rows(address, pitch, here, width, 1, None), winners, i // group)
         else:

@@ -43,10 +43,8 @@ def next_label(typing: Any, labels: Any) -> tuple[Any, Callable[..., Any]]:
 
 
 @intrinsic
-def label_of_greater(
-    typing: Any, ranks: Any, so_far: Any, labels: Any, labelled: Any
-) -> tuple[Any, Callable[..., Any]]:
-    """Returns the labels of what ``greater`` returns: ``labelled`` where ranks are equal or the first one is NaN."""
+def label_of_greater(typing: Any, ranks: Any, so_far: Any, labels: Any, labeled: Any) -> tuple[Any, Callable[..., Any]]:
+    """Returns the labels of what ``greater`` returns: ``labeled`` where ranks are equal or the first one is NaN."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.select(above(builder, ranks.lane, *args[:2]), *args[2:])

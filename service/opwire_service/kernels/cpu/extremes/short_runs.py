@@ -55,8 +55,8 @@ def first_winner(zero: int, address: int, count: int, invert: int) -> tuple[int,
     least = min(least_a, least_b)
     if least < 0:
         return best, -1
-    labelled = label_all(least, a)
-    lanes_a, lanes_b = equal_lanes(labels_a, labelled), equal_lanes(labels_b, labelled)
+    labeled = label_all(least, a)
+    lanes_a, lanes_b = equal_lanes(labels_a, labeled), equal_lanes(labels_b, labeled)
     in_a = least_a <= least_b
     lane = choose(in_a, 0, lanes) + first_bit(choose(in_a, lanes_a, lanes_b))
     return best, min(least * 2 * lanes, end) + lane

@@ -35,7 +35,7 @@ def _rows_at_once(row: int) -> int:
 
 
 @inner
-def _raise_neighbours(zero: int, rows: Rows, best: int, invert: int) -> None:
+def _raise_neighbors(zero: int, rows: Rows, best: int, invert: int) -> None:
     """Updates the best ranks with rows of contiguous columns."""
     rank_zero, lanes = lowest_rank(zero), wide_lanes(zero)
     address, row, height, width = rows.address, rows.pitch, rows.height, rows.width
@@ -97,7 +97,7 @@ class _BestRanks(NamedTuple):
 @inner
 def _take(zero: int, rows: Rows, memory: _BestRanks, state: int) -> int:
     if rows.step is None:
-        _raise_neighbours(zero, rows, memory.best, memory.invert)
+        _raise_neighbors(zero, rows, memory.best, memory.invert)
     else:
         _raise_columns(zero, rows, 0, memory.best, memory.invert)
     return state

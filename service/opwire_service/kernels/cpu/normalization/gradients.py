@@ -50,7 +50,7 @@ class GradientsJob(Job):
         self._layout = Arrangement.of(desc, [i for i, size in enumerate(statistics.sizes) if size == 1])
         self._of = FORMATS[desc.data_type]
         tiles = self._layout.tiles
-        roundings = 64 if self._layout.neighbours or not tiles.whole else min(tiles.length, TILE) + 64
+        roundings = 64 if self._layout.neighbors or not tiles.whole else min(tiles.length, TILE) + 64
         # Results smaller than this share of their terms are too inaccurate.
         self._limit = roundings * 2.0**-53 * 2.0 ** (self._of.fraction_bits + 2)
 

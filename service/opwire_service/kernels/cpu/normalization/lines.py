@@ -172,7 +172,7 @@ def layout_of(source: BufferTensorDesc, target: BufferTensorDesc, axes: Iterable
 
 def _has_lines(layout: Arrangement, desc: BufferTensorDesc) -> bool:
     last = next((i for i in reversed(layout.order) if desc.sizes[i] > 1), layout.order[-1])
-    return desc.element_strides[last] == 1 and (layout.neighbours or not layout.axes)
+    return desc.element_strides[last] == 1 and (layout.neighbors or not layout.axes)
 
 
 def _packed(sizes: Sizes) -> list[int]:
@@ -186,7 +186,7 @@ def _line(
     """Returns the first dimension of the lines, and the steps along them, which must continue across dimensions."""
     rank = len(sizes)
     wanted = min(layout.axes) if layout.axes else 0
-    if layout.axes and not layout.neighbours:
+    if layout.axes and not layout.neighbors:
         return rank, None
     first, length, along = rank, 1, (0,) * len(steps[0])
     while first > wanted:

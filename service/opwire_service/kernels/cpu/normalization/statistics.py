@@ -60,9 +60,9 @@ class StatisticsJob(Job):
         self._use_mean, self._use_variance = uses(plan)
         self._of = FORMATS[desc.data_type]
         tiles = self._layout.tiles
-        neighbours = self._layout.neighbours or not tiles.whole
-        summed = _PAIRWISE if neighbours else min(tiles.length, TILE) + _PAIRWISE
-        if neighbours and tiles.whole:
+        neighbors = self._layout.neighbors or not tiles.whole
+        summed = _PAIRWISE if neighbors else min(tiles.length, TILE) + _PAIRWISE
+        if neighbors and tiles.whole:
             summed = max(summed, roundings(tiles.length))
         # Results below these shares of the scale and the bias may be off by more than half an ULP.
         units = 2.0 ** (self._of.fraction_bits + 2)

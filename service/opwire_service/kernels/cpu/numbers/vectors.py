@@ -169,7 +169,7 @@ def load_vector(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, 
 
 
 @intrinsic
-def load_neighbours(typing: Any, address: Any, places: Any, index: Any, origin: Any) -> tuple[Any, Code]:
+def load_neighbors(typing: Any, address: Any, places: Any, index: Any, origin: Any) -> tuple[Any, Code]:
     """Gathers sixteen float64 from a scratch buffer, and the one after each of them.
 
     Their positions are int64 read from index ``index`` of ``places`` on; ``origin`` is the position of the buffer's

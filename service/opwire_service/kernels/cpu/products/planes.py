@@ -103,7 +103,7 @@ def _first_elements(typing: Any, address: Any, count: Any, zero: Any) -> tuple[A
 
 
 @inner
-def _neighbours(source: int, target: int, count: int, zero: float) -> None:
+def _neighbors(source: int, target: int, count: int, zero: float) -> None:
     """Copies contiguous elements, and zeros up to the end of a vector; the next line overwrites those."""
     last = count - count % WIDTH
     for j in range(0, last, WIDTH):
@@ -141,7 +141,7 @@ def _plane(geometry: int, source: int, kinds: tuple[int, int, int], target: int,
             place += (base + first * move) * at(geometry, SPACE + 2)
             here, there = advance(source, place, zero), target + 8 * first
             if step == 1:
-                _neighbours(here, there, last - first, zero)
+                _neighbors(here, there, last - first, zero)
             else:
                 _copy(here, step, there, last - first, zero)
             for j in range(last, length):

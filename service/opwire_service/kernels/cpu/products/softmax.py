@@ -44,7 +44,7 @@ class Softmax:
         inside = sums.transpose(self._order)
         blocks = inside.reshape(-1, self._block)
         grain = max(1, PIECE // self._block)
-        pool.run(partial(_normalise, blocks, stop), len(blocks), grain, stop)
+        pool.run(partial(_normalize, blocks, stop), len(blocks), grain, stop)
         ordered = target.transpose(self._order)
         for i in range(len(ordered)):
             if stop():
@@ -52,7 +52,7 @@ class Softmax:
             ordered[i] = inside[i]
 
 
-def _normalise(blocks: Array, stop: Stop, begin: int, end: int) -> None:
+def _normalize(blocks: Array, stop: Stop, begin: int, end: int) -> None:
     with np.errstate(all="ignore"):
         part = blocks[begin:end]
         greatest = part.max(1, keepdims=True)

@@ -35,7 +35,7 @@ from ..numbers.vectors import (
     truncated,
     widened,
 )
-from ..run.column_rows import Rows, column_address, walk_neighbours
+from ..run.column_rows import Rows, column_address, walk_neighbors
 from ..run.geometry import Tile
 from .column_groups import GROUP, add_group, in_vectors
 from .parameters import MAGNITUDE, SIGNED, SQUARES
@@ -192,7 +192,7 @@ def _columns(zero: float, geometry: int, tile: Tile, sums: int, about: int, left
         store_vector(about, i, spread(float32(-0.0)))
         store_vector(left, i, spread(int32(0)))
     memory, state = _FixedPointState(terms_of(geometry), left, about, sums), _State(spread(int32(0)), GROUP)
-    greatest, depth = walk_neighbours(zero, geometry, tile, GROUP, _take, memory, state)
+    greatest, depth = walk_neighbors(zero, geometry, tile, GROUP, _take, memory, state)
     if greatest_of(greatest) >= LIMIT or depth * (tile.last - tile.first) > MOST:
         return False
     for i in range(0, width // WIDTH * WIDTH, WIDTH):

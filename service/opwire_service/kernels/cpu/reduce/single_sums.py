@@ -25,7 +25,7 @@ from ..numbers.vectors import (
     widened,
 )
 from ..run import geometry as g
-from ..run.column_rows import Rows, column_address, walk_neighbours
+from ..run.column_rows import Rows, column_address, walk_neighbors
 from ..run.geometry import Tile, advance, at
 from .column_groups import GROUP
 
@@ -118,7 +118,7 @@ def single_sum_columns(zero: float, geometry: int, tile: Tile, totals: int) -> b
         return False
     for i in range(0, width, WIDTH):
         store_vector(totals, i, spread(-0.0))
-    signs = walk_neighbours(zero, geometry, tile, GROUP, _take, totals, spread(int32(0)))
+    signs = walk_neighbors(zero, geometry, tile, GROUP, _take, totals, spread(int32(0)))
     every = spread(0.0) < 1.0
     enough = every
     for i in range(0, width, WIDTH):

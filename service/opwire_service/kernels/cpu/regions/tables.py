@@ -7,7 +7,7 @@ import numpy as np
 from opwire.check import Plan
 from opwire.tensor import Array
 
-from ...sampling import extents, is_linear, nearest_indices, neighbours, offsets
+from ...sampling import extents, is_linear, nearest_indices, neighbors, offsets
 from ..resampling.tables import WeightTable
 
 SAMPLES = 1 << 18
@@ -32,7 +32,7 @@ def region_table(plan: Plan, corners: Array, axis: int, size: int, outputs: int)
         coordinates = moved + start[region] - into
     inside = (coordinates >= -1.0) & (coordinates <= size)
     if is_linear(plan.attributes):
-        first, part = neighbours(coordinates, size)
+        first, part = neighbors(coordinates, size)
     else:
         first = nearest_indices(coordinates, size, None)
         part = np.zeros(first.size)

@@ -17,7 +17,7 @@ from ..numbers.vectors import (
     any_of,
     elements,
     fused_vectors,
-    load_neighbours,
+    load_neighbors,
     load_vector,
     pick,
     spread,
@@ -90,7 +90,7 @@ def _pairs(firsts: int, near: int, far: int, begin: int, line: int, count: int, 
     """Computes sums of at most two terms, and the magnitudes below which they are doubtful."""
     whole = count - count % WIDTH
     for i in range(0, whole, WIDTH):
-        x, next_x = load_neighbours(line, firsts, i, begin)
+        x, next_x = load_neighbors(line, firsts, i, begin)
         first, second = _times_weights(x, near, i), _times_weights(next_x, far, i)
         store_vector(result, i, first + second + 0.0)
         store_vector(doubts, i, (absolutes(first) + absolutes(second)) * FEW)

@@ -9,7 +9,7 @@ import numpy as np
 from opwire.check import Plan
 from opwire.tensor import Array
 
-from ...sampling import ResampledAxis, is_linear, nearest_indices, neighbours
+from ...sampling import ResampledAxis, is_linear, nearest_indices, neighbors
 
 TAPS = 1 << 18
 """Maximum number of weights in a table."""
@@ -62,7 +62,7 @@ def table_of(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> WeightTab
     coordinates = axis.coordinates(np.arange(begin, end))
     if getattr(plan.attributes, "Antialiased", False) and axis.scale < 0.5:
         return _triangles(coordinates, axis)
-    first, part = neighbours(coordinates, axis.size)
+    first, part = neighbors(coordinates, axis.size)
     taps = 1 + (part > 0)
     starts, outputs, indices = _ragged(first, taps)
     share = part[outputs]
@@ -89,11 +89,11 @@ def _triangles(coordinates: Array, axis: ResampledAxis) -> WeightTable | None:
     return _table(first, taps, starts, heights / np.add.reduceat(heights, starts)[outputs], False)
 
 
-def _heights(centre: Array, scale: float, begin: Array, end: Array) -> Array:
+def _heights(center: Array, scale: float, begin: Array, end: Array) -> Array:
     """Returns sums of the heights of triangles at integers from ``begin`` to ``end``, inclusive."""
-    middle = np.clip(np.floor(centre), begin - 1, end)
-    left = (middle - begin + 1) * (1 - scale * (centre - (begin + middle) / 2))
-    right = (end - middle) * (1 - scale * ((middle + 1 + end) / 2 - centre))
+    middle = np.clip(np.floor(center), begin - 1, end)
+    left = (middle - begin + 1) * (1 - scale * (center - (begin + middle) / 2))
+    right = (end - middle) * (1 - scale * ((middle + 1 + end) / 2 - center))
     return np.maximum(left + right, 0.0)
 
 
@@ -103,7 +103,7 @@ def transposed_table(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> W
         return None
     coordinates = axis.coordinates(np.arange(axis.outputs))
     if is_linear(plan.attributes):
-        low, part = neighbours(coordinates, axis.size)
+        low, part = neighbors(coordinates, axis.size)
         high = low + (part > 0)
     else:
         low = high = nearest_indices(coordinates, axis.size, plan.attributes)

@@ -34,13 +34,13 @@ class Arrangement:
         return cls(order, along, tiles)
 
     @property
-    def neighbours(self) -> bool:
+    def neighbors(self) -> bool:
         """Whether a row's elements are contiguous in a tile, so that NumPy sums them pairwise."""
         return self.axes == tuple(range(len(self.order) - len(self.axes), len(self.order)))
 
     def sums(self, x: Array) -> Array:
         """Returns the sum of each row of a C-contiguous tile with whole rows; it broadcasts to the tile."""
-        if not self.neighbours:
+        if not self.neighbors:
             total: Array = x.sum(self.axes, keepdims=True)
             return total
         kept = x.shape[: x.ndim - len(self.axes)]

@@ -57,7 +57,7 @@ def _groups(zero: float, run: Rows, most: int, take: Any, memory: Any, state: An
 
 
 @inlined
-def walk_neighbours(zero: float, geometry: int, tile: Tile, most: int, take: Any, memory: Any, state: Any) -> Any:
+def walk_neighbors(zero: float, geometry: int, tile: Tile, most: int, take: Any, memory: Any, state: Any) -> Any:
     """Like ``walk``, for contiguous columns."""
     pitch, i = at(geometry, g.STEP) * size_of(zero), tile.first
     while i < tile.last:

@@ -53,8 +53,8 @@ class SoftmaxJob(Job):
         self._logarithm = logarithm
         self._share = LOG_SOFTMAX if logarithm else SOFTMAX
         tiles = self._layout.tiles
-        neighbours = self._layout.neighbours or not tiles.whole
-        roundings = _PAIRWISE if neighbours else min(tiles.length, TILE) + _PAIRWISE
+        neighbors = self._layout.neighbors or not tiles.whole
+        roundings = _PAIRWISE if neighbors else min(tiles.length, TILE) + _PAIRWISE
         error = _ERROR + roundings * 2.0**-53
         self._error = 4 * error if logarithm else error
         elements = plan.outputs["OutputTensor"].element_count

@@ -134,12 +134,12 @@ static __device__ __forceinline__ void begin_chunk(
     const Lines &all, const Chunk &chunk, Items &items, Input (&own)[SHARE], Part &part, Running *totals
 ) {
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    u32 at[STEPS], place = chunk.number * SIZE + neighbours(0);
+    u32 at[STEPS], place = chunk.number * SIZE + neighbors(0);
     walk(all.walk, chunk.line, at);
     const u32 from = at[0] + all.begin + place * all.step;
     const u32 left = max(all.length, place) - place;
     items.load([&](u32 n) {
-        u32 beyond = neighbours(n) - neighbours(0);
+        u32 beyond = neighbors(n) - neighbors(0);
         return beyond < left ? all.source + (from + beyond * all.step) : nullptr;
     });
     items.take(own);
@@ -202,7 +202,7 @@ static __device__ __forceinline__ void end_chunk(
     if (threadIdx.x < WARP) go_on(all, chunk, totals);
     __syncthreads();
     Running running = totals[threadIdx.x / WARP];
-    u32 at[STEPS], first = chunk.number * SIZE + threadIdx.x * SHARE, place = chunk.number * SIZE + neighbours(0);
+    u32 at[STEPS], first = chunk.number * SIZE + threadIdx.x * SHARE, place = chunk.number * SIZE + neighbors(0);
     bool are_done = false;
     if (part.is_plain()) {
         if (BUFFERS > 1) items.take(own);  // reloaded to free registers in between
@@ -215,7 +215,7 @@ static __device__ __forceinline__ void end_chunk(
     const u32 to = at[1] + all.target_begin + place * all.target_step;
     const u32 left = max(all.length, place) - place;
     items.store([&](u32 n) {
-        u32 beyond = neighbours(n) - neighbours(0);
+        u32 beyond = neighbors(n) - neighbors(0);
         return beyond < left ? all.target + (to + beyond * all.target_step) : nullptr;
     });
 }

@@ -63,11 +63,11 @@ template <u32 COUNT, class T> static __device__ __forceinline__ void run_up_warp
     }
 }
 
-static_assert(SHARE % LANES == 0, "neighbours belong to one thread");
+static_assert(SHARE % LANES == 0, "neighbors belong to one thread");
 typedef Pack<Input, LANES> Lanes;
 
 // First item, within the block, of the n-th group of LANES items that a thread loads and stores.
-static __device__ __forceinline__ u32 neighbours(u32 n) {
+static __device__ __forceinline__ u32 neighbors(u32 n) {
     return ((threadIdx.x / WARP * (SHARE / LANES) + n) * WARP + threadIdx.x % WARP) * LANES;
 }
 
@@ -91,7 +91,7 @@ struct alignas(16) Items {
         }
         __syncwarp();
 #pragma unroll
-        for (u32 n = 0; n < SHARE / LANES; ++n) put(at(neighbours(n)), lanes[n]);
+        for (u32 n = 0; n < SHARE / LANES; ++n) put(at(neighbors(n)), lanes[n]);
         __syncwarp();
     }
     template <class Where> __device__ __forceinline__ void store(Where to) {
@@ -100,7 +100,7 @@ struct alignas(16) Items {
         for (u32 n = 0; n < SHARE / LANES; ++n) {
             Lanes *there = reinterpret_cast<Lanes *>(to(n));
             Lanes lanes;
-            get(at(neighbours(n)), lanes);
+            get(at(neighbors(n)), lanes);
             if (there) *there = lanes;
         }
     }

@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_shares(const _
     Input own[SHARE], *mine = items.of_thread();
     if (threadIdx.x == 0) extent.clear();
     items.load([&](u32 n) -> const Input * {
-        Place there(all, neighbours(n));
+        Place there(all, neighbors(n));
         u32 at[STEPS];
         walk(all.walk, there.line, at);  // first, so that it is shared by all items of a line
         return there.is_there ? all.source + (at[0] + all.begin + there.number * all.step) : nullptr;
@@ -85,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_shares(const _
         }
     }
     items.store([&](u32 n) -> Output * {
-        Place there(all, neighbours(n));
+        Place there(all, neighbors(n));
         u32 at[STEPS];
         walk(all.walk, there.line, at);
         return there.is_there ? all.target + (at[1] + all.target_begin + there.number * all.target_step) : nullptr;

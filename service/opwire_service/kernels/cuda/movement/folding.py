@@ -129,7 +129,7 @@ class _Walks:
         if not windows:
             self.apart, self.inner, self.span = False, 0, 1
             self.places = self._loops()
-            self._take_neighbours(item_bytes)
+            self._take_neighbors(item_bytes)
         sharing = -(-count_of(self.places) // (THREADS * self.lanes))
         self.blocks = merged([(sharing, 1, *(0,) * (self.steps - 1)), *windows], self.steps)
 
@@ -147,12 +147,12 @@ class _Walks:
         """Returns loops over the windows if that leaves enough threads, else an empty list."""
         self.apart = True
         self.places = self._loops()
-        if not self._take_neighbours(item_bytes) or count_of(self.places) < THREADS * self.lanes:
+        if not self._take_neighbors(item_bytes) or count_of(self.places) < THREADS * self.lanes:
             return []
         self.span = min(MOST_SPAN, self._axes[self.inner].window)
         return self._window_loops()
 
-    def _take_neighbours(self, item_bytes: int) -> bool:
+    def _take_neighbors(self, item_bytes: int) -> bool:
         """Sets ``inner`` and ``lanes``, and returns whether the innermost loop runs over adjacent blocks."""
         size, _, target, *coordinates = self.places[-1]
         self.inner, self.lanes = 0, 1

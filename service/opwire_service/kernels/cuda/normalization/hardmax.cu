@@ -34,7 +34,7 @@ struct State {
 
 struct Row {
     static const bool TELLS_AT_ONCE = false;
-    template <bool IS_KEPT, class... Neighbours> __device__ u32 at_once(Neighbours &...) const { return 0; }
+    template <bool IS_KEPT, class... Neighbors> __device__ u32 at_once(Neighbors &...) const { return 0; }
 
     u32 winner;
 

@@ -82,7 +82,7 @@ class _Softmax:
         several = max(1, VISITED // max(block, SOFTMAX_THREADS))
         for first in range(0, blocks, several):
             task["first"], task["blocks"] = first, min(several, blocks - first)
-            yield KernelLaunch(self._program, "normalise", (int(task["blocks"]), 1), (SOFTMAX_THREADS, 1), whole.copy())
+            yield KernelLaunch(self._program, "normalize", (int(task["blocks"]), 1), (SOFTMAX_THREADS, 1), whole.copy())
 
 
 class Gemm:

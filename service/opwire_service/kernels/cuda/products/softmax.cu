@@ -45,7 +45,7 @@ static __device__ double of_block(double value, bool is_sum) {
     return total;
 }
 
-extern "C" __global__ void __launch_bounds__(SOFTMAX_THREADS) normalise(const __grid_constant__ Softmax task) {
+extern "C" __global__ void __launch_bounds__(SOFTMAX_THREADS) normalize(const __grid_constant__ Softmax task) {
     u32 number = task.first + blockIdx.x;
     const double *values = task.values + number * task.block;
     Result *target = task.target + walked(task.kept, task.kept_step, number);

@@ -39,7 +39,7 @@ template <class T> static __device__ __forceinline__ T element(const void *from,
 }
 
 // Loads LANES contiguous elements, starting at a multiple of LANES.
-template <class T> static __device__ __forceinline__ void neighbours(const void *from, u32 at, T (&to)[LANES]) {
+template <class T> static __device__ __forceinline__ void neighbors(const void *from, u32 at, T (&to)[LANES]) {
     if constexpr (Packed<T>::value) {
         u32 word = ((const u32 *)from)[at / LANES];
 #pragma unroll
@@ -55,7 +55,7 @@ template <class T, int WALK>
 static __device__ __forceinline__ void load(const void *from, const Loops &loops, u32 place, u32 count, T (&to)[LANES]) {
     if (WALK == NOTHING) return;
     if ((WALK == DENSE || WALK == ROWS) && count == LANES) {
-        neighbours(from, WALK == DENSE ? place : offset(loops, place), to);
+        neighbors(from, WALK == DENSE ? place : offset(loops, place), to);
     } else if (WALK == SAME) {
         T single = element<T>(from, offset(loops, place));
 #pragma unroll

@@ -21,7 +21,7 @@ static __device__ __forceinline__ float coordinate(const Sampled &axis, u32 outp
 static __device__ __forceinline__ u32 whole(float x) { return x < 0x1p32f ? (u32)x : ~0u; }
 
 // Coordinates outside are clamped to the edges, and NaN to the first element.
-static __device__ __forceinline__ Pair neighbours(float at, u32 size, u32 step) {
+static __device__ __forceinline__ Pair neighbors(float at, u32 size, u32 step) {
     float inside = at > 0 ? at : 0, first = floorf(inside), weight = inside - first;
     u32 index = whole(first);
     if (index >= size - 1) return {(size - 1) * step, 0, 0};

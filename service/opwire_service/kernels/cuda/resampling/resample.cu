@@ -33,37 +33,37 @@ static __device__ __forceinline__ u32 place(const Task &task, const Offsets &at,
 #if TRIANGLES
 struct Taps {
     u32 begin, end;         // indices, inclusive
-    double centre, share;   // of a triangle; without one `share` is 0 and `centre` is the second index's weight
+    double center, share;   // of a triangle; without one `share` is 0 and `center` is the second index's weight
     double low, high;       // ends of a triangle
 };
 
-static __device__ __forceinline__ double straight(double centre, double slope, double first, double last) {
-    return (last - first + 1) * (1 - slope * (centre - (first + last) / 2));
+static __device__ __forceinline__ double straight(double center, double slope, double first, double last) {
+    return (last - first + 1) * (1 - slope * (center - (first + last) / 2));
 }
 
-static __device__ __forceinline__ double heights(double centre, double scale, double begin, double end) {
-    double middle = fmin(fmax(floor(centre), begin - 1), end);
-    return fmax(straight(centre, scale, begin, middle) + straight(centre, -scale, middle + 1, end), 0.0);
+static __device__ __forceinline__ double heights(double center, double scale, double begin, double end) {
+    double middle = fmin(fmax(floor(center), begin - 1), end);
+    return fmax(straight(center, scale, begin, middle) + straight(center, -scale, middle + 1, end), 0.0);
 }
 
 static __device__ Taps taps_of(const Sampled &axis, bool is_triangle, u32 output) {
     double at = coordinate(axis, output), last = axis.size - 1.0;
     if (!is_triangle || !isfinite(at)) {
-        Pair pair = neighbours((float)at, axis.size, 1);
+        Pair pair = neighbors((float)at, axis.size, 1);
         return {pair.offset, pair.offset + pair.step, pair.weight, 0, 0, 0};
     }
     double half = 1 / (double)axis.scale;
-    double centre = fmin(fmax(at, -half - 2), last + half + 2), low = floor(centre - half), high = ceil(centre + half);
+    double center = fmin(fmax(at, -half - 2), last + half + 2), low = floor(center - half), high = ceil(center + half);
     double begin = fmin(fmax(low, 0.0), last), end = fmin(fmax(high, 0.0), last);
-    return {(u32)begin, (u32)end, centre, 1 / heights(centre, axis.scale, low + 1, high - 1), low, high};
+    return {(u32)begin, (u32)end, center, 1 / heights(center, axis.scale, low + 1, high - 1), low, high};
 }
 
 static __device__ double weight_of(const Taps &taps, const Sampled &axis, u32 index) {
-    if (taps.share == 0) return index == taps.begin ? 1 - taps.centre : taps.centre;
+    if (taps.share == 0) return index == taps.begin ? 1 - taps.center : taps.center;
     double low = index ? index : fmin(taps.low, 0.0), high = index < axis.size - 1 ? index : fmax(taps.high, (double)index);
     low = fmax(low, taps.low + 1);
     high = fmin(high, taps.high - 1);
-    return low <= high ? heights(taps.centre, axis.scale, low, high) * taps.share : 0;
+    return low <= high ? heights(taps.center, axis.scale, low, high) * taps.share : 0;
 }
 
 // Threads along x share an output.
@@ -192,14 +192,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) resample(const __grid_cons
     for (int i = 0; i < RESAMPLED; ++i)
         if (i != INNER) {
             const Sampled &axis = task.axis[i];
-            pairs[i] = neighbours(coordinate(axis, at.of[PLACE_AT + i]), axis.size, axis.step);
+            pairs[i] = neighbors(coordinate(axis, at.of[PLACE_AT + i]), axis.size, axis.step);
         }
     u32 open = 0;
 #pragma unroll
     for (int k = 0; k < LANES; ++k) {
         if (INNER >= 0) {
             const Sampled &axis = task.axis[INNER];
-            pairs[INNER] = neighbours(coordinate(axis, place(task, at, PLACE_AT + INNER, k)), axis.size, axis.step);
+            pairs[INNER] = neighbors(coordinate(axis, place(task, at, PLACE_AT + INNER, k)), axis.size, axis.step);
         }
         const Element *source = task.source + place(task, at, SOURCE_AT, k);
         bool is_sure = interpolate(source, pairs, results.lane[k]);

@@ -26,7 +26,7 @@ _NEAR = 1 << 14
 
 
 @inner
-def labelled_rows_at_once(row: int) -> int:
+def labeled_rows_at_once(row: int) -> int:
     """Returns for how many rows of a given pitch a column's best rank stays in a register: a multiple of ``GROUP``."""
     return min(_MANY, max(_LEAST, _NEAR // max(abs(row), 1)) // GROUP * GROUP)
 
@@ -46,7 +46,7 @@ class Winners(NamedTuple):
 
 
 @inner
-def label_neighbours(zero: int, rows: Rows, winners: Winners, label: int, group: int) -> None:
+def label_neighbors(zero: int, rows: Rows, winners: Winners, label: int, group: int) -> None:
     """Updates the winners with rows of at least a vector of contiguous columns; labels start at ``label``.
 
     The rows are whole groups, of 1 or ``GROUP`` rows, or part of one group.

@@ -78,5 +78,5 @@ def until(condition: Callable[[], bool], within: float = WITHIN) -> float:
     began = time.monotonic()
     while not condition():
         assert time.monotonic() - began < within, f"the condition did not hold within {within:.0f} s"
-        time.sleep(0.005)
+        time.sleep(0.005)  # some of the states that tests wait for are brief
     return time.monotonic() - began

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from typing_extensions import TypedDict
 
-from . import declarations as cells
+from . import declarations as counted
 from .declarations import BOUNDS, OPERATORS, OUTCOMES, STAGES
 from .metrics import Metrics, Totals
 
@@ -107,9 +107,9 @@ def load(
         "time": time.time(),
         "started": totals.started,
         "workers": {
-            "serving": totals.value(cells.WORKERS),
+            "serving": totals.value(counted.WORKERS),
             "expected": workers,
-            "replaced": totals.value(cells.WORKER_RESTARTS),
+            "replaced": totals.value(counted.WORKER_RESTARTS),
         },
         "outcomes": _outcomes(totals, uncounted),
         "bounds_us": list(BOUNDS),
@@ -119,13 +119,13 @@ def load(
         "operators": _operators(stages.tolist(), named),
         "devices": {name: _device(totals, name) for name in devices},
         "memory": {
-            "held": totals.value(cells.MEMORY),
-            "limit": totals.value(cells.MEMORY_LIMIT),
-            "waiting": totals.value(cells.MEMORY_WAITING),
+            "held": totals.value(counted.MEMORY),
+            "limit": totals.value(counted.MEMORY_LIMIT),
+            "waiting": totals.value(counted.MEMORY_WAITING),
         },
         "queue": {
-            "waiting": sum(totals.value(cells.QUEUED, name) for name in devices),
-            "limit": totals.value(cells.QUEUED_LIMIT),
+            "waiting": sum(totals.value(counted.QUEUED, name) for name in devices),
+            "limit": totals.value(counted.QUEUED_LIMIT),
         },
     }
 
@@ -153,11 +153,11 @@ def _operators(stages: list[list[list[int]]], named: Collection[str]) -> dict[st
 
 def _device(totals: Totals, name: str) -> DeviceLoad:
     return {
-        "queued": totals.value(cells.QUEUED, name),
-        "running": totals.value(cells.RUNNING, name),
-        "places": totals.value(cells.RUNNING_LIMIT, name),
-        "pending_work": totals.value(cells.WORK, name),
-        "kernels": totals.value(cells.DEVICE_KERNELS, name),
-        "memory": totals.value(cells.DEVICE_MEMORY, name),
-        "memory_limit": totals.value(cells.DEVICE_MEMORY_LIMIT, name),
+        "queued": totals.value(counted.QUEUED, name),
+        "running": totals.value(counted.RUNNING, name),
+        "places": totals.value(counted.RUNNING_LIMIT, name),
+        "pending_work": totals.value(counted.WORK, name),
+        "kernels": totals.value(counted.DEVICE_KERNELS, name),
+        "memory": totals.value(counted.DEVICE_MEMORY, name),
+        "memory_limit": totals.value(counted.DEVICE_MEMORY_LIMIT, name),
     }

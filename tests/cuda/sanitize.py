@@ -116,6 +116,7 @@ LARGER: tuple[tuple[str, dict[str, object]], ...] = (
     ("CUMULATIVE_SUMMATION", running(1, 2_500_000, axis=1)),
     ("CUMULATIVE_SUMMATION", running(3, 8500, axis=0)),
     ("CUMULATIVE_SUMMATION", running(1, 100_000, axis=1, data_type="INT32")),
+    ("CUMULATIVE_SUMMATION", running(1, 100_000, axis=1, data_type="INT64")),
     ("CUMULATIVE_SUMMATION", running(4, 5, axis=1, data_type="INT32")),
     ("ELEMENT_WISE_EXP", {"InputTensor": packed(TABLE_WORTH, data_type="FLOAT16")}),
 )

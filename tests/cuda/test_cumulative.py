@@ -131,6 +131,15 @@ def test_a_number_that_no_double_holds_beside_the_others_decides_in_the_middle(c
     assert np.array_equal(running(cuda, line.astype(np.float32)[None], 1)[0], right)
 
 
+@pytest.mark.parametrize("small", [2.0**-20, 2.0**-26])
+def test_few_small_numbers_among_others_count_as_well(cuda, small):
+    draw = np.random.default_rng(9)
+    line = draw.integers(-(2**12), 2**12, 600_000) * 2.0**-10
+    line[::5_003] = small * draw.integers(1, 8, line[::5_003].size)
+    right = np.cumsum(line).astype(np.float32)  # float64 holds the sums
+    assert np.array_equal(running(cuda, line.astype(np.float32)[None], 1)[0], right)
+
+
 def test_sums_of_far_exponents_cancel(cuda):
     # Of a huge number, small ones and what takes the huge one back only the small ones are left.
     line = np.random.default_rng(8).integers(-(2**12), 2**12, 100_000).astype(np.float64)

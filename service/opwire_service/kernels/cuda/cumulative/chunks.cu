@@ -6,55 +6,35 @@
 const u32 WARPS = THREADS / WARP;
 static_assert(SHARING == THREADS, "a block has one chunk at a time");
 
-// The values that chunks publish: first the chunk's own total, later replaced by the total up to its end. Each word is
-// stored together with a mark in one write, so that readers depend on no order among the words.
-struct Told {
-    static const u32 ALONE = 1, UP_TO = 2;
-    volatile u64 *first;  // first word of the first chunk; its second word follows the first words of all chunks
-    u64 step;
-
-    __device__ __forceinline__ Told(const Lines &all) : first(all.told + 1), step((u64)all.lines * all.chunks) {}
-    __device__ __forceinline__ void tell(u32 chunk, const Running &total, u32 mark) const {
-        Words<Running> words;
-        words.whole = total;
-#pragma unroll
-        for (u32 i = 0; i < Words<Running>::COUNT; ++i) first[i * step + chunk] = (u64)words.word[i] << 32 | mark;
-    }
-    // Reads a published value. Returns its mark, or 0 unless all words were published.
-    __device__ __forceinline__ u32 hear(u32 chunk, Running &total) const {
-        Words<Running> words;
-        u32 mark = ALONE | UP_TO;
-#pragma unroll
-        for (u32 i = 0; i < Words<Running>::COUNT; ++i) {
-            u64 word = first[i * step + chunk];
-            words.word[i] = (u32)(word >> 32);
-            mark &= (u32)word;
-        }
-        total = words.whole;
-        return mark;
-    }
-};
-
 // The same as `run_up_warp`, without branches.
-template <u32 COUNT> static __device__ __forceinline__ void run_up_totals(u32 lane, Running &own) {
-    Running none;
+static __device__ __forceinline__ void run_up_step(u32 lane, u32 apart, Running &own) {
+    Running none, earlier = exchanged(own, [&](u32 word) { return __shfl_up_sync(~0u, word, apart); });
     none.clear();
+    own.merge(lane >= apart ? earlier : none);
+}
+template <u32 COUNT> static __device__ __forceinline__ void run_up_totals(u32 lane, Running &own) {
 #pragma unroll
-    for (u32 apart = 1; apart < COUNT; apart *= 2) {
-        Running earlier = exchanged(own, [&](u32 word) { return __shfl_up_sync(~0u, word, apart); });
-        own.merge(lane >= apart ? earlier : none);
-    }
+    for (u32 apart = 1; apart < COUNT; apart *= 2) run_up_step(lane, apart, own);
 }
 
-// Inclusive scan over the threads of a warp whose values are not plain. Kept out of line because it is rare and would
-// otherwise take registers from the rest.
+// Inclusive scan over the threads of a warp whose values are not plain. Out of line, so that it takes no registers from
+// the rest. Its loops stay rolled up: it is rare, so that its code must be fetched first, and later chunks wait for it.
 static __device__ __noinline__ Running run_up_items(const Input *items) {
-    Running own;
-    own.clear();
+    Input own[SHARE];
 #pragma unroll
-    for (u32 k = 0; k < SHARE; ++k) own.take_whole(items[k]);
-    run_up_totals<WARP>(threadIdx.x % WARP, own);
-    return own;
+    for (u32 k = 0; k < SHARE; ++k) own[k] = items[k];
+    const Extent extent = extent_of(own);
+    Running sum;
+    if (extent.is_plain(SHARE)) {
+        sum = total_of<Plain>(own).running(extent);
+    } else {
+        sum.clear();
+#pragma unroll 1
+        for (u32 k = 0; k < SHARE; ++k) sum.take_whole(items[k]);
+    }
+#pragma unroll 1
+    for (u32 apart = 1; apart < WARP; apart *= 2) run_up_step(threadIdx.x % WARP, apart, sum);
+    return sum;
 }
 
 // Returns in all lanes the value of the line's elements before a chunk. The warp looks back over WARP chunks at a time,
@@ -129,6 +109,13 @@ struct Part {
     __device__ __forceinline__ bool is_plain() const { return extent.is_plain(WARP * SHARE); }
 };
 
+// Address of a thread's n-th group of LANES items, or null past the end of the line: the first group is at `from`, with
+// `left` items from there on.
+template <class T> static __device__ __forceinline__ T *group(T *tensor, u32 from, u32 step, u32 left, u32 n) {
+    const u32 beyond = neighbors(n) - neighbors(0);
+    return beyond < left ? tensor + (from + beyond * step) : nullptr;
+}
+
 // Reads and scans a chunk, publishes its total and leaves the inclusive scan over its warps in `totals`.
 static __device__ __forceinline__ void begin_chunk(
     const Lines &all, const Chunk &chunk, Items &items, Input (&own)[SHARE], Part &part, Running *totals
@@ -138,10 +125,7 @@ static __device__ __forceinline__ void begin_chunk(
     walk(all.walk, chunk.line, at);
     const u32 from = at[0] + all.begin + place * all.step;
     const u32 left = max(all.length, place) - place;
-    items.load([&](u32 n) {
-        u32 beyond = neighbors(n) - neighbors(0);
-        return beyond < left ? all.source + (from + beyond * all.step) : nullptr;
-    });
+    items.load([&](u32 n) { return group(all.source, from, all.step, left, n); });
     items.take(own);
     part.extent = extent_of(own).of_warp();
     Running total;
@@ -203,21 +187,20 @@ static __device__ __forceinline__ void end_chunk(
     __syncthreads();
     Running running = totals[threadIdx.x / WARP];
     u32 at[STEPS], first = chunk.number * SIZE + threadIdx.x * SHARE, place = chunk.number * SIZE + neighbors(0);
-    bool are_done = false;
-    if (part.is_plain()) {
-        if (BUFFERS > 1) items.take(own);  // reloaded to free registers in between
-        are_done = running.results(part.before, part.extent, own, items.of_thread());
-    } else {
+    bool is_plain = part.is_plain();
+    Extent extent = part.extent;
+    if (BUFFERS > 1) items.take(own);  // reloaded to free registers in between
+    if (!is_plain) {
         running.merge(before_each(run_up_items(items.of_thread())));
+        extent = extent_of(own);
+        is_plain = extent.is_plain(SHARE);
     }
+    const bool are_done = is_plain && running.results(part.before, extent, own, items.of_thread());
     if (!are_done && first < all.length) settle(all, chunk.line, first, running, part, items.of_thread());
     walk(all.walk, chunk.line, at);
     const u32 to = at[1] + all.target_begin + place * all.target_step;
     const u32 left = max(all.length, place) - place;
-    items.store([&](u32 n) {
-        u32 beyond = neighbors(n) - neighbors(0);
-        return beyond < left ? all.target + (to + beyond * all.target_step) : nullptr;
-    });
+    items.store([&](u32 n) { return group(all.target, to, all.target_step, left, n); });
 }
 
 // A block begins its next chunk before it waits for the predecessors of its current one, so that totals are usually

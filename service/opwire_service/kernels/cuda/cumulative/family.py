@@ -105,9 +105,8 @@ class CudaRunningJob:
         self._prefetched = self._blocks_ahead(processors)
         self._room = min(source.element_count, UNCERTAIN) if source.data_type.is_float else 0
         self.uncertain_bytes = 8 + 8 * self._room if self._room else 0
-        told = self._count * self._chunks * -(-self._state // 4) if self._by_chunks else 0
         self.scratch_bytes = 0
-        self.state_bytes = 8 + 8 * told if told else 0
+        self.state_bytes = 16 + self._count * self._chunks * self._told_bytes if self._by_chunks else 0
         self.programs = (self._program(),)
         self._task = self._parameter()
 
@@ -117,6 +116,11 @@ class CudaRunningJob:
         if not self._type.is_float:
             return self._type.bits // 8
         return 24 if self._sums else 32
+
+    @property
+    def _told_bytes(self) -> int:
+        """Size of the packets in which a chunk publishes a running value."""
+        return 8 if self._state <= 4 else 16 * -(-self._state // 12)
 
     def _has_room_for(self, threads: int) -> bool:
         """Whether the data of this many threads fits in the shared memory of a block."""
@@ -164,8 +168,9 @@ class CudaRunningJob:
             name = "sum" if self._sums else "product"
             exactly = ("floats", "certified", "sums") if self._sums else ("product",)
             sources = ("types", "rounding", *exactly, f"cumulative/{name}")
-        way = "lines" if self._by_lines else "chunks" if self._by_chunks else "shares"
-        return Program(("scalars", *sources, "movement/walk", "cumulative/running", f"cumulative/{way}"), macros)
+        ways = ("lines",) if self._by_lines else ("told", "chunks") if self._by_chunks else ("shares",)
+        parts = (f"cumulative/{each}" for each in ("running", *ways))
+        return Program(("scalars", *sources, "movement/walk", *parts), macros)
 
     def _blocks_ahead(self, processors: int) -> int:
         """Prefetch distance in chunks; 0 without chunks or where they are not read with full-width loads."""

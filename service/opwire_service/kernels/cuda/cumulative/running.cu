@@ -6,7 +6,7 @@
 struct Lines {
     const Input *source;
     Output *target;
-    u64 *told;       // number of chunks begun, then what they publish; see `Told`
+    u64 *told;       // number of chunks begun, 0, then what they publish; see `Told`
     u32 *uncertain;  // count, 0, then the line and position of each uncertain result
     Terms terms;
     u32 first, count;    // range of this launch: lines, chunks, or groups of lines

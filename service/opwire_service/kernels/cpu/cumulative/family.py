@@ -39,9 +39,6 @@ _SIDE_BY_SIDE = 16
 WIDEST = 32
 """Maximum number of slices in a strip, so that their sums stay in the L1 cache."""
 
-LEAST_STRIPS = 4
-"""Strips are made narrower until there are this many, enough for as many threads."""
-
 TURN, ALONE = 8, 64
 """Positions by which a slice advances per turn, if it is one of several or alone and no tile has to be transposed."""
 
@@ -157,15 +154,9 @@ class LinesJob(Job):
         row[LENGTH], row[SOURCE_STEP], row[TARGET_STEP] = length, steps[axis], moves[axis]
         row[EXCLUSIVE] = int(attributes.HasExclusiveSum)
         kept = [loop for loop in others if loop is not beside]
-        units = prod(loop.size for loop in kept)
+        self._beside, self._others, self._length = beside, prod(loop.size for loop in kept), length
         if beside is not None:
-            row[ACROSS], row[SLICES], row[PLACES] = beside.size, 1, WIDTH
-            if beside.source == beside.target == 1:
-                row[SLICES] = _slices(beside.size // WIDTH, units, length)
-                row[PLACES] = ALONE if row[SLICES] == 1 else TURN
-            row[STRIPS] = -(-beside.size // (row[SLICES] * WIDTH))
-            row[BESIDE], row[BESIDE_TARGET] = beside.source, beside.target
-            units *= row[STRIPS]
+            row[ACROSS], row[BESIDE], row[BESIDE_TARGET] = beside
         row[KEPT_LOOPS] = len(kept)
         for i, loop in enumerate(kept):
             row[KEPT + KEPT_SLOTS * i : KEPT + KEPT_SLOTS * (i + 1)] = loop
@@ -174,8 +165,7 @@ class LinesJob(Job):
             itemsize = source.data_type.dtype.itemsize
             self._first = (length - 1) * steps[axis] * itemsize, (length - 1) * moves[axis] * itemsize
             row[SOURCE_STEP], row[TARGET_STEP] = -row[SOURCE_STEP], -row[TARGET_STEP]
-        several = max(1, WIDTH * row[SLICES])
-        self._step = KernelStep(self._kernel, array("q", row), units, COST * length * several)
+        self._row = row
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -187,7 +177,22 @@ class LinesJob(Job):
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
         first, last = self._first
-        return self._step.bind(source.ctypes.data + first, target.ctypes.data + last, 0, find, pool, (source, target))
+        step = self._step(pool.threads)
+        return step.bind(source.ctypes.data + first, target.ctypes.data + last, 0, find, pool, (source, target))
+
+    def _step(self, threads: int) -> KernelStep:
+        """Returns the step that cuts parallel lines into strips for a number of threads."""
+        row, units, lines_of_unit = array("q", self._row), self._others, 1
+        if self._beside is not None:
+            row[SLICES], row[PLACES] = 1, WIDTH
+            if self._beside.source == self._beside.target == 1:
+                every = self._beside.size // WIDTH * self._others
+                row[SLICES] = max(1, min(WIDEST, every // threads, LONGEST // self._length))
+                row[PLACES] = ALONE if row[SLICES] == 1 else TURN
+            lines_of_unit = WIDTH * row[SLICES]
+            row[STRIPS] = -(-self._beside.size // lines_of_unit)
+            units *= row[STRIPS]
+        return KernelStep(self._kernel, row, units, COST * self._length * lines_of_unit)
 
 
 def _beside(others: Sequence[Loop], step: int, move: int) -> Loop | None:
@@ -204,17 +209,6 @@ def _beside(others: Sequence[Loop], step: int, move: int) -> Loop | None:
 
     quick = [loop for loop in others if is_quick(loop)]
     return max(quick, key=lambda loop: ((loop.source == 1) + (loop.target == 1), loop.size), default=None)
-
-
-def _slices(across: int, others: int, length: int) -> int:
-    """Returns the number of slices in a strip.
-
-    Args:
-        across: number of adjacent vectors of lines.
-        others: number of such groups.
-        length: length of a line.
-    """
-    return max(1, min(WIDEST, across * others // LEAST_STRIPS, LONGEST // length))
 
 
 def _sums(plan: Plan) -> Job:

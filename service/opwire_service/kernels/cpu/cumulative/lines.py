@@ -167,7 +167,7 @@ def _unit_of(total: Any) -> Any:
 def _rows(
     zero: float, source: int, pitch: int, target: int, distance: int, count: int, exclusive: int, total: Any, low: Any
 ) -> tuple[Any, int, bool]:
-    """Adds rows of sixteen lines to sums in two float64, leaving the second unchanged.
+    """Adds rows of sixteen lines to sums in two float64, leaving the second unchanged; None if there is none.
 
     Returns the first float64 of the sums, the mask of open lines, and whether the first float64 is proven to be exact;
     if not, all results are invalid. It is exact if all sums are below 2**53 units, the unit being the last bit of any
@@ -175,27 +175,36 @@ def _rows(
     sum is exact, that is, its second float64 is -0.
     """
     cut = (int64(1) << (29 if size_of(zero) == 4 else 42)) - 1
-    found_open, rounded, unit = int64(0), mask_of(longs_bits(low) > -MAGNITUDE - 1), _unit_of(total)
-    least, most = spread(int32(0x7FFFFFFF)), absolutes(total)
+    found_open, rounded, before = int64(0), int64(0), total
+    if low is not None:
+        rounded = mask_of(longs_bits(low) > -MAGNITUDE - 1)
+    least, most = spread(int32(0x7FFFFFFF)), spread(int32(0))  # of the elements and of the results, as bits
     for i in range(count):
         x = elements(source + i * pitch, None, zero)
-        size = (magnitudes(x) - int32(1)) & int32(0x7FFFFFFF)  # the greatest integer for a zero
-        least = pick(size < least, size, least)
         found = total + values(x)
-        reached = absolutes(found)
-        most = pick(reached > most, reached, most)
-        summed = total if exclusive else found
-        result = summed + low
-        if rounded:
+        result = total if exclusive else found
+        if low is not None:
+            summed = result
+            result = summed + low
             found_open |= _undecided(summed, low, longs_bits(result), cut) & rounded
-        put_vector(target + i * distance, 0, narrow_vector(result, zero), zero)
+        bits = narrow_vector(result, zero)
+        put_vector(target + i * distance, 0, bits, zero)
+        if size_of(zero) == 4:
+            size = (magnitudes(x) - int32(1)) & int32(0x7FFFFFFF)  # the greatest integer for a zero
+            least = pick(size < least, size, least)
+            size = magnitudes(bits)
+            most = pick(size > most, size, most)
         total = found
-    fraction, bias = (23, 127) if size_of(zero) == 4 else (10, 15)
-    unit_of_elements = bits_doubles((to_longs(least >> fraction) + (1023 - bias - fraction)) << 52)
-    unit = pick(unit < unit_of_elements, unit, unit_of_elements)
-    limit = unit * 2.0**53
-    # A NaN is not the greatest, but remains.
-    proven = mask_of((most < limit) & (absolutes(total) < limit))
+    unit = _unit_of(before)
+    if size_of(zero) == 4:
+        unit_of_elements = bits_doubles((to_longs(least >> 23) + (1023 - 127 - 23)) << 52)
+        bound = values(most) * (1 + 2.0**-23)
+    else:
+        unit_of_elements = spread(2.0**-24)
+        bound = absolutes(before) + 2.0**16 * count
+    limit = pick(unit < unit_of_elements, unit, unit_of_elements) * 2.0**53
+    # The last sum need not be a result; and a sum that was infinite or NaN is not finite at the end either.
+    proven = mask_of((bound < limit) & (absolutes(total) < limit))
     return total, found_open, proven == (1 << WIDTH) - 1
 
 
@@ -248,7 +257,10 @@ def _block(zero: float, geometry: int, source: int, target: int, first: int, sta
     if beside_target != 1:
         there, distance = tiles + WIDTH * WIDTH * size_of(zero), WIDTH * size_of(zero)
     total, low = load_vector(state, TOTALS, 0.0), load_vector(state, LOWS, 0.0)
-    found, found_open, proven = _rows(zero, here, pitch, there, distance, count, exclusive, total, low)
+    if load(state, BEGIN, int64(0)) < 0:
+        found, found_open, proven = _rows(zero, here, pitch, there, distance, count, exclusive, total, None)
+    else:
+        found, found_open, proven = _rows(zero, here, pitch, there, distance, count, exclusive, total, low)
     if not proven:
         if load(state, BEGIN, int64(0)) < 0:
             store(state, BEGIN, first)

@@ -19,7 +19,7 @@ from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT32, INT64
 from ..numbers import rounding
 from ..run.job import ArrayJob, Job, KernelStep, StepsJob
-from ..run.tiling import COLUMN_UNIT, ReductionTiling, cut
+from ..run.tiling import COLUMN_UNIT, LEAST_ROWS, WIDE_TILE_BYTES, WIDEST_TILE_BYTES, ReductionTiling, cut
 from . import exponentials, open_sums, products, sum_terms, sums, wrapping
 from . import parameters as p
 from .float_jobs import Exact, FamilyKernels, float_job
@@ -60,6 +60,9 @@ SUMS = {
 
 ROUNDING = 16
 """Cost of rounding or a logarithm, in visited elements."""
+
+SUM_ROWS = 512
+"""Minimum number of rows in a segment of columns of sums; merging the sums of a segment costs as much as a few rows."""
 
 SUM_KERNELS = FamilyKernels(
     sums.rows, sums.columns, sums.finish, sums.STATE, open_rows=open_sums.rows, open_columns=open_sums.columns
@@ -113,11 +116,15 @@ def prepare(plan: Plan) -> Job:
     if not data_type.is_float:
         if not layout.reduced:
             return ArrayJob(EACH_INTEGER[function])
-        return _wrapping_job(cut(layout, data_type.bits // 8, {p.OPERATION: WRAPPING[function]}, wide=True), data_type)
+        return _wrapping_job(
+            cut(layout, data_type.bits // 8, {p.OPERATION: WRAPPING[function]}, wide=WIDE_TILE_BYTES), data_type
+        )
     if not layout.reduced and function in EACH_FLOAT:
         return ArrayJob(EACH_FLOAT[function])
     family, parameters, most_rows = _float_reduction(function, data_type)
-    work = cut(layout, data_type.bits // 8, parameters, most_rows=most_rows, wide=True, besides=ROUNDING)
+    wide, rows = (WIDEST_TILE_BYTES, SUM_ROWS) if family is SUM_KERNELS else (WIDE_TILE_BYTES, LEAST_ROWS)
+    sizes = {"most_rows": most_rows, "least_rows": rows, "wide": wide, "besides": ROUNDING}
+    work = cut(layout, data_type.bits // 8, parameters, **sizes)
     return (float_job if len(family.places) > 1 else _plain_job)(family, work, FLOATS[data_type])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,13 +16,14 @@ from ....execution import Arrays, Bound, Stop, Stopped
 from ...layout import Loop
 from ...reference.elements import Elements
 from ..jit.compiler import Kernel
+from ..numbers.accumulator import LIMBS
 from ..run import geometry as g
 from ..run.job import THREAD_BYTES, Job, KernelStep, StepsJob
 from ..run.pool import Find, Pool
-from ..run.tiling import ReductionTiling
+from ..run.tiling import WHOLE_ROW, ReductionTiling
 from .column_states import SLACK_PLACES
 from .open_sums import FEW_OPEN, OF_MANY
-from .parameters import COMPENSATED, OPEN, PLAIN, TIER
+from .parameters import BATCH, COMPENSATED, OPEN, PLAIN, TIER
 
 Exact = Callable[[Elements], Any]
 """Computes the exact result of some elements, however long it takes."""
@@ -133,6 +135,10 @@ class SegmentedJob(Job):
         self._columns = work.whole[g.COLUMNS] or 1
         self._all_again = self._make_all_again(element)
         self._again = tuple(self._one_element(tier, element) for tier in functions.places if tier != PLAIN)
+        self._single = work.whole[:]
+        self._single[g.COLUMNS], self._single[g.SEGMENT], self._single[g.SEGMENTS] = 0, work.whole[g.COUNT], 1
+        is_short = functions.exact is None and work.layout.reduced_count <= WHOLE_ROW
+        self._open = Kernel(functions.open_rows, element) if is_short and functions.open_rows is not None else None
 
     def _make_all_again(self, element: Any) -> tuple[KernelStep, ...]:
         """Returns the steps that recompute every output element with the second tier; none if no kernels do that."""
@@ -179,10 +185,30 @@ class SegmentedJob(Job):
             if many and self._all_again:
                 again = [step.bind(here, there, states.address, find, pool) for step in self._all_again]
                 states.leave_open(again, stop)
+            decide = self._decide(here, there, find)
             for output in _flagged(of_outputs, stop):
-                self._run_again(output, source, target, find, pool, stop)
+                if decide is None:
+                    self._run_again(output, source, target, find, pool, stop)
+                elif stop():
+                    raise Stopped
+                else:
+                    decide(output)
 
         return run
+
+    def _decide(self, source: int, target: int, find: Find) -> Callable[[int], None] | None:
+        """Returns a function that recomputes an output element in one segment; None if that may take too long."""
+        if self._open is None:
+            return None
+        state = np.zeros(4 * BATCH + LIMBS)  # of one sum of which nothing is known, see ``open_sums.rows``
+        state[2 * BATCH] = math.inf
+        state.view(np.int32)[7 * BATCH] = 1
+        call, (geometry, _) = find(self._open).call, self._single.buffer_info()
+
+        def decide(output: int) -> None:
+            call(0, source, target, state.ctypes.data, geometry, output, output + 1)
+
+        return decide
 
     def scratch_bytes(self, threads: int) -> int:
         places, outputs, segments = self._functions.places, self._work.outputs, self._work.segments

@@ -18,10 +18,10 @@ COLUMN_UNIT = 1 << 21
 """Maximum number of elements in a unit of columns: a tile times its segment of rows."""
 
 LEAST_UNITS = 16
-"""Number of units below which columns are cut further, into segments of no less than ``LEAST_ROWS`` rows."""
+"""Number of units below which columns are cut further, into segments of rows."""
 
 LEAST_ROWS = 64
-"""Minimum number of rows in a segment that is cut to get more units."""
+"""Usual minimum of rows in such a segment."""
 
 LEAST_COLUMNS = 8
 """Number of adjacent columns below which a reduction goes row by row."""
@@ -30,7 +30,10 @@ TILE_BYTES, LEAST_TILE_BYTES = 2048, 512
 """Usual and minimum size of a row of a tile, in bytes."""
 
 WIDE_TILE_BYTES = 4096
-"""Row size of a wide tile, in bytes; the processor reads it as fast as a whole row."""
+"""Row size of a wide tile, in bytes, where each column has a larger state than a sum."""
+
+WIDEST_TILE_BYTES = 16384
+"""Row size of the widest tile, in bytes; the processor reads it as fast as a whole row."""
 
 
 class ReductionTiling(NamedTuple):
@@ -63,7 +66,8 @@ def cut(
     parameters: dict[int, int],
     *,
     most_rows: int = COLUMN_UNIT,
-    wide: bool = False,
+    least_rows: int = LEAST_ROWS,
+    wide: int = 0,
     besides: int = 0,
 ) -> ReductionTiling:
     """Cuts a reduction.
@@ -73,7 +77,9 @@ def cut(
         item_size: size of an element in bytes.
         parameters: slots to set in both geometries.
         most_rows: maximum number of rows in a segment of a tile of columns.
-        wide: whether to cut outputs into segments rather than rows into narrow tiles.
+        least_rows: minimum number of rows in a segment that is cut to get more units.
+        wide: row size, in bytes, of the tiles of outputs that are cut into segments rather than into narrow tiles; 0 if
+            they are not.
         besides: fixed cost of an output element, in visited elements.
     """
     column = _column(layout)
@@ -86,9 +92,9 @@ def cut(
         elements = segment + besides
     else:
         outer = layout._replace(kept=layout.kept[:-1])
-        tile = _wide_tile(column.size, item_size) if wide else _tile(column.size, outer.kept_count, item_size)
+        tile = _wide_tile(column.size, item_size, wide) if wide else _tile(column.size, outer.kept_count, item_size)
         tiles = outer.kept_count * -(-column.size // tile)
-        segment = min(most_rows, _column_segment(layout.reduced_count, tile, tiles))
+        segment = min(most_rows, _column_segment(layout.reduced_count, tile, tiles, least_rows))
         geometry = g.encode(outer, column, segment, tile)
         units = tiles
         elements = (segment + besides) * tile
@@ -118,13 +124,13 @@ def _tile(columns: int, outer: int, item_size: int) -> int:
     return min(tile, enough // 16 * 16) if enough * item_size >= LEAST_TILE_BYTES else tile
 
 
-def _wide_tile(columns: int, item_size: int) -> int:
+def _wide_tile(columns: int, item_size: int, row_bytes: int) -> int:
     """Returns a width that splits the columns into wide tiles of about equal size."""
-    most = WIDE_TILE_BYTES // max(item_size, 4)
+    most = row_bytes // max(item_size, 4)
     even = -(-columns // -(-columns // most))
     return min(columns, -(-even // 16) * 16)
 
 
-def _column_segment(count: int, tile: int, tiles: int) -> int:
+def _column_segment(count: int, tile: int, tiles: int, least: int) -> int:
     segments = max(-(-count * tile // COLUMN_UNIT), -(-LEAST_UNITS // tiles))
-    return min(count, max(LEAST_ROWS, -(-count // segments)))
+    return min(count, max(least, -(-count // segments)))

@@ -122,6 +122,14 @@ def test_tiling_in_all_dimensions(cpu_device):
     assert same_bits(result, np.tile(source, repeats))
 
 
+@pytest.mark.parametrize("repeats", [[1, 1, 2], [1, 3, 1], [2, 2, 3]])
+@pytest.mark.parametrize("dtype", [np.uint16, np.float32])
+def test_tiling_of_a_large_transposed_tensor(cpu_device, dtype, repeats):
+    source = counted(dtype, 2, 1100, 1030).transpose(0, 2, 1)
+    result = moved(cpu_device, "TILE", {"InputTensor": source}, Repeats=repeats)["OutputTensor"]
+    assert same_bits(result, np.tile(source, repeats))
+
+
 MODES = {"EDGE": "edge", "REFLECTION": "reflect", "SYMMETRIC": "symmetric", "WRAP": "wrap"}
 
 

@@ -44,14 +44,14 @@ def _parameter(address: int, j: int, step: int) -> float:
 
 @inner
 def _statistics(zero: float, line: int, geometry: int) -> tuple[float, float, float, float]:
-    """Returns the mean of a line and its remainder, the factor, and the deviation that limits are relative to."""
+    """Returns the mean of a line and its remainder, the factor, and the size of errors that limits are relative to."""
     length, kind, uses = at(geometry, LENGTH), at(geometry, KIND), at(geometry, USES)
     epsilon = bits_double(at(geometry, EPSILON))
     if kind == MOMENTS:
-        mean, rest, squares = moments(line, length, uses & MEAN, zero)
+        mean, rest, squares, error = moments(line, length, uses & MEAN, zero)
         if uses & VARIANCE:
-            return mean, rest, 1.0 / math.sqrt(squares + epsilon), 1.0
-        return mean, rest, 1.0, math.sqrt(squares)
+            return mean, rest, 1.0 / math.sqrt(squares + epsilon), error
+        return mean, rest, 1.0, math.sqrt(squares) * error
     total = math.sqrt(sums(line, length, 0.0, zero)[1]) if kind == SQUARES else magnitudes(line, length, zero)
     divisor = epsilon if total < epsilon or total != total else total
     return 0.0, 0.0, 1.0 / divisor, 1.0

@@ -52,15 +52,22 @@ def magnitudes(line: int, length: int, zero: float) -> float:
 
 
 @inner
-def moments(line: int, length: int, use_mean: int, zero: float) -> tuple[float, float, float]:
-    """Returns the mean (0 if it is not used), its remainder, and the mean squared deviation from both."""
+def moments(line: int, length: int, use_mean: int, zero: float) -> tuple[float, float, float, float]:
+    """Returns the mean (0 if it is not used), its remainder, and the mean squared deviation from both.
+
+    One pass is enough if the mean square is less than four times the variance; the last value is the resulting factor
+    of the error of the mean relative to the standard deviation.
+    """
     mean, rest = 0.0, 0.0
     if use_mean:
-        total, _ = sums(line, length, 0.0, zero)
-        mean = total / length
+        total, squares = sums(line, length, 0.0, zero)
+        mean, square = total / length, squares / length
+        variance = square - mean * mean
+        if square < 4.0 * variance:
+            return mean, 0.0, variance, 2.0
     total, squares = sums(line, length, mean, zero)
     if use_mean:
         rest = total / length
         rest = rest if rest - rest == 0.0 else 0.0
     # Deviations from the computed mean add up to almost nothing.
-    return mean, rest, squares / length - rest * rest
+    return mean, rest, squares / length - rest * rest, 1.0

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from mpmath import mp, mpf
 
+from opwire.tensor import Array
 from tests.execution import run
 
 
-def distances(answers, row):
-    """Returns the distances, in ULP of the result, from the normalized row."""
+def distances(answers: Array, row: Array) -> Iterator[float]:
+    """Yields the distances, in ULP of the result, from the normalized row."""
     exact = [Fraction(float(x)) for x in row]
-    mean = sum(exact) / len(exact)
-    variance = sum((x - mean) ** 2 for x in exact) / len(exact)
+    mean = sum(exact, Fraction()) / len(exact)
+    variance = sum(((x - mean) ** 2 for x in exact), Fraction()) / len(exact)
     with mp.workprec(200):
         deviation = mp.sqrt(mpf(variance.numerator) / variance.denominator)
         for x, answer in zip(exact, answers, strict=True):
             off = x - mean
             right = mpf(off.numerator) / off.denominator / deviation
-            yield abs(mpf(float(answer)) - right) / float(np.spacing(np.abs(np.float32(right))))
+            yield float(abs(mpf(float(answer)) - right)) / float(np.spacing(np.abs(np.float32(right))))
 
 
 @pytest.mark.parametrize("length", [16, 100, 3000])

@@ -41,7 +41,7 @@ def _step(copies: Sequence[tuple[Copy, CopyForm]], which: tuple[bool, int], item
 
 
 def _transposed_once(copies: Iterable[Copy], item: int) -> Phases:
-    """Returns phases that make copies but transpose large tensors that are repeated only once."""
+    """Returns phases that make copies, in which a large tensor to repeat is transposed once and its result repeated."""
     first: list[Copy] = []
     again: list[Copy] = []
     for copy in copies:

@@ -18,7 +18,7 @@ template <u32 COUNT> static __device__ __forceinline__ void run_up_totals(u32 la
 }
 
 // Inclusive scan over the threads of a warp whose values are not plain. Out of line, so that it takes no registers from
-// the rest. Its loops stay rolled up: it is rare, so that its code must be fetched first, and later chunks wait for it.
+// the rest. Its loops stay rolled up: later chunks wait for it, and code that runs so rarely must be fetched first.
 static __device__ __noinline__ Running run_up_items(const Input *items) {
     Input own[SHARE];
 #pragma unroll

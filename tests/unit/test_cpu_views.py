@@ -55,6 +55,38 @@ def test_large_transposed_matrices_are_copied(cpu_device, dtype, beside, first):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("sizes", [(9, 14), (16, 64), (29, 31), (1030, 17), (2051, 8), (3000, 24), (130, 126)])
+@pytest.mark.parametrize("first", [0, 1])
+def test_many_matrices_are_transposed(cpu_device, dtype, sizes, first):
+    number = PAST_CACHE // (sizes[0] * sizes[1] * np.dtype(dtype).itemsize) + 2
+    source = counted(dtype, number, *sizes)[first:].transpose(0, 2, 1)
+    result = moved(cpu_device, "ELEMENT_WISE_IDENTITY", {"InputTensor": source}, OutputTensor=packed(source))
+    assert same_bits(result["OutputTensor"], source)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("number", [2, PAST_CACHE // (16 * 56 * 40)])
+@pytest.mark.parametrize("sizes", [(2, 3), (7, 18), (40, 56), (68, 140)])
+@pytest.mark.parametrize("order", ["DEPTH_COLUMN_ROW", "COLUMN_ROW_DEPTH"])
+def test_depth_to_space_of_transposed_images(cpu_device, dtype, number, sizes, order):
+    depth = counted(dtype, number, 16, *sizes).swapaxes(2, 3)
+    fields = {"BlockSize": 2, "Order": order}
+    result = moved(cpu_device, "DEPTH_TO_SPACE1", {"InputTensor": depth}, **fields)["OutputTensor"]
+    blocks = (number, 4, 2, 2) if order == "COLUMN_ROW_DEPTH" else (number, 2, 2, 4)
+    parts = depth.reshape(*blocks, *depth.shape[2:])
+    axes = (0, 1, 4, 2, 5, 3) if order == "COLUMN_ROW_DEPTH" else (0, 3, 4, 1, 5, 2)
+    assert same_bits(result, np.ascontiguousarray(parts.transpose(axes)).reshape(result.shape))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_space_to_depth_of_many_small_images(cpu_device, dtype):
+    space = counted(dtype, 500, 3, 14, 10)
+    depth = moved(cpu_device, "SPACE_TO_DEPTH1", {"InputTensor": space}, BlockSize=2, Order="COLUMN_ROW_DEPTH")
+    blocks = space.reshape(500, 3, 7, 2, 5, 2).transpose(0, 1, 3, 5, 2, 4)
+    assert same_bits(depth["OutputTensor"], np.ascontiguousarray(blocks).reshape(500, 12, 7, 5))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 def test_identity_copies_transposed_tensors(cpu_device, dtype):
     source = counted(dtype, 3, 700, 300).transpose(0, 2, 1)
     for operator in ("ELEMENT_WISE_IDENTITY", "ACTIVATION_IDENTITY"):

@@ -122,9 +122,9 @@ def _turn(zero: float, line: int, step: int, beside: int, tile: int, count: int,
     way, back = step * row, WIDTH - 1 if step < 0 else 0
     if count == WIDTH and (step == 1 or step == -1):
         if into:
-            move_square(tile + back * row, way, line - back * size, pitch, zero)
+            move_square(tile + back * row, way, line - back * size, 2 * pitch, pitch, zero)
         else:
-            move_square(line - back * size, pitch, tile + back * row, way, zero)
+            move_square(line - back * size, pitch, tile + back * row, 2 * way, way, zero)
         return
     if step == 1 or step == -1:
         back = square - 1 if step < 0 else 0
@@ -133,9 +133,9 @@ def _turn(zero: float, line: int, step: int, beside: int, tile: int, count: int,
             place, rows = line + (i * step - back) * size, tile + (i + back) * row
             for j in range(0, WIDTH, square):
                 if into:
-                    move_small_square(rows + j * size, way, place + j * pitch, pitch, zero)
+                    move_small_square(rows + j * size, way, place + j * pitch, 2 * pitch, pitch, zero)
                 else:
-                    move_small_square(place + j * pitch, pitch, rows + j * size, way, zero)
+                    move_small_square(place + j * pitch, pitch, rows + j * size, 2 * way, way, zero)
     for i in range(first, count):
         for j in range(WIDTH):
             here, there = line + i * step * size + j * pitch, tile + i * row

@@ -11,7 +11,7 @@ from ...layout import Loop
 from ...views.view import Copy
 from ..jit.compiler import inlined, inner
 from ..run.geometry import at
-from .moves import LINE, MOST_ACROSS, VECTOR
+from .moves import LINE, VECTOR
 
 # Slots of the record of a copy. Steps and offsets are in bytes.
 END = 0  # units of this copy and those before it
@@ -20,7 +20,8 @@ SOURCE, TARGET, SOURCE_OFFSET, TARGET_OFFSET = 2, 3, 4, 5
 KIND = 6  # how its elements are moved
 OUTER = 7  # number of loops outside the tiles
 BEGIN, LAST = 8, 9  # first diagonal that is copied, and the last + 1
-LEVELS = 10  # loops of the tiles, outermost first
+SECOND = 10  # distance of the second of two source rows that alternate in a transposed copy; 0 if none do
+LEVELS = 11  # loops of the tiles, outermost first
 SIZE, SOURCE_STEP, TARGET_STEP, TILE, TILES = range(5)
 LEVEL_SLOTS = 5
 INNER = 3
@@ -80,11 +81,13 @@ class CopyForm(NamedTuple):
             lines, or squares ``TRANSPOSED``, possibly written ``PAST_CACHE`` with streaming stores.
         item: bytes that the innermost loop moves at once; 1 for runs.
         loops: the loops, in bytes; the innermost loop of a run counts its bytes.
+        second: if columns of a transposed copy alternate between two matrices, the distance between these, else 0.
     """
 
     kind: int
     item: int
     loops: tuple[Loop, ...]
+    second: int = 0
 
 
 def copy_form(copy: Copy, item: int) -> CopyForm:
@@ -103,20 +106,31 @@ def copy_form(copy: Copy, item: int) -> CopyForm:
     if rows is not None and loops[-1] == (2, loops[-1].source, run) and loops[rows].target == 2 * run:
         loops.append(loops.pop(rows))
         return CopyForm(PAIRS, run, tuple(loops))
-    if rows is None or loops[-1].target != run or min(loops[-1].size, loops[rows].size) * run < VECTOR:
+    second = 0
+    if rows is not None and loops[-1].size == 2 and loops[-2].target == 2 * run:
+        second = loops[-1].source
+    width = 2 * loops[-2].size if second else loops[-1].size
+    if rows is None or loops[-1].target != run or min(width, loops[rows].size) * run < VECTOR:
         if loops[-1].size < LONG_LINE:
-            # Move a long loop inside the short ones.
-            longest = next((loop for loop in reversed(loops) if loop.size >= LONG_LINE), loops[-1])
+            # Move a long loop inside the short ones, unless each of its elements is in another pair of cache lines.
+            long = (loop for loop in reversed(loops) if loop.size >= LONG_LINE and _least_step(loop) < LINE)
+            longest = next(long, loops[-1])
             loops.remove(longest)
             loops.append(longest)
         else:
             # Read lines that are adjacent in the source together.
             loops[:-1] = sorted(loops[:-1], key=lambda loop: abs(loop.source), reverse=True)
         return CopyForm(ITEMS, run, tuple(loops))
+    is_long = run * prod(loop.size for loop in loops) >= PAST_CACHE
+    if second:
+        loops.pop()
     # Consecutive tiles then continue in the same source lines.
     loops.append(loops.pop(rows))
-    is_long = run * MOST_ACROSS >= LINE and run * prod(loop.size for loop in loops) >= PAST_CACHE
-    return CopyForm(TRANSPOSED_PAST_CACHE if is_long else TRANSPOSED, run, tuple(loops))
+    return CopyForm(TRANSPOSED_PAST_CACHE if is_long else TRANSPOSED, run, tuple(loops), second)
+
+
+def _least_step(loop: Loop) -> int:
+    return min(abs(loop.source), abs(loop.target))
 
 
 def encode(copies: Iterable[tuple[Copy, CopyForm]], item: int) -> tuple[array[int], int, int]:
@@ -135,6 +149,7 @@ def encode(copies: Iterable[tuple[Copy, CopyForm]], item: int) -> tuple[array[in
         first, units = units, units + prod(counts) * prod(loop.size for loop in outer)
         offsets = copy.source_offset * item, copy.target_offset * item
         record = [units, first, copy.source, copy.target, *offsets, form.kind, len(outer), *(copy.band or EVERYWHERE)]
+        record.append(form.second)
         for loop, tile, count in zip(levels, tiles, counts, strict=True):
             record += [*loop, tile, count]
         record += [number for loop in outer for number in loop]
@@ -158,7 +173,7 @@ def _tiles(form: CopyForm, levels: Sequence[Loop]) -> list[int]:
 
 def _visits(form: CopyForm, tiles: Sequence[int]) -> int:
     """Returns the cost of a unit, in visits of four-byte elements; a run has a fixed overhead of some visits."""
-    count = prod(tiles)
+    count = prod(tiles) * (2 if form.second else 1)
     return UNIT + (count // 4 + 2 * count // tiles[-1] if form.kind == RUNS else count)
 
 
@@ -185,12 +200,16 @@ def tile_of(tensors: int, geometry: int, unit: int) -> CopyTile:
 
 
 @inlined
+def step_of(geometry: int, level: int, which: int) -> int:
+    """Returns the ``SOURCE_STEP`` or ``TARGET_STEP`` of a loop of tiles, in bytes."""
+    return at(geometry, LEVELS + level * LEVEL_SLOTS + which)
+
+
+@inlined
 def _bytes(geometry: int, which: int, first: int, row: int, column: int) -> int:
     """Returns the offset, in bytes, of an element from the first one in the loops of tiles."""
     return (
-        first * at(geometry, LEVELS + which)
-        + row * at(geometry, LEVELS + LEVEL_SLOTS + which)
-        + column * at(geometry, LEVELS + 2 * LEVEL_SLOTS + which)
+        first * step_of(geometry, 0, which) + row * step_of(geometry, 1, which) + column * step_of(geometry, 2, which)
     )
 
 

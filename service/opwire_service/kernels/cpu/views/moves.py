@@ -23,6 +23,9 @@ LINE = 64
 BLOCK = 32
 """Bytes of a run that are moved at once."""
 
+BUFFER = 1 << 14
+"""Bytes that are transposed within the first-level cache before they are written."""
+
 MOST_ACROSS = 16
 """Maximum number of elements in a row of a square, so that all rows are in registers."""
 
@@ -102,6 +105,51 @@ def move_run(target: int, source: int, size: int) -> None:
     _move32(target + size - BLOCK, source + size - BLOCK)
 
 
+@intrinsic
+def _move32_past_cache(typing: Any, target: Any, source: Any) -> tuple[Any, Callable[..., Any]]:
+    """Copies 32 bytes with a streaming store; the target is aligned to 32 bytes."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        block = ir.VectorType(ir.IntType(8), BLOCK)
+        loaded = builder.load(pointer_to(builder, args[1], block), align=1)
+        _stream(builder, loaded, pointer_to(builder, args[0], block), BLOCK)
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, ADDRESS), code
+
+
+def _stream(builder: Any, value: Any, pointer: Any, align: int) -> None:
+    stored = builder.store(value, pointer, align=align)
+    stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+
+
+@inlined
+def move_run_past_cache(target: int, source: int, size: int) -> None:
+    """Copies a run of at least one byte to memory that does not overlap it, with streaming stores."""
+    # A line written in both ways would be read first and written twice.
+    first = min(-target % LINE, size)
+    last = first + (size - first) // LINE * LINE
+    if first:
+        move_run(target, source, first)
+    for i in range(first, last, BLOCK):
+        _move32_past_cache(target + i, source + i)
+    if last < size:
+        move_run(target + last, source + last, size - last)
+
+
+@intrinsic
+def buffer(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """Returns the address of ``BUFFER`` bytes on the stack, aligned to cache lines."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        with builder.goto_entry_block():
+            place = builder.alloca(ir.ArrayType(ir.IntType(8), BUFFER))
+        place.align = LINE
+        return builder.ptrtoint(place, context.get_value_type(ADDRESS))
+
+    return ADDRESS(zero), code
+
+
 def _across(zero: Any, row: int) -> int:
     return min(MOST_ACROSS, row * 8 // zero.bitwidth)
 
@@ -127,9 +175,13 @@ def _square_mover(row: int, *, past_cache: bool = False) -> Any:
 
     @intrinsic
     def move_square(
-        typing: Any, target: Any, pitch: Any, source: Any, source_pitch: Any, zero: Any
+        typing: Any, target: Any, pitch: Any, source: Any, pairs: Any, second: Any, zero: Any
     ) -> tuple[Any, Callable[..., Any]]:
-        """Transposes a square of elements; pitches are in bytes."""
+        """Transposes a square of elements.
+
+        Target rows are ``pitch`` bytes apart, pairs of source rows are ``pairs`` bytes apart, and the second row of
+        each pair is ``second`` bytes from the first.
+        """
         number = _across(zero, row)
 
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -140,24 +192,26 @@ def _square_mover(row: int, *, past_cache: bool = False) -> Any:
             def beginning(address: Any, step: Any, i: int) -> Any:
                 return builder.add(address, builder.mul(step, ir.Constant(index, i)))
 
+            firsts = [beginning(args[2], args[3], i) for i in range(number // 2)]
+            sources = [place for first in firsts for place in (first, builder.add(first, args[4]))]
             if row == LINE:
                 # The hardware prefetcher does not foresee the next square.
-                for i in range(number):
-                    ask_for_line(builder, builder.add(beginning(args[2], args[3], i), ir.Constant(index, LINE)))
+                for source_row in sources:
+                    ask_for_line(builder, builder.add(source_row, ir.Constant(index, LINE)))
             for first in range(0, number, at_once):
                 offset = ir.Constant(index, first * zero.bitwidth // 8)
-                places = [builder.add(beginning(args[2], args[3], i), offset) for i in range(number)]
+                places = [builder.add(source_row, offset) for source_row in sources]
                 rows = [builder.load(pointer_to(builder, place, part), align=1) for place in places]
                 columns = _columns(builder, rows, VECTOR * 8 // zero.bitwidth)
                 for i, each in enumerate(columns, first):
                     place = pointer_to(builder, beginning(args[0], args[1], i), whole)
-                    stored = builder.store(each, place, align=row if past_cache else 1)
                     if past_cache:
-                        once = builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)])
-                        stored.set_metadata("nontemporal", once)
+                        _stream(builder, each, place, row)
+                    else:
+                        builder.store(each, place, align=1)
             return context.get_dummy_value()
 
-        return types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS, zero), code
+        return types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, zero), code
 
     return move_square
 

@@ -11,7 +11,7 @@ from ...layout import Loop
 from ...views.view import Copy
 from ..jit.compiler import inlined, inner
 from ..run.geometry import at
-from .moves import LINE, VECTOR
+from .moves import LINE, PART_ROW, PART_ROWS, VECTOR
 
 # Slots of the record of a copy. Steps and offsets are in bytes.
 END = 0  # units of this copy and those before it
@@ -41,7 +41,7 @@ TILE_ITEMS = 1 << 14
 """Maximum number of elements that a unit moves one by one."""
 
 SIDE = 128
-"""Rows and columns of a transposed tile; if it is shorter one way, it is longer the other way."""
+"""Rows and columns of a tile transposed in the cache; if it is shorter one way, it is longer the other way."""
 
 PAST_CACHE = 1 << 23
 """Bytes from which transposed data uses streaming stores: the cache would not hold it until it is read."""
@@ -161,8 +161,10 @@ def encode(copies: Iterable[tuple[Copy, CopyForm]], item: int) -> tuple[array[in
 def _tiles(form: CopyForm, levels: Sequence[Loop]) -> list[int]:
     """Returns the tile sizes of the loops of tiles."""
     if form.kind >= TRANSPOSED:
-        height, width = (min(level.size, SIDE) for level in levels[1:])
-        return [1, min(levels[1].size, SIDE // width * SIDE), min(levels[2].size, SIDE // height * SIDE)]
+        tall, wide = (PART_ROW // form.item, PART_ROWS) if form.kind == TRANSPOSED_PAST_CACHE else (SIDE, SIDE)
+        tall //= 2 if form.second else 1
+        height, width = min(levels[1].size, tall), min(levels[2].size, wide)
+        return [1, min(levels[1].size, wide // width * tall), min(levels[2].size, tall // height * wide)]
     left = TILE_BYTES if form.kind == RUNS else TILE_ITEMS
     found = []
     for loop in reversed(levels):

@@ -23,8 +23,11 @@ LINE = 64
 BLOCK = 32
 """Bytes of a run that are moved at once."""
 
-BUFFER = 1 << 14
-"""Bytes that are transposed within the first-level cache before they are written."""
+PART_ROWS, PART_ROW = 64, 1024
+"""Number and size in bytes of the rows that are transposed in a buffer, unless a matrix is narrower."""
+
+BUFFER = PART_ROWS * (PART_ROW + LINE)
+"""Size of that buffer, in bytes; there is a cache line between rows."""
 
 MOST_ACROSS = 16
 """Maximum number of elements in a row of a square, so that all rows are in registers."""

@@ -10,14 +10,13 @@ from itertools import groupby
 from opwire.tensor import Array
 
 from ....execution import Arrays, Bound, Stop
-from ...layout import Loop, collapse
 from ...views.view import Copy, Phases
 from ..jit.compiler import Kernel
 from ..jit.element import INT8, INT16, INT32, INT64
 from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from . import copies as kernels
-from .geometry import RUNS, TRANSPOSED_PAST_CACHE, CopyForm, copy_form, encode
+from .geometry import RUNS, CopyForm, copy_form, encode
 
 ITEMS = {1: INT8, 2: INT16, 4: INT32, 8: INT64}
 """Element types by size in bytes."""
@@ -40,26 +39,6 @@ def _step(copies: Sequence[tuple[Copy, CopyForm]], which: tuple[bool, int], item
     return KernelStep(Kernel(function, ITEMS[which[1]]), *encode(copies, item))
 
 
-def _transposed_once(copies: Iterable[Copy], item: int) -> Phases:
-    """Returns phases that make copies, in which a large tensor to repeat is transposed once and its result repeated."""
-    first: list[Copy] = []
-    again: list[Copy] = []
-    for copy in copies:
-        repeats = [loop for loop in copy.loops if loop.source == 0]
-        if repeats and copy_form(copy, item).kind == TRANSPOSED_PAST_CACHE:
-            *_, repeat = repeats
-            others = tuple(loop for loop in copy.loops if loop is not repeat)
-            first.append(copy._replace(loops=others))
-            number, offset = copy.target, copy.target_offset
-            loops = [Loop(size, step, step) for size, _, step in others]
-            if repeat.size > 2:
-                loops.insert(0, Loop(repeat.size - 1, 0, repeat.target))
-            again.append(Copy(number, number, offset, offset + repeat.target, collapse(loops)))
-        else:
-            first.append(copy)
-    return [first, again] if again else [first]
-
-
 class CopyJob(Job):
     """Copies between the tensors of a plan.
 
@@ -70,8 +49,7 @@ class CopyJob(Job):
     """
 
     def __init__(self, item: int, phases: Phases, constants: Array | None = None) -> None:
-        parts = [part for copies in phases for part in _transposed_once(copies, item)]
-        self._steps = [step for part in parts for step in steps_of(part, item)]
+        self._steps = [step for copies in phases for step in steps_of(copies, item)]
         self._constants = constants
 
     @property

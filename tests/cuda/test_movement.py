@@ -165,6 +165,19 @@ def test_scatter_elements_keeps_the_last_of_duplicate_indices(cuda):
     assert np.array_equal(found, right)
 
 
+@pytest.mark.parametrize("length", [2**23, 2**23 + 1, 5 * 2**23 + 3, 9 * 2**23 + 5])
+def test_scatter_elements_reaches_every_part_of_many_slots(cuda, length):
+    table, draw = counted(np.uint8, length), np.random.default_rng(5)
+    edges = np.arange(0, length + 1, 2**20)
+    indices = np.concatenate([edges - 1, edges[:-1], draw.integers(-length, length, 100_000), edges[1:] - 1])
+    updates = draw.integers(0, 256, indices.size, np.uint8)
+    given = {"InputTensor": table, "IndicesTensor": indices, "UpdatesTensor": updates}
+    found = moved(cuda, "SCATTER_ELEMENTS", given, Axis=0)["OutputTensor"]
+    right = dict(zip((indices % length).tolist(), updates.tolist(), strict=True))
+    table[list(right)] = list(right.values())
+    assert np.array_equal(found, table)
+
+
 def top_indices(array: Array, count: int, axis: int, *, greatest: bool) -> Array:
     """Returns the indices of the top elements, the first of equals first and NaN last."""
     keys = np.where(array == array, array, 0).astype(object)

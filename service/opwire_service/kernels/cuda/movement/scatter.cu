@@ -1,5 +1,5 @@
 // Scatter in two passes: each tuple claims its slot, and the last claim wins; then the output takes the update of each
-// slot's owner, or the input where there is none.
+// slot's owner, or the input where there is none. Many slots are claimed part by part, each of which the cache holds.
 
 const u32 THREADS = 256;
 
@@ -7,6 +7,7 @@ struct Claims {
     u32 *owners;  // per slot, the 1-based number of the last tuple that claims it; initially 0
     const Index *indices;
     u32 first, count;  // tuples
+    u32 begin, end;    // slots that may be claimed now
     Tuple tuple;
     Walk walk;  // indices, slots, number of the tuple
 };
@@ -16,7 +17,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) claim_slots(const __grid_c
     if (place >= claims.count) return;
     walk_all(claims.walk, claims.first + place, offset);
     u32 slot = written_offset(claims.tuple, claims.indices + offset[0]);
-    if (slot != NOWHERE) atomicMax(claims.owners + offset[1] + slot, offset[2] + 1);
+    if (slot == NOWHERE) return;
+    slot += offset[1];
+    if (slot >= claims.begin && slot < claims.end) atomicMax(claims.owners + slot, offset[2] + 1);
 }
 
 struct Settlement {

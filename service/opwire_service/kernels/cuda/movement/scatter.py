@@ -21,7 +21,7 @@ _STEPS = 3
 
 _CLAIMS = [
     *((name, "<u8") for name in ("owners", "indices")),
-    *((name, "<u4") for name in ("first", "count")),
+    *((name, "<u4") for name in ("first", "count", "begin", "end")),
     ("tuple", TUPLE),
     ("walk", walk_type(_STEPS)),
 ]
@@ -31,6 +31,13 @@ _SETTLEMENT = [
     ("walk", walk_type(_STEPS)),
     ("tuples", walk_type(_STEPS)),
 ]
+
+
+_PART, _MOST_PARTS = 1 << 22, 8
+"""Number of slots whose owners stay in a card's cache while they are claimed, and maximum number of such parts.
+
+All indices are read for each part.
+"""
 
 
 class Scattering:
@@ -135,14 +142,21 @@ class ScatterJob(CertainJob):
             ("INDEX", TYPES[plan.inputs["IndicesTensor"].data_type]),
         )
         program = Program((*INDEX_SOURCES, "movement/scatter"), macros)
-        claims = np.zeros(1, _CLAIMS)
+        part = max(_PART, -(-found.slots // _MOST_PARTS))
+        begins = np.arange(0, found.slots, part)
+        claims = np.zeros(len(begins), _CLAIMS)
+        claims["begin"], claims["end"] = begins, np.minimum(begins + part, found.slots)
         claims["tuple"] = tuple_parameter(found.components)
-        write_walk(found.claims, claims["walk"][0])
+        for each in claims:
+            write_walk(found.claims, each["walk"])
         settlement = np.zeros(1, _SETTLEMENT)
         write_walk(places, settlement["walk"][0])
         write_walk([(*loop[:3], loop[3] // lanes) for loop in found.tuples], settlement["tuples"][0])
         self._clearing = filling(found.slots, np.zeros((), "<u4"))
-        self._claims = SplitLaunch(program, "claim_slots", claims, count_of(found.claims), THREADS)
+        count = count_of(found.claims)
+        self._claims = [
+            SplitLaunch(program, "claim_slots", claims[i : i + 1], count, THREADS) for i in range(len(claims))
+        ]
         self._settlement = SplitLaunch(program, "settle", settlement, count_of(places), THREADS)
         self.programs = self._clearing.program, program
         self.scratch_bytes = 4 * found.slots
@@ -151,7 +165,8 @@ class ScatterJob(CertainJob):
         """See ``CudaJob.launches``."""
         owners = memory.scratch
         yield from self._clearing.launches(owners, owners)
-        yield from self._claims.launches(owners, memory.inputs["IndicesTensor"])
+        for each in self._claims:
+            yield from each.launches(owners, memory.inputs["IndicesTensor"])
         source, updates = memory.inputs["InputTensor"], memory.inputs["UpdatesTensor"]
         yield from self._settlement.launches(source, updates, memory.outputs["OutputTensor"], owners)
 

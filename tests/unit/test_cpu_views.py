@@ -65,10 +65,11 @@ def test_many_matrices_are_transposed(cpu_device, dtype, sizes, first):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("number", [2, PAST_CACHE // (16 * 56 * 40)])
+@pytest.mark.parametrize("size", [0, PAST_CACHE], ids=["small", "large"])
 @pytest.mark.parametrize("sizes", [(2, 3), (7, 18), (40, 56), (68, 140)])
 @pytest.mark.parametrize("order", ["DEPTH_COLUMN_ROW", "COLUMN_ROW_DEPTH"])
-def test_depth_to_space_of_transposed_images(cpu_device, dtype, number, sizes, order):
+def test_depth_to_space_of_transposed_images(cpu_device, dtype, size, sizes, order):
+    number = size // (16 * sizes[0] * sizes[1] * np.dtype(dtype).itemsize) + 2
     depth = counted(dtype, number, 16, *sizes).swapaxes(2, 3)
     fields = {"BlockSize": 2, "Order": order}
     result = moved(cpu_device, "DEPTH_TO_SPACE1", {"InputTensor": depth}, **fields)["OutputTensor"]

@@ -44,6 +44,7 @@ def items(zero: int, tensors: int, _target: int, _states: int, geometry: int, be
                 _pairs(zero, target, source, source + step_of(geometry, 1, g.SOURCE_STEP), tile.inner)
             else:
                 _lines(zero, geometry, target, source, tile)
+    # Complete streaming stores before other threads learn that the results are there.
     fence()
 
 

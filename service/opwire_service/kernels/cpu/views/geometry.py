@@ -20,7 +20,7 @@ SOURCE, TARGET, SOURCE_OFFSET, TARGET_OFFSET = 2, 3, 4, 5
 KIND = 6  # how its elements are moved
 OUTER = 7  # number of loops outside the tiles
 BEGIN, LAST = 8, 9  # first diagonal that is copied, and the last + 1
-SECOND = 10  # distance of the second of two source rows that alternate in a transposed copy; 0 if none do
+SECOND = 10  # distance of the second of each pair of source rows of a transposed copy; 0 if they form no pairs
 LEVELS = 11  # loops of the tiles, outermost first
 SIZE, SOURCE_STEP, TARGET_STEP, TILE, TILES = range(5)
 LEVEL_SLOTS = 5
@@ -81,7 +81,7 @@ class CopyForm(NamedTuple):
             lines, or squares ``TRANSPOSED``, possibly written ``PAST_CACHE`` with streaming stores.
         item: bytes that the innermost loop moves at once; 1 for runs.
         loops: the loops, in bytes; the innermost loop of a run counts its bytes.
-        second: if columns of a transposed copy alternate between two matrices, the distance between these, else 0.
+        second: if the source rows of a transposed copy form pairs, the distance of the second of a pair, else 0.
     """
 
     kind: int

@@ -115,15 +115,11 @@ def _move32_past_cache(typing: Any, target: Any, source: Any) -> tuple[Any, Call
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         block = ir.VectorType(ir.IntType(8), BLOCK)
         loaded = builder.load(pointer_to(builder, args[1], block), align=1)
-        _stream(builder, loaded, pointer_to(builder, args[0], block), BLOCK)
+        stored = builder.store(loaded, pointer_to(builder, args[0], block), align=BLOCK)
+        stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
         return context.get_dummy_value()
 
     return types.void(ADDRESS, ADDRESS), code
-
-
-def _stream(builder: Any, value: Any, pointer: Any, align: int) -> None:
-    stored = builder.store(value, pointer, align=align)
-    stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
 
 
 @inlined
@@ -170,11 +166,8 @@ def _square_of(row: int) -> Any:
     return square_of
 
 
-def _square_mover(row: int, *, past_cache: bool = False) -> Any:
-    """Returns an intrinsic that transposes squares with rows of at most ``row`` bytes and 16 elements.
-
-    With ``past_cache``, it uses streaming stores, and target rows must be whole cache lines.
-    """
+def _square_mover(row: int) -> Any:
+    """Returns an intrinsic that transposes squares with rows of at most ``row`` bytes and 16 elements."""
 
     @intrinsic
     def move_square(
@@ -208,10 +201,7 @@ def _square_mover(row: int, *, past_cache: bool = False) -> Any:
                 columns = _columns(builder, rows, VECTOR * 8 // zero.bitwidth)
                 for i, each in enumerate(columns, first):
                     place = pointer_to(builder, beginning(args[0], args[1], i), whole)
-                    if past_cache:
-                        _stream(builder, each, place, row)
-                    else:
-                        builder.store(each, place, align=1)
+                    builder.store(each, place, align=1)
             return context.get_dummy_value()
 
         return types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, zero), code
@@ -221,7 +211,6 @@ def _square_mover(row: int, *, past_cache: bool = False) -> Any:
 
 square_of, move_square = _square_of(LINE), _square_mover(LINE)
 small_square_of, move_small_square = _square_of(VECTOR), _square_mover(VECTOR)
-move_square_past_cache = _square_mover(LINE, past_cache=True)
 
 
 @intrinsic

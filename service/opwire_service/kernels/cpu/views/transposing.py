@@ -26,8 +26,8 @@ from .moves import (
 LONG_RUN = 512
 """Minimum bytes of a run that streaming stores write faster, if its ends are within cache lines."""
 
-LARGE = 1024
-"""Bytes up to which a matrix is faster transposed directly: its last stores to a buffer would delay the first loads."""
+SMALL_MATRIX = 1024
+"""Maximum bytes of a matrix that is not transposed in a buffer: its last stores there would delay the first loads."""
 
 
 class Matrix(NamedTuple):
@@ -54,13 +54,14 @@ def transpose(zero: int, geometry: int, tile: CopyTile) -> None:
     matrix = _matrix_of(geometry, tile)
     size, columns = size_of(zero), matrix.columns
     least = min(matrix.rows, columns)
+    is_packed = step_of(geometry, 1, g.SOURCE_STEP) == columns * size
     if least < small_square_of(zero):
         for i in range(columns):
             for j in range(matrix.rows):
                 put(matrix.target + i * matrix.pitch, j, take(_row(matrix, j) + i * size, 0, zero))
     elif at(geometry, g.KIND) == g.TRANSPOSED_PAST_CACHE and _is_worth_streaming(zero, matrix):
         _in_parts(zero, matrix)
-    elif least < square_of(zero) or step_of(geometry, 1, g.SOURCE_STEP) == columns * size:
+    elif is_packed or least < square_of(zero):
         _small_squares(zero, matrix)
     else:
         _squares(zero, matrix)
@@ -86,7 +87,7 @@ def _is_worth_streaming(zero: int, matrix: Matrix) -> bool:
     row = matrix.rows * size_of(zero)
     whole = row * matrix.columns
     run = whole if matrix.pitch == row else row
-    return whole > LARGE and (run >= LONG_RUN or (matrix.target | matrix.pitch | row) % LINE == 0)
+    return whole > SMALL_MATRIX and (run >= LONG_RUN or (matrix.target | matrix.pitch | row) % LINE == 0)
 
 
 @inner

@@ -13,7 +13,7 @@ import numpy as np
 
 from opwire.check import Plan
 from opwire.tensor import BufferTensorDesc, DataType
-from tests.directml import OPERATORS
+from tests.directml.documented import OPERATORS
 
 _OPERATOR, _CONSTANT = 1, 2
 _CONSTANT_BYTES = 2

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from opwire.level import FeatureLevel
-from tests.directml import ENUMS, OPERATORS
+from tests.directml.documented import ENUMS, OPERATORS
 
 _RULED = {name for name, facts in OPERATORS.items() if any(each.startswith("level ") for each in facts["constraints"])}
 """Operators with level-specific constraints, beyond types, ranks and enum values."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from opwire.check import check, validate
 from opwire.operators import OPERATORS
 from opwire.support import SupportRow
-from tests import directml
+from tests.directml import documented
 from tests.drawing import descs
 from tests.profiles import request_examples
 
@@ -90,7 +90,7 @@ def names_in(constraint: str) -> list[str]:
 
 def readable(operator: str) -> Iterator[tuple[str, Callable[[list[str], Desc, SupportRow], Iterator[Desc]]]]:
     """Yields an operator's constraints that match a pattern, each with a function that breaks it."""
-    for constraint in directml.OPERATORS[operator]["constraints"]:
+    for constraint in documented.OPERATORS[operator]["constraints"]:
         for pattern, broken in PATTERNS.items():
             if re.fullmatch(pattern, constraint):
                 yield constraint, broken

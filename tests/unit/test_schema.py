@@ -1,7 +1,7 @@
 """The schema against the facts from DirectML's header and documentation.
 
-The facts are those of ``tests.directml``: the struct, members, constraints, support rows and fused activations of each
-operator, and the enums.
+The facts are those of ``tests.directml.documented``: the struct, members, constraints, support rows and fused
+activations of each operator, and the enums.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from opwire.level import FeatureLevel
 from opwire.schema import CATALOG, document, find, schema_of
 from opwire.support import row_for
 from opwire.tensor import DataType
-from tests.directml import FACTS, OPERATORS
+from tests.directml.documented import FACTS, OPERATORS
 
 KINDS = {
     "tensor": "tensor",

@@ -1,0 +1,1 @@
+"""What is known of DirectML independently of opwire: its header and documentation, and its own answers."""

@@ -1,0 +1,140 @@
+"""The words in which ``rules/FAMILY.json`` says where results may differ from DirectML's.
+
+A rule takes what was seen of an output and returns the elements that it explains. It never looks at which case it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opwire.tensor import Array
+from tests.directml.computed import UNWRITTEN, Computed
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An output of a case: opwire's and DirectML's.
+
+    Attributes:
+        case: The case.
+        output: Name of the output.
+        ours: opwire's values.
+        theirs: What the card wrote, or the only machine that ran the case.
+    """
+
+    case: Computed
+    output: str
+    ours: Array
+    theirs: Array
+
+    def input(self, name: str) -> Array:
+        """Returns an input, broadcast to the output where its shape allows that."""
+        return np.asarray(np.broadcast_to(self.case.arrays[name], self.ours.shape))
+
+    def aligned(self) -> list[Array]:
+        """Returns the float inputs that have an element for every element of the output."""
+        arrays = self.case.arrays.values()
+        return [array for array in arrays if array.dtype.kind == "f" and array.shape == self.ours.shape]
+
+    @property
+    def floats(self) -> list[Array]:
+        """The inputs that hold floats."""
+        return [array for array in self.case.arrays.values() if array.dtype.kind == "f"]
+
+    @property
+    def finfo(self) -> Any:
+        """The limits of the output's float type."""
+        return np.finfo(self.ours.dtype)
+
+
+def nan_lost(seen: Seen) -> Mask:
+    """opwire gives NaN, DirectML a number."""
+    return np.asarray(np.isnan(seen.ours) & ~np.isnan(seen.theirs))
+
+
+def nan_made(seen: Seen) -> Mask:
+    """DirectML gives NaN where opwire gives a value: infinities meet in an intermediate result."""
+    return np.asarray(np.isnan(seen.theirs) & ~np.isnan(seen.ours))
+
+
+def overflows(seen: Seen) -> Mask:
+    """opwire gives a number; DirectML an infinity or NaN, from an intermediate result beyond the type's range."""
+    return np.isfinite(seen.ours) & ~np.isfinite(seen.theirs)
+
+
+def saturates(seen: Seen) -> Mask:
+    """opwire gives an infinity, DirectML the largest number of the type with its sign."""
+    return (
+        np.isinf(seen.ours)
+        & (np.abs(seen.theirs) == seen.finfo.max)
+        & (np.signbit(seen.ours) == np.signbit(seen.theirs))
+    )
+
+
+def denormals_are_zero(seen: Seen) -> Mask:
+    """An input, of as many elements as the output, is a denormal number, which DirectML takes as zero."""
+    found = np.zeros(seen.ours.shape, bool)
+    for array in seen.aligned():
+        found |= (array != 0) & (np.abs(array) < np.finfo(array.dtype).tiny)
+    return found
+
+
+def denormal_results_are_zero(seen: Seen) -> Mask:
+    """opwire gives a denormal number, DirectML zero."""
+    return np.asarray((seen.theirs == 0) & (np.abs(seen.ours) < seen.finfo.tiny))
+
+
+def special_inputs(seen: Seen) -> bool:
+    """An input holds NaN or an infinity."""
+    return any(not np.isfinite(array).all() for array in seen.floats)
+
+
+def huge_inputs(seen: Seen, beyond: float) -> bool:
+    """An input holds a number beyond a bound, or no number."""
+    return any(bool((~(np.abs(array) <= beyond)).any()) for array in seen.floats)
+
+
+def huge_arguments(seen: Seen, beyond: float) -> Mask:
+    """The argument of the element is beyond a bound, or no number."""
+    found = np.zeros(seen.ours.shape, bool)
+    for array in seen.aligned():
+        found |= ~(np.abs(array) <= beyond)
+    return found
+
+
+def within(seen: Seen, absolute: float = 0, relative: float = 0) -> Mask:
+    """Both give numbers no further from each other than a bound."""
+    ours, theirs = seen.ours.astype(np.float64), seen.theirs.astype(np.float64)
+    return np.asarray(np.abs(ours - theirs) <= absolute + relative * np.abs(ours))
+
+
+def unwritten(seen: Seen) -> Mask:
+    """DirectML left the element as it was before."""
+    raw = np.full(1, UNWRITTEN, np.uint8).repeat(seen.ours.dtype.itemsize).view(seen.ours.dtype)
+    same: Mask = np.ascontiguousarray(seen.theirs).view(f"u{seen.ours.dtype.itemsize}") == raw.view(
+        f"u{seen.ours.dtype.itemsize}"
+    )
+    return same
+
+
+RULES: dict[str, Callable[..., Mask | bool]] = {
+    "NaN is lost": nan_lost,
+    "NaN is made": nan_made,
+    "overflows": overflows,
+    "saturates": saturates,
+    "denormals are zero": denormals_are_zero,
+    "denormal results are zero": denormal_results_are_zero,
+    "special inputs": special_inputs,
+    "huge inputs": huge_inputs,
+    "huge arguments": huge_arguments,
+    "within": within,
+    "unwritten": unwritten,
+}
+"""The rules by name."""

@@ -71,11 +71,8 @@ def overflows(seen: Seen) -> Mask:
 
 def saturates(seen: Seen) -> Mask:
     """opwire gives an infinity, DirectML the largest number of the type with its sign."""
-    return (
-        np.isinf(seen.ours)
-        & (np.abs(seen.theirs) == seen.finfo.max)
-        & (np.signbit(seen.ours) == np.signbit(seen.theirs))
-    )
+    ends = np.copysign(seen.finfo.max, seen.ours)
+    return np.asarray(np.isinf(seen.ours) & (seen.theirs == ends))
 
 
 def denormals_are_zero(seen: Seen) -> Mask:

@@ -9,7 +9,7 @@ from opwire.describe import LimitsInfo, RowInfo, describe, support
 from opwire.fields import FieldInfo
 from opwire.level import FeatureLevel
 from opwire.listing import FAMILIES, state_of
-from opwire.schema import CATALOG, Accuracy, schema_of
+from opwire.schema import CATALOG, Accuracy, Decision, decisions_of, schema_of
 from opwire_service.kernels.executable import EXECUTABLE
 
 from .markdown import table
@@ -72,12 +72,22 @@ def _section(name: str) -> str:
     takes = table(columns, (list(_cells(row, tensors, has_when)) for row in rows))
     about = f"Desc: [`{schema.struct}`]({schema.source}). State: {_state(name)}. "
     about += f"Accuracy: {'; '.join(map(_accuracy, schema.accuracy))}."
-    return f"## {name}\n\n{schema.summary}\n\n{about}\n\n{members}\n\n{takes}"
+    decisions = "\n".join(f"- {_decision(each)}" for each in decisions_of(name))
+    parts = (f"## {name}", schema.summary, about, members, takes, decisions)
+    return "\n\n".join(part for part in parts if part)
 
 
 def _accuracy(accuracy: Accuracy) -> str:
     words = accuracy.promise.value.replace("_", " ").replace("ulp", "ULP")
     return f"{words} where {accuracy.where}" if accuracy.where else f"[{words}](../semantics.md#accuracy)"
+
+
+def _decision(decision: Decision) -> str:
+    """Describes a decision in one line: what opwire does, what it rests on, and what is said or done otherwise."""
+    said = f" The documentation says: {decision.page}." if decision.page else ""
+    done = f" DirectML {decision.directml} ({decision.departure})." if decision.departure else ""
+    what = decision.what.removesuffix(".")
+    return f"{what} ([{decision.ground.value}](../operators.md#decisions)).{said}{done}"
 
 
 def _member(field: FieldInfo) -> str:

@@ -12,17 +12,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from opwire.schema import Departure
 from opwire.tensor import Array
 from tests.directml import vocabulary
 from tests.directml.computed import Computed
-
-Class = Literal["accuracy", "undefined"]
-"""Why a result may differ: DirectML approximates a value that opwire computes exactly, or has no defined answer."""
 
 Mask = npt.NDArray[np.bool_]
 
@@ -38,21 +36,18 @@ class Rule:
     """A difference that is meant.
 
     Attributes:
-        kind: Accuracy or undefined.
+        kind: Why the results differ; a decision of the same class says how.
         rule: Name of a rule of the vocabulary.
-        why: What DirectML does, in a few words.
         when: Values of attributes, or data types of tensors, that the rule is confined to; a list means any of it.
         numbers: Bounds of the rule.
     """
 
-    kind: Class
+    kind: Departure
     rule: str
-    why: str
     when: Mapping[str, Any] = field(default_factory=dict)
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        assert self.kind in get_args(Class), self.kind
         assert self.rule in vocabulary.RULES, f"{self.rule} is not a rule: {', '.join(vocabulary.RULES)}"
 
     def explains(self, seen: vocabulary.Seen) -> Mask:
@@ -68,13 +63,19 @@ def _is(case: Computed, name: str, value: Any) -> bool:
     return given in value if isinstance(value, list) else bool(given == value)
 
 
+def _rule(
+    *, rule: str, when: Mapping[str, Any] | None = None, numbers: Mapping[str, Any] | None = None, **row: str
+) -> Rule:
+    return Rule(Departure(row["class"]), rule, when or {}, numbers or {})
+
+
 @cache
 def rules() -> Mapping[str, tuple[Rule, ...]]:
     """Returns the listed differences of each operator."""
     found: dict[str, tuple[Rule, ...]] = {}
     for path in sorted((Path(__file__).parent / "rules").glob("*.json")):
         for name, listed in json.loads(path.read_text("utf-8")).items():
-            found[name] = tuple(Rule(**row) for row in listed)
+            found[name] = tuple(_rule(**row) for row in listed)
     return found
 
 

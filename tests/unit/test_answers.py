@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from opwire.schema import decisions_of
 from opwire_service.devices import load
 from opwire_service.devices.base import Device
 from tests.directml.answers import unmended
@@ -38,6 +39,11 @@ def test_the_reference_answers_as_directml_does(reference, name):
 @pytest.mark.parametrize("name", by_operator())
 def test_the_reference_answers_large_cases_as_directml_does(reference, name):
     judge([case for case in by_operator()[name] if case.plan.work > SMALL], reference)
+
+
+@pytest.mark.parametrize("name", rules())
+def test_every_class_of_listed_differences_is_documented(name):
+    assert {rule.kind for rule in rules()[name]} <= {decision.departure for decision in decisions_of(name)}
 
 
 def test_nothing_is_listed_for_operators_that_do_not_exist():

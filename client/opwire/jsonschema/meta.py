@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..fields import NUMBERS, STRUCTS, Role, Schema
-from ..schema import Promise
+from ..schema import Departure, Ground, Promise
 from ..tensor import MAX_RANK, DataType
 
 _LEVEL: Schema = {"type": "string", "pattern": "^[1-9]_[0-9]$", "description": "a feature level"}
@@ -58,6 +58,14 @@ _ROW = _object(
     {"when": {"type": "object", "propertyNames": _NAME, "additionalProperties": _NAMES}, "basis": {}},
 )
 _ACCURACY = _object({"promise": {"enum": [promise.value for promise in Promise]}}, {"where": {"type": "string"}})
+_TEXT: Schema = {"type": "string", "minLength": 1}
+_DECISION: Schema = {
+    **_object(
+        {"what": _TEXT, "ground": {"enum": [ground.value for ground in Ground]}},
+        {"page": _TEXT, "directml": _TEXT, "class": {"enum": [departure.value for departure in Departure]}},
+    ),
+    "dependentRequired": {"directml": ["class"], "class": ["directml"]},
+}
 _OPERATOR = _object(
     {
         "value": {"type": "integer", "minimum": 1},
@@ -70,7 +78,11 @@ _OPERATOR = _object(
         "members": {"type": "array", "items": {"$ref": "#/$defs/Member"}},
         "support": {"type": "array", "items": _ROW},
     },
-    {"aliases": _NAMES, "in_place": {"type": "array", "items": _NAMES}},
+    {
+        "aliases": _NAMES,
+        "in_place": {"type": "array", "items": _NAMES},
+        "decisions": {"type": "array", "items": _DECISION, "minItems": 1},
+    },
 )
 _ENUM = _object(
     {

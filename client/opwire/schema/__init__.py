@@ -5,6 +5,7 @@ It consists of the JSON files in this package, each loaded on first use: ``opera
 """
 
 from .catalog import CATALOG, PREFIX, OperatorType, find, hint
+from .decisions import Decision, Departure, Ground, decisions_of
 from .operators import Accuracy, OperatorSchema, Promise, schema_of
 from .source import document
 from .whole import operator_document, whole_schema
@@ -13,9 +14,13 @@ __all__ = [
     "CATALOG",
     "PREFIX",
     "Accuracy",
+    "Decision",
+    "Departure",
+    "Ground",
     "OperatorSchema",
     "OperatorType",
     "Promise",
+    "decisions_of",
     "document",
     "find",
     "hint",

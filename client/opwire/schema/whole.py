@@ -6,6 +6,7 @@ from typing import Any
 
 from ..level import FeatureLevel
 from .catalog import CATALOG, PREFIX
+from .decisions import decision_rows
 from .source import document
 
 
@@ -16,7 +17,9 @@ def operator_document(name: str) -> dict[str, Any]:
         KeyError: there is no such type.
     """
     row = document("operator_types")["operators"][name]
-    return {**row, **document(CATALOG[name].family)["operators"][name]}
+    found = document(CATALOG[name].family)["operators"][name]
+    decisions = decision_rows(name)
+    return {**row, **found, "decisions": decisions} if decisions else {**row, **found}
 
 
 def whole_schema() -> dict[str, Any]:

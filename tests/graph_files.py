@@ -22,17 +22,23 @@ _BYTE_ARRAY = 1
 Builder = Any
 
 
-def file_of(plan: Plan, constants: Mapping[str, bytes] = {}) -> bytes:
-    """Returns the file of a graph with one operator, whose tensors are those of the graph, except for constants."""
+def file_of(plan: Plan, constants: Mapping[str, bytes] = {}, names: Mapping[str, str] = {}) -> bytes:
+    """Returns the file of a graph with one operator, whose tensors are those of the graph, except for constants.
+
+    Args:
+        plan: The plan of the operator.
+        constants: The bytes of constants, by tensor.
+        names: The names of nodes: of constants by tensor, and of the operator by "node". By default the same.
+    """
     builder = flatbuffers.Builder(1024)
     inputs, outputs = (_slots(plan, role) for role in ("input", "output"))
-    held = [_constant(builder, name, data) for name, data in constants.items()]
+    held = [_constant(builder, names.get(name, name), name, data) for name, data in constants.items()]
     node = _table(
         builder,
         {
             0: ("Uint8", _OPERATOR),
             1: _operator(builder, plan),
-            2: _text(builder, "node"),
+            2: _text(builder, names.get("node", "node")),
             3: _texts(builder, [name if desc else "" for name, desc in inputs.items()]),
             4: _texts(builder, [name if desc else "" for name, desc in outputs.items()]),
         },
@@ -88,11 +94,11 @@ def _tensor(builder: Builder, desc: BufferTensorDesc) -> int:
     )
 
 
-def _constant(builder: Builder, name: str, data: bytes) -> int:
+def _constant(builder: Builder, name: str, tensor: str, data: bytes) -> int:
     """Writes a node that holds constant bytes."""
     detail = _table(builder, {0: builder.CreateByteVector(data)})
     desc = _table(builder, {0: ("Uint8", _CONSTANT_BYTES), 1: detail})
-    named = _texts(builder, [name])
+    named = _texts(builder, [tensor])
     return _table(builder, {0: ("Uint8", _CONSTANT), 1: desc, 2: _text(builder, name), 4: named})
 
 

@@ -260,6 +260,22 @@ def test_a_model_is_checked_and_run(http):
     assert len(answer["outputs"]["scores"]["data"]) == 6
 
 
+def test_all_that_a_model_prints_is_returned_whatever_its_resources_are_called(http):
+    values = {"x": [[1], [1]], "x[0]": [[2]], "x[1]": [[3]], "x[0][0]": [[4], [4]]}
+    resources = {
+        name: {"initialValuesDataType": "INT32", "initialValues": printed[0]} for name, printed in values.items()
+    }
+    commands = [{"type": "print", "resource": name} for i in range(2) for name in values if i < len(values[name])]
+    whole = {"resources": resources, "dispatchables": {}, "commands": commands}
+    for form in ("numbers", "base64"):
+        answer = http.post("/v1/execute", json={"model": whole, "output_format": form}).json()
+        assert answer["outputs"].keys() == values.keys()
+        listed = {name: each if isinstance(each, list) else [each] for name, each in answer["outputs"].items()}
+        assert {name: len(each) for name, each in listed.items()} == {"x": 2, "x[0]": 1, "x[1]": 1, "x[0][0]": 2}
+        if form == "numbers":
+            assert {name: [item["data"] for item in each] for name, each in listed.items()} == values
+
+
 @pytest.mark.parametrize("route", ["execute", "validate"])
 def test_a_model_is_found_wherever_it_is_in_the_body(http, route):
     options = {"device": None, "output_format": "numbers"} if route == "execute" else {}

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from opwire.check import check
 from opwire.errors import OpwireError, RequestError
-from opwire.graph import check_graph, validate_graph
-from opwire.graph.serialized import read_serialized
+from opwire.graph import CONSTANT, Place, check_graph, validate_graph
+from opwire.graph.serialized import SerializedGraph, read_serialized
 from opwire.operators import OPERATORS
 from tests.drawing import descs
 from tests.graph_files import file_of
@@ -62,6 +62,32 @@ def test_constants_in_the_file_are_read():
     found = read_serialized(file_of(plan, {"BTensor": bytes(range(16))}))
     assert (found.constants, found.files) == ({"BTensor": bytes(range(16))}, ())
     assert check_graph(found.graph).inputs.keys() == {"ATensor", "constant:BTensor"}
+
+
+@pytest.mark.parametrize(
+    "names", [{}, {"BTensor": "node.OutputTensor"}, {"BTensor": "input:ATensor"}, {"BTensor": "node"}]
+)
+def test_the_names_of_nodes_do_not_change_a_graph(names):
+    plan = check_graph(read_serialized(file_of(check(GEMM), {"BTensor": bytes(16)}, names)).graph)
+    (step,) = plan.attributes.steps
+    assert step.inputs["ATensor"] == (Place.INPUT, "ATensor")
+    assert step.inputs["BTensor"].name == next(name for name in plan.inputs if name.startswith(CONSTANT))
+    assert plan.outputs.keys() == {"OutputTensor"}
+    assert not plan.attributes.copies
+
+
+@pytest.mark.parametrize("file", ["w", "a", "a.OutputTensor"])
+def test_a_constant_in_a_file_is_not_mistaken_for_a_node(file):
+    desc = {"InputTensor": {"DataType": "FLOAT32", "Sizes": [4]}}
+    nodes = {
+        "a": {"type": "ACTIVATION_RELU", "desc": desc, "inputs": {"InputTensor": f"input:{file}"}},
+        "b": {"type": "ACTIVATION_RELU", "desc": desc, "inputs": {"InputTensor": "a.OutputTensor"}},
+    }
+    graph = {"nodes": nodes, "inputs": [file], "outputs": {"y": "b.OutputTensor"}}
+    found, names = SerializedGraph(graph, {}, (file,)).with_file_constants()
+    first, second = check_graph(found).attributes.steps
+    assert first.inputs["InputTensor"] == (Place.INPUT, CONSTANT + names[file])
+    assert second.inputs["InputTensor"] == first.outputs["OutputTensor"]
 
 
 @pytest.mark.parametrize("name", ["DML_OPERATOR_GEMM", "DML_TENSOR_DATA_TYPE_FLOAT32", "ATensor", "OutputTensor"])

@@ -6,11 +6,14 @@ import copy
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from opwire.errors import ContractViolation
 from opwire.graph import MOST_NODES, Place, as_named, as_numbered, check_graph, validate_graph
 from opwire.graph.form import MOST_VIOLATIONS
 from opwire.level import FeatureLevel
+from tests.profiles import examples
 
 X: dict[str, Any] = {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 3]}
 COLUMN: dict[str, Any] = {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 1]}
@@ -170,6 +173,10 @@ def changed(**nodes: Any) -> dict[str, Any]:
         ({**diamond(), "outputs": {"y": "both", "z": "input:x"}}, [("edge_conflict", "/outputs/z")]),
         ({**diamond(), "inputs": ["x", "x"]}, [("edge_conflict", "/inputs/1")]),
         ({**diamond(), "inputs": ["constant:x"]}, [("value_not_allowed", "/inputs/0")]),
+        (
+            changed(**{"input:x": total("input:x")}),
+            [("value_not_allowed", "/nodes/input:x"), ("unused_node", "/nodes/input:x")],
+        ),
         ({**diamond(), "outputs": {"": "both"}}, [("value_not_allowed", "/outputs")]),
         (
             {"nodes": {f"n{i}": {"constant": ""} for i in range(MOST_NODES + 1)}, "outputs": {"y": "n0"}},
@@ -181,6 +188,15 @@ def test_violations_point_to_their_place(graph, expected):
     assert found(graph) == expected
     with pytest.raises(ContractViolation):
         check_graph(graph)
+
+
+@pytest.mark.parametrize(("more", "expected"), [(0, []), (4, [("out_of_range", "")])])
+def test_the_bytes_between_nodes_are_bounded(more, expected):
+    wide = [{**COLUMN, "TotalTensorSizeInBytes": 2**61 + extra} for extra in (0, more)]
+    left, right = (total("input:x") for _ in wide)
+    left["desc"]["OutputTensor"], right["desc"]["OutputTensor"] = wide
+    both = {**added("left", "right"), "desc": {"ATensor": wide[0], "BTensor": wide[1]}}
+    assert found(changed(left=left, right=right, both=both)) == expected
 
 
 def test_violations_of_all_nodes_are_reported():
@@ -372,3 +388,31 @@ def test_constants_arrays_and_absent_tensors_convert_in_both_directions():
     assert as_named(as_numbered(again)) == again
     with pytest.raises(ContractViolation):
         as_numbered({**graph, "outputs": {"y": "nothing"}})
+
+
+HOSTILE = ["a", "a.OutputTensor", "a.OutputTensor.OutputTensor", "a_OutputTensor", "b", "input:x", "input_x"]
+HOSTILE += [*(f"a#{i}" for i in range(4)), "input:Input0", "x" * 256, "x" * 250 + "#00003"]
+
+
+@given(st.lists(st.none() | st.sampled_from(HOSTILE), min_size=2, max_size=8), st.randoms(use_true_random=False))
+@examples(100)
+def test_any_names_of_nodes_survive_the_conversion(names, draw):
+    """The edges are those of the graph as drawn, whatever its nodes are called."""
+    relu = {"type": "ACTIVATION_RELU", "desc": {"InputTensor": X, "OutputTensor": X}}
+    descs = [{"Operator": relu} if name is None else {"Operator": relu, "Name": name} for name in names]
+    sources = [draw.randrange(i) for i in range(1, len(names))]
+    ends = sorted(set(range(len(names))) - set(sources))
+    graph = {
+        "Nodes": [{"Desc": desc} for desc in descs],
+        "InputEdges": [{"GraphInputIndex": 0, "ToNodeIndex": 0, "ToNodeInputIndex": 0}],
+        "IntermediateEdges": [
+            {"FromNodeIndex": source, "FromNodeOutputIndex": 0, "ToNodeIndex": i + 1, "ToNodeInputIndex": 0}
+            for i, source in enumerate(sources)
+        ],
+        "OutputEdges": [
+            {"FromNodeIndex": end, "FromNodeOutputIndex": 0, "GraphOutputIndex": i} for i, end in enumerate(ends)
+        ],
+    }
+    again = as_numbered(as_named(graph))
+    for kind in ("InputEdges", "IntermediateEdges", "OutputEdges"):
+        assert without_names(again[kind]) == without_names(graph[kind])

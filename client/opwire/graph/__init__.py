@@ -6,7 +6,7 @@ Source: the pages on ``DML_GRAPH_DESC`` and ``IDMLDevice1::CompileGraph``.
 from .checking import GRAPHS_FROM, check_graph, validate_graph
 from .constants import CONSTANT, with_constants, without_constants
 from .form import MOST_EDGES, MOST_NODES
-from .named import INPUT
+from .names import INPUT
 from .plan import GRAPH, Bytes, Place, Step, Steps, operator_plans
 from .spelling import as_named, as_numbered
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..desc import is_object, pointer_to
-from .form import LONGEST_NAME, MOST_NODES
+from .form import MOST_NODES
+from .names import NodeNames
 
 CONSTANT = "constant:"
 """Prefix of the names of the inputs of a graph's plan that are its constants."""
@@ -64,19 +65,3 @@ def _numbered(node: Any, name: str, pointer: str, replace: Replace) -> Any:
     if not is_object(desc) or "Data" not in desc:
         return node
     return {**node, "Desc": {**desc, "Data": replace(name, desc["Data"], pointer_to(pointer, "Desc", "Data"))}}
-
-
-class NodeNames:
-    """Unique names for the nodes of a list, in which names may be missing or repeated."""
-
-    def __init__(self) -> None:
-        self._used: set[str] = set()
-
-    def of(self, node: Any, index: int) -> str:
-        """Returns the name of a node; an invalid name counts as missing."""
-        desc = node.get("Desc") if is_object(node) else None
-        given = desc.get("Name") if is_object(desc) else None
-        name = given if isinstance(given, str) and 0 < len(given) <= LONGEST_NAME else f"{index}"
-        name = f"{name}#{index}" if name in self._used else name
-        self._used.add(name)
-        return name

@@ -2,7 +2,8 @@
 
 ``{"nodes": {"sum": {"type", "desc", "inputs": {"ATensor": "input:x", "BTensor": "weights"}}, "weights": {"constant":
 tensor}}, "outputs": {"y": "sum.OutputTensor"}}``. A source is ``input:NAME``, ``NODE.TENSOR``, or ``NODE`` for a
-constant or a node with one output. An optional list ``inputs`` next to ``nodes`` sets the order of the graph's inputs.
+constant or a node with one output; if it is the name of a node, it is that node. An optional list ``inputs`` next to
+``nodes`` sets the order of the graph's inputs.
 """
 
 from __future__ import annotations
@@ -14,9 +15,7 @@ from ..desc import Report, is_object, pointer_to, show
 from ..violation import Code
 from .constants import CONSTANT
 from .form import LONGEST_NAME, MOST_EDGES, MOST_NODES, Edge, End, GraphForm, Node
-
-INPUT = "input:"
-"""Prefix of a source that is an input of the graph."""
+from .names import INPUT
 
 _GRAPH: Mapping[str, None] = dict.fromkeys(("nodes", "inputs", "outputs"))
 _OPERATOR: Mapping[str, None] = dict.fromkeys(("type", "desc", "inputs"))
@@ -37,7 +36,9 @@ class _NamedReader:
         self.indices = {name: i for i, name in enumerate(nodes)}
         self.declared_inputs(value.get("inputs"))
         for name, node in nodes.items():
-            self.node(name, node, pointer_to(form.pointer, "nodes", name))
+            at = pointer_to(form.pointer, "nodes", name)
+            self.refuse_reserved(name, INPUT, "inputs of the graph", at)
+            self.node(name, node, at)
         outputs = self.members(value, "outputs", form.pointer, MOST_EDGES)
         for number, (name, source) in enumerate(outputs.items()):
             form.outputs.append(name)
@@ -68,11 +69,15 @@ class _NamedReader:
     def is_input_name(self, name: object, pointer: str) -> bool:
         if not self.is_name(name, pointer):
             return False
-        if str(name).startswith(CONSTANT):
-            message = f"{show(name)} given; names that begin with {show(CONSTANT)} are reserved for constants"
-            self.report.add(Code.VALUE_NOT_ALLOWED, pointer, message)
-            return False
-        return True
+        return self.refuse_reserved(str(name), CONSTANT, "constants", pointer)
+
+    def refuse_reserved(self, name: str, prefix: str, what: str, pointer: str) -> bool:
+        """Reports a name with a reserved prefix, and returns whether it has none."""
+        if not name.startswith(prefix):
+            return True
+        message = f"{show(name)} given; names that begin with {show(prefix)} are reserved for {what}"
+        self.report.add(Code.VALUE_NOT_ALLOWED, pointer, message)
+        return False
 
     def declared_inputs(self, given: object) -> None:
         at = pointer_to(self.form.pointer, "inputs")

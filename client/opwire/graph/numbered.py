@@ -13,8 +13,8 @@ from typing import Any
 from ..desc import Report, is_object, pointer_to, show
 from ..fields import UNREAD
 from ..violation import Code
-from .constants import NodeNames
 from .form import LONGEST_NAME, MOST_EDGES, MOST_NODES, Edge, End, GraphForm, Node
+from .names import NodeNames
 
 _LISTS = {"Nodes": "NodeCount"} | {f"{kind}Edges": f"{kind}EdgeCount" for kind in ("Input", "Output", "Intermediate")}
 _GRAPH: Mapping[str, None] = dict.fromkeys((*_LISTS, *_LISTS.values(), "InputCount", "OutputCount"))

@@ -22,7 +22,7 @@ from ..tensor_names import element
 from .constants import HELD
 from .flatbuffer import FlatBuffer, Malformed, Table
 from .form import LONGEST_NAME, MOST_NODES
-from .named import INPUT
+from .names import INPUT, NodeNames, unmistakable
 
 MOST_BYTES = 256 * 2**20
 """Maximum size of a file, in bytes (opwire's own limit)."""
@@ -48,14 +48,20 @@ class SerializedGraph:
     def with_file_constants(self) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         """Replaces the inputs stored in files by constants. Returns the graph, and the constant of each file."""
         nodes = dict(self.graph["nodes"])
-        names = {}
-        for file in self.files:
-            names[file] = file if file not in nodes else f"{file}#file"
-            nodes[names[file]] = {"constant": HELD}
+        claimed = NodeNames({*nodes, *_sources(self.graph)})
+        names = {file: claimed.claim(file, i) for i, file in enumerate(self.files)}
+        nodes |= {name: {"constant": HELD} for name in names.values()}
         sources = {INPUT + file: name for file, name in names.items()}
         nodes = {name: _with_constants(node, sources) if "inputs" in node else node for name, node in nodes.items()}
         inputs = [name for name in self.graph["inputs"] if name not in names]
         return {**self.graph, "nodes": nodes, "inputs": inputs}, names
+
+
+def _sources(graph: Mapping[str, Any]) -> Iterator[str]:
+    """Yields all sources of a graph in named form."""
+    for members in (graph["outputs"], *(node.get("inputs", {}) for node in graph["nodes"].values())):
+        for source in members.values():
+            yield from source if isinstance(source, list) else [source]
 
 
 def _with_constants(node: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Any]:
@@ -101,9 +107,11 @@ class _SerializedReader:
         if not 1 <= len(nodes) <= MOST_NODES:
             raise Malformed(f"{len(nodes)} nodes; a graph has 1 to {MOST_NODES}")
         self.sources = {name: INPUT + name for name in inputs}
-        names = [self._name(node, i) for i, node in enumerate(nodes)]
-        for node, name in zip(nodes, names, strict=True):
-            self._outputs(node, name)
+        slots = [self._slots(node) for node in nodes]
+        names = unmistakable([self._name(node, i) for i, node in enumerate(nodes)], slots)
+        self.nodes = {name: {} for name in names}
+        for node, name, listed in zip(nodes, names, slots, strict=True):
+            self._outputs(node, name, listed)
         for node, name in zip(nodes, names, strict=True):
             if node.number(0, "B") == 1:
                 self.nodes[name] = self._operator(node, name)
@@ -113,26 +121,28 @@ class _SerializedReader:
         return SerializedGraph(graph, self.constants, tuple(name for name in self.files if name not in inputs))
 
     def _name(self, node: Table, index: int) -> str:
-        """Returns a unique name: constants that several nodes use occur several times."""
+        """Returns the name of a node. Constants that several nodes use occur several times, with the same name."""
         name = node.text(2) or f"{index}"
-        if len(name) > LONGEST_NAME - 8:
+        if len(name) > LONGEST_NAME:
             raise Malformed(f"the name {show(name)} is too long")
-        name = f"{name}#{index}" if name in self.nodes else name
-        self.nodes[name] = {}
         return name
 
-    def _outputs(self, node: Table, name: str) -> None:
+    def _slots(self, node: Table) -> list[str]:
+        """Returns the outputs of a node; none for a constant."""
+        kind = node.number(0, "B")
+        if kind not in (1, 2):
+            what = show(node.text(2))
+            raise Malformed(f"node {what} is of type {kind}; allowed are operators (1) and constants (2)")
+        if kind == 2:
+            return []
+        members = schema_of(_kind(self._desc_of(node)).name).members.outputs
+        return list(_slots(members, len(node.texts(4))))
+
+    def _outputs(self, node: Table, name: str, slots: list[str]) -> None:
         """Maps the edge names of a node to its outputs."""
         edges = node.texts(4)
-        kind = node.number(0, "B")
-        if kind == 1:
-            desc = self._desc_of(node)
-            members = schema_of(_kind(desc).name).members.outputs
-            found = [f"{name}.{slot}" for slot in _slots(members, len(edges))]
-        elif kind == 2:
-            found = [self._constant(node, name)]
-        else:
-            raise Malformed(f"node {show(name)} is of type {kind}; allowed are operators (1) and constants (2)")
+        is_constant = node.number(0, "B") == 2
+        found = [self._constant(node, name)] if is_constant else [f"{name}.{slot}" for slot in slots]
         for edge, source in zip(edges, found, strict=False):
             if edge:
                 self.sources[edge] = source

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..desc import is_object
@@ -13,12 +13,14 @@ from ..tensor import BufferTensorDesc
 from ..tensor_names import grouped
 from .checking import ReadGraph, read_graph
 from .form import End
-from .named import INPUT
+from .names import INPUT, unmistakable
 from .slots import slots
 
 
 def as_named(graph: object) -> dict[str, Any]:
     """Converts a graph to the named form, with its constants as given.
+
+    Nodes keep their names unless these could be mistaken for an input of the graph or for a tensor of another node.
 
     Raises:
         ContractViolation: with every violation that does not depend on the feature level.
@@ -26,13 +28,15 @@ def as_named(graph: object) -> dict[str, Any]:
     read = _whole(graph)
     nodes: dict[str, Any] = {}
     tensors = _constants(graph)
+    slots = [read.descs[i].outputs if i in read.descs else () for i in range(len(read.form.nodes))]
+    names = unmistakable([node.name for node in read.form.nodes], slots)
     for i, node in enumerate(read.form.nodes):
         if i in read.descs:
-            sources = {tensor: _source(read, read.edges.feeds[i, tensor]) for tensor in read.descs[i].inputs}
-            nodes[node.name] = {**_operator(node.operator), "inputs": grouped(sources)}
+            feeds = {tensor: _source(read, names, read.edges.feeds[i, tensor]) for tensor in read.descs[i].inputs}
+            nodes[names[i]] = {**_operator(node.operator), "inputs": grouped(feeds)}
         else:
-            nodes[node.name] = {"constant": tensors[i]}
-    outputs = {name: _source(read, read.edges.results[number]) for number, name in enumerate(read.form.outputs)}
+            nodes[names[i]] = {"constant": tensors[i]}
+    outputs = {name: _source(read, names, read.edges.results[number]) for number, name in enumerate(read.form.outputs)}
     return {"nodes": nodes, "inputs": list(read.form.inputs), "outputs": outputs}
 
 
@@ -93,10 +97,10 @@ def _operator(operator: object) -> Mapping[str, Any]:
     return operator
 
 
-def _source(read: ReadGraph, end: End) -> str:
+def _source(read: ReadGraph, names: Sequence[str], end: End) -> str:
     if end.node is None:
         return INPUT + read.form.inputs[int(end.slot)]
-    name = read.form.nodes[end.node].name
+    name = names[end.node]
     return f"{name}.{end.slot}" if end.node in read.descs else name
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import pybase64
@@ -61,21 +61,19 @@ class Outcome(NamedTuple):
 def output_frames(descs: Mapping[str, BufferTensorDesc]) -> dict[str, OutputFrame]:
     """Returns the JSON around the data of each output of a plan; the tensors of an array form a list."""
     frames: dict[str, OutputFrame] = {}
-    names = list(descs)
-    lists = arrays(names)
-    for name, following in zip_longest(names, names[1:]):
-        opening, end = _around(name, following, lists)
-        frames[name] = OutputFrame(b'%b{"desc":%b,' % (opening, to_json(descs[name].to_json())), end)
+    lists = arrays(descs)
+    for member, names in groupby(descs, lambda name: split(name)[0] if split(name)[0] in lists else name):
+        tensors = {name: descs[name] for name in names}
+        frames.update(zip(tensors, member_frames(member, tensors.values(), is_list=member in lists), strict=True))
     return frames
 
 
-def _around(name: str, following: str | None, lists: Container[str]) -> tuple[bytes, bytes]:
-    """Returns the JSON before and after an output: its name, or the beginning or end of a list."""
-    member, index = split(name)
-    if member not in lists:
-        return b"%b:" % to_json(name), b"}"
-    opening = b"" if index else b"%b:[" % to_json(member)
-    return opening, b"}]" if following is None or split(following)[0] != member else b"}"
+def member_frames(name: str, descs: Collection[BufferTensorDesc], *, is_list: bool) -> Iterator[OutputFrame]:
+    """Yields the JSON around the data of each tensor of an output: a single one, or those of a list."""
+    for i, desc in enumerate(descs):
+        opening = b"" if i else b"%b:%b" % (to_json(name), b"[" if is_list else b"")
+        end = b"}]" if is_list and i == len(descs) - 1 else b"}"
+        yield OutputFrame(b'%b{"desc":%b,' % (opening, to_json(desc.to_json())), end)
 
 
 def encode_output(

@@ -6,7 +6,6 @@ The response to a request contains what its model prints.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,15 +19,15 @@ from opwire.errors import ContractViolation, NotExecutableError, ProblemCode, Re
 from opwire.level import FeatureLevel
 from opwire.operator import Code, Violation
 from opwire.tensor import Array, BufferTensorDesc, DataType
-from opwire.tensor_names import element
 from opwire.wire import (
     Answer,
     Buffer,
+    EncodedOutput,
     ModelRequest,
     Outcome,
     OutputFormat,
     encode_output,
-    output_frames,
+    member_frames,
     parse_model,
     write_outcome,
 )
@@ -232,15 +231,15 @@ def _write(
     shown: Sequence[tuple[str, Array]], level: FeatureLevel, form: OutputFormat, exchange: Exchange, engine: Engine
 ) -> Answer:
     """Encodes the response: the printed values by resource name, with a list for one that is printed repeatedly."""
-    often = Counter(name for name, _ in shown)
-    seen: Counter[str] = Counter()
-    named: dict[str, Array] = {}
-    for name, values in sorted(shown, key=lambda each: list(often).index(each[0])):
-        named[element(name, seen[name]) if often[name] > 1 else name] = values
-        seen[name] += 1
-    descs = {name: BufferTensorDesc(DataType.of(values.dtype), (values.size,)) for name, values in named.items()}
-    frames = output_frames(descs)
-    encoded = [encode_output(frames[name], descs[name], values.view(np.uint8), form) for name, values in named.items()]
+    printed: dict[str, list[Array]] = {}
+    for name, values in shown:
+        printed.setdefault(name, []).append(values)
+    encoded: list[EncodedOutput] = []
+    for name, arrays in printed.items():
+        descs = [BufferTensorDesc(DataType.of(each.dtype), (each.size,)) for each in arrays]
+        frames = member_frames(name, descs, is_list=len(descs) > 1)
+        for frame, desc, values in zip(frames, descs, arrays, strict=True):
+            encoded.append(encode_output(frame, desc, values.view(np.uint8), form))
     timing = exchange.progress.end("encode")
     device = exchange.progress.device or engine.default_device
     return write_outcome(Outcome(encoded, level, device, timing), exchange.request_id)

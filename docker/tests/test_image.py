@@ -92,7 +92,7 @@ def test_kernels_for_the_processor(tmp_path: Path, how):
         assert "compiling kernels for this processor" in started.logs()
         with Client(started.url) as client:
             check(client, *EXAMPLES[0])
-        wait_for(lambda: started.execute("find", "/var/cache/opwire", "-name", "*.nbc"), 120, started.logs)
+        wait_for(lambda: started.execute("find", "/var/cache/opwire", "-name", "*.kernel"), 120, started.logs)
 
 
 def test_stop_drains():

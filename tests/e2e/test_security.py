@@ -356,3 +356,25 @@ def test_the_documentation_page_has_a_strict_content_security_policy(server_url)
         assert not re.findall(r"https?:|\*", answer.headers["content-security-policy"])
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+def test_no_answer_can_be_taken_for_another_media_type(server_url, guarded):
+    """On every documented path with every method, pages, preflights and what is refused before it is routed."""
+    with httpx.Client(base_url=server_url) as http:
+        paths = [path.replace("{name}", "REDUCE") for path in http.get("/openapi.json").json()["paths"]]
+        answers = [
+            http.request(method, path)
+            for path in paths
+            for method in ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS")
+        ]
+        answers += [http.get(path) for path in ("/", "/docs", "/operators/GEMM", "/nowhere", "/openapi.json")]
+        answers.append(http.get("/v1/schema", headers={"If-None-Match": "*"}))
+        answers.append(http.post("/v1/execute", json=REQUEST))
+    answers.append(httpx.post(f"{guarded}/v1/execute", json=REQUEST))
+    assert {200, 304, 400, 401, 404, 405} <= {answer.status_code for answer in answers}
+    for answer in answers:
+        assert answer.headers.get_list("x-content-type-options") == ["nosniff"], answer.request
+    for head in (b"not HTTP\r\n\r\n", b"GET / HTTP/1.1\r\nA: %b\r\n\r\n" % (b"a" * 40_000)):
+        status, headers, _ = talk(server_url, head)
+        assert status in (400, 431)
+        assert headers["x-content-type-options"] == "nosniff"

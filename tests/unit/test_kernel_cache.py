@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import os
 import pickle
 import runpy
 import shutil
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ import numba
 import pytest
 from numba.core.serialize import dumps
 
+from opwire_service.kernels.code_files import read_own, write_own
 from opwire_service.kernels.cpu.families import KERNELS
 from opwire_service.kernels.cpu.jit import cache, sources
 from opwire_service.kernels.cpu.jit.sources import stamp
@@ -105,15 +109,99 @@ def test_machine_code_that_cannot_be_restored_is_compiled_again(tmp_path):
     written = cached(module)
     written.compile(signature)
     assert is_restored(cached(module), signature)
-    (file,) = Path(written._cache.cache_path).glob("*.nbc")
-    with file.open("rb") as pieces:
-        stamped, key = pickle.load(pieces), pickle.load(pieces)
-    damaged = (pickle.dumps(stamped), dumps(key), pickle.dumps("no machine code"))  # type: ignore[no-untyped-call] # numba is untyped
-    file.write_bytes(b"".join(damaged))
+    (file,) = Path(written._cache.cache_path).glob("*.kernel")
+    rewrite(file, written, lambda key, data: dumps(key) + pickle.dumps("no machine code"))  # type: ignore[no-untyped-call] # numba is untyped
     assert not is_restored(cached(module), signature)
     again = cached(module)
     again.compile(signature)
     assert again(21) == 42
+
+
+def rewrite(file: Path, dispatcher: Any, change: Callable[[Any, Any], bytes]) -> None:
+    """Replaces the content of a cache file, with a seal that is right."""
+    content = BytesIO(file.read_bytes()[32:])
+    changed = change(pickle.load(content), pickle.load(content))
+    file.write_bytes(dispatcher._cache._files._seal(changed) + changed)
+
+
+class Planted:
+    """An object that leaves a trace when it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.trace,)
+
+
+def own(file: Path) -> None:
+    """The file of this user."""
+
+
+def anyones(file: Path) -> None:
+    file.chmod(0o646)
+
+
+def a_groups(file: Path) -> None:
+    file.chmod(0o664)
+
+
+def anothers(file: Path) -> None:
+    os.chown(file, 12345, -1)
+
+
+def without_seal(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[32:])
+
+
+def with_another_seal(file: Path) -> None:
+    data = file.read_bytes()
+    file.write_bytes(bytes([data[0] ^ 1]) + data[1:])
+
+
+def with_a_changed_byte(file: Path) -> None:
+    data = file.read_bytes()
+    file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+
+needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+posix = pytest.mark.skipif(os.name == "nt", reason="files have no modes")
+
+
+@pytest.mark.parametrize(
+    ("given", "runs"),
+    [
+        (own, True),
+        pytest.param(anyones, False, marks=posix),
+        pytest.param(a_groups, False, marks=posix),
+        pytest.param(anothers, False, marks=needs_root),
+        (without_seal, False),
+        (with_another_seal, False),
+        (with_a_changed_byte, False),
+    ],
+)
+def test_files_that_others_may_have_written_are_not_unpickled(tmp_path, given, runs):
+    module = tmp_path / "doubling.py"
+    module.write_text("def double(x):\n    return 2 * x\n", "utf-8")
+    signature, trace = numba.int64(numba.int64), tmp_path / "trace"
+    written = cached(module)
+    written.compile(signature)
+    (file,) = Path(written._cache.cache_path).glob("*.kernel")
+    rewrite(file, written, lambda key, data: pickle.dumps(key) + pickle.dumps(Planted(trace)))
+    given(file)
+    assert not is_restored(cached(module), signature)
+    assert trace.exists() == runs
+
+
+@posix
+def test_a_file_is_not_written_through_a_link_that_lies_in_its_place(tmp_path):
+    path, victim = tmp_path / "code", tmp_path / "victim"
+    victim.write_text("kept")
+    path.symlink_to(victim)
+    path.with_name(f"code.{os.getpid()}-{threading.get_ident()}").symlink_to(victim)
+    write_own(path, b"new")
+    assert (victim.read_text(), read_own(path), path.is_symlink()) == ("kept", b"new", False)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["code", "victim"]
 
 
 def cached(module: Path) -> Any:

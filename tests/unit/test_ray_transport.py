@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 import subprocess
 import sys
 import threading
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,7 +23,7 @@ from opwire.operators import OPERATORS
 from opwire_service.devices.ray.blocks import IDLE_BYTES, LEAST, SharedBlock, SharedBlocks, block_size, opened
 from opwire_service.devices.ray.channel import Channel
 from opwire_service.devices.ray.device import Carrier, RemoteCall, RemoteDevice
-from opwire_service.devices.ray.messages import Up
+from opwire_service.devices.ray.messages import CallOutcome, Done, Run, Up
 from opwire_service.devices.ray.packing import BlockLayout, allocate, dump_plan, load_plan, pack, unpack
 from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.execution import Stopped
@@ -139,6 +142,47 @@ def test_a_channel_carries_messages_and_descriptors_in_order():
     assert ended.wait(30)
     listening.join()
     theirs.close()
+
+
+class Planted:
+    """An object that leaves a trace when it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.trace),)
+
+
+def test_only_messages_are_unpickled(tmp_path):
+    ours, theirs = (Channel[Any, Any](end) for end in socket.socketpair())
+    for message in (Planted(tmp_path / "trace"), Done(1, CallOutcome.FAILED, {"detail": Planted(tmp_path / "trace")})):
+        ours.send(message)
+        with pytest.raises(OSError, match="not a class of these messages"):
+            theirs.receive()
+    assert not (tmp_path / "trace").exists()
+    sent = [
+        Run(1, 2, b"plan", 3, 4),
+        Done(1, CallOutcome.DONE),
+        Up(0, "a", "b", True, None, {"kind": "cpu"}, ["SUM"], 0.5, 0),
+    ]
+    for each in sent:
+        ours.send(each)
+    assert [theirs.receive() for _ in sent] == sent
+    for channel in (ours, theirs):
+        channel.close()
+
+
+def test_only_plans_are_unpickled(tmp_path):
+    plan = check({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": _tensor(4), "Axes": [0]}})
+    for written in (
+        pickle.dumps(Planted(tmp_path / "trace")),
+        dump_plan(replace(plan, attributes=Planted(tmp_path / "trace"))),
+        dump_plan(replace(plan, outputs={"OutputTensor": cast(Any, Planted(tmp_path / "trace"))})),
+    ):
+        with pytest.raises(pickle.UnpicklingError, match="not a class of these messages"):
+            load_plan(written)
+    assert not (tmp_path / "trace").exists()
 
 
 class NullCarrier(Carrier):

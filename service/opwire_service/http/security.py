@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+EVERYWHERE = {"x-content-type-options": "nosniff"}
+"""Headers of every response: browsers must not take it for something else than its media type says."""
+
 
 def headers(*directives: str) -> dict[str, str]:
     """Returns the security headers for a page and its files.
@@ -14,7 +17,6 @@ def headers(*directives: str) -> dict[str, str]:
     ends = ("base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'")
     return {
         "content-security-policy": "; ".join(("default-src 'none'", *directives, *ends)),
-        "x-content-type-options": "nosniff",
         "x-frame-options": "DENY",
         "referrer-policy": "no-referrer",
     }

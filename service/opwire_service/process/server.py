@@ -18,6 +18,7 @@ import uvicorn
 from ..engine.memory import Memory
 from ..engine.service import Service
 from ..http.connection import Acceptor, Connection
+from ..http.security import EVERYWHERE
 from ..settings import Settings
 from ..telemetry.metrics import Metrics
 from .application import create_app, layout
@@ -84,6 +85,7 @@ class HttpServer(uvicorn.Server):
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
+                headers=[*EVERYWHERE.items()],
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=settings.drain_seconds,
                 ssl_certfile=settings.tls_certificate,

@@ -10,12 +10,15 @@ from multiprocessing.reduction import recv_handle, send_handle
 from threading import Lock
 from typing import Generic, TypeVar
 
+from .messages import CLASSES
+from .unpickling import Unpickler
+
 S = TypeVar("S")
 R = TypeVar("R")
 
 
 class Channel(Generic[S, R]):
-    """One end of the socket. Any thread may send, one receives. Messages are pickled, as both ends run this program."""
+    """One end of the socket. Any thread may send, one receives. Messages are pickled."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
@@ -37,9 +40,13 @@ class Channel(Generic[S, R]):
         """Waits for the next message.
 
         Raises:
-            EOFError, OSError: the other end is closed.
+            EOFError, OSError: the other end is closed, or has sent something else.
         """
-        message: R = self._connection.recv()
+        written = self._connection.recv_bytes()
+        try:
+            message: R = Unpickler(written, CLASSES).load()
+        except Exception as error:  # malformed bytes may raise anything
+            raise OSError(f"not a message: {error}") from error
         return message
 
     def receive_descriptor(self) -> int:

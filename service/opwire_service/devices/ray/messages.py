@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 
 class NewBlock(NamedTuple):
@@ -150,3 +150,6 @@ ToBridge = NewBlock | DropBlock | Run | Stop
 
 FromBridge = Done | Joined | Failed | Up | Draining | Lost | Used | Unused
 """Messages from the bridge."""
+
+CLASSES: frozenset[type] = frozenset({*get_args(ToBridge), *get_args(FromBridge), CallOutcome})
+"""The classes of messages and their members."""

@@ -7,17 +7,22 @@ import io
 import pickle
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import EnumMeta
 from typing import Any
 
 import numpy as np
 
+from opwire import enums
 from opwire.check import Plan
-from opwire.graph import GRAPH
-from opwire.operator import Operator
+from opwire.fields import NestedOperator, ScaleBias, Size2D
+from opwire.graph import GRAPH, Bytes, Place, Step, Steps
+from opwire.level import FeatureLevel
+from opwire.operator import Attributes, Operator
 from opwire.operators import OPERATORS
-from opwire.tensor import Array, BufferTensorDesc
+from opwire.tensor import Array, BufferTensorDesc, DataType, TensorFlags
 
 from ...execution import Arrays, Stop, Stopped
+from .unpickling import Unpickler
 
 ALIGNMENT = 64
 """Alignment of tensors in bytes, sufficient for the vectors of any processor."""
@@ -105,9 +110,20 @@ class _Pickler(pickle.Pickler):
         return obj.name if isinstance(obj, Operator) else None
 
 
-class _Unpickler(pickle.Unpickler):
+class _Unpickler(Unpickler):
     def persistent_load(self, pid: str) -> Operator[Any]:
-        return GRAPH if pid == GRAPH.name else OPERATORS[pid]
+        operator = GRAPH if pid == GRAPH.name else OPERATORS[pid]
+        if isinstance(operator.attributes, type):
+            self.allow([operator.attributes])
+        return operator
+
+
+_CLASSES: tuple[type, ...] = (
+    *(Plan, FeatureLevel, BufferTensorDesc, DataType, TensorFlags, Attributes),
+    *(NestedOperator, ScaleBias, Size2D, Bytes, Place, Step, Steps),
+    *(each for each in vars(enums).values() if isinstance(each, EnumMeta)),
+)
+"""The classes in plans, besides those of the attributes of some operators."""
 
 
 def dump_plan(plan: Plan) -> bytes:
@@ -118,6 +134,10 @@ def dump_plan(plan: Plan) -> bytes:
 
 
 def load_plan(written: bytes) -> Plan:
-    """Deserializes a plan written by ``dump_plan``. The bytes are trusted: they come from a server of the cluster."""
-    plan: Plan = _Unpickler(io.BytesIO(written)).load()
+    """Deserializes a plan written by ``dump_plan``.
+
+    Raises:
+        UnpicklingError: the bytes contain something else than a plan.
+    """
+    plan: Plan = _Unpickler(written, _CLASSES).load()
     return plan

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from ...execution import Stop, Stopped
+from ..code_files import read_own, write_own
 from ..folder import cache_folder
 from .job import KernelLaunch, Program
 
@@ -127,12 +126,12 @@ class Compiler:
         key = repr((code, options, self._cuda.nvrtc.getVersion())).encode()
         kept = self._folder / f"{hashlib.sha256(key).hexdigest()}.cubin"
         try:
-            binary = kept.read_bytes()
+            binary = read_own(kept)
         except OSError:
             binary = self._compile(code, options)
             with suppress(OSError):  # without a writable cache, the next process compiles again
                 if not self._folder.is_dir() or len(os.listdir(self._folder)) < self._most_on_disk:
-                    _write(kept, binary)
+                    write_own(kept, binary)
         with self._cuda.Device(self._index):
             module = self._cuda.function.Module()
             module.load(binary)
@@ -152,11 +151,3 @@ class Compiler:
     def close(self) -> None:
         """Waits for running compilations."""
         self._threads.shutdown(cancel_futures=True)
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Writes a file atomically, as other processes may read it at any time."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(data)
-    Path(file.name).replace(path)

@@ -1,9 +1,9 @@
-"""On-disk cache of machine code: numba's, changed in three ways that a service needs.
+"""On-disk cache of machine code: numba's, changed in four ways that a service needs.
 
 Staleness covers every module that a kernel's machine code is made from, not only its own, because callees become part
 of the kernel. A prefilled cache is readable where it cannot be written, as in a container with a read-only file system.
 And several processes may fill it concurrently and be killed at any point: each kernel has its own file, which is
-replaced atomically.
+replaced atomically. A file is unpickled only if nobody else can have written it, and if its seal is right.
 
 The folder is ``NUMBA_CACHE_DIR`` if set, else ``__pycache__`` next to the kernels, else one in the home folder.
 """
@@ -16,6 +16,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext, suppress
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,10 @@ from numba.core.caching import (
 )
 from numba.core.serialize import dumps
 
+from ...code_files import read_own, write_own
 from .sources import stamp
+
+_ENDING = ".kernel"
 
 
 class _Stamped:
@@ -45,7 +49,7 @@ class _Stamped:
         try:
             super().ensure_cache_path()  # type: ignore[misc] # defined by numba's locator
         except OSError:
-            if not any(Path(self.get_cache_path()).glob("*.nbc")):
+            if not any(Path(self.get_cache_path()).glob("*" + _ENDING)):
                 raise
 
 
@@ -77,25 +81,29 @@ class _KernelFiles:
 
     def path(self, key: Any) -> Path:
         signature, processor, _ = key
-        return self._folder / f"{self._name}.{sha256(repr((signature, processor)).encode()).hexdigest()[:16]}.nbc"
+        return self._folder / f"{self._name}.{sha256(repr((signature, processor)).encode()).hexdigest()[:16]}{_ENDING}"
 
     def load(self, key: Any) -> Any:
-        """Returns the data saved for a key, or None if there is none or it is stale."""
+        """Returns the data saved for a key, or None if there is none, or it is stale or somebody else's."""
         # Anything unreadable, for whatever reason, is a cache miss.
-        with suppress(Exception), self.path(key).open("rb") as file:
-            if pickle.load(file) == (numba.__version__, self._stamp) and pickle.load(file) == key:
+        with suppress(Exception):
+            file = BytesIO(read_own(self.path(key)))
+            if file.read(_SEAL_BYTES) == self._seal(file.getbuffer()[_SEAL_BYTES:]) and pickle.load(file) == key:
                 return pickle.load(file)
         return None
 
     def save(self, key: Any, data: Any) -> None:
-        path = self.path(key)
-        written = path.with_name(f"{path.name}.{os.getpid()}")
-        try:
-            parts = (pickle.dumps((numba.__version__, self._stamp)), dumps(key), dumps(data))  # type: ignore[no-untyped-call] # numba is untyped
-            written.write_bytes(b"".join(parts))
-            written.replace(path)
-        finally:
-            written.unlink(missing_ok=True)
+        content = dumps(key) + dumps(data)  # type: ignore[no-untyped-call] # numba is untyped
+        write_own(self.path(key), self._seal(content) + content)
+
+    def _seal(self, content: bytes | memoryview) -> bytes:
+        """Returns the digest of the sources and of what was made from them, with which a file begins."""
+        seal = sha256(repr((numba.__version__, self._stamp)).encode())
+        seal.update(content)
+        return seal.digest()
+
+
+_SEAL_BYTES = sha256().digest_size
 
 
 class KernelCache(FunctionCache):

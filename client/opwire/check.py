@@ -43,8 +43,12 @@ class Plan:
 class Validation:
     """The outcome of checking an operator desc at a feature level.
 
+    A desc is valid if DirectML of that level accepts it.
+
     Attributes:
         violations: everything that is wrong with it; empty if it is valid.
+        warnings: what the documentation forbids although DirectML accepts it and, with the code ``not_computable``, why
+            opwire does not run it.
         minimum_feature_level: the lowest level at which it is valid, or None.
         outputs: the desc of each output, derived where omitted; empty if they cannot be determined.
     """
@@ -52,6 +56,7 @@ class Validation:
     violations: tuple[Violation, ...]
     minimum_feature_level: FeatureLevel | None
     outputs: Mapping[str, BufferTensorDesc]
+    warnings: tuple[Violation, ...] = ()
 
     @property
     def valid(self) -> bool:
@@ -63,25 +68,29 @@ class Validation:
         return {
             "valid": self.valid,
             "violations": [violation.to_json() for violation in self.violations],
+            "warnings": [warning.to_json() for warning in self.warnings],
             "minimum_feature_level": None if minimum is None else str(minimum),
             "outputs": {name: desc.to_json() for name, desc in self.outputs.items()},
         }
 
 
-def check(operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *, pointer: str = "") -> Plan:
+def check(
+    operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *, strict: bool = False, pointer: str = ""
+) -> Plan:
     """Checks an operator desc against exactly one feature level.
 
     Args:
         operator: ``{"type": ..., "desc": {...}}`` as in DxDispatch.
         feature_level: in any spelling that ``FeatureLevel.parse`` accepts.
+        strict: whether what the documentation forbids is a violation even if DirectML accepts it.
         pointer: JSON pointer to the operator in its request, the prefix of the violations' pointers.
 
     Raises:
-        ContractViolation: with every violation.
+        ContractViolation: with every violation or, for a valid desc that opwire cannot compute, with the reasons.
     """
     level = read_level(feature_level, "")
     desc = read_desc(operator, pointer)
-    violations = desc.violations_at(level)
+    violations = desc.violations_at(level, strict=strict) or desc.uncomputable
     if violations:
         raise ContractViolation(violations)
     return plan_of(desc, level)
@@ -94,15 +103,19 @@ def plan_of(desc: ReadDesc, level: FeatureLevel) -> Plan:
     return Plan(desc.declared, level, desc.attributes, desc.inputs, desc.outputs, work)
 
 
-def validate(operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *, pointer: str = "") -> Validation:
-    """Like ``check``, but returns the violations instead of raising them, with the lowest level that accepts the desc.
+def validate(
+    operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *, strict: bool = False, pointer: str = ""
+) -> Validation:
+    """Like ``check``, but returns the violations instead of raising them, with warnings and the lowest valid level.
 
     Raises:
         ContractViolation: there is no such feature level.
     """
     level = read_level(feature_level, "")
     desc = read_desc(operator, pointer)
-    return Validation(desc.violations_at(level), desc.minimum_feature_level, desc.outputs)
+    violations = desc.violations_at(level, strict=strict)
+    warnings = () if strict else desc.warnings_at(level)
+    return Validation(violations, desc.minimum_level(strict=strict), desc.outputs, warnings)
 
 
 def read_level(given: object, pointer: str) -> FeatureLevel:

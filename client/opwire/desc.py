@@ -18,7 +18,7 @@ import numpy as np
 
 from .level import LOWEST, FeatureLevel
 from .tensor import MAX_ELEMENTS, MAX_RANK, BufferTensorDesc, DataType, TensorFlags, TensorType
-from .violation import Code, Violation
+from .violation import OBSERVED_SOURCE, Basis, Code, Violation
 
 UINT_MAX = 2**32 - 1
 
@@ -89,11 +89,23 @@ class ViolationAtLevels(NamedTuple):
 
 @dataclass(slots=True)
 class Report:
-    """The violations found so far, at all levels and at some levels; at most ``most`` of the former."""
+    """What was found so far.
+
+    Attributes:
+        violations: the violations at all levels.
+        at_levels: the violations at some levels.
+        warnings: what the documentation forbids and DirectML accepts, at all or some levels.
+        uncomputable: why opwire cannot compute what is otherwise valid.
+        most: the maximum number of ``violations``; further ones are dropped.
+        page: the URL of the page that states the rules.
+    """
 
     violations: list[Violation] = field(default_factory=list)
     at_levels: list[ViolationAtLevels] = field(default_factory=list)
+    warnings: list[ViolationAtLevels] = field(default_factory=list)
+    uncomputable: list[Violation] = field(default_factory=list)
     most: int = sys.maxsize
+    page: str | None = None
 
     @property
     def is_full(self) -> bool:
@@ -109,14 +121,24 @@ class Report:
         *,
         since: FeatureLevel | None = None,
         until: FeatureLevel | None = None,
+        basis: Basis | None = None,
     ) -> None:
-        """Adds a violation. With ``since`` or ``until`` it counts only at levels in ``[since, until)``."""
-        if since is None and until is None:
-            if not self.is_full:
-                self.violations.append(Violation(code, pointer, message, allowed))
-        else:
-            violation = Violation(code, pointer, message, allowed, until)
+        """Adds a violation or, if its rule does not rest on DirectML's own answers, a warning or an obstacle.
+
+        With ``since`` or ``until`` it counts only at levels in ``[since, until)``. A ``basis`` of None is for the form
+        of descs in JSON.
+        """
+        documented = basis is Basis.BOTH or basis is Basis.PAGE
+        source = OBSERVED_SOURCE if basis is Basis.OBSERVED else self.page if documented else None
+        violation = Violation(code, pointer, message, allowed, until, source, documented)
+        if basis is Basis.PAGE:
+            self.warnings.append(ViolationAtLevels(violation, since or LOWEST, until))
+        elif basis is Basis.OPWIRE:
+            self.uncomputable.append(violation)
+        elif since is not None or until is not None:
             self.at_levels.append(ViolationAtLevels(violation, since or LOWEST, until))
+        elif not self.is_full:
+            self.violations.append(violation)
 
     def missing(self, name: str, desc: Mapping[str, Any], pointer: str) -> None:
         """Reports a required member that is null or missing."""
@@ -334,40 +356,44 @@ _NESTING_MEMBERS: Mapping[str, None] = dict.fromkeys(("Type", "Desc"))
 _INLINE_MEMBERS: Mapping[str, object] = {**_NESTING_MEMBERS, **_READERS}
 
 
+_LEAST_ALIGNMENT = 16
+"""The least alignment other than 0 that DirectML accepts, in bytes."""
+
+
 def _check_layout(desc: BufferTensorDesc, pointer: str, report: Report, *, output: bool) -> None:
     if output and desc.flags:
-        report.add(Code.FLAGS_INVALID, f"{pointer}/Flags", "OWNED_BY_DML is allowed only for inputs", ["NONE"])
+        message = "OWNED_BY_DML is allowed only for inputs"
+        report.add(Code.FLAGS_INVALID, f"{pointer}/Flags", message, ["NONE"], basis=Basis.BOTH)
     if desc.element_count > MAX_ELEMENTS or desc.extent > MAX_ELEMENTS:
         _report_many(desc, pointer, report)
         return
+    _check_total_size(desc, f"{pointer}/TotalTensorSizeInBytes", report)
+    alignment = desc.guaranteed_base_offset_alignment
+    if alignment and (alignment & (alignment - 1) or alignment < _LEAST_ALIGNMENT):
+        message = f"{alignment} given; allowed are 0 and powers of two from {_LEAST_ALIGNMENT}"
+        report.add(Code.ALIGNMENT_INVALID, f"{pointer}/GuaranteedBaseOffsetAlignment", message, basis=Basis.OBSERVED)
+    if output and desc.strides is not None and not desc.addresses_are_unique():
+        _report_overlap(desc, f"{pointer}/Strides", report)
+
+
+def _check_total_size(desc: BufferTensorDesc, pointer: str, report: Report) -> None:
     total, least = desc.total_size_in_bytes, desc.minimum_size_in_bytes
     if total < least:
-        report.add(
-            Code.TOTAL_SIZE_INVALID,
-            f"{pointer}/TotalTensorSizeInBytes",
-            f"{total} bytes given; these sizes and strides take at least {least}",
-        )
-    elif total % 4:
-        report.add(
-            Code.TOTAL_SIZE_INVALID,
-            f"{pointer}/TotalTensorSizeInBytes",
-            f"{total} bytes given; opwire takes multiples of 4, as DirectML's own size helper returns",
-            [-(-total // 4) * 4],
-        )
-    alignment = desc.guaranteed_base_offset_alignment
-    if alignment and (alignment & (alignment - 1) or alignment * 8 < desc.data_type.bits):
-        report.add(
-            Code.ALIGNMENT_INVALID,
-            f"{pointer}/GuaranteedBaseOffsetAlignment",
-            f"{alignment} given; allowed are 0 and powers of two not below the element size",
-        )
-    if output and desc.strides is not None and not desc.addresses_are_unique():
-        report.add(
-            Code.OUTPUT_OVERLAPS,
-            f"{pointer}/Strides",
-            f"with strides {list(desc.strides)} two elements of the output share an address, or may: opwire "
-            "requires that the elements of an output can be written in any order",
-        )
+        message = f"{total} bytes given; these sizes and strides take at least {least}"
+        report.add(Code.TOTAL_SIZE_INVALID, pointer, message, basis=Basis.BOTH)
+    elif total * 8 // desc.data_type.bits > MAX_ELEMENTS:
+        message = f"{total} bytes given; that is room for more than {MAX_ELEMENTS} elements"
+        report.add(Code.TOTAL_SIZE_INVALID, pointer, message, basis=Basis.OBSERVED)
+
+
+def _report_overlap(desc: BufferTensorDesc, pointer: str, report: Report) -> None:
+    """Reports an output whose elements share addresses, or may. DirectML's own test does not find every such output."""
+    steps = [step for size, step in zip(desc.sizes, desc.element_strides, strict=True) if size > 1]
+    found = 0 in steps or len(set(steps)) < len(steps) or desc.element_count > desc.extent
+    code, basis = (Code.OUTPUT_OVERLAPS, Basis.OBSERVED) if found else (Code.NOT_COMPUTABLE, Basis.OPWIRE)
+    message = f"with strides {list(desc.element_strides)} two elements of the output share an address"
+    detail = "" if found else ", or may: opwire writes the elements of an output in any order"
+    report.add(code, pointer, message + detail, basis=basis)
 
 
 def _report_many(desc: BufferTensorDesc, pointer: str, report: Report) -> None:
@@ -375,4 +401,4 @@ def _report_many(desc: BufferTensorDesc, pointer: str, report: Report) -> None:
     what, count = ("elements", desc.element_count) if is_logical else ("buffer elements", desc.extent)
     member = "Sizes" if is_logical or desc.strides is None else "Strides"
     message = f"{count} {what} given; a tensor has at most {MAX_ELEMENTS}"
-    report.add(Code.TOO_MANY_ELEMENTS, f"{pointer}/{member}", message)
+    report.add(Code.TOO_MANY_ELEMENTS, f"{pointer}/{member}", message, basis=Basis.OBSERVED)

@@ -17,7 +17,7 @@ from .level import FeatureLevel
 from .operator import BadExample, Example, Operator
 from .operators import OPERATORS
 from .schema import CATALOG, PREFIX, OperatorSchema, OperatorType, schema_of
-from .support import SupportRows
+from .support import SupportRows, TensorSupport
 
 
 class OperatorSummary(TypedDict):
@@ -36,18 +36,29 @@ class OperatorSummary(TypedDict):
     summary: str
 
 
-class LimitsInfo(TypedDict):
-    """The data types and ranks allowed for a tensor."""
+class PageLimitsInfo(TypedDict):
+    """The data types and ranks that the documentation page allows for a tensor."""
 
     data_types: list[str]
     ranks: list[int]
 
 
+class LimitsInfo(PageLimitsInfo):
+    """The data types and ranks allowed for a tensor; ``page`` has those of its page if DirectML differs, or null."""
+
+    page: PageLimitsInfo | None
+
+
 class RowInfo(TypedDict):
-    """A support row. If the rows depend on an attribute, ``when`` has the values that this one applies to."""
+    """A support row. If the rows depend on an attribute, ``when`` has the values that this one applies to.
+
+    ``basis`` is ``both`` if the page and DirectML agree, ``page`` if DirectML was asked at none of these levels, and
+    ``observed`` if it differs from the page.
+    """
 
     feature_level: str
     when: dict[str, list[str]] | None
+    basis: str
     tensors: dict[str, LimitsInfo]
 
 
@@ -63,11 +74,17 @@ class ExampleInfo(TypedDict):
 
 
 class RuleInfo(TypedDict):
-    """A rule of an operator: the code of its violations, the members that it reads, and its text."""
+    """A rule of an operator: the code of its violations, the members that it reads, its text, and its basis.
+
+    ``basis`` is ``both`` if the documentation states the rule and DirectML enforces it, ``page`` if DirectML does not
+    enforce it, so that breaking it is a warning, ``observed`` if only DirectML shows it, and ``opwire`` if it limits
+    only what opwire computes.
+    """
 
     code: str
     members: list[str]
     text: str
+    basis: str
 
 
 class BadExampleInfo(TypedDict):
@@ -223,9 +240,10 @@ def _rules(operator: Operator[Any]) -> list[RuleInfo]:
             "code": part.code.value,
             "members": [name for name in order if name in rule.reads],
             "text": (type(part).__doc__ or "").partition("\n")[0].replace("``", ""),
+            "basis": basis.value,
         }
         for rule in operator.rules
-        for part in rule.parts()
+        for part, basis in rule.parts()
     ]
 
 
@@ -266,16 +284,21 @@ def _rows(rows: SupportRows, when: dict[str, list[str]] | None) -> list[RowInfo]
         {
             "feature_level": str(row.level),
             "when": when,
+            "basis": row.basis.value,
             "tensors": {
-                name: {
-                    "data_types": [data_type.name for data_type in limits.data_types],
-                    "ranks": list(range(limits.ranks[0], limits.ranks[1] + 1)),
-                }
+                name: {**_limits(limits), "page": None if limits.page is None else _limits(limits.page)}
                 for name, limits in row.tensors.items()
             },
         }
         for row in rows
     ]
+
+
+def _limits(limits: TensorSupport) -> PageLimitsInfo:
+    return {
+        "data_types": [data_type.name for data_type in limits.data_types],
+        "ranks": list(range(limits.ranks[0], limits.ranks[1] + 1)),
+    }
 
 
 def _payloads(desc: Any, data: Any) -> Any:

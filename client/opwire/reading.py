@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .desc import GivenTensor, Report, ViolationAtLevels, is_object, pointer_to, show
+from .desc import MAX_REPORTED, GivenTensor, Report, ViolationAtLevels, is_object, pointer_to, show
 from .fields import GivenTensors, TensorMember
 from .level import FeatureLevel
 from .operator import Operator
 from .operators import CATALOG, OPERATORS, OperatorType, declaration, find, hint
-from .support import SupportRows, TensorSupport, row_for
+from .support import SupportRow, SupportRows, TensorSupport, row_for
 from .tensor import MAX_ELEMENTS, BufferTensorDesc
-from .violation import Code, Fault, Violation
+from .tensor_names import split
+from .violation import OBSERVED_SOURCE, Basis, Code, Fault, Violation
 
 if TYPE_CHECKING:
     from .rules import OutputRule
@@ -25,7 +27,8 @@ class ReadDesc(NamedTuple):
     ``rows`` are its support rows, empty if unknown. ``read`` has the tensor members, None for omitted ones, and
     ``is_complete`` says whether all of them could be read. ``decided`` has the rules of the outputs that valid inputs
     determine. ``inputs`` and ``outputs`` are the individual tensors, including derived ones; empty if they cannot be
-    determined, which for outputs is the case if any rule is broken.
+    determined, which for outputs is the case if any rule is broken. ``structural`` and ``at_levels`` are the violations
+    of its form and its rules, ``advice`` the warnings, and ``uncomputable`` the reasons why it does not run if valid.
     """
 
     type: OperatorType | None
@@ -42,9 +45,25 @@ class ReadDesc(NamedTuple):
     decided: Mapping[str, OutputRule]
     structural: tuple[Violation, ...]
     at_levels: tuple[ViolationAtLevels, ...]
+    advice: tuple[ViolationAtLevels, ...]
+    uncomputable: tuple[Violation, ...]
 
-    def violations_at(self, level: FeatureLevel) -> tuple[Violation, ...]:
-        """Returns every violation at a level: those specific to the level first, then those at all levels."""
+    def violations_at(self, level: FeatureLevel, *, strict: bool = False) -> tuple[Violation, ...]:
+        """Returns every violation at a level: those specific to the level first, then those at all levels.
+
+        Args:
+            level: the level.
+            strict: whether warnings count.
+        """
+        found = self._violations_at(level)
+        return (*found, *self.warnings_at(level)) if strict else found
+
+    def warnings_at(self, level: FeatureLevel) -> tuple[Violation, ...]:
+        """Returns what DirectML accepts at a level although it is undocumented, and what opwire cannot compute."""
+        limited = [found.violation for found in self.advice if found.counts_at(level)]
+        return (*self._undocumented_at(level), *limited, *self.uncomputable)
+
+    def _violations_at(self, level: FeatureLevel) -> tuple[Violation, ...]:
         if self.type is not None and level < self.type.introduced:
             early = Violation(
                 Code.OPERATOR_NOT_IN_LEVEL,
@@ -56,19 +75,28 @@ class ReadDesc(NamedTuple):
         limited = [found.violation for found in self.at_levels if found.counts_at(level)]
         return (*self._row_violations(level), *limited, *self.structural)
 
-    @property
-    def minimum_feature_level(self) -> FeatureLevel | None:
-        """The lowest level at which the desc is valid, or None."""
-        return next((lowest for lowest in FeatureLevel if not self.violations_at(lowest)), None)
+    def minimum_level(self, *, strict: bool = False) -> FeatureLevel | None:
+        """Returns the lowest level at which the desc is valid, or None."""
+        return next((lowest for lowest in FeatureLevel if not self.violations_at(lowest, strict=strict)), None)
 
-    def _row_violations(self, level: FeatureLevel) -> Iterator[Violation]:
+    def _undocumented_at(self, level: FeatureLevel) -> Iterator[Violation]:
+        """Yields a warning for each tensor that DirectML's row allows and the page's does not."""
         row = row_for(self.rows, level)
         if row is None:
             return
         for name, given in self.given.items():
             limits = row.tensors[name.partition("[")[0]]
-            if not limits.admit(given.desc):
-                yield from _tensor_violations(name, given, limits, self.rows, level)
+            if limits.page is not None and limits.admit(given.desc) and not limits.page.admit(given.desc):
+                page = None if self.declared is None else self.declared.schema.source
+                for found in _misfits(name, given, limits.page, level):
+                    yield replace(found, source=page, documented=True)
+
+    def _row_violations(self, level: FeatureLevel) -> Iterator[Violation]:
+        row = row_for(self.rows, level)
+        if row is None:
+            return
+        given = list(self._given_misfits(row, level))
+        yield from given or self._derived_misfits(row, level)
         for name in row.required:
             if self.read.get(name, name) is None:
                 yield Violation(
@@ -78,12 +106,36 @@ class ReadDesc(NamedTuple):
                     available_from=_available_from(row.level for row in self.rows if name not in row.required),
                 )
 
+    def _given_misfits(self, row: SupportRow, level: FeatureLevel) -> Iterator[Violation]:
+        for name, given in self.given.items():
+            member = name.partition("[")[0]
+            limits = row.tensors[member]
+            if limits.admit(given.desc):
+                continue
+            is_documented = limits.page is None or not limits.page.admit(given.desc)
+            source = self.declared.schema.source if is_documented and self.declared else OBSERVED_SOURCE
+            every = [(row.level, row.tensors[member]) for row in self.rows]
+            for found in _misfits(name, given, limits, level, every):
+                yield replace(found, source=source, documented=is_documented)
 
-def _tensor_violations(
-    name: str, given: GivenTensor, limits: TensorSupport, rows: SupportRows, level: FeatureLevel
+    def _derived_misfits(self, row: SupportRow, level: FeatureLevel) -> Iterator[Violation]:
+        for name, output in self.outputs.items():
+            limits = row.tensors[name.partition("[")[0]]
+            if name not in self.given and not limits.admit(output):
+                at = f"{self.pointer}/desc"
+                for found in _misfits(name, GivenTensor(output, at), limits, level):
+                    yield replace(found, pointer=at, message=f"{found.message}; it is derived, since it is not given")
+
+
+def _misfits(
+    name: str,
+    given: GivenTensor,
+    limits: TensorSupport,
+    level: FeatureLevel,
+    every: Sequence[tuple[FeatureLevel, TensorSupport]] = (),
 ) -> Iterator[Violation]:
+    """Yields how a tensor exceeds its limits; ``every`` has the limits of each row, with its level."""
     desc = given.desc
-    member = name.partition("[")[0]
     if desc.data_type not in limits.data_types:
         allowed = [row.name for row in limits.data_types]
         yield Violation(
@@ -91,7 +143,7 @@ def _tensor_violations(
             f"{given.pointer}/DataType",
             f"{desc.data_type.name} given for {name}; at {level} allowed: {', '.join(allowed)}",
             allowed,
-            _available_from(row.level for row in rows if desc.data_type in row.tensors[member].data_types),
+            _available_from(at for at, row in every if desc.data_type in row.data_types),
         )
     least, greatest = limits.ranks
     if not least <= desc.rank <= greatest:
@@ -101,9 +153,7 @@ def _tensor_violations(
             f"{given.pointer}/Sizes",
             f"rank {desc.rank} given for {name}; at {level} allowed: {span}",
             list(range(least, greatest + 1)),
-            _available_from(
-                row.level for row in rows if row.tensors[member].ranks[0] <= desc.rank <= row.tensors[member].ranks[1]
-            ),
+            _available_from(at for at, row in every if row.ranks[0] <= desc.rank <= row.ranks[1]),
         )
 
 
@@ -154,7 +204,8 @@ def _described(
     inputs = {} if declared is None else _among(known, declared.members.inputs)
     outputs = {} if declared is None else _among(tensors, declared.members.outputs)
     given = (read.places, read.values, read.complete, tensors, inputs, outputs, decided)
-    return ReadDesc(kind, pointer, declared, attributes, rows, *given, violations, at_levels)
+    limited = (violations, at_levels, tuple(report.warnings), tuple(report.uncomputable))
+    return ReadDesc(kind, pointer, declared, attributes, rows, *given, *limited)
 
 
 def _written(desc: Mapping[str, Any], declared: Operator[Any]) -> Mapping[str, str]:
@@ -212,10 +263,14 @@ class _DescReader(NamedTuple):
 
     def read(self, kind: OperatorType | None, pointer: str) -> ReadDesc:
         declared, desc, at, report = self
+        report.page = declared.schema.source
         members = declared.members
-        report.unknown_fields(desc, members.names, at, declared.name)
+        if not desc.keys() <= members.names.keys():
+            known = self._elements_by_name()
+            report.unknown_fields(desc, {**members.names, **known}, at, declared.name)
         values, complete = members.read_attributes(desc, at, report)
         read = members.read_tensors(desc, at, report)
+        self._withdraw_foreign_ranks(read)
         attributes = declared.attributes(**values) if complete else None
         known = {**values, **read.values}
         for member in members.outputs:
@@ -231,6 +286,31 @@ class _DescReader(NamedTuple):
             tensors = self._outputs(known, read, decided)
         rows = declared.support.rows(values)
         return _described(kind, pointer, declared, attributes, rows, read, tensors, report, decided)
+
+    def _withdraw_foreign_ranks(self, read: GivenTensors) -> None:
+        """Withdraws tensors of a rank that no level allows, which rules need not expect. The rows report them."""
+        for name, (least, greatest) in self.declared.support.ranks.items():
+            value = read.values.get(name)
+            if value is None:
+                continue
+            for desc in value if isinstance(value, tuple) else (value,):
+                if not least <= len(desc.sizes) <= greatest:
+                    read.complete = False
+                    del read.values[name]
+                    break
+
+    def _elements_by_name(self) -> dict[str, None]:
+        """Returns the members that name an element of an array which is given too, with a warning for each.
+
+        ``outputs`` of a validation names tensors like that, so a desc completed with them may have them.
+        """
+        arrays = [member.name for member in self.declared.members.tensors if member.is_array]
+        given = [name for name in self.desc if split(name)[1] is not None]
+        found = {name: split(name)[0] for name in given if split(name)[0] in arrays and self.desc.get(split(name)[0])}
+        for name, array in islice(found.items(), MAX_REPORTED):
+            message = f"{name} is ignored, since {array} is given"
+            self.report.add(Code.UNKNOWN_FIELD, pointer_to(self.pointer, name), message, basis=Basis.PAGE)
+        return dict.fromkeys(found)
 
     def _outputs(self, known: dict[str, Any], read: GivenTensors, decided: dict[str, OutputRule]) -> Mapping[str, Any]:
         """Applies the rules of the outputs, and adds those that are determined to ``decided``.
@@ -282,7 +362,8 @@ class _DescReader(NamedTuple):
     def _report(self, faults: Sequence[Fault], read: GivenTensors) -> None:
         for fault in faults:
             at = self._place(fault.path, read)
-            self.report.add(fault.code, at, fault.message, fault.allowed, since=fault.since, until=fault.until)
+            levels = {"since": fault.since, "until": fault.until}
+            self.report.add(fault.code, at, fault.message, fault.allowed, **levels, basis=fault.basis)
 
     def _place(self, path: tuple[str | int, ...], read: GivenTensors) -> str:
         name, *below = path

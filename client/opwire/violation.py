@@ -1,4 +1,4 @@
-"""Contract violations: the closed set of codes, and violations with their location and message."""
+"""Contract violations: the closed set of codes, and violations with their location, message and basis."""
 
 from __future__ import annotations
 
@@ -53,6 +53,24 @@ class Code(StrEnum):
     EDGE_CONFLICT = "edge_conflict"
     UNUSED_NODE = "unused_node"
     GRAPH_CYCLE = "graph_cycle"
+    NOT_COMPUTABLE = "not_computable"
+
+
+class Basis(StrEnum):
+    """What a rule rests on: Microsoft's documentation, the answers of DirectML itself, or opwire alone.
+
+    DirectML decides what is valid. A rule that only the documentation states gives warnings, not violations. A rule of
+    opwire's own concerns descs that DirectML accepts and opwire cannot compute: they are valid, but do not run.
+    """
+
+    BOTH = "both"
+    PAGE = "page"
+    OBSERVED = "observed"
+    OPWIRE = "opwire"
+
+
+OBSERVED_SOURCE = "DirectML"
+"""The source of a violation that no page of Microsoft's documentation explains: the library rejects such descs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +84,9 @@ class Violation:
         allowed: the allowed values, if they can be listed.
         available_from: the lowest feature level at which this would be valid; None if there is none, or if the level
             does not matter.
+        source: the URL of the page that states the rule, ``DirectML`` for a rule that only the library shows, or None
+            for the form of requests and rules of opwire.
+        documented: whether Microsoft's documentation states the rule.
     """
 
     code: Code
@@ -73,6 +94,8 @@ class Violation:
     message: str
     allowed: Sequence[object] | None = None
     available_from: FeatureLevel | None = None
+    source: str | None = None
+    documented: bool = False
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -81,6 +104,8 @@ class Violation:
             "message": self.message,
             "allowed": None if self.allowed is None else list(self.allowed),
             "available_from": None if self.available_from is None else str(self.available_from),
+            "source": self.source,
+            "documented": self.documented,
         }
 
     @classmethod
@@ -97,6 +122,8 @@ class Violation:
             str(given["message"]),
             given.get("allowed"),
             None if available is None else FeatureLevel.parse(available),
+            given.get("source"),
+            bool(given.get("documented")),
         )
 
 
@@ -111,6 +138,7 @@ class Fault:
         allowed: the allowed values, if they can be listed.
         since: the lowest level at which it counts; None for all from the first.
         until: the level from which it no longer counts; None for no end.
+        basis: what the rule rests on.
     """
 
     code: Code
@@ -119,3 +147,4 @@ class Fault:
     allowed: Sequence[object] | None = None
     since: FeatureLevel | None = None
     until: FeatureLevel | None = None
+    basis: Basis = Basis.BOTH

@@ -62,15 +62,15 @@ def refused(operator: dict[str, Any], level: str = "6_4") -> list[tuple[str, str
         (3.4028234663852886e38, 3.4028234663852886e38),
         (3.5e38, [("out_of_range", "/Min")]),
         (10**400, [("out_of_range", "/Min")]),
-        ("nan", [("not_a_number", "/Min")]),
-        (math.nan, [("not_a_number", "/Min")]),
+        ("nan", math.nan),
+        (math.nan, math.nan),
         ("1", [("wrong_type", "/Min")]),
         (True, [("wrong_type", "/Min")]),
         ([1], [("wrong_type", "/Min")]),
         (None, [("missing_field", "/Min")]),
     ],
 )
-def test_floats_are_narrowed_and_never_nan(given, value):
+def test_floats_are_narrowed(given, value):
     assert repr(read("ELEMENT_WISE_CLIP", "Min", given)) == repr(value)
 
 
@@ -87,7 +87,7 @@ def test_floats_are_narrowed_and_never_nan(given, value):
         ("SLICE1", "InputWindowStrides", [-1, 2], (-1, 2)),
         ("SLICE1", "InputWindowStrides", 1, [("wrong_type", "/InputWindowStrides")]),
         ("RESAMPLE", "Scales", [0.5, "inf"], (0.5, math.inf)),
-        ("RESAMPLE", "Scales", [1, "nan", "x"], [("not_a_number", "/Scales/1"), ("wrong_type", "/Scales/2")]),
+        ("RESAMPLE", "Scales", [1, "nan", "x"], [("wrong_type", "/Scales/2")]),
         ("LP_POOLING", "Strides", [1] * 5000, [("out_of_range", "/Strides")]),
         ("CUMULATIVE_PRODUCT", "HasExclusiveProduct", True, True),
         ("CUMULATIVE_PRODUCT", "HasExclusiveProduct", 0, [("wrong_type", "/HasExclusiveProduct")]),
@@ -100,7 +100,7 @@ def test_floats_are_narrowed_and_never_nan(given, value):
             "ELEMENT_WISE_ABS",
             "ScaleBias",
             {"Scale": "nan", "Bias": 1, "Bais": 1},
-            [("unknown_field", "/ScaleBias/Bais"), ("not_a_number", "/ScaleBias/Scale")],
+            [("unknown_field", "/ScaleBias/Bais")],
         ),
     ],
 )
@@ -181,7 +181,7 @@ AT = "/desc/FusedActivation"
         ({"type": "CONVOLUTION", "FusedActivation": {"Type": ELU}}, [("operator_not_fusable", f"{AT}/type")]),
         ({"Type": ELU}, [("missing_field", AT)]),
         ({"Type": ELU, "Desc": 1}, [("wrong_type", f"{AT}/Desc")]),
-        ({"Type": ELU, "Desc": {"Alpha": "nan"}}, [("not_a_number", f"{AT}/Desc/Alpha")]),
+        ({"Type": ELU, "Desc": {"Alpha": "x"}}, [("wrong_type", f"{AT}/Desc/Alpha")]),
         ({"Type": ELU, "Alpha": 1, "Beta": 1}, [("unknown_field", f"{AT}/Beta")]),
         ({"Type": ELU, "Alpha": 1, "Desc": {"Alpha": 1}}, [("unknown_field", f"{AT}/Alpha")]),
         ({"Type": ELU, "Alpha": 1, "InputTensor": VECTOR}, [("unexpected_tensor", f"{AT}/InputTensor")]),

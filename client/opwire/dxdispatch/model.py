@@ -55,7 +55,7 @@ class OperatorDispatchable:
     pointer: str
     is_graph: bool = False
 
-    def check(self, level: FeatureLevel) -> Plan:
+    def check(self, level: FeatureLevel, *, strict: bool = False) -> Plan:
         """Returns the plan of the operator.
 
         Raises:
@@ -63,21 +63,22 @@ class OperatorDispatchable:
         """
         early = self._early(level)
         try:
-            plan = check(self.operator, level, pointer=self.pointer)
+            plan = check(self.operator, level, strict=strict, pointer=self.pointer)
         except ContractViolation as error:
             raise ContractViolation([*early, *map(self._in_place, error.violations)]) from None
         if early:
             raise ContractViolation(early)
         return plan
 
-    def validate(self, level: FeatureLevel) -> Validation:
+    def validate(self, level: FeatureLevel, *, strict: bool = False) -> Validation:
         """Returns the outcome of checking the operator at a level, with the violations located in the model."""
-        found = validate(self.operator, level, pointer=self.pointer)
+        found = validate(self.operator, level, strict=strict, pointer=self.pointer)
         minimum = found.minimum_feature_level
         if minimum is not None and self.is_graph:
             minimum = max(minimum, GRAPHS_FROM)
         violations = (*self._early(level), *map(self._in_place, found.violations))
-        return replace(found, violations=violations, minimum_feature_level=minimum)
+        warnings = tuple(map(self._in_place, found.warnings))
+        return replace(found, violations=violations, minimum_feature_level=minimum, warnings=warnings)
 
     def _early(self, level: FeatureLevel) -> list[Violation]:
         if not self.is_graph or level >= GRAPHS_FROM:
@@ -105,7 +106,7 @@ class ForeignDispatchable:
         message = f"{_FOREIGN[self.kind]} given; opwire runs only DirectML operators and graphs"
         return Violation(Code.OPERATOR_NOT_EXECUTABLE, self.pointer + "/type", message)
 
-    def check(self, level: FeatureLevel) -> Plan:
+    def check(self, level: FeatureLevel, *, strict: bool = False) -> Plan:
         """Raises the violation; there is no plan.
 
         Raises:
@@ -113,7 +114,7 @@ class ForeignDispatchable:
         """
         raise ContractViolation([self.violation])
 
-    def validate(self, level: FeatureLevel) -> Validation:
+    def validate(self, level: FeatureLevel, *, strict: bool = False) -> Validation:
         return Validation((self.violation,), None, {})
 
 
@@ -133,21 +134,22 @@ class GraphDispatchable:
     pointer: str
     kept: Mapping[str, bytes]
 
-    def check(self, level: FeatureLevel) -> Plan:
+    def check(self, level: FeatureLevel, *, strict: bool = False) -> Plan:
         """Returns the plan of the graph.
 
         Raises:
             ContractViolation: with every violation; the messages say where in the graph.
         """
         try:
-            return check_graph(self.graph.graph, level)
+            return check_graph(self.graph.graph, level, strict=strict)
         except ContractViolation as error:
             raise ContractViolation([self._in_place(violation) for violation in error.violations]) from None
 
-    def validate(self, level: FeatureLevel) -> Validation:
+    def validate(self, level: FeatureLevel, *, strict: bool = False) -> Validation:
         """Returns the outcome of checking the graph at a level."""
-        found = validate_graph(self.graph.graph, level)
-        return replace(found, violations=tuple(self._in_place(violation) for violation in found.violations))
+        found = validate_graph(self.graph.graph, level, strict=strict)
+        violations, warnings = (tuple(map(self._in_place, each)) for each in (found.violations, found.warnings))
+        return replace(found, violations=violations, warnings=warnings)
 
     def _in_place(self, violation: Violation) -> Violation:
         message = f"{violation.pointer or 'the graph'}: {violation.message}"
@@ -184,15 +186,15 @@ class GraphFile:
         kept |= {name: beside(name) for name in graph.files}
         return GraphDispatchable(graph, self.bindings, self.pointer, kept)
 
-    def check(self, level: FeatureLevel) -> Plan:
+    def check(self, level: FeatureLevel, *, strict: bool = False) -> Plan:
         """Raises a violation; there is no plan until the file is read.
 
         Raises:
             ContractViolation: always.
         """
-        raise ContractViolation(self.validate(level).violations)
+        raise ContractViolation(self.validate(level, strict=strict).violations)
 
-    def validate(self, level: FeatureLevel) -> Validation:
+    def validate(self, level: FeatureLevel, *, strict: bool = False) -> Validation:
         message = f"the file {show(self.path)} was not read"
         return Validation((Violation(Code.MISSING_TENSOR, self.pointer + "/sourcePath", message),), None, {})
 
@@ -208,9 +210,9 @@ class Model:
     dispatchables: Mapping[str, Dispatchable]
     commands: tuple[Command, ...]
 
-    def validate(self, level: FeatureLevel) -> dict[str, Validation]:
+    def validate(self, level: FeatureLevel, *, strict: bool = False) -> dict[str, Validation]:
         """Returns the outcome of checking each dispatchable at a level, by name."""
-        return {name: dispatchable.validate(level) for name, dispatchable in self.dispatchables.items()}
+        return {name: each.validate(level, strict=strict) for name, each in self.dispatchables.items()}
 
 
 def lowest_level(found: Iterable[Validation]) -> FeatureLevel | None:

@@ -22,7 +22,9 @@ class FieldInfo(TypedDict, total=False):
 
     tensor, tensors: ``role``. count: ``counts``. scalar, array: ``number`` and ``least``. enum: ``values``. struct:
     ``struct`` and ``members``. union: ``data_type``, the member that gives its type. operator, operators:
-    ``activations``, the operator types that each feature level adds. ``count`` is the member that counts an array.
+    ``activations``, the operator types that each feature level adds, ``undocumented``, those of them that the
+    documentation does not list, and ``refused``, those that it lists and DirectML rejects. ``count`` is the member that
+    counts an array.
     """
 
     name: str
@@ -38,6 +40,8 @@ class FieldInfo(TypedDict, total=False):
     members: list[str]
     data_type: str
     activations: dict[str, list[str]]
+    undocumented: list[str]
+    refused: list[str]
 
 
 class Unread(Enum):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from ..desc import Report, is_object, pointer_to, show
 from ..level import LOWEST, FeatureLevel
-from ..violation import Code
+from ..violation import Basis, Code
 from .member import UNREAD, FieldInfo, NestedOperator, Schema, StructuredMember
 from .values import Members, read_nested
 
@@ -25,6 +25,8 @@ class Activations(StructuredMember, ABC):
 
     Attributes:
         activations: the allowed operator types, each with the level that introduced it here.
+        undocumented: those of ``activations`` that DirectML accepts although the documentation does not list them.
+        refused: operator types that the documentation lists and DirectML rejects.
         members: returns the members of an operator type's desc.
         find: returns the name of the operator type given by a name or value.
     """
@@ -32,6 +34,8 @@ class Activations(StructuredMember, ABC):
     holds_operators: ClassVar[bool] = True
 
     activations: Mapping[str, FeatureLevel]
+    undocumented: frozenset[str]
+    refused: frozenset[str]
     members: Callable[[str], Members]
     find: Callable[[object], str | None]
 
@@ -67,7 +71,11 @@ class Activations(StructuredMember, ABC):
         if since is None or since > LOWEST:
             when = "" if since is None else f" before {since}"
             message = f"{name} cannot be fused as {self.name}{when}"
-            report.add(Code.OPERATOR_NOT_FUSABLE, pointer, message, list(self.activations), until=since)
+            basis = Basis.OBSERVED if name in self.refused else Basis.BOTH
+            report.add(Code.OPERATOR_NOT_FUSABLE, pointer, message, list(self.activations), until=since, basis=basis)
+        if name in self.undocumented:
+            message = f"{name} is not listed among the operators that can be fused as {self.name}"
+            report.add(Code.OPERATOR_NOT_FUSABLE, pointer, message, since=since, basis=Basis.PAGE)
         return name if since is not None else None
 
     def _read_members(
@@ -84,7 +92,14 @@ class Activations(StructuredMember, ABC):
         levels: dict[str, list[str]] = {}
         for name, since in self.activations.items():
             levels.setdefault(str(since), []).append(name)
-        return {"name": self.name, "kind": self.kind, "activations": levels, "optional": self.optional}
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "activations": levels,
+            "undocumented": sorted(self.undocumented),
+            "refused": sorted(self.refused),
+            "optional": self.optional,
+        }
 
     def operator_schema(self) -> Schema:
         """Returns the JSON Schema of one nested operator, in both of its forms."""

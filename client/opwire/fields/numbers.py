@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf, isfinite, isnan
+from math import inf, isfinite
 from typing import Any, ClassVar
 
 import numpy as np
@@ -80,14 +80,12 @@ _NAN = ("nan", "+nan", "-nan")
 
 @dataclass(frozen=True, slots=True)
 class Float(NumberType):
-    """FLOAT32 numbers. Infinities may be strings. NaN is rejected: no attribute gives it a meaning."""
+    """FLOAT32 numbers. Infinities and NaN may be strings."""
 
     def read(self, value: object, pointer: str, report: Report, least: int | None) -> float | Unread:
         number = as_float(value)
         if number is None:
             report.add(Code.WRONG_TYPE, pointer, f"{show(value)} given; expected a number")
-        elif isnan(number):
-            report.add(Code.NOT_A_NUMBER, pointer, "NaN given; expected a number or an infinity")
         elif isfinite(number) and abs(number) > _FLOAT32_LIMIT:
             report.add(
                 Code.OUT_OF_RANGE, pointer, f"{show(value)} given; the magnitude of a FLOAT is at most {_FLOAT32_MAX}"
@@ -97,7 +95,7 @@ class Float(NumberType):
         return UNREAD
 
     def json_schema(self, least: int | None) -> Schema:
-        return {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf"]}]}
+        return {"anyOf": [{"type": "number"}, {"enum": ["nan", "inf", "-inf"]}]}
 
     def hint(self, least: int | None) -> str:
         return "numbers"

@@ -34,20 +34,23 @@ CONSTANTS_FROM = FeatureLevel.V6_2
 """The first level at which a graph may have constants."""
 
 
-def check_graph(graph: object, feature_level: FeatureLevel | str | int = HIGHEST, *, pointer: str = "") -> Plan:
+def check_graph(
+    graph: object, feature_level: FeatureLevel | str | int = HIGHEST, *, strict: bool = False, pointer: str = ""
+) -> Plan:
     """Checks a graph against exactly one feature level.
 
     Args:
         graph: in either form, named or DML_GRAPH_DESC.
         feature_level: in any spelling that ``FeatureLevel.parse`` accepts.
+        strict: whether what the documentation forbids is a violation even if DirectML accepts it.
         pointer: JSON pointer to the graph in its request, the prefix of the violations' pointers.
 
     Raises:
-        ContractViolation: with every violation.
+        ContractViolation: with every violation or, for a valid graph that opwire cannot compute, with the reasons.
     """
     level = read_level(feature_level, "")
     read = read_graph(graph, pointer)
-    violations = read.violations_at(level)
+    violations = read.violations_at(level, strict=strict) or read.uncomputable
     if violations:
         raise ContractViolation(violations)
     return read.plan(level)
@@ -91,7 +94,7 @@ class GraphValidation(Validation):
         nodes: the outcomes for the individual nodes, in the order of the graph.
     """
 
-    nodes: tuple[NodeValidation, ...]
+    nodes: tuple[NodeValidation, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Returns the answer of ``POST /v1/validate`` for a graph."""
@@ -99,18 +102,24 @@ class GraphValidation(Validation):
 
 
 def validate_graph(
-    graph: object, feature_level: FeatureLevel | str | int = HIGHEST, *, pointer: str = ""
+    graph: object, feature_level: FeatureLevel | str | int = HIGHEST, *, strict: bool = False, pointer: str = ""
 ) -> GraphValidation:
-    """Like ``check_graph``, but returns the violations instead of raising them, and the lowest level that accepts it.
+    """Like ``check_graph``, but returns the violations instead of raising them, with warnings and the lowest level.
 
     Raises:
         ContractViolation: there is no such feature level.
     """
     level = read_level(feature_level, "")
     read = read_graph(graph, pointer)
-    violations = read.violations_at(level)
+    violations = read.violations_at(level, strict=strict)
     known = not read.report.violations and not any(node.structural for node in read.descs.values())
-    return GraphValidation(violations, read.minimum_feature_level, read.outputs() if known else {}, tuple(read.nodes()))
+    return GraphValidation(
+        violations,
+        read.minimum_level(strict=strict),
+        read.outputs() if known else {},
+        () if strict else read.warnings_at(level),
+        tuple(read.nodes(strict=strict)),
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -129,22 +138,39 @@ class ReadGraph:
     descs: Mapping[int, ReadDesc]
     edges: Edges
 
-    def violations_at(self, level: FeatureLevel) -> tuple[Violation, ...]:
-        """Returns the violations at a level, up to a limit: those specific to the level, the nodes' and the graph's."""
-        return tuple(islice(self._violations(level), MOST_VIOLATIONS))
+    def violations_at(self, level: FeatureLevel, *, strict: bool = False) -> tuple[Violation, ...]:
+        """Returns the violations at a level, up to a limit: those specific to the level, the nodes' and the graph's.
+
+        Args:
+            level: the level.
+            strict: whether warnings count.
+        """
+        return tuple(islice(self._violations(level, strict=strict), MOST_VIOLATIONS))
+
+    def warnings_at(self, level: FeatureLevel) -> tuple[Violation, ...]:
+        """Returns the warnings of the nodes at a level, up to a limit."""
+        return tuple(
+            islice((found for node in self.descs.values() for found in node.warnings_at(level)), MOST_VIOLATIONS)
+        )
 
     @property
-    def minimum_feature_level(self) -> FeatureLevel | None:
-        """The lowest level at which the graph is valid, or None."""
-        return next((lowest for lowest in FeatureLevel if not any(True for _ in self._violations(lowest))), None)
+    def uncomputable(self) -> tuple[Violation, ...]:
+        """Why opwire cannot compute the graph although it is valid."""
+        found = (found for node in self.descs.values() for found in node.uncomputable)
+        return tuple(islice(found, MOST_VIOLATIONS))
 
-    def _violations(self, level: FeatureLevel) -> Iterator[Violation]:
+    def minimum_level(self, *, strict: bool = False) -> FeatureLevel | None:
+        """Returns the lowest level at which the graph is valid, or None."""
+        valid = (lowest for lowest in FeatureLevel if next(self._violations(lowest, strict=strict), None) is None)
+        return next(valid, None)
+
+    def _violations(self, level: FeatureLevel, *, strict: bool) -> Iterator[Violation]:
         yield from self._early(level)
         for node in self.descs.values():
-            yield from node.violations_at(level)
+            yield from node.violations_at(level, strict=strict)
         yield from self.report.violations
 
-    def nodes(self) -> Iterator[NodeValidation]:
+    def nodes(self, *, strict: bool) -> Iterator[NodeValidation]:
         """Yields the outcome for each node."""
         for i, node in enumerate(self.form.nodes):
             desc = self.descs.get(i)
@@ -152,7 +178,8 @@ class ReadGraph:
                 minimum = CONSTANTS_FROM if node.is_constant else None
                 yield NodeValidation(node.name, node.pointer, minimum, {}, {})
             else:
-                yield NodeValidation(node.name, node.pointer, desc.minimum_feature_level, desc.inputs, desc.outputs)
+                lowest = desc.minimum_level(strict=strict)
+                yield NodeValidation(node.name, node.pointer, lowest, desc.inputs, desc.outputs)
 
     def _early(self, level: FeatureLevel) -> Iterator[Violation]:
         if level < GRAPHS_FROM:

@@ -1,6 +1,19 @@
 """The rules with which operator families declare the constraints listed on an operator's documentation page."""
 
-from .conditions import AtLevels, When, WithTensor, below, from_level, when, with_tensor, without_tensor
+from .conditions import (
+    AtLevels,
+    OnBasis,
+    When,
+    WithTensor,
+    below,
+    computable,
+    documented,
+    from_level,
+    observed,
+    when,
+    with_tensor,
+    without_tensor,
+)
 from .expressions import Quantity, elements, length, number, part, rank, size, term
 from .numbers import (
     at_least,
@@ -39,6 +52,7 @@ __all__ = [
     "Chosen",
     "Derived",
     "NamedSize",
+    "OnBasis",
     "Output",
     "OutputRule",
     "Quantity",
@@ -61,7 +75,9 @@ __all__ = [
     "between",
     "blocks",
     "broadcast",
+    "computable",
     "divides",
+    "documented",
     "elements",
     "equal",
     "exactly_one_given",
@@ -76,6 +92,7 @@ __all__ = [
     "not_empty",
     "not_owned",
     "number",
+    "observed",
     "one_element",
     "one_of",
     "part",

@@ -1,4 +1,4 @@
-"""Conditional rules: for some values of an attribute, with or without a tensor, or at some levels."""
+"""Conditional rules (for some values of an attribute, with or without a tensor, at some levels), and their bases."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..level import FeatureLevel
-from ..violation import Code, Fault
+from ..violation import Basis, Code, Fault
 from .rule import Rule, Values
 
 
@@ -29,8 +29,8 @@ class When(Rule):
         if values[self.attribute] in self.among:
             yield from self.rule.faults(values)
 
-    def parts(self) -> Iterator[Rule]:
-        yield from self.rule.parts()
+    def parts(self, basis: Basis = Basis.BOTH) -> Iterator[tuple[Rule, Basis]]:
+        yield from self.rule.parts(basis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class WithTensor(Rule):
         if (values[self.tensor] is not None) == self.given:
             yield from self.rule.faults(values)
 
-    def parts(self) -> Iterator[Rule]:
-        yield from self.rule.parts()
+    def parts(self, basis: Basis = Basis.BOTH) -> Iterator[tuple[Rule, Basis]]:
+        yield from self.rule.parts(basis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,30 @@ class AtLevels(Rule):
         for fault in self.rule.faults(values):
             yield replace(fault, since=self.since, until=self.until)
 
-    def parts(self) -> Iterator[Rule]:
-        yield from self.rule.parts()
+    def parts(self, basis: Basis = Basis.BOTH) -> Iterator[tuple[Rule, Basis]]:
+        yield from self.rule.parts(basis)
+
+
+@dataclass(frozen=True, slots=True)
+class OnBasis(Rule):
+    """A rule that does not rest on both the documentation and DirectML's answers."""
+
+    code = Code.VALUE_NOT_ALLOWED
+
+    rule: Rule
+    basis: Basis
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.rule.reads
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        for fault in self.rule.faults(values):
+            code = Code.NOT_COMPUTABLE if self.basis is Basis.OPWIRE else fault.code
+            yield replace(fault, code=code, basis=self.basis)
+
+    def parts(self, basis: Basis = Basis.BOTH) -> Iterator[tuple[Rule, Basis]]:
+        yield from self.rule.parts(self.basis)
 
 
 def when(attribute: str, among: Any, *rules: Rule) -> tuple[Rule, ...]:
@@ -101,3 +123,23 @@ def below(level: FeatureLevel, *rules: Rule) -> tuple[Rule, ...]:
 def from_level(level: FeatureLevel, *rules: Rule) -> tuple[Rule, ...]:
     """``level >= 4_0: ...``"""
     return tuple(AtLevels(rule, level, None) for rule in rules)
+
+
+def documented(*rules: Rule | tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """Rules that the documentation states and DirectML does not enforce: breaking them is a warning."""
+    return _on(Basis.PAGE, rules)
+
+
+def observed(*rules: Rule | tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """Rules that DirectML enforces and the documentation does not state."""
+    return _on(Basis.OBSERVED, rules)
+
+
+def computable(*rules: Rule | tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """Rules that hold for everything that opwire can compute, though DirectML also accepts other descs."""
+    return _on(Basis.OPWIRE, rules)
+
+
+def _on(basis: Basis, rules: tuple[Rule | tuple[Rule, ...], ...]) -> tuple[Rule, ...]:
+    every = (rule for given in rules for rule in (given if isinstance(given, tuple) else (given,)))
+    return tuple(OnBasis(rule, basis) for rule in every)

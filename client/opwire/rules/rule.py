@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from ..tensor import BufferTensorDesc
-from ..violation import Code, Fault
+from ..violation import Basis, Code, Fault
 
 Values = Mapping[str, Any]
 """The members of a desc by name: a number, a tuple of numbers, an enum member, a ``BufferTensorDesc``, or a tuple of
@@ -39,9 +39,9 @@ class Rule(ABC):
     def faults(self, values: Values) -> Iterable[Fault]:
         """Returns the violations of the rule; none if it holds."""
 
-    def parts(self) -> Iterator[Rule]:
-        """Yields the rules that it consists of: itself or, for a conditional rule, the ones it contains."""
-        yield self
+    def parts(self, basis: Basis = Basis.BOTH) -> Iterator[tuple[Rule, Basis]]:
+        """Yields the rules that it consists of with their bases: itself or, for a conditional rule, those within."""
+        yield self, basis
 
 
 def tensors_of(values: Values, name: str) -> Iterator[tuple[Path, str, BufferTensorDesc]]:

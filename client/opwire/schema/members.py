@@ -75,8 +75,10 @@ def _union(row: Mapping[str, Any], _: MembersOf) -> Member:
     return Union(row["name"], row["data_type"])
 
 
-def _fusable(row: Mapping[str, Any]) -> dict[str, FeatureLevel]:
-    return {name: FeatureLevel.parse(level) for level, names in row["activations"].items() for name in names}
+def _fusable(row: Mapping[str, Any]) -> tuple[dict[str, FeatureLevel], frozenset[str], frozenset[str]]:
+    """Returns the activations with their levels, the undocumented ones among them, and the ones that are refused."""
+    levels = {name: FeatureLevel.parse(level) for level, names in row["activations"].items() for name in names}
+    return levels, frozenset(row.get("undocumented", ())), frozenset(row.get("refused", ()))
 
 
 def _find_name(given: object) -> str | None:
@@ -85,11 +87,11 @@ def _find_name(given: object) -> str | None:
 
 
 def _operator(row: Mapping[str, Any], members_of: MembersOf) -> Member:
-    return Nested(row["name"], _fusable(row), members_of, _find_name, optional=row.get("optional", False))
+    return Nested(row["name"], *_fusable(row), members_of, _find_name, optional=row.get("optional", False))
 
 
 def _operators(row: Mapping[str, Any], members_of: MembersOf) -> Member:
-    return NestedArray(row["name"], _fusable(row), members_of, _find_name, count=row.get("count"))
+    return NestedArray(row["name"], *_fusable(row), members_of, _find_name, count=row.get("count"))
 
 
 _KINDS: Mapping[str, Callable[[Mapping[str, Any], MembersOf], Member]] = {

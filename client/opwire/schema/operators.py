@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from ..fields import Enumerated, Members
 from ..level import FeatureLevel
 from ..support import Support, SupportRow, TensorSupport
 from ..tensor import DataType
+from ..violation import Basis
 from .catalog import CATALOG
 from .members import read_member
 from .source import document
@@ -96,6 +97,9 @@ def _support(rows: list[dict[str, Any]], members: Members) -> Support:
     for row in rows:
         when = next(((name, tuple(values)) for name, values in row.get("when", {}).items()), None)
         groups.setdefault(when, []).append(_row(row, optional))
+    for group in groups.values():
+        until = [None, *(row.level for row in group[:-1])]
+        group[:] = [replace(row, basis=_basis(row, end)) for row, end in zip(group, until, strict=True)]
     if None in groups:
         return Support(None, ((frozenset(), tuple(groups[None])),))
     (attribute,) = {when[0] for when in groups if when is not None}
@@ -113,12 +117,28 @@ def _row(row: dict[str, Any], optional: frozenset[str]) -> SupportRow:
     return SupportRow(FeatureLevel.parse(row["from"]), tensors, required)
 
 
+ASKED = frozenset(
+    (FeatureLevel.V5_2, FeatureLevel.V6_1, FeatureLevel.V6_2, FeatureLevel.V6_3, FeatureLevel.V6_4),
+)
+"""The levels at which DirectML itself was asked which descs it accepts."""
+
+
+def _basis(row: SupportRow, until: FeatureLevel | None) -> Basis:
+    """Returns the basis of a row that is in effect below ``until``."""
+    if any(limits.page is not None for limits in row.tensors.values()):
+        return Basis.OBSERVED
+    was_asked = any(row.level <= level and (until is None or level < until) for level in ASKED)
+    return Basis.BOTH if was_asked else Basis.PAGE
+
+
 def _limits(limits: dict[str, Any]) -> TensorSupport:
     least, greatest = limits["ranks"]
     dimensions = limits.get("dimensions")
+    page = limits.get("page")
     return TensorSupport(
         tuple(DataType[name] for name in limits["data_types"]),
         (least, greatest),
         limits.get("optional") is False,
         None if dimensions is None else tuple(dimensions),
+        None if page is None else _limits({**limits, "page": None, **page}),
     )

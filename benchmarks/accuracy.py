@@ -112,7 +112,7 @@ def _drawn(function: Function, type_name: str, count: int) -> list[Array]:
     return [np.ascontiguousarray(array[inside]) for array in found]
 
 
-def _real(function: Function, inputs: list[Array]) -> tuple[Array, Array]:
+def real(function: Function, inputs: list[Array]) -> tuple[Array, Array]:
     """Returns the real results as unevaluated sums of two FLOAT64."""
     high, low = np.empty(inputs[0].size), np.empty(inputs[0].size)
     with mpmath.workprec(PRECISION):
@@ -123,7 +123,7 @@ def _real(function: Function, inputs: list[Array]) -> tuple[Array, Array]:
     return high, low
 
 
-def _measured(found: Array, high: Array, low: Array, type_name: str) -> dict[str, Any]:
+def measured(found: Array, high: Array, low: Array, type_name: str) -> dict[str, Any]:
     """Returns the largest error and the share of correctly rounded results."""
     fraction, least = BITS[type_name]
     unit = np.ldexp(1.0, np.maximum(np.frexp(high)[1] - 1, least) - fraction)
@@ -137,6 +137,17 @@ def _measured(found: Array, high: Array, low: Array, type_name: str) -> dict[str
         "largest": None if np.isinf(greatest) else round(greatest, 3),
         "correct": float(np.mean(errors <= 0.5)),
         "count": int(counts.sum()),
+    }
+
+
+def libraries(device: CpuDevice) -> dict[str, Compute]:
+    """Returns the libraries by name, each as a function that computes a function, or returns None if it has none."""
+    return {
+        "opwire": lambda function, inputs: _opwire(function, inputs, device),
+        "numpy": _numpy,
+        "onnxruntime": _onnxruntime,
+        "torch": _torch,
+        "jax": _jax,
     }
 
 
@@ -154,35 +165,28 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="SVG file for a plot")
     given = parser.parse_args()
     device = CpuDevice()
-    computes: dict[str, Compute] = {
-        "opwire": lambda function, inputs: _opwire(function, inputs, device),
-        "numpy": _numpy,
-        "onnxruntime": _onnxruntime,
-        "torch": _torch,
-        "jax": _jax,
-    }
     rows = []
     for type_name in TYPES:
         for function in FUNCTIONS:
             inputs = _drawn(function, type_name, given.points)
-            high, low = _real(function, inputs)
+            high, low = real(function, inputs)
             found = {}
-            for library, compute in computes.items():
+            for library, compute in libraries(device).items():
                 with np.errstate(all="ignore"):
                     results = compute(function, inputs)
                 if results is not None:
-                    found[library] = _measured(results, high, low, type_name)
+                    found[library] = measured(results, high, low, type_name)
             rows.append({"function": function.name, "type": type_name, "libraries": found})
             print(function.name, type_name, *(f"{k} {v['largest']} {v['correct']:.4f}" for k, v in found.items()))
     device.close()
-    result = {"versions": _versions(), "points": given.points, "rows": rows}
+    result = {"versions": versions(), "points": given.points, "rows": rows}
     if given.output is not None:
         given.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if given.picture is not None:
         picture(result, given.picture)
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
     found = {}
     for name in ("numpy", "onnxruntime", "torch", "jax", "mpmath"):
         try:

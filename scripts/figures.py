@@ -18,14 +18,14 @@ _LARGE = 16 * 2**20
 
 
 @cache
-def _read(name: str) -> Any:
+def stored(name: str) -> Any:
     return json.loads((RESULTS / name).read_text(encoding="utf-8"))
 
 
 def kernels() -> str:
     """Returns the speedup of the CPU device over its fastest peer: one row per function."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    for cell in _read("kernels.json")["cells"]:
+    for cell in stored("kernels.json")["cells"]:
         if cell["times_faster"] is not None and cell["bytes"] >= _LARGE:
             name = cell["name"][0]
             groups.setdefault(name, []).append(cell)
@@ -52,7 +52,7 @@ def _extreme(cell: Mapping[str, Any]) -> str:
 
 def kernels_machine() -> str:
     """Describes the machine of the kernel benchmark."""
-    machine = _read("kernels.json")["machine"]
+    machine = stored("kernels.json")["machine"]
     return (
         f"Processor `{machine['processor']}`, {machine['threads']} threads, Python {machine['python']}; NumPy "
         f"{machine['numpy']}, ONNX Runtime {machine['onnxruntime']}, PyTorch {machine['pytorch']}."
@@ -61,7 +61,7 @@ def kernels_machine() -> str:
 
 def _serving(encoding: str) -> str:
     """Returns requests per second of all servers in one encoding, by tensor and number of connections."""
-    found = _read("serving.json")
+    found = stored("serving.json")
     rows = [row for row in found["rows"] if row["encoding"] == encoding]
     if not any(row["contender"] == "floor" for row in rows):
         # The baseline was measured before each of opwire's rows, with the same bytes.
@@ -91,7 +91,7 @@ def _rate(rate: float | None) -> str:
 
 def serving_memory() -> str:
     """Returns peak memory above idle while answering one request at a time, in multiples of the tensor."""
-    found = _read("serving.json")
+    found = stored("serving.json")
     cases = [name for name in found["cases"] if name != "small"]
     most: dict[tuple[str, str, str], dict[str, float]] = {}
     for row in found["rows"]:
@@ -107,7 +107,7 @@ def serving_memory() -> str:
 
 def serving_machine() -> str:
     """Describes the machine and load of the serving benchmark."""
-    found = _read("serving.json")
+    found = stored("serving.json")
     machine = found["machine"]
     versions = ", ".join(sorted(version for name, version in found["versions"].items() if name != "opwire"))
     return (
@@ -118,7 +118,7 @@ def serving_machine() -> str:
 
 def cuda() -> str:
     """Returns the speedup of one GPU over PyTorch on the same card."""
-    found = _read("cuda-nvidia-h200.json")
+    found = stored("cuda-nvidia-h200.json")
     means = {
         "reductions": found["geometric_mean_speedup_of_reductions"],
         "max pooling": found["geometric_mean_speedup_of_max_pooling"],
@@ -132,7 +132,7 @@ def cuda() -> str:
 
 def cuda_elements() -> str:
     """Returns element-wise operators on one GPU: one row per data type, and one for memory-bound operators."""
-    rows = _read("cuda-elements-nvidia-h200.json")["rows"]
+    rows = stored("cuda-elements-nvidia-h200.json")["rows"]
     bound = [row for row in rows if row["bound_by_memory"]]
     groups = {"memory-bound": bound}
     for data_type in ("FLOAT32", "FLOAT16"):
@@ -145,7 +145,7 @@ def cuda_elements() -> str:
 def cuda_families() -> str:
     """Returns other operators on one GPU: one row per family."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    for row in _read("cuda-families-nvidia-h200.json")["rows"]:
+    for row in stored("cuda-families-nvidia-h200.json")["rows"]:
         groups.setdefault(row["family"], []).append(row)
     return _on_card(groups, "name")
 
@@ -173,7 +173,7 @@ def cuda_products() -> str:
             f"{row['open_share']:.1e}",
             f"{row['torch_right']:.1%}".replace("%", " %"),
         ]
-        for row in _read("cuda-products-nvidia-h200.json")["rows"]
+        for row in stored("cuda-products-nvidia-h200.json")["rows"]
     ]
     heads = [
         ">opwire, ms",
@@ -187,7 +187,7 @@ def cuda_products() -> str:
 
 def cuda_scaling() -> str:
     """Returns the throughput of several GPUs of one host."""
-    found = _read("cuda-scaling-4x-nvidia-h200.json")
+    found = stored("cuda-scaling-4x-nvidia-h200.json")
     rows = (
         [row["operator"], row["devices"], f"{row['plans_per_second']:,.0f}", f"{row['times_one']:.2f}"]
         for row in found["rows"]
@@ -199,12 +199,12 @@ def cuda_cluster() -> str:
     """Returns the throughput of two GPUs of one host as devices of a cluster."""
     rows = (
         [row["load"], *(f"{row[key]:.1f}" for key in ("alone_ms", "one", "two")), f"{row['times_one']:.2f}"]
-        for row in _read("cuda-cluster-2x-nvidia-h200.json")["rows"]
+        for row in stored("cuda-cluster-2x-nvidia-h200.json")["rows"]
     )
     return table(["requests", ">alone, ms", ">one GPU, requests/s", ">two GPUs, requests/s", ">speedup"], rows)
 
 
-_LIBRARIES = {
+LIBRARIES = {
     "opwire": "**opwire**",
     "numpy": "NumPy",
     "onnxruntime": "ONNX Runtime",
@@ -218,15 +218,15 @@ def accuracy(type_name: str) -> str:
     rows = [
         [
             row["function"].removeprefix("ELEMENT_WISE_").removeprefix("ACTIVATION_"),
-            *(_accuracy(row["libraries"].get(library)) for library in _LIBRARIES),
+            *(accuracy_cell(row["libraries"].get(library)) for library in LIBRARIES),
         ]
-        for row in _read("accuracy.json")["rows"]
+        for row in stored("accuracy.json")["rows"]
         if row["type"] == type_name
     ]
-    return table(["function", *(f">{title}" for title in _LIBRARIES.values())], rows)
+    return table(["function", *(f">{title}" for title in LIBRARIES.values())], rows)
 
 
-def _accuracy(found: Mapping[str, Any] | None) -> str:
+def accuracy_cell(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
     largest, share = found["largest"], 100 * found["correct"]
@@ -241,19 +241,19 @@ def _ulp(error: float) -> str:
 
 def accuracy_machine() -> str:
     """Describes the accuracy measurement."""
-    found = _read("accuracy.json")
-    return f"{found['points']:,} elements per function and type; {_versions(found['versions'])}."
+    found = stored("accuracy.json")
+    return f"{found['points']:,} elements per function and type; {versions(found['versions'])}."
 
 
-def _versions(versions: Mapping[str, str]) -> str:
-    titles = {**_LIBRARIES, "mpmath": "mpmath"}
+def versions(versions: Mapping[str, str]) -> str:
+    titles = {**LIBRARIES, "mpmath": "mpmath"}
     return ", ".join(f"{titles[name]} {number}" for name, number in versions.items())
 
 
 def elementwise() -> str:
     """Returns the speedup of element-wise operators over the fastest peer: one row per operator and type."""
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
-    for cell in _read("elementwise.json")["cells"]:
+    for cell in stored("elementwise.json")["cells"]:
         name, type_name, *_ = cell["cell"]
         groups.setdefault((cell["group"], name, type_name), []).append(cell)
     rows = []
@@ -270,7 +270,7 @@ def elementwise() -> str:
 def elementwise_by_size(results: str) -> str:
     """Returns the same with one row per group and size."""
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for cell in _read(results)["cells"]:
+    for cell in stored(results)["cells"]:
         name, type_name, layout, size = cell["cell"]
         shown = {**cell, "cell": ["", "", name.partition("_WISE_")[2] or name, f"{type_name} {layout}"]}
         groups.setdefault((cell["group"], size), []).append(shown)
@@ -286,20 +286,20 @@ def _ratios(cells: list[Mapping[str, Any]]) -> list[str]:
 
 def elementwise_machine(results: str) -> str:
     """Describes the machine of the element-wise benchmark."""
-    machine = _read(results)["machine"]
+    machine = stored(results)["machine"]
     clock = "CPU time, one thread each" if machine["cpu_time"] else f"{machine['threads']} threads"
     return (
         f"Processor `{machine['processor']}`, {clock}, at a load average of up to {machine['load']}; "
-        f"Python {machine['python']}, {_versions(machine['versions'])}."
+        f"Python {machine['python']}, {versions(machine['versions'])}."
     )
 
 
 def other_families(results: str) -> str:
     """Returns the speedup of the families without products over the fastest peer: one row per family."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    for cell in _read(results)["cells"]:
+    for cell in stored(results)["cells"]:
         groups.setdefault(cell["family"], []).append(cell)
-    sizes = list(dict.fromkeys(cell["size"] for cell in _read(results)["cells"]))
+    sizes = list(dict.fromkeys(cell["size"] for cell in stored(results)["cells"]))
     rows = []
     for name, cells in groups.items():
         ordered = sorted(cells, key=lambda cell: float(cell["ratio"]))
@@ -314,7 +314,7 @@ def other_families(results: str) -> str:
 
 def movement() -> str:
     """Returns the speed of data movement relative to a plain copy: a row per operator, a column per layout and size."""
-    cells = [cell for cell in _read("families.json")["cells"] if "copy" in cell["seconds"] and cell["size"] != "16KB"]
+    cells = [cell for cell in stored("families.json")["cells"] if "copy" in cell["seconds"] and cell["size"] != "16KB"]
     columns = list(dict.fromkeys((cell["layout"], cell["size"]) for cell in cells))
     shares = {
         (cell["name"], cell["layout"], cell["size"]): f"{cell['seconds']['copy'] / cell['seconds']['opwire']:.2f}"
@@ -330,29 +330,29 @@ def movement() -> str:
 def products(results: str) -> str:
     """Returns the times of the products and of their peers: one row per case."""
     rows = []
-    for name, cell in _read(results)["cells"].items():
+    for name, cell in stored(results)["cells"].items():
         own, *peers = (cell["seconds"].get(each) for each in ("opwire", "numpy", "onnxruntime", "torch"))
         best = min(seconds for each, seconds in cell["seconds"].items() if each != "opwire")
         times = ("" if seconds is None else f"{1000 * seconds:.3f}" for seconds in (own, *peers))
         rows.append([name, *times, f"{own / best:.2f}"])
-    names = (">opwire", *(f">{_LIBRARIES[name]}" for name in ("numpy", "onnxruntime", "torch")))
+    names = (">opwire", *(f">{LIBRARIES[name]}" for name in ("numpy", "onnxruntime", "torch")))
     return table(["ms", *names, ">relative to the fastest"], rows)
 
 
 def correctly_rounded() -> str:
     """Returns the shares of correctly rounded results: one row per size."""
     rows = []
-    for name, cell in _read("products.json")["cells"].items():
+    for name, cell in stored("products.json")["cells"].items():
         if cell["correctly_rounded"]:
             shares = (f"{cell['correctly_rounded'][peer]:.1%}" for peer in ("numpy", "onnxruntime", "torch"))
             rows.append([name.removeprefix("GEMM "), "100 %", *(share.replace("%", " %") for share in shares)])
-    return table(["GEMM", ">opwire", *(f">{_LIBRARIES[peer]}" for peer in ("numpy", "onnxruntime", "torch"))], rows)
+    return table(["GEMM", ">opwire", *(f">{LIBRARIES[peer]}" for peer in ("numpy", "onnxruntime", "torch"))], rows)
 
 
 def _measured(name: str) -> str:
     """Describes the machine of a benchmark run."""
-    machine = _read(name)["machine"]
-    libraries = ", ".join(f"{_LIBRARIES[peer]} {machine[peer]}" for peer in _LIBRARIES if peer in machine)
+    machine = stored(name)["machine"]
+    libraries = ", ".join(f"{LIBRARIES[peer]} {machine[peer]}" for peer in LIBRARIES if peer in machine)
     clock = "CPU time" if machine["processor_time"] else "time"
     found = f"Processor `{machine['processor']}`, threads: {machine['threads']}; minimum {clock} of several calls."
     return f"{found} {libraries}. The machine had {machine['cores']} cores and a load of {machine['load']:.0f}."

@@ -31,13 +31,19 @@ def _digit_by_digit(rule: Callable[..., bool], *names: str) -> Oracle:
     return each(one, *names)
 
 
+def _places(b: Any) -> int:
+    """Returns the number that the lowest 5 digits mean, and 32 more if a number of 64 digits has any others."""
+    digits = _digits(b)
+    return int(digits[-5:], 2) + (32 if len(digits) == 64 and "1" in digits[:-5] else 0)
+
+
 def _left(plan: Plan, a: Any, b: Any) -> Any:
-    digits, places = _digits(a), min(int(b), 64)
+    digits, places = _digits(a), _places(b)
     return _stored((digits + "0" * places)[-len(digits) :], output_type(plan))
 
 
 def _right(plan: Plan, a: Any, b: Any) -> Any:
-    digits, places = _digits(a), min(int(b), 64)
+    digits, places = _digits(a), _places(b)
     return _stored(("0" * places + digits)[: len(digits)], output_type(plan))
 
 

@@ -67,12 +67,12 @@ FAMILY = (
     _shift(
         "ELEMENT_WISE_BIT_SHIFT_LEFT",
         call("shift_left")(A, B),
-        _bytes("bytes", [1, 3, 255, 1], [0, 2, 4, 8], [1, 12, 240, 0]),
+        _bytes("bytes", [1, 3, 255, 1, 3], [0, 2, 4, 8, 33], [1, 12, 240, 0, 6]),
     ),
     _shift(
         "ELEMENT_WISE_BIT_SHIFT_RIGHT",
         call("shift_right")(A, B),
-        _bytes("bytes", [1, 12, 255, 255], [0, 2, 4, 8], [1, 3, 15, 0]),
+        _bytes("bytes", [1, 12, 255, 255, 12], [0, 2, 4, 8, 33], [1, 3, 15, 0, 6]),
     ),
     _logic("ELEMENT_WISE_BIT_AND", call("bit_and")(A, B), [0b1000, 0, 15]),
     _logic("ELEMENT_WISE_BIT_OR", call("bit_or")(A, B), [0b1110, 0b1111, 255]),

@@ -60,12 +60,11 @@ COMPARE(greater, >)
 COMPARE(greater_equal, >=)
 #undef COMPARE
 
-template <class U> static __device__ __forceinline__ U bits_left(U a, U b) {
-    return b < Width<U>::bits ? (U)((u64)a << b) : (U)0;
+template <class U> static __device__ __forceinline__ i32 shift_places(U b) {
+    return ((i32)b & 31) | (Width<U>::bits > 32 && b >= 32 ? 32 : 0);
 }
-template <class U> static __device__ __forceinline__ U bits_right(U a, U b) {
-    return b < Width<U>::bits ? (U)(a >> b) : (U)0;
-}
+template <class U> static __device__ __forceinline__ U bits_left(U a, U b) { return (U)((u64)a << shift_places(b)); }
+template <class U> static __device__ __forceinline__ U bits_right(U a, U b) { return (U)((u64)a >> shift_places(b)); }
 template <class U> static __device__ __forceinline__ i32 bits_count(U a) { return __popcll((u64)a); }
 
 static __device__ __forceinline__ double sum_of_two(double a, double b, double &error) {

@@ -12,6 +12,14 @@ from . import interval, real
 from .resolve import SCALED, integer_range, saturated
 
 
+WORD = 32
+"""Width in which bits are shifted: places count modulo that, and those beyond the first word of 64 bits from there."""
+
+
+def _places(b: int, bits: int) -> int:
+    return WORD + b % WORD if bits > WORD and b >= WORD else b % WORD
+
+
 def _quotient(a: int, b: int) -> int:
     """Truncating division; division by zero sets all bits."""
     if not b:
@@ -85,8 +93,8 @@ class Integers:
             return wrapped(_power(base, exponent, self.data_type.bits), self.data_type)
         if primitive in ("shift_left", "shift_right"):
             a, b = operands
-            shifted = 0 if b >= self.data_type.bits else (a << b if primitive == "shift_left" else a >> b)
-            return wrapped(shifted, self.data_type)
+            places = _places(b, self.data_type.bits)
+            return wrapped(a << places if primitive == "shift_left" else a >> places, self.data_type)
         return wrapped(_WRAPPING[primitive](*operands), self.data_type)
 
 

@@ -11,6 +11,7 @@ from llvmlite import ir
 from opwire.formulas import Expression, InputElement, Operation
 from opwire.tensor import DataType
 
+from ...formulas.integers import WORD
 from .approximations import TURNS, is_steep
 from .inverse_functions import FUNCTIONS
 from .lanes import BIT, DOUBLE, FLOAT, HALF, LONG, SHORT, Lanes, Vector
@@ -361,6 +362,10 @@ class NativeIntegers:
 
     def _shifted(self, shift: Callable[..., Vector], a: Vector, b: Vector) -> Vector:
         width = a.type.element.width
-        inside = self.v.builder.icmp_unsigned("<", b, self._constant(b, width))
-        shifted = shift(a, self.v.builder.and_(b, self._constant(b, width - 1)))
+        places = self.v.builder.and_(b, self._constant(b, WORD - 1))
+        if width > WORD:
+            beyond = self.v.builder.icmp_unsigned(">=", b, self._constant(b, WORD))
+            places = self.v.choose(beyond, self.v.builder.or_(places, self._constant(b, WORD)), places)
+        inside = self.v.builder.icmp_unsigned("<", places, self._constant(b, width))
+        shifted = shift(a, self.v.builder.and_(places, self._constant(b, width - 1)))
         return self.v.choose(inside, shifted, self._constant(a, 0))

@@ -11,6 +11,7 @@ from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import Array
 
 from ...formulas import float64
+from ...formulas.integers import WORD
 from .code import AS_STORED
 
 Function = Callable[..., Any]
@@ -128,7 +129,11 @@ def _power(base: Array, exponent: Array) -> Any:
 
 def _shift(function: Function) -> Function:
     def shifted(a: Array, b: Array) -> Any:
-        return np.where(b < a.dtype.itemsize * 8, function(a, b), a.dtype.type(0))
+        width = a.dtype.itemsize * 8
+        places = b % b.dtype.type(WORD)
+        if width > WORD:
+            places += np.where(b < WORD, b.dtype.type(0), b.dtype.type(WORD))
+        return np.where(places < width, function(a, places), a.dtype.type(0))
 
     return shifted
 

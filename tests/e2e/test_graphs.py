@@ -247,7 +247,7 @@ def test_invalid_nodes_are_refused_while_building():
     with pytest.raises(ValueError, match="another graph"):
         graph.sum(other.input("x", "FLOAT32", [2, 3]), 1)
     with pytest.raises(TypeError, match="changed outside"):
-        graph.sum(np.asarray(x).T, 1)
+        graph.sum(x.stand_in.T, 1)
     with pytest.raises(ValueError, match="not an output of a node"):
         graph.output("y", x)
     with pytest.raises(TypeError, match="timeout"):

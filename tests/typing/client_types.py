@@ -97,6 +97,8 @@ def of_a_graph(graph: opwire.Graph) -> None:
     assert_type(graph.activation_relu(graph.gemm(x, X)), GraphTensor)
     assert_type(graph.max_pooling(x, 2, indices=True)["OutputIndicesTensor"], GraphTensor)
     assert_type(graph.constant(X), GraphTensor)
+    assert_type(-x.reshape(8, 1).transpose() @ X + 1, GraphTensor)
+    assert_type(x < X, GraphTensor)
     graph.output("y", x)
     graph.element_wise_add(x)  # type: ignore[call-arg]
     graph.activation_elu(x, alfa=2)  # type: ignore[call-arg]

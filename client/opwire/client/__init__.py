@@ -5,7 +5,8 @@ answers; ``clients`` sends the requests through ``opwire.transport``.
 """
 
 from .clients import AsyncClient, Client
-from .graphs import Graph, GraphTensor
+from .graph_tensors import GraphTensor
+from .graphs import Graph
 from .options import CallOptions
 from .preparation import prepare
 

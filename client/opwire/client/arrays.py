@@ -25,6 +25,18 @@ class SupportsDLPack(Protocol):
     def __dlpack_device__(self) -> Any: ...
 
 
+class Symbolic:
+    """A tensor whose elements are not known yet.
+
+    Attributes:
+        desc: its desc.
+        stand_in: a placeholder array with its data type and sizes; the elements mean nothing.
+    """
+
+    desc: BufferTensorDesc
+    stand_in: Array
+
+
 ArrayLike = SupportsArray | SupportsDLPack
 """A tensor with a data type. Lists have none: [1, 2] could be FLOAT32 as well as INT64."""
 
@@ -42,6 +54,8 @@ def as_array(value: Any, name: str) -> Array:
     Raises:
         TypeError: it is not an array, or DirectML lacks its data type.
     """
+    if isinstance(value, Symbolic):
+        return value.stand_in
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array, but tensors have no masked elements; fill them with .filled()")
     if isinstance(value, np.ndarray):
@@ -90,6 +104,8 @@ def fit(value: object, desc: BufferTensorDesc, name: str) -> Array:
         TypeError: the data type does not match the desc.
         ValueError: the shape or the numbers do not match the desc.
     """
+    if isinstance(value, Symbolic):
+        return _fit_symbolic(value, desc, name)
     if isinstance(value, list):
         try:
             return desc.elements(read_numbers(value, desc, ""))
@@ -111,6 +127,16 @@ def fit(value: object, desc: BufferTensorDesc, name: str) -> Array:
     raise ValueError(
         f"{given}; its desc takes {desc.data_type.name} with shape {list(desc.sizes)}, or the whole buffer in one "
         f"dimension: {desc.extent} elements, or {' or '.join(map(str, desc.accepted_sizes_in_bytes))} bytes"
+    )
+
+
+def _fit_symbolic(tensor: Symbolic, desc: BufferTensorDesc, name: str) -> Array:
+    """Like ``fit``, for tensors without elements, which cannot be converted."""
+    given = tensor.desc
+    if (given.data_type, given.sizes) == (desc.data_type, desc.sizes):
+        return tensor.stand_in
+    raise (ValueError if given.data_type is desc.data_type else TypeError)(
+        f"{name} is {tensor!r}, but its desc says {desc.data_type.name} {list(desc.sizes)}"
     )
 
 

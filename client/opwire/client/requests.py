@@ -29,7 +29,7 @@ from ..wire import (
 )
 from .calls import AnyGraph, BuiltGraph, checked_name, is_graph
 from .expected import Expected
-from .graphs import graph_tensor_of
+from .graph_tensors import graph_tensor_of
 from .options import EffectiveOptions, level_name
 
 T = TypeVar("T")

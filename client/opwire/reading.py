@@ -351,13 +351,14 @@ class _DescReader(NamedTuple):
                 self.report.add(Code.TOO_MANY_ELEMENTS, self.pointer, message)
 
     def _check_nested(self, values: Mapping[str, Any]) -> None:
-        """Applies the attribute rules of nested operators."""
+        """Applies the attribute rules of nested operators, which DirectML does not enforce there."""
         for member in self.declared.members.nested:
             for nested in member.operators(values.get(member.name)):
                 inner = declaration(nested.name)
                 if inner is not None:
                     within = _DescReader(inner, nested.desc, nested.pointer, self.report)
-                    within._report(inner.on_attributes.faults(nested.values), _NO_TENSORS)
+                    faults = inner.on_attributes.faults(nested.values)
+                    within._report([replace(fault, basis=Basis.PAGE) for fault in faults], _NO_TENSORS)
 
     def _report(self, faults: Sequence[Fault], read: GivenTensors) -> None:
         for fault in faults:

@@ -34,6 +34,11 @@ class TensorSupport:
     dimensions: tuple[str, ...] | None = None
     page: TensorSupport | None = None
 
+    @property
+    def documented(self) -> TensorSupport:
+        """What the page allows."""
+        return self.page or self
+
     def admit(self, desc: BufferTensorDesc) -> bool:
         """Returns whether a tensor is allowed."""
         return desc.data_type in self.data_types and self.ranks[0] <= len(desc.sizes) <= self.ranks[1]
@@ -58,7 +63,7 @@ class SupportRow:
 
 
 SupportRows = tuple[SupportRow, ...]
-"""Support rows, highest level first. Each row includes everything that the rows below it allow."""
+"""Support rows, highest level first. Each row includes what the pages of the rows below it allow."""
 
 
 def row_for(rows: Iterable[SupportRow], level: FeatureLevel) -> SupportRow | None:

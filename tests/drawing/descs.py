@@ -16,7 +16,7 @@ from opwire.operators.convolution import FilterFits, PaddingLeavesOutput
 from opwire.operators.gather import FitsRank
 from opwire.operators.indices import IndexFits
 from opwire.rules import Rule, Undecided
-from opwire.rules.conditions import AtLevels, When, WithTensor
+from opwire.rules.conditions import AtLevels, OnBasis, When, WithTensor
 from opwire.rules.numbers import AxesBelowRank, Axis, Between, DistinctAxes, Divides, Equal, Number
 from opwire.rules.shapes import Shapes
 from opwire.rules.tensors import LeadingOnes, SameRank, SameSizes, SameType, TypeNamed
@@ -259,6 +259,7 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     When: _conditional,
     WithTensor: _conditional,
     AtLevels: _conditional,
+    OnBasis: _conditional,
     SameType: _same("DataType"),
     SameRank: _nothing,
     SameSizes: _same("Sizes"),

@@ -10,13 +10,14 @@ from opwire.operators.convolution import FilterFits, PaddingLeavesOutput
 from opwire.operators.gather import FitsRank
 from opwire.operators.indices import IndexFits
 from opwire.rules import Rule
-from opwire.rules.conditions import AtLevels, When, WithTensor
+from opwire.rules.conditions import AtLevels, OnBasis, When, WithTensor
 from opwire.rules.numbers import AxesBelowRank, Axis, Between, DistinctAxes, Divides, Equal, Number
 from opwire.rules.shapes import Shapes
 from opwire.rules.tensors import LeadingOnes, SameRank, SameSizes, SameType, TypeNamed
 from opwire.rules.windows import Spatial, WindowFits, WindowHoldsElement
 from opwire.schema import CATALOG
 from opwire.tensor import DataType
+from opwire.violation import Basis
 
 from .descs import Drawn, applies
 from .numbers import number_of
@@ -226,10 +227,16 @@ def _shapes(rule: Shapes, drawn: Drawn) -> Iterator[Change]:
             yield _changed(drawn, name, Sizes=[first, second + 1, *rest]), "sizes_mismatch", f"/{name}/Sizes/1"
 
 
+def _on_basis(rule: OnBasis, drawn: Drawn) -> Iterator[Change]:
+    for desc, code, place in broken(rule.rule, drawn):
+        yield desc, "not_computable" if rule.basis is Basis.OPWIRE else code, place
+
+
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     When: lambda rule, drawn: broken(rule.rule, drawn),
     WithTensor: lambda rule, drawn: broken(rule.rule, drawn),
     AtLevels: lambda rule, drawn: broken(rule.rule, drawn),
+    OnBasis: _on_basis,
     SameType: _type,
     TypeNamed: _named,
     SameRank: _rank,

@@ -1,4 +1,7 @@
-"""The lowest feature level that accepts a valid desc, according to the header and the documentation."""
+"""The lowest feature level that accepts a valid desc, according to the header and the documentation.
+
+They do not decide it for operators whose types, ranks or activations DirectML limits otherwise.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,27 @@ from collections.abc import Iterator
 from typing import Any
 
 from opwire.level import FeatureLevel
+from opwire.schema import operator_document
 from tests.directml.documented import ENUMS, OPERATORS
 
 _RULED = {name for name, facts in OPERATORS.items() if any(each.startswith("level ") for each in facts["constraints"])}
 """Operators with level-specific constraints, beyond types, ranks and enum values."""
 
 
+def _differs(operator: str) -> bool:
+    """Whether the schema says that DirectML's limits are not those of the documentation."""
+    document = operator_document(operator)
+    limits = [each for row in document["support"] for each in row["tensors"].values()]
+    return any("page" in each for each in limits) or any(
+        member.get("undocumented") or member.get("refused") for member in document["members"]
+    )
+
+
 def lowest_level(operator: str, desc: dict[str, Any]) -> tuple[FeatureLevel, bool]:
     """Returns the first level that accepts the types, ranks and values, and whether nothing else matters."""
     facts = OPERATORS[operator]
+    if _differs(operator):
+        return FeatureLevel.parse(facts["introduced"]), False
     nested = list(_nested(facts, desc))
     levels = [facts["introduced"], _of_the_row(facts, desc), *_of_the_enums(facts, desc)]
     levels += (_since(name, facts["fused_activations"]) for name in nested)

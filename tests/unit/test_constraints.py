@@ -113,7 +113,7 @@ def test_breaking_a_constraint_is_refused(name: str):
         whole = {**drawn.desc, **{output: desc.to_json() for output, desc in outputs.items() if "[" not in output}}
         for constraint, broken in readable(name):
             for desc in broken(names_in(constraint), whole, drawn.row):
-                found = validate({"type": name, "desc": desc}, drawn.level)
+                found = validate({"type": name, "desc": desc}, drawn.level, strict=True)
                 assert not found.valid, (constraint, desc)
 
     holds()

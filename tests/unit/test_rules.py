@@ -29,7 +29,8 @@ ALL = pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operato
 
 
 def violations(operator: str, desc: dict[str, Any], level: FeatureLevel) -> list[tuple[str, str]]:
-    found = validate({"type": operator, "desc": desc}, level).violations
+    """Returns the violations and warnings."""
+    found = validate({"type": operator, "desc": desc}, level, strict=True).violations
     return [(violation.code.value, violation.pointer) for violation in found]
 
 

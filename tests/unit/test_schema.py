@@ -7,6 +7,7 @@ activations of each operator, and the enums.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from opwire.enums import ENUMS
 from opwire.fields import STRUCTS, Enumerated
 from opwire.level import FeatureLevel
 from opwire.schema import CATALOG, document, find, schema_of
-from opwire.support import row_for
+from opwire.support import SupportRow, row_for
 from opwire.tensor import DataType
 from tests.directml.documented import FACTS, OPERATORS
 
@@ -98,7 +99,9 @@ def test_integer_bounds_match_the_constraints(name):
 def test_support_matches_the_documentation(name):
     rows = OPERATORS[name]["support"]
     support, optional = schema_of(name).support, {m.name for m in schema_of(name).members.tensors if m.role.is_optional}
-    assert sum(len(group) for _, group in support.groups) == len(rows)
+    from_levels = [facts["from"] for facts in rows]
+    given = [row for _, group in support.groups for row in group if row.level.short in from_levels]
+    assert len(given) == len(rows)
     for facts in rows:
         values: dict[str, Any] = {}
         for attribute, names in (facts.get("when") or {}).items():
@@ -107,16 +110,25 @@ def test_support_matches_the_documentation(name):
             values[attribute] = member.type[names[0].removeprefix(member.prefix)]
             among = next(among for among, _ in support.groups if values[attribute] in among)
             assert {value.name for value in map(member.type, among)} == {n.removeprefix(member.prefix) for n in names}
-        row = row_for(support.rows(values), FeatureLevel.parse(facts["from"]))
-        assert row is not None
-        assert row.level.short == facts["from"]
-        assert list(row.tensors) == list(facts["tensors"])
-        for tensor, limits in facts["tensors"].items():
-            assert list(row.tensors[tensor].ranks) == limits["dimension_counts"]
-            assert {data_type.name for data_type in row.tensors[tensor].data_types} == set(limits["data_types"])
-            assert list(row.tensors[tensor].dimensions or ()) == limits.get("dimensions", [])
-            may_be_null = tensor in optional and tensor not in row.required
-            assert may_be_null is limits["optional"]
+        alike = [each["from"] for each in rows if each.get("when") == facts.get("when")]
+        for level in FeatureLevel:
+            # Rows that the page does not have, since DirectML alone differs there, state what the page says.
+            if facts["from"] == max((at for at in alike if at <= level.short), default=None):
+                row = row_for(support.rows(values), level)
+                assert row is not None
+                assert row.level == level or level.short != facts["from"]
+                assert_documented(row, facts["tensors"], optional)
+
+
+def assert_documented(row: SupportRow, tensors: dict[str, dict[str, Any]], optional: set[str]) -> None:
+    assert list(row.tensors) == list(tensors)
+    for tensor, limits in tensors.items():
+        documented = row.tensors[tensor].documented
+        assert list(documented.ranks) == limits["dimension_counts"]
+        assert {data_type.name for data_type in documented.data_types} == set(limits["data_types"])
+        assert list(documented.dimensions or ()) == limits.get("dimensions", [])
+        may_be_null = tensor in optional and tensor not in row.required
+        assert may_be_null is limits["optional"]
 
 
 def test_each_level_accepts_what_lower_levels_accept():
@@ -130,18 +142,40 @@ def test_fused_activations_match_the_documentation(name):
     facts = OPERATORS[name]["fused_activations"]
     for member in describe(CATALOG[name])["fields"]:
         if member["kind"] in ("operator", "operators"):
-            given = {level.removeprefix("DML_FEATURE_LEVEL_"): names for level, names in member["activations"].items()}
-            assert given == facts
+            assert documented_activations(member) == {
+                level: kept
+                for level, names in facts.items()
+                if (kept := [n for n in names if n not in member["refused"]])
+            }
+
+
+def documented_activations(member: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Returns the activations by level, without those that only DirectML accepts."""
+    levels = {
+        level.removeprefix("DML_FEATURE_LEVEL_"): [name for name in names if name not in member["undocumented"]]
+        for level, names in member["activations"].items()
+    }
+    return {level: names for level, names in levels.items() if names}
 
 
 def test_fusible_activations_are_marked():
     into: dict[str, dict[str, str]] = {}
     for name in CATALOG:
         for member in describe(CATALOG[name])["fields"]:
-            for level, names in member.get("activations", {}).items():
+            for level, names in documented_activations(member).items() if "activations" in member else ():
                 for fused in names:
-                    into.setdefault(fused, {})[name] = level.removeprefix("DML_FEATURE_LEVEL_")
-    assert into == {name: facts["fusable_into"] for name, facts in OPERATORS.items() if facts["fusable_into"]}
+                    into.setdefault(fused, {})[name] = level
+    refused = {
+        (fused, name)
+        for name in CATALOG
+        for member in describe(CATALOG[name])["fields"]
+        for fused in member.get("refused", ())
+    }
+    expected = {
+        fused: {name: level for name, level in (facts["fusable_into"] or {}).items() if (fused, name) not in refused}
+        for fused, facts in OPERATORS.items()
+    }
+    assert into == {fused: names for fused, names in expected.items() if names}
 
 
 def test_enums_match_the_header():

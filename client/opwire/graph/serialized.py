@@ -324,8 +324,8 @@ def _scalar(data: Any, given: Any) -> Any:
         return data
     named = {row.code: row for row in DataType} | {DATA_TYPE_PREFIX + row.name: row for row in DataType}
     data_type = named.get(given)
-    if data_type is None or data_type.bits < 8:
-        raise Malformed(f"a scalar union is of the unsupported type {show(given)}")
+    if data_type is None:
+        raise Malformed(f"a scalar union is of the unknown type {show(given)}")
     number = np.frombuffer(data, data_type.dtype, 1)[0].item()
     return _float(number) if data_type.is_float else number
 

@@ -32,6 +32,11 @@ _ROLE: Schema = {"enum": [role.value for role in Role]}
 _LEAST: Schema = {"type": "integer"}
 _OPTIONAL: Schema = {"type": "boolean"}
 
+_DIFFERING: dict[str, Schema] = {
+    "undocumented": {**_NAMES, "description": "those that DirectML fuses and the documentation does not list"},
+    "refused": {**_NAMES, "description": "operator types that the documentation lists and DirectML does not fuse"},
+}
+
 _MEMBERS: tuple[Schema, ...] = (
     _member("tensor", {"role": _ROLE}),
     _member("tensors", {"role": _ROLE}, {"count": _NAME}),
@@ -41,17 +46,23 @@ _MEMBERS: tuple[Schema, ...] = (
     _member("enum", {"enum": _NAME}),
     _member("struct", {"struct": {"enum": list(STRUCTS)}}, {"optional": _OPTIONAL}),
     _member("union", {"data_type": _NAME}),
-    _member("operator", {"activations": _FUSABLE}, {"optional": _OPTIONAL}),
-    _member("operators", {"activations": _FUSABLE}, {"optional": _OPTIONAL, "count": _NAME}),
+    _member("operator", {"activations": _FUSABLE}, {"optional": _OPTIONAL, **_DIFFERING}),
+    _member("operators", {"activations": _FUSABLE}, {"optional": _OPTIONAL, "count": _NAME, **_DIFFERING}),
 )
 
 _RANK: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_RANK}
+_LIMITED: dict[str, Schema] = {
+    "ranks": {"type": "array", "prefixItems": [_RANK, _RANK], "items": False, "minItems": 2},
+    "data_types": {"type": "array", "items": {"enum": [row.name for row in DataType]}},
+}
+_PAGE: Schema = {
+    **_object({}, _LIMITED),
+    "description": "what the documentation says instead, where DirectML differs",
+    "minProperties": 1,
+}
 _LIMITS = _object(
-    {
-        "ranks": {"type": "array", "prefixItems": [_RANK, _RANK], "items": False, "minItems": 2},
-        "data_types": {"type": "array", "items": {"enum": [row.name for row in DataType]}},
-    },
-    {"dimensions": {"type": "array", "items": {"type": "string"}}, "optional": _OPTIONAL},
+    _LIMITED,
+    {"dimensions": {"type": "array", "items": {"type": "string"}}, "optional": _OPTIONAL, "page": _PAGE},
 )
 _ROW = _object(
     {"from": _LEVEL, "tensors": {"type": "object", "propertyNames": _NAME, "additionalProperties": _LIMITS}},

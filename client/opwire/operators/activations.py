@@ -24,7 +24,7 @@ from ..formulas import (
 )
 from ..level import FeatureLevel
 from ..operator import declare
-from ..rules import at_least, below, from_level, like, nonzero
+from ..rules import at_least, below, like
 from .elementwise import alike, gradient, unary, vectors
 from .work import elements_written
 
@@ -97,14 +97,12 @@ FAMILY = (
     # An infinite Alpha makes the latter NaN, which min skips.
     unary(
         "ACTIVATION_CELU",
-        nonzero("Alpha"),
         formula=select(INPUT < 0, minimum(0, _ALPHA * expm1(INPUT / _ALPHA)), maximum(0, INPUT)),
         examples=(vectors("below_zero", {"Alpha": 2}, {"InputTensor": [-2, 0, 3]}, [-1.2642411, 0, 3]),),
     ),
     unary(
         "ACTIVATION_SOFTPLUS",
         below(FeatureLevel.V6_4, at_least(1, "Steepness")),
-        from_level(FeatureLevel.V6_4, nonzero("Steepness")),
         formula=_softplus(_STEEPNESS * INPUT) / _STEEPNESS,
         examples=(vectors("a_smooth_relu", {"Steepness": 2}, {"InputTensor": [0, 1]}, [0.3465736, 1.063464]),),
     ),

@@ -12,7 +12,7 @@ from ..formulas import INPUT, A, Attribute, B, ChannelValue, FusedActivation, ab
 from ..operator import BadExample, Example, declare
 from ..rules import Rule, Values, length_is, like, size
 from ..violation import Code, Fault
-from .elementwise import binary, unary, vectors
+from .elementwise import binary, unary, unscaled_if_wide, vectors
 from .work import elements_written
 
 
@@ -46,12 +46,25 @@ _IDENTITY = (
     vectors("copies", {}, {"InputTensor": [1, -0.5, "NaN"]}, [1, -0.5, "NaN"]),
     vectors("scaled", {"ScaleBias": {"Scale": 2, "Bias": 10}}, {"InputTensor": [1, 2, 3]}, [12, 14, 16]),
 )
+_SCALED_WIDE = BadExample(
+    name="scale_of_64_bits",
+    desc={"InputTensor": {"DataType": "INT64", "Sizes": [2]}, "ScaleBias": {"Scale": 2, "Bias": 0}},
+    code=Code.VALUE_NOT_ALLOWED,
+    pointer="/ScaleBias",
+)
 _ELU = {"FusedActivation": {"Type": "ACTIVATION_ELU", "Desc": {"Alpha": 0.5}}}
 
 FAMILY = (
-    unary("ELEMENT_WISE_IDENTITY", formula=scaled(INPUT), examples=_IDENTITY),
+    unary(
+        "ELEMENT_WISE_IDENTITY",
+        unscaled_if_wide(),
+        formula=scaled(INPUT),
+        examples=_IDENTITY,
+        bad_examples=(_SCALED_WIDE,),
+    ),
     unary(
         "ELEMENT_WISE_ABS",
+        unscaled_if_wide(),
         formula=absolute(scaled(INPUT)),
         examples=(vectors("both_signs", {}, {"InputTensor": [-2, 0, 3]}, [2, 0, 3]),),
     ),

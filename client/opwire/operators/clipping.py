@@ -10,8 +10,8 @@ from typing import Any
 
 from ..formulas import INPUT, Bound, InputElement, maximum, minimum, scaled, select
 from ..operator import Example
-from ..rules import type_named
-from .elementwise import gradient, unary, vectors
+from ..rules import computable, type_named
+from .elementwise import gradient, unary, unscaled_if_wide, vectors
 
 _BOUNDS = {"Min": -2.5, "Max": 2.5}
 _SOURCE = {"InputTensor": [-4, -1, 3]}
@@ -29,10 +29,17 @@ def _within(attributes: Mapping[str, Any]) -> Example:
 
 
 FAMILY = (
-    unary("ELEMENT_WISE_CLIP", formula=_CLIP, examples=(vectors("both_ends", _BOUNDS, _SOURCE, [-2.5, -1, 2.5]),)),
+    unary(
+        "ELEMENT_WISE_CLIP",
+        unscaled_if_wide(),
+        formula=_CLIP,
+        examples=(vectors("both_ends", _BOUNDS, _SOURCE, [-2.5, -1, 2.5]),),
+    ),
     unary(
         "ELEMENT_WISE_CLIP1",
-        type_named("MinMaxDataType", "InputTensor"),
+        # DirectML accepts bounds of any type, but nothing says how it converts them to that of the tensors.
+        computable(type_named("MinMaxDataType", "InputTensor")),
+        unscaled_if_wide(),
         formula=_CLIP,
         examples=(vectors("both_ends", _TYPED, _SOURCE, [-2.5, -1, 2.5]),),
     ),

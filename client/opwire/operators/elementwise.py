@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ..formulas import Expression
 from ..operator import Attributes, BadExample, Example, Operator, Tensors, declare
-from ..rules import Output, Rule, like, same_rank, same_sizes, same_type
+from ..rules import Output, Rule, Values, like, observed, same_rank, same_sizes, same_type
+from ..violation import Code, Fault
 from .work import elements_written
+
+
+@dataclass(frozen=True, slots=True)
+class UnscaledIfWide(Rule):
+    """Elements of 64 bits have no scale and bias but those that change nothing."""
+
+    code = Code.VALUE_NOT_ALLOWED
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(("InputTensor", "ScaleBias"))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        data_type, given = values["InputTensor"].data_type, values["ScaleBias"]
+        if data_type.bits == 64 and given is not None and given != (1, 0):
+            message = f"scale {given.Scale} and bias {given.Bias} given; for {data_type.name} they must be 1 and 0"
+            yield Fault(self.code, ("ScaleBias",), message)
+
+
+def unscaled_if_wide() -> tuple[Rule, ...]:
+    """``bits(InputTensor) == 64: ScaleBias is null or (1, 0)``"""
+    return observed(UnscaledIfWide())
 
 
 def unary(

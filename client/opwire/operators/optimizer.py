@@ -6,7 +6,7 @@ Source: ``DML_ADAM_OPTIMIZER_OPERATOR_DESC``.
 from __future__ import annotations
 
 from ..operator import BadExample, Example, Tensors, declare
-from ..rules import in_interval, like, one_element
+from ..rules import documented, in_interval, like, one_element
 from ..violation import Code
 from .elementwise import alike
 
@@ -37,8 +37,7 @@ FAMILY = (
         rules=(
             *alike(*_TENSORS),
             one_element("TrainingStepTensor"),
-            in_interval("Beta1", 0, 1),
-            in_interval("Beta2", 0, 1),
+            documented(in_interval("Beta1", 0, 1), in_interval("Beta2", 0, 1)),
         ),
         outputs={
             "OutputParametersTensor": like("InputParametersTensor"),
@@ -72,10 +71,10 @@ FAMILY = (
                 pointer="/TrainingStepTensor/Sizes",
             ),
             BadExample(
-                name="weight_above_one",
-                desc=_desc([1], Beta2=1.5),
-                code=Code.OUT_OF_RANGE,
-                pointer="/Beta2",
+                name="gradient_of_another_type",
+                desc=_desc([1], GradientTensor={"DataType": "FLOAT16", "Sizes": [2]}),
+                code=Code.DATA_TYPES_DIFFER,
+                pointer="/GradientTensor/DataType",
             ),
         ),
     ),

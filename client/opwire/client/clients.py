@@ -52,6 +52,7 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
         api_key: str | None = None,
         timeout: float | None = 60.0,
         feature_level: FeatureLevel | str | int | None = None,
+        strict: bool = False,
         encoding: Encoding | Literal["binary", "base64", "numbers"] = "binary",
         device: str | None = None,
         priority: int | None = None,
@@ -69,7 +70,8 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
         Args:
             base_url: URL of the server. Defaults to ``OPWIRE_URL``, or else ``http://127.0.0.1:8000``.
             api_key: sent as a bearer token. Defaults to ``OPWIRE_API_KEY``, if set.
-            timeout, feature_level, encoding, device, priority, max_retries: defaults for every call; see CallOptions.
+            timeout, feature_level, strict, encoding, device, priority, max_retries: defaults for every call; see
+                CallOptions.
             headers: additional headers for every request.
             transport: an httpx transport to use instead of the default one.
             verify: as in httpx: whether to verify the server's certificate, or the SSL context to verify it with. By
@@ -78,7 +80,9 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
         Raises:
             ValueError: an argument or an environment variable is invalid.
         """
-        self._settings = EffectiveOptions(feature_level, timeout, encoding_of(encoding), device, priority, max_retries)
+        self._settings = EffectiveOptions(
+            feature_level, timeout, encoding_of(encoding), device, priority, max_retries, strict
+        )
         self._endpoint = Endpoint.of(base_url, api_key, headers)
         self._connections = Connections(self._open(self._endpoint.url, verify, transport))
         self._owns_connections = True
@@ -140,7 +144,13 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
         """
         return self._send(partial(requests.execute_many, checked_calls(calls)), self._settings.updated(options))
 
-    def validate(self, operator: AnyGraph, feature_level: FeatureLevel | str | int | None = None) -> Validation:
+    def validate(
+        self,
+        operator: AnyGraph,
+        feature_level: FeatureLevel | str | int | None = None,
+        *,
+        strict: bool | None = None,
+    ) -> Validation:
         """Checks an operator desc or a graph on the server. ``opwire.validate`` checks operator descs offline.
 
         Args:
@@ -148,14 +158,17 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
                 registered graph.
             feature_level: the level to check against. Defaults to the client's, or else the highest; a registered
                 graph defaults to its own.
+            strict: whether warnings count as violations. Defaults to the client's.
         """
-        return self._send(partial(requests.validate, operator), self._settings.at_level(feature_level))
+        return self._send(partial(requests.validate, operator), self._settings.checking(feature_level, strict))
 
     def register_graph(
         self,
         name: str,
         graph: Mapping[str, Any] | BuiltGraph,
         feature_level: FeatureLevel | str | int | None = None,
+        *,
+        strict: bool | None = None,
     ) -> GraphInfo:
         """Registers a graph on the server, so that ``execute`` accepts its name. Replaces any graph of that name.
 
@@ -163,12 +176,13 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
             name: the name of the graph; it must not be that of an operator type.
             graph: an ``opwire.Graph``, or a graph as JSON.
             feature_level: the level to check it against. Defaults to the client's, or else the highest.
+            strict: whether warnings count as violations. Defaults to the client's.
 
         Raises:
             ContractViolation: the graph is not valid.
             LimitExceededError: the server has no room for it.
         """
-        return self._send(partial(requests.register_graph, name, graph), self._settings.at_level(feature_level))
+        return self._send(partial(requests.register_graph, name, graph), self._settings.checking(feature_level, strict))
 
     def registered_graphs(self) -> list[GraphInfo]:
         """Lists the graphs registered with this client's API key."""
@@ -287,18 +301,28 @@ class AsyncClient(
         """As ``Client.execute_many``."""
         return await self._send(partial(requests.execute_many, checked_calls(calls)), self._settings.updated(options))
 
-    async def validate(self, operator: AnyGraph, feature_level: FeatureLevel | str | int | None = None) -> Validation:
+    async def validate(
+        self,
+        operator: AnyGraph,
+        feature_level: FeatureLevel | str | int | None = None,
+        *,
+        strict: bool | None = None,
+    ) -> Validation:
         """As ``Client.validate``."""
-        return await self._send(partial(requests.validate, operator), self._settings.at_level(feature_level))
+        return await self._send(partial(requests.validate, operator), self._settings.checking(feature_level, strict))
 
     async def register_graph(
         self,
         name: str,
         graph: Mapping[str, Any] | BuiltGraph,
         feature_level: FeatureLevel | str | int | None = None,
+        *,
+        strict: bool | None = None,
     ) -> GraphInfo:
         """As ``Client.register_graph``."""
-        return await self._send(partial(requests.register_graph, name, graph), self._settings.at_level(feature_level))
+        return await self._send(
+            partial(requests.register_graph, name, graph), self._settings.checking(feature_level, strict)
+        )
 
     async def registered_graphs(self) -> list[GraphInfo]:
         """As ``Client.registered_graphs``."""

@@ -106,13 +106,13 @@ def _listed(names: Mapping[str, object]) -> str:
 
 def _outputs_of(call: Call) -> Outputs | None:
     level = call.options.get("feature_level", HIGHEST)
-    text = write_json(call.operator)
-    return _outputs(text, level, is_graph=call.is_graph) if isinstance(level, str | int) else None
+    text, strict = write_json(call.operator), call.options.get("strict") is True
+    return _outputs(text, level, strict=strict, is_graph=call.is_graph) if isinstance(level, str | int) else None
 
 
 @lru_cache(maxsize=256)
-def _outputs(operator: bytes, level: FeatureLevel | str | int, *, is_graph: bool) -> Outputs | None:
+def _outputs(operator: bytes, level: FeatureLevel | str | int, *, strict: bool, is_graph: bool) -> Outputs | None:
     try:
-        return (check_graph if is_graph else check)(from_json(operator), level).outputs
+        return (check_graph if is_graph else check)(from_json(operator), level, strict=strict).outputs
     except ContractViolation:  # the server reports it too, or knows more
         return None

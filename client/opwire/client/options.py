@@ -23,6 +23,7 @@ class CallOptions(TypedDict, total=False):
     Attributes:
         feature_level: the level to check against, in any spelling that ``FeatureLevel.parse`` accepts; None is the
             highest.
+        strict: whether what the documentation forbids is a violation even if DirectML accepts it.
         timeout: seconds for the whole call, retries included; None for no limit. The server gives up after that time
             (DeadlineExceededError); the client waits a moment longer for that answer (TransportTimeout).
         encoding: encoding of the tensors on the wire: "binary" (fastest), "base64" or "numbers" (both plain JSON).
@@ -35,6 +36,7 @@ class CallOptions(TypedDict, total=False):
     """
 
     feature_level: FeatureLevel | str | int | None
+    strict: bool
     timeout: float | None
     encoding: Encoding | Literal["binary", "base64", "numbers"]
     device: str | None
@@ -52,6 +54,7 @@ class EffectiveOptions:
     device: str | None = None
     priority: int | None = None
     max_retries: int = 2
+    strict: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "encoding", encoding_of(self.encoding))
@@ -72,9 +75,16 @@ class EffectiveOptions:
                 raise TypeError(f"there is no option {name!r}; there are {', '.join(CallOptions.__annotations__)}")
         return replace(self, **options) if options else self
 
-    def at_level(self, level: FeatureLevel | str | int | None) -> EffectiveOptions:
-        """Returns these settings with another feature level, if one is given."""
-        return self if level is None else self.updated({"feature_level": level})
+    def checking(self, level: FeatureLevel | str | int | None, strict: bool | None) -> EffectiveOptions:
+        """Returns these settings with another feature level or strictness, where given."""
+        given = {"feature_level": level, "strict": strict}
+        return self.updated({name: value for name, value in given.items() if value is not None})
+
+    def contract(self) -> dict[str, object]:
+        """Returns the members of a request that say what to check it against, without those left to the server."""
+        level = level_name(self.feature_level)
+        members: dict[str, object] = {} if level is None else {"feature_level": level}
+        return {**members, "strict": True} if self.strict else members
 
     def within(self, timeout: float | None) -> EffectiveOptions:
         """Returns these settings with another timeout."""
@@ -83,12 +93,11 @@ class EffectiveOptions:
     def members(self) -> dict[str, object]:
         """Returns the settings as members of a request, without those left to the server."""
         members = {
-            "feature_level": level_name(self.feature_level),
             "timeout_ms": None if self.timeout is None else ceil(self.timeout * 1000),
             "device": self.device,
             "priority": self.priority,
         }
-        return {name: value for name, value in members.items() if value is not None}
+        return self.contract() | {name: value for name, value in members.items() if value is not None}
 
 
 def _seconds(given: object) -> float:

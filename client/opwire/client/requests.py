@@ -30,7 +30,7 @@ from ..wire import (
 from .calls import AnyGraph, BuiltGraph, checked_name, is_graph
 from .expected import Expected
 from .graph_tensors import graph_tensor_of
-from .options import EffectiveOptions, level_name
+from .options import EffectiveOptions
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
@@ -89,11 +89,11 @@ def register_graph(
     name: str, graph: Mapping[str, Any] | BuiltGraph, settings: EffectiveOptions
 ) -> OutgoingRequest[GraphInfo]:
     """Registers a graph under a name."""
-    level = level_name(settings.feature_level)
+    options = settings.contract()
     if isinstance(graph, BuiltGraph):
-        headers, chunks = write_registration(graph.to_json(), graph.constants, level)
+        headers, chunks = write_registration(graph.to_json(), graph.constants, options)
     else:
-        headers, chunks = write_registration(graph, {}, level)
+        headers, chunks = write_registration(graph, {}, options)
     request = _get(_graph_path(name), settings, lambda found: cast(GraphInfo, found))
     return replace(request, method="PUT", headers={**headers, "Accept": JSON}, chunks=chunks)
 
@@ -130,7 +130,7 @@ def validate(operator: AnyGraph, settings: EffectiveOptions) -> OutgoingRequest[
     """Checks an operator desc or a graph."""
     kind = "graph" if is_graph(operator) else "operator"
     desc = operator.to_json() if isinstance(operator, BuiltGraph) else operator
-    request = {kind: desc, "feature_level": level_name(settings.feature_level)}
+    request = {kind: desc, **settings.contract()}
     body = write_json(request)
     headers = {"Content-Type": JSON, "Accept": JSON, "Content-Length": str(len(body))}
     return OutgoingRequest(

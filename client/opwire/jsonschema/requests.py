@@ -31,6 +31,11 @@ _LEVELS = [spelling for level in FeatureLevel for spelling in (str(level), level
 
 _ONE_OF_BOTH: Schema = {"oneOf": [{"required": ["operator"]}, {"required": ["graph"]}]}
 _LEVEL: Schema = {"enum": _LEVELS, "description": "the exact level to check against; defaults to the highest"}
+_STRICT: Schema = {
+    "type": "boolean",
+    "description": "whether what the documentation forbids is a violation even if DirectML accepts it",
+}
+_CONTRACT: Mapping[str, Schema] = {"feature_level": _LEVEL, "strict": _STRICT}
 _OPTIONS: Mapping[str, Schema] = {
     "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
     "priority": {"type": "integer", "minimum": 0, "maximum": LOWEST_PRIORITY, "description": "0 is most urgent"},
@@ -42,7 +47,7 @@ _MODEL: Schema = {
     "description": "a DxDispatch model; the output of its print commands is returned, and file access is refused",
 }
 _GRAPH: Schema = {"anyOf": [ref("Graph"), {"type": "string", "description": "the name of a registered graph"}]}
-_EITHER: Mapping[str, Schema] = {"feature_level": _LEVEL, "operator": ref("Operator"), "graph": _GRAPH}
+_EITHER: Mapping[str, Schema] = {**_CONTRACT, "operator": ref("Operator"), "graph": _GRAPH}
 
 REQUESTS: Mapping[str, Schema] = {
     "InputTensor": _INPUT_TENSOR,
@@ -52,11 +57,13 @@ REQUESTS: Mapping[str, Schema] = {
         ),
         **_ONE_OF_BOTH,
     },
-    "ExecuteModelRequest": object_schema(["model"], {"feature_level": _LEVEL, "model": _MODEL, **_OPTIONS}),
+    "ExecuteModelRequest": object_schema(["model"], {**_CONTRACT, "model": _MODEL, **_OPTIONS}),
     "BatchRequest": object_schema(["requests"], {"requests": {"type": "array", "items": ref("ExecuteRequest")}}),
     "ValidateRequest": {**object_schema([], _EITHER), **_ONE_OF_BOTH},
-    "ValidateModelRequest": object_schema(["model"], {"feature_level": {"enum": _LEVELS}, "model": _MODEL}),
-    "RegisterRequest": object_schema(["graph"], {"feature_level": _LEVEL, "graph": ref("Graph")}),
+    "ValidateModelRequest": object_schema(
+        ["model"], {"feature_level": {"enum": _LEVELS}, "strict": _STRICT, "model": _MODEL}
+    ),
+    "RegisterRequest": object_schema(["graph"], {**_CONTRACT, "graph": ref("Graph")}),
     **GRAPHS,
 }
 """The bodies of requests. The document must define ``Operator``."""

@@ -79,19 +79,17 @@ def _call_json(call: Call, encoding: Encoding, tail: list[Buffer]) -> dict[str, 
 
 
 def write_registration(
-    graph: Mapping[str, Any], constants: Mapping[str, Array], level: str | int | None
+    graph: Mapping[str, Any], constants: Mapping[str, Array], options: Mapping[str, object]
 ) -> tuple[dict[str, str], list[Buffer]]:
     """Returns the headers and body chunks of a request to register a graph.
 
     Args:
         graph: the graph as JSON.
         constants: the tensors of constants by the names of their nodes, for a graph in named form without them.
-        level: the level to check it against; None for the highest.
+        options: further members of the request.
     """
     tail: list[Buffer] = []
-    request: dict[str, object] = {"graph": _with_constants(graph, constants, Encoding.BINARY, tail)}
-    if level is not None:
-        request["feature_level"] = level
+    request = {"graph": _with_constants(graph, constants, Encoding.BINARY, tail), **options}
     return _request(request, Encoding.BINARY, tail)
 
 

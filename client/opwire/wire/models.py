@@ -16,7 +16,7 @@ T = TypeVar("T")
 POINTER = "/model"
 """The pointer to the model in the body."""
 
-_OPTIONS = ("feature_level", "timeout_ms", "priority", "device", "output_format")
+_OPTIONS = ("feature_level", "strict", "timeout_ms", "priority", "device", "output_format")
 
 
 class ModelRequest(NamedTuple):
@@ -65,13 +65,13 @@ def parse_model(body: RequestBody, *, runs: bool) -> ModelRequest:
 
     Args:
         body: the body.
-        runs: whether the model is to be run. If it is only checked, the feature level is the only option.
+        runs: whether the model is to be run. If it is only checked, there are no options but the level and ``strict``.
 
     Raises:
         RequestError: the body is not JSON, or does not have this form.
     """
 
-    options = _OPTIONS if runs else _OPTIONS[:1]
+    options = _OPTIONS if runs else _OPTIONS[:2]
     return body.read(lambda document, parts: _read(document, parts, options))
 
 

@@ -13,7 +13,7 @@ from .framing import Parts
 from .request_body import RequestBody
 from .requests import ExecuteRequest, read_envelope, read_execute, read_inputs, refuse
 
-_MEMBERS: Mapping[str, None] = dict.fromkeys(("feature_level", "graph"))
+_MEMBERS: Mapping[str, None] = dict.fromkeys(("feature_level", "strict", "graph"))
 
 
 def parse_registration(body: RequestBody) -> ExecuteRequest:

@@ -44,6 +44,8 @@ class ExecuteRequest(NamedTuple):
     If ``is_graph``, ``operator`` is the graph without the tensors of its constants, which are among the inputs, or the
     name of a registered graph, for which the level is None if not given.
 
+    If ``strict``, what the documentation forbids is a violation even if DirectML accepts it.
+
     ``inputs`` has the tensors of an array as ``NAME[0]``, ``NAME[1]``, ... ``pointer`` points to the request in the
     body, and ``places`` has the pointers to inputs that are not in its member ``inputs`` under their own name.
     """
@@ -58,6 +60,7 @@ class ExecuteRequest(NamedTuple):
     pointer: str = ""
     is_graph: bool = False
     places: Mapping[str, str] = {}
+    strict: bool = False
 
     @property
     def plan_pointer(self) -> str:
@@ -67,18 +70,19 @@ class ExecuteRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ValidateRequest:
-    """An operator desc or a graph to check."""
+    """An operator desc or a graph to check; the attributes are those of ``ExecuteRequest``."""
 
     operator: object
     feature_level: object
     is_graph: bool = False
+    strict: bool = False
 
 
 _ENVELOPE: Mapping[str, None] = dict.fromkeys(
-    ("feature_level", "operator", "graph", "inputs", "timeout_ms", "priority", "device", "output_format")
+    ("feature_level", "strict", "operator", "graph", "inputs", "timeout_ms", "priority", "device", "output_format")
 )
 _BATCH: Mapping[str, None] = dict.fromkeys(("requests",))
-_VALIDATE: Mapping[str, None] = dict.fromkeys(("feature_level", "operator", "graph"))
+_VALIDATE: Mapping[str, None] = dict.fromkeys(("feature_level", "strict", "operator", "graph"))
 
 
 def parse_execute(body: RequestBody) -> ExecuteRequest:
@@ -138,17 +142,18 @@ def read_validate(document: object, parts: Parts) -> ValidateRequest:
     envelope = read_envelope(document, _VALIDATE)
     report = Report()
     _one_of_both(envelope, "", report)
+    strict = _strict(envelope, "", report)
     if report.violations:
         refuse(report.violations)
     level = _given(envelope, "feature_level", None if isinstance(envelope.get("graph"), str) else HIGHEST)
     if "graph" not in envelope:
-        return ValidateRequest(envelope["operator"], level)
+        return ValidateRequest(envelope["operator"], level, strict=strict)
     graph = envelope["graph"]
     if isinstance(graph, dict):
         graph, held = without_constants(graph, "/graph")
         for tensor, pointer in held.values():
             read_payload(tensor, parts, pointer)
-    return ValidateRequest(graph, level, is_graph=True)
+    return ValidateRequest(graph, level, is_graph=True, strict=strict)
 
 
 def _one_of_both(envelope: Mapping[str, Any], pointer: str, report: Report) -> None:
@@ -203,6 +208,7 @@ def read_execute(value: object, parts: Parts, pointer: str = "") -> ExecuteReque
     priority = _number(envelope, "priority", pointer, report, 0, LOWEST_PRIORITY)
     device = _device(envelope, pointer, report)
     output_format = _output_format(envelope, pointer, report)
+    strict = _strict(envelope, pointer, report)
     if report.violations or output_format is None:
         refuse(report.violations)
     is_graph = "graph" in envelope
@@ -219,6 +225,7 @@ def read_execute(value: object, parts: Parts, pointer: str = "") -> ExecuteReque
         pointer,
         is_graph,
         places,
+        strict,
     )
 
 
@@ -251,6 +258,14 @@ def _output_format(envelope: Mapping[str, Any], pointer: str, report: Report) ->
         at, formats = f"{pointer}/output_format", list(_FORMATS)
         report.add(Code.UNKNOWN_VALUE, at, f"{show(given)} given; allowed: {', '.join(formats)}", formats)
     return found
+
+
+def _strict(envelope: Mapping[str, Any], pointer: str, report: Report) -> bool:
+    given = _given(envelope, "strict", False)
+    if isinstance(given, bool):
+        return given
+    report.add(Code.WRONG_TYPE, f"{pointer}/strict", f"{show(given)} given; expected true or false", [False, True])
+    return False
 
 
 def _number(

@@ -126,6 +126,7 @@ def read_validation(body: Buffer) -> Validation:
             tuple(Violation.from_json(item) for item in answer["violations"]),
             None if minimum is None else FeatureLevel.parse(minimum),
             {name: read_desc(desc) for name, desc in answer["outputs"].items()},
+            tuple(Violation.from_json(item) for item in answer.get("warnings", ())),
         )
 
     return _reading(body, None, read, MAX_VALUES)

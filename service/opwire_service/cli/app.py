@@ -23,13 +23,13 @@ from ..devices.base import Device, DeviceUnavailable
 from ..execution import Arrays
 from ..offline.documents import read_document
 from ..offline.graph_files import open_graphs
-from ..offline.run import execute, prepare, run_plan
+from ..offline.run import Step, execute, prepare, run_plan
 from ..offline.tensor_files import write_outputs
 from . import render
 from .bench import bench_command
 from .contract import operators_command, schema_command
 from .graph import graph_app
-from .options import JsonOption, LevelOption
+from .options import JsonOption, LevelOption, StrictOption
 from .reporting import REFUSED, print_json, reporting
 from .serve import device_name, serve_command
 from .warmup import warmup_command
@@ -79,17 +79,19 @@ FileArgument = Annotated[
 
 
 @app.command("validate")
-def validate_command(file: FileArgument, level: LevelOption = None, as_json: JsonOption = False) -> None:
+def validate_command(
+    file: FileArgument, level: LevelOption = None, strict: StrictOption = False, as_json: JsonOption = False
+) -> None:
     """Validate an operator desc or a model against a feature level. Of a model, every dispatchable is validated."""
     with reporting(as_json):
         document = read_document(_read(file), _folder(file))
         if isinstance(document, Model):
             level = level or HIGHEST
             document = open_graphs(document, _folder(file))
-            found = document.validate(level)
+            found = document.validate(level, strict=strict)
         else:
             level = level or document.level
-            found = {file: document.validate(level)}
+            found = {file: document.validate(level, strict=strict or document.request.strict)}
         valid = all(validation.valid for validation in found.values())
         if not as_json:
             for title, validation in found.items():
@@ -112,6 +114,7 @@ def validate_command(file: FileArgument, level: LevelOption = None, as_json: Jso
 def run_command(
     file: FileArgument,
     level: LevelOption = None,
+    strict: StrictOption = False,
     device: Annotated[str | None, typer.Option(metavar="NAME", help="Device to run on.")] = None,
     inputs: Annotated[
         list[str] | None,
@@ -136,19 +139,19 @@ def run_command(
                 raise typer.BadParameter("a model takes its tensors from its resources", param_hint="--input")
             folder = _folder(file)
             with closing(_device(device)) as chosen:
-                _run_model(document, level or HIGHEST, chosen, folder, output or folder, as_json)
+                steps = prepare(document, level or HIGHEST, folder, output or folder, strict=strict)
+                _run_model(steps, level or HIGHEST, chosen, as_json)
         else:
-            plan = document.dispatchable.check(level or document.level)
+            is_strict = strict or document.request.strict
+            plan = document.dispatchable.check(level or document.level, strict=is_strict)
             arrays = document.read_inputs(plan, files)
             with closing(_device(device or document.request.device)) as chosen:
                 _run_operator(plan, arrays, chosen, output, as_json)
 
 
-def _run_model(
-    model: Model, level: FeatureLevel, device: Device, folder: Path, output_folder: Path, as_json: bool
-) -> None:
+def _run_model(steps: list[Step], level: FeatureLevel, device: Device, as_json: bool) -> None:
     commands: list[dict[str, object]] = []
-    for step, microseconds in execute(prepare(model, level, folder, output_folder), device):
+    for step, microseconds in execute(steps, device):
         if as_json:
             commands.append(render.step_json(step, microseconds))
         else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import render
-from .options import ApiKeyOption, JsonOption, LevelOption
+from .options import ApiKeyOption, JsonOption, LevelOption, StrictOption
 from .reporting import print_json, reporting
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def put_command(
         ),
     ],
     level: LevelOption = None,
+    strict: StrictOption = False,
     url: UrlOption = None,
     api_key: ApiKeyOption = None,
     as_json: JsonOption = False,
@@ -65,9 +66,9 @@ def put_command(
     from ..offline.registrations import read_graph_file  # it imports the client
 
     with reporting(as_json):
-        graph = read_graph_file(file, level)
+        graph = read_graph_file(file, level, strict=strict)
         with _client(url, api_key) as client:
-            found = client.with_options(feature_level=graph.level).register_graph(name, graph)
+            found = client.register_graph(name, graph, graph.level, strict=graph.strict)
         if as_json:
             print_json(found)
         else:

@@ -21,6 +21,9 @@ LevelOption = Annotated[
     FeatureLevel | None,
     typer.Option("--level", parser=_level, metavar="LEVEL", help="Feature level, such as 2_1. [default: the highest]"),
 ]
+StrictOption = Annotated[
+    bool, typer.Option("--strict", help="Treat what the documentation forbids as wrong even if DirectML accepts it.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ApiKeyOption = Annotated[
     str | None, typer.Option(envvar="OPWIRE_API_KEY", show_envvar=False, help="API key. [env: OPWIRE_API_KEY]")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def validation_lines(title: str, found: Validation, level: FeatureLevel) -> Iterator[str]:
-    """Yields whether an operator is valid, its outputs, and every violation."""
+    """Yields whether an operator is valid, its outputs, and every violation and warning."""
     minimum = found.minimum_feature_level
     if found.valid:
         since = "" if minimum is None else f", from {minimum} on"
@@ -41,6 +41,10 @@ def validation_lines(title: str, found: Validation, level: FeatureLevel) -> Iter
     for name, desc in found.outputs.items():
         yield f"  {tensor_line(name, desc)}, {desc.total_size_in_bytes} bytes"
     yield from violation_lines(found.violations)
+    if found.warnings:
+        count = len(found.warnings)
+        yield f"{title}: {count} warning{'s' if count != 1 else ''}"
+        yield from violation_lines(found.warnings)
 
 
 def model_line(title: str, found: Mapping[str, Validation], level: FeatureLevel) -> str:
@@ -62,6 +66,8 @@ def violation_lines(violations: Iterable[Violation]) -> Iterator[str]:
             yield f"    allowed: {', '.join(map(str, violation.allowed))}"
         if violation.available_from is not None:
             yield f"    available from: {violation.available_from}"
+        if violation.source is not None:
+            yield f"    source: {violation.source}"
 
 
 def tensor_line(name: str, desc: BufferTensorDesc) -> str:

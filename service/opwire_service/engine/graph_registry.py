@@ -143,7 +143,7 @@ class GraphRegistry:
     def plan(
         self, graph: RegisteredGraph, request: ExecuteRequest, prepare: Callable[[ExecuteRequest], Prepared]
     ) -> Prepared:
-        """Makes the plan for a request that names a graph, and keeps it if it is at the graph's own level.
+        """Makes the plan for a request that names a graph, and keeps it if it is as at its registration.
 
         Thread-safe.
 
@@ -154,7 +154,8 @@ class GraphRegistry:
             made = prepare(request._replace(operator=graph.graph))
         except ContractViolation as error:
             raise ContractViolation(as_named(error.violations, request.plan_pointer)) from None
-        return self.keep_plan(graph, made) if made.plan.level is graph.level else made
+        as_registered = made.plan.level is graph.level and not request.strict
+        return self.keep_plan(graph, made) if as_registered else made
 
     def keep_plan(self, graph: RegisteredGraph, made: Prepared) -> Prepared:
         """Keeps the plan of a graph at its own level, and evicts the oldest plans beyond the limit."""
@@ -174,13 +175,14 @@ class GraphRegistry:
             ContractViolation: the feature level does not exist.
             NotFoundError: the owner has no graph of that name.
         """
-        graph, level = request.operator, request.feature_level
+        graph, level, strict = request.operator, request.feature_level, request.strict
         if not isinstance(graph, str):
-            return validate_graph(graph, read_level(level, "/feature_level"), pointer="/graph")
+            return validate_graph(graph, read_level(level, "/feature_level"), strict=strict, pointer="/graph")
         named = self.find(graph, owner)
         at = named.level if level is None else read_level(level, "/feature_level")
-        found = validate_graph(named.graph, at, pointer="/graph")
-        return replace(found, violations=as_named(found.violations, "/graph"))
+        found = validate_graph(named.graph, at, strict=strict, pointer="/graph")
+        violations, warnings = (as_named(each, "/graph") for each in (found.violations, found.warnings))
+        return replace(found, violations=violations, warnings=warnings)
 
     def drop_removed(self) -> None:
         """Drops graphs that another process has removed or replaced."""

@@ -186,7 +186,7 @@ class Engine:
         if request.is_graph:
             return (await self.coders.parse(self.graphs.validate, request, owner)).to_json()
         level = read_level(request.feature_level, "/feature_level")
-        return validate(request.operator, level, pointer="/operator").to_json()
+        return validate(request.operator, level, strict=request.strict, pointer="/operator").to_json()
 
     async def close(self) -> None:
         """Stops accepting work and waits for running work."""
@@ -253,7 +253,7 @@ class Engine:
             return self.plans.plan(request)
         graph = request.operator
         if isinstance(graph, RegisteredGraph):
-            if (made := graph.plan_at(request.feature_level)) is not None:
+            if (made := graph.plan_for(request)) is not None:
                 return made
             return await self.coders.parse(self.graphs.plan, graph, request, self.plans.prepare)
         key, found = self.plans.find(request)

@@ -68,6 +68,7 @@ class Key(NamedTuple):
     desc: bytes
     level: object
     is_graph: bool
+    strict: bool
 
 
 @dataclass(slots=True)
@@ -111,7 +112,7 @@ class PlanCache:
             what = "graph (without constants)" if request.is_graph else "operator desc"
             detail = f"{len(desc)} bytes of JSON in the {what}; this server takes at most {MAX_DESC_BYTES}"
             raise LimitExceededError(ProblemCode.BODY_TOO_LARGE, detail, limit=MAX_DESC_BYTES, size=len(desc))
-        key = Key(desc, level if isinstance(level, int | str) else None, request.is_graph)
+        key = Key(desc, level if isinstance(level, int | str) else None, request.is_graph, request.strict)
         found = self._plans.get(key)
         if found is None:
             self.misses += 1
@@ -140,7 +141,8 @@ class PlanCache:
             ContractViolation: the desc or the level is invalid.
         """
         level = read_level(request.feature_level, f"{request.pointer}/feature_level")
-        plan = (check_graph if request.is_graph else check)(request.operator, level, pointer=request.plan_pointer)
+        checked = check_graph if request.is_graph else check
+        plan = checked(request.operator, level, strict=request.strict, pointer=request.plan_pointer)
         self.admit(plan)
         inputs, outputs = _bytes_of(plan.inputs), _bytes_of(plan.outputs)
         between = sum(plan.attributes.between) if plan.operator is GRAPH else 0

@@ -134,9 +134,10 @@ class RegisteredGraph:
         """Total size of its constants."""
         return sum(map(len, self._constants.values()))
 
-    def plan_at(self, level: object) -> Prepared | None:
-        """Returns the plan if it has been made and is for this level."""
-        return self.prepared if level in (self.level, self.level.short, str(self.level)) else None
+    def plan_for(self, request: ExecuteRequest) -> Prepared | None:
+        """Returns the plan if it has been made and is for the level of a request."""
+        is_own = request.feature_level in (self.level, self.level.short, str(self.level))
+        return self.prepared if is_own and not request.strict else None
 
     def request(self, given: ExecuteRequest) -> ExecuteRequest:
         """Returns a request that names the graph with the graph's constants added to the inputs."""

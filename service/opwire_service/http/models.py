@@ -6,14 +6,14 @@ The response to a request contains what its model prints.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from opwire.check import read_level
+from opwire.check import Validation, read_level
 from opwire.dxdispatch import Model, OperatorDispatchable, SourceFile, WriteFile, lowest_level, read_model
 from opwire.errors import ContractViolation, NotExecutableError, ProblemCode, RequestError, UnavailableError
 from opwire.level import FeatureLevel
@@ -61,22 +61,25 @@ async def validate(engine: Engine, request: ModelRequest) -> dict[str, object]:
     """Validates a model and each of its operators and returns the result as JSON."""
     level = read_level(request.options.feature_level, "/feature_level")
     model = await asyncio.to_thread(_read, engine, request)
-    found = await asyncio.to_thread(model.validate, level)
+    found = await asyncio.to_thread(model.validate, level, strict=request.options.strict)
     in_files = _files(model)
     violations = [*in_files, *(each for validation in found.values() for each in validation.violations)]
     lowest = None if in_files else lowest_level(found.values())
-    members = {name: _in_body(validation.to_json(), validation.violations) for name, validation in found.items()}
+    warnings = [_in_place(each).to_json() for validation in found.values() for each in validation.warnings]
+    members = {name: _in_body(validation) for name, validation in found.items()}
     return {
         "valid": not violations,
         "violations": [_in_place(violation).to_json() for violation in violations],
+        "warnings": warnings,
         "minimum_feature_level": None if lowest is None else str(lowest),
         "outputs": {},
         "dispatchables": members,
     }
 
 
-def _in_body(found: dict[str, object], violations: Iterable[Violation]) -> dict[str, object]:
-    return {**found, "violations": [_in_place(violation).to_json() for violation in violations]}
+def _in_body(found: Validation) -> dict[str, object]:
+    violations, warnings = (tuple(map(_in_place, each)) for each in (found.violations, found.warnings))
+    return replace(found, violations=violations, warnings=warnings).to_json()
 
 
 def _in_place(violation: Violation) -> Violation:
@@ -137,7 +140,7 @@ async def execute(engine: Engine, exchange: Exchange, request: ModelRequest, hol
             raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=name[:60], devices=[])
     await _take_memory(engine, model, hold, progress.deadline)
     try:
-        steps = await asyncio.to_thread(prepare, model, level, _NO_FOLDER, _NO_FOLDER)
+        steps = await asyncio.to_thread(prepare, model, level, _NO_FOLDER, _NO_FOLDER, strict=options.strict)
     except ContractViolation as error:
         raise ContractViolation([_in_place(violation) for violation in error.violations], error.detail) from None
     form = OutputFormat.BINARY if exchange.wants_binary else options.output_format

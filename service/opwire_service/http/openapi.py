@@ -17,6 +17,7 @@ from opwire.listing import one_of_each_family
 from opwire.operator import Code, Operator
 from opwire.operators import OPERATORS
 from opwire.schema import CATALOG, PREFIX
+from opwire.violation import OBSERVED_SOURCE
 from opwire.wire import BINARY, JSON
 
 from ..kernels.executable import EXECUTABLE
@@ -63,13 +64,18 @@ _EXECUTE_ANSWER = {
 }
 _VIOLATION = {
     "type": "object",
-    "required": ["code", "pointer", "message", "allowed", "available_from"],
+    "required": ["code", "pointer", "message", "allowed", "available_from", "source", "documented"],
     "properties": {
         "code": {"enum": [code.value for code in Code]},
         "pointer": {"type": "string", "format": "json-pointer", "description": "place in the request"},
         "message": {"type": "string", "description": "what was given and what is allowed"},
         "allowed": {"type": ["array", "null"]},
         "available_from": {"enum": [*(str(level) for level in FeatureLevel), None]},
+        "source": {
+            "type": ["string", "null"],
+            "description": f"the page that states the rule, or {OBSERVED_SOURCE} for what only the library shows",
+        },
+        "documented": {"type": "boolean", "description": "whether Microsoft's documentation states the rule"},
     },
 }
 _PROBLEM = {
@@ -105,10 +111,15 @@ SCHEMAS: dict[str, Schema] = {
     },
     "ValidateAnswer": {
         "type": "object",
-        "required": ["valid", "violations", "minimum_feature_level", "outputs"],
+        "required": ["valid", "violations", "warnings", "minimum_feature_level", "outputs"],
         "properties": {
             "valid": {"type": "boolean"},
             "violations": {"type": "array", "items": ref("Violation")},
+            "warnings": {
+                "type": "array",
+                "items": ref("Violation"),
+                "description": "what DirectML accepts although it is undocumented, and why the operator does not run",
+            },
             "minimum_feature_level": {"enum": [*(str(level) for level in FeatureLevel), None]},
             "outputs": {"type": "object", "additionalProperties": {"type": "object"}},
             "nodes": {

@@ -32,11 +32,11 @@ class GivenGraph:
 
     graph: object
 
-    def check(self, level: FeatureLevel) -> Plan:
-        return check_graph(self.graph, level, pointer="/graph")
+    def check(self, level: FeatureLevel, *, strict: bool = False) -> Plan:
+        return check_graph(self.graph, level, strict=strict, pointer="/graph")
 
-    def validate(self, level: FeatureLevel) -> Validation:
-        return validate_graph(self.graph, level, pointer="/graph")
+    def validate(self, level: FeatureLevel, *, strict: bool = False) -> Validation:
+        return validate_graph(self.graph, level, strict=strict, pointer="/graph")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +62,17 @@ class Single:
         """
         return read_level(self.request.feature_level, "/feature_level")
 
-    def validate(self, level: FeatureLevel) -> Validation:
-        """Validates the operator at a level and, if it is valid, the inputs of the request.
+    def validate(self, level: FeatureLevel, *, strict: bool = False) -> Validation:
+        """Validates the operator at a level and, if it is valid and can be computed, the inputs of the request.
 
         Raises:
             OSError: a file cannot be read.
         """
-        found = self.dispatchable.validate(level)
-        if found.valid and self.request.inputs:
+        found = self.dispatchable.validate(level, strict=strict)
+        is_computable = all(each.code is not Code.NOT_COMPUTABLE for each in found.warnings)
+        if found.valid and is_computable and self.request.inputs:
             try:
-                self.read_inputs(self.dispatchable.check(level), {})
+                self.read_inputs(self.dispatchable.check(level, strict=strict), {})
             except (ContractViolation, RequestError) as error:
                 return replace(found, violations=error.violations)
         return found
@@ -142,7 +143,8 @@ def _is_file(tensor: object) -> bool:
 
 def _request(request: ExecuteRequest | ValidateRequest, files: Mapping[str, Path]) -> Single:
     if isinstance(request, ValidateRequest):
-        request = ExecuteRequest(request.operator, request.feature_level, {}, is_graph=request.is_graph)
+        given = (request.operator, request.feature_level)
+        request = ExecuteRequest(*given, {}, is_graph=request.is_graph, strict=request.strict)
     if request.is_graph and isinstance(request.operator, str):
         message = f"{show(request.operator)} given; it must be a graph, as registered graphs only exist on their server"
         violation = Violation(Code.WRONG_TYPE, "/graph", message)

@@ -40,6 +40,7 @@ class FileGraph(BuiltGraph):
     graph: Mapping[str, Any]
     bytes_of: Mapping[str, Array]
     level: FeatureLevel
+    strict: bool
 
     def to_json(self) -> dict[str, Any]:
         """See ``BuiltGraph``."""
@@ -51,12 +52,13 @@ class FileGraph(BuiltGraph):
         return self.bytes_of
 
 
-def read_graph_file(path: Path, level: FeatureLevel | None) -> FileGraph:
+def read_graph_file(path: Path, level: FeatureLevel | None, *, strict: bool = False) -> FileGraph:
     """Reads a graph from a file: JSON with a graph or a request, or a ``.bin`` file written by ONNX Runtime.
 
     Args:
         path: path of the file; referenced files are looked for in the same folder.
         level: feature level to check the graph against; by default that of the request, or the highest.
+        strict: whether what the documentation forbids is a violation, even if the request does not say so.
 
     Raises:
         ContractViolation: the graph is not valid at the level.
@@ -66,12 +68,13 @@ def read_graph_file(path: Path, level: FeatureLevel | None) -> FileGraph:
     is_binary = path.suffix.lower() == _BINARY
     request, files = _of_onnx_runtime(path) if is_binary else _of_json(path.read_bytes(), path.parent)
     level = level or read_level(request.feature_level, "/feature_level")
-    plan = check_graph(request.operator, level, pointer="/graph")
+    strict = strict or request.strict
+    plan = check_graph(request.operator, level, strict=strict, pointer="/graph")
     payloads = _payloads(plan, files, request.places)
     constants = read_constants(plan, request._replace(inputs={**request.inputs, **payloads}))
     graph: Any = request.operator
     named = as_named(graph) if "Nodes" in graph else graph
-    return FileGraph(named, {name: np.frombuffer(each, np.uint8) for name, each in constants.items()}, level)
+    return FileGraph(named, {name: np.frombuffer(each, np.uint8) for name, each in constants.items()}, level, strict)
 
 
 def _payloads(plan: Plan, files: Mapping[str, Path], places: Mapping[str, str]) -> dict[str, memoryview]:
@@ -86,7 +89,9 @@ def _of_json(data: bytes, folder: Path) -> tuple[ExecuteRequest, dict[str, Path]
     if not isinstance(value, Mapping) or "graph" not in value:
         detail = "the file contains no graph: it is neither an object with nodes nor a request with a graph"
         raise RequestError(ProblemCode.INVALID_REQUEST, detail)
-    kept, files = without_files({name: value[name] for name in ("graph", "feature_level") if name in value}, folder)
+    kept, files = without_files(
+        {name: value[name] for name in ("graph", "feature_level", "strict") if name in value}, folder
+    )
     return parse_registration(RequestBody.split(to_json(kept, inf_nan_mode="constants"))), files
 
 

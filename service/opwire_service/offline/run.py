@@ -98,7 +98,9 @@ class Save:
 Step = Launch | Show | Save
 
 
-def prepare(model: Model, level: FeatureLevel, folder: Path, output_folder: Path) -> list[Step]:
+def prepare(
+    model: Model, level: FeatureLevel, folder: Path, output_folder: Path, *, strict: bool = False
+) -> list[Step]:
     """Prepares a model to run.
 
     Args:
@@ -106,6 +108,7 @@ def prepare(model: Model, level: FeatureLevel, folder: Path, output_folder: Path
         level: feature level to check its operators against.
         folder: folder to look for its input files in, before the current one, as in DxDispatch.
         output_folder: folder for the files it writes.
+        strict: whether what the documentation forbids is a violation even if DirectML accepts it.
 
     Raises:
         ContractViolation: the model is invalid; lists all violations.
@@ -117,7 +120,7 @@ def prepare(model: Model, level: FeatureLevel, folder: Path, output_folder: Path
     plans: dict[str, Plan] = {}
     for name, dispatchable in model.dispatchables.items():
         try:
-            plans[name] = dispatchable.check(level)
+            plans[name] = dispatchable.check(level, strict=strict)
         except ContractViolation as error:
             report.violations.extend(error.violations)
     _refuse(report)

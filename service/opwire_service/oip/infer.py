@@ -113,6 +113,7 @@ def _read_request(request: object, parts: Parts, model: ServedModel, header: str
         timeout_ms=read_timeout(parameters),
         priority=read_priority(parameters),
         is_graph=model.graph is not None,
+        strict=read_flag(parameters, "strict", POINTER, default=False),
     )
     if model.graph is not None:
         refuse_other_descs(model.graph, descs)

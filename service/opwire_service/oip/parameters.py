@@ -20,8 +20,10 @@ PARAMETERS_HEADER = "Opwire-Parameters"
 
 POINTER = "/parameters"
 
-_GENERAL = frozenset({"binary_data_output", "priority", "timeout", "sequence_id", "sequence_start", "sequence_end"})
-"""Parameters defined by the protocol. Those of sequences are ignored, as operators are stateless."""
+_GENERAL = frozenset(
+    {"binary_data_output", "strict", "priority", "timeout", "sequence_id", "sequence_start", "sequence_end"}
+)
+"""Parameters of requests: ``strict``, and those of the protocol, of which those of sequences are ignored."""
 
 _MAX_TIMEOUT_MS = 2**31 - 1
 

@@ -1,4 +1,4 @@
-/** The levels at which a desc is valid, and the list of its violations. */
+/** The levels at which a desc is valid, and the lists of its violations and warnings. */
 
 import { html } from "../../vendor/preact.js";
 
@@ -32,9 +32,14 @@ export function LevelStrip({ levels, level, validation, choose }) {
   </div>`;
 }
 
-export function Violations({ marks, stale, go, setLevel, level, levels }) {
+/** Writes a count with its noun. @param {number} count @param {string} noun */
+function counted(count, noun) {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+export function Violations({ marks, warnings, stale, go, setLevel, level, levels }) {
   const first = marks[0];
-  const count = `${marks.length} violation${marks.length === 1 ? "" : "s"}`;
+  const count = counted(marks.length, "violation");
   const is = marks.length && marks[0].code === "invalid_json" ? "not valid JSON yet" : count;
   return html`<div class="violations ${stale ? "stale" : ""}">
     <p role="status" class="summary ${marks.length ? "bad" : ""}">${
@@ -56,6 +61,19 @@ export function Violations({ marks, stale, go, setLevel, level, levels }) {
     </li>`
       )
     }</ul>`
+  }
+    ${
+    warnings.length > 0 && html`
+      <details open class="warned">
+        <summary>${counted(warnings.length, "warning")}</summary>
+        <ul id="warnings">${warnings.map((mark) =>
+          html`<li>
+      <button class="go" onClick=${() => go(mark)}>L${mark.line} <code>${mark.title}</code></button>${" "}
+      <span class="message">${mark.message}</span> <code class="quiet">[${mark.code}]</code>
+    </li>`
+        )}</ul>
+      </details>
+    `
   }
   </div>`;
 }

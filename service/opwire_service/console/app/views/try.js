@@ -104,8 +104,9 @@ function Bench({ contract, server }) {
           explain=${(text, offset) => explainAt(contract, text, offset, doc.level)} />
         <${LevelStrip} levels=${levels} level=${doc.level} validation=${validation} choose=${(level) =>
     change({ level })} />
-        <${Violations} marks=${marks} stale=${bench.stale} level=${doc.level} levels=${levels} setLevel=${(level) =>
-    change({ level })}
+        <${Violations} marks=${marks} warnings=${bench.warnings} stale=${bench.stale} level=${doc.level} levels=${levels} setLevel=${(
+    level,
+  ) => change({ level })}
           go=${(mark) => editor.current.select(mark.from, mark.to)} />
         ${bench.problem && bench.problem.status !== 0 && html`<${ProblemNote} problem=${bench.problem} />`}
       </section>

@@ -286,6 +286,10 @@ export function useTry(contract, server) {
   }, [doc, subject, checked, isFresh]);
   const lastMarks = useRef([]);
   if (marks) lastMarks.current = marks;
+  const warnings = useMemo(
+    () => isFresh && doc ? marksOf(doc.text, subject.node, validation?.warnings ?? [], begin) : [],
+    [doc, subject, validation, isFresh],
+  );
 
   // While the text is not valid JSON, the previous drawing stays.
   const drawn = useRef(null);
@@ -341,6 +345,7 @@ export function useTry(contract, server) {
     drawing,
     problem: checked.problem,
     marks: marks ?? lastMarks.current,
+    warnings,
     stale: !marks || !!checked.problem,
     tensors,
     result,

@@ -346,7 +346,7 @@ class _DescReader(NamedTuple):
                 self.report.add(Code.MISSING_FIELD, self.pointer, message)
                 return
             known[name] = derived = rule.derived()
-            if derived.element_count > MAX_ELEMENTS:
+            if derived.total_size_in_bytes * 8 // derived.data_type.bits > MAX_ELEMENTS:
                 message = f"{name} would have {derived.element_count} elements; a tensor has at most {MAX_ELEMENTS}"
                 self.report.add(Code.TOO_MANY_ELEMENTS, self.pointer, message)
 

@@ -248,6 +248,7 @@ def test_validate_returns_violations_and_outputs(http):
     assert response.json() == {
         "valid": True,
         "violations": [],
+        "warnings": [],
         "minimum_feature_level": "DML_FEATURE_LEVEL_3_0",
         "outputs": {"OutputTensor": {"DataType": "FLOAT32", "Sizes": [1], "TotalTensorSizeInBytes": 4}},
     }

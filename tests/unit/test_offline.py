@@ -116,7 +116,7 @@ def pooling(bound: object, *commands: object, **members: object) -> dict[str, An
         return {"initialValuesDataType": "FLOAT32", "initialValues": {"value": 1, "valueCount": count}}
 
     desc = {
-        "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 4, 4], "GuaranteedBaseOffsetAlignment": 8},
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 4, 4], "GuaranteedBaseOffsetAlignment": 16},
         "OutputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 2]},
         "Strides": [2, 2],
         "WindowSize": [2, 2],
@@ -143,7 +143,7 @@ def moved(resource: str, offset: int, **members: object) -> dict[str, object]:
     "bindings",
     [
         GOOD,
-        {"InputTensor": moved("in", 2), "OutputTensor": moved("out", 4)},
+        {"InputTensor": moved("in", 4), "OutputTensor": moved("out", 4)},
         {"InputTensor": moved("in", 4, elementSizeInBytes=8), "OutputTensor": moved("out", 1, elementSizeInBytes=16)},
         {"InputTensor": moved("in", 8), "OutputTensor": moved("in", 0)},
         # Without a data type there is no element size: DxDispatch multiplies by 0.
@@ -163,7 +163,7 @@ def test_parts_of_buffers_can_be_bound(bindings, device):
         (pooling({"InputTensor": "in"}), "missing_tensor", AT),
         (pooling({**GOOD, "OutputIndicesTensor": "in"}), "unknown_tensor", f"{AT}/OutputIndicesTensor"),
         (pooling({**GOOD, "InputTensor": "out"}), "byte_count_mismatch", f"{AT}/InputTensor"),
-        (pooling({**GOOD, "InputTensor": [moved("in", 10)]}), "byte_count_mismatch", f"{AT}/InputTensor/0"),
+        (pooling({**GOOD, "InputTensor": [moved("in", 12)]}), "byte_count_mismatch", f"{AT}/InputTensor/0"),
         (pooling({**GOOD, "InputTensor": moved("in", 1)}), "alignment_invalid", f"{AT}/InputTensor"),
         (pooling({**GOOD, "OutputTensor": moved("out", 2)}), "alignment_invalid", f"{AT}/OutputTensor"),
         (pooling({**GOOD, "OutputTensor": moved("in", 12)}), "overlap_conflict", f"{AT}/OutputTensor"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,7 +10,7 @@ from ..desc import Report, show
 from ..reading import ReadDesc
 from ..tensor import TensorFlags
 from ..violation import Code
-from .form import MOST_BYTES, End, GraphForm
+from .form import End, GraphForm
 from .ordering import ordered
 from .slots import input_slot, output_slot
 
@@ -134,7 +134,6 @@ class Edges:
         readers = self.readers()
         for source, reading in readers.items():
             self._check_sizes(source, reading)
-        self._check_total(readers)
 
     def _check_use(self, node: int) -> None:
         """Checks that a node is used, and so are all outputs of an operator."""
@@ -178,14 +177,6 @@ class Edges:
                         f"OWNED_BY_DML is allowed only on tensors fed by an input of the graph, and {what} is not one"
                     )
                 self.report.add(Code.FLAGS_INVALID, at, message)
-
-    def _check_total(self, sources: Iterable[End]) -> None:
-        """Checks that the tensors between nodes fit into one block of memory."""
-        passed = [(self.descs[node], str(slot)) for node, slot in sources if node is not None and node in self.descs]
-        total = sum(desc.outputs[name].total_size_in_bytes for desc, name in passed)
-        if total > MOST_BYTES:
-            message = f"the tensors between nodes have {total} bytes; a graph has at most {MOST_BYTES}"
-            self.report.add(Code.OUT_OF_RANGE, self.form.pointer, message)
 
     def _described(self, source: End) -> str:
         if source.node is None:

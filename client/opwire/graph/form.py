@@ -11,10 +11,6 @@ MOST_NODES = 4096
 MOST_EDGES = 16 * MOST_NODES
 """Maximum number of edges of a graph (opwire's own limit)."""
 
-MOST_BYTES = 2**62
-"""Maximum total size of the tensors that nodes pass on, in bytes (opwire's own limit): their offsets are signed 64-bit
-numbers, also after each tensor has been aligned."""
-
 MOST_VIOLATIONS = MOST_NODES
 """Maximum number of violations reported for a graph, to keep the answers to large ones small."""
 

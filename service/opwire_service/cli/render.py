@@ -20,6 +20,7 @@ from opwire.listing import state_of
 from opwire.operator import Violation
 from opwire.schema import OperatorType
 from opwire.tensor import Array, BufferTensorDesc, DataType
+from opwire.violation import OBSERVED_SOURCE
 
 from ..kernels.executable import EXECUTABLE
 from ..offline.run import Launch, Save, Step
@@ -66,8 +67,8 @@ def violation_lines(violations: Iterable[Violation]) -> Iterator[str]:
             yield f"    allowed: {', '.join(map(str, violation.allowed))}"
         if violation.available_from is not None:
             yield f"    available from: {violation.available_from}"
-        if violation.source is not None:
-            yield f"    source: {violation.source}"
+        if violation.source == OBSERVED_SOURCE:
+            yield f"    source: {OBSERVED_SOURCE}, which rejects this although its documentation does not say so"
 
 
 def tensor_line(name: str, desc: BufferTensorDesc) -> str:

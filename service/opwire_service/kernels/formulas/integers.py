@@ -11,7 +11,6 @@ from opwire.tensor import DataType
 from . import interval, real
 from .resolve import SCALED, integer_range, saturated
 
-
 WORD = 32
 """Width in which bits are shifted: places count modulo that, and those beyond the first word of 64 bits from there."""
 

@@ -1,11 +1,12 @@
 """The contract as JSON: operators with their fields, support rows and examples, and the feature levels.
 
-The service's ``GET`` routes, the command line and the documentation all use it; the client returns it as is.
+The service's ``GET`` routes, the command line and the documentation all use it; the client returns it as is. The whole
+schema is one value for use without opwire.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from enum import IntEnum
 from typing import Any, NotRequired
 
@@ -16,8 +17,8 @@ from .fields import FieldInfo
 from .level import FeatureLevel
 from .operator import BadExample, Example, Operator
 from .operators import OPERATORS
-from .schema import CATALOG, PREFIX, OperatorSchema, OperatorType, schema_of
-from .support import SupportRows, TensorSupport
+from .schema import CATALOG, PREFIX, OperatorSchema, OperatorType, document, operator_document, schema_of
+from .support import Support, SupportRows, TensorSupport
 
 
 class OperatorSummary(TypedDict):
@@ -257,6 +258,34 @@ def _bad_example(operator: Operator[Any], bad: BadExample) -> BadExampleInfo:
     }
 
 
+def operator_schema(name: str) -> dict[str, Any]:
+    """Returns the schema of an operator type as JSON, with its rules, and the basis of each row and rule.
+
+    Raises:
+        KeyError: there is no such type.
+    """
+    found, declared = operator_document(name), OPERATORS.get(name)
+    bases = {
+        (row.level.short, frozenset(names)): row.basis
+        for names, group in _groups(schema_of(name).support)
+        for row in group
+    }
+    rows = [
+        {**row, "basis": bases[row["from"], frozenset(*row.get("when", {}).values())].value} for row in found["support"]
+    ]
+    return {**found, "support": rows, "rules": [] if declared is None else _rules(declared)}
+
+
+def whole_schema() -> dict[str, Any]:
+    """Returns the feature levels, enums, structs and operators. The contents must not be modified."""
+    return {
+        "prefix": PREFIX,
+        "feature_levels": [level.short for level in FeatureLevel],
+        **document("types"),
+        "operators": {name: operator_schema(name) for name in CATALOG},
+    }
+
+
 def levels() -> list[LevelInfo]:
     """Returns all feature levels, lowest first."""
     return [
@@ -272,11 +301,16 @@ def levels() -> list[LevelInfo]:
 def support(schema: OperatorSchema) -> list[RowInfo]:
     """Returns the support rows, highest level first; if they depend on an attribute, once per set of its values."""
     rows: list[RowInfo] = []
-    for among, group in schema.support.groups:
-        attribute = schema.support.attribute
-        names = [value.name for value in sorted(among) if isinstance(value, IntEnum)]
+    attribute = schema.support.attribute
+    for names, group in _groups(schema.support):
         rows += _rows(group, None if attribute is None else {attribute: names})
     return rows
+
+
+def _groups(support: Support) -> Iterator[tuple[list[str], SupportRows]]:
+    """Yields the groups of rows, each with the names of the attribute's values that they apply to."""
+    for among, group in support.groups:
+        yield [value.name for value in sorted(among) if isinstance(value, IntEnum)], group
 
 
 def _rows(rows: SupportRows, when: dict[str, list[str]] | None) -> list[RowInfo]:

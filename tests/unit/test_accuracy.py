@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from opwire.check import check
-from opwire.describe import describe
-from opwire.schema import CATALOG, Promise, schema_of, whole_schema
+from opwire.describe import describe, whole_schema
+from opwire.schema import CATALOG, Promise, schema_of
 from tests.examples import ROWS, Row, by_tensor
 from tests.oracle import LOGARITHMS
 from tests.oracles import Reals, oracle_of

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from opwire.describe import whole_schema
 from opwire.listing import FAMILIES
-from opwire.schema import CATALOG, Departure, decisions_of, document, whole_schema
+from opwire.schema import CATALOG, Departure, decisions_of, document
 from scripts import operator_pages
 
 

@@ -40,7 +40,14 @@ def of_x(build: Build, x: Array = X) -> Array:
     return computed(graph, x=x)["y"]
 
 
-BINARY: list[Callable[..., Any]] = [operator.add, operator.sub, operator.mul, operator.truediv, operator.mod, operator.pow]
+BINARY: list[Callable[..., Any]] = [
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    operator.mod,
+    operator.pow,
+]
 COMPARISONS = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne]
 OTHERS: list[Any] = [2, -1, 0.5, np.float32(4), np.array(2, np.float32), np.array([4, 0.5, 2], np.float32)]
 OTHERS += [np.array([[2], [-4]], np.float32), np.array([[[1]], [[2]]], np.float32)]

@@ -10,12 +10,12 @@ import jsonschema_rs
 import pytest
 
 from opwire.check import validate
-from opwire.describe import example_info
+from opwire.describe import example_info, whole_schema
 from opwire.dxdispatch import lowest_level, parse_model, read_text
 from opwire.jsonschema import META, documents
 from opwire.level import HIGHEST
 from opwire.operators import OPERATORS
-from opwire.schema import CATALOG, whole_schema
+from opwire.schema import CATALOG
 from tests.conformance import PLACES
 
 MODELS = Path(__file__).parents[1] / "data" / "dxdispatch"

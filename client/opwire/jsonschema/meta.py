@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..fields import NUMBERS, STRUCTS, Role, Schema
 from ..schema import Departure, Ground, Promise
 from ..tensor import MAX_RANK, DataType
+from ..violation import Basis, Code
 
 _LEVEL: Schema = {"type": "string", "pattern": "^[1-9]_[0-9]$", "description": "a feature level"}
 _NAME: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_]+$"}
@@ -15,6 +16,12 @@ _FUSABLE: Schema = {
     "description": "the operator types that each feature level adds",
     "propertyNames": _LEVEL,
     "additionalProperties": _NAMES,
+}
+
+
+_DIFFERING: dict[str, Schema] = {
+    "undocumented": {**_NAMES, "description": "activations that DirectML accepts and its documentation does not list"},
+    "refused": {**_NAMES, "description": "operator types that the documentation lists and DirectML rejects"},
 }
 
 
@@ -64,9 +71,20 @@ _LIMITS = _object(
     _LIMITED,
     {"dimensions": {"type": "array", "items": {"type": "string"}}, "optional": _OPTIONAL, "page": _PAGE},
 )
+_BASIS: Schema = {
+    "enum": [basis.value for basis in Basis],
+    "description": "what DirectML's documentation says (page), what DirectML does (observed), both, or opwire's own",
+}
 _ROW = _object(
-    {"from": _LEVEL, "tensors": {"type": "object", "propertyNames": _NAME, "additionalProperties": _LIMITS}},
-    {"when": {"type": "object", "propertyNames": _NAME, "additionalProperties": _NAMES}, "basis": {}},
+    {
+        "from": _LEVEL,
+        "tensors": {"type": "object", "propertyNames": _NAME, "additionalProperties": _LIMITS},
+        "basis": _BASIS,
+    },
+    {"when": {"type": "object", "propertyNames": _NAME, "additionalProperties": _NAMES}, "origin": {"type": "string"}},
+)
+_RULE = _object(
+    {"code": {"enum": [code.value for code in Code]}, "members": _NAMES, "text": {"type": "string"}, "basis": _BASIS}
 )
 _ACCURACY = _object({"promise": {"enum": [promise.value for promise in Promise]}}, {"where": {"type": "string"}})
 _TEXT: Schema = {"type": "string", "minLength": 1}
@@ -88,6 +106,7 @@ _OPERATOR = _object(
         "accuracy": {"type": "array", "items": _ACCURACY, "minItems": 1},
         "members": {"type": "array", "items": {"$ref": "#/$defs/Member"}},
         "support": {"type": "array", "items": _ROW},
+        "rules": {"type": "array", "items": _RULE},
     },
     {
         "aliases": _NAMES,

@@ -6,9 +6,9 @@ It consists of the JSON files in this package, each loaded on first use: ``opera
 
 from .catalog import CATALOG, PREFIX, OperatorType, find, hint
 from .decisions import Decision, Departure, Ground, decisions_of
+from .operator_document import operator_document
 from .operators import Accuracy, OperatorSchema, Promise, schema_of
 from .source import document
-from .whole import operator_document, whole_schema
 
 __all__ = [
     "CATALOG",
@@ -26,5 +26,4 @@ __all__ = [
     "hint",
     "operator_document",
     "schema_of",
-    "whole_schema",
 ]

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from opwire.desc import show
-from opwire.describe import describe, summarise
+from opwire.describe import describe, operator_schema, summarise, whole_schema
 from opwire.listing import Selection, State
-from opwire.schema import find, hint, operator_document, whole_schema
+from opwire.schema import find, hint
 
 from ..kernels.executable import EXECUTABLE
 from . import render
@@ -74,4 +74,4 @@ def _schema(operator: str | None, for_documents: bool, meta: bool) -> object:
     if kind is None:
         message = f"{show(operator)} is not a DirectML operator type{hint(operator)}"
         raise typer.BadParameter(message, param_hint="OPERATOR")
-    return {kind.name: operator_document(kind.name)}
+    return {kind.name: operator_schema(kind.name)}

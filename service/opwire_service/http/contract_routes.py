@@ -9,12 +9,21 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from opwire.desc import show
-from opwire.describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo, describe, levels, summarise
+from opwire.describe import (
+    LevelInfo,
+    OperatorInfo,
+    OperatorSummary,
+    ServerInfo,
+    describe,
+    levels,
+    summarise,
+    whole_schema,
+)
 from opwire.errors import NotFoundError, ProblemCode, RequestError
 from opwire.jsonschema import META, documents
 from opwire.level import FeatureLevel
 from opwire.listing import FAMILIES, Selection, State
-from opwire.schema import CATALOG, find, hint, whole_schema
+from opwire.schema import CATALOG, find, hint
 from opwire.tensor import DataType
 from opwire.wire import JSON
 

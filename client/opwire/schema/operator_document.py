@@ -1,11 +1,10 @@
-"""The whole schema as one value, for use without opwire."""
+"""The schema of an operator type as JSON."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..level import FeatureLevel
-from .catalog import CATALOG, PREFIX
+from .catalog import CATALOG
 from .decisions import decision_rows
 from .source import document
 
@@ -20,13 +19,3 @@ def operator_document(name: str) -> dict[str, Any]:
     found = document(CATALOG[name].family)["operators"][name]
     decisions = decision_rows(name)
     return {**row, **found, "decisions": decisions} if decisions else {**row, **found}
-
-
-def whole_schema() -> dict[str, Any]:
-    """Returns the feature levels, enums, structs and operators. The contents must not be modified."""
-    return {
-        "prefix": PREFIX,
-        "feature_levels": [level.short for level in FeatureLevel],
-        **document("types"),
-        "operators": {name: operator_document(name) for name in CATALOG},
-    }

@@ -19,12 +19,6 @@ _FUSABLE: Schema = {
 }
 
 
-_DIFFERING: dict[str, Schema] = {
-    "undocumented": {**_NAMES, "description": "activations that DirectML accepts and its documentation does not list"},
-    "refused": {**_NAMES, "description": "operator types that the documentation lists and DirectML rejects"},
-}
-
-
 def _object(required: dict[str, Schema], optional: dict[str, Schema] | None = None) -> Schema:
     properties = {**required, **(optional or {})}
     return {"type": "object", "required": list(required), "properties": properties, "additionalProperties": False}

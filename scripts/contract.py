@@ -16,14 +16,19 @@ from pathlib import Path
 from opwire_service.process.application import create_app
 from opwire_service.settings import Settings
 
-from . import client_methods, directml_figures, figures, operator_pages, tables
+from . import client_methods, directml_figures, figures, knowledge, operator_pages, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 
 _REGION = re.compile(r"(?P<begin><!-- (?P<name>[a-z0-9-]+) -->\n).*?(?P<end><!-- /(?P=name) -->)", re.DOTALL)
 """A generated region of a page, between ``<!-- name -->`` and ``<!-- /name -->``."""
 
-REGIONS: dict[str, Callable[[], str]] = {**tables.REGIONS, **figures.REGIONS, **directml_figures.REGIONS}
+REGIONS: dict[str, Callable[[], str]] = {
+    **tables.REGIONS,
+    **figures.REGIONS,
+    **directml_figures.REGIONS,
+    **knowledge.REGIONS,
+}
 
 
 def openapi() -> str:

@@ -240,7 +240,7 @@ def _rules(operator: Operator[Any]) -> list[RuleInfo]:
         {
             "code": part.code.value,
             "members": [name for name in order if name in rule.reads],
-            "text": (type(part).__doc__ or "").partition("\n")[0].replace("``", ""),
+            "text": part.text,
             "basis": basis.value,
         }
         for rule in operator.rules

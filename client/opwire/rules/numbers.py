@@ -10,7 +10,7 @@ from math import isfinite
 
 from ..violation import Code, Fault
 from .expressions import ConstantQuantity, Quantity, term
-from .rule import Rule, Values, tensors_of
+from .rule import Rule, Values, listed, tensors_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,10 @@ class Equal(Rule):
     @property
     def reads(self) -> frozenset[str]:
         return self.left.reads | self.right.reads
+
+    @property
+    def text(self) -> str:
+        return f"{self.left} equals {self.right}"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         left, right = self.left.value(values), self.right.value(values)
@@ -47,6 +51,16 @@ class Between(Rule):
     def reads(self) -> frozenset[str]:
         ends = [end.reads for end in (self.least, self.greatest) if end is not None]
         return self.number.reads.union(*ends)
+
+    @property
+    def text(self) -> str:
+        return (
+            f"{self.number} is {self.least} to {self.greatest}"
+            if self.least is not None and self.greatest is not None
+            else f"{self.number} is at least {self.least}"
+            if self.greatest is None
+            else f"{self.number} is at most {self.greatest}"
+        )
 
     def faults(self, values: Values) -> Iterator[Fault]:
         found = self.number.value(values)
@@ -73,6 +87,10 @@ class Divides(Rule):
     def reads(self) -> frozenset[str]:
         return self.divisor.reads | self.of.reads
 
+    @property
+    def text(self) -> str:
+        return f"{self.divisor} divides {self.of}"
+
     def faults(self, values: Values) -> Iterator[Fault]:
         divisor, whole = self.divisor.value(values), self.of.value(values)
         if divisor and whole is not None and whole % divisor:
@@ -92,6 +110,10 @@ class Number(Rule):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset(self.attributes)
+
+    @property
+    def text(self) -> str:
+        return f"{listed(self.attributes)} {'is' if len(self.attributes) == 1 else 'are'} {self.wanted}"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         for name in self.attributes:
@@ -115,6 +137,10 @@ class OneOf(Rule):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset((self.attribute,))
+
+    @property
+    def text(self) -> str:
+        return f"{self.attribute} is one of {', '.join(str(_name(value)) for value in self.allowed)}"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         given = values[self.attribute]
@@ -140,6 +166,10 @@ class NotEmpty(Rule):
     def reads(self) -> frozenset[str]:
         return frozenset((self.array,))
 
+    @property
+    def text(self) -> str:
+        return f"{self.array} is not empty"
+
     def faults(self, values: Values) -> Iterator[Fault]:
         if values[self.array] is not None and not values[self.array]:
             yield Fault(self.code, (self.array,), f"{self.array} is empty; it must have at least 1 element")
@@ -157,6 +187,10 @@ class Length(Rule):
     @property
     def reads(self) -> frozenset[str]:
         return self.wanted.reads.union(self.arrays)
+
+    @property
+    def text(self) -> str:
+        return f"{listed(self.arrays)} {'has' if len(self.arrays) == 1 else 'have'} as many elements as {self.wanted}"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         wanted = self.wanted.value(values)
@@ -183,6 +217,10 @@ class Axis(Rule):
     def reads(self) -> frozenset[str]:
         return frozenset((self.attribute, self.of))
 
+    @property
+    def text(self) -> str:
+        return f"{self.attribute} is less than the rank of {self.of}"
+
     def faults(self, values: Values) -> Iterator[Fault]:
         axis = values[self.attribute]
         for _, name, tensor in islice(tensors_of(values, self.of), 1):
@@ -202,6 +240,10 @@ class AxesBelowRank(Rule):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset((self.attribute, self.of))
+
+    @property
+    def text(self) -> str:
+        return f"{self.attribute} are less than the rank of {self.of}"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         rank = values[self.of].rank
@@ -228,6 +270,10 @@ class DistinctAxes(Rule):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset((self.attribute, self.of))
+
+    @property
+    def text(self) -> str:
+        return f"{self.attribute} are distinct"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         if len(set(values[self.attribute])) == len(values[self.attribute]):

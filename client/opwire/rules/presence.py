@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..violation import Code, Fault
-from .rule import Rule, Values
+from .rule import Rule, Values, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,10 @@ class GivenTogether(Rule):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset(self.tensors)
+
+    @property
+    def text(self) -> str:
+        return f"{listed(self.tensors)} are given together or not at all"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         given = [name for name in self.tensors if values[name] is not None]
@@ -40,6 +44,10 @@ class AnyGiven(Rule):
     def reads(self) -> frozenset[str]:
         return frozenset(self.tensors)
 
+    @property
+    def text(self) -> str:
+        return f"at least one of {listed(self.tensors)} is given"
+
     def faults(self, values: Values) -> Iterator[Fault]:
         if all(values[name] is None for name in self.tensors):
             yield Fault(self.code, (self.tensors[0],), f"none of {', '.join(self.tensors)} is given; one is required")
@@ -56,6 +64,10 @@ class AtMostOneGiven(Rule):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset(self.tensors)
+
+    @property
+    def text(self) -> str:
+        return f"at most one of {listed(self.tensors)} is given"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         given = [name for name in self.tensors if values[name] is not None]
@@ -75,6 +87,10 @@ class Required(Rule):
     def reads(self) -> frozenset[str]:
         return frozenset((self.tensor,))
 
+    @property
+    def text(self) -> str:
+        return f"{self.tensor} is given"
+
     def faults(self, values: Values) -> Iterator[Fault]:
         if values[self.tensor] is None:
             yield Fault(self.code, (self.tensor,), f"{self.tensor} is required here and missing")
@@ -91,6 +107,10 @@ class Absent(Rule):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset((self.tensor,))
+
+    @property
+    def text(self) -> str:
+        return f"{self.tensor} is null"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         if values[self.tensor] is not None:

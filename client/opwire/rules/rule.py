@@ -35,6 +35,11 @@ class Rule(ABC):
     @abstractmethod
     def reads(self) -> frozenset[str]: ...
 
+    @property
+    def text(self) -> str:
+        """The rule in words, for documentation."""
+        return (type(self).__doc__ or "").partition("\n")[0].removesuffix(".").replace("``", "")
+
     @abstractmethod
     def faults(self, values: Values) -> Iterable[Fault]:
         """Returns the violations of the rule; none if it holds."""
@@ -60,3 +65,9 @@ def every_tensor(values: Values, names: Iterable[str]) -> Iterator[tuple[Path, s
     """Yields the tensors of several members."""
     for name in names:
         yield from tensors_of(values, name)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Writes names as ``A, B and C``."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

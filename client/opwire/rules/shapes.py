@@ -60,6 +60,10 @@ class Shapes(Rule):
                 found |= quantity.reads
         return found
 
+    @property
+    def text(self) -> str:
+        return "; ".join(f"{tensor} has the sizes {self._written(tensor)}" for tensor in self.shapes)
+
     def faults(self, values: Values) -> Iterator[Fault]:
         known: dict[str, int] = {}
         for member in self.shapes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..tensor import BufferTensorDesc
 from ..violation import Code, Fault
 from .expressions import Quantity
-from .rule import Rule, Values, every_tensor, tensors_of
+from .rule import Rule, Values, every_tensor, listed, tensors_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,10 @@ class SameType(Rule):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset(self.tensors)
+
+    @property
+    def text(self) -> str:
+        return f"{listed(self.tensors)} have the same data type"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         first: tuple[str, BufferTensorDesc] | None = None
@@ -47,6 +51,10 @@ class TypeNamed(Rule):
     def reads(self) -> frozenset[str]:
         return frozenset((self.attribute, self.tensor))
 
+    @property
+    def text(self) -> str:
+        return f"{self.attribute} is the data type of {self.tensor}"
+
     def faults(self, values: Values) -> Iterator[Fault]:
         named, tensor = values[self.attribute], values[self.tensor]
         if tensor is not None and named is not tensor.data_type:
@@ -66,6 +74,10 @@ class SameRank(Rule):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset(self.tensors)
+
+    @property
+    def text(self) -> str:
+        return f"{listed(self.tensors)} have the same rank"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         first: tuple[str, int] | None = None
@@ -89,6 +101,12 @@ class SameSizes(Rule):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset(self.tensors) | ({self.but_along} if self.but_along else frozenset())
+
+    @property
+    def text(self) -> str:
+        return f"{listed(self.tensors)} have the same sizes" + (
+            f", except along {self.but_along}" if self.but_along else ""
+        )
 
     def faults(self, values: Values) -> Iterator[Fault]:
         axis = values[self.but_along] if self.but_along else None
@@ -120,6 +138,10 @@ class Broadcast(Rule):
     def reads(self) -> frozenset[str]:
         return frozenset((self.tensor, self.to))
 
+    @property
+    def text(self) -> str:
+        return f"each size of {self.tensor} is 1 or that of {self.to}"
+
     def faults(self, values: Values) -> Iterator[Fault]:
         target = values[self.to]
         for path, name, desc in tensors_of(values, self.tensor):
@@ -144,6 +166,10 @@ class BlockSizes(Rule):
     def reads(self) -> frozenset[str]:
         return frozenset((self.tensor, self.of))
 
+    @property
+    def text(self) -> str:
+        return f"each size of {self.tensor} divides that of {self.of}"
+
     def faults(self, values: Values) -> Iterator[Fault]:
         whole = values[self.of]
         for path, name, desc in tensors_of(values, self.tensor):
@@ -167,6 +193,10 @@ class OneElement(Rule):
     def reads(self) -> frozenset[str]:
         return frozenset(self.tensors)
 
+    @property
+    def text(self) -> str:
+        return f"{listed(self.tensors)} {'has' if len(self.tensors) == 1 else 'have'} a single element"
+
     def faults(self, values: Values) -> Iterator[Fault]:
         for path, name, desc in every_tensor(values, self.tensors):
             if desc.element_count != 1:
@@ -186,6 +216,10 @@ class LeadingOnes(Rule):
     @property
     def reads(self) -> frozenset[str]:
         return self.last.reads | {self.tensor}
+
+    @property
+    def text(self) -> str:
+        return f"all sizes of {self.tensor} but the last {self.last} are 1"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         kept = self.last.value(values)
@@ -212,6 +246,10 @@ class SumAlong(Rule):
     def reads(self) -> frozenset[str]:
         return frozenset((self.array, self.whole, self.axis))
 
+    @property
+    def text(self) -> str:
+        return f"along {self.axis}, the sizes of {self.array} add up to that of {self.whole}"
+
     def faults(self, values: Values) -> Iterator[Fault]:
         parts, whole, axis = values[self.array], values[self.whole], values[self.axis]
         if not parts or whole is None or axis >= whole.rank or any(part.rank != whole.rank for part in parts):
@@ -233,6 +271,10 @@ class NotOwned(Rule):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset(self.tensors)
+
+    @property
+    def text(self) -> str:
+        return f"{listed(self.tensors)} are not OWNED_BY_DML"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         for path, name, desc in every_tensor(values, self.tensors):

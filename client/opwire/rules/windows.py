@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..violation import Code, Fault
 from .dimension import Dimension
-from .rule import Rule, Values
+from .rule import Rule, Values, listed
 
 PADDINGS = ("StartPadding", "EndPadding")
 _ARRAYS = ("Strides", "WindowSize", *PADDINGS)
@@ -59,6 +59,10 @@ class Spatial(Rule):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset((self.of, *self.arrays))
+
+    @property
+    def text(self) -> str:
+        return f"{listed(self.arrays)} have one element per dimension of {self.of} but the first two"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         tensor = values[self.of]

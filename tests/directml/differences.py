@@ -38,7 +38,8 @@ class Rule:
     Attributes:
         kind: Why the results differ; a decision of the same class says how.
         rule: Name of a rule of the vocabulary.
-        when: Values of attributes, or data types of tensors, that the rule is confined to; a list means any of it.
+        when: Values of attributes, or data types of tensors, that the rule is confined to; a list means any of it, and
+            "given" anything but null.
         numbers: Bounds of the rule.
     """
 
@@ -60,6 +61,8 @@ class Rule:
 def _is(case: Computed, name: str, value: Any) -> bool:
     given = case.operator["desc"].get(name)
     given = given["DataType"] if isinstance(given, dict) and "DataType" in given else given
+    if value == "given":
+        return given is not None
     return given in value if isinstance(value, list) else bool(given == value)
 
 

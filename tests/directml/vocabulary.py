@@ -112,6 +112,24 @@ def within(seen: Seen, absolute: float = 0, relative: float = 0) -> Mask:
     return np.asarray(np.abs(ours - theirs) <= absolute + relative * np.abs(ours))
 
 
+def cancels(seen: Seen, relative: float) -> Mask:
+    """Both give numbers no further from each other than a share of the operands, of which most cancels."""
+    largest = np.max([np.abs(array.astype(np.float64)) for array in seen.aligned()], axis=0)
+    return np.asarray(np.abs(seen.ours.astype(np.float64) - seen.theirs) <= relative * largest)
+
+
+def logarithm_cancels(seen: Seen, relative: float) -> Mask:
+    """A negative result is the logarithm of a difference, most of which cancels, or of nothing."""
+    ours, theirs = seen.ours.astype(np.float64), seen.theirs.astype(np.float64)
+    off = np.abs(ours - theirs) <= relative * np.exp(2 * np.abs(ours))
+    return np.asarray((ours < 0) & (off | ~np.isfinite(theirs)))
+
+
+def nan_as_zero(seen: Seen) -> Mask:
+    """DirectML computes an integer from NaN, which is 0, where opwire gives 1."""
+    return np.asarray((seen.ours == 1) & (seen.theirs == 0))
+
+
 def unwritten(seen: Seen) -> Mask:
     """DirectML left the element as it was before."""
     raw = np.full(1, UNWRITTEN, np.uint8).repeat(seen.ours.dtype.itemsize).view(seen.ours.dtype)
@@ -132,6 +150,9 @@ RULES: dict[str, Callable[..., Mask | bool]] = {
     "huge inputs": huge_inputs,
     "huge arguments": huge_arguments,
     "within": within,
+    "cancels": cancels,
+    "logarithm cancels": logarithm_cancels,
+    "NaN as zero": nan_as_zero,
     "unwritten": unwritten,
 }
 """The rules by name."""

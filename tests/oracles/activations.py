@@ -63,12 +63,8 @@ def _elu(x: Number, a: Attributes) -> Number:
 
 def _scaled_elu(x: Number, a: Attributes) -> Number:
     alpha, gamma = number(a["Alpha"]), number(a["Gamma"])
-    if greater(x, _ZERO):
+    if not greater(_ZERO, x) and not is_nan(x):
         return times(gamma, x)
-    if is_special(x) and x == 0:
-        return times(gamma, add(alpha, -alpha))
-    if is_special(alpha):
-        return times(gamma, add(times(alpha, function("EXP", x)), -alpha))
     return times(gamma, times(alpha, _expm1(x)))
 
 
@@ -80,7 +76,7 @@ def _celu(x: Number, a: Attributes) -> Number:
 
 
 def _hard_sigmoid(x: Number, a: Attributes) -> Number:
-    return greatest(_ZERO, least(add(times(number(a["Alpha"]), x), number(a["Beta"])), _ONE))
+    return least(greatest(add(times(number(a["Alpha"]), x), number(a["Beta"])), _ZERO), _ONE)
 
 
 def _gelu(x: Number, a: Attributes) -> Number:
@@ -121,7 +117,9 @@ FORMULAS: Mapping[str, Callable[[Number, Attributes], Number]] = {
     "SOFTPLUS": _softplus,
     "SOFTSIGN": lambda x, a: over(x, add(_ONE, abs(x))),
     "TANH": lambda x, a: function("TANH", x),
-    "THRESHOLDED_RELU": lambda x, a: x if greater(x, number(a["Alpha"])) else _ZERO,
+    "THRESHOLDED_RELU": lambda x, a: (
+        x if greater(x, number(a["Alpha"])) or is_nan(x) or is_nan(number(a["Alpha"])) else _ZERO
+    ),
     "SHRINK": _shrink,
     "GELU": _gelu,
     "SWISH": lambda x, a: times(x, _sigmoid(times(number(a["SigmoidInputScale"]), x))),

@@ -39,11 +39,12 @@ def _typed(reals: Callable[..., Number], integers: Callable[..., int], *names: s
     """Returns the oracle of an operator with one formula for floats and one for integers."""
 
     def one(plan: Plan, *elements: Any) -> Any:
+        dtype = output_type(plan)
         if np.issubdtype(type(elements[0]), np.integer):
             values = [scaled(x, plan) if scales else int(x) for x in elements]
-            return wrap(integers(*values), output_type(plan))
+            return wrap(integers(*values, dtype) if integers in _OF_TYPE else integers(*values), dtype)
         values = [scaled(x, plan) if scales else number(float(x)) for x in elements]
-        return nearest_float(reals(*values), output_type(plan))
+        return nearest_float(reals(*values), dtype)
 
     return each(one, *(names or ("ATensor", "BTensor")))
 
@@ -65,8 +66,33 @@ def _floor_remainder(a: Number, b: Number) -> Number:
     return a - b * math.floor(a / b) or sign(b) * 0.0
 
 
-def _quotient(a: int, b: int) -> int:
-    return int(Fraction(a, b)) if b else -1
+def _quotient(a: int, b: int, dtype: np.dtype[Any]) -> int:
+    if not b:
+        return -1 if a >= 0 or dtype.itemsize == 8 else 1
+    return int(Fraction(a, b))
+
+
+def _rest(a: int, b: int, dtype: np.dtype[Any]) -> int:
+    if not b:
+        return a if dtype in (np.int8, np.int16, np.int32) else -1
+    return a - b * int(Fraction(a, b))
+
+
+def _floor_rest(a: int, b: int, dtype: np.dtype[Any]) -> int:
+    return a - b * math.floor(Fraction(a, b)) if b else _quotient(a, b, dtype)
+
+
+def _mean(a: int, b: int, dtype: np.dtype[Any]) -> int:
+    total = wrap(a + b, np.dtype(f"{dtype.kind}{max(dtype.itemsize, 4)}"))
+    return int(Fraction(int(total), 2))
+
+
+def _magnitude(a: int, dtype: np.dtype[Any]) -> int:
+    return min(abs(a), int(np.iinfo(dtype).max)) if dtype.itemsize < 4 else abs(a)
+
+
+_OF_TYPE = (_quotient, _rest, _floor_rest, _mean, _magnitude)
+"""The functions of integers that depend on their type."""
 
 
 def _identity(plan: Plan, x: Any) -> Any:
@@ -102,7 +128,7 @@ _INPUT = ("InputTensor",)
 
 EXPECTED = {
     "ELEMENT_WISE_IDENTITY": each(_identity, *_INPUT),
-    "ELEMENT_WISE_ABS": _typed(lambda x: -x if sign(x) < 0 else x, abs, *_INPUT, scales=True),
+    "ELEMENT_WISE_ABS": _typed(lambda x: -x if sign(x) < 0 else x, _magnitude, *_INPUT, scales=True),
     "ELEMENT_WISE_NEGATE": _typed(_negative, lambda x: -x, *_INPUT),
     "ELEMENT_WISE_SIGN": _typed(_sign, lambda x: (x > 0) - (x < 0), *_INPUT),
     "ELEMENT_WISE_ADD": _typed(add, lambda a, b: a + b),
@@ -111,14 +137,12 @@ EXPECTED = {
     "ELEMENT_WISE_DIVIDE": _typed(over, _quotient),
     "ELEMENT_WISE_MAX": _typed(greatest, max),
     "ELEMENT_WISE_MIN": _typed(least, min),
-    "ELEMENT_WISE_MEAN": _typed(lambda a, b: times(add(a, b), Fraction(1, 2)), lambda a, b: int(Fraction(a + b, 2))),
+    "ELEMENT_WISE_MEAN": _typed(lambda a, b: times(add(a, b), Fraction(1, 2)), _mean),
     "ELEMENT_WISE_DIFFERENCE_SQUARE": _typed(
         lambda a, b: times(_difference(a, b), _difference(a, b)), lambda a, b: (a - b) ** 2
     ),
-    "ELEMENT_WISE_MODULUS_TRUNCATE": _typed(_remainder, lambda a, b: a - b * _quotient(a, b) if b else -1),
-    "ELEMENT_WISE_MODULUS_FLOOR": _typed(
-        _floor_remainder, lambda a, b: a - b * math.floor(Fraction(a, b)) if b else -1
-    ),
+    "ELEMENT_WISE_MODULUS_TRUNCATE": _typed(_remainder, _rest),
+    "ELEMENT_WISE_MODULUS_FLOOR": _typed(_floor_remainder, _floor_rest),
     "ELEMENT_WISE_ADD1": each(_add1, "ATensor", "BTensor"),
     "VALUE_SCALE_2D": _value_scale,
 }

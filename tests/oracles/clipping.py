@@ -15,6 +15,8 @@ def _bound(plan: Plan, name: str) -> Any:
     value, dtype = getattr(plan.attributes, name), output_type(plan)
     if np.issubdtype(dtype, np.integer):
         return value if isinstance(value, int) else to_integer(number(value), dtype)
+    if dtype == np.float16:  # whose largest number is the last bound
+        value = min(max(value, -65504.0), 65504.0)
     return number(float(nearest_float(number(value), dtype)))
 
 
@@ -32,7 +34,7 @@ def _threshold(plan: Plan, x: Any) -> Any:
 
 def _gradient(plan: Plan, x: Any, gradient: Any) -> Any:
     low, high = (output_type(plan).type(_bound(plan, name)) for name in ("Min", "Max"))
-    return type(gradient)(0) if x <= low or x >= high else gradient
+    return gradient if low < x < high else type(gradient)(0)
 
 
 _GRADIENT = each(_gradient, "InputTensor", "InputGradientTensor")

@@ -146,19 +146,19 @@ def _positive_power(x: Fraction, y: Fraction) -> Number:
 
 
 def _power_of_integers(base: int, exponent: int, dtype: np.dtype[Any]) -> Any:
-    if exponent >= 0:
-        return wrap(pow(base, exponent, 2**64), dtype)
-    if base == 0:
-        return wrap(-1, dtype)
-    return wrap(base ** (exponent % 2) if abs(base) == 1 else 0, dtype)
+    if exponent < 0:
+        return dtype.type(base ** (exponent % 2) if abs(base) == 1 else 0)
+    register = np.dtype(f"{dtype.kind}{max(dtype.itemsize, 4)}")
+    limits = np.iinfo(dtype)
+    return dtype.type(sorted((int(limits.min), int(wrap(pow(base, exponent, 2**64), register)), int(limits.max)))[1])
 
 
 def _pow(plan: Plan, x: Any, y: Any) -> Any:
-    base, dtype = scaled(x, plan), output_type(plan)
-    if isinstance(base, int) and np.issubdtype(type(y), np.integer):
-        return _power_of_integers(base, int(y), dtype)
-    exponent = number(int(y)) if np.issubdtype(type(y), np.integer) else number(float(y))
-    result = power(number(base) if isinstance(base, int) else base, exponent)
+    base, exponent, dtype = scaled(x, plan), scaled(y, plan), output_type(plan)
+    if isinstance(base, int) and isinstance(exponent, int):
+        return _power_of_integers(base, exponent, dtype)
+    base, exponent = (number(each) if isinstance(each, int) else each for each in (base, exponent))
+    result = power(base, exponent)
     if np.issubdtype(dtype, np.integer):
         return dtype.type(to_integer(result, dtype))
     return nearest_float(result, dtype)

@@ -44,7 +44,7 @@ FORMULAS: dict[str, Formula] = {
     "ACTIVATION_CELU": _celu,
     "ACTIVATION_ELU": lambda x, a: x if x >= 0 else a["Alpha"] * mp.expm1(x),
     "ACTIVATION_GELU": _gelu,
-    "ACTIVATION_HARD_SIGMOID": lambda x, a: max(0, min(a["Alpha"] * x + a["Beta"], 1)),
+    "ACTIVATION_HARD_SIGMOID": lambda x, a: min(max(a["Alpha"] * x + a["Beta"], 0), 1),
     "ACTIVATION_IDENTITY": lambda x, a: x,
     "ACTIVATION_LEAKY_RELU": lambda x, a: x if x >= 0 else a["Alpha"] * x,
     "ACTIVATION_LINEAR": lambda x, a: a["Alpha"] * x + a["Beta"],

@@ -39,7 +39,7 @@ def _softplus(x: Expression) -> Expression:
 
 
 def _hard_sigmoid(x: Expression) -> Expression:
-    return maximum(0, minimum(_ALPHA * x + _BETA, 1))
+    return minimum(maximum(_ALPHA * x + _BETA, 0), 1)
 
 
 _FORMULAS = {
@@ -51,12 +51,12 @@ _FORMULAS = {
     "PARAMETRIC_SOFTPLUS": _ALPHA * _softplus(_BETA * INPUT),
     "RELU": maximum(0, INPUT),
     # Alpha*exp(x) - Alpha is +0 where it is zero, and NaN where Alpha is infinite: hence the last difference.
-    "SCALED_ELU": select(INPUT > 0, _GAMMA * INPUT, _GAMMA * (_ALPHA * expm1(INPUT) + (_ALPHA - _ALPHA))),
+    "SCALED_ELU": select(INPUT >= 0, _GAMMA * INPUT, _GAMMA * (_ALPHA * expm1(INPUT))),
     "SCALED_TANH": _ALPHA * tanh(_BETA * INPUT),
     "SIGMOID": Constant(1) / (exp(-INPUT) + 1),
     "SOFTSIGN": INPUT / (absolute(INPUT) + 1),
     "TANH": tanh(INPUT),
-    "THRESHOLDED_RELU": select(INPUT > _ALPHA, INPUT, 0),
+    "THRESHOLDED_RELU": select(INPUT <= _ALPHA, 0, INPUT),
     "SHRINK": select(INPUT > _THRESHOLD, INPUT - _BIAS, select(INPUT < -_THRESHOLD, INPUT + _BIAS, 0)),
     "GELU": INPUT * (erfc(-INPUT * sqrt(0.5)) * 0.5),
     "SWISH": INPUT / (exp(-(Attribute("SigmoidInputScale") * INPUT)) + 1),

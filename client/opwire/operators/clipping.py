@@ -20,7 +20,7 @@ _TYPED = {"MinMaxDataType": "FLOAT32", **_BOUNDS}
 _MIN, _MAX = Bound("Min"), Bound("Max")
 _CLIP = maximum(_MIN, minimum(scaled(INPUT), _MAX))
 # The gradient at NaN passes, as NaN is neither below nor above the limits.
-_CLIP_GRAD = select(INPUT <= _MIN, 0, select(INPUT >= _MAX, 0, InputElement("InputGradientTensor")))
+_CLIP_GRAD = select(INPUT > _MIN, select(INPUT < _MAX, InputElement("InputGradientTensor"), 0), 0)
 
 
 def _within(attributes: Mapping[str, Any]) -> Example:

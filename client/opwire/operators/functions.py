@@ -63,7 +63,7 @@ _POW = declare(
     ),
     outputs={"OutputTensor": like("InputTensor")},
     work=elements_written,
-    formula=call("power")(_X, InputElement("ExponentTensor")),
+    formula=call("power")(_X, scaled(InputElement("ExponentTensor"))),
     examples=(vectors("powers", {}, {"InputTensor": [2, 3], "ExponentTensor": [3, 0]}, [8, 1]),),
 )
 

@@ -112,8 +112,13 @@ static __device__ __forceinline__ Bounded bounded_floor_remainder(Bounded a, Bou
 }
 
 static __device__ __forceinline__ Bounded bounded_power(Bounded x, Bounded y) {
-    if (y.value == 2) return bounded_multiply(x, x);
     double value = pow(x.value, y.value);
+    if (y.error != 0) {  // of numbers that may not be positive, even whether the exponent is whole is open
+        double change = fabs(y.value) * x.error / fabs(x.value) + fabs(log(fabs(x.value))) * y.error;
+        bool is_small = x.value - x.error > 0 && isfinite(x.value) && isfinite(y.value) && change <= 0.01;
+        return {value, is_small ? fabs(value) * (FUNCTION + 2 * change) + LEAST : UNKNOWN};
+    }
+    if (y.value == 2) return bounded_multiply(x, x);
     // NaN of a base that is certainly negative.
     if (value != value && x.error <= 0.5 * fabs(x.value)) return {value, 0};
     if (x.value != x.value && y.value != 0) return {value, 0};

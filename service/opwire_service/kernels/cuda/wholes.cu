@@ -7,42 +7,54 @@ template <class T> static __device__ __forceinline__ T whole_add(T a, T b) { ret
 template <class T> static __device__ __forceinline__ T whole_subtract(T a, T b) { return (T)((u64)a - (u64)b); }
 template <class T> static __device__ __forceinline__ T whole_multiply(T a, T b) { return (T)((u64)a * (u64)b); }
 template <class T> static __device__ __forceinline__ T whole_negate(T a) { return (T)(0 - (u64)a); }
-template <class T> static __device__ __forceinline__ T whole_absolute(T a) { return a < 0 ? whole_negate(a) : a; }
+// The lowest number of up to 16 bits saturates.
+template <class T> static __device__ __forceinline__ T whole_absolute(T a) {
+    T opposite = whole_negate(a);
+    if (sizeof(T) < 4 && a < 0 && opposite < 0) return (T)(opposite - 1);
+    return a < 0 ? opposite : a;
+}
 template <class T> static __device__ __forceinline__ T whole_sign(T a) { return (T)((a > 0) - (a < 0)); }
 template <class T> static __device__ __forceinline__ T whole_minimum(T a, T b) { return b < a ? b : a; }
 template <class T> static __device__ __forceinline__ T whole_maximum(T a, T b) { return b > a ? b : a; }
 
-// Division by zero sets all bits.
+// Division by zero sets all bits, but negative numbers of up to 32 bits give 1.
+template <class T> static __device__ __forceinline__ T by_zero(T a) {
+    return sizeof(T) <= 4 && a < 0 ? (T)1 : (T)-1;
+}
 template <class T> static __device__ __forceinline__ T whole_divide(T a, T b) {
-    if (b == 0) return (T)-1;
+    if (b == 0) return by_zero(a);
     if (is_signed<T>() && b == (T)-1) return whole_negate(a);  // the minimum has no positive counterpart
     return (T)(a / b);
 }
 template <class T> static __device__ __forceinline__ T whole_remainder(T a, T b) {
-    if (b == 0) return (T)-1;
+    if (b == 0) return sizeof(T) <= 4 && is_signed<T>() ? a : (T)-1;
     if (is_signed<T>() && b == (T)-1) return 0;
     return (T)(a % b);
 }
 template <class T> static __device__ __forceinline__ T whole_floor_remainder(T a, T b) {
+    if (b == 0) return by_zero(a);
     T rest = whole_remainder(a, b);
-    return b != 0 && rest != 0 && (rest < 0) != (b < 0) ? (T)(rest + b) : rest;
+    return rest != 0 && (rest < 0) != (b < 0) ? (T)(rest + b) : rest;
 }
 template <class T> static __device__ __forceinline__ T whole_mean(T a, T b) {
-    static_assert(sizeof(T) <= 4, "the sum fits 64 bits");
-    return (T)(((i64)a + (i64)b) / 2);
+    static_assert(sizeof(T) <= 4, "the sum is one of 32 bits");
+    u32 total = (u32)a + (u32)b;  // wraps
+    return is_signed<T>() ? (T)((i32)total / 2) : (T)(total / 2);
 }
 
-// Negative exponents truncate; zero to a negative exponent sets all bits.
+// Negative exponents truncate. Powers wrap around in 32 bits, or 64, and those of narrower types then saturate.
 template <class T, class E> static __device__ T whole_power(T base, E exponent) {
     if (exponent < 0) {
         if (base == 1) return 1;
-        if (is_signed<T>() && base == (T)-1) return exponent & 1 ? (T)-1 : (T)1;
-        return base == 0 ? (T)-1 : (T)0;
+        return is_signed<T>() && base == (T)-1 ? (exponent & 1 ? (T)-1 : (T)1) : (T)0;
     }
     u64 result = 1, factor = (u64)base;
     for (u64 rest = (u64)exponent; rest; rest >>= 1, factor *= factor)
         if (rest & 1) result *= factor;
-    return (T)result;
+    if (sizeof(T) >= 4) return (T)result;
+    i64 value = is_signed<T>() ? (i64)(i32)result : (i64)(u32)result;
+    i64 least = is_signed<T>() ? -(1LL << (Width<T>::bits - 1)) : 0, greatest = least + (1LL << Width<T>::bits) - 1;
+    return (T)(value < least ? least : value > greatest ? greatest : value);
 }
 
 // Constants outside a type's range are passed as 64 bits, which hold all values of the types that have such constants.

@@ -223,7 +223,17 @@ def _power(primitive: str, x: Bounded, y: Bounded) -> Bounded:
     error = np.where((y.value == 0) | (is_special & _is_exact(x)), 0.0, np.where(y.value == 1, x.error, error))
     # A clear overflow, whatever the error.
     error = np.where(np.isinf(value) & np.isfinite(x.value) & (growth <= 0.01), 0.0, error)
+    is_known = _is_exact(y)
+    is_square &= is_known
+    error = np.where(is_known, error, _of_inexact_exponent(x, y, value, growth))
     return Bounded(np.where(is_square, square.value, value), np.where(is_square, square.error, error))
+
+
+def _of_inexact_exponent(x: Bounded, y: Bounded, value: Any, growth: Any) -> Any:
+    """Returns the error of powers of positive numbers; for others, even whether the exponent is whole is open."""
+    growth = growth + np.abs(np.log(np.abs(x.value))) * y.error
+    is_small = (x.value - x.error > 0) & np.isfinite(x.value) & np.isfinite(y.value) & (growth <= 0.01)
+    return np.where(is_small, np.abs(value) * (FUNCTION + 2 * growth) + _LEAST, np.inf)
 
 
 def _plane(primitive: str, y: Bounded, x: Bounded) -> Bounded:

@@ -129,6 +129,8 @@ class ExactFormula:
                 return value  # type: ignore[return-value]  # an integer, or the scale of one
             case Operation("select", (condition, yes, no)):
                 return self._integer(yes if self._holds(condition, elements) else no, elements)
+            case Operation(primitive, (InputElement(name), Constant(scale), Constant(bias))) if primitive == SCALED:
+                return scaled(int(elements[name]), scale, bias, self.inputs[name])
             case Operation(primitive, operands):
                 found = [self._integer(operand, elements) for operand in operands]
                 return Integers(self.output).apply(primitive, *found)

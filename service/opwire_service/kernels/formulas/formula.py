@@ -39,12 +39,11 @@ def formula_of(plan: Plan) -> PlanFormula:
     assert formula is not None
     (name, target), *_ = plan.outputs.items()
     inputs = {name: desc.data_type for name, desc in plan.inputs.items()}
-    first = next(iter(inputs.values()))
     channels = {
         name: np.array(getattr(plan.attributes, name), np.float32).reshape(-1, *(1,) * (target.rank - 2))
         for name in _per_channel(formula)
     }
-    expression = resolve(formula, lambda name: getattr(plan.attributes, name), first)
+    expression = resolve(formula, lambda name: getattr(plan.attributes, name), inputs)
     return PlanFormula(
         expression,
         {**inputs, **dict.fromkeys(channels, DataType.FLOAT32)},

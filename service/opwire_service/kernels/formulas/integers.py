@@ -9,7 +9,7 @@ from typing import Any
 from opwire.tensor import DataType
 
 from . import interval, real
-from .resolve import SCALED, integer_range, saturated
+from .resolve import integer_range, saturated
 
 WORD = 32
 """Width in which bits are shifted: places count modulo that, and those beyond the first word of 64 bits from there."""
@@ -19,42 +19,55 @@ def _places(b: int, bits: int) -> int:
     return WORD + b % WORD if bits > WORD and b >= WORD else b % WORD
 
 
-def _quotient(a: int, b: int) -> int:
-    """Truncating division; division by zero sets all bits."""
+def _quotient(a: int, b: int, to: DataType) -> int:
+    """Truncating division. By zero it sets all bits, but negative numbers of up to 32 bits give 1."""
     if not b:
-        return -1
+        return 1 if a < 0 and to.bits <= WORD else -1
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-def _remainder(a: int, b: int) -> int:
-    return a - b * _quotient(a, b) if b else -1
+def _remainder(a: int, b: int, to: DataType) -> int:
+    """The rest of a truncating division. By zero, signed numbers of up to 32 bits stay, others set all bits."""
+    if not b:
+        return a if to.is_signed and to.bits <= WORD else -1
+    return a - b * _quotient(a, b, to)
 
 
-def _floor_remainder(a: int, b: int) -> int:
-    return a % b if b else -1
+def _floor_remainder(a: int, b: int, to: DataType) -> int:
+    return a % b if b else _quotient(a, b, to)
 
 
-def _power(base: int, exponent: int, bits: int) -> int:
-    """Returns the power modulo 2**bits. Negative exponents truncate; zero to a negative power has all bits set."""
+def _mean(a: int, b: int, to: DataType) -> int:
+    """Half of the sum, which wraps around in 32 bits, truncated."""
+    return _quotient(wrapped(a + b, _register(to)), 2, to)
+
+
+def _power(base: int, exponent: int, to: DataType) -> int:
+    """Returns the power, which wraps around in 32 bits, saturated. Negative exponents truncate."""
     if exponent >= 0:
-        return pow(base, exponent, 1 << bits)
-    if base in (1, -1):
-        return base if exponent % 2 else 1
-    return 0 if base else -1
+        register = _register(to)
+        return saturated(wrapped(pow(base, exponent, 1 << register.bits), register), to)
+    return 0 if abs(base) != 1 else base if exponent % 2 else 1
+
+
+def _absolute(a: int, to: DataType) -> int:
+    return saturated(abs(a), to) if to.bits < WORD else abs(a)
+
+
+def _register(to: DataType) -> DataType:
+    """Returns the type that integers of a type are computed in."""
+    if to.bits >= WORD:
+        return to
+    return DataType.INT32 if to.is_signed else DataType.UINT32
 
 
 _WRAPPING: Mapping[str, Any] = {
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,
-    "divide": _quotient,
-    "remainder": _remainder,
-    "floor_remainder": _floor_remainder,
-    "mean": lambda a, b: _quotient(a + b, 2),
     "minimum": lambda a, b: b if b < a else a,
     "maximum": lambda a, b: b if b > a else a,
     "negate": lambda a: -a,
-    "absolute": abs,
     "sign": lambda a: (a > 0) - (a < 0),
     "equal": lambda a, b: int(a == b),
     "less": lambda a, b: int(a < b),
@@ -72,6 +85,16 @@ _WRAPPING: Mapping[str, Any] = {
     "bit_count": int.bit_count,
 }
 
+_OF_TYPE: Mapping[str, Any] = {
+    "divide": _quotient,
+    "remainder": _remainder,
+    "floor_remainder": _floor_remainder,
+    "mean": _mean,
+    "power": _power,
+    "absolute": _absolute,
+}
+"""The primitives that depend on the type of their results."""
+
 
 @dataclass(frozen=True, slots=True)
 class Integers:
@@ -85,11 +108,8 @@ class Integers:
 
     def apply(self, primitive: str, *operands: int) -> int:
         """Applies a primitive other than ``select``."""
-        if primitive == SCALED:
-            return scaled(operands[0], operands[1], operands[2], self.data_type)
-        if primitive == "power":
-            base, exponent = operands
-            return wrapped(_power(base, exponent, self.data_type.bits), self.data_type)
+        if primitive in _OF_TYPE:
+            return wrapped(_OF_TYPE[primitive](*operands, self.data_type), self.data_type)
         if primitive in ("shift_left", "shift_right"):
             a, b = operands
             places = _places(b, self.data_type.bits)

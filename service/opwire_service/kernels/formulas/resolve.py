@@ -5,7 +5,7 @@ Only tensors, constants and primitives remain.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isnan, trunc
@@ -39,13 +39,18 @@ class _Resolution:
 
     Attributes:
         attribute: looks up an attribute of the desc by name.
-        data_type: data type of the formula's first input.
+        types: data types of the formula's inputs; numbers of the desc get that of the first.
         operand: replaces the input of a fused activation.
     """
 
     attribute: Callable[[str], Any]
-    data_type: DataType
+    types: Mapping[str, DataType]
     operand: Expression | None = None
+
+    @property
+    def data_type(self) -> DataType:
+        """Data type of the first input."""
+        return next(iter(self.types.values()))
 
     def of(self, formula: Expression) -> Expression:
         """Returns the formula with its attributes substituted."""
@@ -77,7 +82,8 @@ class _Resolution:
         if scale_bias is None:
             return operand
         scale, bias = Constant(scale_bias.Scale), Constant(scale_bias.Bias)
-        return operand * scale + bias if self.data_type.is_float else Operation(SCALED, (operand, scale, bias))
+        data_type = self.types[operand.name] if isinstance(operand, InputElement) else self.data_type
+        return operand * scale + bias if data_type.is_float else Operation(SCALED, (operand, scale, bias))
 
     def _converted(self, number: float) -> float:
         return number if self.data_type.is_float else saturated(number, self.data_type)
@@ -85,22 +91,23 @@ class _Resolution:
     def _narrowed(self, number: float) -> float:
         if not self.data_type.is_float:
             return saturated(number, self.data_type)
-        with np.errstate(over="ignore"):
-            return float(np.float64(number).astype(self.data_type.dtype))
+        # Beyond the range of FLOAT16, its largest number; infinities too.
+        most = float(np.finfo(self.data_type.dtype).max) if self.data_type is DataType.FLOAT16 else np.inf
+        return float(np.float64(np.clip(number, -most, most)).astype(self.data_type.dtype))
 
 
-def resolve(formula: Expression, attribute: Callable[[str], Any], data_type: DataType) -> Expression:
+def resolve(formula: Expression, attribute: Callable[[str], Any], types: Mapping[str, DataType]) -> Expression:
     """Resolves a formula for a desc.
 
     Args:
         formula: the formula of the operator.
         attribute: looks up an attribute of the desc by name.
-        data_type: data type of the first input.
+        types: data types of the inputs, by name.
 
         Returns:
             An expression of tensors, constants and primitives; for integers these include ``SCALED``.
     """
-    return _Resolution(attribute, data_type).of(formula)
+    return _Resolution(attribute, types).of(formula)
 
 
 def activated_expression(activation: NestedOperator | None, operand: Expression) -> Expression:
@@ -114,7 +121,7 @@ def activated_expression(activation: NestedOperator | None, operand: Expression)
     formula = OPERATORS[activation.name].formula
     if formula is None:
         raise ValueError(f"{activation.name} is not an elementwise operator")
-    return _Resolution(activation.values.__getitem__, DataType.FLOAT32, operand).of(formula)
+    return _Resolution(activation.values.__getitem__, {"": DataType.FLOAT32}, operand).of(formula)
 
 
 def saturated(number: float | Fraction, data_type: DataType) -> int:

@@ -353,7 +353,11 @@ class NativeIntegers:
     def _absolute(self, x: Vector) -> Vector:
         if not self._is_signed:
             return x
-        return self.v.choose(self._compare("<", x, self._constant(x, 0)), self.v.builder.neg(x), x)
+        opposite = self.v.builder.neg(x)
+        if x.type.element.width < WORD:  # the lowest number, which is its own opposite, saturates
+            greatest = self._constant(x, (1 << x.type.element.width - 1) - 1)
+            opposite = self.v.choose(self._compare("<", opposite, self._constant(x, 0)), greatest, opposite)
+        return self.v.choose(self._compare("<", x, self._constant(x, 0)), opposite, x)
 
     def _sign(self, x: Vector) -> Vector:
         zero = self._constant(x, 0)

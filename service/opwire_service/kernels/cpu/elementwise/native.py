@@ -87,44 +87,70 @@ FLOATS: Mapping[str, Function] = {
 
 
 def _quotient(a: Array, b: Array) -> Any:
-    """Quotient truncated toward zero; division by zero sets all bits."""
+    """Quotient truncated toward zero."""
     if a.dtype.itemsize < 8:
         # A non-integer quotient of 32-bit integers is farther from any integer than float64's rounding error.
         found = a.astype(np.float64)
         found /= b.astype(np.float64)
         if a.dtype == np.int32 and found.max(initial=0) >= 2.0**31:  # INT_MIN / -1, which wraps, or division by zero
             found[found == 2.0**31] = -(2.0**31)
-        return _all_set(b, found.astype(np.uint32 if a.dtype == np.uint32 else np.int32).astype(a.dtype, copy=False))
+        return _by_zero(a, b, found.astype(np.uint32 if a.dtype == np.uint32 else np.int32).astype(a.dtype, copy=False))
     whole = np.floor_divide(a, b)
     if a.dtype.kind == "i":
         whole += (whole < 0) & (whole * b != a)
-    return _all_set(b, whole)
+    return _by_zero(a, b, whole)
 
 
-def _all_set(b: Array, found: Any) -> Any:
-    return found if np.all(b) else np.where(b == 0, np.array(-1, np.int64).astype(b.dtype), found)
+def _by_zero(a: Array, b: Array, found: Any) -> Any:
+    """Returns quotients where the divisor is not zero; else all bits set, or 1 for negative numbers up to 32 bits."""
+    if np.all(b):
+        return found
+    every = np.array(-1, np.int64).astype(b.dtype)
+    return np.where(b == 0, every if a.dtype.itemsize == 8 else np.where(a < 0, b.dtype.type(1), every), found)
+
+
+def _integer_remainder(a: Array, b: Array) -> Any:
+    found = np.fmod(a, b)
+    is_kept = a.dtype.kind == "i" and a.dtype.itemsize < 8
+    return np.where(b == 0, a, found) if is_kept else _by_zero(a, b, found)
+
+
+def _register(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Returns the type that integers of a type are computed in."""
+    return dtype if dtype.itemsize >= 4 else np.dtype(f"{dtype.kind}4")
+
+
+def _saturated(found: Array, dtype: np.dtype[Any]) -> Any:
+    limits = np.iinfo(dtype)
+    return found if found.dtype == dtype else np.clip(found, limits.min, limits.max).astype(dtype)
 
 
 def _integer_mean(a: Array, b: Array) -> Any:
-    total = a.astype(np.int64) + b.astype(np.int64)
+    register = _register(a.dtype)
+    total = (a.astype(register) + b.astype(register)).astype(np.int64)
     return ((total + (total < 0)) >> 1).astype(a.dtype)
 
 
+def _integer_absolute(a: Array) -> Any:
+    return _saturated(np.abs(a.astype(_register(a.dtype))), a.dtype)
+
+
 def _power(base: Array, exponent: Array) -> Any:
-    """Power modulo 2**width; with negative exponents truncated, and for a zero base with all bits set."""
+    """Power modulo 2**32, or 2**64, saturated; with negative exponents truncated."""
     base, exponent = np.broadcast_arrays(base, exponent)
-    result, factor, rest = np.ones_like(base), base.copy(), np.maximum(exponent, 0).astype(np.uint64)
+    factor, rest = base.astype(_register(base.dtype)), np.maximum(exponent, 0).astype(np.uint64)
+    result = np.ones_like(factor)
     while rest.any():
         result = np.where(rest & np.uint64(1), result * factor, result)
         factor, rest = factor * factor, rest >> np.uint64(1)
+    found = _saturated(result, base.dtype)
     if exponent.dtype.kind == "u":
-        return result
-    minus = base.dtype.type(-1) if base.dtype.kind == "i" else np.iinfo(base.dtype).max
-    odd = (exponent & 1) == 1
-    is_minus_one = (base == minus) if base.dtype.kind == "i" else np.zeros(base.shape, bool)
-    truncated = np.where(is_minus_one, np.where(odd, minus, base.dtype.type(1)), base.dtype.type(0))
-    truncated = np.where(base == 1, base.dtype.type(1), np.where(base == 0, minus, truncated))
-    return np.where(exponent < 0, truncated, result)
+        return found
+    one = base.dtype.type(1)
+    truncated = np.where(base == one, one, base.dtype.type(0))
+    if base.dtype.kind == "i":
+        truncated = np.where(base == -one, np.where((exponent & 1) == 1, -one, one), truncated)
+    return np.where(exponent < 0, truncated, found)
 
 
 def _shift(function: Function) -> Function:
@@ -143,14 +169,14 @@ INTEGERS: Mapping[str, Function] = {
     "subtract": np.subtract,
     "multiply": np.multiply,
     "divide": _quotient,
-    "remainder": lambda a, b: _all_set(b, np.fmod(a, b)),
-    "floor_remainder": lambda a, b: _all_set(b, np.mod(a, b)),
+    "remainder": _integer_remainder,
+    "floor_remainder": lambda a, b: _by_zero(a, b, np.mod(a, b)),
     "mean": _integer_mean,
     "minimum": np.minimum,
     "maximum": np.maximum,
     "power": _power,
     "negate": np.negative,
-    "absolute": np.abs,
+    "absolute": _integer_absolute,
     "sign": _sign,
     "equal": np.equal,
     "less": np.less,

@@ -12,7 +12,7 @@ from .fields import GivenTensors, TensorMember
 from .level import FeatureLevel
 from .operator import Operator
 from .operators import CATALOG, OPERATORS, OperatorType, declaration, find, hint
-from .support import SupportRow, SupportRows, TensorSupport, row_for
+from .support import SupportRows, TensorSupport, row_for
 from .tensor import MAX_ELEMENTS, BufferTensorDesc
 from .tensor_names import split
 from .violation import OBSERVED_SOURCE, Basis, Code, Fault, Violation
@@ -55,7 +55,11 @@ class ReadDesc(NamedTuple):
             level: the level.
             strict: whether warnings count.
         """
-        found = self._violations_at(level)
+        if self.type is not None and level < self.type.introduced:
+            found: tuple[Violation, ...] = (self._early(self.type, level), *self.structural)
+        else:
+            limited = [found.violation for found in self.at_levels if found.counts_at(level)] if self.at_levels else ()
+            found = (*self._row_violations(level), *limited, *self.structural)
         return (*found, *self.warnings_at(level)) if strict else found
 
     def warnings_at(self, level: FeatureLevel) -> tuple[Violation, ...]:
@@ -63,17 +67,10 @@ class ReadDesc(NamedTuple):
         limited = [found.violation for found in self.advice if found.counts_at(level)]
         return (*self._undocumented_at(level), *limited, *self.uncomputable)
 
-    def _violations_at(self, level: FeatureLevel) -> tuple[Violation, ...]:
-        if self.type is not None and level < self.type.introduced:
-            early = Violation(
-                Code.OPERATOR_NOT_IN_LEVEL,
-                f"{self.pointer}/type",
-                f"{self.type.name} requires {self.type.introduced} or higher; {level} was requested",
-                available_from=self.type.introduced,
-            )
-            return (early, *self.structural)
-        limited = [found.violation for found in self.at_levels if found.counts_at(level)]
-        return (*self._row_violations(level), *limited, *self.structural)
+    def _early(self, kind: OperatorType, level: FeatureLevel) -> Violation:
+        message = f"{kind.name} requires {kind.introduced} or higher; {level} was requested"
+        at = f"{self.pointer}/type"
+        return Violation(Code.OPERATOR_NOT_IN_LEVEL, at, message, available_from=kind.introduced)
 
     def minimum_level(self, *, strict: bool = False) -> FeatureLevel | None:
         """Returns the lowest level at which the desc is valid, or None."""
@@ -91,38 +88,40 @@ class ReadDesc(NamedTuple):
                 for found in _misfits(name, given, limits.page, level):
                     yield replace(found, source=page, documented=True)
 
-    def _row_violations(self, level: FeatureLevel) -> Iterator[Violation]:
+    def _row_violations(self, level: FeatureLevel) -> Sequence[Violation]:
         row = row_for(self.rows, level)
         if row is None:
-            return
-        given = list(self._given_misfits(row, level))
-        yield from given or self._derived_misfits(row, level)
+            return ()
+        tensors = row.tensors
+        found: list[Violation] = []
+        for name, given in self.given.items():
+            limits = tensors.get(name) or tensors[name.partition("[")[0]]
+            if not limits.admit(given.desc):
+                found += self._given_misfits(name, given, limits, level)
+        if not found and len(self.given) < len(self.inputs) + len(self.outputs):
+            found += self._derived_misfits(tensors, level)
         for name in row.required:
             if self.read.get(name, name) is None:
-                yield Violation(
-                    Code.MISSING_FIELD,
-                    f"{self.pointer}/desc",
-                    f"{name} is required at {level} and missing",
-                    available_from=_available_from(row.level for row in self.rows if name not in row.required),
-                )
-
-    def _given_misfits(self, row: SupportRow, level: FeatureLevel) -> Iterator[Violation]:
-        for name, given in self.given.items():
-            member = name.partition("[")[0]
-            limits = row.tensors[member]
-            if limits.admit(given.desc):
-                continue
-            is_documented = limits.page is None or not limits.page.admit(given.desc)
-            source = self.declared.schema.source if is_documented and self.declared else OBSERVED_SOURCE
-            every = [(row.level, row.tensors[member]) for row in self.rows]
-            for found in _misfits(name, given, limits, level, every):
-                yield replace(found, source=source, documented=is_documented)
-
-    def _derived_misfits(self, row: SupportRow, level: FeatureLevel) -> Iterator[Violation]:
-        for name, output in self.outputs.items():
-            limits = row.tensors[name.partition("[")[0]]
-            if name not in self.given and not limits.admit(output):
+                available = _available_from(row.level for row in self.rows if name not in row.required)
+                message = f"{name} is required at {level} and missing"
                 at = f"{self.pointer}/desc"
+                found.append(Violation(Code.MISSING_FIELD, at, message, available_from=available))
+        return found
+
+    def _given_misfits(
+        self, name: str, given: GivenTensor, limits: TensorSupport, level: FeatureLevel
+    ) -> Iterator[Violation]:
+        is_documented = limits.page is None or not limits.page.admit(given.desc)
+        source = self.declared.schema.source if is_documented and self.declared else OBSERVED_SOURCE
+        every = [(row.level, row.tensors[name.partition("[")[0]]) for row in self.rows]
+        for found in _misfits(name, given, limits, level, every):
+            yield replace(found, source=source, documented=is_documented)
+
+    def _derived_misfits(self, tensors: Mapping[str, TensorSupport], level: FeatureLevel) -> Iterator[Violation]:
+        at = f"{self.pointer}/desc"
+        for name, output in self.outputs.items():
+            limits = tensors[name.partition("[")[0]]
+            if name not in self.given and not limits.admit(output):
                 for found in _misfits(name, GivenTensor(output, at), limits, level):
                     yield replace(found, pointer=at, message=f"{found.message}; it is derived, since it is not given")
 
@@ -293,11 +292,13 @@ class _DescReader(NamedTuple):
             value = read.values.get(name)
             if value is None:
                 continue
-            for desc in value if isinstance(value, tuple) else (value,):
-                if not least <= len(desc.sizes) <= greatest:
-                    read.complete = False
-                    del read.values[name]
-                    break
+            if type(value) is tuple:
+                fits = all(least <= len(desc.sizes) <= greatest for desc in value)
+            else:
+                fits = least <= len(value.sizes) <= greatest
+            if not fits:
+                read.complete = False
+                del read.values[name]
 
     def _elements_by_name(self) -> dict[str, None]:
         """Returns the members that name an element of an array which is given too, with a warning for each.

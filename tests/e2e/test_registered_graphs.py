@@ -398,3 +398,24 @@ def test_graph_commands_report_refusals(server_url: str, tmp_path: Path):
     assert command("graph", "put", "ARGMAX", path, "--url", server_url).returncode == 1
     assert command("graph", "put", "net", tmp_path / "absent.json", "--url", server_url).returncode == 2
     assert command("graph", "list", "--url", "abacus").returncode == 2
+
+
+def test_a_graph_by_itself_is_validated_and_registered(http, name):
+    tensor = {"DataType": "FLOAT32", "Sizes": [2]}
+    add = {"type": "ELEMENT_WISE_ADD", "desc": {"ATensor": tensor, "BTensor": tensor}}
+    inputs = {"ATensor": "input:x", "BTensor": "w"}
+    graph = {"nodes": {"w": {"constant": {"data": [1, 2]}}, "a": {**add, "inputs": inputs}}, "outputs": {"y": "a"}}
+    assert http.post("/v1/validate", json=graph).json()["valid"]
+    assert http.put(f"/v1/graphs/{name}", json=graph).status_code == 201
+    request = {"graph": name, "inputs": {"x": {"data": [3, 4]}}, "output_format": "numbers"}
+    assert http.post("/v1/execute", json=request).json()["outputs"]["y"]["data"] == [4, 6]
+
+    wrong = {**graph, "outputs": {"y": "b"}}
+    found = http.post("/v1/validate", json=wrong).json()
+    assert [violation["pointer"] for violation in found["violations"]] == ["/outputs/y", "/nodes/a"]
+    refused = http.put(f"/v1/graphs/{name}", json=wrong).json()
+    assert [violation["pointer"] for violation in refused["violations"]] == ["/outputs/y", "/nodes/a"]
+    malformed = {**graph, "nodes": {**graph["nodes"], "w": {"constant": "?"}}}
+    answer = http.put(f"/v1/graphs/{name}", json=malformed)
+    assert (answer.status_code, answer.json()["violations"][0]["pointer"]) == (400, "/nodes/w/constant")
+    assert 'as the member "graph"' in http.post("/v1/execute", json=graph).json()["violations"][0]["message"]

@@ -12,9 +12,10 @@ import pytest
 
 from opwire import ContractViolation, FeatureLevel
 from opwire.dxdispatch import parse_model, read_model
+from opwire.files import read_npy
 from opwire_service.devices.base import Device
 from opwire_service.offline.run import Launch, Save, Show, execute, prepare
-from opwire_service.offline.tensor_files import read_npy, write_array
+from opwire_service.offline.tensor_files import write_array
 
 MODELS = Path(__file__).parents[1] / "data" / "dxdispatch"
 

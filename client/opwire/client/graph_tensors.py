@@ -15,6 +15,7 @@ from ..desc import Report, read_tensor
 from ..errors import ContractViolation
 from ..tensor import Array, BufferTensorDesc, DataType, packed_strides
 from .arrays import ArrayLike, Symbolic
+from .calls import checked_name
 from .methods import OperatorMethods
 
 
@@ -24,6 +25,13 @@ class NodeMethods(OperatorMethods["GraphTensor", "GraphTensor"]):
     @abstractmethod
     def constant(self, array: ArrayLike) -> GraphTensor:
         """Adds a constant, to share it between nodes."""
+
+    @abstractmethod
+    def of_node(self, tensor: GraphTensor) -> GraphTensor:
+        """Returns a tensor or, if it is an input of the graph, a copy by a node.
+
+        Views of inputs would change what the graph takes: an input has the sizes and strides of the nodes that read it.
+        """
 
     @abstractmethod
     def undone_on_error(self) -> AbstractContextManager[None]:
@@ -75,9 +83,7 @@ class GraphTensor(Symbolic):
 
     def __getitem__(self, output: str) -> GraphTensor:
         """Returns another output of the same node."""
-        if not isinstance(output, str):
-            raise TypeError(f"{output!r} is not the name of an output; graph.slice adds a node that takes a part")
-        found = self.outputs.get(output)
+        found = self.outputs.get(checked_name(output, "the name of an output"))
         if found is None:
             raise KeyError(f"{output!r} is not an output; available: {', '.join(self.outputs) or 'none'}")
         return found
@@ -116,7 +122,8 @@ class GraphTensor(Symbolic):
             raise ValueError(f"{layout} take {desc.minimum_size_in_bytes} bytes; {self!r} has {total}")
         contiguous = desc.strides == packed_strides(desc.sizes)
         desc = BufferTensorDesc(desc.data_type, desc.sizes, None if contiguous else desc.strides, total)
-        return GraphTensor(self.graph, self.source, desc, self.outputs, is_view=True)
+        whole = self.graph.of_node(self)
+        return GraphTensor(self.graph, whole.source, desc, whole.outputs, is_view=True)
 
     def reshape(self, *sizes: SupportsIndex | Iterable[SupportsIndex]) -> GraphTensor:
         """Returns a view with other sizes and as many elements. One of them may be -1: what the others leave.

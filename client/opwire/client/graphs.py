@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Container, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
-from ..check import check
+import numpy as np
+
+from ..check import Plan, check
 from ..desc import show
-from ..graph import INPUT
+from ..graph import CONSTANT, INPUT, as_named, check_graph
+from ..graph_files import Weights, parse_graph, read_file_constants, request_level, write_graph
 from ..level import HIGHEST
 from ..tensor import Array, BufferTensorDesc, DataType
 from ..tensor_names import grouped, ungrouped
-from ..wire import Call
+from ..wire import Call, constant_bytes
 from .arrays import ArrayLike, as_array
 from .calls import BuiltGraph, checked_name
 from .graph_tensors import GraphTensor, NodeMethods, desc_of, graph_tensor_of
@@ -36,8 +41,11 @@ def _lay_out(desc: dict[str, Any], tensor: GraphTensor, name: str) -> None:
     given, data_type = tensor.desc, tensor.data_type
     if data_type.is_packed and desc.get("DataType") == DataType.of(data_type.dtype).name:
         desc["DataType"] = data_type.name
-    if given.strides is not None and desc.setdefault("Strides", [*given.strides]) != [*given.strides]:
-        raise ValueError(f"{name} is {tensor!r}, but its desc has the strides {show(desc['Strides'])}")
+    if given.strides is not None:
+        desc.setdefault("Strides", [*given.strides])
+    if desc.get("Strides") is not None and [*desc["Strides"]] != [*given.element_strides]:
+        said = f"{name} is {tensor!r}, but its desc has the strides {show(desc['Strides'])}"
+        raise ValueError(f"{said}; with_strides returns a tensor with other strides")
     if given.total_size_in_bytes != given.minimum_size_in_bytes:
         desc.setdefault("TotalTensorSizeInBytes", given.total_size_in_bytes)
 
@@ -62,6 +70,8 @@ class Graph(NodeMethods, BuiltGraph):
         self._inputs: dict[str, GraphTensor] = {}
         self._outputs: dict[str, str] = {}
         self._constants: dict[str, Array] = {}
+        self._copies: dict[str, GraphTensor] = {}
+        """Copies of inputs, by source."""
 
     def input(self, name: str, data_type: DataType | str, sizes: Iterable[int]) -> GraphTensor:
         """Adds an input.
@@ -132,6 +142,15 @@ class Graph(NodeMethods, BuiltGraph):
         for node in self._nodes.values():
             yield from ungrouped(node.get("inputs", {})).values()
 
+    def of_node(self, tensor: GraphTensor) -> GraphTensor:
+        """See ``NodeMethods``."""
+        if not tensor.source.startswith(INPUT):
+            return tensor
+        made = self._copies.get(tensor.source)
+        if made is None:
+            made = self._copies[tensor.source] = self.element_wise_identity(tensor)
+        return made
+
     @contextmanager
     def undone_on_error(self) -> Generator[None]:
         """See ``NodeMethods``."""
@@ -142,8 +161,58 @@ class Graph(NodeMethods, BuiltGraph):
             for name in list(self._nodes)[nodes:]:
                 del self._nodes[name]
                 self._constants.pop(name, None)
+            gone = {tensor.source for tensor in self._tensors[tensors:]}
+            self._copies = {source: made for source, made in self._copies.items() if made.source not in gone}
             del self._tensors[tensors:]
             raise
+
+    def save(self, path: str | PathLike[str], *, weights: Weights = "inside") -> None:
+        """Writes the graph to a JSON file that ``Graph.load``, ``opwire run``, ``validate`` and ``graph put`` read.
+
+        Args:
+            path: the path of the file.
+            weights: "inside" writes the constants to the file itself, as base64; "beside" writes their bytes to files
+                in a folder beside it, which is called like the file, followed by ``.weights``.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
+        constants = {name: constant_bytes(array) for name, array in self._constants.items()}
+        write_graph(Path(path), self.to_json(), constants, weights)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Graph:
+        """Reads a graph in either form from a JSON file, by itself or in a request, with its constants.
+
+        Its inputs have the descs of the nodes that read them.
+
+        Raises:
+            ContractViolation: the graph is not valid at its feature level, by default the highest.
+            OSError: the file, or one that it refers to, cannot be read.
+            RequestError: the file does not contain a graph, or is malformed.
+        """
+        request, files = parse_graph(Path(path).read_bytes(), Path(path).parent)
+        level, strict = request_level(request), request.strict
+        plan = check_graph(request.operator, level, strict=strict, pointer=request.plan_pointer)
+        constants = read_file_constants(plan, request, files).values()
+        graph, named = cls(), as_named(request.operator)
+        graph._fill(named, check_graph(named, level, strict=strict), constants)
+        return graph
+
+    def _fill(self, named: Mapping[str, Any], plan: Plan, constants: Iterable[memoryview]) -> None:
+        """Takes over the nodes, inputs, outputs and constants of a checked graph."""
+        for name, data in zip((name for name in plan.inputs if name.startswith(CONSTANT)), constants, strict=True):
+            self._constants[name.removeprefix(CONSTANT)] = _typed(data, plan.inputs[name])
+        self._nodes.update(named["nodes"])
+        self._outputs.update(named["outputs"])
+        for name in named["inputs"]:
+            if name in plan.inputs:
+                self._inputs[name] = GraphTensor(self, INPUT + name, plan.inputs[name], {})
+        for step in plan.attributes.steps:
+            outputs: dict[str, GraphTensor] = {}
+            for slot, desc in step.plan.outputs.items():
+                outputs[slot] = GraphTensor(self, f"{step.name}.{slot}", desc, outputs)
+            self._tensors += outputs.values()
 
     def to_json(self) -> dict[str, Any]:
         """See ``BuiltGraph``."""
@@ -178,6 +247,12 @@ class Graph(NodeMethods, BuiltGraph):
     def _name(self, kind: str) -> str:
         number = 1 + sum(name == kind or name.startswith(f"{kind}_") for name in self._nodes)
         return unused(kind if number == 1 else f"{kind}_{number}", self._nodes)
+
+
+def _typed(data: memoryview, desc: BufferTensorDesc) -> Array:
+    """Returns the bytes of a constant as elements in one dimension; those of 4 bits stay bytes."""
+    array: Array = np.frombuffer(data, np.uint8)
+    return array if desc.data_type.is_packed else array.view(desc.data_type.dtype)
 
 
 def unused(name: str, used: Container[str]) -> str:

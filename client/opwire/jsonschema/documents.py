@@ -150,24 +150,23 @@ def _operator(kinds: list[OperatorType]) -> Schema:
 
 
 _FORMS = (
-    ("dispatchables", "Model"),
-    ("model", "ExecuteModelRequest"),
-    ("requests", "BatchRequest"),
-    ("inputs", "ExecuteRequest"),
+    (("nodes", "Nodes"), "Graph"),
+    (("dispatchables",), "Model"),
+    (("model",), "ExecuteModelRequest"),
+    (("requests",), "BatchRequest"),
+    (("inputs",), "ExecuteRequest"),
+    (("operator", "graph"), "ValidateRequest"),
 )
+"""Members that tell the kinds of documents apart, in this order; anything else is an operator."""
 
 
 @cache
 def documents() -> Schema:
-    """Returns the schema of DxDispatch models, request bodies, and standalone operators."""
+    """Returns the schema of DxDispatch models, request bodies, and standalone operators and graphs."""
     kinds = list(CATALOG.values())
-    rest: Schema = {
-        "if": {"anyOf": [{"required": ["operator"]}, {"required": ["graph"]}]},
-        "then": ref("ValidateRequest"),
-        "else": ref("Dispatchable"),
-    }
-    for member, name in reversed(_FORMS):
-        rest = {"if": {"required": [member]}, "then": ref(name), "else": rest}
+    rest = ref("Dispatchable")
+    for members, name in reversed(_FORMS):
+        rest = {"if": {"anyOf": [{"required": [member]} for member in members]}, "then": ref(name), "else": rest}
     found: Schema = {
         "$schema": _DIALECT,
         "$id": "urn:opwire:json-schema:documents",

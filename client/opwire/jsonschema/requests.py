@@ -59,11 +59,11 @@ REQUESTS: Mapping[str, Schema] = {
     },
     "ExecuteModelRequest": object_schema(["model"], {**_CONTRACT, "model": _MODEL, **_OPTIONS}),
     "BatchRequest": object_schema(["requests"], {"requests": {"type": "array", "items": ref("ExecuteRequest")}}),
-    "ValidateRequest": {**object_schema([], _EITHER), **_ONE_OF_BOTH},
+    "ValidateRequest": {"anyOf": [{**object_schema([], _EITHER), **_ONE_OF_BOTH}, ref("Graph")]},
     "ValidateModelRequest": object_schema(
         ["model"], {"feature_level": {"enum": _LEVELS}, "strict": _STRICT, "model": _MODEL}
     ),
-    "RegisterRequest": object_schema(["graph"], {**_CONTRACT, "graph": ref("Graph")}),
+    "RegisterRequest": {"anyOf": [object_schema(["graph"], {**_CONTRACT, "graph": ref("Graph")}), ref("Graph")]},
     **GRAPHS,
 }
 """The bodies of requests. The document must define ``Operator``."""

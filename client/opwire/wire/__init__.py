@@ -18,7 +18,8 @@ from .answers import (
     write_error,
     write_outcome,
 )
-from .calls import Call, Encoding, write_call, write_calls, write_json, write_registration
+from .bare_graphs import is_bare_graph
+from .calls import Call, Encoding, constant_bytes, write_call, write_calls, write_json, write_registration
 from .encoded import EncodedTensor, encoded_inputs
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, Parts, parse_json, split_body
 from .models import (
@@ -72,8 +73,10 @@ __all__ = [
     "ValidateRequest",
     "are_views",
     "batch_ends",
+    "constant_bytes",
     "encode_output",
     "encoded_inputs",
+    "is_bare_graph",
     "member_frames",
     "output_frames",
     "parse_batch",

@@ -96,14 +96,25 @@ def write_registration(
 def _with_constants(
     graph: Mapping[str, Any], constants: Mapping[str, Array], encoding: Encoding, tail: list[Buffer]
 ) -> Mapping[str, Any]:
-    """Adds the constants to a graph; in the tail they follow the inputs, in the order of their nodes."""
+    """Adds the constants to a graph; in the tail they follow the inputs, in the order of their nodes.
+
+    They are never numbers: nodes may read their bytes with other sizes and strides.
+    """
     if not constants:
         return graph
+    encoding = Encoding.BASE64 if encoding is Encoding.NUMBERS else encoding
     nodes = {
         name: {"constant": _write_tensor(constants[name], None, encoding, tail)} if name in constants else node
         for name, node in graph["nodes"].items()
     }
     return {**graph, "nodes": nodes}
+
+
+def constant_bytes(array: Array) -> memoryview:
+    """Returns the bytes of a contiguous tensor as they are sent."""
+    tail: list[Buffer] = []
+    _write_tensor(array, None, Encoding.BINARY, tail)
+    return memoryview(tail[0])
 
 
 def _write_tensor(array: Array, layout: BufferTensorDesc | None, encoding: Encoding, tail: list[Buffer]) -> object:

@@ -22,6 +22,7 @@ from ..schema import find, schema_of
 from ..tensor import Array, BufferTensorDesc, rounded
 from ..tensor_names import place, split
 from . import base64text
+from .bare_graphs import is_bare_graph, without_payloads
 from .base64text import decoded_size
 from .framing import Parts
 from .payloads import Numbers, Payload, read_payload, read_payloads
@@ -44,7 +45,8 @@ class ExecuteRequest(NamedTuple):
     If ``is_graph``, ``operator`` is the graph without the tensors of its constants, which are among the inputs, or the
     name of a registered graph, for which the level is None if not given.
 
-    If ``strict``, what the documentation forbids is a violation even if DirectML accepts it.
+    If ``strict``, what the documentation forbids is a violation even if DirectML accepts it. If ``is_bare``, the
+    graph is the whole request.
 
     ``inputs`` has the tensors of an array as ``NAME[0]``, ``NAME[1]``, ... ``pointer`` points to the request in the
     body, and ``places`` has the pointers to inputs that are not in its member ``inputs`` under their own name.
@@ -61,11 +63,12 @@ class ExecuteRequest(NamedTuple):
     is_graph: bool = False
     places: Mapping[str, str] = {}
     strict: bool = False
+    is_bare: bool = False
 
     @property
     def plan_pointer(self) -> str:
         """The pointer to the operator or graph."""
-        return f"{self.pointer}/{'graph' if self.is_graph else 'operator'}"
+        return self.pointer if self.is_bare else f"{self.pointer}/{'graph' if self.is_graph else 'operator'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,12 @@ class ValidateRequest:
     feature_level: object
     is_graph: bool = False
     strict: bool = False
+    is_bare: bool = False
+
+    @property
+    def plan_pointer(self) -> str:
+        """The pointer to the operator or graph."""
+        return "" if self.is_bare else "/graph" if self.is_graph else "/operator"
 
 
 _ENVELOPE: Mapping[str, None] = dict.fromkeys(
@@ -139,6 +148,8 @@ def parse_validate(body: RequestBody) -> ValidateRequest:
 
 
 def read_validate(document: object, parts: Parts) -> ValidateRequest:
+    if is_bare_graph(document):
+        return ValidateRequest(without_payloads(document, parts, ""), HIGHEST, is_graph=True, is_bare=True)
     envelope = read_envelope(document, _VALIDATE)
     report = Report()
     _one_of_both(envelope, "", report)
@@ -148,11 +159,7 @@ def read_validate(document: object, parts: Parts) -> ValidateRequest:
     level = _given(envelope, "feature_level", None if isinstance(envelope.get("graph"), str) else HIGHEST)
     if "graph" not in envelope:
         return ValidateRequest(envelope["operator"], level, strict=strict)
-    graph = envelope["graph"]
-    if isinstance(graph, dict):
-        graph, held = without_constants(graph, "/graph")
-        for tensor, pointer in held.values():
-            read_payload(tensor, parts, pointer)
+    graph = without_payloads(envelope["graph"], parts, "/graph")
     return ValidateRequest(graph, level, is_graph=True, strict=strict)
 
 
@@ -195,6 +202,9 @@ def read_execute(value: object, parts: Parts, pointer: str = "") -> ExecuteReque
         graph, held = without_constants(graph, f"{pointer}/graph")
         for name, (tensor, at) in held.items():
             inputs[CONSTANT + name], places[CONSTANT + name] = read_payload(tensor, parts, at), at
+    if is_bare_graph(value):
+        message = 'a graph given by itself, which has no inputs to run with; send it as the member "graph" of a request'
+        refuse([Violation(Code.MISSING_FIELD, pointer, message)])
     envelope = read_envelope(value, _ENVELOPE, pointer)
     report = Report()
     _one_of_both(envelope, pointer, report)

@@ -177,7 +177,8 @@ class GraphRegistry:
         """
         graph, level, strict = request.operator, request.feature_level, request.strict
         if not isinstance(graph, str):
-            return validate_graph(graph, read_level(level, "/feature_level"), strict=strict, pointer="/graph")
+            at = read_level(level, "/feature_level")
+            return validate_graph(graph, at, strict=strict, pointer=request.plan_pointer)
         named = self.find(graph, owner)
         at = named.level if level is None else read_level(level, "/feature_level")
         found = validate_graph(named.graph, at, strict=strict, pointer="/graph")

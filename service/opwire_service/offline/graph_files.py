@@ -8,6 +8,7 @@ from pathlib import Path
 from opwire.desc import show
 from opwire.dxdispatch import Dispatchable, GraphFile, Model
 from opwire.errors import ContractViolation, RequestError
+from opwire.files import locate
 from opwire.graph.serialized import MOST_BYTES
 from opwire.operator import Code, Violation
 
@@ -27,12 +28,6 @@ def open_graphs(model: Model, folder: Path) -> Model:
     """
     opened = {name: _open(dispatchable, folder) for name, dispatchable in model.dispatchables.items()}
     return replace(model, dispatchables=opened)
-
-
-def locate(path: str, folder: Path) -> Path:
-    """Returns the path of a file in ``folder``, or in the current folder if it only exists there."""
-    beside, here = folder / path, Path(path)
-    return beside if beside.exists() or not here.exists() else here
 
 
 def constant_beside(path: Path, name: str, pointer: str) -> Path:

@@ -8,19 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic_core import to_json
 
-from opwire.check import Plan, read_level
 from opwire.client.calls import BuiltGraph
-from opwire.dxdispatch import read_text
-from opwire.errors import ProblemCode, RequestError
 from opwire.graph import CONSTANT, as_named, check_graph
 from opwire.graph.serialized import read_serialized
+from opwire.graph_files import parse_graph, read_file_constants, request_level
 from opwire.level import HIGHEST, FeatureLevel
 from opwire.tensor import Array
-from opwire.wire import ExecuteRequest, RequestBody, parse_registration, read_constants
+from opwire.wire import ExecuteRequest
 
-from .documents import read_payload, without_files
 from .graph_files import constant_beside, read_whole
 
 _BINARY = ".bin"
@@ -66,33 +62,13 @@ def read_graph_file(path: Path, level: FeatureLevel | None, *, strict: bool = Fa
         RequestError: the file does not contain a graph.
     """
     is_binary = path.suffix.lower() == _BINARY
-    request, files = _of_onnx_runtime(path) if is_binary else _of_json(path.read_bytes(), path.parent)
-    level = level or read_level(request.feature_level, "/feature_level")
-    strict = strict or request.strict
-    plan = check_graph(request.operator, level, strict=strict, pointer="/graph")
-    payloads = _payloads(plan, files, request.places)
-    constants = read_constants(plan, request._replace(inputs={**request.inputs, **payloads}))
+    request, files = _of_onnx_runtime(path) if is_binary else parse_graph(path.read_bytes(), path.parent)
+    level, strict = level or request_level(request), strict or request.strict
+    plan = check_graph(request.operator, level, strict=strict, pointer=request.plan_pointer)
     graph: Any = request.operator
     named = as_named(graph) if "Nodes" in graph else graph
+    constants = read_file_constants(plan, request, files)
     return FileGraph(named, {name: np.frombuffer(each, np.uint8) for name, each in constants.items()}, level, strict)
-
-
-def _payloads(plan: Plan, files: Mapping[str, Path], places: Mapping[str, str]) -> dict[str, memoryview]:
-    return {name: read_payload(path, places[name], plan.inputs.get(name)) for name, path in files.items()}
-
-
-def _of_json(data: bytes, folder: Path) -> tuple[ExecuteRequest, dict[str, Path]]:
-    """Parses a graph, by itself or in a request, and returns it with the files of its constants."""
-    value = read_text(data)
-    if isinstance(value, Mapping) and {"nodes", "Nodes"} & value.keys():
-        value = {"graph": value}
-    if not isinstance(value, Mapping) or "graph" not in value:
-        detail = "the file contains no graph: it is neither an object with nodes nor a request with a graph"
-        raise RequestError(ProblemCode.INVALID_REQUEST, detail)
-    kept, files = without_files(
-        {name: value[name] for name in ("graph", "feature_level", "strict") if name in value}, folder
-    )
-    return parse_registration(RequestBody.split(to_json(kept, inf_nan_mode="constants"))), files
 
 
 def _of_onnx_runtime(path: Path) -> tuple[ExecuteRequest, dict[str, Path]]:

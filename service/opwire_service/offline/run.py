@@ -27,6 +27,7 @@ from opwire.dxdispatch import (
     WriteFile,
 )
 from opwire.errors import ContractViolation, NotExecutableError, ProblemCode
+from opwire.files import is_npy, locate, read_npy, read_raw
 from opwire.graph import operator_plans
 from opwire.level import FeatureLevel
 from opwire.operator import Code
@@ -35,8 +36,8 @@ from opwire.tensor import Array, DataType, rounded
 from ..devices.base import Device
 from ..execution import Arrays
 from .bindings import Piece, bind, require_all, require_apart
-from .graph_files import locate, open_graphs
-from .tensor_files import is_npy, read_npy, read_raw, write_array
+from .graph_files import open_graphs
+from .tensor_files import write_array
 
 _IMAGES = (".jpg", ".jpeg", ".png")
 

@@ -1,4 +1,4 @@
-"""Tensor files in ``.npy`` format or as raw bytes, which are written atomically."""
+"""Writes tensors to files in ``.npy`` format or as raw bytes, atomically."""
 
 from __future__ import annotations
 
@@ -8,42 +8,12 @@ from errno import EINVAL, EIO
 from pathlib import Path
 from secrets import token_hex
 from typing import IO, Any
+from urllib.parse import quote
 
 import numpy as np
 
-from opwire.tensor import Array, BufferTensorDesc, DataType
-
-
-def is_npy(path: Path) -> bool:
-    return path.suffix.lower() == ".npy"
-
-
-def read_npy(path: Path) -> Array:
-    """Reads a ``.npy`` file as a contiguous little-endian array; booleans become UINT8.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: it is not a ``.npy`` file, or DirectML does not have its data type.
-    """
-    with path.open("rb") as file:
-        array: Array = np.lib.format.read_array(file, allow_pickle=False)
-    if array.dtype == np.bool_:
-        array = array.view(np.uint8)
-    try:
-        data_type = DataType.of(array.dtype)
-    except TypeError as error:
-        raise ValueError(str(error)) from None
-    return np.ascontiguousarray(array, data_type.dtype).reshape(array.shape)
-
-
-def read_raw(path: Path) -> Array:
-    """Reads the bytes of a file.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: the path is not a valid file name.
-    """
-    return np.frombuffer(path.read_bytes(), np.uint8)
+from opwire.files import is_npy
+from opwire.tensor import Array, BufferTensorDesc
 
 
 def write_array(path: Path, array: Array) -> None:
@@ -61,6 +31,10 @@ def write_array(path: Path, array: Array) -> None:
             file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
+_IN_NAMES = " #$&'()+,;=@[]{}"
+"""Characters of tensor names that are kept in file names; slashes, for one, would lead to other folders."""
+
+
 def write_outputs(path: Path, descs: Mapping[str, BufferTensorDesc], buffers: Mapping[str, Array]) -> dict[str, Path]:
     """Writes output tensors and returns the file of each.
 
@@ -74,7 +48,7 @@ def write_outputs(path: Path, descs: Mapping[str, BufferTensorDesc], buffers: Ma
         OSError: a file could not be written.
     """
     whole = len(descs) == 1 and not path.is_dir() and (path.suffix or path.exists())
-    paths = {name: path if whole else path / f"{name}.npy" for name in descs}
+    paths = {name: path if whole else path / f"{quote(name, _IN_NAMES)}.npy" for name in descs}
     for name, target in paths.items():
         write_array(target, descs[name].elements(descs[name].view(buffers[name])) if is_npy(target) else buffers[name])
     return paths

@@ -393,7 +393,7 @@ def test_graph_commands_report_refusals(server_url: str, tmp_path: Path):
     path.write_text(json.dumps(graph))
     refused = command("graph", "put", "net", path, "--url", server_url)
     assert refused.returncode == 1
-    assert "/graph/nodes/sum" in refused.stderr
+    assert "  /nodes/sum [missing_tensor]" in refused.stderr
     path.write_text(json.dumps(adds(1)))
     assert command("graph", "put", "ARGMAX", path, "--url", server_url).returncode == 1
     assert command("graph", "put", "net", tmp_path / "absent.json", "--url", server_url).returncode == 2

@@ -9,6 +9,7 @@ from typing import Any
 from ..desc import pointer_to, show
 from ..errors import ProblemCode, RequestError
 from ..fields.tensors import MOST_TENSORS
+from ..schema import find, schema_of
 from ..tensor_names import element, split
 from ..violation import Code, Violation
 from .framing import Base64, Parts
@@ -87,3 +88,14 @@ def read_payload(value: object, parts: Parts, pointer: str) -> Payload | Violati
         return parts.text(data) if isinstance(data, str) else Numbers(data)
     message = 'a tensor is a base64 string, {"data": numbers} or {"binary_data_size": n}'
     return Violation(Code.WRONG_TYPE, pointer, f"{show(value)} given; {message}")
+
+
+def take_aliases(operator: object, inputs: dict[str, Any], places: dict[str, str], pointer: str) -> None:
+    """Renames the inputs that are given under an alias of their member."""
+    kind = find(operator.get("type")) if isinstance(operator, dict) else None
+    if kind is None:
+        return
+    for alias, name in schema_of(kind.name).aliases.items():
+        if alias in inputs and name not in inputs:
+            inputs[name] = inputs.pop(alias)
+            places[name] = pointer_to(pointer, "inputs", alias)

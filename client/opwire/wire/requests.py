@@ -18,14 +18,13 @@ from ..graph import CONSTANT, without_constants
 from ..jsontensor import NumberError, read_numbers
 from ..level import HIGHEST
 from ..operator import Code, Violation
-from ..schema import find, schema_of
 from ..tensor import Array, BufferTensorDesc, rounded
 from ..tensor_names import place, split
 from . import base64text
 from .bare_graphs import is_bare_graph, without_payloads
 from .base64text import decoded_size
 from .framing import Parts
-from .payloads import Numbers, Payload, read_payload, read_payloads
+from .payloads import Numbers, Payload, read_payload, read_payloads, take_aliases
 from .request_body import RequestBody
 
 LOWEST_PRIORITY = 9
@@ -223,7 +222,7 @@ def read_execute(value: object, parts: Parts, pointer: str = "") -> ExecuteReque
         refuse(report.violations)
     is_graph = "graph" in envelope
     if not is_graph:
-        _take_aliases(envelope["operator"], inputs, places, pointer)
+        take_aliases(envelope["operator"], inputs, places, pointer)
     return ExecuteRequest(
         graph if is_graph else envelope["operator"],
         _given(envelope, "feature_level", None if isinstance(graph, str) else HIGHEST),
@@ -237,17 +236,6 @@ def read_execute(value: object, parts: Parts, pointer: str = "") -> ExecuteReque
         places,
         strict,
     )
-
-
-def _take_aliases(operator: object, inputs: dict[str, Any], places: dict[str, str], pointer: str) -> None:
-    """Renames the inputs that are given under an alias of their member."""
-    kind = find(operator.get("type")) if isinstance(operator, dict) else None
-    if kind is None:
-        return
-    for alias, name in schema_of(kind.name).aliases.items():
-        if alias in inputs and name not in inputs:
-            inputs[name] = inputs.pop(alias)
-            places[name] = pointer_to(pointer, "inputs", alias)
 
 
 _FORMATS = {row.value: row for row in (OutputFormat.BASE64, OutputFormat.NUMBERS)}

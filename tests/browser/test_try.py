@@ -336,3 +336,12 @@ def test_a_model_is_checked_and_run(tabs, console_url):
     expect(page.get_by_text("valid from")).to_be_visible()
     run(page)
     assert numbers_of(page) == ["8", "12"]
+
+
+def test_warnings_are_listed_beside_a_valid_desc(tabs, console_url):
+    tensor = {"DataType": "FLOAT32", "Sizes": [2]}
+    desc = {"Axis": 0, "InputTensor": tensor, "OutputTensors": [tensor], "OutputTensors[0]": tensor}
+    page = tabs.open(link(console_url, text=json.dumps({"type": "SPLIT", "desc": desc}, indent=1)))
+    expect(page.get_by_text("valid from")).to_be_visible()
+    expect(page.get_by_text("1 warning")).to_be_visible()
+    expect(page.locator("#warnings li")).to_contain_text("OutputTensors[0] is ignored")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from math import isinf, nan
 from typing import Any
 
 import numpy as np
@@ -26,13 +27,17 @@ def _number_of(fraction: Fraction) -> Number:
 
 
 def _new(old: Number, weight: float, fresh: Number) -> Number:
+    if isinstance(old, float) and isinf(old):
+        return nan
     return add(times(number(weight), old), times(_number_of(1 - Fraction(weight)), fresh))
 
 
 def _expected(plan: Plan, inputs: Mapping[str, Array]) -> Mapping[str, Answer]:
     a, step = plan.attributes, int(inputs["TrainingStepTensor"].reshape(-1)[0])
     rests = [add(Fraction(1), negative(_power(beta, step))) for beta in (a.Beta1, a.Beta2)]
-    rate = times(number(a.LearningRate), over(root(rests[1]), rests[0]))
+    rate = number(a.LearningRate)
+    if step:
+        rate = times(rate, over(root(rests[1]), rests[0]))
     names = ("InputParametersTensor", "InputFirstMomentTensor", "InputSecondMomentTensor", "GradientTensor")
     found: dict[str, Any] = {
         f"Output{name}Tensor": np.empty(inputs["GradientTensor"].shape, object)

@@ -18,7 +18,6 @@ from ..rules import (
     broadcast,
     given_together,
     like,
-    not_empty,
     one_of,
     same_rank,
     same_sizes,
@@ -80,7 +79,7 @@ def _mean_variance(
 
 
 _PARAMETERS = ("ScaleTensor", "BiasTensor")
-_ANY_AXES = (same_rank("InputTensor", *_PARAMETERS), axes("Axes", of="InputTensor"), not_empty("Axes"))
+_ANY_AXES = (same_rank("InputTensor", *_PARAMETERS), axes("Axes", of="InputTensor"))
 _NORMALIZED = {"NormalizeVariance": True, "Epsilon": 0}
 
 
@@ -91,10 +90,10 @@ def _of_each_channel(tensor: str) -> Rule:
 
 def _axes_refused(**attributes: object) -> BadExample:
     return BadExample(
-        name="no_axes",
-        desc=tensors_and([1, 1, 1, 2], {}, Axes=[], **attributes),
-        code=Code.COUNT_MISMATCH,
-        pointer="/Axes",
+        name="axis_beyond_the_rank",
+        desc=tensors_and([1, 1, 1, 2], {}, Axes=[4], **attributes),
+        code=Code.AXIS_OUT_OF_RANGE,
+        pointer="/Axes/0",
     )
 
 

@@ -83,8 +83,7 @@ def axes_of(plan: Plan) -> tuple[int, ...]:
         return tuple(i for i, size in enumerate(plan.inputs["ScaleTensor"].sizes) if size == 1)
     if plan.operator.name == "MEAN_VARIANCE_NORMALIZATION":
         return (1, 2, 3) if plan.attributes.CrossChannel else (2, 3)
-    axes: tuple[int, ...] = plan.attributes.Axes
-    return axes
+    return tuple(sorted(set(plan.attributes.Axes)))
 
 
 def uses(plan: Plan) -> tuple[bool, bool]:

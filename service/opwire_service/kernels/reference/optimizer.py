@@ -1,4 +1,8 @@
-"""ADAM_OPTIMIZER: the documented formula over the reals, with every output rounded once."""
+"""ADAM_OPTIMIZER: the documented formula over the reals, with every output rounded once.
+
+Like DirectML, a step 0 leaves the moments uncorrected, and an infinite old moment gives NaN: the new one is
+``old + (1 - weight) * (new - old)``.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ class OptimizerStep(NamedTuple):
 
     Attributes:
         beta1, beta2: weights of the old moments.
-        rate: factor of the quotient of the moments; NaN before the first step.
+        rate: factor of the quotient of the moments.
         epsilon: added to the root.
     """
 
@@ -36,6 +40,8 @@ class OptimizerStep(NamedTuple):
         beta1, beta2, rate, epsilon = (
             Decimal(getattr(attributes, name)) for name in ("Beta1", "Beta2", "LearningRate", "Epsilon")
         )
+        if number == 0:
+            return cls(beta1, beta2, rate, epsilon)
         rest1, rest2 = (_REALS.subtract(1, _REALS.power(beta, number)) for beta in (beta1, beta2))
         corrected = _REALS.divide(_REALS.sqrt(rest2), rest1)
         return cls(beta1, beta2, _REALS.multiply(rate, corrected), epsilon)
@@ -50,6 +56,8 @@ class OptimizerStep(NamedTuple):
         return _REALS.subtract(x, moved), first_moment, second_moment
 
     def _mixed(self, weight: Decimal, old: Decimal, new: Decimal) -> Decimal:
+        if old.is_infinite():
+            return Decimal("NaN")
         return _REALS.add(_REALS.multiply(weight, old), _REALS.multiply(_REALS.subtract(1, weight), new))
 
 

@@ -54,6 +54,8 @@ class AdamJob(Job):
 
     def _tile(self, sources: list[Array], targets: list[Array], at: Slices, step: OptimizerStep) -> None:
         x, m, v, g = (np.array(source[at], np.float64, order="C") for source in sources)
+        for moment in (m, v):
+            moment[np.isinf(moment)] = np.nan
         beta1, beta2 = self._attributes.Beta1, self._attributes.Beta2
         fresh = (1 - beta1) * g
         m *= beta1

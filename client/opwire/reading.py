@@ -342,7 +342,7 @@ class _DescReader(NamedTuple):
             if rule is not None:
                 self._report(list(rule.faults(name, output)), read)
         elif not member.role.is_optional:
-            if rule is None:
+            if rule is None or not rule.is_derivable:
                 message = f"{name} is required and missing: it cannot be derived from the inputs and attributes"
                 self.report.add(Code.MISSING_FIELD, self.pointer, message)
                 return

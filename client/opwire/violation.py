@@ -37,7 +37,6 @@ class Code(StrEnum):
     DUPLICATE_AXIS = "duplicate_axis"
     INDEX_OVERFLOW = "index_overflow"
     WINDOW_TOO_LARGE = "window_too_large"
-    WINDOW_WITHOUT_ELEMENT = "window_without_element"
     NOT_A_NUMBER = "not_a_number"
     UNION_MISMATCH = "union_mismatch"
     OPERATOR_NOT_FUSABLE = "operator_not_fusable"

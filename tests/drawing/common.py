@@ -13,7 +13,7 @@ from opwire.rules import NamedSize, Rule
 from opwire.rules.numbers import Between, Length, NotEmpty, Number, OneOf
 from opwire.rules.presence import AnyGiven, GivenTogether, Required
 from opwire.rules.shapes import Shapes
-from opwire.rules.tensors import Broadcast, OneElement, SameSizes
+from opwire.rules.tensors import Broadcast, OneElement, SameLeading, SameSizes
 
 from .changes import changed
 from .descs import Drawn
@@ -118,6 +118,20 @@ def _several(rule: OneElement, drawn: Drawn) -> Iterator[Change]:
         if drawn.desc.get(name) is not None:
             sizes = [*drawn.desc[name]["Sizes"][:-1], 2]
             yield changed(drawn, name, Sizes=sizes), "sizes_mismatch", f"/{name}/Sizes"
+
+
+def _lead_alike(rule: SameLeading, drawn: Drawn, draw: st.DrawFn) -> None:
+    first, *others = (drawn.desc[name]["Sizes"] for name in rule.tensors if drawn.desc.get(name) is not None)
+    for sizes in others:
+        sizes[: rule.count] = first[: rule.count]
+
+
+def _lead_otherwise(rule: SameLeading, drawn: Drawn) -> Iterator[Change]:
+    for name in rule.tensors[1:]:
+        for i in range(rule.count):
+            sizes = list(drawn.desc[name]["Sizes"])
+            sizes[i] += 1
+            yield changed(drawn, name, Sizes=sizes), "sizes_mismatch", f"/{name}/Sizes/{i}"
 
 
 def _choose(rule: OneOf, drawn: Drawn, draw: st.DrawFn) -> None:
@@ -226,6 +240,7 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     Number: _make_valid,
     Broadcast: _broadcast,
     OneElement: _single,
+    SameLeading: _lead_alike,
     OneOf: _choose,
     NotEmpty: _fill,
     Length: _cut,
@@ -239,6 +254,7 @@ BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     Between: _outside,
     Broadcast: _too_long,
     OneElement: _several,
+    SameLeading: _lead_otherwise,
     OneOf: _another,
     NotEmpty: _emptied,
     Length: _lengthened,

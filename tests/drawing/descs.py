@@ -20,7 +20,7 @@ from opwire.rules.conditions import AtLevels, OnBasis, When, WithTensor
 from opwire.rules.numbers import AxesBelowRank, Axis, Between, DistinctAxes, Divides, Equal, Number
 from opwire.rules.shapes import Shapes
 from opwire.rules.tensors import LeadingOnes, SameRank, SameSizes, SameType, TypeNamed
-from opwire.rules.windows import Spatial, WindowFits, WindowHoldsElement
+from opwire.rules.windows import Spatial, WindowHoldsElement, WindowSteps
 from opwire.schema import CATALOG
 from opwire.support import SupportRow, row_for
 
@@ -206,12 +206,13 @@ def _spatial(rule: Spatial, drawn: Drawn, draw: st.DrawFn) -> None:
         drawn.desc[name] = drawn.desc[name][: len(drawn.desc[rule.of]["Sizes"]) - 2]
 
 
-def _windows(rule: WindowFits, drawn: Drawn, draw: st.DrawFn) -> None:
+def _windows(rule: WindowSteps, drawn: Drawn, draw: st.DrawFn) -> None:
     desc = drawn.desc
     sizes = desc[rule.windows.over]["Sizes"][2:]
     desc["WindowSize"] = [draw(st.integers(1, size)) for size in sizes]
     desc["StartPadding"] = [draw(st.integers(0, window - 1)) for window in desc["WindowSize"]]
     desc["EndPadding"] = [0] * len(sizes)
+    desc["Strides"] = [max(step, 1) for step in desc["Strides"]]
     if rule.windows.dilated:
         desc["Dilations"] = [1] * len(sizes)
 
@@ -273,7 +274,7 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     Equal: _equal,
     Number: _number,
     Spatial: _spatial,
-    WindowFits: _windows,
+    WindowSteps: _windows,
     WindowHoldsElement: _nothing,
     IndexFits: _nothing,
     FitsRank: _fits_rank,

@@ -14,7 +14,7 @@ from opwire.rules.conditions import AtLevels, OnBasis, When, WithTensor
 from opwire.rules.numbers import AxesBelowRank, Axis, Between, DistinctAxes, Divides, Equal, Number
 from opwire.rules.shapes import Shapes
 from opwire.rules.tensors import LeadingOnes, SameRank, SameSizes, SameType, TypeNamed
-from opwire.rules.windows import Spatial, WindowFits, WindowHoldsElement
+from opwire.rules.windows import Spatial, WindowHoldsElement, WindowSteps
 from opwire.schema import CATALOG
 from opwire.tensor import DataType
 from opwire.violation import Basis
@@ -100,7 +100,7 @@ def _sizes(rule: SameSizes, drawn: Drawn) -> Iterator[Change]:
             if at is not None:
                 sizes[at] += 1
                 yield _changed(drawn, *changed, Sizes=sizes), "sizes_mismatch", f"{_written(place)}/Sizes"
-    if "WindowSize" in drawn.desc:
+    if "WindowSize" in drawn.desc and rule.tensors[1] in {member.name for member in drawn.operator.members.outputs}:
         yield from _second_output(rule.tensors[1], drawn)
 
 
@@ -178,16 +178,15 @@ def _spatial(rule: Spatial, drawn: Drawn) -> Iterator[Change]:
     yield {**drawn.desc, **longer}, "count_mismatch", f"/{rule.arrays[0]}"
 
 
-def _window(rule: WindowFits, drawn: Drawn) -> Iterator[Change]:
-    sizes = drawn.desc[rule.windows.over]["Sizes"]
-    longer = [sizes[2] + drawn.desc["StartPadding"][0] + 1, *drawn.desc["WindowSize"][1:]]
-    yield {**drawn.desc, "WindowSize": longer}, "window_too_large", "/WindowSize/0"
+def _steps(rule: WindowSteps, drawn: Drawn) -> Iterator[Change]:
+    for name in rule.windows.steps:
+        yield {**drawn.desc, name: [0, *drawn.desc[name][1:]]}, "out_of_range", f"/{name}/0"
 
 
 def _window_of_padding(rule: WindowHoldsElement, drawn: Drawn) -> Iterator[Change]:
     # The output is derived, so the violation points at the desc.
     padding = [drawn.desc["WindowSize"][0], *drawn.desc["StartPadding"][1:]]
-    yield {**drawn.desc, "StartPadding": padding}, "window_without_element", ""
+    yield {**drawn.desc, "StartPadding": padding}, "not_computable", ""
 
 
 def _index(rule: IndexFits, drawn: Drawn) -> Iterator[Change]:
@@ -250,7 +249,7 @@ BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     Equal: _equal,
     Number: _number,
     Spatial: _spatial,
-    WindowFits: _window,
+    WindowSteps: _steps,
     WindowHoldsElement: _window_of_padding,
     IndexFits: _index,
     FitsRank: _fits,

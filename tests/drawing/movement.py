@@ -25,7 +25,7 @@ from .faults import Change
 from .moved import SEVERAL, SIZES, addressed, at_rank, columns, positions, sliced_sizes
 from .numbers import number_of, set_number
 
-__all__ = ["BREAK", "FAMILIES", "PREPARE", "SATISFY", "SEVERAL", "SIZES"]
+__all__ = ["BREAK", "FAMILIES", "PREPARE", "SATISFY", "SEVERAL", "SHAPED", "SIZES"]
 
 
 def _counted(name: str, drawn: Drawn) -> tuple[str, ...]:
@@ -82,7 +82,8 @@ def _number(rule: Number, drawn: Drawn, draw: st.DrawFn) -> None:
 def _wrong_number(rule: Number, drawn: Drawn) -> Iterator[Change]:
     arrays = [name for name in rule.attributes if isinstance(drawn.desc[name], list)]
     for name in arrays:
-        for wrong in (0, -1):
+        unsigned = all(isinstance(each, int) for each in drawn.desc[name])
+        for wrong in (0,) if unsigned else (0, -1):
             if not rule.holds(wrong):
                 yield {**drawn.desc, name: [wrong, *drawn.desc[name][1:]]}, "out_of_range", f"/{name}/0"
     if not arrays:
@@ -99,6 +100,8 @@ def _between(rule: Between, drawn: Drawn, draw: st.DrawFn) -> None:
             if len(desc[array]) > 6:
                 rank = len(desc["InputTensor"]["Sizes"])
                 desc.update(_of_length(array, draw(st.integers(1, rank - 2)), drawn))
+        case Measure(_, "rank"):
+            pass  # the operator's own strategy drew it
         case Measure(attribute, ""):
             member: Any = next(each for each in drawn.operator.members.attributes if each.name == attribute)
             least, greatest = member.least or 0, number_of(rule.greatest, desc)
@@ -116,8 +119,13 @@ def _not_between(rule: Between, drawn: Drawn) -> Iterator[Change]:
             changed[tensor]["Sizes"] = [1] * len(desc[tensor]["Sizes"])
             yield changed, "out_of_range", f"/{tensor}/Sizes"
         case Measure(array, "length"):
-            for length in (0, number_of(rule.greatest, desc) + 1):
-                yield {**desc, **_of_length(array, length, drawn)}, "out_of_range", f"/{array}"
+            length = number_of(rule.greatest, desc) + 1
+            yield {**desc, **_of_length(array, length, drawn)}, "out_of_range", f"/{array}"
+        case Measure(image, "rank"):
+            sizes = drawn.desc[image]["Sizes"]
+            if len(sizes) < 8:
+                longer = {**drawn.desc[image], "Sizes": [*sizes, 1], "Strides": None}
+                yield {**drawn.desc, image: longer}, "out_of_range", f"/{image}/Sizes"
         case _:
             yield from breaking[Between](rule, drawn)
 
@@ -292,10 +300,16 @@ def _other_updates(rule: UpdatesFit, drawn: Drawn) -> Iterator[Change]:
 # Blocks of images
 
 
-def _image_rank(rule: ImageHasRank, drawn: Drawn, draw: st.DrawFn) -> None:
-    most = len(drawn.desc[rule.folding.image]["Sizes"]) - 2
-    if len(drawn.desc["WindowSizes"]) > most:
-        drawn.desc.update(_of_length("WindowSizes", most, drawn))
+def _image(name: str) -> Callable[[Drawn, st.DrawFn], None]:
+    """Draws an image of any rank, and windows for all its dimensions but the first two."""
+
+    def arrange(drawn: Drawn, draw: st.DrawFn) -> None:
+        rank = draw(st.integers(3, 8))
+        sizes = draw(st.lists(st.integers(1, 3), min_size=rank, max_size=rank))
+        drawn.desc[name] |= {"Sizes": sizes, "Strides": None}
+        drawn.desc.update(_of_length("WindowSizes", rank - 2, drawn))
+
+    return arrange
 
 
 def _image_too_flat(rule: ImageHasRank, drawn: Drawn) -> Iterator[Change]:
@@ -319,16 +333,13 @@ def _block_too_large(rule: BlockFits, drawn: Drawn) -> Iterator[Change]:
 
 
 def _columns_fit(rule: ColumnsFit, drawn: Drawn, draw: st.DrawFn) -> None:
-    tensor = drawn.desc[rule.columns]
-    rank = draw(st.integers(3, len(tensor["Sizes"])))
-    tensor |= {"Sizes": at_rank(columns(drawn.desc, rule.folding.image), rank), "Strides": None}
+    drawn.desc[rule.columns] |= {"Sizes": columns(drawn.desc, rule.folding.image), "Strides": None}
 
 
 def _other_columns(rule: ColumnsFit, drawn: Drawn) -> Iterator[Change]:
     sizes = drawn.desc[rule.columns]["Sizes"]
-    for at in (0, len(sizes) - 1):
-        place = f"/{rule.columns}/Sizes/{at}"
-        yield _resized(drawn, rule.columns, at, sizes[at] + 1), "sizes_mismatch", place
+    for at, size in enumerate(sizes):
+        yield _resized(drawn, rule.columns, at, size + 1), "sizes_mismatch", f"/{rule.columns}/Sizes/{at}"
 
 
 FAMILIES = ("movement", "gather", "selection", "constants", "cumulative", "arithmetic")
@@ -350,7 +361,7 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     TuplesFitRank: _tuples_fit,
     BatchesAgree: _batches,
     UpdatesFit: _updates,
-    ImageHasRank: _image_rank,
+    ImageHasRank: _nothing,
     BlockFits: _blocks,
     ColumnsFit: _columns_fit,
 }
@@ -386,3 +397,7 @@ def _diagonal(drawn: Drawn) -> None:
 
 
 PREPARE: dict[str, Callable[[Drawn], None]] = {"DIAGONAL_MATRIX1": _diagonal}
+SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = {
+    "FOLD": _image("OutputTensor"),
+    "UNFOLD": _image("InputTensor"),
+}

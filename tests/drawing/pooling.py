@@ -9,14 +9,19 @@ from hypothesis import strategies as st
 
 from opwire.operators.pooling import PerChannel
 from opwire.rules import Rule
+from opwire.rules.expressions import Measure
+from opwire.rules.numbers import Between
+from opwire.rules.tensors import SameSizes
 from opwire.rules.windows import Pooled, WindowHoldsElement
 from opwire.schema import CATALOG
 
 from . import common
 from .changes import changed
+from .descs import SATISFY as ANY_VALID
 from .descs import Drawn
 from .faults import BREAK as ANY
 from .faults import Change
+from .numbers import number_of
 from .outputs import SIZES as KNOWN
 from .outputs import Sizes
 
@@ -32,7 +37,7 @@ def _window_of_padding(rule: WindowHoldsElement, drawn: Drawn) -> Iterator[Chang
         return
     desc = {**drawn.desc, "StartPadding": [drawn.desc["WindowSize"][0], *drawn.desc["StartPadding"][1:]]}
     desc[rule.output] = {**desc[rule.output], "Sizes": pooled_sizes(desc, rule.windows.over), "Strides": None}
-    yield desc, "window_without_element", f"/{rule.output}/Sizes/2"
+    yield desc, "not_computable", f"/{rule.output}/Sizes/2"
 
 
 def _pool(rule: Pooled, drawn: Drawn, draw: st.DrawFn) -> None:
@@ -41,9 +46,29 @@ def _pool(rule: Pooled, drawn: Drawn, draw: st.DrawFn) -> None:
 
 def _unpool(rule: Pooled, drawn: Drawn) -> Iterator[Change]:
     sizes = drawn.desc[rule.tensor]["Sizes"]
-    for i in (0, 1, 2):  # 2 more than the floor exceeds the ceiling, too
-        wrong = [size + 2 * (i == at) for at, size in enumerate(sizes)]
-        yield changed(drawn, rule.tensor, Sizes=wrong), "sizes_mismatch", f"/{rule.tensor}/Sizes/{i}"
+    wrong = [*sizes[:2], sizes[2] + 2, *sizes[3:]]  # 2 more than the floor exceeds the ceiling, too
+    yield changed(drawn, rule.tensor, Sizes=wrong), "sizes_mismatch", f"/{rule.tensor}/Sizes/2"
+
+
+def _count(rule: Between, drawn: Drawn, draw: st.DrawFn) -> None:
+    match rule.number:
+        case Measure(_, "length"):
+            for name in drawn.operator.members.counts[0].counts:
+                drawn.desc[name] = drawn.desc[name][: number_of(rule.greatest, drawn.desc)]
+        case _:
+            ANY_VALID[Between](rule, drawn, draw)
+
+
+def _miscount(rule: Between, drawn: Drawn) -> Iterator[Change]:
+    if rule.number.what != "length":  # type: ignore[attr-defined]
+        yield from common.BREAK[Between](rule, drawn)
+        return
+    for end, step in ((rule.least, -1), (rule.greatest, 1)):
+        length = -1 if end is None else number_of(end, drawn.desc) + step
+        if length > 0:
+            names = drawn.operator.members.counts[0].counts
+            desc = {**drawn.desc, **{name: [*drawn.desc[name], 1, 1, 1][:length] for name in names}}
+            yield desc, "out_of_range", f"/{rule.number.place[0]}"
 
 
 def _by_channel(rule: PerChannel, drawn: Drawn, draw: st.DrawFn) -> None:
@@ -66,6 +91,20 @@ def _not_by_channel(rule: PerChannel, drawn: Drawn) -> Iterator[Change]:
             yield changed(drawn, name, Sizes=sizes, Strides=None), "sizes_mismatch", f"/{name}/Sizes/{at}"
 
 
+def _other_parameters(rule: SameSizes, drawn: Drawn) -> Iterator[Change]:
+    """Gives a zero point for each channel with a single scale, or the reverse."""
+    if drawn.operator.name != "QUANTIZED_LINEAR_AVERAGE_POOLING":
+        yield from ANY[SameSizes](rule, drawn)
+        return
+    name = rule.tensors[1]
+    if drawn.desc.get(name) is not None:
+        sizes, channels = drawn.desc[name]["Sizes"], drawn.desc["InputTensor"]["Sizes"][1]
+        axis = 1 if len(sizes) > 3 else 0
+        other = [channels if i == axis and set(sizes) == {1} else 1 for i in range(len(sizes))]
+        if other != sizes:
+            yield changed(drawn, name, Sizes=other, Strides=None), "sizes_mismatch", f"/{name}/Sizes"
+
+
 def _given(name: str) -> Callable[[Mapping[str, Any]], Sizes]:
     """Reads the sizes of an output that cannot be derived."""
     return lambda desc: list(desc[name]["Sizes"])
@@ -76,11 +115,14 @@ FAMILIES = ("pooling", "max_pooling")
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     **common.SATISFY,
+    Between: _count,
     Pooled: _pool,
     PerChannel: _by_channel,
 }
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     **common.BREAK,
+    Between: _miscount,
+    SameSizes: _other_parameters,
     Pooled: _unpool,
     PerChannel: _not_by_channel,
     WindowHoldsElement: _window_of_padding,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hypothesis import strategies as st
 
+from opwire.rules import Rule, number
+from opwire.rules.numbers import Between
+
 from . import common
 from .descs import Drawn
+from .faults import Change
 from .outputs import Sizes
 
 
@@ -57,7 +61,16 @@ def _given(name: str) -> Callable[[Mapping[str, Any]], Sizes]:
 FAMILIES = ("regions", "resampling", "random", "optimizer")
 """The operator families that these tables apply to."""
 
-SATISFY, BREAK = common.SATISFY, common.BREAK
+
+def _outside(rule: Between, drawn: Drawn) -> Iterator[Change]:
+    for desc, code, place in common.BREAK[Between](rule, drawn):
+        if rule.number == number("MinimumSamplesPerOutput"):
+            desc["MaximumSamplesPerOutput"] = 2**32 - 1
+        yield desc, code, place
+
+
+SATISFY = common.SATISFY
+BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {**common.BREAK, Between: _outside}
 SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = {
     "ROI_ALIGN": _ranks("ROITensor", "BatchIndicesTensor"),
     "ROI_ALIGN1": _ranks("ROITensor", "BatchIndicesTensor"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf, nan
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from opwire.rules import (
     Windows,
     absent,
     any_given,
+    at_least,
     at_most_one_given,
     axis,
     below,
@@ -23,6 +25,7 @@ from opwire.rules import (
     broadcast,
     elements,
     exactly_one_given,
+    finite_or_nan,
     from_level,
     given_together,
     in_interval,
@@ -34,14 +37,15 @@ from opwire.rules import (
     one_of,
     part,
     pooled,
-    positive,
     rank,
     required,
+    same_leading,
     same_sizes,
     shapes,
     size,
     sizes_of,
     sum_along,
+    window_steps,
     with_tensor,
     without_tensor,
 )
@@ -61,6 +65,9 @@ POOLING = {
     "EndPadding": (0,),
 }
 """Windows of three over six elements with stride two: two of them, or three with one that extends beyond."""
+
+MOST = Windows(over="A", dilated=False, most=2)
+"""The same, with a number in excess."""
 
 OWNED = tensor(1, flags=TensorFlags.OWNED_BY_DML)
 
@@ -96,8 +103,10 @@ def places(rule: Rule | tuple[Rule, ...], values: dict[str, Any]) -> list[tuple[
         (
             pooled(ROW, "B"),
             {**POOLING, "B": tensor(2, 1, 4)},
-            [("sizes_mismatch", ("B", "Sizes", 0)), ("sizes_mismatch", ("B", "Sizes", 2))],
+            [("sizes_mismatch", ("B", "Sizes", 2))],
         ),
+        (pooled(ROW, "B", exact=True), {**POOLING, "B": tensor(1, 1, 3)}, [("sizes_mismatch", ("B", "Sizes", 2))]),
+        (pooled(ROW, "B", exact=True), {**POOLING, "WindowSize": (9,), "B": tensor(1, 1, 1)}, []),
         (pooled(ROW, "B"), {**POOLING, "B": tensor(4)}, []),
         (pooled(ROW, "B"), {**POOLING, "WindowSize": (9,), "B": tensor(1, 1, 1)}, []),
         (pooled(ROW, "B"), {**POOLING, "WindowSize": (2, 2), "B": tensor(1, 1, 1)}, []),
@@ -121,7 +130,13 @@ def places(rule: Rule | tuple[Rule, ...], values: dict[str, Any]) -> list[tuple[
         (one_of("P", 1, 2), {"P": 3}, [("value_not_allowed", ("P",))]),
         (in_interval("Beta", 0, 1), {"Beta": 1.0}, []),
         (in_interval("Beta", 0, 1), {"Beta": 1.5}, [("out_of_range", ("Beta",))]),
-        (positive("Scales"), {"Scales": (1.0, float("inf"), 0.0)}, [("out_of_range", ("Scales", i)) for i in (1, 2)]),
+        (at_least(0.5, "Scales"), {"Scales": (1.0, inf, 0.0, nan)}, [("out_of_range", ("Scales", i)) for i in (2, 3)]),
+        (finite_or_nan("X", "Y", "Z", least=0), {"X": 0.0, "Y": -1.0, "Z": nan}, [("out_of_range", ("Y",))]),
+        (finite_or_nan("X", least=0), {"X": inf}, [("out_of_range", ("X",))]),
+        (same_leading(2, "A", "B"), {"A": tensor(1, 2, 3), "B": tensor(1, 2, 4, 5)}, []),
+        (same_leading(2, "A", "B"), {"A": tensor(1, 2), "B": tensor(1, 3)}, [("sizes_mismatch", ("B", "Sizes", 1))]),
+        (window_steps(ROW), {**POOLING, "Strides": (0,)}, [("out_of_range", ("Strides", 0))]),
+        (window_steps(MOST), {**POOLING, "Strides": (1, 0)}, []),
         (not_empty("Axes"), {"Axes": ()}, [("count_mismatch", ("Axes",))]),
         (not_empty("Axes"), {"Axes": (1,)}, []),
         (length_is(rank("A"), "X", "Y"), {"A": tensor(1, 2), "X": (1, 2), "Y": (1,)}, [("count_mismatch", ("Y",))]),

@@ -1,7 +1,8 @@
 """Blocks of an image to columns, and back.
 
 Source: ``DML_FOLD_OPERATOR_DESC``, ``DML_UNFOLD_OPERATOR_DESC``. Both pages require equal ranks, but their examples
-have columns of rank 3 with images of rank 4, so either may be padded with leading ones.
+have columns of rank 3 with images of rank 4, as DirectML does. It ignores dimensions of the image behind the folded
+ones.
 """
 
 from __future__ import annotations
@@ -12,7 +13,19 @@ from math import prod
 from typing import Any
 
 from ..operator import Attributes, BadExample, Example, Tensors, declare
-from ..rules import Derived, Rule, Sizes, Undecided, Values, between, leading_ones, length, same_type
+from ..rules import (
+    Derived,
+    Rule,
+    Sizes,
+    Undecided,
+    Values,
+    at_least,
+    between,
+    computable,
+    length,
+    rank,
+    same_type,
+)
 from ..violation import Code, Fault
 from .work import elements_written
 
@@ -38,10 +51,10 @@ class Folding:
     def blocks(self, values: Values) -> list[int]:
         """Returns the number of blocks along each dimension, less than 1 if none fits; empty if the rank is too low."""
         count = len(values["WindowSizes"])
-        sizes = values[self.image].sizes
-        if not self.has_rank(values) or len(sizes) < count + 2:
+        folded = values[self.image].sizes[2:][:count]
+        if len(folded) < count or count > _MAX_DIMENSIONS:
             return []
-        numbers = zip(sizes[len(sizes) - count :], *(values[name] for name in _ARRAYS), strict=True)
+        numbers = zip(folded, *(values[name] for name in _ARRAYS), strict=True)
         return [
             (size + start + end - dilation * (window - 1) - 1) // stride + 1
             for size, window, stride, dilation, start, end in numbers
@@ -49,8 +62,7 @@ class Folding:
 
     def columns(self, values: Values) -> Sizes:
         """Returns the sizes of the columns; a column is a block of all channels."""
-        sizes, count = values[self.image].sizes, len(values["WindowSizes"])
-        batch, channels = sizes[len(sizes) - count - 2 : len(sizes) - count]
+        batch, channels = values[self.image].sizes[:2]
         return (batch,), (channels * prod(values["WindowSizes"]),), (prod(self.blocks(values)),)
 
 
@@ -97,7 +109,7 @@ class BlockFits(Rule):
 
 @dataclass(frozen=True, slots=True)
 class ColumnsFit(Rule):
-    """The columns match the blocks of the image in length and number, after any leading ones."""
+    """The columns match the blocks of the image in length and number."""
 
     code = Code.SIZES_MISMATCH
 
@@ -109,13 +121,12 @@ class ColumnsFit(Rule):
         return self.folding.reads | {self.columns}
 
     def faults(self, values: Values) -> Iterator[Fault]:
-        if not self.folding.has_rank(values) or min(self.folding.blocks(values), default=1) < 1:
+        blocks = self.folding.blocks(values)
+        if not blocks or min(blocks) < 1:
             return
-        if values[self.folding.image].rank < len(values["WindowSizes"]) + 2:
-            return
-        given = values[self.columns].sizes
-        wanted = [*[1] * (len(given) - 3), *(sizes[0] for sizes in self.folding.columns(values))]
-        for i, (size, right) in enumerate(zip(given, wanted, strict=False)):
+        for i, (size, (right,)) in enumerate(
+            zip(values[self.columns].sizes, self.folding.columns(values), strict=True)
+        ):
             if size != right:
                 message = f"size {size} given for dimension {i} of {self.columns}; with these blocks it must be {right}"
                 yield Fault(self.code, (self.columns, "Sizes", i), message, [right])
@@ -126,7 +137,7 @@ def _blocks(image: str) -> tuple[Rule, ...]:
     return (
         between(length("WindowSizes"), 1, _MAX_DIMENSIONS),
         ImageHasRank(folding),
-        leading_ones(image, length("WindowSizes") + 2),
+        *computable(between(rank(image), None, length("WindowSizes") + 2), at_least(1, "Dilations")),
         BlockFits(folding),
     )
 
@@ -182,7 +193,7 @@ FOLDS = (
     declare(
         "UNFOLD",
         rules=_blocks("InputTensor"),
-        outputs={"OutputTensor": Derived(Folding("InputTensor").columns, like="InputTensor", leading_ones=True)},
+        outputs={"OutputTensor": Derived(Folding("InputTensor").columns, like="InputTensor")},
         work=elements_written,
         examples=(
             Example(

@@ -1,7 +1,7 @@
 """MAX_POOLING, MAX_POOLING1 and MAX_POOLING2: the greatest element of each window; and their inverse and gradient.
 
-Source: the pages of the descs. The given size of the output selects floor or ceiling rounding, both of which use the
-dilated window.
+Source: the pages of the descs. An omitted output gets the size that is rounded down, with the dilated window; the pages
+also allow that rounded up, and DirectML any other. The gradient must have the size that is rounded down.
 """
 
 from __future__ import annotations
@@ -16,20 +16,24 @@ from ..rules import (
     Rule,
     Undecided,
     Windows,
+    between,
+    computable,
+    length,
     like,
     pooled,
+    rank,
+    same_leading,
     same_rank,
     same_sizes,
     same_type,
-    shapes,
-    size,
     spatial,
-    window_fits,
     window_holds_element,
+    window_steps,
 )
 from ..rules.dimension import Dimension
 from ..tensor import DataType
 from ..violation import Code
+from .pooling import SPATIAL_FROM
 from .work import elements_visited, elements_written, windows_visited
 
 
@@ -81,13 +85,12 @@ def _operator(
     windows = Windows(dilated=dilated)
     rules: list[Rule] = [
         spatial("WindowSize", *windows.arrays, of="InputTensor"),
-        window_fits(windows),
-        window_holds_element(windows),
+        *computable(window_steps(windows), window_holds_element(windows)),
     ]
-    outputs = {"OutputTensor": Derived(windows.output_sizes, like="InputTensor")}
+    outputs = {"OutputTensor": Derived(windows.output_sizes, like="InputTensor", enforced=SPATIAL_FROM)}
     if indices:
         rules.append(same_sizes("OutputTensor", "OutputIndicesTensor"))
-        outputs["OutputIndicesTensor"] = Derived(windows.output_sizes, default=DataType.UINT32)
+        outputs["OutputIndicesTensor"] = Derived(windows.output_sizes, default=DataType.UINT32, enforced=SPATIAL_FROM)
     return declare(
         name,
         attributes=MaxPooling,
@@ -179,33 +182,16 @@ _DILATED_EXAMPLE = Example(
 
 _BAD_EXAMPLES = (
     BadExample(
-        name="zero_stride",
-        desc=_desc([1, 1, 4, 4], [2, 2], Strides=[0, 1]),
-        code=Code.OUT_OF_RANGE,
-        pointer="/Strides/0",
-    ),
-    BadExample(
         name="window_past_the_input",
         desc=_desc([1, 1, 4, 4], [5, 2]),
-        code=Code.WINDOW_TOO_LARGE,
-        pointer="/WindowSize/0",
+        code=Code.MISSING_FIELD,
+        pointer="",
     ),
     BadExample(
-        name="window_of_padding",
-        desc=_desc(
-            [1, 1, 4, 4],
-            [2, 2],
-            StartPadding=[2, 0],
-            OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 5, 3]},
-        ),
-        code=Code.WINDOW_WITHOUT_ELEMENT,
-        pointer="/OutputTensor/Sizes/2",
-    ),
-    BadExample(
-        name="neither_floor_nor_ceiling",
-        desc=_desc([1, 1, 4, 4], [2, 2], Strides=[2, 2], OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 3, 2]}),
+        name="other_channels",
+        desc=_desc([1, 1, 4, 4], [2, 2], OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 2, 3, 3]}),
         code=Code.SIZES_MISMATCH,
-        pointer="/OutputTensor/Sizes/2",
+        pointer="/OutputTensor/Sizes/1",
     ),
     BadExample(name="rank_3", desc=_desc([1, 4, 4], [2]), code=Code.RANK_NOT_IN_LEVEL, pointer="/InputTensor/Sizes"),
     BadExample(
@@ -233,14 +219,8 @@ _BAD_DILATED_EXAMPLES = (
     BadExample(
         name="dilated_window_past_the_input",
         desc=_desc([1, 1, 4, 4], [2, 2], Dilations=[1, 4]),
-        code=Code.WINDOW_TOO_LARGE,
-        pointer="/WindowSize/1",
-    ),
-    BadExample(
-        name="zero_dilation",
-        desc=_desc([1, 1, 4, 4], [2, 2], Dilations=[1, 0]),
-        code=Code.OUT_OF_RANGE,
-        pointer="/Dilations/1",
+        code=Code.MISSING_FIELD,
+        pointer="",
     ),
     BadExample(
         name="dilations_left_out",
@@ -257,7 +237,7 @@ _BAD_DILATED_EXAMPLES = (
             OutputIndicesTensor={"DataType": "UINT32", "Sizes": [1, 1, 2, 2]},
         ),
         code=Code.SIZES_MISMATCH,
-        pointer="/OutputIndicesTensor/Sizes/2",
+        pointer="/OutputIndicesTensor/Sizes",
     ),
 )
 
@@ -267,17 +247,20 @@ _GRADIENTS = _desc(
     Dilations=[1, 1],
     InputGradientTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 2, 2]},
 )
-_WINDOWS = Windows()
+_MOST_DIMENSIONS = 3
+_WINDOWS = Windows(most=_MOST_DIMENSIONS)
 
 _GRADIENT = declare(
     "MAX_POOLING_GRAD",
     rules=(
         same_type("InputTensor", "InputGradientTensor"),
         same_rank("InputTensor", "InputGradientTensor"),
-        spatial("WindowSize", *_WINDOWS.arrays, of="InputTensor"),
-        window_fits(_WINDOWS),
-        pooled(_WINDOWS, "InputGradientTensor"),
-        window_holds_element(_WINDOWS, "InputGradientTensor"),
+        between(length("WindowSize"), rank("InputTensor") - SPATIAL_FROM, _MOST_DIMENSIONS),
+        *computable(between(length("WindowSize"), None, rank("InputTensor") - SPATIAL_FROM)),
+        window_steps(_WINDOWS),
+        same_leading(SPATIAL_FROM, "InputTensor", "InputGradientTensor"),
+        pooled(_WINDOWS, "InputGradientTensor", exact=True),
+        *computable(window_holds_element(_WINDOWS, "InputGradientTensor")),
     ),
     outputs={"OutputGradientTensor": like("InputTensor")},
     work=windows_visited(_WINDOWS, "InputGradientTensor"),
@@ -322,7 +305,6 @@ _UNPOOLING = declare(
     rules=(
         same_sizes("InputTensor", "IndicesTensor"),
         same_type("InputTensor", "OutputTensor"),
-        shapes(OutputTensor=(size("InputTensor", 0), size("InputTensor", 1), "height", "width")),
     ),
     outputs={"OutputTensor": Undecided()},
     work=_unpooling_work,
@@ -334,15 +316,7 @@ _UNPOOLING = declare(
             outputs={"OutputTensor": [[[[0, 8, 0], [0, 0, 9]]]]},
         ),
     ),
-    bad_examples=(
-        BadExample(
-            name="other_channels",
-            desc=_unpooled([1, 2, 2, 3]),
-            code=Code.SIZES_MISMATCH,
-            pointer="/OutputTensor/Sizes/1",
-        ),
-        BadExample(name="output_left_out", desc=_unpooled(None), code=Code.MISSING_FIELD, pointer=""),
-    ),
+    bad_examples=(BadExample(name="output_left_out", desc=_unpooled(None), code=Code.MISSING_FIELD, pointer=""),),
 )
 
 FAMILY = (

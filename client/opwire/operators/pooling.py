@@ -1,7 +1,7 @@
 """Pooling by mean and by norm: averages, also of quantized data, Lp norms, and the gradient of averages.
 
-Source: the pages of the ``DML_..._POOLING..._OPERATOR_DESC`` structs. The given size of the output selects floor or
-ceiling rounding, both of which use the dilated window.
+Source: the pages of the ``DML_..._POOLING..._OPERATOR_DESC`` structs. An omitted output gets the size that is rounded
+down, with the dilated window; the pages also allow that rounded up, and DirectML any other.
 """
 
 from __future__ import annotations
@@ -13,22 +13,30 @@ from typing import Any
 from ..operator import Attributes, BadExample, Example, Operator, declare
 from ..rules import (
     Derived,
-    Output,
-    OutputRule,
     Rule,
     Undecided,
     Values,
     Windows,
+    between,
+    computable,
+    documented,
+    number,
+    observed,
     pooled,
+    same_leading,
     same_rank,
+    same_sizes,
     same_type,
     spatial,
-    window_fits,
+    window_steps,
 )
 from ..violation import Code, Fault
 from .work import windows_visited
 
 PARAMETERS = ("InputScaleTensor", "InputZeroPointTensor", "OutputScaleTensor", "OutputZeroPointTensor")
+
+SPATIAL_FROM = 2
+"""The first spatial dimension. DirectML takes any spatial sizes of an output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,34 +70,22 @@ class PerChannel(Rule):
                     yield Fault(self.code, (name, "Sizes", i), message, allowed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Quantized(Output):
-    """The pooled output, with the data type of its zero point.
-
-    Without a zero point it may have either type, and that of the input is derived.
-    """
-
-    windows: Windows
-
-    def rule(self, values: Values) -> OutputRule:
-        zero_point = values["OutputZeroPointTensor"]
-        source = values["InputTensor"] if zero_point is None else zero_point
-        same_as = None if zero_point is None else "OutputZeroPointTensor"
-        return OutputRule(self.windows.output_sizes(values), source.data_type, same_as)
-
-
 def _rules(windows: Windows) -> tuple[Rule, ...]:
-    return spatial("WindowSize", *windows.arrays, of="InputTensor"), window_fits(windows)
+    return spatial("WindowSize", *windows.arrays, of="InputTensor"), *computable(window_steps(windows))
 
 
 def _pooling(
-    name: str, *, dilated: bool, examples: tuple[Example, ...], bad_examples: tuple[BadExample, ...]
+    name: str,
+    *rules: Rule,
+    dilated: bool,
+    examples: tuple[Example, ...],
+    bad_examples: tuple[BadExample, ...],
 ) -> Operator[Attributes]:
     windows = Windows(dilated=dilated)
     return declare(
         name,
-        rules=_rules(windows),
-        outputs={"OutputTensor": Derived(windows.output_sizes, like="InputTensor")},
+        rules=(*_rules(windows), *rules),
+        outputs={"OutputTensor": Derived(windows.output_sizes, like="InputTensor", enforced=SPATIAL_FROM)},
         work=windows_visited(windows),
         examples=examples,
         bad_examples=bad_examples,
@@ -146,20 +142,14 @@ def _bad_examples(**attributes: object) -> tuple[BadExample, ...]:
         BadExample(
             name="window_past_the_input",
             desc=_desc([1, 1, 4, 4], [5, 2], **attributes),
-            code=Code.WINDOW_TOO_LARGE,
-            pointer="/WindowSize/0",
+            code=Code.MISSING_FIELD,
+            pointer="",
         ),
         BadExample(
-            name="neither_floor_nor_ceiling",
-            desc=_desc(
-                [1, 1, 4, 4],
-                [2, 2],
-                Strides=[2, 2],
-                OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 3, 2]},
-                **attributes,
-            ),
+            name="other_channels",
+            desc=_desc([1, 1, 4, 4], [2, 2], OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 2, 3, 3]}, **attributes),
             code=Code.SIZES_MISMATCH,
-            pointer="/OutputTensor/Sizes/2",
+            pointer="/OutputTensor/Sizes/1",
         ),
     )
 
@@ -185,8 +175,9 @@ def _gradient() -> Operator[Attributes]:
             spatial("WindowSize", *windows.arrays, of="InputGradientTensor"),
             same_type(*tensors),
             same_rank(*tensors),
-            window_fits(windows),
-            pooled(windows, "InputGradientTensor"),
+            *computable(window_steps(windows)),
+            same_leading(SPATIAL_FROM, "OutputGradientTensor", "InputGradientTensor"),
+            *documented(pooled(windows, "InputGradientTensor")),
         ),
         outputs={"OutputGradientTensor": Undecided()},
         work=windows_visited(windows, "InputGradientTensor"),
@@ -201,10 +192,10 @@ def _gradient() -> Operator[Attributes]:
         ),
         bad_examples=(
             BadExample(
-                name="sizes_of_no_pooling",
-                desc=_gradient_desc([1, 1, 2, 2], [1, 1, 4, 3]),
+                name="other_channels",
+                desc=_gradient_desc([1, 1, 2, 2], [1, 2, 3, 3]),
                 code=Code.SIZES_MISMATCH,
-                pointer="/InputGradientTensor/Sizes/2",
+                pointer="/InputGradientTensor/Sizes/1",
             ),
             BadExample(
                 name="output_left_out",
@@ -214,6 +205,12 @@ def _gradient() -> Operator[Attributes]:
             ),
         ),
     )
+
+
+def _together(which: str) -> tuple[Rule, Rule]:
+    """The scale of a tensor and its zero point have the same sizes."""
+    tensors = f"{which}ScaleTensor", f"{which}ZeroPointTensor"
+    return same_rank(*tensors), same_sizes(*tensors)
 
 
 def _quantized_desc(scale: list[int], **changes: object) -> dict[str, object]:
@@ -234,11 +231,12 @@ def _quantized() -> Operator[Attributes]:
     return declare(
         "QUANTIZED_LINEAR_AVERAGE_POOLING",
         rules=(
+            *computable(PerChannel(PARAMETERS, "InputTensor")),
             same_type("InputTensor", "InputZeroPointTensor"),
+            *observed(same_type("InputTensor", "OutputZeroPointTensor"), *_together("Input"), *_together("Output")),
             *_rules(windows),
-            PerChannel(PARAMETERS, "InputTensor"),
         ),
-        outputs={"OutputTensor": _Quantized(windows)},
+        outputs={"OutputTensor": Derived(windows.output_sizes, like="InputTensor", enforced=SPATIAL_FROM)},
         work=windows_visited(windows),
         examples=(
             Example(
@@ -253,30 +251,26 @@ def _quantized() -> Operator[Attributes]:
             ),
             Example(
                 name="zero_point_of_the_output",
-                desc=_quantized_desc([1], OutputZeroPointTensor={"DataType": "INT8", "Sizes": [1]}),
+                desc=_quantized_desc([1], OutputZeroPointTensor={"DataType": "UINT8", "Sizes": [1]}),
                 inputs={
                     "InputTensor": [[[[2, 4]], [[200, 202]]]],
                     "InputScaleTensor": [1],
                     "OutputScaleTensor": [1],
-                    "OutputZeroPointTensor": [-100],
+                    "OutputZeroPointTensor": [100],
                 },
-                outputs={"OutputTensor": [[[[-97]], [[101]]]]},
+                outputs={"OutputTensor": [[[[103]], [[255]]]]},
             ),
         ),
         bad_examples=(
             BadExample(
-                name="scales_along_the_height",
-                desc=_quantized_desc([1, 1, 2, 1]),
+                name="scales_for_each_channel_and_one_zero_point",
+                desc=_quantized_desc([1, 2, 1, 1], InputZeroPointTensor={"DataType": "UINT8", "Sizes": [1, 1, 1, 1]}),
                 code=Code.SIZES_MISMATCH,
-                pointer="/InputScaleTensor/Sizes/2",
+                pointer="/InputZeroPointTensor/Sizes",
             ),
             BadExample(
-                name="output_of_another_type_than_its_zero_point",
-                desc=_quantized_desc(
-                    [1],
-                    OutputZeroPointTensor={"DataType": "INT8", "Sizes": [1]},
-                    OutputTensor={"DataType": "UINT8", "Sizes": [1, 2, 1, 1]},
-                ),
+                name="output_of_another_type_than_the_input",
+                desc=_quantized_desc([1], OutputTensor={"DataType": "INT8", "Sizes": [1, 2, 1, 1]}),
                 code=Code.DATA_TYPES_DIFFER,
                 pointer="/OutputTensor/DataType",
             ),
@@ -298,12 +292,15 @@ _NORM_APART = Example(
 )
 _AVERAGE_REFUSED, _NORM_REFUSED = {"IncludePadding": False}, {"P": 2}
 
+_ROOT = computable(between(number("P"), 1, None))
+
 FAMILY = (
     _pooling("AVERAGE_POOLING", dilated=False, examples=_averages(), bad_examples=_bad_examples(**_AVERAGE_REFUSED)),
-    _pooling("LP_POOLING", dilated=False, examples=_norms(), bad_examples=_bad_examples(**_NORM_REFUSED)),
+    _pooling("LP_POOLING", *_ROOT, dilated=False, examples=_norms(), bad_examples=_bad_examples(**_NORM_REFUSED)),
     _gradient(),
     _pooling(
         "LP_POOLING1",
+        *_ROOT,
         dilated=True,
         examples=(*_norms(**_ONES), _NORM_APART),
         bad_examples=_bad_examples(**_ONES, **_NORM_REFUSED),

@@ -13,20 +13,24 @@ from ..enums import InterpolationMode, ReduceFunction
 from ..operator import Attributes, BadExample, Example, Operator, Tensors, declare
 from ..rules import (
     Derived,
+    Rule,
     Shapes,
     Sizes,
     Undecided,
     Values,
     any_given,
     between,
+    finite_or_nan,
     like,
     number,
+    observed,
     one_of,
     part,
     required,
     same_type,
     shapes,
     size,
+    term,
     when,
     with_tensor,
 )
@@ -40,7 +44,14 @@ _PER_REGION: Mapping[str, Shape] = {"ROITensor": (..., "regions", 4), "BatchIndi
 _SAMPLED = (
     one_of("ReductionFunction", ReduceFunction.AVERAGE, ReduceFunction.MAX),
     between(number("MaximumSamplesPerOutput"), number("MinimumSamplesPerOutput"), None),
+    *observed(finite_or_nan("SpatialScaleX", "SpatialScaleY", least=0)),
 )
+
+
+def _countable(crop: str) -> tuple[Rule, ...]:
+    """The least numbers of samples along the crop are numbers of 32 bits."""
+    least = number("MinimumSamplesPerOutput")
+    return observed(*(between(least, None, term(2**32 - 1) // size(crop, i)) for i in (2, 3)))
 
 
 def _samples(attributes: Attributes, image: tuple[int, ...], crop: tuple[int, ...]) -> int:
@@ -101,6 +112,7 @@ def _align(name: str, example: Example) -> Operator[Attributes]:
             same_type("InputTensor", "ROITensor"),
             Shapes(_PER_REGION),
             *_SAMPLED,
+            *_countable("OutputTensor"),
             same_type("InputTensor", "OutputTensor"),
             shapes(OutputTensor=(size("ROITensor", -2), size("InputTensor", 1), "height", "width")),
         ),
@@ -144,6 +156,7 @@ _GRADIENT = declare(
             }
         ),
         *_SAMPLED,
+        *_countable("InputGradientTensor"),
         when("ReductionFunction", ReduceFunction.MAX, required("InputTensor")),
         with_tensor("OutputROIGradientTensor", required("InputTensor")),
         any_given("OutputGradientTensor", "OutputROIGradientTensor"),

@@ -17,10 +17,11 @@ from ..rules import (
     Sizes,
     Undecided,
     Values,
+    at_least,
     between,
     length_is,
+    observed,
     part,
-    positive,
     rank,
     same_rank,
     same_type,
@@ -31,6 +32,9 @@ from ..violation import Code
 from .work import elements_written
 
 _MOST = 2**32 - 1
+
+_LEAST_SCALE = 2.0**-23
+"""The least scale that DirectML takes."""
 
 
 def _taps(attributes: Attributes, sizes: tuple[int, ...]) -> int:
@@ -66,7 +70,7 @@ def _resampling(
         same_type(source, result),
         same_rank(source, result),
         length_is(rank(source), "Scales"),
-        positive("Scales"),
+        *observed(at_least(_LEAST_SCALE, "Scales")),
     )
     return declare(
         name,

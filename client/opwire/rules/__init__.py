@@ -22,12 +22,12 @@ from .numbers import (
     between,
     divides,
     equal,
+    finite_or_nan,
     in_interval,
     length_is,
     nonzero,
     not_empty,
     one_of,
-    positive,
 )
 from .outputs import Chosen, Derived, Output, OutputRule, Sizes, SizesOf, Undecided, like, reduced, sizes_of
 from .presence import absent, any_given, at_most_one_given, exactly_one_given, given_together, required
@@ -39,13 +39,14 @@ from .tensors import (
     leading_ones,
     not_owned,
     one_element,
+    same_leading,
     same_rank,
     same_sizes,
     same_type,
     sum_along,
     type_named,
 )
-from .windows import Windows, pooled, spatial, window_fits, window_holds_element
+from .windows import Windows, pooled, spatial, window_holds_element, window_steps
 
 __all__ = [
     "AtLevels",
@@ -81,6 +82,7 @@ __all__ = [
     "elements",
     "equal",
     "exactly_one_given",
+    "finite_or_nan",
     "from_level",
     "given_together",
     "in_interval",
@@ -97,10 +99,10 @@ __all__ = [
     "one_of",
     "part",
     "pooled",
-    "positive",
     "rank",
     "reduced",
     "required",
+    "same_leading",
     "same_rank",
     "same_sizes",
     "same_type",
@@ -112,8 +114,8 @@ __all__ = [
     "term",
     "type_named",
     "when",
-    "window_fits",
     "window_holds_element",
+    "window_steps",
     "with_tensor",
     "without_tensor",
 ]

@@ -26,8 +26,10 @@ class Dimension:
 
     @property
     def output_sizes(self) -> tuple[int, ...]:
-        """The floor size and, if different, the ceiling size."""
+        """The floor size and, if different, the ceiling size; less than 1 if there is no window."""
         room = self.padded - self.dilated_window
+        if not self.stride:
+            return (0,)
         return tuple(dict.fromkeys((room // self.stride + 1, -(-room // self.stride) + 1)))
 
     def elements_visited(self, count: int) -> int:

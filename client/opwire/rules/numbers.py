@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import islice
-from math import isfinite
+from math import isinf
 
 from ..violation import Code, Fault
 from .expressions import ConstantQuantity, Quantity, term
@@ -311,9 +311,9 @@ def at_least(least: float, *attributes: str) -> Rule:
     return Number(attributes, lambda value: value >= least, f"at least {least}")
 
 
-def positive(*attributes: str) -> Rule:
-    """``Scales[i] > 0 and finite``"""
-    return Number(attributes, lambda value: value > 0 and isfinite(value), "positive and finite")
+def finite_or_nan(*attributes: str, least: float) -> Rule:
+    """``0.0 <= SpatialScaleX < infinity``, or NaN"""
+    return Number(attributes, lambda value: not (value < least or isinf(value)), f"finite and at least {least}")
 
 
 def in_interval(attribute: str, least: float, greatest: float) -> Rule:

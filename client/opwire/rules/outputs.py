@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..tensor import BufferTensorDesc, DataType
-from ..violation import Code, Fault
+from ..violation import Basis, Code, Fault
 from .rule import Values, tensors_of
 
 Sizes = tuple[Sequence[int], ...]
@@ -26,12 +26,20 @@ class OutputRule(NamedTuple):
         data_type: the derived data type.
         same_as: the input whose data type it must share, or None if only the support row restricts it.
         leading_ones: whether it may have any number of leading ones, and thus another rank.
+        enforced: the number of dimensions, from the first, whose sizes DirectML enforces; None for all. The others are
+            as documented.
     """
 
     sizes: Sizes
     data_type: DataType
     same_as: str | None = None
     leading_ones: bool = False
+    enforced: int | None = None
+
+    @property
+    def is_derivable(self) -> bool:
+        """Whether there is such a tensor: no derived size is less than 1."""
+        return all(sizes[0] > 0 for sizes in self.sizes)
 
     def derived(self) -> BufferTensorDesc:
         """Returns the desc of an omitted output: contiguous."""
@@ -50,9 +58,11 @@ class OutputRule(NamedTuple):
             yield Fault(Code.RANKS_DIFFER, (name, "Sizes"), message, [len(sizes)])
             return
         for i, (given, allowed) in enumerate(zip(output.sizes, sizes, strict=True)):
-            if given not in allowed:
+            is_enforced = self.enforced is None or i < self.enforced
+            if given not in allowed and (is_enforced or allowed[0] > 0):
                 message = f"size {given} given for dimension {i} of {name}; allowed: {_listed(allowed)}"
-                yield Fault(Code.SIZES_MISMATCH, (name, "Sizes", i), message, list(allowed[:_MAX_LISTED]))
+                basis = Basis.BOTH if is_enforced else Basis.PAGE
+                yield Fault(Code.SIZES_MISMATCH, (name, "Sizes", i), message, list(allowed[:_MAX_LISTED]), basis=basis)
 
     def _aligned(self, rank: int) -> Sizes:
         """Returns the sizes with leading ones added or removed to match a rank; longer if the other sizes exceed it."""
@@ -91,6 +101,7 @@ class Derived(Output):
         default: the default data type, or an input that has it, for an omitted output that only the support row
             restricts; with ``like``, if that input is omitted.
         leading_ones: whether it may have any number of leading ones.
+        enforced: the number of dimensions whose sizes DirectML enforces; see ``OutputRule``.
     """
 
     sizes: SizesOf
@@ -98,6 +109,7 @@ class Derived(Output):
     named: str | None = None
     default: DataType | str | None = None
     leading_ones: bool = False
+    enforced: int | None = None
 
     def rule(self, values: Values) -> OutputRule | None:
         sizes = self.sizes(values)
@@ -106,11 +118,11 @@ class Derived(Output):
         if self.like is not None:
             first = next(tensors_of(values, self.like), None)
             if first is not None:
-                return OutputRule(sizes, first[2].data_type, first[1], self.leading_ones)
+                return OutputRule(sizes, first[2].data_type, first[1], self.leading_ones, self.enforced)
         data_type = values[self.named] if self.named is not None else self.default
         if isinstance(data_type, str):
             data_type = values[data_type].data_type
-        return None if data_type is None else OutputRule(sizes, data_type, None, self.leading_ones)
+        return None if data_type is None else OutputRule(sizes, data_type, None, self.leading_ones, self.enforced)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,31 @@ class SameSizes(Rule):
                 yield Fault(self.code, (*path, "Sizes"), message, [wanted] if axis is None else None)
 
 
+@dataclass(frozen=True, slots=True)
+class SameLeading(Rule):
+    """The first sizes of all given tensors are equal to those of the first one."""
+
+    code = Code.SIZES_MISMATCH
+
+    count: int
+    tensors: tuple[str, ...]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(self.tensors)
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        first: tuple[str, tuple[int, ...]] | None = None
+        for path, name, desc in every_tensor(values, self.tensors):
+            sizes = desc.sizes[: self.count]
+            if first is None:
+                first = name, sizes
+            for i, (given, wanted) in enumerate(zip(sizes, first[1], strict=False)):
+                if given != wanted:
+                    message = f"size {given} given for dimension {i} of {name}, and {first[0]} has {wanted}"
+                    yield Fault(self.code, (*path, "Sizes", i), f"{message}; they must be equal", [wanted])
+
+
 def _differ(given: tuple[int, ...], wanted: tuple[int, ...], axis: int | None) -> bool:
     return given != wanted and any(a != b and i != axis for i, (a, b) in enumerate(zip(given, wanted, strict=True)))
 
@@ -300,6 +325,11 @@ def same_rank(*tensors: str) -> Rule:
 def same_sizes(*tensors: str, but_along: str | None = None) -> Rule:
     """``A.Sizes == B.Sizes == ...``, or ``A.Sizes[d] == B.Sizes[d] for d != Axis``; ``same_rank`` checks the ranks."""
     return SameSizes(tensors, but_along)
+
+
+def same_leading(count: int, *tensors: str) -> Rule:
+    """``A.Sizes[d] == B.Sizes[d] == ... for d < count``"""
+    return SameLeading(count, tensors)
 
 
 def broadcast(tensor: str, *, to: str) -> Rule:

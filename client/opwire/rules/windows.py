@@ -16,15 +16,27 @@ _DILATED = (*_ARRAYS, "Dilations")
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The windows of a pooling operator: the tensor that they slide over, and whether they can be dilated."""
+    """The windows of a pooling operator.
+
+    Attributes:
+        over: the tensor that they slide over.
+        dilated: whether they can be dilated.
+        most: the number of dimensions that may be given whatever the rank, with the excess ignored; 0 for none.
+    """
 
     over: str = "InputTensor"
     dilated: bool = True
+    most: int = 0
 
     @property
     def arrays(self) -> tuple[str, ...]:
         """The attributes with one number per spatial dimension."""
         return _DILATED if self.dilated else _ARRAYS
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The attributes that are at least 1 if windows are to hold elements."""
+        return ("Strides", "WindowSize", "Dilations") if self.dilated else ("Strides", "WindowSize")
 
     @property
     def reads(self) -> frozenset[str]:
@@ -34,11 +46,14 @@ class Windows:
         """Returns the spatial dimensions, outermost first, or none if the attributes have the wrong lengths."""
         spatial = values[self.over].sizes[2:]
         arrays = [values[name] for name in self.arrays]
-        if {len(spatial), *map(len, arrays)} != {len(spatial)}:
+        given = len(arrays[0])
+        if any(len(array) != given for array in arrays) or not spatial:
+            return []
+        if given != len(spatial) and not len(spatial) < given == self.most:
             return []
         if not self.dilated:
             arrays.append((1,) * len(spatial))
-        return [Dimension(*members) for members in zip(spatial, *arrays, strict=True)]
+        return [Dimension(*members) for members in zip(spatial, *arrays, strict=False)]
 
     def output_sizes(self, values: Values) -> tuple[Sequence[int], ...]:
         """Returns the allowed sizes of the output: for each spatial dimension the floor size, then the ceiling size."""
@@ -74,10 +89,10 @@ class Spatial(Rule):
 
 
 @dataclass(frozen=True, slots=True)
-class WindowFits(Rule):
-    """The dilated window is no larger than the padded input."""
+class WindowSteps(Rule):
+    """Windows have elements and move on, and dilated ones do not read an element twice."""
 
-    code = Code.WINDOW_TOO_LARGE
+    code = Code.OUT_OF_RANGE
 
     windows: Windows
 
@@ -86,36 +101,40 @@ class WindowFits(Rule):
         return self.windows.reads
 
     def faults(self, values: Values) -> Iterator[Fault]:
-        for i, dimension in enumerate(self.windows.dimensions(values)):
-            if dimension.dilated_window > dimension.padded:
-                message = (
-                    f"the dilated window spans {dimension.dilated_window} positions, and the padded input has only "
-                    f"{dimension.padded}"
-                )
-                yield Fault(self.code, ("WindowSize", i), message)
+        count = len(self.windows.dimensions(values))
+        for name in self.windows.steps:
+            for i, given in enumerate(values[name][:count]):
+                if not given:
+                    yield Fault(self.code, (name, i), f"0 given for {name}; it must be at least 1")
 
 
 @dataclass(frozen=True, slots=True)
 class Pooled(Rule):
-    """A tensor has the sizes of the pooled output."""
+    """A tensor has the spatial sizes of the pooled output.
+
+    Attributes:
+        exact: whether its sizes must be rounded down, and 1 if the window is larger than the padded input.
+    """
 
     code = Code.SIZES_MISMATCH
 
     windows: Windows
     tensor: str
+    exact: bool = False
 
     @property
     def reads(self) -> frozenset[str]:
         return self.windows.reads | {self.tensor}
 
     def faults(self, values: Values) -> Iterator[Fault]:
-        tensor, over = values[self.tensor], values[self.windows.over]
-        if not 2 < tensor.rank == over.rank:
+        tensor = values[self.tensor]
+        dimensions = self.windows.dimensions(values)
+        if len(dimensions) != tensor.rank - 2:
             return
-        allowed = self.windows.output_sizes(values)
-        if len(allowed) != tensor.rank:
-            return
-        for i, (given, sizes) in enumerate(zip(tensor.sizes, allowed, strict=True)):
+        for i, (given, dimension) in enumerate(zip(tensor.sizes[2:], dimensions, strict=True), 2):
+            sizes = dimension.output_sizes
+            if self.exact:
+                sizes = (max(sizes[0], 1),)
             if given not in sizes and sizes[0] > 0:
                 listed = " or ".join(map(str, sizes))
                 message = f"size {given} given for dimension {i} of {self.tensor}; allowed: {listed}"
@@ -126,7 +145,7 @@ class Pooled(Rule):
 class WindowHoldsElement(Rule):
     """Each window of an output contains at least one element of the input, not just padding."""
 
-    code = Code.WINDOW_WITHOUT_ELEMENT
+    code = Code.NOT_COMPUTABLE
 
     windows: Windows
     output: str
@@ -136,19 +155,17 @@ class WindowHoldsElement(Rule):
         return self.windows.reads | {self.output}
 
     def faults(self, values: Values) -> Iterator[Fault]:
-        output = values[self.output]
-        if output.rank != values[self.windows.over].rank:
+        dimensions = self.windows.dimensions(values)
+        sizes = values[self.output].sizes[2:]
+        if len(dimensions) != len(sizes):
             return
-        for i, dimension in enumerate(self.windows.dimensions(values)):
-            if dimension.dilated_window > dimension.padded:
+        for i, (count, dimension) in enumerate(zip(sizes, dimensions, strict=True), 2):
+            if not (dimension.stride and dimension.window and dimension.dilation):
                 continue
-            count = output.sizes[i + 2]
             empty = count - dimension.windows_with_element(count)
             if empty:
-                message = (
-                    f"{empty} of the {count} windows along dimension {i + 2} contain only padding and have no maximum"
-                )
-                yield Fault(self.code, (self.output, "Sizes", i + 2), message)
+                message = f"{empty} of the {count} windows along dimension {i} contain only padding and have no maximum"
+                yield Fault(self.code, (self.output, "Sizes", i), message)
 
 
 def spatial(*arrays: str, of: str) -> Rule:
@@ -156,14 +173,17 @@ def spatial(*arrays: str, of: str) -> Rule:
     return Spatial(arrays, of)
 
 
-def window_fits(windows: Windows) -> Rule:
-    """``(WindowSize[i] - 1) * Dilations[i] + 1 <= InputTensor.Sizes[i+2] + StartPadding[i] + EndPadding[i]``"""
-    return WindowFits(windows)
+def window_steps(windows: Windows) -> Rule:
+    """``Strides[i], WindowSize[i], Dilations[i] >= 1``"""
+    return WindowSteps(windows)
 
 
-def pooled(windows: Windows, tensor: str) -> Rule:
-    """``A.Sizes[i+2] in {floor(e) + 1, ceil(e) + 1}``: a given tensor has the size of the pooled output."""
-    return Pooled(windows, tensor)
+def pooled(windows: Windows, tensor: str, *, exact: bool = False) -> Rule:
+    """``A.Sizes[i+2] in {floor(e) + 1, ceil(e) + 1}``: a given tensor has the size of the pooled output.
+
+    If ``exact``, it is ``max(floor(e), 0) + 1``.
+    """
+    return Pooled(windows, tensor, exact)
 
 
 def window_holds_element(windows: Windows, output: str = "OutputTensor") -> Rule:

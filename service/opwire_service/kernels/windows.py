@@ -6,18 +6,20 @@ Every pooling operator and gradient on every device iterates its windows with th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import gcd, prod
 from typing import Any
 
 from opwire.rules.dimension import Dimension
 
 
-def dimensions_of(attributes: Any, sizes: Sequence[int]) -> tuple[Dimension, ...]:
+def dimensions_of(attributes: Any, sizes: Sequence[int], pooled: Sequence[int] = ()) -> tuple[Dimension, ...]:
     """Returns the spatial dimensions that the windows slide over, outermost first.
 
     Args:
         attributes: attributes of a pooling operator; missing dilations default to 1.
         sizes: sizes of the whole tensor, whose first two dimensions are not spatial.
+        pooled: sizes of the pooled tensor; the padding at the end is made to end with the last of its windows.
     """
     spatial = sizes[2:]
     members = zip(
@@ -29,7 +31,14 @@ def dimensions_of(attributes: Any, sizes: Sequence[int]) -> tuple[Dimension, ...
         getattr(attributes, "Dilations", (1,) * len(spatial)),
         strict=True,
     )
-    return tuple(Dimension(*member) for member in members)
+    dimensions = tuple(Dimension(*member) for member in members)
+    return tuple(map(_holding, dimensions, pooled[2:])) if pooled else dimensions
+
+
+def _holding(dimension: Dimension, windows: int) -> Dimension:
+    """Returns a dimension with just as much padding at the end as a number of windows need."""
+    end = (windows - 1) * dimension.stride + dimension.dilated_window - dimension.size - dimension.start
+    return replace(dimension, end=max(end, 0))
 
 
 def covered(dimension: Dimension, window: int) -> range:

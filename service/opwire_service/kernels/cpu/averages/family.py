@@ -108,9 +108,9 @@ class _WindowSums(NamedTuple):
 
 
 def _averages(plan: Plan) -> _WindowSums:
-    source = plan.inputs["InputTensor"]
-    dimensions = dimensions_of(plan.attributes, source.sizes)
-    target, none = plan.outputs["OutputTensor"], (0,) * len(dimensions)
+    source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+    dimensions = dimensions_of(plan.attributes, source.sizes, target.sizes)
+    none = (0,) * len(dimensions)
     is_inside = all(
         not each.start and (count - 1) * each.stride + each.dilated_window <= each.size
         for each, count in zip(dimensions, target.sizes[2:], strict=True)
@@ -129,7 +129,7 @@ def _norms(plan: Plan) -> _WindowSums:
 
 def _gradient(plan: Plan) -> _WindowSums:
     source, target = plan.inputs["InputGradientTensor"], plan.outputs["OutputGradientTensor"]
-    dimensions = dimensions_of(plan.attributes, target.sizes)
+    dimensions = dimensions_of(plan.attributes, target.sizes, source.sizes)
     common = (0,) * len(dimensions)
     divisor = prod(each.window for each in dimensions)
     if not plan.attributes.IncludePadding:
@@ -165,13 +165,15 @@ def _in_bands(sums: _WindowSums) -> Job | None:
     *_, rows, width = sums.target.sizes
     is_dense = all(each.dilation == 1 and each.stride <= min(2, each.window) for each in (height, across))
     is_packed = sums.target.element_strides[2:] == (width, 1)
+    line = across.padded
     if not is_dense or not is_packed or width > WIDEST or max(height.window, across.window) > MOST_TAPS:
+        return None
+    if line > LONGEST:
         return None
     most = min(rows, max(BAND // width, 2 * height.window))
     tiles = -(-rows // most)
     band = -(-rows // tiles)
     units, taps = prod(sums.target.sizes[:2]) * tiles, height.window + across.window
-    line = across.size + across.start + across.end
     lines = band * height.stride + height.window
     visits = lines * width * taps
     parameters = {p.TILE: band, p.TILES: tiles, p.LINE: line}
@@ -258,7 +260,7 @@ def _encode(sums: _WindowSums, parameters: dict[int, int]) -> array[int]:
 def _as_reduction(plan: Plan, function: ReduceFunction) -> Job | None:
     """Returns the job of unpadded windows that span the whole input, as a plain reduction, which is faster."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
-    dimensions = dimensions_of(plan.attributes, source.sizes)
+    dimensions = dimensions_of(plan.attributes, source.sizes, target.sizes)
     if any(each.window != each.size or each.start or each.end or each.dilation > 1 for each in dimensions):
         return None
     desc = {

@@ -111,14 +111,15 @@ def _max_pooling(plan: Plan) -> Plan:
 
 
 class UnpoolingJob(Job):
-    """Unpools planes in parallel, unless an index points into another element's plane."""
+    """Unpools planes in parallel, unless an index points into another element's plane, or there are not as many."""
 
     def __init__(self, plan: Plan) -> None:
         source, indices = plan.inputs["InputTensor"], plan.inputs["IndicesTensor"]
         target = plan.outputs["OutputTensor"]
         self._kernel = Kernel(unpooling.planes, MOVED[source.data_type.bits])
         self._units = prod(target.sizes[:2])
-        self._plane_visits = prod(source.sizes[2:]) * 2 + prod(target.sizes[2:])
+        self._by_plane = source.sizes[:2] == target.sizes[:2]
+        self._plane_visits = source.element_count // self._units * 2 + prod(target.sizes[2:])
         row = [0] * unpooling.PLACES
         row[: unpooling.ELEMENTS + 1] = [
             source.sizes[1],
@@ -143,7 +144,7 @@ class UnpoolingJob(Job):
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, indices, target = inputs["InputTensor"], inputs["IndicesTensor"], outputs["OutputTensor"]
         foreign = np.ones(1, np.int64)
-        if self._plane_visits <= LARGEST_PLANE:
+        if self._by_plane and self._plane_visits <= LARGEST_PLANE:
             foreign[0] = 0
             geometry = self._geometry[:]
             geometry[unpooling.INDICES], geometry[unpooling.FOREIGN] = indices.ctypes.data, foreign.ctypes.data

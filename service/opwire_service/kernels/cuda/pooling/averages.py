@@ -90,7 +90,7 @@ class Averages(Listing):
         self._source = plan.inputs["InputTensor"]
         self._target = device_desc(plan.outputs["OutputTensor"])
         self._power = getattr(plan.attributes, "P", 0)
-        self._dimensions = padded_dimensions(dimensions_of(plan.attributes, self._source.sizes))
+        self._dimensions = padded_dimensions(dimensions_of(plan.attributes, self._source.sizes, self._target.sizes))
         self._nest = window_nest(self._source, self._target)
         windows = [dimension.window for dimension in self._dimensions]
         self._is_small = max(windows) <= LARGEST_WINDOW and prod(windows) <= MOST_ELEMENTS
@@ -215,7 +215,7 @@ def job(plan: Plan, processors: int) -> CudaJob:
     function = FUNCTIONS.get(getattr(plan.attributes, "P", 0))
     is_whole = all(
         dimension.window == dimension.padded == dimension.size and dimension.dilation == 1
-        for dimension in dimensions_of(plan.attributes, source.sizes)
+        for dimension in dimensions_of(plan.attributes, source.sizes, target.sizes)
     )
     if is_whole and function is not None:
         axes = tuple(range(2, source.rank))

@@ -39,7 +39,7 @@ class PoolingGradient(Listing):
     def __init__(self, plan: Plan, processors: int) -> None:
         self._plan, self._source = plan, plan.inputs["InputGradientTensor"]
         self._target = device_desc(plan.outputs["OutputGradientTensor"])
-        self._dimensions = padded_dimensions(dimensions_of(plan.attributes, self._target.sizes))
+        self._dimensions = padded_dimensions(dimensions_of(plan.attributes, self._target.sizes, self._source.sizes))
         self._pooled = plan.inputs.get("InputTensor")
         self._nest = window_nest(self._source, self._target, self._pooled)
         kind = TYPES[self._source.data_type]

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from opwire.reading import read_desc
 from opwire.schema import operator_document
+from opwire.tensor import BufferTensorDesc
 
 from .libraries import folder
 
@@ -93,4 +94,9 @@ def written_out(type_: str, desc: Mapping[str, Any]) -> dict[str, Any]:
     members = operator_document(type_)["members"]
     required = [member["name"] for member in members if member.get("role") == "output" and member["kind"] == "tensor"]
     missing = [name for name in required if desc.get(name) is None and name in read.outputs]
-    return {**desc, **{name: read.outputs[name].to_json() for name in missing}}
+    return {**desc, **{name: _tensor(read.outputs[name]) for name in missing}}
+
+
+def _tensor(desc: BufferTensorDesc) -> dict[str, Any]:
+    """Returns a packed tensor as JSON, without the size of its buffer."""
+    return {"DataType": desc.data_type.name, "Sizes": list(desc.sizes)}

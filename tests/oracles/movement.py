@@ -46,11 +46,18 @@ def number_as(number: float, dtype: np.dtype[Any]) -> Any:
     return dtype.type(sorted((least, math.trunc(max(min(number, 1e30), -1e30)), greatest))[1])
 
 
+def cast_to(number: float, dtype: np.dtype[Any]) -> Any:
+    """Casts a number: integers to 8 bits are those of 32 bits, saturated."""
+    if isinstance(number, int) and dtype in (np.int8, np.uint8):
+        number = float(number_as(number, np.dtype(f"{dtype.kind}4")))
+    return number_as(number, dtype)
+
+
 def _cast(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
     source, dtype = inputs["InputTensor"], plan.outputs["OutputTensor"].data_type.dtype
     if source.dtype == dtype:
         return _answer(plan, raw(source))
-    result = np.array([number_as(each, dtype) for each in source.ravel().tolist()], dtype)
+    result = np.array([cast_to(each, dtype) for each in source.ravel().tolist()], dtype)
     return {"OutputTensor": result.reshape(source.shape)}
 
 

@@ -33,8 +33,7 @@ def _quantized(value: Number, zero_point: int, data_type: DataType) -> int:
     low, high = _limits(data_type)
     if is_special(value) and math.isinf(value):
         return high if value > 0 else low
-    nearest = 0 if is_nan(value) else round(value)
-    return sorted((low, nearest + zero_point, high))[1]
+    return 0 if is_nan(value) else sorted((low, round(value) + zero_point, high))[1]
 
 
 def _filled(plan: Plan, name: str, element: Callable[[Coordinate], Any]) -> dict[str, Answer]:

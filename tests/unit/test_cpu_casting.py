@@ -12,7 +12,7 @@ from opwire.check import check
 from opwire.tensor import DataType
 from tests.execution import never_stop
 from tests.moving import moved, same_bits, tensor
-from tests.oracles.movement import number_as
+from tests.oracles.movement import cast_to
 
 TYPES = [data_type for data_type in DataType if data_type.bits >= 8]
 COUNT = 40_000
@@ -40,7 +40,7 @@ def edges(dtype: np.dtype[Any]) -> np.ndarray:
 @pytest.mark.parametrize("of", TYPES, ids=lambda each: each.name)
 def test_every_type_casts_to_every_other(cpu_device, of, to):
     found = edges(of.dtype)
-    right = np.array([number_as(number, to.dtype) for number in found.tolist()], to.dtype)
+    right = np.array([cast_to(number, to.dtype) for number in found.tolist()], to.dtype)
     if of is to:
         right = found
     source = np.resize(found, COUNT).reshape(4, -1)
@@ -59,7 +59,7 @@ def test_parallel_casts_match(cpu_device, of, to):
     fields = {"OutputTensor": {"DataType": DataType.of(np.dtype(to)).name, "Sizes": [source.size]}}
     result = moved(cpu_device, "CAST", {"InputTensor": source}, **fields)["OutputTensor"]
     for i in range(0, source.size, 997):
-        assert result[i] == number_as(source[i].item(), np.dtype(to))
+        assert result[i] == cast_to(source[i].item(), np.dtype(to))
 
 
 def test_casts_to_the_same_type_keep_nan_payloads(cpu_device):
@@ -72,7 +72,7 @@ def test_casts_to_the_same_type_keep_nan_payloads(cpu_device):
 @pytest.mark.parametrize("to", [np.float16, np.int8], ids=str)
 def test_small_casts_match_with_and_without_a_kernel(cpu_device, to):
     source = edges(np.dtype(np.int32))
-    right = np.array([number_as(number, np.dtype(to)) for number in source.tolist()], to)
+    right = np.array([cast_to(number, np.dtype(to)) for number in source.tolist()], to)
     data_type = DataType.of(np.dtype(to)).name
     desc = {"InputTensor": tensor(source), "OutputTensor": {"DataType": data_type, "Sizes": [source.size]}}
     plan = check({"type": "CAST", "desc": desc})

@@ -31,9 +31,9 @@ def floats(dtype: Any) -> Array:
 def nearest(x: Array, scale: Array, zero_point: Array, limits: tuple[int, int]) -> Array:
     """Quantizes in float64, which holds ties exactly and keeps other quotients on their side."""
     with np.errstate(all="ignore"):
-        whole = np.rint(x.astype(np.longdouble) / scale.astype(np.longdouble))
+        whole = np.rint(x.astype(np.longdouble) / scale.astype(np.longdouble)) + zero_point
     whole[np.isnan(whole)] = 0
-    found: Array = np.clip(whole + zero_point, *limits)
+    found: Array = np.clip(whole, *limits)
     return found
 
 

@@ -182,9 +182,15 @@ _CAST = declare(
         ),
         Example(
             name="keeps_low_bits",
-            desc={"InputTensor": _tensor("INT32", 3), "OutputTensor": _tensor("UINT8", 3)},
-            inputs={"InputTensor": [-1, 256, 7]},
-            outputs={"OutputTensor": [255, 0, 7]},
+            desc={"InputTensor": _tensor("INT32", 3), "OutputTensor": _tensor("UINT16", 3)},
+            inputs={"InputTensor": [-1, 65536, 7]},
+            outputs={"OutputTensor": [65535, 0, 7]},
+        ),
+        Example(
+            name="saturates_to_8_bits",
+            desc={"InputTensor": _tensor("INT32", 3), "OutputTensor": _tensor("INT8", 3)},
+            inputs={"InputTensor": [-1, 256, -7000]},
+            outputs={"OutputTensor": [-1, 127, -128]},
         ),
     ),
     bad_examples=(

@@ -1,4 +1,4 @@
-"""CAST: floats to integers truncate and saturate; all other conversions follow C."""
+"""CAST: floats to integers truncate and saturate, integers to 8 bits too; all other conversions follow C."""
 
 from __future__ import annotations
 
@@ -26,7 +26,15 @@ def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
             target[coordinate] = source[coordinate]
         return
     for coordinate in paced(target.shape, stop):
-        target[coordinate] = converted(source[coordinate].item(), data_type)
+        target[coordinate] = _cast(source[coordinate].item(), data_type)
+
+
+def _cast(number: float, to: DataType) -> Array:
+    """Converts an element. Integers of 8 bits are those of 32 bits, saturated."""
+    if isinstance(number, int) and not to.is_float and to.bits == 8:
+        number = int(converted(number, DataType.INT32 if to.is_signed else DataType.UINT32))
+        return converted(saturated(number, to), to)
+    return converted(number, to)
 
 
 def converted(number: float, to: DataType) -> Array:
@@ -40,7 +48,7 @@ def converted(number: float, to: DataType) -> Array:
 
 
 def saturated(number: float, to: DataType) -> int:
-    """Truncates a float and saturates it to the integers of a type; NaN becomes 0."""
+    """Truncates a number and saturates it to the integers of a type; NaN becomes 0."""
     least = -(1 << (to.bits - 1)) if to.is_signed else 0
     greatest = least + (1 << to.bits) - 1
     if math.isnan(number):

@@ -90,11 +90,11 @@ def is_undefined(above: float, below: float) -> bool:
 
 
 def quantized(value: Real, zero_point: int, limits: tuple[int, int]) -> int:
-    """Rounds half to even, adds the zero point and saturates; NaN counts as 0."""
+    """Rounds half to even, adds the zero point and saturates; NaN gives 0, whatever the zero point."""
     least, greatest = limits
     if isinstance(value, Fraction):
         return min(max(round(value) + zero_point, least), greatest)
-    return zero_point if isnan(value) else greatest if value > 0 else least
+    return 0 if isnan(value) else greatest if value > 0 else least
 
 
 def product(integer: int, scale: Any, to: FloatFormat) -> Float:

@@ -138,7 +138,7 @@ class CastJob(Job):
     def _convert(self, find: Find, source: Array, target: Array) -> None:
         """Converts part of the tensors, of any strides."""
         if self._kernel is None:
-            np.copyto(target, source, casting="unsafe")  # integers to a type that holds them, or modulo its width
+            _copy_integers(source, target)
             return
         elements = np.ascontiguousarray(source).reshape(-1)
         result = target.reshape(-1) if target.flags.c_contiguous else np.empty(target.size, target.dtype)
@@ -150,6 +150,15 @@ class CastJob(Job):
             call(0, numbers.ctypes.data, there, 0, geometry, 0, part.size)
         if not target.flags.c_contiguous:
             target[...] = result.reshape(target.shape)
+
+
+def _copy_integers(source: Array, target: Array) -> None:
+    """Converts to a type that holds the integers, or modulo its width; to 8 bits modulo 2**32, and then saturated."""
+    if target.dtype.itemsize > 1 or target.dtype.kind == "f":
+        np.copyto(target, source, casting="unsafe")
+        return
+    limits = np.iinfo(target.dtype)
+    np.clip(source.astype(f"{target.dtype.kind}4"), limits.min, limits.max, out=target, casting="unsafe")
 
 
 def _at_once(convert: partial[None], stop: Stop) -> None:

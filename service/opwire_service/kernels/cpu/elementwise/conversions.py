@@ -14,7 +14,7 @@ def converted(v: Lanes, value: Vector, source: DataType, output: DataType) -> Ve
     """Returns elements converted to another type, as they are stored.
 
     Floats are rounded once to narrower floats, truncated and saturated to integers (NaN becomes 0). Integers wrap
-    modulo 2**width.
+    modulo 2**width, but those of 8 bits wrap in 32 bits and then saturate.
     """
     if not source.is_float:
         return _of_integers(v, value, source, output)
@@ -35,6 +35,8 @@ def _number(v: Lanes, value: Vector, source: DataType) -> Vector:
 def _of_integers(v: Lanes, value: Vector, source: DataType, output: DataType) -> Vector:
     builder, width = v.builder, output.bits
     if not output.is_float:
+        if width == 8 and output is not source:
+            return _as_bytes(v, value, source, output)
         if width <= source.bits:
             return builder.trunc(value, v.of(stored_type(output))) if width < source.bits else value
         return (builder.sext if source.is_signed else builder.zext)(value, v.of(stored_type(output)))
@@ -43,6 +45,23 @@ def _of_integers(v: Lanes, value: Vector, source: DataType, output: DataType) ->
         return convert(value, v.of(stored_type(output)))
     # Whatever overflows FLOAT32 is infinite in FLOAT16.
     return of_floats(v, convert(value, v.of(FLOAT)), output)
+
+
+def _as_bytes(v: Lanes, value: Vector, source: DataType, output: DataType) -> Vector:
+    builder = v.builder
+    if source.bits > 32:
+        value = builder.trunc(value, v.of(INT))
+    elif source.bits < 32:
+        value = (builder.sext if source.is_signed else builder.zext)(value, v.of(INT))
+    least, greatest = (v.constant(INT, limit) for limit in output.limits)
+    if not output.is_signed:
+        return builder.trunc(
+            v.choose(builder.icmp_unsigned("<", value, greatest), value, greatest), v.of(stored_type(output))
+        )
+    value = v.choose(builder.icmp_signed(">", value, least), value, least)
+    return builder.trunc(
+        v.choose(builder.icmp_signed("<", value, greatest), value, greatest), v.of(stored_type(output))
+    )
 
 
 def of_floats(v: Lanes, number: Vector, output: DataType) -> Vector:

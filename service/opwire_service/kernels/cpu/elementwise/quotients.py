@@ -25,7 +25,7 @@ product with the reciprocal is off by 2**-42. So it is on the correct side of ea
 
 
 def nearest_quotient(v: Lanes, x: Vector, scale: Vector, zero_point: Vector) -> Vector:
-    """Returns quotients rounded to the nearest integers, ties to even, plus zero points, as FLOAT32; NaN counts as 0.
+    """Returns quotients rounded to the nearest integers, ties to even, plus zero points, as FLOAT32; NaN gives 0.
 
     Args:
         v: code writer.
@@ -46,7 +46,7 @@ def nearest_quotient(v: Lanes, x: Vector, scale: Vector, zero_point: Vector) -> 
     open_ones = builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, -1))
     quick_block = builder.block
     with builder.if_then(open_ones, likely=False):
-        careful = _careful(v, x, reciprocal)
+        careful = _careful(v, x, reciprocal, moved)
         careful_block = builder.block
     found = builder.phi(whole.type)
     found.add_incoming(whole, quick_block)
@@ -54,9 +54,10 @@ def nearest_quotient(v: Lanes, x: Vector, scale: Vector, zero_point: Vector) -> 
     return v.add(found, moved)
 
 
-def _careful(v: Lanes, x: Vector, reciprocal: Vector) -> Vector:
+def _careful(v: Lanes, x: Vector, reciprocal: Vector, moved: Vector) -> Vector:
+    """Returns rounded quotients, or the opposite of the zero point for NaN."""
     grid = v.number(_TO_GRID)
     quotient = v.limited(v.multiply(x, reciprocal), MOST)
     whole = v.call("rint", v.subtract(v.add(quotient, grid), grid))
     is_number = v.builder.fcmp_ordered("ord", whole, whole)
-    return v.builder.fptrunc(v.choose(is_number, whole, v.number(0.0)), v.of(FLOAT))
+    return v.choose(is_number, v.builder.fptrunc(whole, v.of(FLOAT)), v.negate(moved))

@@ -19,13 +19,13 @@ SOURCE, SCALE, ZERO_POINT = "source", "scale", "zero point"
 
 
 def quantized(source: DataType, target: DataType, zero_point: Expression | None) -> Expression:
-    """Returns the formula of rounded quotients, ties to even, plus zero points; NaN counts as 0. Kernels saturate."""
+    """Returns the formula of rounded quotients, ties to even, plus zero points; NaN gives 0. Kernels saturate."""
     x, scale = InputElement(SOURCE), InputElement(SCALE)
     if source.is_float and target.bits == 8:
         return Operation(NEAREST_QUOTIENT, (x, scale, zero_point or Constant(0.0)))
     whole = Operation("round_even", (Operation("divide", (x, scale)),))
-    whole = Operation("select", (Operation("equal", (whole, whole)), whole, Constant(0.0)))
     moved = whole if zero_point is None else Operation("add", (whole, zero_point))
+    moved = Operation("select", (Operation("equal", (moved, moved)), moved, Constant(0.0)))
     if not target.is_packed:
         return moved
     least, greatest = target.limits

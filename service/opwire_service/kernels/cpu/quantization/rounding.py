@@ -14,15 +14,15 @@ from ..numbers.certain import undecided
 
 
 def saturated(quotients: Array, zero_point: Array | float, limits: tuple[int, int]) -> Array:
-    """Rounds to integers, ties to even, adds the zero point and saturates, all in place; NaN counts as 0.
+    """Rounds to integers, ties to even, adds the zero point and saturates, all in place; NaN gives 0.
 
     Up to some hundreds, a quotient of two 24-bit numbers is either a half or far enough from it that rounding it to
     float64 changes nothing.
     """
     np.rint(quotients, out=quotients)
+    quotients += zero_point
     if np.isnan(quotients).any():
         quotients[np.isnan(quotients)] = 0
-    quotients += zero_point
     return np.clip(quotients, *limits, out=quotients)
 
 

@@ -83,8 +83,9 @@ class SumsJob(Job):
             even = below + (np.remainder(below, 2) != 0)
             found = np.where(side > 0, below + 1, np.where(side < 0, below, even))
             found = np.where(
-                np.abs(quotient) < _GREAT, found, np.nan_to_num(quotient, nan=0.0, posinf=1e9, neginf=-1e9)
+                np.abs(quotient) < _GREAT, found, np.nan_to_num(quotient, nan=np.nan, posinf=1e9, neginf=-1e9)
             )
             found += parameters.get("OutputZeroPointTensor", 0.0)
+            found[np.isnan(found)] = 0
             result: Array = np.clip(found, *self._limits)
         return result

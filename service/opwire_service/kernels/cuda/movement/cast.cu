@@ -1,5 +1,5 @@
 // Casts elements to another type: to floats by rounding to nearest, from floats to integers by truncation and
-// saturation with NaN becoming 0, and between integers modulo 2^width.
+// saturation with NaN becoming 0, and between integers modulo 2^width, but to 8 bits modulo 2^32 and then saturated.
 
 typedef Pack<SOURCE, LANES> SourceUnit;
 typedef Pack<TARGET, LANES> TargetUnit;
@@ -48,6 +48,14 @@ template <class T> static __device__ __forceinline__ void make(T &to, float x) {
 template <class T> static __device__ __forceinline__ void make(T &to, double x) { of_float(to, x); }
 template <class T> static __device__ __forceinline__ void make(T &to, i64 x) { to = (T)x; }
 template <class T> static __device__ __forceinline__ void make(T &to, u64 x) { to = (T)x; }
+template <class W> static __device__ __forceinline__ void in_8_bits(i8 &to, W x) {
+    to = (i8)max(-128, min((i32)(u32)(u64)x, 127));
+}
+template <class W> static __device__ __forceinline__ void in_8_bits(u8 &to, W x) { to = (u8)min((u32)(u64)x, 255u); }
+static __device__ __forceinline__ void make(i8 &to, i64 x) { in_8_bits(to, x); }
+static __device__ __forceinline__ void make(i8 &to, u64 x) { in_8_bits(to, x); }
+static __device__ __forceinline__ void make(u8 &to, i64 x) { in_8_bits(to, x); }
+static __device__ __forceinline__ void make(u8 &to, u64 x) { in_8_bits(to, x); }
 static __device__ __forceinline__ void make(f64 &to, i64 x) { to = __ll2double_rn(x); }
 static __device__ __forceinline__ void make(f64 &to, u64 x) { to = __ull2double_rn(x); }
 static __device__ __forceinline__ void make(f32 &to, i64 x) { to = __ll2float_rn(x); }

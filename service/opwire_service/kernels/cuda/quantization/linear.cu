@@ -14,8 +14,8 @@ struct Task {
 };
 
 static __device__ __forceinline__ i32 quantized(double quotient, double zero, const Task &task) {
-    double whole = rint(quotient);
-    whole = (whole == whole ? whole : 0) + zero;
+    double whole = rint(quotient) + zero;
+    if (whole != whole) return 0;
     return (i32)fmin(fmax(whole, (double)task.least), (double)task.greatest);
 }
 

@@ -15,10 +15,10 @@ template <class T> static __device__ __forceinline__ double zero_point(const voi
     return at ? (double)widen(*(const T *)at) : 0;
 }
 
-// (a + b) / scale, rounded half to even; only approximate beyond all integers, and 0 for NaN.
+// (a + b) / scale, rounded half to even; only approximate beyond all integers, and NaN for NaN.
 static __device__ __forceinline__ double steps(double a, double b, double scale) {
     double rest, total = two_sum(a, b, rest), quotient = total / scale;
-    if (!(fabs(quotient) < 0x1p20)) return quotient != quotient ? 0 : quotient > 0 ? 1e9 : -1e9;
+    if (!(fabs(quotient) < 0x1p20)) return quotient != quotient ? quotient : quotient > 0 ? 1e9 : -1e9;
     double below = floor(quotient), side = (total - (below + 0.5) * scale) + rest;
     if (scale < 0) side = -side;
     if (side == 0) return below + (fmod(below, 2.0) != 0);
@@ -39,7 +39,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) add(const __grid_constant_
 #pragma unroll
     for (int k = 0; k < LANES; ++k) {
         double found = steps((number(a[k]) - zero_a) * scale_a, (number(b[k]) - zero_b) * scale_b, scale) + zero;
-        results[k] = integer<TARGET>((i32)fmin(fmax(found, (double)task.least), (double)task.greatest));
+        found = found == found ? fmin(fmax(found, (double)task.least), (double)task.greatest) : 0;
+        results[k] = integer<TARGET>((i32)found);
     }
     store<TARGET>(task.target, piece.place, piece.count, results);
 }

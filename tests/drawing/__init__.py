@@ -3,12 +3,36 @@
 The tables are keyed by the class of a member or rule; a new kind is entered here and nowhere else.
 """
 
-from . import attention, blocks, matrices, movement, normalization, pooling, quantized, recurrent, regions, scaling
+from . import (
+    attention,
+    blocks,
+    convolution,
+    matrices,
+    movement,
+    normalization,
+    pooling,
+    quantized,
+    recurrent,
+    regions,
+    scaling,
+)
 from .descs import PREPARE, SATISFY_IN, SHAPED, Drawn, descs
 from .faults import BREAK_IN, broken
 from .outputs import SEVERAL, SIZES
 
-for tables in (attention, blocks, matrices, movement, normalization, pooling, quantized, recurrent, regions, scaling):
+for tables in (
+    attention,
+    blocks,
+    convolution,
+    matrices,
+    movement,
+    normalization,
+    pooling,
+    quantized,
+    recurrent,
+    regions,
+    scaling,
+):
     for family in tables.FAMILIES:
         SATISFY_IN[family] = SATISFY_IN.get(family, {}) | tables.SATISFY
         BREAK_IN[family] = BREAK_IN.get(family, {}) | tables.BREAK

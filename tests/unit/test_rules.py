@@ -30,8 +30,8 @@ ALL = pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operato
 
 def violations(operator: str, desc: dict[str, Any], level: FeatureLevel) -> list[tuple[str, str]]:
     """Returns the violations and warnings."""
-    found = validate({"type": operator, "desc": desc}, level, strict=True).violations
-    return [(violation.code.value, violation.pointer) for violation in found]
+    found = validate({"type": operator, "desc": desc}, level)
+    return [(each.code.value, each.pointer) for each in (*found.violations, *found.warnings)]
 
 
 @ALL
@@ -82,7 +82,7 @@ def test_each_rule_is_broken_alone(operator):
                 for desc, code, place in broken(rule, drawn):
                     found = violations(operator.name, desc, drawn.level)
                     assert (code, f"/desc{place}") in found, (rule, desc, drawn.level, found)
-                    if found == [(code, f"/desc{place}")]:
+                    if {pointer for _, pointer in found} == {f"/desc{place}"}:
                         left.discard(i)
 
         breaks()

@@ -2,7 +2,7 @@
 
 Source: ``DML_CONVOLUTION_OPERATOR_DESC``, ``DML_CONVOLUTION_INTEGER_OPERATOR_DESC`` and
 ``DML_QUANTIZED_LINEAR_CONVOLUTION_OPERATOR_DESC``; DirectMLX.h for the sizes of FORWARD and ONNX Runtime for those of
-BACKWARD.
+BACKWARD. DirectML enforces neither, and lets the numbers of spatial dimensions differ.
 """
 
 from __future__ import annotations
@@ -16,27 +16,39 @@ from ..enums import ConvolutionDirection
 from ..operator import Attributes, BadExample, Example, Tensors, declare
 from ..rules import (
     Derived,
+    Output,
+    OutputRule,
     Rule,
     Sizes,
     Values,
+    at_least,
+    between,
+    computable,
     divides,
+    documented,
     equal,
+    length,
     number,
+    observed,
     one_element,
     same_rank,
+    same_sizes,
     same_type,
     shapes,
     size,
     spatial,
     when,
 )
-from ..tensor import DataType
+from ..tensor import BufferTensorDesc, DataType
 from ..violation import Code, Fault
 from .work import STEP, elements_written
 
 FORWARD, BACKWARD = ConvolutionDirection.FORWARD, ConvolutionDirection.BACKWARD
 
 _ARRAYS = ("Strides", "Dilations", "StartPadding", "EndPadding", "OutputPadding")
+
+MOST_DIMENSIONS = 3
+"""The maximum number of spatial dimensions that CONVOLUTION takes, whatever the rank."""
 
 
 class _Dimension(NamedTuple):
@@ -60,22 +72,34 @@ class _Dimension(NamedTuple):
 
     @property
     def forward(self) -> Sequence[int]:
-        """The size of the output: the number of filter positions that fit."""
-        return ((self.padded - self.covered) // self.stride + 1,)
+        """The size of the output: the number of filter positions that fit; less than 1 if there is none."""
+        return ((self.padded - self.covered) // self.stride + 1 if self.stride else 0,)
 
     @property
-    def backward(self) -> range:
-        """The allowed sizes of a transposed output, which differ in how far it extends beyond the last filter."""
+    def backward(self) -> Sequence[int]:
+        """The sizes of a transposed output, which differ in how far it extends beyond the last filter.
+
+        Less than 1 if there is none.
+        """
         least = (self.size - 1) * self.stride + self.covered - self.start - self.end
-        return range(max(least, 1), least + max(self.stride, self.dilation))
+        return range(max(least, 1), least + max(self.stride, self.dilation)) or (0,)
+
+
+_UNSTATED = (1, 1, 0, 0)
+"""The stride, dilation and paddings of a dimension for which none are given."""
+
+
+def _last(given: Sequence[int], count: int, missing: int) -> list[int]:
+    """Returns the last numbers of an array, preceded by others if there are too few."""
+    return [*[missing] * (count - len(given)), *given[max(len(given) - count, 0) :]]
 
 
 def _dimensions(values: Values) -> list[_Dimension]:
-    arrays = [values[name] for name in _ARRAYS[:4]]
+    """Returns the spatial dimensions. If their numbers differ, the last ones belong together."""
     source, kernel = values["InputTensor"].sizes[2:], values["FilterTensor"].sizes[2:]
-    if any(len(each) != len(source) for each in (kernel, *arrays)):
-        return []
-    return [_Dimension(*members) for members in zip(source, kernel, *arrays, strict=True)]
+    count = max(len(source), len(kernel))
+    arrays = [_last(values[name], count, missing) for name, missing in zip(_ARRAYS, _UNSTATED, strict=False)]
+    return [_Dimension(*each) for each in zip(_last(source, count, 1), _last(kernel, count, 1), *arrays, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +113,7 @@ class FilterFits(Rule):
         return frozenset(("InputTensor", "FilterTensor", *_ARRAYS[:4]))
 
     def faults(self, values: Values) -> Iterator[Fault]:
-        for i, dimension in enumerate(_dimensions(values)):
+        for i, dimension in enumerate(_dimensions(values)[-values["FilterTensor"].rank + 2 :]):
             if dimension.covered > dimension.padded:
                 message = (
                     f"the dilated filter spans {dimension.covered} positions, and the padded input has only "
@@ -109,15 +133,52 @@ class PaddingLeavesOutput(Rule):
         return frozenset(("InputTensor", "FilterTensor", *_ARRAYS[:4]))
 
     def faults(self, values: Values) -> Iterator[Fault]:
-        for i, dimension in enumerate(_dimensions(values)):
-            if not dimension.backward:
+        for i, dimension in enumerate(_dimensions(values)[: len(values["StartPadding"])]):
+            if dimension.backward[0] < 1:
                 cut = dimension.start + dimension.end
                 yield Fault(self.code, ("StartPadding", i), f"{cut} elements of padding leave no output")
 
 
 @dataclass(frozen=True, slots=True)
+class OutputPaddingFits(Rule):
+    """In each dimension, the padding of the output is less than its size; it is 0 in dimensions that there are not."""
+
+    code = Code.OUT_OF_RANGE
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(("OutputTensor", "OutputPadding"))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        padding = values["OutputPadding"]
+        sizes = _last(values["OutputTensor"].sizes[2:], len(padding), 1)
+        for i, (given, size) in enumerate(zip(padding, sizes, strict=True)):
+            if given >= size:
+                message = f"{given} given for OutputPadding[{i}]; it must be less than the output's size, {size}"
+                yield Fault(self.code, ("OutputPadding", i), message)
+
+
+@dataclass(frozen=True, slots=True)
+class FiltersFillOutput(Rule):
+    """Each dimension of the output has as many elements as there are positions of the filter."""
+
+    code = Code.SIZES_MISMATCH
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(("InputTensor", "FilterTensor", "OutputTensor", *_ARRAYS[:4]))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        output, sizes = values["OutputTensor"].sizes, _sizes(values)
+        for i, (given, allowed) in enumerate(zip(output, sizes, strict=False)):
+            if given not in allowed and allowed[0] > 0:
+                message = f"size {given} given for dimension {i} of OutputTensor; it would be {allowed[0]}"
+                yield Fault(self.code, ("OutputTensor", "Sizes", i), message)
+
+
+@dataclass(frozen=True, slots=True)
 class PerFilter(Rule):
-    """A parameter has one element, or one per filter: in the second dimension at rank 4, in any one at lower ranks."""
+    """A parameter has one element or, at rank 2 and higher, one per filter, in the second dimension."""
 
     code = Code.SIZES_MISMATCH
 
@@ -133,28 +194,52 @@ class PerFilter(Rule):
         if desc is None:
             return
         several = sorted({1, values[self.filters].sizes[0]})
-        free = True
         for i, given in enumerate(desc.sizes):
-            allowed = several if (free if desc.rank < 4 else i == 1) else [1]
+            allowed = several if i == 1 else [1]
             if given not in allowed:
                 listed = " or ".join(map(str, allowed))
                 message = f"size {given} given for dimension {i} of {self.tensor}; allowed: {listed}"
                 yield Fault(self.code, (self.tensor, "Sizes", i), message, allowed)
-            free = free and given == 1
-
-
-def _forward(values: Values) -> Sizes:
-    """Returns the output sizes of a convolution that is not transposed."""
-    spatial = (dimension.forward for dimension in _dimensions(values))
-    return ((values["InputTensor"].sizes[0],), (values["FilterTensor"].sizes[0],), *spatial)
 
 
 def _sizes(values: Values) -> Sizes:
-    if values["Direction"] is FORWARD:
-        return _forward(values)
     source, kernel = values["InputTensor"].sizes, values["FilterTensor"].sizes
+    if values.get("Direction", FORWARD) is FORWARD:
+        return ((source[0],), (kernel[0],), *(dimension.forward for dimension in _dimensions(values)))
     channels = kernel[1] * values["GroupCount"]
     return ((source[0],), (channels,), *(dimension.backward for dimension in _dimensions(values)))
+
+
+class _RanklessRule(OutputRule):
+    """Requirements on an output whose rank need not be that of the input."""
+
+    __slots__ = ()
+
+    def faults(self, name: str, output: BufferTensorDesc) -> Iterator[Fault]:
+        """Yields what is wrong with a given output, other than its rank."""
+        spatial = len(output.sizes) - len(self.sizes)
+        sizes = (*self.sizes[:2], *((1,),) * spatial, *self.sizes[2:])[: output.rank]
+        yield from OutputRule(sizes, self.data_type, self.same_as, enforced=2).faults(name, output)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rankless(Output):
+    """An output of any allowed rank.
+
+    Attributes:
+        derived: the output as it is derived.
+    """
+
+    derived: Derived
+
+    def rule(self, values: Values) -> OutputRule | None:
+        found = self.derived.rule(values)
+        return None if found is None else _RanklessRule(*found)
+
+
+def _page_alone(*rules: Rule) -> tuple[Rule, ...]:
+    """Returns rules that the documentation states and DirectML does not enforce, though opwire needs them."""
+    return *documented(*rules), *computable(*rules)
 
 
 def _work(attributes: Attributes, tensors: Tensors) -> int:
@@ -199,15 +284,19 @@ _FLOATS = declare(
     rules=(
         same_type("InputTensor", "FilterTensor", "BiasTensor"),
         same_rank("InputTensor", "FilterTensor", "BiasTensor"),
-        spatial(*_ARRAYS, of="InputTensor"),
+        observed(between(length("Strides"), 1, MOST_DIMENSIONS)),
+        _page_alone(spatial(*_ARRAYS, of="InputTensor")),
+        computable(at_least(1, "Strides", "Dilations")),
         divides(number("GroupCount"), size("FilterTensor", 0)),
         when("Direction", FORWARD, equal(size("FilterTensor", 1) * number("GroupCount"), size("InputTensor", 1))),
-        when("Direction", FORWARD, FilterFits()),
+        when("Direction", FORWARD, *computable(FilterFits())),
         when("Direction", BACKWARD, equal(size("FilterTensor", 0), size("InputTensor", 1))),
-        when("Direction", BACKWARD, PaddingLeavesOutput()),
+        when("Direction", BACKWARD, *computable(PaddingLeavesOutput())),
         shapes(BiasTensor=(1, size("OutputTensor", 1), ...)),
+        observed(OutputPaddingFits()),
+        computable(FiltersFillOutput()),
     ),
-    outputs={"OutputTensor": Derived(_sizes, like="InputTensor")},
+    outputs={"OutputTensor": Derived(_sizes, like="InputTensor", enforced=2)},
     work=_work,
     examples=(
         Example(
@@ -227,10 +316,11 @@ _FLOATS = declare(
 
 _PARAMETER = {"DataType": "UINT8", "Sizes": [1, 1, 1, 1]}
 _GROUPS = (
-    spatial(*_ARRAYS[:4], of="InputTensor"),
+    *_page_alone(same_rank("InputTensor", "FilterTensor", "OutputTensor"), spatial(*_ARRAYS[:4], of="InputTensor")),
+    *computable(at_least(1, "Strides", "Dilations")),
     divides(number("GroupCount"), size("FilterTensor", 0)),
     equal(size("FilterTensor", 1) * number("GroupCount"), size("InputTensor", 1)),
-    FilterFits(),
+    *computable(FilterFits(), FiltersFillOutput()),
 )
 
 
@@ -252,14 +342,13 @@ _ONES = [[[[1, 1], [1, 1]]]]
 _INTEGER = declare(
     "CONVOLUTION_INTEGER",
     rules=(
-        same_rank("InputTensor", "FilterTensor"),
         same_type("InputTensor", "InputZeroPointTensor"),
         same_type("FilterTensor", "FilterZeroPointTensor"),
         _GROUPS,
         one_element("InputZeroPointTensor"),
         PerFilter("FilterZeroPointTensor"),
     ),
-    outputs={"OutputTensor": Derived(_forward, default=DataType.INT32)},
+    outputs={"OutputTensor": _Rankless(Derived(_sizes, default=DataType.INT32))},
     work=_work,
     examples=(
         Example(
@@ -285,19 +374,21 @@ _INTEGER = declare(
     ),
 )
 
+_SCALED = tuple((f"{name}ScaleTensor", f"{name}ZeroPointTensor") for name in ("Input", "Filter", "Output"))
+
 _QUANTIZED = declare(
     "QUANTIZED_LINEAR_CONVOLUTION",
     rules=(
-        same_rank("InputTensor", "FilterTensor", "BiasTensor"),
+        documented(same_rank("InputTensor", "BiasTensor")),
         same_type("InputTensor", "InputZeroPointTensor"),
         same_type("FilterTensor", "FilterZeroPointTensor"),
         _GROUPS,
         one_element("InputScaleTensor", "InputZeroPointTensor", "OutputScaleTensor", "OutputZeroPointTensor"),
         PerFilter("FilterScaleTensor"),
-        PerFilter("FilterZeroPointTensor"),
+        observed(*(same_rank(*pair) for pair in _SCALED), same_sizes("FilterScaleTensor", "FilterZeroPointTensor")),
         shapes(BiasTensor=(1, size("FilterTensor", 0), ...)),
     ),
-    outputs={"OutputTensor": Derived(_forward, like="OutputZeroPointTensor", default="InputTensor")},
+    outputs={"OutputTensor": _Rankless(Derived(_sizes, like="OutputZeroPointTensor", default="InputTensor"))},
     work=_work,
     examples=(
         Example(

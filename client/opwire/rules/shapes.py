@@ -42,7 +42,7 @@ class Shapes(Rule):
 
     Attributes:
         shapes: the shapes by tensor, in the order in which names are bound.
-        cut: whether tensors may have a lower rank than their shape, omitting leading sizes, which are then 1.
+        cut: whether tensors may have a lower rank than their shape, omitting leading sizes, which then count as 1.
     """
 
     code = Code.SIZES_MISMATCH
@@ -74,6 +74,11 @@ class Shapes(Rule):
                     message = f"{name} has rank {desc.rank}; its sizes are {self._written(member)}"
                     yield Fault(Code.RANKS_DIFFER, (*path, "Sizes"), message, [ranks])
                     continue
+                omitted = self._omitted(member, desc.rank)
+                wrong = [each for each in omitted if _match(each, 1, values, known) is not None]
+                if wrong:
+                    message = f"{name} has rank {desc.rank}, so {' and '.join(map(_spelled, wrong))} would be 1"
+                    yield Fault(self.code, (*path, "Sizes"), message)
                 for i, (given, each) in enumerate(zip(desc.sizes, shape, strict=True)):
                     wanted = _match(each, given, values, known)
                     if wanted is not None:
@@ -99,6 +104,11 @@ class Shapes(Rule):
             return None if sizes is None or None in sizes else tuple((size,) for size in sizes if size is not None)
 
         return derive
+
+    def _omitted(self, tensor: str, rank: int) -> Shape:
+        """Returns the leading sizes that a tensor of a lower rank omits."""
+        shape = self.shapes[tensor]
+        return shape[: max(len(shape) - rank, 0)] if self.cut and ... not in shape else ()
 
     def _aligned(self, tensor: str, rank: int) -> Shape | None:
         """Returns a tensor's shape adjusted to a rank, or None if that is not possible."""

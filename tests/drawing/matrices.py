@@ -8,12 +8,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from opwire.operators.matrix import FusedAxes, FusedAxesDistinct, PerRowOrColumn
+from opwire.operators.matrix import FusedAlongRows, FusedAxes, PerRowOrColumn
 from opwire.rules import Rule
 from opwire.rules.shapes import Shapes
+from opwire.rules.tensors import SameRank, SameSizes, SameType
 
 from .changes import changed
 from .descs import Desc, Drawn, holds_as_drawn
+from .faults import BREAK as ANY
 from .faults import Change
 from .outputs import Sizes
 
@@ -41,15 +43,18 @@ def _matrices(drawn: Drawn, draw: st.DrawFn) -> None:
 
 
 def _parameters(drawn: Drawn, draw: st.DrawFn, counts: dict[str, int]) -> None:
+    """Draws the sizes of scales and zero points. Scales have one rank, and zero points the sizes of their scales."""
     alike = "AScaleTensor" in drawn.row.tensors
     common = draw(st.integers(*drawn.row.tensors["AScaleTensor"].ranks)) if alike else None
     for matrix, count in counts.items():
-        for name in (f"{matrix}ScaleTensor", f"{matrix}ZeroPointTensor"):
-            if name in drawn.desc:
-                rank = common or draw(st.integers(*drawn.row.tensors[name].ranks))
-                each = draw(st.sampled_from([1, count]))
-                column = [each, 1] if matrix != "B" and rank > 1 else [each]
-                ranked(drawn, name, [1] * (rank - len(column)) + column)
+        names = [name for name in (f"{matrix}ScaleTensor", f"{matrix}ZeroPointTensor") if name in drawn.desc]
+        for name in names[:1]:
+            rank = common or draw(st.integers(*drawn.row.tensors[name].ranks))
+            each = draw(st.sampled_from([1, count]))
+            column = [each] if matrix == "B" else [each, 1]
+            sizes = [1] * (rank - len(column)) + column if rank > 1 or matrix == "B" else [1]
+            for each_of in names:
+                ranked(drawn, each_of, list(sizes))
 
 
 def _product(desc: Mapping[str, Any]) -> Sizes:
@@ -71,6 +76,48 @@ def _unequal(rule: Shapes, drawn: Drawn) -> Iterator[Change]:
         for i in [*range(len(sizes) - 2), at] if name == "BTensor" else range(len(sizes)):
             other = [*sizes[:i], sizes[i] + 1, *sizes[i + 1 :]]
             yield changed(drawn, name, Sizes=other), "sizes_mismatch", f"/{name}/Sizes/{i}"
+
+
+def _other_zero_point(rule: SameSizes, drawn: Drawn) -> Iterator[Change]:
+    """A zero point for every row or column, beside a single scale."""
+    _, name = rule.tensors
+    if name not in drawn.desc:
+        return
+    sizes = drawn.desc[name]["Sizes"]
+    other = [size + 1 if i == len(sizes) - 1 else size for i, size in enumerate(sizes)]
+    yield changed(drawn, name, Sizes=other, Strides=None), "sizes_mismatch", f"/{name}/Sizes"
+
+
+def _output_type(drawn: Drawn) -> str:
+    desc = drawn.desc
+    if drawn.operator.name == "MATRIX_MULTIPLY_INTEGER":
+        return "INT32"
+    if drawn.operator.name == "MATRIX_MULTIPLY_INTEGER_TO_FLOAT":
+        return str(desc.get("BiasTensor", desc["AScaleTensor"])["DataType"])
+    return str(desc.get("OutputZeroPointTensor", desc["ATensor"])["DataType"])
+
+
+def _other_rank(rule: SameRank, drawn: Drawn) -> Iterator[Change]:
+    if "OutputTensor" not in rule.tensors:
+        yield from ANY[SameRank](rule, drawn)
+        return
+    sizes, last = _product(drawn.desc), rule.tensors[-1]
+    if len(sizes) < drawn.row.tensors["OutputTensor"].ranks[1]:
+        output = {"DataType": _output_type(drawn), "Sizes": sizes}
+        desc = {**deepcopy(drawn.desc), "OutputTensor": output}
+        if last in desc:
+            desc[last] |= {"Sizes": [1, *sizes], "Strides": None}
+            yield desc, "ranks_differ", f"/{last}/Sizes"
+
+
+def _other_type(rule: SameType, drawn: Drawn) -> Iterator[Change]:
+    if "OutputTensor" not in rule.tensors:
+        yield from ANY[SameType](rule, drawn)
+        return
+    other = "FLOAT16" if drawn.desc["AScaleTensor"]["DataType"] == "FLOAT32" else "FLOAT32"
+    if "BiasTensor" not in drawn.desc:
+        output = {"DataType": other, "Sizes": _product(drawn.desc)}
+        yield {**drawn.desc, "OutputTensor": output}, "data_types_differ", "/OutputTensor/DataType"
 
 
 def _other_count(rule: PerRowOrColumn, drawn: Drawn) -> Iterator[Change]:
@@ -99,8 +146,26 @@ def _past_rank(rule: FusedAxes, drawn: Drawn) -> Iterator[Change]:
     yield from _softmax(drawn, [0, rank], "axis_out_of_range", 1)
 
 
-def _twice(rule: FusedAxesDistinct, drawn: Drawn) -> Iterator[Change]:
-    yield from _softmax(drawn, [0, 1, 0], "duplicate_axis", 2)
+def _is_softmax(desc: Mapping[str, Any]) -> bool:
+    fused = desc.get("FusedActivation") or {}
+    return str(fused.get("Type", fused.get("type"))).removeprefix("DML_OPERATOR_") == "ACTIVATION_SOFTMAX"
+
+
+def _single(rule: FusedAlongRows, drawn: Drawn, draw: st.DrawFn) -> None:
+    if _is_softmax(drawn.desc):
+        for name in ("ATensor", "BTensor", "CTensor"):
+            if name in drawn.desc:
+                *lead, rows, columns = drawn.desc[name]["Sizes"]
+                drawn.desc[name]["Sizes"] = [*[1] * len(lead), rows, columns]
+
+
+def _several(rule: FusedAlongRows, drawn: Drawn) -> Iterator[Change]:
+    if drawn.level.value >= 0x6100 and len(drawn.desc["ATensor"]["Sizes"]) > 2:
+        desc = {**deepcopy(drawn.desc), "FusedActivation": {"Type": "ACTIVATION_SOFTMAX"}}
+        for name in ("ATensor", "BTensor", "CTensor"):
+            if name in desc:
+                desc[name]["Sizes"][0] = 2
+        yield desc, "sizes_mismatch", "/ATensor/Sizes/0"
 
 
 def _fused(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
@@ -125,15 +190,19 @@ SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = dict.fromkeys(NAMES, _ma
 SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = dict.fromkeys(NAMES, _product)
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
+    FusedAlongRows: _single,
     FusedAxes: _fused,
-    FusedAxesDistinct: holds_as_drawn,
     PerRowOrColumn: holds_as_drawn,
+    SameSizes: holds_as_drawn,
     Shapes: holds_as_drawn,
 }
 
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
+    FusedAlongRows: _several,
     FusedAxes: _past_rank,
-    FusedAxesDistinct: _twice,
     PerRowOrColumn: _other_count,
+    SameRank: _other_rank,
+    SameSizes: _other_zero_point,
+    SameType: _other_type,
     Shapes: _unequal,
 }

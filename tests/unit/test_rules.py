@@ -30,8 +30,8 @@ ALL = pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operato
 
 def violations(operator: str, desc: dict[str, Any], level: FeatureLevel) -> list[tuple[str, str]]:
     """Returns the violations and warnings."""
-    found = validate({"type": operator, "desc": desc}, level)
-    return [(each.code.value, each.pointer) for each in (*found.violations, *found.warnings)]
+    found = validate({"type": operator, "desc": desc}, level, strict=True).violations
+    return [(violation.code.value, violation.pointer) for violation in found]
 
 
 @ALL

@@ -152,9 +152,9 @@ class OutputPaddingFits(Rule):
     def faults(self, values: Values) -> Iterator[Fault]:
         padding = values["OutputPadding"]
         sizes = _last(values["OutputTensor"].sizes[2:], len(padding), 1)
-        for i, (given, size) in enumerate(zip(padding, sizes, strict=True)):
-            if given >= size:
-                message = f"{given} given for OutputPadding[{i}]; it must be less than the output's size, {size}"
+        for i, (given, whole) in enumerate(zip(padding, sizes, strict=True)):
+            if given >= whole:
+                message = f"{given} given for OutputPadding[{i}]; it must be less than the output's size, {whole}"
                 yield Fault(self.code, ("OutputPadding", i), message)
 
 
@@ -312,11 +312,23 @@ _FLOATS = declare(
             outputs={"OutputTensor": [[[[0, 0], [0, 0]]]]},
         ),
     ),
+    bad_examples=(
+        BadExample(
+            name="output_of_padding",
+            desc=_desc([1, 1, 3, 3], [1, 1, 2, 2], OutputPadding=[2, 0]),
+            code=Code.OUT_OF_RANGE,
+            pointer="/OutputPadding/0",
+        ),
+    ),
 )
 
 _PARAMETER = {"DataType": "UINT8", "Sizes": [1, 1, 1, 1]}
 _GROUPS = (
-    *_page_alone(same_rank("InputTensor", "FilterTensor", "OutputTensor"), spatial(*_ARRAYS[:4], of="InputTensor")),
+    *_page_alone(
+        same_rank("InputTensor", "FilterTensor"),
+        same_rank("InputTensor", "OutputTensor"),
+        spatial(*_ARRAYS[:4], of="InputTensor"),
+    ),
     *computable(at_least(1, "Strides", "Dilations")),
     divides(number("GroupCount"), size("FilterTensor", 0)),
     equal(size("FilterTensor", 1) * number("GroupCount"), size("InputTensor", 1)),
@@ -415,10 +427,10 @@ _QUANTIZED = declare(
             pointer="/FilterScaleTensor/Sizes/2",
         ),
         BadExample(
-            name="filter_too_long",
-            desc=_quantized([1, 1, 3, 3], [1, 1, 2, 4]),
-            code=Code.WINDOW_TOO_LARGE,
-            pointer="/FilterTensor/Sizes/3",
+            name="zero_point_of_another_rank",
+            desc=_quantized([1, 1, 3, 3], [1, 1, 2, 2], InputZeroPointTensor={"DataType": "UINT8", "Sizes": [1]}),
+            code=Code.RANKS_DIFFER,
+            pointer="/InputZeroPointTensor/Sizes",
         ),
     ),
 )

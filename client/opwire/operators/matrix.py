@@ -2,7 +2,7 @@
 
 Source: ``DML_GEMM_OPERATOR_DESC``, ``DML_MATRIX_MULTIPLY_INTEGER_OPERATOR_DESC``,
 ``DML_MATRIX_MULTIPLY_INTEGER_TO_FLOAT_OPERATOR_DESC`` and ``DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC``.
-A per-row parameter of rank 1 has the rows in its only dimension (opwire's interpretation, as in ONNX Runtime).
+The matrices of integer products may have different ranks; leading sizes that they omit count as 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,20 @@ from ..enums import MatrixTransform
 from ..fields.member import NestedOperator
 from ..level import FeatureLevel
 from ..operator import BadExample, Example, Tensors, declare
-from ..rules import Derived, Rule, Shapes, Sizes, Values, same_rank, same_type, shapes, when
+from ..rules import (
+    Derived,
+    Rule,
+    Shapes,
+    Sizes,
+    Values,
+    documented,
+    observed,
+    same_rank,
+    same_sizes,
+    same_type,
+    shapes,
+    when,
+)
 from ..rules.rule import Path
 from ..tensor import DataType
 from ..violation import Code, Fault
@@ -38,11 +51,12 @@ _PRODUCT = shapes(cut=True, ATensor=_PLAIN["ATensor"], BTensor=_PLAIN["BTensor"]
 
 
 def _product(values: Values) -> Sizes:
-    """Returns the sizes of a product: those of A, with the columns of B."""
+    """Returns the sizes of a product: those of A, with the columns of B, after the leading ones of either."""
     a, b = values["ATensor"].sizes, values["BTensor"].sizes
     rows = -2 if values.get("TransA", MatrixTransform.NONE) is MatrixTransform.NONE else -1
     columns = -1 if values.get("TransB", MatrixTransform.NONE) is MatrixTransform.NONE else -2
-    return tuple((size,) for size in (*a[:-2], a[rows], b[columns]))
+    lead = (1,) * (len(b) - len(a)) + a[:-2]
+    return tuple((size,) for size in (*lead, a[rows], b[columns]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +81,26 @@ class FusedAxes(Rule):
 
 
 @dataclass(frozen=True, slots=True)
-class FusedAxesDistinct(Rule):
-    """The axes of a fused softmax are distinct."""
+class FusedAlongRows(Rule):
+    """A product with a fused softmax, which has no axes, is a single matrix."""
 
-    code = Code.DUPLICATE_AXIS
+    code = Code.SIZES_MISMATCH
 
     operator: str = "FusedActivation"
+    tensor: str = "ATensor"
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset((self.operator,))
+        return frozenset((self.operator, self.tensor))
 
     def faults(self, values: Values) -> Iterator[Fault]:
-        seen: set[int] = set()
-        for at, i, axis in _fused_axes(self.operator, values):
-            if axis in seen:
-                yield Fault(self.code, (*at, i), f"axis {axis} is given more than once")
-            seen.add(axis)
+        fused: NestedOperator | None = values[self.operator]
+        if fused is None or fused.name != "ACTIVATION_SOFTMAX":
+            return
+        for i, given in enumerate(values[self.tensor].sizes[:-2]):
+            if given != 1:
+                message = f"size {given} given for dimension {i} of {self.tensor}; with {fused.name} fused it must be 1"
+                yield Fault(self.code, (self.tensor, "Sizes", i), message, [1])
 
 
 def _fused_axes(member: str, values: Values) -> Iterator[tuple[Path, int, int]]:
@@ -103,7 +120,7 @@ class PerRowOrColumn(Rule):
     Attributes:
         tensor: the parameter.
         matrix: the matrix whose rows or columns it applies to.
-        dimension: the dimension of the matrix, -2 or -1; at rank 1, the parameter's only dimension stands for either.
+        dimension: the dimension of the matrix, -2 or -1; at rank 1, the parameter has only the last one.
     """
 
     code = Code.SIZES_MISMATCH
@@ -120,7 +137,7 @@ class PerRowOrColumn(Rule):
         desc, matrix = values[self.tensor], values[self.matrix]
         if desc is None or matrix.rank < 2:
             return
-        several = max(desc.rank + self.dimension, 0)
+        several = desc.rank + self.dimension
         for i, given in enumerate(desc.sizes):
             allowed = [1, matrix.sizes[self.dimension]] if i == several else [1]
             if given not in allowed:
@@ -136,6 +153,15 @@ def _of_rows(*tensors: str) -> tuple[Rule, ...]:
 
 def _of_columns(*tensors: str) -> tuple[Rule, ...]:
     return tuple(PerRowOrColumn(tensor, "BTensor", -1) for tensor in tensors)
+
+
+def _zero_points(*matrices: str) -> Iterator[Rule | tuple[Rule, ...]]:
+    """Yields the rules for zero points that come with scales: those of the inputs, and of the output if it is named."""
+    for matrix in matrices:
+        scale, zero_point = f"{matrix}ScaleTensor", f"{matrix}ZeroPointTensor"
+        if matrix != "Output":
+            yield same_type(f"{matrix}Tensor", zero_point)
+        yield observed(same_rank(scale, zero_point), same_sizes(scale, zero_point))
 
 
 def _work(attributes: object, tensors: Tensors) -> int:
@@ -173,7 +199,7 @@ _GEMM = declare(
         same_rank("ATensor", "BTensor", "CTensor"),
         *(when("TransA", a, *when("TransB", b, _SHAPES[a, b])) for a, b in _TRANSFORMS),
         FusedAxes(),
-        FusedAxesDistinct(),
+        observed(FusedAlongRows()),
     ),
     outputs={"OutputTensor": Derived(_product, like="ATensor")},
     work=_work,
@@ -213,20 +239,26 @@ _GEMM = declare(
             code=Code.AXIS_OUT_OF_RANGE,
             pointer="/FusedActivation/Axes/0",
         ),
+        BadExample(
+            name="softmax_of_several_matrices",
+            desc=_gemm([2, 2, 3], [2, 3, 2], FusedActivation={"Type": "ACTIVATION_SOFTMAX"}),
+            code=Code.SIZES_MISMATCH,
+            pointer="/ATensor/Sizes/0",
+        ),
     ),
 )
 
 _INTEGER = declare(
     "MATRIX_MULTIPLY_INTEGER",
     rules=(
-        same_rank("ATensor", "BTensor"),
+        documented(*(same_rank("ATensor", other) for other in _MATRICES[1:])),
         _PRODUCT,
         same_type("ATensor", "AZeroPointTensor"),
         same_type("BTensor", "BZeroPointTensor"),
         _of_rows("AZeroPointTensor"),
         _of_columns("BZeroPointTensor"),
     ),
-    outputs={"OutputTensor": Derived(_product, default=DataType.INT32)},
+    outputs={"OutputTensor": Derived(_product, default=DataType.INT32, leading_ones=True)},
     work=_work,
     examples=(
         Example(
@@ -252,15 +284,20 @@ _SCALES: dict[str, Any] = {"AScaleTensor": _parameter("FLOAT32", 1), "BScaleTens
 _TO_FLOAT = declare(
     "MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
     rules=(
-        same_rank("ATensor", "BTensor", "BiasTensor"),
+        documented(*(same_rank("ATensor", other) for other in _MATRICES[1:])),
+        same_rank("OutputTensor", "BiasTensor"),
         shapes(cut=True, ATensor=_PLAIN["ATensor"], BTensor=_PLAIN["BTensor"], BiasTensor=_PLAIN["CTensor"]),
-        same_type("ATensor", "AZeroPointTensor", "BTensor", "BZeroPointTensor"),
-        same_type("AScaleTensor", "BScaleTensor", "BiasTensor"),
-        same_rank("AScaleTensor", "AZeroPointTensor", "BScaleTensor", "BZeroPointTensor"),
-        _of_rows("AScaleTensor", "AZeroPointTensor"),
-        _of_columns("BScaleTensor", "BZeroPointTensor"),
+        documented(
+            same_type("ATensor", "BTensor"),
+            same_type("AScaleTensor", "BScaleTensor"),
+            same_type("AScaleTensor", "OutputTensor"),
+        ),
+        *_zero_points("A", "B"),
+        documented(same_rank("AScaleTensor", "BScaleTensor")),
+        _of_rows("AScaleTensor"),
+        _of_columns("BScaleTensor"),
     ),
-    outputs={"OutputTensor": Derived(_product, like="AScaleTensor")},
+    outputs={"OutputTensor": Derived(_product, like="BiasTensor", default="AScaleTensor", leading_ones=True)},
     work=_work,
     examples=(
         Example(
@@ -279,29 +316,27 @@ _TO_FLOAT = declare(
     bad_examples=(
         _do_not_meet(_desc("INT8", [2, 3], [2, 2], **_SCALES)),
         BadExample(
-            name="signed_and_unsigned",
-            desc={**_desc("INT8", [2, 3], [3, 2], **_SCALES), "BTensor": _parameter("UINT8", 3, 2)},
+            name="zero_point_of_another_type",
+            desc=_desc("INT8", [2, 3], [3, 2], **_SCALES, BZeroPointTensor=_parameter("UINT8", 1)),
             code=Code.DATA_TYPES_DIFFER,
-            pointer="/BTensor/DataType",
+            pointer="/BZeroPointTensor/DataType",
         ),
     ),
 )
 
-_OF_ROWS = ("AScaleTensor", "AZeroPointTensor", "OutputScaleTensor", "OutputZeroPointTensor")
-_OF_COLUMNS = ("BScaleTensor", "BZeroPointTensor")
-
 _QUANTIZED = declare(
     "QUANTIZED_LINEAR_MATRIX_MULTIPLY",
     rules=(
-        same_rank("ATensor", "BTensor"),
+        documented(*(same_rank("ATensor", other) for other in _MATRICES[1:])),
         _PRODUCT,
-        same_type("ATensor", "AZeroPointTensor"),
-        same_type("BTensor", "BZeroPointTensor"),
-        same_rank(*_OF_ROWS[:2], *_OF_COLUMNS, *_OF_ROWS[2:]),
-        _of_rows(*_OF_ROWS),
-        _of_columns(*_OF_COLUMNS),
+        *_zero_points("A", "B", "Output"),
+        documented(same_rank("AScaleTensor", "BScaleTensor", "OutputScaleTensor")),
+        _of_rows("AScaleTensor", "OutputScaleTensor"),
+        _of_columns("BScaleTensor"),
     ),
-    outputs={"OutputTensor": Derived(_product, like="OutputZeroPointTensor", default="ATensor")},
+    outputs={
+        "OutputTensor": Derived(_product, like="OutputZeroPointTensor", default="ATensor", leading_ones=True),
+    },
     work=_work,
     examples=(
         Example(
@@ -320,10 +355,17 @@ _QUANTIZED = declare(
     bad_examples=(
         _do_not_meet(_desc("INT8", [2, 3], [2, 2], **_SCALES, OutputScaleTensor=_parameter("FLOAT32", 1))),
         BadExample(
-            name="ranks_of_parameters_differ",
-            desc=_desc("INT8", [2, 3], [3, 2], **_SCALES, OutputScaleTensor=_parameter("FLOAT32", 1, 1)),
+            name="zero_point_of_another_rank",
+            desc=_desc(
+                "INT8",
+                [2, 3],
+                [3, 2],
+                **_SCALES,
+                OutputScaleTensor=_parameter("FLOAT32", 1),
+                OutputZeroPointTensor=_parameter("INT8", 1, 1),
+            ),
             code=Code.RANKS_DIFFER,
-            pointer="/OutputScaleTensor/Sizes",
+            pointer="/OutputZeroPointTensor/Sizes",
         ),
     ),
 )

@@ -48,7 +48,7 @@ def gemm(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
     fused: NestedOperator | None = attributes.FusedActivation
     if fused is not None and fused.name in SOFTMAX:
-        _softmax(element, fused.values.get("Axes", (target.ndim - 1,)), target, to)
+        _softmax(element, frozenset(fused.values.get("Axes", (target.ndim - 1,))), target, to)
         return
     for place in coordinates(target.shape):
         target[place] = finished(element(place), fused, to)
@@ -58,7 +58,7 @@ def _transformed(matrix: Array, transform: MatrixTransform) -> Array:
     return matrix if transform is MatrixTransform.NONE else matrix.swapaxes(-1, -2)
 
 
-def _softmax(element: Callable[[Place], Real], axes: tuple[int, ...], target: Array, to: FloatFormat) -> None:
+def _softmax(element: Callable[[Place], Real], axes: frozenset[int], target: Array, to: FloatFormat) -> None:
     """Computes the softmax of blocks along some axes, recomputing each element whenever it is needed."""
     outer = [1 if i in axes else size for i, size in enumerate(target.shape)]
     inner = [size if i in axes else 1 for i, size in enumerate(target.shape)]
@@ -108,9 +108,15 @@ def _dequantized_product(inputs: Arrays, place: Place, stop: Stop) -> Real:
 
 def _integer_product(inputs: Arrays, place: Place, stop: Stop) -> int:
     *batch, row, column = place
-    a, b = inputs["ATensor"][(*batch, row)], inputs["BTensor"][(*batch, slice(None), column)]
+    a, b = (_matrix(inputs[name], batch) for name in ("ATensor", "BTensor"))
     a_zero, b_zero = _zero_point(inputs, "AZeroPointTensor", row), _zero_point(inputs, "BZeroPointTensor", column)
-    return integer_product_sum(a, a_zero, b, b_zero, stop)
+    return integer_product_sum(a[row], a_zero, b[:, column], b_zero, stop)
+
+
+def _matrix(matrices: Array, batch: list[int]) -> Array:
+    """Returns a matrix of the batch; an operand of another rank than the output's has more or fewer leading ones."""
+    found: Array = matrices[tuple(([0] * (matrices.ndim - 2) + batch)[len(batch) :])]
+    return found
 
 
 def _zero_point(inputs: Arrays, name: str, i: int) -> int:

@@ -134,7 +134,8 @@ class GemmJob(Job):
         fused = attributes.FusedActivation
         self._softmax: Softmax | None = None
         if fused is not None and fused.name in SOFTMAX:
-            self._softmax, fused = Softmax(target.sizes, fused.values.get("Axes", (target.rank - 1,))), None
+            axes = tuple(set(fused.values.get("Axes", (target.rank - 1,))))
+            self._softmax, fused = Softmax(target.sizes, axes), None
         self._epilogue = Epilogue(attributes.Alpha, attributes.Beta, fused, self._softmax is not None)
         # With few columns a panel would be mostly empty, so the product is transposed.
         self._is_turned = columns < min(WIDTH, rows)

@@ -54,7 +54,7 @@ class _Softmax:
         missing = RANK - target.rank
         self._sizes = (1,) * missing + target.sizes
         self._strides = (0,) * missing + target.element_strides
-        self._joined = sorted(axis + missing for axis in axes)
+        self._joined = sorted({axis + missing for axis in axes})
         self._kept = [axis for axis in range(RANK) if axis not in self._joined]
         self._program = Program(("scalars", "products/softmax"), (("INPUT", TYPES[target.data_type]),))
         self.bytes = -(-8 * target.element_count // ALIGNMENT) * ALIGNMENT

@@ -86,9 +86,10 @@ def integer_program(types: Mapping[str, DataType], *, has_window: bool, is_quant
 
 
 def scaled_program(types: Mapping[str, DataType]) -> Program:
-    """Returns the kernels of integer products scaled to floats; the scales and ``target`` have the same type."""
+    """Returns the kernels of integer products scaled to floats."""
     kind = TYPES[types["target"]]
-    macros = (("SCALE", kind), ("WINDOW", 0), ("FINISH", ROUNDED), ("HAS_ZEROS", 1), ("HAS_SCALES", 1))
+    scales = ("LEFT_SCALE", TYPES[types["left_scale"]]), ("RIGHT_SCALE", TYPES[types["right_scale"]])
+    macros = (*scales, ("WINDOW", 0), ("FINISH", ROUNDED), ("HAS_ZEROS", 1), ("HAS_SCALES", 1))
     return Program(("scalars", "floats", *SOURCES), (*_typed(types, kind), *macros), activated_source(None))
 
 

@@ -13,7 +13,8 @@ typedef RIGHT Right;
 typedef ADDEND Addend;
 typedef OUTPUT Output;
 #if HAS_SCALES
-typedef SCALE Scale;
+typedef LEFT_SCALE LeftScale;
+typedef RIGHT_SCALE RightScale;
 #endif
 
 const u32 SPATIAL = 3;
@@ -253,8 +254,8 @@ static __device__ __forceinline__ i64 target_offset(const Task &task, u32 matrix
 // The factor of a sum: alpha, or the product of its row's and column's scales, which is exact in double.
 static __device__ __forceinline__ double factor_of(const Task &task, const Spot &spot) {
 #if HAS_SCALES
-    double left = parameter_of<Scale>(task, task.left_scale, spot.matrix, spot.row);
-    return left * parameter_of<Scale>(task, task.right_scale, spot.matrix, spot.column);
+    double left = parameter_of<LeftScale>(task, task.left_scale, spot.matrix, spot.row);
+    return left * parameter_of<RightScale>(task, task.right_scale, spot.matrix, spot.column);
 #else
     return task.alpha;
 #endif

@@ -87,7 +87,7 @@ def _pads_all(rule: OutputPaddingFits, drawn: Drawn) -> Iterator[Change]:
 
 
 def _output(drawn: Drawn, sizes: Sizes) -> Desc:
-    alike = drawn.desc.get("OutputZeroPointTensor", drawn.desc["InputTensor"])["DataType"]
+    alike = (drawn.desc.get("OutputZeroPointTensor") or drawn.desc["InputTensor"])["DataType"]
     data_type = "INT32" if drawn.operator.name == "CONVOLUTION_INTEGER" else alike
     return {**drawn.desc, "OutputTensor": {"DataType": data_type, "Sizes": sizes}}
 

@@ -93,8 +93,8 @@ def _output_type(drawn: Drawn) -> str:
     if drawn.operator.name == "MATRIX_MULTIPLY_INTEGER":
         return "INT32"
     if drawn.operator.name == "MATRIX_MULTIPLY_INTEGER_TO_FLOAT":
-        return str(desc.get("BiasTensor", desc["AScaleTensor"])["DataType"])
-    return str(desc.get("OutputZeroPointTensor", desc["ATensor"])["DataType"])
+        return str((desc.get("BiasTensor") or desc["AScaleTensor"])["DataType"])
+    return str((desc.get("OutputZeroPointTensor") or desc["ATensor"])["DataType"])
 
 
 def _other_rank(rule: SameRank, drawn: Drawn) -> Iterator[Change]:

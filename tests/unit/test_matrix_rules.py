@@ -9,6 +9,7 @@ import pytest
 
 from opwire.check import check, validate
 from opwire_service.devices import load
+from opwire_service.execution import Arrays
 from tests.execution import never_stop
 
 MATRICES = ("ATensor", "BTensor")
@@ -57,8 +58,8 @@ def test_ranks_of_integer_matrices_may_differ(operator, a, b, output, device):
     assert {each.code for each in found.warnings} == {"ranks_differ"}
     left, right = np.arange(6).reshape(a), np.arange(-2, 10).reshape(b)
     plan = check(given)
-    inputs = {"ATensor": left.astype(np.int8), "BTensor": right.astype(np.int8)}
-    inputs |= {name: np.ones(1, np.float32) for name in plan.inputs if name not in inputs}
+    inputs: Arrays = {"ATensor": left.astype(np.int8), "BTensor": right.astype(np.int8)}
+    inputs = {**dict.fromkeys(plan.inputs, np.ones(1, np.float32)), **inputs}
     result = plan.outputs["OutputTensor"].view(bytearray(plan.outputs["OutputTensor"].total_size_in_bytes))
     load(device).run(plan, inputs, {"OutputTensor": result}, never_stop)
     assert result.tolist() == (left.reshape(2, 3) @ right.reshape(3, 4)).reshape(output).tolist()
@@ -81,7 +82,7 @@ def test_types_of_scaled_products_are_independent(device):
     }
     plan = check(given)
     assert {each.code for each in validate(given).warnings} == {"data_types_differ", "ranks_differ"}
-    inputs = {
+    inputs: Arrays = {
         "ATensor": np.array([[200, 1], [0, 3]], np.uint8),
         "AScaleTensor": np.array([[0.5], [2]], np.float16),
         "BTensor": np.array([[100_000], [-7]], np.int32),

@@ -16,7 +16,7 @@ from ..exact import FORMATS, FloatFormat
 from .elements import Elements
 from .moments import moments, sum_of_products
 from .places import group_at, places
-from .reals import Real, add, divide, multiply, real, root, rounded, subtract
+from .reals import ZERO, Real, add, divide, multiply, real, root, rounded, subtract
 
 
 class Group(NamedTuple):
@@ -38,6 +38,7 @@ class Group(NamedTuple):
 
     def products_about(self, mean: Real, stop: Stop) -> Real:
         """Returns the sum of gradients times deviations from a mean."""
+        mean = add(ZERO, mean)  # -0 is a finite number like any other
         if all(isinstance(each, Fraction) for each in (self.total, self.gradient_total, mean)):
             return subtract(self.products, multiply(mean, self.gradient_total))
         special = 0.0
@@ -78,7 +79,7 @@ def by_statistics_of_the_batch(group: Group, scale: Real, variance: Real, stop: 
 
 
 def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-    of, epsilon = FORMATS[plan.inputs["InputTensor"].data_type], real(plan.attributes.Epsilon)
+    of, epsilon = FORMATS[plan.inputs["InputTensor"].data_type], add(ZERO, real(plan.attributes.Epsilon))
     means, variances, scales = (inputs[f"{name}Tensor"] for name in ("Mean", "Variance", "Scale"))
     gradients_of = by_statistics_of_the_batch if "TRAINING" in plan.operator.name else by_given_statistics
     for place in places(means.shape, stop):

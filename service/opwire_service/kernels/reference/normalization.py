@@ -72,8 +72,8 @@ def batch_normalization_training(plan: Plan, inputs: Arrays, outputs: Arrays, st
         divisor = root(add(variance, epsilon))
         view, into, more = source[group], target[group], None if added is None else added[group]
         for at in places(view.shape, stop):
-            summand = ZERO if more is None else real(more[at])
-            value = normalized(view[at], mean, divisor, real(scale[place]), real(bias[place]), summand)
+            summands = (real(bias[place]), *(() if more is None else (real(more[at]),)))
+            value = normalized(view[at], mean, divisor, real(scale[place]), *summands)
             into[at] = finished(value, plan.attributes.FusedActivation, to)
 
 
@@ -130,9 +130,9 @@ def lp_normalization(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) ->
             norm = moments((np.abs(values) for values in elements), to).total
         else:
             norm = root(moments(elements, to).squares)
-        divisor = _greater(norm, real(attributes.Epsilon))
+        divisor = _greater(norm, add(ZERO, real(attributes.Epsilon)))
         for at in places(view.shape, stop):
-            into[at] = rounded(divide(real(view[at]), divisor), to)
+            into[at] = rounded(divide(real(view[at]), divisor), to) + 0  # no zero is negative
 
 
 def _greater(a: Real, b: Real) -> Real:

@@ -1,18 +1,14 @@
 """Real numbers for formulas: exact fractions as long as possible, then decimals of very high precision.
 
-A number is a ``Fraction``, or a ``Decimal`` if it is a root, derived from one, an infinity or NaN. Infinities and NaN
-follow IEEE 754; zeros have no sign.
+A number is a ``Fraction``, or a ``Decimal`` if it is a root, derived from one, an infinity, NaN or a negative zero.
+Infinities, NaN and the signs of zeros follow IEEE 754, except that the root of a zero is always positive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from math import isfinite
-from operator import add as plus
-from operator import mul as times
-from operator import sub as minus
+from math import copysign, isfinite
 from typing import Any
 
 from ..decimals import context, decimal_of, round_decimal
@@ -26,6 +22,8 @@ ZERO, ONE = Fraction(0), Fraction(1)
 
 NAN = Decimal("NaN")
 
+_NEGATIVE_ZERO = Decimal("-0")
+
 _TINY = Decimal((0, (1,), REALS.Emin))
 """Stands for powers that underflow: a power of a positive number is never zero."""
 
@@ -33,38 +31,52 @@ _TINY = Decimal((0, (1,), REALS.Emin))
 def real(value: Any) -> Real:
     """Converts a float exactly."""
     number = float(value)
-    return Fraction(number) if isfinite(number) else Decimal(number)
+    return _signed(Fraction(number), is_negative=copysign(1, number) < 0) if isfinite(number) else Decimal(number)
+
+
+def _signed(number: Fraction, *, is_negative: bool) -> Real:
+    """Returns a number; if it is zero, with the given sign."""
+    return _NEGATIVE_ZERO if is_negative and not number else number
 
 
 def decimal(number: Real) -> Decimal:
     return decimal_of(number, REALS) if isinstance(number, Fraction) else number
 
 
-def _combined(exactly: Callable[[Any, Any], Any], nearly: Callable[[Decimal, Decimal], Decimal]) -> Any:
-    def combine(a: Real, b: Real) -> Real:
-        if isinstance(a, Fraction) and isinstance(b, Fraction):
-            exact: Fraction = exactly(a, b)
-            return exact
-        return nearly(decimal(a), decimal(b))
+def add(a: Real, b: Real) -> Real:
+    if isinstance(a, Fraction) and isinstance(b, Fraction):
+        return a + b
+    if not a and isinstance(b, Fraction):
+        return b
+    if not b and isinstance(a, Fraction):
+        return a
+    return REALS.add(decimal(a), decimal(b))
 
-    return combine
+
+def subtract(a: Real, b: Real) -> Real:
+    if isinstance(a, Fraction) and isinstance(b, Fraction):
+        return a - b
+    if not b and isinstance(a, Fraction):
+        return a
+    if not a and isinstance(b, Fraction):
+        return -b if b else a
+    return REALS.subtract(decimal(a), decimal(b))
 
 
-Binary = Callable[[Real, Real], Real]
-
-add: Binary = _combined(plus, REALS.add)
-subtract: Binary = _combined(minus, REALS.subtract)
-multiply: Binary = _combined(times, REALS.multiply)
+def multiply(a: Real, b: Real) -> Real:
+    if isinstance(a, Fraction) and isinstance(b, Fraction):
+        return _signed(a * b, is_negative=(a < 0) != (b < 0))
+    return REALS.multiply(decimal(a), decimal(b))
 
 
 def divide(a: Real, b: Real) -> Real:
     if isinstance(a, Fraction) and isinstance(b, Fraction) and b:
-        return a / b
+        return _signed(a / b, is_negative=b < 0)
     return REALS.divide(decimal(a), decimal(b))
 
 
 def root(a: Real) -> Decimal:
-    return REALS.sqrt(decimal(a))
+    return REALS.sqrt(decimal(a)) if a else Decimal(0)
 
 
 def power(a: Real, exponent: Real) -> Decimal:

@@ -92,8 +92,10 @@ def _quotient(a: Array, b: Array) -> Any:
         # A non-integer quotient of 32-bit integers is farther from any integer than float64's rounding error.
         found = a.astype(np.float64)
         found /= b.astype(np.float64)
-        if a.dtype == np.int32 and found.max(initial=0) >= 2.0**31:  # INT_MIN / -1, which wraps, or division by zero
-            found[found == 2.0**31] = -(2.0**31)
+        if a.dtype == np.int32:
+            wraps = found == 2.0**31  # INT_MIN / -1
+            if wraps.any():
+                found[wraps] = -(2.0**31)
         return _by_zero(a, b, found.astype(np.uint32 if a.dtype == np.uint32 else np.int32).astype(a.dtype, copy=False))
     whole = np.floor_divide(a, b)
     if a.dtype.kind == "i":

@@ -1,6 +1,7 @@
 """Computes ``(x - mean - rest) * factor + bias`` for lines, with given or computed parameters, in one pass.
 
 Counts, for each line, the results so close to 0 that too much may have cancelled; the caller recomputes such lines.
+Quotients by a length are never -0.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import Any
 
 from ..jit.compiler import Kernel, inlined, inner, kernel
 from ..jit.element import FLOAT32, HALF, bits_double, load, read, store
-from ..numbers.formats import narrow, narrow_vector, number_of, put, values
-from ..numbers.vectors import WIDTH, absolutes, any_of, elements, fused_vectors, load_vector, put_vector, spread
+from ..numbers.formats import least_kept, narrow, narrow_vector, number_of, put, values
+from ..numbers.vectors import WIDTH, absolutes, any_of, elements, fused_vectors, load_vector, pick, put_vector, spread
 from ..run.geometry import advance, at
 from .moments import magnitudes, moments, sums
 
@@ -97,7 +98,9 @@ def affine(zero: float, source: int, target: int, states: int, geometry: int, be
             if at(geometry, KIND) >= SQUARES:
                 for j in range(0, last, WIDTH):
                     x = values(elements(advance(here, j, zero), None, zero))
-                    put_vector(there, j, narrow_vector(fused_vectors(x, f, 0.0), zero), zero)
+                    y = x * f
+                    y = pick(absolutes(y) < least_kept(zero), spread(0.0), y)
+                    put_vector(there, j, narrow_vector(y, zero), zero)
             elif vary == 0:
                 # A given mean has no remainder; zero times an infinite factor would be NaN.
                 b = spread(c if at(geometry, KIND) == GIVEN else c - r * load(factor, 0, 0.0) * scale)
@@ -119,6 +122,8 @@ def affine(zero: float, source: int, target: int, states: int, geometry: int, be
             middle = _parameter(mean, j, a) if at(geometry, KIND) == GIVEN else m
             x = number_of(read(here, j * step, zero)) - middle - r
             y = x * (_parameter(factor, j, d) * scale) + _parameter(bias, j, e)
+            if at(geometry, KIND) >= SQUARES and abs(y) < least_kept(zero):
+                y = 0.0
             near += abs(y) < _parameter(limit, j, g) * unit_size + _parameter(more, j, h)
             put(there, j * apart, narrow(y, zero), zero)
         store(states, unit, near)

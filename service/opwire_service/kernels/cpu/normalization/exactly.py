@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -37,9 +36,11 @@ def in_pieces(count: int, stop: Stop) -> Iterator[slice]:
 
 def exact_results(columns: list[Array], exact: Exact) -> Array:
     """Returns the results of elements, each from its row of the columns; equal rows are computed once."""
-    keys = list(zip(*(column.tolist() for column in columns), strict=True))
-    known: dict[tuple[Any, ...], float] = {}
-    for key in keys:
+    rows = np.array(columns, np.float64).T
+    # Keys of bytes tell zeros of both signs apart.
+    keys = [row.tobytes() for row in np.ascontiguousarray(rows)]
+    known: dict[bytes, float] = {}
+    for key, row in zip(keys, rows.tolist(), strict=True):
         if key not in known:
-            known[key] = float(rounded(exact(*key), FLOAT64))
+            known[key] = float(rounded(exact(*row), FLOAT64))
     return np.array([known[key] for key in keys], np.float64)

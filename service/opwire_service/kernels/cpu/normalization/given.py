@@ -131,19 +131,20 @@ class GivenStatisticsJob(Job):
 
     def _compute(self, source: Array, target: Array, parameters: list[Array], stop: Stop) -> None:
         mean, variance, scale, bias = (array.astype(np.float64) for array in parameters)
-        factor, limit = scale / np.sqrt(variance + self._epsilon), np.abs(bias) * self._share
+        factor, limit = scale / np.sqrt(variance + self._epsilon), np.abs(bias) * (self._share * _ABOVE)
         x = np.array(source, np.float64, order="C")
         x -= mean
         x *= factor
         x += bias
-        greatest = limit.max() if limit.size > 1 else limit.reshape(-1)[0]
-        if np.abs(x).min(initial=np.inf) <= greatest:
-            self._mend(x, limit, source, parameters, stop)
+        # Element by element: with minima and maxima, a NaN in one channel would decide about the others.
+        near = np.abs(x) < limit
+        if near.any():
+            self._mend(x, near, source, parameters, stop)
         target[...] = activated(self._activation, x)
 
-    def _mend(self, x: Array, limit: Array, source: Array, parameters: list[Array], stop: Stop) -> None:
+    def _mend(self, x: Array, near: Array, source: Array, parameters: list[Array], stop: Stop) -> None:
         """Recomputes differences in which too much may have cancelled."""
-        doubtful = np.flatnonzero((np.abs(x) <= limit) & (limit > 0))
+        doubtful = np.flatnonzero(near)
         columns = [source, *(np.broadcast_to(array, x.shape) for array in parameters)]
         for part in in_pieces(doubtful.size, stop):
             index = np.unravel_index(doubtful[part], x.shape)

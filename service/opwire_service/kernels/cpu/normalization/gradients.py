@@ -117,13 +117,13 @@ class GradientsJob(Job):
 
         pool.run(piece, tiles.count, 1, stop)
         with np.errstate(all="ignore"):
-            sums: Array = parts.reshape(_SUMS, tiles.rows, -1).sum(2)
+            sums: Array = parts.reshape(_SUMS, tiles.rows, -1).sum(2) + 0.0  # no sum is -0
         return sums
 
     def _tile(self, arrays: Arrays, at: Slices, sums: _GradientSums | None, stop: Stop) -> None:
         x, g = self._deviations(arrays, at)
         if sums is None:
-            sums = _GradientSums(*(self._layout.sums(each) for each in self._terms(arrays, at, x, g)))
+            sums = _GradientSums(*(self._layout.sums(each) + 0.0 for each in self._terms(arrays, at, x, g)))
             self._put_sums(arrays, at, sums, stop)
         variance, scale = (part_of(arrays[f"{name}Tensor"], at).astype(np.float64) for name in _STATISTICS[1:])
         variance += self._epsilon

@@ -65,7 +65,7 @@ class LengthsJob(Job):
                 for number in range(begin, end):
                     at = tiles.at(number)
                     x = np.array(source[at], np.float64, order="C")
-                    target[at] = x / self._divisor(layout.sums(self._terms(x)))
+                    self._put(x, self._divisor(layout.sums(self._terms(x))), target[at])
 
         def parts(begin: int, end: int) -> None:
             with np.errstate(all="ignore"):
@@ -76,7 +76,8 @@ class LengthsJob(Job):
             with np.errstate(all="ignore"):
                 for number in range(begin, end):
                     at = tiles.at(number)
-                    target[at] = source[at].astype(np.float64) / divisors[number // tiles.tiles_of_row]
+                    x = np.array(source[at], np.float64, order="C")
+                    self._put(x, divisors[number // tiles.tiles_of_row], target[at])
 
         if tiles.whole:
             pool.run(whole, tiles.count, 1, stop)
@@ -85,6 +86,12 @@ class LengthsJob(Job):
         with np.errstate(all="ignore"):
             divisors = self._divisor(sums.reshape(-1, tiles.tiles_of_row).sum(1))
         pool.run(results, tiles.count, 1, stop)
+
+    @staticmethod
+    def _put(x: Array, divisor: Array, into: Array) -> None:
+        x /= divisor
+        into[...] = x
+        into += 0  # no zero is negative
 
     def _terms(self, x: Array) -> Array:
         terms: Array = np.multiply(x, x) if self._squared else np.abs(x)

@@ -56,7 +56,7 @@ def moments(line: int, length: int, use_mean: int, zero: float) -> tuple[float, 
     """Returns the mean (0 if it is not used), its remainder, and the mean squared deviation from both.
 
     One pass is enough if the mean square is less than four times the variance; the last value is the resulting factor
-    of the error of the mean relative to the standard deviation.
+    of the error of the mean relative to the standard deviation, 0 if the mean is not used.
     """
     mean, rest = 0.0, 0.0
     if use_mean:
@@ -70,4 +70,4 @@ def moments(line: int, length: int, use_mean: int, zero: float) -> tuple[float, 
         rest = total / length
         rest = rest if rest - rest == 0.0 else 0.0
     # Deviations from the computed mean add up to almost nothing.
-    return mean, rest, squares / length - rest * rest, 1.0
+    return mean, rest, squares / length - rest * rest, 1.0 if use_mean else 0.0

@@ -130,7 +130,7 @@ class ResponseJob(Job):
         exponent = -a.Beta * logarithm
         off = abs(a.Beta) * np.where(is_near, 2 * error / (1 + above_one), _SURE) + np.abs(exponent) * 2.0**-50
         is_sure = (off < _ENOUGH) | (np.abs(exponent) - off > _BEYOND)
-        return np.where(x == 0, 0.0, x * np.exp(exponent)), is_sure
+        return np.where(x == 0, x, x * np.exp(exponent)), is_sure
 
     def _over_infinite_power(self, x: Array, share: Array) -> tuple[Array, Array]:
         """Like ``_over_power``, for infinite Beta: a response that rounds to 1 in float64 need not be 1."""
@@ -139,7 +139,7 @@ class ResponseJob(Job):
         is_sure = (is_one | (np.abs(above_one) > 2.0**-50)) & (np.abs(above_one) > error) | (error == 0)
         vanishes = (above_one > 0) == (self._plan.attributes.Beta > 0)
         found = np.where(vanishes, np.copysign(0.0, x), np.where(x == 0, np.nan, np.copysign(np.inf, x)))
-        return np.where(is_one, x + 0.0, np.where(vanishes & (x == 0), 0.0, found)), is_sure
+        return np.where(is_one, x, found), is_sure
 
     def _at(self, number: int) -> Parts:
         found = [slice(None)] * 4
@@ -179,7 +179,7 @@ class ResponseJob(Job):
         own, passed = gradient * power, gradient * x * lower
         factor = 2 * self._share * a.Beta * x
         sizes = np.abs(own) + np.abs(factor) * self._summed(np.abs(passed), self._after, self._before, stop)
-        own -= factor * self._summed(passed, self._after, self._before, stop)
+        own -= factor * (self._summed(passed, self._after, self._before, stop) + 0.0)  # no sum is -0
         target[...] = own
         near: Array = np.abs(own) < sizes * self._limit
         lost = np.isfinite(response) & ~(np.isfinite(power) & np.isfinite(lower) & (power > 0) & (lower > 0))

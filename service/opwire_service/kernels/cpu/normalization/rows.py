@@ -33,7 +33,7 @@ def rows_of(x: Array, layout: Arrangement, *, about_mean: bool) -> RowMoments:
     shape = tuple(1 if i in layout.axes else size for i, size in enumerate(x.shape))
     mean, rest = np.zeros(shape), np.zeros(shape)
     if about_mean:
-        mean = layout.sums(x) / count
+        mean = (layout.sums(x) + 0.0) / count  # no sum is -0
         x -= mean
         rest = _finite(layout.sums(x) / count)
         x -= rest
@@ -67,7 +67,7 @@ def long_rows(source: Array, layout: Arrangement, pool: Pool, stop: Stop, *, abo
     with np.errstate(all="ignore"):
         if about_mean:
             pool.run(totals, tiles.count, 1, stop)
-            mean = sums.reshape(-1, per_row).sum(1) / tiles.length
+            mean = (sums.reshape(-1, per_row).sum(1) + 0.0) / tiles.length
         pool.run(deviations, tiles.count, 1, stop)
         rest = np.zeros(tiles.rows)
         if about_mean:

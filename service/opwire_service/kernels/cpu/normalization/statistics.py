@@ -18,7 +18,7 @@ from ...exact import FORMATS
 from ...reference.elements import Elements
 from ...reference.moments import moments
 from ...reference.normalization import axes_of, normalized, statistics_of, uses
-from ...reference.reals import Real, add, real, rounded
+from ...reference.reals import Real, real, rounded
 from ..jit.compiler import Kernel
 from ..run.arranged import part_of
 from ..run.job import Job
@@ -26,7 +26,7 @@ from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
 from . import affine
 from .exactly import PIECE_BYTES, exact_results, in_pieces
-from .lines import Lines, anew, layout_of, lines_of
+from .lines import Lines, layout_of, lines_of
 from .moments import roundings
 from .rows import RowMoments, long_rows, rows_of
 
@@ -35,6 +35,9 @@ _PAIRWISE = 48
 
 _OF_LONG_ROW = 1024
 """Memory for the statistics of a row of several tiles, in bytes; they are computed twice, the second time exactly."""
+
+_ABOVE = 1 + 2.0**-50
+"""Factor slightly above 1 that raises limits, because results equal to a limit are doubtful too."""
 
 _Known = dict[int, tuple[Real, Real]]
 """Exact mean and divisor of a tile's rows, by row number within the tile."""
@@ -48,6 +51,10 @@ class _Tensors(NamedTuple):
     scale: Array | None
     bias: Array | None
     added: Array | None
+
+    @property
+    def summands(self) -> list[Array]:
+        return [summand for summand in (self.bias, self.added) if summand is not None]
 
 
 class StatisticsJob(Job):
@@ -70,10 +77,10 @@ class StatisticsJob(Job):
 
     @cached_property
     def _lines(self) -> Lines | None:
-        """Lines for the kernel: rows contiguous in memory, and fewer parameters than elements."""
+        """Lines for the kernel: rows contiguous in memory, of more than one element, and fewer parameters."""
         plan, order = self._plan, self._layout.order
         is_plain = plan.attributes.FusedActivation is None and "FusedAddTensor" not in plan.inputs
-        if not is_plain or len(plan.outputs) > 1:
+        if not is_plain or len(plan.outputs) > 1 or not self._layout.axes:
             return None
         scale, bias = (
             tuple(1 if desc is None or desc.element_strides[i] == 0 else desc.sizes[i] for i in order)
@@ -119,21 +126,26 @@ class StatisticsJob(Job):
         numbers = [np.zeros(1), scale, bias, np.zeros_like(scale), np.zeros_like(bias)]
         again, renew = partial(self._rows, tensors, statistics), partial(self._renew, numbers, tensors)
         bound = self._lines.bind(*tensors[:2], numbers, again, find, pool)
-        if tensors.scale is not None or tensors.bias is not None:
-            return partial(anew, bound, renew)
-        renew()
-        return bound
+        if tensors.scale is None and tensors.bias is None:
+            renew()
+            return bound
+        by_tiles = partial(self._run_whole, tensors, statistics, pool)
+
+        def run(stop: Stop) -> None:
+            renew()
+            # The kernel does not tell deviations whose sign is uncertain.
+            (by_tiles if np.isinf(numbers[1]).any() else bound)(stop)
+
+        return run
 
     def _renew(self, numbers: list[Array], tensors: _Tensors) -> None:
         """Writes the kernel's parameters."""
         _, scale, bias, of_scale, of_bias = numbers
-        # Slightly more, because results equal to the limit are doubtful too.
-        above = 1 + 2.0**-50
         with np.errstate(all="ignore"):
             scale[...] = 1 if tensors.scale is None else tensors.scale
             bias[...] = 0 if tensors.bias is None else tensors.bias
-            np.multiply(np.abs(scale, out=of_scale), self._of_scale * above, out=of_scale)
-            np.multiply(np.abs(bias, out=of_bias), self._of_bias * above, out=of_bias)
+            np.multiply(np.abs(scale, out=of_scale), self._of_scale * _ABOVE, out=of_scale)
+            np.multiply(np.abs(bias, out=of_bias), self._of_bias * _ABOVE, out=of_bias)
 
     def _run_whole(self, tensors: _Tensors, statistics: Mapping[str, Array], pool: Pool, stop: Stop) -> None:
         layout = self._layout
@@ -191,42 +203,49 @@ class StatisticsJob(Job):
     def _finish(self, x: Array, found: RowMoments, tensors: _Tensors, at: Slices, known: _Known, stop: Stop) -> None:
         """Computes the output from deviations; results close to 0 relative to their terms are recomputed exactly."""
         factor, bias, limit = self._parameters(found, tensors, at)
+        near = self._without_sign(x, found, factor)
         x *= factor
         x += bias
-        self._mend(x, limit, tensors, at, known, stop)
+        # Element by element: with minima and maxima, a NaN in one row would decide about the others.
+        near = near | (np.abs(x) < limit)
+        if near.any():
+            self._mend(x, near, tensors, at, known, stop)
         into = tensors.target[at]
         into[...] = activated(self._plan.attributes.FusedActivation, x)
+
+    def _without_sign(self, x: Array, found: RowMoments, factor: Array) -> Array:
+        """Returns which deviations are too inaccurate to have a sign, which is all that an infinite factor leaves."""
+        is_infinite: Array = np.isinf(factor) & (found.spread > 0) & self._use_mean
+        return is_infinite & (np.abs(x) <= np.sqrt(found.spread) * self._of_scale) if is_infinite.any() else is_infinite
 
     def _parameters(self, found: RowMoments, tensors: _Tensors, at: Slices) -> tuple[Array, Array, Array]:
         """Returns the factor of deviations, the summand, and the magnitude below which results are doubtful."""
         factor = np.ones_like(found.spread)
-        size = np.ones_like(found.spread) if self._use_variance else np.sqrt(found.spread)
+        size = np.zeros_like(found.spread)
+        if self._use_mean:  # otherwise nothing cancels in deviations
+            size = np.ones_like(found.spread) if self._use_variance else np.sqrt(found.spread)
         if self._use_variance:
             factor = 1 / np.sqrt(found.spread + self._plan.attributes.Epsilon)
         if tensors.scale is not None:
             scale = part_of(tensors.scale, at).astype(np.float64)
             factor, size = factor * scale, size * np.abs(scale)
-        limit = size * self._of_scale
-        bias = np.zeros((1,) * factor.ndim)
-        for summand in (tensors.bias, tensors.added):
-            if summand is not None:
-                term = part_of(summand, at).astype(np.float64)
-                bias, limit = bias + term, limit + np.abs(term) * self._of_bias
-        return factor, bias, limit
+        limit = size * (self._of_scale * _ABOVE)
+        terms = [part_of(summand, at).astype(np.float64) for summand in tensors.summands]
+        for term in terms:
+            limit = limit + np.abs(term) * (self._of_bias * _ABOVE)
+        return factor, sum(terms[1:], terms[0]) if terms else np.zeros((1,) * factor.ndim), limit
 
-    def _mend(self, x: Array, limit: Array, tensors: _Tensors, at: Slices, known: _Known, stop: Stop) -> None:
-        greatest = limit.max() if limit.size > 1 else limit.reshape(-1)[0]
-        if not np.abs(x).min(initial=np.inf) <= greatest:
-            return
-        near = np.abs(x) <= limit
+    def _mend(self, x: Array, near: Array, tensors: _Tensors, at: Slices, known: _Known, stop: Stop) -> None:
         sizes = tuple(1 if i in self._layout.axes else size for i, size in enumerate(x.shape))
         rows = np.broadcast_to(np.arange(prod(sizes)).reshape(sizes), x.shape)[near]
         by_row = np.argsort(rows, kind="stable")
         doubtful, rows = np.flatnonzero(near)[by_row], rows[by_row]
         for part in in_pieces(doubtful.size, stop):
             index = np.unravel_index(doubtful[part], x.shape)
-            scales = self._column(tensors.scale, at, x.shape, index, 1)
-            summands = (self._column(each, at, x.shape, index, 0) for each in (tensors.bias, tensors.added))
+            scales = np.ones(index[0].size)
+            if tensors.scale is not None:
+                scales = np.broadcast_to(part_of(tensors.scale, at), x.shape)[index]
+            summands = (np.broadcast_to(part_of(each, at), x.shape)[index] for each in tensors.summands)
             columns = [rows[part], tensors.source[at][index], scales, *summands]
             self._learn(known, np.unique(rows[part]).tolist(), sizes, tensors.source, at, stop)
             x[index] = exact_results(columns, partial(_exact, known))
@@ -250,16 +269,7 @@ class StatisticsJob(Job):
             for i, (k, part) in enumerate(zip(place, at, strict=True))
         )
 
-    @staticmethod
-    def _column(
-        array: Array | None, at: Slices, sizes: tuple[int, ...], index: tuple[Array, ...], default: float
-    ) -> Array:
-        """Returns the elements of a parameter at some positions of a tile."""
-        if array is None:
-            return np.full(index[0].size, default)
-        return np.broadcast_to(part_of(array, at), sizes)[index]
 
-
-def _exact(known: _Known, row: int, value: float, scale: float, bias: float, added: float) -> Real:
-    mean, divisor = known[row]
-    return normalized(value, mean, divisor, real(scale), add(real(bias), real(added)))
+def _exact(known: _Known, row: float, value: float, scale: float, *summands: float) -> Real:
+    mean, divisor = known[int(row)]
+    return normalized(value, mean, divisor, real(scale), *map(real, summands or (0.0,)))

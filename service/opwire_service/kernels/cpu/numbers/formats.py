@@ -241,6 +241,17 @@ def _infinity_bits(zero):
     return lambda zero: 0x7C00
 
 
+def least_kept(zero: Any) -> Any:
+    """Returns the least float64 that does not round to zero."""
+
+
+@overload(least_kept, inline="always")
+def _least_kept(zero):
+    if zero == FLOAT32:
+        return lambda zero: 2.0**-150 * (1 + 2.0**-52)
+    return lambda zero: 2.0**-25 * (1 + 2.0**-52)
+
+
 def element_bits(value: Any, zero: Any) -> Any:
     """Returns the bits of a float64 that is exactly representable as an element, infinities included."""
 

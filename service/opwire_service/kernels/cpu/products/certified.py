@@ -124,7 +124,7 @@ def _finish_rows(tile: SumsTile, rows: slice, epilogue: Epilogue, stop: Stop) ->
     values, target = tile.sums[rows], tile.target[rows]
     bounds = tile.bounds(rows)
     if not isfinite(epilogue.alpha):
-        _settle(tile, rows, np.abs(values) <= bounds, PLAIN, stop)
+        _settle(tile, rows, ~(np.abs(values) > bounds), PLAIN, stop)
         bounds[...] = 0
     if epilogue.alpha != 1:
         values *= epilogue.alpha
@@ -135,7 +135,8 @@ def _finish_rows(tile: SumsTile, rows: slice, epilogue: Epilogue, stop: Stop) ->
     if epilogue.is_rounded:
         _round(tile, rows, bounds, epilogue, stop)
         return
-    _settle(tile, rows, bounds > (ABSOLUTE if epilogue.is_open else CLOSE * np.abs(values)), epilogue, stop)
+    _settle(tile, rows, ~(bounds <= (ABSOLUTE if epilogue.is_open else CLOSE * np.abs(values))), epilogue, stop)
+    values += 0.0  # no sum is -0
     target[...] = values if epilogue.is_open else activated(epilogue.activation, values)
 
 

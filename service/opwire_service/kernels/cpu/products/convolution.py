@@ -161,11 +161,11 @@ class ConvolutionJob(Job):
         return Finish(self._epilogue, summation_error(depth), depth, self._dtype)
 
     def _fill(self, target: Array, bias: Array | None, stop: Stop) -> None:
-        """Writes the outputs that no input element reaches."""
+        """Writes the outputs that no input element reaches; like all sums, none of them is -0."""
         pieces = Boxes(target.shape[2:], halved(target.shape[2:], MOST_SUMS))
         with np.errstate(all="ignore"):
             for group, channel in coordinates(target.shape[:2]):
-                value = np.zeros(1) if bias is None else bias[group, channel : channel + 1].astype(np.float64)
+                value = np.zeros(1) if bias is None else bias[group, channel : channel + 1].astype(np.float64) + 0.0
                 value = activated(self._epilogue.activation, value)
                 for place in pieces:
                     if stop():

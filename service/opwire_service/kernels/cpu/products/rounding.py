@@ -53,6 +53,7 @@ def _vectors(
             here = advance(addend, j * step, zero)
             more = (values(elements(here, None, zero)) if step == 1 else values(elements(here, step, zero))) * beta
             value, error = value + more, error + absolutes(more) * SLACK
+        value = value + 0.0  # -0 would have two roundings
         high, low = narrow_vector(value + error, zero), narrow_vector(value - error, zero)
         put_vector(target, j, high, zero)
         differing, special = high ^ low, (high & infinity) > infinity - 1
@@ -84,6 +85,7 @@ def _rest(
         if addend:
             more = number_of(read(addend, j * step, zero)) * beta
             value, error = value + more, error + abs(more) * SLACK
+        value += 0.0
         high, low = narrow(value + error, zero), narrow(value - error, zero)
         put(target, j, high, zero)
         store(opens, found, code + j * rows)

@@ -1,4 +1,4 @@
-// LP_NORMALIZATION: elements divided by their L1 norm, or by their L2 norm if SQUARED.
+// LP_NORMALIZATION: elements divided by their L1 norm, or by their L2 norm if SQUARED. No zero is negative.
 
 const bool KEEPS = false;
 
@@ -25,6 +25,9 @@ struct State {
     __device__ __forceinline__ void take(const State &all) { *this = all; }
 };
 
+static __device__ __forceinline__ f32 without_negative_zero(f32 x) { return x + 0.0f; }
+static __device__ __forceinline__ f16 without_negative_zero(f16 x) { return {(u16)(x.bits == 0x8000 ? 0 : x.bits)}; }
+
 struct Row {
     static const bool TELLS_AT_ONCE = false;
     template <bool IS_KEPT, class... Neighbors> __device__ u32 at_once(Neighbors &...) const { return 0; }
@@ -43,7 +46,7 @@ struct Row {
     __device__ __forceinline__ bool value(
         float x, u32, Kept, const Beside &, const Numbers &, Element &result
     ) const {
-        result = nearest(x / divisor);
+        result = without_negative_zero(nearest(x / divisor));
         return true;
     }
 };

@@ -233,16 +233,20 @@ struct Row {
     template <class Sum>
     static __device__ __forceinline__ Row of_held(const State &state, const Numbers &numbers, Sum sum) {
         Mean mean = state.mean(numbers);
+        Row first;
+        bool is_poor = true;
         if (SQUARES) {
             double error = 0, spread = VARIANCE ? state.variance(mean, numbers, error) : 0;
-            bool is_poor = error > 0x1p-40 * (spread + numbers.epsilon);
-            if (COARSE || !sum.is_wanted(is_poor)) return with(mean, spread, error, numbers);
+            is_poor = error > 0x1p-40 * (spread + numbers.epsilon);
+            first = with(mean, spread, error, numbers);
+            if (COARSE || !sum.is_wanted(is_poor)) return first;
         }
         auto deviations = sum([&](float x, Sums &total) {
             double deviation = MEAN ? x - mean.high : (double)x;
             if (MEAN) total.first += deviation;
             total.second = fma(deviation, deviation, total.second);
         });
+        if (SQUARES && !is_poor) return first;  // only another row of the warp wanted the sums
         // The rest of the mean; its error is relative to the mean absolute deviation, which the root bounds.
         mean.low = MEAN && is_finite(mean.high) ? deviations.first * numbers.inverse : 0;
         double squares = deviations.second * numbers.inverse, spread = squares - mean.low * mean.low;
@@ -256,14 +260,14 @@ struct Row {
     __device__ __forceinline__ float scaled(float x, float scale) const {
         float high = (float)mean, low = (float)(mean - high + rest);
         float found = (MEAN ? (x - high) - low : x) * (float)factor;
-        return SCALE ? found * scale : found;
+        return (SCALE ? found * scale : found) + 0.0f;  // an exact zero is positive
     }
     __device__ __forceinline__ double sum_of_terms(double x, const Beside &beside) const {
         double found = (MEAN ? (x - mean) - rest : x) * factor;
         if (SCALE) found *= beside.scale;
         if (BIAS) found += beside.bias;
         if (ADDED) found += beside.added;
-        return found;
+        return ADDS ? found : found + 0.0;  // without summands, an exact zero is positive
     }
     // Half of the allowed error goes to errors relative to the result, the other half to all others.
     template <bool IS_KEPT>

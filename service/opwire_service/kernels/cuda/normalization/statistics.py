@@ -45,7 +45,8 @@ def _by_own_statistics(plan: Plan, processors: int) -> NormalizationJob:
     def exact(row: Array, values: Array, beside: Mapping[str, Array], stop: Stop) -> Array:
         center, divisor = statistics_of(moments(Elements(row, stop), to), plan)
         ones, zeros = np.ones(values.shape), np.zeros(values.shape)
-        columns = (values, beside.get("scale", ones), beside.get("bias", zeros), beside.get("added", zeros))
+        summands = [beside[key] for key in ("bias", "added") if key in beside] or [zeros]
+        columns = (values, beside.get("scale", ones), *summands)
         found = np.empty(values.shape, to.dtype)
         known: dict[tuple[float, ...], object] = {}
         for place, key in enumerate(zip(*(column.tolist() for column in columns), strict=True)):

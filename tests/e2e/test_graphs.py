@@ -192,6 +192,21 @@ def test_graphs_are_built_with_operator_methods(make_client: MakeClient, server_
     assert {name: array.tolist() for name, array in result.outputs.items()} == {"y": [[1]], "sums": [[6], [15]]}
 
 
+@pytest.mark.parametrize("encoding", ["binary", "base64", "numbers"])
+def test_views_of_inputs_and_constants_mean_the_same_in_every_encoding(make_client: MakeClient, server_url, encoding):
+    graph = opwire.Graph()
+    x = graph.input("x", "FLOAT32", [2, 2])
+    w = graph.constant(np.array([[1, 2], [3, 4]], np.float32))
+    graph.output("y", x.transpose() + w.transpose() + np.array([10, 20], np.float32))
+    graph.output("z", x.reshape(4) * 2)
+    values = np.array([[1, 2], [3, 4]], np.float32)
+    client = make_client(server_url)
+    found = client.execute(graph, {"x": values}, encoding=encoding).outputs
+    assert found["y"].tolist() == [[12, 26], [14, 28]]
+    assert found["z"].tolist() == [2, 4, 6, 8]
+    assert client.execute(graph, {"x": values.tolist()}, encoding=encoding).outputs["y"].tolist() == found["y"].tolist()
+
+
 def filled(elements: int, strides: list[int] | None = None, nodes: int = 1) -> dict[str, Any]:
     """Returns a small graph that fills large tensors and sums them up."""
     tensor = {"DataType": "FLOAT32", "Sizes": [elements], "Strides": strides}

@@ -23,6 +23,7 @@ class Option:
         least, most: range of a number, inclusive.
         metavar: placeholder for the value in the help.
         flag: the option, unless it follows from the name of the field.
+        is_size: whether it is a number of bytes, which may have a unit.
     """
 
     help: str
@@ -30,17 +31,32 @@ class Option:
     most: int | None = None
     metavar: str | None = None
     flag: str | None = None
+    is_size: bool = False
+
+
+class UnusableSetting(ValueError):
+    """A setting cannot be used on this machine, or not together with others; the message says why, in one line.
+
+    Attributes:
+        setting: the field of ``Settings`` or ``Limits``.
+    """
+
+    def __init__(self, setting: str, message: str) -> None:
+        super().__init__(message)
+        self.setting = setting
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Upper bounds on requests; one that exceeds a bound is rejected before memory is allocated for it."""
 
-    body_bytes: Annotated[int, Option("Maximum size of a request, in bytes.", 1)] = 256 * MIB
+    body_bytes: Annotated[int, Option("Maximum size of a request, in bytes.", 1, is_size=True)] = 256 * MIB
     tensor_elements: Annotated[
         int, Option("Maximum logical elements of a tensor; with stride 0, a few bytes can describe billions.", 1)
     ] = 2**28
-    output_bytes: Annotated[int, Option("Maximum total size of an operator's outputs, in bytes.", 1)] = 256 * MIB
+    output_bytes: Annotated[int, Option("Maximum total size of an operator's outputs, in bytes.", 1, is_size=True)] = (
+        256 * MIB
+    )
     output_numbers: Annotated[
         int, Option("Maximum elements of outputs requested as JSON numbers, which take much more memory.", 1)
     ] = 2**20
@@ -50,14 +66,14 @@ class Limits:
     work: Annotated[int, Option("Maximum work of an operator, in element visits.", 1)] = 2**34
     batch_requests: Annotated[int, Option("Maximum requests in a batch.", 1)] = 256
     graphs: Annotated[int, Option("Maximum registered graphs.", 1, 4096)] = 64
-    graph_bytes: Annotated[int, Option("Maximum total size of registered graphs, constants included, in bytes.", 1)] = (
-        1024 * MIB
-    )
+    graph_bytes: Annotated[
+        int, Option("Maximum total size of registered graphs, constants included, in bytes.", 1, is_size=True)
+    ] = 1024 * MIB
     queued: Annotated[
         int, Option("Maximum operators that wait for a device, and maximum requests that wait for memory.", 0)
     ] = 1024
     memory_bytes: Annotated[
-        int, Option("Maximum total size of the bodies, tensors and answers of all requests, in bytes.", 1)
+        int, Option("Maximum total size of the bodies, tensors and answers of all requests, in bytes.", 1, is_size=True)
     ] = 2048 * MIB
     timeout_ms: Annotated[int, Option("Default and maximum time of a request, in milliseconds.", 1)] = 60_000
     receive_ms: Annotated[int, Option("Maximum time for a body to arrive, in milliseconds.", 1)] = 60_000

@@ -277,8 +277,42 @@ def test_a_port_in_use_is_reported():
         port = taken.getsockname()[1]
         command = [sys.executable, "-m", "opwire_service", "serve", "--port", str(port)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN, check=False)
-    assert done.returncode not in (0, -1)
+    assert done.returncode == 2
     assert str(port) in done.stderr
+    assert "'--port' (env var: 'OPWIRE_PORT')" in done.stderr
     assert "in use" in done.stderr
+    assert "devices" not in done.stderr  # it is noticed before they are loaded
     assert "Traceback" not in done.stdout + done.stderr
     assert "is ready" not in done.stderr
+
+
+def checked(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs ``opwire serve --check``, which ends by itself."""
+    command = [sys.executable, "-m", "opwire_service", "serve", "--check", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=WITHIN, check=False)
+
+
+def test_the_settings_can_be_checked_without_serving(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    done = checked("--port", port, "--device", "reference")
+    assert done.returncode == 0
+    assert done.stdout == f"opwire would serve at http://127.0.0.1:{port}, devices reference\n"
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"http://127.0.0.1:{port}/livez")
+    with process("--device", "reference", "--port", port) as (_, url):
+        assert url.endswith(port)
+        assert "in use" in checked("--port", port).stderr
+    (tmp_path / "keys").write_text("# none\n")
+    for arguments, option, said in (
+        (["--api-keys-file", str(tmp_path / "keys")], "--api-keys-file", "contains no API keys"),
+        (["--host", "192.0.2.1"], "--host", "192.0.2.1"),
+        (["--host", "no host"], "--host", "no host"),
+        (["--root-path", "/v1"], "--root-path", "collides"),
+    ):
+        done = checked("--port", "0", *arguments)
+        assert done.returncode == 2
+        assert f"opwire: '{option}' (env var: '" in done.stderr
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr

@@ -162,8 +162,10 @@ def failed_serve(*arguments: str) -> str:
 
 def test_missing_files_stop_the_server(tmp_path):
     missing = str(tmp_path / "missing")
-    assert missing in failed_serve("--api-keys-file", missing)
-    assert missing in failed_serve("--tls-certificate", missing)
+    for option in ("--api-keys-file", "--tls-certificate"):
+        said = failed_serve(option, missing)
+        assert missing in said
+        assert option in said
     assert "--tls-certificate" in failed_serve("--tls-key", missing)
 
 

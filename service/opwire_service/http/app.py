@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ..engine.memory import Hold
 from ..engine.pipeline import Engine
 from ..engine.service import Service
-from ..settings import Settings
+from ..settings import Settings, UnusableSetting
 from ..telemetry.declarations import OTHER
 from ..telemetry.metrics import Metrics
 from . import console, contract_routes, data_routes, docs, errors, graphs, health, load, metrics
@@ -89,7 +89,7 @@ class Application:
     ) -> None:
         root, labels = settings.root_path, route_labels([label for each in protocols for label in each.labels])
         if root and any(path.startswith(f"{root}/") or path == root for path in labels):
-            raise ValueError(f"the root path {root} collides with a route of the server")
+            raise UnusableSetting("root_path", f"{root} collides with a route of the server")
         self.service: Service | None = None
         self._settings = settings
         self._folder = folder
@@ -231,10 +231,10 @@ def _tracing() -> type[Tracing]:
     """Imports the tracing support.
 
     Raises:
-        ValueError: OpenTelemetry is not installed.
+        UnusableSetting: OpenTelemetry is not installed.
     """
     try:
         from ..telemetry.tracing import Tracing
     except ImportError as error:
-        raise ValueError(f"--otel needs OpenTelemetry: pip install 'opwire[otel]' ({error})") from None
+        raise UnusableSetting("otel", f"it needs OpenTelemetry: pip install 'opwire[otel]' ({error})") from None
     return Tracing

@@ -31,8 +31,8 @@ from .logging import configure
 from .memory_trim import freeze_heap
 from .server import HttpServer, address, announce
 from .signals import stop_on_signals
+from .sockets import SPREAD, bind_shared
 
-_BACKLOG = 2048
 _FIRST_PAUSE, _MAX_PAUSE = 0.1, 10.0
 _BEYOND_DRAIN = 5.0
 """Time between the end of the grace period and the killing of a worker, in seconds."""
@@ -42,9 +42,6 @@ _MISSED_HEARTBEATS = 4
 
 FAILED = 3
 """Exit code of a worker that stopped because a device failed."""
-
-_SPREAD = sys.platform == "linux"
-"""Whether the system distributes connections among sockets that share an address (``SO_REUSEPORT``)."""
 
 log = logging.getLogger("opwire")
 
@@ -73,14 +70,18 @@ class _Worker:
 class Supervisor:
     """Keeps ``settings.workers`` worker processes serving until SIGINT or SIGTERM.
 
+    Args:
+        settings: settings of the server.
+        sockets: the sockets that reserve its address.
+
     Raises:
-        OSError, ValueError: the address is not available, or a file named in the settings cannot be read or is invalid.
+        OSError, ValueError: a file named in the settings cannot be read or is invalid.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, sockets: Sequence[socket.socket]) -> None:
         HttpServer(settings)  # reports invalid settings once, rather than in each worker
         self._settings = settings
-        self._sockets = reserve(settings.host, settings.port)
+        self._sockets = sockets
         cells = layout(settings)
         self._memory = SharedMemory(create=True, size=(settings.workers + 1) * cells.row_bytes())
         self._metrics = Metrics(cells, self._memory.buf, settings.workers)
@@ -194,40 +195,6 @@ class Supervisor:
         return 1 if killed or not self._announced else 0
 
 
-def reserve(host: str, port: int) -> list[socket.socket]:
-    """Binds sockets for all addresses of a host on one port; port 0 selects a free one.
-
-    Where the system distributes connections among sockets, these only reserve the port, and each worker binds its own:
-    a socket shared by all would give most connections to the worker that is quickest to accept.
-
-    Raises:
-        OSError: an address is not available.
-    """
-    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    sockets: list[socket.socket] = []
-    for family, _, _, _, where in dict.fromkeys(found):
-        at = (str(where[0]), sockets[0].getsockname()[1] if sockets else port)
-        listening = socket.create_server(at, family=family, backlog=_BACKLOG)
-        if _SPREAD:
-            # Binding exclusively first detects another server on this port; from here on the port is shared.
-            with listening:
-                at = listening.getsockname()[:2]
-            listening = _bound(family, at)
-        sockets.append(listening)
-    return sockets
-
-
-def _bound(family: int, at: tuple[str, int]) -> socket.socket:
-    """Returns a bound socket that shares its address with others and does not listen yet."""
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    if family == socket.AF_INET6:
-        made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    made.bind(at)
-    return made
-
-
 def _run_worker(
     settings: Settings, sockets: Sequence[socket.socket], memory: str, row: int, pipe: Connection, folder: Path
 ) -> None:
@@ -239,7 +206,7 @@ def _run_worker(
     server = HttpServer(settings, metrics, on_ready=lambda _: _begin(pipe), folder=folder)
     stop_on_signals(server.handle_exit)
     threading.Thread(target=_stop_with, args=(pipe, server), daemon=True).start()
-    own = [_bound(each.family, each.getsockname()[:2]) for each in sockets] if _SPREAD else list(sockets)
+    own = [bind_shared(each.family, each.getsockname()[:2]) for each in sockets] if SPREAD else list(sockets)
     try:
         server.run(own)
     finally:

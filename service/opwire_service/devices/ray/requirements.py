@@ -33,7 +33,7 @@ def require_ray(address: str) -> None:
         DeviceUnavailable: Ray is not installed, or the cluster refuses this program.
     """
     if find_spec("ray") is None:
-        raise DeviceUnavailable("--ray needs Ray: pip install 'opwire[ray]'")
+        raise DeviceUnavailable("it needs Ray: pip install 'opwire[ray]'")
     if ":" not in address:
         return
     command = [sys.executable, "-c", _QUESTION, address]

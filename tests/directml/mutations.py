@@ -186,7 +186,10 @@ def _recount(random: Random, type_: str, desc: Desc, member: Desc) -> None:
 
 def _enum(random: Random, type_: str, desc: Desc, member: Desc) -> None:
     found = document("types")["enums"][member["enum"]]
-    desc[member["name"]] = random.choice((*found["members"], 99))
+    desc[member["name"]] = random.choice(tuple(found["members"]))
+    for each in members(type_):
+        if each["kind"] == "union" and each["data_type"] == member["name"]:
+            _union(random, type_, desc, each)
 
 
 def _struct(random: Random, type_: str, desc: Desc, member: Desc) -> None:
@@ -204,9 +207,14 @@ def _union(random: Random, type_: str, desc: Desc, member: Desc) -> None:
 
 
 def activation(random: Random, type_: str) -> Desc:
-    """Returns an operator to fuse with any numbers; those of tensors and other operators are not given."""
-    names = {each["name"]: each["number"] for each in members(type_) if each["kind"] == "scalar"}
-    return {"Type": type_, "Desc": {name: random.choice(_NUMBERS[number]) for name, number in names.items()}}
+    """Returns an operator to fuse, with any numbers and axes, and without tensors."""
+    desc: Desc = {}
+    for each in members(type_):
+        if each["kind"] == "scalar":
+            desc[each["name"]] = random.choice(_NUMBERS[each["number"]])
+        elif each["kind"] == "array":
+            desc[each["name"]] = [random.choice((0, 1, 2, 3)) for _ in range(random.choice((0, 1, 1, 2)))]
+    return {"Type": type_, "Desc": desc}
 
 
 def _operator(random: Random, type_: str, desc: Desc, member: Desc) -> None:

@@ -86,6 +86,12 @@ __all__ = [
 
 __version__: str
 
+
+def __dir__() -> list[str]:
+    """Lists what the package offers, including what is imported on first use."""
+    return sorted(__all__)
+
+
 _CLIENT_NAMES = frozenset({"AsyncClient", "Client", "Graph", "GraphTensor", "prepare"})
 
 if not TYPE_CHECKING:  # so that type checkers still report unknown names

@@ -101,8 +101,13 @@ class OpwireError(Exception):
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined] # its stub lacks it
 
     def __str__(self) -> str:
-        lines = [self.detail, *(f"  {at.pointer or '(request)'}: {at.message} [{at.code}]" for at in self.violations)]
-        return "\n".join(lines)
+        return "\n".join([self.detail, *(f"  {_line(violation)}" for violation in self.violations)])
+
+
+def _line(violation: Violation) -> str:
+    """Describes a violation: where, what, its code, and the first level without it."""
+    level = "" if violation.available_from is None else f", from {violation.available_from} on"
+    return f"{violation.pointer or '(request)'}: {violation.message} [{violation.code}{level}]"
 
 
 class RequestError(OpwireError):

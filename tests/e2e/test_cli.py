@@ -417,11 +417,34 @@ def test_help_is_shown_without_arguments():
     assert {"validate", "run", "operators", "serve"} <= set((done.stdout + done.stderr).split())
 
 
+WITHOUT_EXTRA = """
+import sys
+for name in ("fastapi", "mpmath", "numba", "prometheus_client", "starlette", "threadpoolctl", "uvicorn"):
+    sys.modules[name] = None
+from opwire_service.__main__ import main
+main()
+"""
+
+
+def without_extra(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs a command without the packages of the service extra."""
+    command = [sys.executable, "-c", WITHOUT_EXTRA, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("arguments", [["validate"], ["run", "--device", "reference"], ["run"]])
+def test_models_are_validated_and_run_without_the_service_extra(arguments):
+    assert without_extra(*arguments, MODELS / "reduce_lists.json").returncode == 0
+
+
+def test_the_schema_is_printed_without_the_service_extra():
+    assert without_extra("schema").stdout == opwire("schema").stdout
+
+
 def test_a_missing_service_extra_is_named():
-    script = "import sys; sys.modules['typer'] = None\nfrom opwire_service.__main__ import main\nmain()"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    done = without_extra("serve")
     assert done.returncode == 1
-    assert done.stderr == 'the opwire command needs the "service" extra: pip install "opwire[service]"\n'
+    assert done.stderr == 'opwire: this needs uvicorn, of the "service" extra: pip install "opwire[service]"\n'
 
 
 def test_offline_commands_import_no_server():

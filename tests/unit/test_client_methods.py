@@ -152,6 +152,13 @@ def test_each_method_documents_its_arguments(name: str, client: Any):
             method(**dict.fromkeys(given, X), zzz=1)
 
 
+@pytest.mark.parametrize(("given", "meant"), [("transA", "trans_a"), ("TransB", "trans_b"), ("ATensor", "a_tensor")])
+def test_a_keyword_spelled_as_in_directml_gets_the_one_it_means(given: str, meant: str):
+    wrong: Any = {given: "NONE"}
+    with pytest.raises(TypeError, match=rf"no argument '{given}'; did you mean {meant}\?"):
+        prepare.gemm(X, X, **wrong)
+
+
 def test_a_misspelt_required_keyword_gets_a_suggestion():
     wrong: Any = {"windows_size": [2, 2]}
     with pytest.raises(TypeError, match=r"max_pooling1\(\) has no argument 'windows_size'; did you mean window_size\?"):

@@ -12,6 +12,7 @@ import pytest
 
 from opwire import Client, Code, ContractViolation, OpwireError, Violation, errors
 from opwire.errors import PROBLEMS, ProblemCode
+from opwire.level import FeatureLevel
 
 VIOLATION = Violation(Code.OUT_OF_RANGE, "/operator/desc/Axis", "-1 given")
 
@@ -41,3 +42,12 @@ def test_an_error_of_another_process_is_raised_in_this_one(server_url):
         asked = processes.submit(_ask, server_url)
         with pytest.raises(errors.RequestError, match="nowhere"):
             asked.result()
+
+
+def test_a_printed_violation_names_the_level_that_accepts_it():
+    early = Violation(Code.OPERATOR_NOT_IN_LEVEL, "/type", "too early", available_from=FeatureLevel.V5_0)
+    wrong = Violation(Code.OUT_OF_RANGE, "", "too large")
+    assert str(ContractViolation([early, wrong])).splitlines()[1:] == [
+        "  /type: too early [operator_not_in_level, from DML_FEATURE_LEVEL_5_0 on]",
+        "  (request): too large [out_of_range]",
+    ]

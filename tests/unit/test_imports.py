@@ -82,3 +82,8 @@ def seconds(code: str) -> float:
 @pytest.mark.serial
 def test_importing_takes_little_longer_than_the_dependencies():
     assert seconds("import opwire") < 1.5 * seconds(DEPENDENCIES)
+
+
+def test_dir_lists_what_the_package_offers():
+    assert dir(opwire) == sorted(opwire.__all__)
+    assert {"Client", "AsyncClient", "Graph", "prepare"} <= set(dir(opwire))

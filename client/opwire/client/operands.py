@@ -125,7 +125,9 @@ def no_attribute(owner: object, name: str) -> str:
 
 
 def _unknown(method: str, keyword: str, taken: Sequence[str]) -> str:
-    near = get_close_matches(keyword, taken, n=1)
+    plain = {each.replace("_", ""): each for each in reversed(taken)}
+    same = plain.get(keyword.replace("_", "").lower())  # DirectML's own spelling, such as transA
+    near = [same] if same else get_close_matches(keyword, taken, n=1)
     hint = f"; did you mean {near[0]}?" if near else "."
     options = ", ".join(CallOptions.__annotations__)
     return f"{method}() has no argument {keyword!r}{hint} It takes {', '.join(taken)}, and the options {options}"

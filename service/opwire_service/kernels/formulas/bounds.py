@@ -15,6 +15,8 @@ import numpy as np
 from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import DataType
 
+from .resolve import SCALED
+
 UNIT = 2.0**-53
 """Relative error of one float64 operation."""
 
@@ -104,6 +106,8 @@ class _Bounds:
             case Constant(value):
                 bits, sign = _significant(value), 1 if value >= 0 else -1
                 return Known(0, bits, sign) if bits <= whole else Known(self.precision.unit, whole, sign)
+            case Operation(primitive) if primitive == SCALED:
+                return None
             case Operation("select", (condition, yes, no)):
                 return self._chosen(condition, self.known(yes), self.known(no))
             case Operation(primitive, operands):

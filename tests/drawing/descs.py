@@ -17,7 +17,7 @@ from opwire.operators.gather import FitsRank
 from opwire.operators.indices import IndexFits
 from opwire.rules import Rule, Undecided
 from opwire.rules.conditions import AtLevels, OnBasis, When, WithTensor
-from opwire.rules.numbers import AxesBelowRank, Axis, Between, DistinctAxes, Divides, Equal, Number
+from opwire.rules.numbers import AxesBelowRank, Axis, Between, Divides, Equal, Number
 from opwire.rules.shapes import Shapes
 from opwire.rules.tensors import LeadingOnes, SameRank, SameSizes, SameType, TypeNamed
 from opwire.rules.windows import Spatial, WindowHoldsElement, WindowSteps
@@ -266,7 +266,6 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     SameSizes: _same("Sizes"),
     TypeNamed: _named,
     AxesBelowRank: _axes,
-    DistinctAxes: _nothing,
     Axis: _axis,
     Between: _between,
     LeadingOnes: _leading_ones,

@@ -11,7 +11,7 @@ from opwire.operators.gather import FitsRank
 from opwire.operators.indices import IndexFits
 from opwire.rules import Rule
 from opwire.rules.conditions import AtLevels, OnBasis, When, WithTensor
-from opwire.rules.numbers import AxesBelowRank, Axis, Between, DistinctAxes, Divides, Equal, Number
+from opwire.rules.numbers import AxesBelowRank, Axis, Between, Divides, Equal, Number
 from opwire.rules.shapes import Shapes
 from opwire.rules.tensors import LeadingOnes, SameRank, SameSizes, SameType, TypeNamed
 from opwire.rules.windows import Spatial, WindowHoldsElement, WindowSteps
@@ -120,12 +120,6 @@ def _axes(rule: AxesBelowRank, drawn: Drawn) -> Iterator[Change]:
     axes = drawn.desc[rule.attribute]
     changes: dict[str, Any] = {rule.attribute: [*axes, rank]}
     yield {**drawn.desc, **changes}, "axis_out_of_range", f"/{rule.attribute}/{len(axes)}"
-
-
-def _twice(rule: DistinctAxes, drawn: Drawn) -> Iterator[Change]:
-    axes = drawn.desc[rule.attribute]
-    if axes:
-        yield {**drawn.desc, rule.attribute: [*axes, axes[0]]}, "duplicate_axis", f"/{rule.attribute}/{len(axes)}"
 
 
 def _axis(rule: Axis, drawn: Drawn) -> Iterator[Change]:
@@ -241,7 +235,6 @@ BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     SameRank: _rank,
     SameSizes: _sizes,
     AxesBelowRank: _axes,
-    DistinctAxes: _twice,
     Axis: _axis,
     Between: _between,
     LeadingOnes: _leading,

@@ -11,12 +11,20 @@ from hypothesis import strategies as st
 
 from opwire.operators.arithmetic import GrayOrColor
 from opwire.operators.folds import BlockFits, ColumnsFit, ImageHasRank
-from opwire.operators.slices import GradientFits, SliceFits, SliceNotEmpty, WindowInside
-from opwire.operators.tuples import BatchesAgree, TupleLength, TuplesFitRank, UpdatesFit
+from opwire.operators.gather import IndicesNotBatched, LeadingIndices
+from opwire.operators.slices import (
+    GradientFits,
+    GradientReaches,
+    SliceFits,
+    SliceNotEmpty,
+    StrideIsSigned,
+    WindowInside,
+)
+from opwire.operators.tuples import BatchesAgree, EachWritten, TupleLength, TuplesFitRank, UpdatesFit
 from opwire.rules import Rule
 from opwire.rules.expressions import ConstantQuantity, Measure, Size
 from opwire.rules.numbers import Between, Divides, Equal, Length, NotEmpty, Number
-from opwire.rules.tensors import SameRank, SumAlong
+from opwire.rules.tensors import LeadingOnes, SameRank, SumAlong
 
 from .descs import SATISFY as satisfying
 from .descs import Desc, Drawn
@@ -107,6 +115,10 @@ def _between(rule: Between, drawn: Drawn, draw: st.DrawFn) -> None:
             least, greatest = member.least or 0, number_of(rule.greatest, desc)
             if desc[attribute] > greatest:
                 desc[attribute] = draw(st.integers(least, greatest))
+        case Size(tensor, str() as axis):
+            size = number_of(rule.greatest, desc)
+            for each in (tensor, "UpdatesTensor"):
+                desc[each]["Sizes"][desc[axis]] = min(desc[each]["Sizes"][desc[axis]], size)
         case _:
             raise TypeError(f"{rule.number!r} cannot be set")
 
@@ -126,6 +138,11 @@ def _not_between(rule: Between, drawn: Drawn) -> Iterator[Change]:
             if len(sizes) < 8:
                 longer = {**drawn.desc[image], "Sizes": [*sizes, 1], "Strides": None}
                 yield {**drawn.desc, image: longer}, "out_of_range", f"/{image}/Sizes"
+        case Size(tensor, str() as axis):
+            changed = deepcopy(desc)
+            for each in (tensor, "UpdatesTensor"):
+                changed[each]["Sizes"][desc[axis]] = number_of(rule.greatest, desc) + 1
+            yield changed, "out_of_range", f"/{tensor}/Sizes"
         case _:
             yield from breaking[Between](rule, drawn)
 
@@ -191,6 +208,24 @@ def _two_channels(rule: GrayOrColor, drawn: Drawn) -> Iterator[Change]:
     yield {**_resized(drawn, "InputTensor", 1, 2), "Bias": [0, 1]}, "value_not_allowed", "/Bias"
 
 
+def _leading(rule: LeadingOnes, drawn: Drawn, draw: st.DrawFn) -> None:
+    if rule.tensor in drawn.desc:
+        satisfying[LeadingOnes](rule, drawn, draw)
+
+
+def _not_leading(rule: LeadingOnes, drawn: Drawn) -> Iterator[Change]:
+    if rule.tensor in drawn.desc:
+        yield from breaking[LeadingOnes](rule, drawn)
+        return
+    desc = deepcopy(drawn.desc)
+    source, axis = desc["InputTensor"], desc["Axis"]
+    indices = {**desc["IndicesTensor"], "Sizes": [1] * len(source["Sizes"])}
+    sizes = [2, *source["Sizes"][:axis], *source["Sizes"][axis + 1 :]]
+    output = {"DataType": source["DataType"], "Sizes": sizes}
+    desc |= {"IndexDimensions": 0, "IndicesTensor": indices, rule.tensor: output}
+    yield desc, "sizes_mismatch", f"/{rule.tensor}/Sizes/0"
+
+
 # Slices
 
 
@@ -215,14 +250,14 @@ def _window(rule: WindowInside, drawn: Drawn, draw: st.DrawFn) -> None:
     desc = drawn.desc
     offsets, sizes = desc["InputWindowOffsets"], desc["InputWindowSizes"]
     for i, whole in enumerate(desc[rule.sliced]["Sizes"]):
-        if offsets[i] + sizes[i] > whole:
+        if not sizes[i] or offsets[i] + sizes[i] > whole:
             offsets[i] = draw(st.integers(0, whole - 1))
             sizes[i] = draw(st.integers(1, whole - offsets[i]))
 
 
 def _window_outside(rule: WindowInside, drawn: Drawn) -> Iterator[Change]:
-    offsets = [drawn.desc[rule.sliced]["Sizes"][0], *drawn.desc["InputWindowOffsets"][1:]]
-    yield {**drawn.desc, "InputWindowOffsets": offsets}, "out_of_range", "/InputWindowSizes/0"
+    longer = [drawn.desc[rule.sliced]["Sizes"][0] + 1, *drawn.desc["InputWindowSizes"][1:]]
+    yield {**drawn.desc, "InputWindowSizes": longer}, "out_of_range", "/InputWindowSizes/0"
 
 
 def _gradient(rule: GradientFits, drawn: Drawn, draw: st.DrawFn) -> None:
@@ -231,8 +266,23 @@ def _gradient(rule: GradientFits, drawn: Drawn, draw: st.DrawFn) -> None:
 
 
 def _gradient_too_long(rule: GradientFits, drawn: Drawn) -> Iterator[Change]:
-    desc = _resized(drawn, "InputGradientTensor", 0, sliced_sizes(drawn.desc)[0] + 1)
+    desc = _resized(drawn, "InputGradientTensor", 0, 2)
+    window = {"InputWindowOffsets": 0, "InputWindowSizes": 1, "InputWindowStrides": 1}
+    for name, number in window.items():
+        desc[name] = [number, *desc[name][1:]]
+    desc["OutputGradientTensor"]["Sizes"][0] = 2
     yield desc, "sizes_mismatch", "/InputGradientTensor/Sizes/0"
+
+
+def _gradient_beyond(rule: GradientReaches, drawn: Drawn) -> Iterator[Change]:
+    desc = _resized(drawn, "InputGradientTensor", 0, 2)
+    whole = desc["OutputGradientTensor"]["Sizes"][0]
+    desc |= {"InputWindowStrides": [whole, *desc["InputWindowStrides"][1:]]}
+    yield desc, "out_of_range", "/InputWindowOffsets/0"
+
+
+def _long_stride(rule: StrideIsSigned, drawn: Drawn) -> Iterator[Change]:
+    yield {**drawn.desc, "Strides": [2**31, *drawn.desc["Strides"][1:]]}, "out_of_range", "/Strides/0"
 
 
 # Tuples of indices
@@ -254,8 +304,7 @@ def _tuples_too_long(rule: TupleLength, drawn: Drawn) -> Iterator[Change]:
 
 def _tuples_fit(rule: TuplesFitRank, drawn: Drawn, draw: st.DrawFn) -> None:
     desc = drawn.desc
-    sizes = addressed(desc)
-    if prod(sizes[: max(len(sizes) - len(desc["InputTensor"]["Sizes"]), 0)]) != 1:
+    if len(addressed(desc)) > len(desc[rule.tensor]["Sizes"]):
         desc[draw(st.sampled_from(["InputDimensionCount", "IndicesDimensionCount"]))] = 1
         if rule.tuples.batch:
             desc[rule.tuples.batch] = 0
@@ -271,6 +320,44 @@ def _too_much_addressed(rule: TuplesFitRank, drawn: Drawn) -> Iterator[Change]:
         if rule.tuples.batch:
             desc[rule.tuples.batch] = 0
         yield desc, "ranks_differ", "/IndicesDimensionCount"
+
+
+def _own_indices(rule: EachWritten, drawn: Drawn, draw: st.DrawFn) -> None:
+    strides = drawn.desc["IndicesTensor"]["Strides"]
+    drawn.desc["IndicesTensor"]["Strides"] = strides and [max(stride, 1) for stride in strides]
+
+
+def _broadcast_indices(rule: EachWritten, drawn: Drawn) -> Iterator[Change]:
+    sizes = drawn.desc["IndicesTensor"]["Sizes"]
+    for i, size in enumerate(sizes):
+        if size > 1:
+            strides = [int(at != i) for at in range(len(sizes))]
+            tensor = {**drawn.desc["IndicesTensor"], "Strides": strides}
+            yield {**drawn.desc, "IndicesTensor": tensor}, "value_not_allowed", f"/IndicesTensor/Strides/{i}"
+
+
+def _plain(rule: IndicesNotBatched, drawn: Drawn, draw: st.DrawFn) -> None:
+    sizes = drawn.desc["IndicesTensor"]["Sizes"]
+    lead = max(len(sizes) - drawn.desc["IndexDimensions"], 0)
+    sizes[:lead] = [1] * lead
+
+
+def _batched(rule: IndicesNotBatched, drawn: Drawn) -> Iterator[Change]:
+    desc = deepcopy(drawn.desc)
+    rank = len(desc["InputTensor"]["Sizes"])
+    if rank > 1:
+        for name in ("InputTensor", "IndicesTensor"):
+            desc[name] |= {"Sizes": [2] * rank, "Strides": None}
+        yield {**desc, "Axis": 1, "IndexDimensions": rank - 1}, "sizes_mismatch", "/IndicesTensor/Sizes/0"
+
+
+def _front(rule: LeadingIndices, drawn: Drawn) -> Iterator[Change]:
+    desc = deepcopy(drawn.desc)
+    sizes = desc["IndicesTensor"]["Sizes"]
+    if len(sizes) > desc["IndexDimensions"]:
+        sizes[0] = max(desc["InputTensor"]["Sizes"]) + 1
+        desc["IndicesTensor"]["Strides"] = None
+        yield desc, "sizes_mismatch", "/IndicesTensor/Sizes/0"
 
 
 def _batches(rule: BatchesAgree, drawn: Drawn, draw: st.DrawFn) -> None:
@@ -351,12 +438,18 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     Number: _number,
     Between: _between,
     Equal: _equal,
+    LeadingOnes: _leading,
     SumAlong: _add_up,
     GrayOrColor: _gray,
     SliceNotEmpty: _nothing,
     SliceFits: _slice,
     WindowInside: _window,
     GradientFits: _gradient,
+    GradientReaches: _nothing,
+    StrideIsSigned: _nothing,
+    LeadingIndices: _nothing,
+    IndicesNotBatched: _plain,
+    EachWritten: _own_indices,
     TupleLength: _tuple_length,
     TuplesFitRank: _tuples_fit,
     BatchesAgree: _batches,
@@ -374,12 +467,18 @@ BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     Equal: _unequal,
     Divides: _undivided,
     SameRank: _rank,
+    LeadingOnes: _not_leading,
     SumAlong: _left_over,
     GrayOrColor: _two_channels,
     SliceNotEmpty: _nothing_taken,
     SliceFits: _taken_beyond,
     WindowInside: _window_outside,
     GradientFits: _gradient_too_long,
+    GradientReaches: _gradient_beyond,
+    StrideIsSigned: _long_stride,
+    LeadingIndices: _front,
+    IndicesNotBatched: _batched,
+    EachWritten: _broadcast_indices,
     TupleLength: _tuples_too_long,
     TuplesFitRank: _too_much_addressed,
     BatchesAgree: _batches_differ,

@@ -197,7 +197,6 @@ def test_violations_of_level_and_operator_are_reported_together():
             ("rank_not_in_level", "/desc/InputTensor/Sizes"),
             ("output_overlaps", "/desc/OutputTensor/Strides"),
             ("axis_out_of_range", "/desc/Axes/0"),
-            ("duplicate_axis", "/desc/Axes/2"),
         ]
     )
 
@@ -364,7 +363,6 @@ def test_many_wrong_attributes_are_reported_with_a_wrong_tensor():
         (Code.UNKNOWN_VALUE, "/desc/AxisDirection"),
         (Code.COUNT_MISMATCH, "/desc/AxisCount"),
         (Code.AXIS_OUT_OF_RANGE, "/desc/Axes/1"),
-        (Code.DUPLICATE_AXIS, "/desc/Axes/2"),
         (Code.UNKNOWN_FIELD, "/desc/Axis"),
     }
 

@@ -12,6 +12,7 @@ from ..level import FeatureLevel
 from ..operator import BadExample, Example, Operator, declare
 from ..rules import axes
 from ..violation import Code
+from .axes import distinct
 from .indices import IndexFits, index_output
 from .work import elements_visited
 
@@ -22,6 +23,9 @@ class ArgReduce:
 
     Axes: tuple[int, ...]
     AxisDirection: AxisDirection
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "Axes", distinct(self.Axes))
 
 
 # The documented 3x3 example of both pages.
@@ -88,12 +92,17 @@ def _examples(name: str, first: list[int], second: list[int], both: int, ties: t
             inputs={"InputTensor": [3, 1, 2]},
             outputs={"OutputTensor": [0, 0, 0]},
         ),
+        Example(
+            name="axis_given_twice",
+            desc=_desc([3, 3], [0, 0]),
+            inputs=table,
+            outputs={"OutputTensor": [first]},
+        ),
     )
 
 
 _BAD_EXAMPLES = (
     BadExample(name="axis_past_the_rank", desc=_desc([3, 3], [2]), code=Code.AXIS_OUT_OF_RANGE, pointer="/Axes/0"),
-    BadExample(name="axis_twice", desc=_desc([3, 3], [1, 1]), code=Code.DUPLICATE_AXIS, pointer="/Axes/1"),
     BadExample(
         name="float_indices",
         desc=_desc([3, 3], [1], OutputTensor={"DataType": "FLOAT32", "Sizes": [3, 1]}),

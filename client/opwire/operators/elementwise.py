@@ -38,6 +38,7 @@ def unscaled_if_wide() -> tuple[Rule, ...]:
 def unary(
     name: str,
     *rules: Rule | tuple[Rule, ...],
+    attributes: Callable[..., Attributes] | None = None,
     formula: Expression | None = None,
     output: Output | None = None,
     work: Callable[[Attributes, Tensors], int] = elements_written,
@@ -51,6 +52,7 @@ def unary(
         rules=rules,
         outputs=outputs,
         work=work,
+        attributes=attributes,
         formula=formula,
         examples=examples,
         bad_examples=bad_examples,

@@ -1,13 +1,14 @@
 """Elements and slices of a tensor read or written by index.
 
 Source: the pages of ``DML_GATHER..._OPERATOR_DESC``, ``DML_SCATTER_OPERATOR_DESC``, ``DML_SCATTER_ND_OPERATOR_DESC``.
-Ranges and shapes follow the worked examples where the text contradicts them.
+Ranges and shapes follow DirectML where the text contradicts it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import dropwhile
 from typing import Any
 
 from ..operator import Attributes, BadExample, Example, Tensors, declare
@@ -18,17 +19,22 @@ from ..rules import (
     Values,
     axis,
     between,
+    computable,
+    documented,
     leading_ones,
     like,
     number,
+    observed,
     rank,
     same_rank,
     same_sizes,
     same_type,
+    size,
     sizes_of,
 )
+from ..tensor import MAX_ELEMENTS
 from ..violation import Code, Fault
-from .tuples import BatchesAgree, Tuples, UpdatesFit, counted
+from .tuples import BatchesAgree, EachWritten, Tuples, TuplesFitRank, UpdatesFit, counted
 from .work import elements_written
 
 
@@ -40,10 +46,60 @@ def _gathered(values: Values) -> list[int]:
 
 
 def _sizes(values: Values) -> Sizes:
-    """Returns the gathered sizes at the rank of the input, with leading ones added or removed."""
+    """Returns the gathered sizes at the rank of the input; DirectML checks neither sizes added in front nor removed."""
     wanted = values["InputTensor"].rank
-    sizes = [1] * wanted + _gathered(values)
-    return tuple((size,) for size in sizes[len(sizes) - wanted :])
+    sizes = _gathered(values)[-wanted:]
+    return (*(range(1, MAX_ELEMENTS),) * (wanted - len(sizes)), *((size,) for size in sizes))
+
+
+@dataclass(frozen=True, slots=True)
+class LeadingIndices(Rule):
+    """The sizes of the indices in front, which do not count, are ones or, after ones, those of the input in front."""
+
+    code = Code.SIZES_MISMATCH
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(("InputTensor", "IndicesTensor", "Axis", "IndexDimensions"))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        front = _front(values)
+        source = tuple(dropwhile(_is_one, values["InputTensor"].sizes))
+        if front != source[: len(front)] or len(front) > values["Axis"]:
+            yield _front_fault(front, values)
+
+
+@dataclass(frozen=True, slots=True)
+class IndicesNotBatched(Rule):
+    """The sizes of the indices in front, which do not count, are ones."""
+
+    code = Code.SIZES_MISMATCH
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return LeadingIndices().reads
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        front = _front(values)
+        if front and not any(LeadingIndices().faults(values)):
+            yield _front_fault(front, values)
+
+
+def _front(values: Values) -> tuple[int, ...]:
+    """Returns the sizes of the indices before those that count, without leading ones."""
+    sizes = values["IndicesTensor"].sizes
+    return tuple(dropwhile(_is_one, sizes[: max(len(sizes) - values["IndexDimensions"], 0)]))
+
+
+def _front_fault(front: tuple[int, ...], values: Values) -> Fault:
+    kept = values["IndexDimensions"]
+    at = values["IndicesTensor"].rank - kept - len(front)
+    message = f"sizes {list(front)} given for dimensions of IndicesTensor before the last {kept}"
+    return Fault(Code.SIZES_MISMATCH, ("IndicesTensor", "Sizes", at), message, [1])
+
+
+def _is_one(size: int) -> bool:
+    return size == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +168,12 @@ FAMILY = (
             same_rank("InputTensor", "IndicesTensor"),
             axis("Axis", of="InputTensor"),
             between(number("IndexDimensions"), 0, rank("InputTensor")),
-            leading_ones("IndicesTensor", number("IndexDimensions")),
-            FitsRank(),
+            LeadingIndices(),
+            computable(
+                IndicesNotBatched(),
+                FitsRank(),
+                leading_ones("OutputTensor", rank("InputTensor") - 1 + number("IndexDimensions")),
+            ),
         ),
         outputs={"OutputTensor": Derived(_sizes, like="InputTensor")},
         work=elements_written,
@@ -137,6 +197,7 @@ FAMILY = (
             same_rank("InputTensor", "IndicesTensor", "UpdatesTensor"),
             axis("Axis", of="InputTensor"),
             same_sizes("InputTensor", "IndicesTensor", but_along="Axis"),
+            observed(between(size("IndicesTensor", "Axis"), None, size("InputTensor", "Axis"))),
             same_sizes("IndicesTensor", "UpdatesTensor"),
         ),
         outputs={"OutputTensor": like("InputTensor")},
@@ -203,7 +264,11 @@ FAMILY = (
     ),
     declare(
         "GATHER_ND",
-        rules=(same_rank("InputTensor", "IndicesTensor"), counted(_PLAIN)),
+        rules=(
+            same_rank("InputTensor", "IndicesTensor"),
+            counted(_PLAIN),
+            observed(TuplesFitRank(_PLAIN, "InputTensor")),
+        ),
         outputs={"OutputTensor": Derived(_PLAIN.sizes, like="InputTensor")},
         work=elements_written,
         examples=(
@@ -228,8 +293,9 @@ FAMILY = (
         "SCATTER_ND",
         rules=(
             same_type("InputTensor", "UpdatesTensor"),
-            same_rank("InputTensor", "IndicesTensor", "UpdatesTensor"),
+            documented(same_rank("InputTensor", "IndicesTensor", "UpdatesTensor")),
             counted(_PLAIN),
+            observed(EachWritten(), TuplesFitRank(_PLAIN, "UpdatesTensor")),
             UpdatesFit(_PLAIN),
         ),
         outputs={"OutputTensor": like("InputTensor")},
@@ -263,7 +329,8 @@ FAMILY = (
             between(number("BatchDimensionCount"), None, number("InputDimensionCount") - 1),
             between(number("BatchDimensionCount"), None, number("IndicesDimensionCount") - 1),
             counted(_BATCHED),
-            BatchesAgree(_BATCHED),
+            observed(TuplesFitRank(_BATCHED, "InputTensor")),
+            computable(BatchesAgree(_BATCHED)),
         ),
         outputs={"OutputTensor": Derived(_BATCHED.sizes, like="InputTensor")},
         work=elements_written,
@@ -289,7 +356,7 @@ FAMILY = (
             BadExample(
                 name="batches_differ",
                 desc=_desc([3, 2], [2, 1], InputDimensionCount=2, IndicesDimensionCount=2, BatchDimensionCount=1),
-                code=Code.SIZES_MISMATCH,
+                code=Code.NOT_COMPUTABLE,
                 pointer="/IndicesTensor/Sizes/0",
             ),
             BadExample(

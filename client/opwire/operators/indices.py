@@ -30,7 +30,7 @@ class IndexFits(Rule):
     def faults(self, values: Values) -> Iterator[Fault]:
         data_type: DataType = values[self.output].data_type
         sizes = values[self.source].sizes
-        count = prod(sizes[axis] for axis in values[self.axes])
+        count = prod(sizes[axis] for axis in set(values[self.axes]))
         greatest = 2 ** (data_type.bits - data_type.is_signed) - 1
         if count - 1 > greatest:
             yield Fault(

@@ -25,6 +25,7 @@ from ..rules import (
     size,
 )
 from ..violation import Code
+from .axes import AlongAxes
 from .batch_normalization import GRADIENT, INFERENCE, TRAINING, TRAINING_GRADIENT, passes, tensors_and
 from .work import elements_visited
 
@@ -51,6 +52,7 @@ def _mean_variance(
         ),
         outputs={"OutputTensor": like("InputTensor")},
         work=passes(3),
+        attributes=AlongAxes if "Axes" in attributes else None,
         examples=(
             Example(
                 name="one_channel",

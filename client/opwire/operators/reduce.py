@@ -12,6 +12,7 @@ from ..level import FeatureLevel
 from ..operator import BadExample, Example, declare
 from ..rules import Chosen, Derived, axes, reduced, when
 from ..violation import Code
+from .axes import distinct
 from .indices import IndexFits, index_output
 from .work import elements_visited
 
@@ -25,6 +26,9 @@ class Reduce:
 
     Function: ReduceFunction
     Axes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "Axes", distinct(self.Axes))
 
 
 def _desc(
@@ -51,6 +55,7 @@ _EXAMPLES = (
     _example("sum_along_columns", _desc("SUM", [3, 3], [0]), _TABLE, [[6, 6, 9]], _PAGE),
     _example("sum_along_rows", _desc("SUM", [3, 3], [1]), _TABLE, [[6], [7], [8]], _PAGE),
     _example("sum_over_both_axes", _desc("SUM", [3, 3], [0, 1]), _TABLE, [[21]], _PAGE),
+    _example("average_with_an_axis_given_twice", _desc("AVERAGE", [2, 2], [1, 1]), [[1, 3], [5, 7]], [[2], [6]]),
     _example("sum_is_exact", _desc("SUM", [4], [0]), [1e30, 1, -1e30, 1e-8], [1.0]),
     _example("sum_wraps", _desc("SUM", [2], [0], "INT32"), [2147483647, 1], [-2147483648]),
     _example(

@@ -20,6 +20,7 @@ from ..rules import (
     axis,
     below,
     between,
+    documented,
     elements,
     equal,
     number,
@@ -135,7 +136,7 @@ FAMILY = (
     declare(
         "ONE_HOT",
         rules=(
-            same_rank("IndicesTensor", "ValuesTensor"),
+            documented(same_rank("IndicesTensor", "ValuesTensor")),
             axis("Axis", of="IndicesTensor"),
             equal(size("IndicesTensor", "Axis"), 1),
             between(elements("ValuesTensor"), 2, None),

@@ -10,7 +10,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..operator import Attributes, BadExample, Example, Tensors, declare
-from ..rules import Derived, Rule, Sizes, Undecided, Values, length_is, nonzero, rank, same_rank, same_type
+from ..rules import (
+    Derived,
+    Rule,
+    Sizes,
+    Undecided,
+    Values,
+    at_least,
+    computable,
+    length_is,
+    nonzero,
+    observed,
+    rank,
+    same_rank,
+    same_type,
+)
 from ..violation import Code, Fault
 from .work import elements_written
 
@@ -74,6 +88,42 @@ class WindowInside(Rule):
                 yield Fault(self.code, (_SIZES, i), message)
 
 
+@dataclass(frozen=True, slots=True)
+class StrideIsSigned(Rule):
+    """Strides fit in 31 bits, even where a slice of one element does not use them."""
+
+    code = Code.OUT_OF_RANGE
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(("Strides",))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        for i, stride in enumerate(values["Strides"]):
+            if stride >= 2**31:
+                yield Fault(self.code, ("Strides", i), f"{stride} given; a stride must be less than 2^31")
+
+
+@dataclass(frozen=True, slots=True)
+class GradientReaches(Rule):
+    """The elements of the gradient, a stride apart from the offset on, fit in the output."""
+
+    code = Code.OUT_OF_RANGE
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(("InputGradientTensor", "OutputGradientTensor", _OFFSETS, _STRIDES))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        counts, wholes = values["InputGradientTensor"].sizes, values["OutputGradientTensor"].sizes
+        taken = zip(values[_OFFSETS], counts, values[_STRIDES], wholes, strict=False)
+        for i, (offset, count, stride, whole) in enumerate(taken):
+            last = (offset + (count - 1) * abs(stride)) % 2**32  # as DirectML computes it
+            if last >= whole:
+                message = f"the gradient extends to element {last} of dimension {i} of an output with only {whole}"
+                yield Fault(self.code, (_OFFSETS, i), message)
+
+
 def _steps(values: Values) -> tuple[int, ...]:
     """Returns the number of elements that the window has along each dimension, given its strides."""
     pairs = zip(values[_SIZES], values[_STRIDES], strict=False)
@@ -93,9 +143,11 @@ class GradientFits(Rule):
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset(("InputGradientTensor", _SIZES, _STRIDES))
+        return GradientReaches().reads | {_SIZES}
 
     def faults(self, values: Values) -> Iterator[Fault]:
+        if 0 in values[_SIZES] or any(GradientReaches().faults(values)):
+            return
         for i, (given, most) in enumerate(zip(values["InputGradientTensor"].sizes, _steps(values), strict=False)):
             if given > most:
                 message = f"size {given} given for dimension {i} of InputGradientTensor; the window has only {most}"
@@ -122,7 +174,7 @@ _SQUARE = [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16]]]]
 SLICES = (
     declare(
         "SLICE",
-        rules=(length_is(rank("InputTensor"), "Offsets"), SliceNotEmpty(), SliceFits()),
+        rules=(length_is(rank("InputTensor"), "Offsets"), SliceNotEmpty(), SliceFits(), observed(StrideIsSigned())),
         outputs={
             "OutputTensor": Derived(lambda values: tuple((size,) for size in values["Sizes"]), like="InputTensor")
         },
@@ -196,10 +248,11 @@ SLICES = (
         rules=(
             length_is(rank("InputGradientTensor"), _OFFSETS),
             nonzero(_STRIDES),
-            GradientFits(),
             same_type("InputGradientTensor", "OutputGradientTensor"),
             same_rank("InputGradientTensor", "OutputGradientTensor"),
             WindowInside("OutputGradientTensor"),
+            observed(GradientReaches()),
+            computable(at_least(1, _SIZES), GradientFits()),
         ),
         outputs={"OutputGradientTensor": Undecided()},
         work=_gradient_written,
@@ -221,8 +274,8 @@ SLICES = (
             ),
             BadExample(
                 name="more_than_the_window_offers",
-                desc=_window([0], [3], [2], InputGradientTensor=[3], OutputGradientTensor=[4]),
-                code=Code.SIZES_MISMATCH,
+                desc=_window([0], [3], [1], InputGradientTensor=[4], OutputGradientTensor=[4]),
+                code=Code.NOT_COMPUTABLE,
                 pointer="/InputGradientTensor/Sizes/0",
             ),
         ),

@@ -1,8 +1,7 @@
 """Softmax, log-softmax and hardmax, along the last dimension or along axes.
 
 Source: ``DML_ACTIVATION_SOFTMAX_OPERATOR_DESC``, ``DML_ACTIVATION_LOG_SOFTMAX_OPERATOR_DESC``,
-``DML_ACTIVATION_HARDMAX_OPERATOR_DESC`` and their versions with a 1. opwire's own rules: there is at least one axis,
-and axes are distinct.
+``DML_ACTIVATION_HARDMAX_OPERATOR_DESC`` and their versions with a 1. Without axes, each element is a block of its own.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ from typing import Any
 
 from ..level import FeatureLevel
 from ..operator import Attributes, BadExample, Example, Operator, Tensors
-from ..rules import axes, leading_ones, not_empty, term
+from ..rules import axes, leading_ones, term
 from ..violation import Code
+from .axes import AlongAxes
 from .elementwise import unary
 
 _PER_BLOCK = 24
@@ -76,12 +76,11 @@ def _of_rows(name: str, source: list[Any], output: list[Any]) -> Operator[Attrib
 def _along_axes(name: str, *examples: Example) -> Operator[Attributes]:
     """Declares an operator along axes, which together form blocks."""
     bad = (
-        BadExample(name="no_axes", desc=_desc([2, 3], []), code=Code.COUNT_MISMATCH, pointer="/Axes"),
         BadExample(name="axis_past_the_rank", desc=_desc([2, 3], [2]), code=Code.AXIS_OUT_OF_RANGE, pointer="/Axes/0"),
-        BadExample(name="axis_twice", desc=_desc([2, 3], [1, 1]), code=Code.DUPLICATE_AXIS, pointer="/Axes/1"),
     )
-    rules = (axes("Axes", of="InputTensor"), not_empty("Axes"))
-    return unary(name, *rules, work=_work_of(name), examples=examples, bad_examples=bad)
+    rule = axes("Axes", of="InputTensor")
+    every = (*examples, _example("without_axes", [3], [-2, 0, 3], [0 if "LOG" in name else 1] * 3, []))
+    return unary(name, rule, attributes=AlongAxes, work=_work_of(name), examples=every, bad_examples=bad)
 
 
 _HALF = -0.6931471805599453

@@ -34,7 +34,8 @@ class Tuples:
         """Returns whether the ranks and counts are consistent; other rules report it if they are not."""
         source, indices = values["InputTensor"], values["IndicesTensor"]
         counts = [values[name] for name in _COUNTS]
-        return bool(source.rank == indices.rank >= max(counts)) and self.batches(values) < min(counts)
+        fit = source.rank >= counts[0] and indices.rank >= counts[1]
+        return bool(fit) and self.batches(values) < min(counts)
 
     def addressed(self, values: Values) -> list[int]:
         """Returns the sizes of what the tuples address, of any rank."""
@@ -43,11 +44,10 @@ class Tuples:
         rest = len(source) - of_source + self.batches(values) + indices[-1]
         return [*indices[len(indices) - of_indices : -1], *source[rest:]]
 
-    def sizes(self, values: Values) -> Sizes:
-        """Returns the addressed sizes at the rank of the input, with leading ones added or removed."""
-        wanted = values["InputTensor"].rank
-        sizes = [1] * wanted + self.addressed(values)
-        return tuple((size,) for size in sizes[len(sizes) - wanted :])
+    def sizes(self, values: Values, of: str = "InputTensor") -> Sizes:
+        """Returns the addressed sizes at the rank of a tensor, with leading ones."""
+        sizes = self.addressed(values)
+        return tuple((size,) for size in [*[1] * (values[of].rank - len(sizes)), *sizes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +75,24 @@ class TupleLength(Rule):
 
 @dataclass(frozen=True, slots=True)
 class TuplesFitRank(Rule):
-    """What the tuples address fits the rank of the input, with only leading ones removed."""
+    """What the tuples address has no more dimensions than a tensor."""
 
     code = Code.RANKS_DIFFER
 
     tuples: Tuples
+    tensor: str
 
     @property
     def reads(self) -> frozenset[str]:
-        return self.tuples.reads
+        return self.tuples.reads | {self.tensor}
 
     def faults(self, values: Values) -> Iterator[Fault]:
         if not self.tuples.holds(values):
             return
-        wanted = values["InputTensor"].rank
+        most = values[self.tensor].rank
         sizes = self.tuples.addressed(values)
-        if any(size != 1 for size in sizes[: max(len(sizes) - wanted, 0)]):
-            message = f"the tuples address sizes {sizes}, which do not fit the rank of the tensors, {wanted}"
+        if len(sizes) > most:
+            message = f"the tuples address sizes {sizes}, more than the rank of {self.tensor}, {most}"
             yield Fault(self.code, ("IndicesDimensionCount",), message)
 
 
@@ -133,13 +134,30 @@ class UpdatesFit(Rule):
 
     def faults(self, values: Values) -> Iterator[Fault]:
         updates = values["UpdatesTensor"]
-        others = (TupleLength(self.tuples), TuplesFitRank(self.tuples))
-        if not self.tuples.holds(values) or any(list(rule.faults(values)) for rule in others):
+        if not self.tuples.holds(values) or any(TupleLength(self.tuples).faults(values)):
             return
-        wanted = [sizes[0] for sizes in self.tuples.sizes(values)]
+        wanted = [sizes[0] for sizes in self.tuples.sizes(values, "UpdatesTensor")]
         if updates.rank == len(wanted) and list(updates.sizes) != wanted:
             message = f"sizes {list(updates.sizes)} given for UpdatesTensor; the tuples address {wanted}"
             yield Fault(self.code, ("UpdatesTensor", "Sizes"), message, [wanted])
+
+
+@dataclass(frozen=True, slots=True)
+class EachWritten(Rule):
+    """No index is repeated by a stride of 0: each tuple has its own elements."""
+
+    code = Code.VALUE_NOT_ALLOWED
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(("IndicesTensor",))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        indices = values["IndicesTensor"]
+        for i, (size, stride) in enumerate(zip(indices.sizes, indices.strides or (), strict=False)):
+            if size > 1 and stride == 0:
+                message = f"stride 0 given for dimension {i} of IndicesTensor; indices may not be broadcast"
+                yield Fault(self.code, ("IndicesTensor", "Strides", i), message)
 
 
 def counted(tuples: Tuples) -> tuple[Rule, ...]:
@@ -151,5 +169,4 @@ def counted(tuples: Tuples) -> tuple[Rule, ...]:
         leading_ones("InputTensor", source),
         leading_ones("IndicesTensor", indices),
         TupleLength(tuples),
-        TuplesFitRank(tuples),
     )

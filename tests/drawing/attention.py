@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from opwire.operators.attention import LengthsFit
+from opwire.operators.attention import KeysGiven, LengthsFit
 from opwire.rules import Rule
 from opwire.rules.numbers import Divides, Equal
 from opwire.rules.presence import Absent, AnyGiven, AtMostOneGiven, GivenTogether, Required
 from opwire.rules.shapes import Shapes
+from opwire.rules.tensors import SameRank
 
 from .changes import changed
 from .descs import Desc, Drawn, holds_as_drawn
@@ -20,6 +21,7 @@ from .faults import Change
 from .outputs import Sizes
 
 NAMES = ("MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1")
+TYPED = ("QueryTensor", "StackedQueryKeyTensor", "StackedQueryKeyValueTensor")
 LAYOUTS = (
     ("QueryTensor", "KeyTensor", "ValueTensor"),
     ("QueryTensor", "StackedKeyValueTensor"),
@@ -33,6 +35,9 @@ MASKS = (
     "KEY_QUERY_SEQUENCE_LENGTH_START_END",
     "BOOLEAN",
 )
+PLAIN = ("QueryTensor", "KeyTensor", "ValueTensor", "OutputTensor")
+"""The tensors that have one rank."""
+
 FREE = {
     "QueryTensor": (0, 1, 2),
     "StackedQueryKeyTensor": (0, 1, 4),
@@ -118,14 +123,17 @@ def _attention(drawn: Drawn, draw: st.DrawFn) -> None:
     chosen += [name for name in beside if name in desc]
     outputs = [member.name for member in drawn.operator.members.outputs]
     chosen += draw(st.lists(st.sampled_from(outputs), unique=True))
-    if _mask_type(desc) != "NONE":
+    if "PastSequenceLengthsTensor" in chosen:
+        chosen += ["OutputPresentKeyTensor", "OutputPresentValueTensor"]
+    if _mask_type(desc) != "NONE" and draw(st.integers(0, 3)):
         chosen.append("MaskTensor")
         sizes["MaskTensor"] = extents.mask(_mask_type(desc))
     data_type = draw(st.sampled_from(["FLOAT32", "FLOAT16"]))
+    plain = draw(st.integers(3, 5))
     for name in row:
         desc.pop(name, None)
         if name in chosen:
-            rank = draw(st.integers(len(sizes[name]), row[name].ranks[1]))
+            rank = plain if name in PLAIN else draw(st.integers(len(sizes[name]), row[name].ranks[1]))
             ones = [1] * (rank - len(sizes[name]))
             integers = name in ("MaskTensor", "PastSequenceLengthsTensor")
             desc[name] = {"DataType": "INT32" if integers else data_type, "Sizes": ones + sizes[name]}
@@ -157,7 +165,8 @@ def _output(desc: Mapping[str, Any]) -> Sizes:
     stacked = [desc[name]["Sizes"] for name in desc if name.startswith("Stacked")]
     value_head = desc["ValueTensor"]["Sizes"][-1] // keys if "ValueTensor" in desc else stacked[0][-1]
     batch, sequence = desc["QueryTensor"]["Sizes"][-3:-1] if "QueryTensor" in desc else stacked[0][:2]
-    return [batch, sequence, queries * value_head]
+    ones = next((len(desc[name]["Sizes"]) - 3 for name in PLAIN if name in desc), 0)
+    return [*[1] * ones, batch, sequence, queries * value_head]
 
 
 def _layout(desc: Desc) -> tuple[str, ...]:
@@ -176,6 +185,15 @@ def _bare(drawn: Drawn, extents: Geometry, *tensors: str) -> Desc:
 
 def _none_given(rule: AnyGiven, drawn: Drawn) -> Iterator[Change]:
     yield {name: value for name, value in drawn.desc.items() if name not in rule.tensors}, "missing_tensor", ""
+
+
+def _no_keys(rule: KeysGiven, drawn: Drawn) -> Iterator[Change]:
+    """Yields descs without keys and values, and one with past keys and a bias."""
+    sources = {"KeyTensor", "ValueTensor", "BiasTensor", *(name for name in drawn.desc if name.startswith("Stacked"))}
+    desc = {name: value for name, value in drawn.desc.items() if name not in sources}
+    yield {name: value for name, value in desc.items() if not name.startswith("Past")}, "missing_tensor", ""
+    if "PastKeyTensor" in desc and "BiasTensor" in drawn.desc:
+        yield {**desc, "BiasTensor": drawn.desc["BiasTensor"]}, "unexpected_tensor", "/BiasTensor"
 
 
 TWO_SOURCES = (
@@ -204,8 +222,17 @@ def _mask_given(rule: Absent, drawn: Drawn) -> Iterator[Change]:
     yield {**drawn.desc, rule.tensor: mask}, "unexpected_tensor", f"/{rule.tensor}"
 
 
-def _mask_left_out(rule: Required, drawn: Drawn) -> Iterator[Change]:
+def _present_left_out(rule: Required, drawn: Drawn) -> Iterator[Change]:
     yield {name: value for name, value in drawn.desc.items() if name != rule.tensor}, "missing_tensor", ""
+
+
+def _other_rank(rule: SameRank, drawn: Drawn) -> Iterator[Change]:
+    output = _output(drawn.desc)
+    if len(output) < 5:
+        data_type = next(drawn.desc[name]["DataType"] for name in TYPED if name in drawn.desc)
+        desc = {**drawn.desc, "OutputTensor": {"DataType": data_type, "Sizes": [1, *output]}}
+        if any(name in desc for name in PLAIN[:3]):
+            yield desc, "ranks_differ", "/OutputTensor/Sizes"
 
 
 def _disagreeing(rule: Shapes, drawn: Drawn) -> Iterator[Change]:
@@ -215,12 +242,24 @@ def _disagreeing(rule: Shapes, drawn: Drawn) -> Iterator[Change]:
         sizes = drawn.desc[name]["Sizes"]
         lead = len(sizes) - sum(each is not ... for each in rule.shapes[name])
         free = {lead + at for at in FREE.get(name, ())}
+        if "HeadCount" in drawn.desc and name == "QueryTensor" and "KeyTensor" not in drawn.desc:
+            free.add(lead + 2)  # the size of a head is rounded down
         for i in set(range(len(sizes))) - free:
             other = [*sizes[:i], sizes[i] + 1, *sizes[i + 1 :]]
             yield changed(drawn, name, Sizes=other), "sizes_mismatch", f"/{name}/Sizes/{i}"
 
 
-def _uneven_groups(rule: Divides, drawn: Drawn) -> Iterator[Change]:
+def _uneven(rule: Divides, drawn: Drawn) -> Iterator[Change]:
+    if "HeadCount" in drawn.desc:
+        desc = _bare(drawn, Geometry(1, 2, 2, 0, 3, 3, 2, 1), *LAYOUTS[0])
+        for name in LAYOUTS[0][:2]:
+            desc[name]["Sizes"][-1] += 1
+        yield desc, "sizes_mismatch", "/QueryTensor/Sizes"
+    else:
+        yield from _uneven_groups(drawn)
+
+
+def _uneven_groups(drawn: Drawn) -> Iterator[Change]:
     for tensors in LAYOUTS[:2]:
         yield _bare(drawn, Geometry(1, 2, 2, 0, 3, 2, 1, 1), *tensors), "sizes_mismatch", "/QueryHeadCount"
 
@@ -244,17 +283,32 @@ SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = dict.fromkeys(NAMES, _at
 SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = dict.fromkeys(NAMES, _output)
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = dict.fromkeys(
-    (LengthsFit, AnyGiven, AtMostOneGiven, GivenTogether, Absent, Required, Shapes, Divides, Equal), holds_as_drawn
+    (
+        KeysGiven,
+        LengthsFit,
+        AnyGiven,
+        AtMostOneGiven,
+        GivenTogether,
+        Absent,
+        Required,
+        SameRank,
+        Shapes,
+        Divides,
+        Equal,
+    ),
+    holds_as_drawn,
 )
 
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
+    KeysGiven: _no_keys,
     LengthsFit: _other_lengths,
     AnyGiven: _none_given,
     AtMostOneGiven: _two_given,
     GivenTogether: _past_alone,
     Absent: _mask_given,
-    Required: _mask_left_out,
+    Required: _present_left_out,
+    SameRank: _other_rank,
     Shapes: _disagreeing,
-    Divides: _uneven_groups,
+    Divides: _uneven,
     Equal: _stacked_groups,
 }

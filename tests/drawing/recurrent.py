@@ -52,7 +52,8 @@ def _network(drawn: Drawn, draw: st.DrawFn) -> None:
         if tensor.name in desc:
             desc[tensor.name]["Sizes"] = sizes[tensor.name]
     outputs = [member.name for member in drawn.operator.members.outputs]
-    for output in draw(st.lists(st.sampled_from(outputs), min_size=1, unique=True)):
+    chosen = draw(st.lists(st.sampled_from(outputs), min_size=1, unique=True))
+    for output in [*chosen, *["OutputSingleTensor"] * (chosen == ["OutputCellSingleTensor"])]:
         desc[output] = {"DataType": desc["InputTensor"]["DataType"], "Sizes": sizes[output]}
     count = ACTIVATIONS[name] * _directions(desc)
     desc["ActivationDescs"] = [desc["ActivationDescs"][i % len(desc["ActivationDescs"])] for i in range(count)]

@@ -1,8 +1,9 @@
 """MULTIHEAD_ATTENTION and MULTIHEAD_ATTENTION1: multi-head scaled dot-product attention.
 
 Source: ``DML_MULTIHEAD_ATTENTION_OPERATOR_DESC`` and ``DML_MULTIHEAD_ATTENTION1_OPERATOR_DESC``; ONNX Runtime for the
-shapes of a BOOLEAN mask, the relative position bias and the past lengths. opwire's own rules: past keys and values are
-given together, a mask is given exactly if it has a type, and the query heads are a multiple of the key/value heads.
+shapes of a BOOLEAN mask, the relative position bias and the past lengths. DirectML itself shows that past keys and
+values are given together, and may be all there are, and that a mask may be left out. opwire's own rule: the query heads
+are a multiple of the key/value heads.
 """
 
 from __future__ import annotations
@@ -22,14 +23,19 @@ from ..rules import (
     Sizes,
     Values,
     absent,
+    computable,
     divides,
+    documented,
     equal,
     exactly_one_given,
     given_together,
     number,
+    observed,
     required,
+    same_rank,
     same_type,
     shapes,
+    size,
     when,
     with_tensor,
 )
@@ -40,11 +46,10 @@ from .work import STEP
 _QUERIES = ("QueryTensor", "StackedQueryKeyTensor", "StackedQueryKeyValueTensor")
 _KEYS = ("KeyTensor", "StackedQueryKeyTensor", "StackedKeyValueTensor", "StackedQueryKeyValueTensor")
 _VALUES = ("ValueTensor", "StackedKeyValueTensor", "StackedQueryKeyValueTensor")
-_FLOATS = (
-    *("QueryTensor", "KeyTensor", "ValueTensor"),
-    *("StackedQueryKeyTensor", "StackedKeyValueTensor", "StackedQueryKeyValueTensor"),
-    *("BiasTensor", "RelativePositionBiasTensor", "PastKeyTensor", "PastValueTensor"),
-)
+_PAST = ("PastKeyTensor", "PastValueTensor")
+_PLAIN = ("QueryTensor", "KeyTensor", "ValueTensor")
+_NEW = (*_PLAIN, "StackedQueryKeyTensor", "StackedKeyValueTensor", "StackedQueryKeyValueTensor")
+_BESIDE = ("BiasTensor", "RelativePositionBiasTensor", *_PAST)
 
 
 class Heads(NamedTuple):
@@ -59,12 +64,13 @@ class Heads(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """A tensor with queries, keys or values: its name, batch, sequence length, and head size."""
+    """A tensor with queries, keys or values: its name, batch, sequence length, the size of a head and of all heads."""
 
     tensor: str
     batch: int
     length: int
     head: int
+    hidden: int
 
 
 def _source(values: Values, names: Sequence[str], heads: str) -> _Source | None:
@@ -74,11 +80,14 @@ def _source(values: Values, names: Sequence[str], heads: str) -> _Source | None:
         if desc is None:
             continue
         if name.startswith("Stacked"):
-            return _Source(name, desc.sizes[0], desc.sizes[1], desc.sizes[-1]) if desc.rank == 5 else None
+            if desc.rank < 5:
+                return None
+            batch, length, _, _, head = desc.sizes
+            return _Source(name, batch, length, head, head * values[heads])
         if desc.rank < 3 or not values[heads]:
             return None
         batch, length, hidden = desc.sizes[-3:]
-        return _Source(name, batch, length, max(hidden // values[heads], 1))
+        return _Source(name, batch, length, max(hidden // values[heads], 1), hidden)
     return None
 
 
@@ -98,12 +107,15 @@ class _Extents(NamedTuple):
 def _extents(values: Values, heads: Heads) -> _Extents | None:
     """Returns the named sizes, or None if a tensor is missing or has the wrong rank."""
     query = _source(values, _QUERIES, heads.query)
+    past, past_value = values["PastKeyTensor"], values["PastValueTensor"]
+    if query is None or any(each is not None and each.rank < 4 for each in (past, past_value)):
+        return None
     key = _source(values, _KEYS, heads.key_value)
     value = _source(values, _VALUES, heads.key_value)
-    if query is None or key is None or value is None:
-        return None
-    past = values["PastKeyTensor"]
-    if past is not None and past.rank < 2:
+    if past is not None and past_value is not None:  # these may be all there are
+        key = key or _Source("PastKeyTensor", query.batch, 0, query.head, 0)
+        value = value or _Source("PastValueTensor", query.batch, 0, past_value.sizes[-1], 0)
+    if key is None or value is None:
         return None
     return _Extents(query, key, value, 0 if past is None else past.sizes[-2])
 
@@ -124,7 +136,7 @@ class Extent(Quantity):
 
     @property
     def reads(self) -> frozenset[str]:
-        return self.heads.names.union(_QUERIES, _KEYS, _VALUES, ("PastKeyTensor",))
+        return self.heads.names.union(_QUERIES, _KEYS, _VALUES, _PAST)
 
     def value(self, values: Values) -> int | None:
         extents = _extents(values, self.heads)
@@ -132,6 +144,28 @@ class Extent(Quantity):
 
     def __str__(self) -> str:
         return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class KeysGiven(Rule):
+    """Keys and values are given, unless there are past ones. Without either there is no bias."""
+
+    code = Code.MISSING_TENSOR
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((*_KEYS, *_VALUES, *_PAST, "BiasTensor"))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        keys, new_values = (any(values[name] is not None for name in names) for names in (_KEYS, _VALUES))
+        past = all(values[name] is not None for name in _PAST)
+        for names, given in ((_KEYS, keys or (past and not new_values)), (_VALUES, new_values or past)):
+            if not given:
+                yield Fault(self.code, (names[0],), f"none of {', '.join(names)} is given; one is required")
+        if values["BiasTensor"] is not None and not (keys and new_values):
+            yield Fault(
+                Code.UNEXPECTED_TENSOR, ("BiasTensor",), "BiasTensor is given without keys and values to add it to"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,17 +196,25 @@ class LengthsFit(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Ranked(Output):
-    """An output with the data type of the query, and optional leading ones."""
+    """An output with the data type of the query, and optional leading ones.
+
+    Attributes:
+        heads: the attributes that count heads.
+        sizes: returns its sizes.
+        is_typed: whether DirectML enforces its data type even if the query is stacked.
+    """
 
     heads: Heads
     sizes: Callable[[_Extents, Values], Sizes]
+    is_typed: bool = False
 
     def rule(self, values: Values) -> OutputRule | None:
         extents = _extents(values, self.heads)
         if extents is None:
             return None
         tensor = extents.query.tensor
-        return OutputRule(self.sizes(extents, values), values[tensor].data_type, tensor, leading_ones=True)
+        same_as = tensor if self.is_typed or tensor == "QueryTensor" else None
+        return OutputRule(self.sizes(extents, values), values[tensor].data_type, same_as, leading_ones=True)
 
 
 _MOST = 2**32
@@ -182,9 +224,11 @@ _MOST = 2**32
 def _output(heads: Heads) -> Ranked:
     def sizes(extents: _Extents, values: Values) -> Sizes:
         query = extents.query
-        return (query.batch,), (query.length,), (values[heads.query] * extents.value.head,)
+        plain = [values[name].rank for name in _PLAIN if values[name] is not None]
+        ones = ((1,),) * (plain[0] - 3 if plain else 0)
+        return *ones, (query.batch,), (query.length,), (values[heads.query] * extents.value.head,)
 
-    return Ranked(heads, sizes)
+    return Ranked(heads, sizes, is_typed=True)
 
 
 def _present(heads: Heads, of: Callable[[_Extents], _Source]) -> Ranked:
@@ -207,19 +251,29 @@ def _shapes(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
     head = Extent("headSize", heads, lambda extents: extents.query.head)
     value_head = Extent("valueHeadSize", heads, lambda extents: extents.value.head)
     scores = (..., batch, queries, sequence, total)
+    bias = Extent(
+        "hidden sizes", heads, lambda extents: extents.query.hidden + extents.key.hidden + extents.value.hidden
+    )
+    # With a single number of heads, DirectML compares the sizes of all heads, and rounds that of one down.
+    own = heads.query == heads.key_value
+    query_hidden, key_hidden = ("hiddenSize",) * 2 if own else (NamedSize("headSize", each) for each in (queries, keys))
     new = (..., "batchSize", "keyValueSequenceLength")
     yield shapes(
-        QueryTensor=(..., "batchSize", "sequenceLength", NamedSize("headSize", queries)),
+        QueryTensor=(..., "batchSize", "sequenceLength", query_hidden),
         StackedQueryKeyTensor=("batchSize", "keyValueSequenceLength", queries, 2, "headSize"),
         StackedQueryKeyValueTensor=("batchSize", "keyValueSequenceLength", queries, 3, "headSize"),
-        KeyTensor=(*new, NamedSize("headSize", keys)),
-        StackedKeyValueTensor=("batchSize", "keyValueSequenceLength", keys, 2, "headSize"),
+        KeyTensor=(*new, key_hidden),
+        StackedKeyValueTensor=("batchSize", "keyValueSequenceLength", keys, 2, head),
         ValueTensor=(*new, NamedSize("valueHeadSize", keys)),
-        BiasTensor=(..., queries * head + keys * head + keys * value_head),
-        PastKeyTensor=(..., "batchSize", keys, "pastSequenceLength", "headSize"),
+        BiasTensor=(..., bias),
+        PastKeyTensor=(..., "batchSize", keys, "pastSequenceLength", head),
         PastValueTensor=(..., "batchSize", keys, "pastSequenceLength", value_head),
         RelativePositionBiasTensor=scores,
     )
+    if own:
+        whole = divides(queries, size("QueryTensor", -1))
+        yield documented(whole)
+        yield computable(whole)
     yield when("MaskType", MaskType.KEY_SEQUENCE_LENGTH, shapes(MaskTensor=(..., 1, batch)))
     yield when("MaskType", MaskType.KEY_SEQUENCE_END_START, shapes(MaskTensor=(..., 2, batch)))
     yield when("MaskType", MaskType.KEY_QUERY_SEQUENCE_LENGTH_START_END, shapes(MaskTensor=(..., 3 * batch + 2)))
@@ -227,14 +281,20 @@ def _shapes(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
 
 
 def _rules(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
-    yield same_type(*_FLOATS)
+    yield same_type(*_NEW)
+    yield with_tensor("QueryTensor", same_type("QueryTensor", *_BESIDE))
+    yield documented(same_type(*_NEW, *_BESIDE))
     yield exactly_one_given(*_QUERIES)
-    yield exactly_one_given(*_KEYS)
-    yield exactly_one_given(*_VALUES)
-    yield given_together("PastKeyTensor", "PastValueTensor")
+    yield observed(KeysGiven())
+    for names in (_KEYS, _VALUES):
+        whole, single = exactly_one_given(*names)
+        yield single
+        yield documented(whole)
+        yield computable(whole)
+    yield given_together(*_PAST)
     yield when("MaskType", MaskType.NONE, absent("MaskTensor"))
-    yield when("MaskType", set(MaskType) - {MaskType.NONE}, required("MaskTensor"))
     yield from _shapes(heads)
+    yield observed(same_rank(*_PLAIN, "OutputTensor"))
 
 
 def _grouped(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
@@ -243,6 +303,8 @@ def _grouped(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
     yield divides(keys, queries)
     for stacked in _QUERIES[1:]:
         yield with_tensor(stacked, equal(queries, keys))
+    cached = (required(name) for name in ("OutputPresentKeyTensor", "OutputPresentValueTensor"))
+    yield observed(with_tensor("PastSequenceLengthsTensor", *cached))
     yield LengthsFit("PastSequenceLengthsTensor", Extent("batchSize", heads, lambda extents: extents.query.batch))
 
 
@@ -335,11 +397,16 @@ FAMILY = (
             ),
             BadExample(
                 name="heads_of_unequal_size",
-                desc=_desc(_TWO, QueryTensor=_tensor(1, 1, 3)),
+                desc=_desc(_TWO, ValueTensor=_tensor(1, 2, 3)),
                 code=Code.SIZES_MISMATCH,
-                pointer="/QueryTensor/Sizes/2",
+                pointer="/ValueTensor/Sizes/2",
             ),
-            BadExample(name="no_mask", desc=_desc(_ONE, MaskType="BOOLEAN"), code=Code.MISSING_TENSOR, pointer=""),
+            BadExample(
+                name="output_of_another_rank",
+                desc=_desc(_ONE, OutputTensor=_tensor(1, 1, 1, 2)),
+                code=Code.RANKS_DIFFER,
+                pointer="/OutputTensor/Sizes",
+            ),
         ),
     ),
     _attention(

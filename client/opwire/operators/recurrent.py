@@ -1,7 +1,7 @@
 """Recurrent networks: RNN, LSTM and GRU.
 
 Source: ``DML_RNN_OPERATOR_DESC``, ``DML_LSTM_OPERATOR_DESC`` and ``DML_GRU_OPERATOR_DESC``. That at least one output
-must be given is a rule of ONNX Runtime; that a clip threshold must not be negative is opwire's own.
+must be given is a rule of ONNX Runtime; the one of the cell alone is not enough, as DirectML itself shows.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from ..rules import (
     Shapes,
     Values,
     any_given,
-    at_least,
     length_is,
     not_owned,
     same_type,
-    when,
 )
 from ..violation import Code
 from .work import STEP
@@ -111,7 +109,7 @@ def _network(
             length_is(activations * _DIRECTIONS, "ActivationDescs"),
             not_owned(*typed, "SequenceLengthsTensor"),
             *rules,
-            any_given(*outputs),
+            any_given(*_OUTPUTS),
         ),
         outputs={output: Derived(shapes.sizes_of(output), like="InputTensor") for output in outputs},
         work=_work(gates),
@@ -213,7 +211,6 @@ _LSTM = _network(
     "LSTM",
     4,
     3,
-    when("UseClipThreshold", True, at_least(0, "ClipThreshold")),
     cell=True,
     examples=(
         Example(
@@ -228,12 +225,6 @@ _LSTM = _network(
         ),
     ),
     bad_examples=(
-        BadExample(
-            name="negative_threshold",
-            desc=_lstm(UseClipThreshold=True, ClipThreshold=-1),
-            code=Code.OUT_OF_RANGE,
-            pointer="/ClipThreshold",
-        ),
         BadExample(
             name="rows_of_three_gates",
             desc=_lstm(RecurrenceTensor=_tensor(1, 1, 3, 1)),

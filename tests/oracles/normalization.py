@@ -161,7 +161,7 @@ def _by_the_batch(xs: Sequence[Number], gs: Sequence[Number], v: Number) -> list
 
 def _mean_variance(plan: Plan, inputs: Inputs) -> Mapping[str, Answer]:
     a, source = plan.attributes, inputs["InputTensor"]
-    axes = getattr(a, "Axes", None) or ((1, 2, 3) if a.CrossChannel else (2, 3))
+    axes = getattr(a, "Axes", (1, 2, 3) if getattr(a, "CrossChannel", False) else (2, 3))
     use_mean, use_variance = getattr(a, "UseMean", True), getattr(a, "UseVariance", getattr(a, "NormalizeVariance", 0))
     found = np.empty(source.shape, object)
     for members in blocks(source.shape, axes).values():

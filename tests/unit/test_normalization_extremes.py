@@ -126,6 +126,27 @@ def test_unusual_responses_rarely_need_exact_arithmetic(cpu_device, beta, infini
     cpu_device.run(plan, {"InputTensor": values}, outputs, lambda: time.monotonic() > end)
 
 
+TIMED: dict[str, dict[str, object]] = {
+    "LOCAL_RESPONSE_NORMALIZATION": {"LocalSize": 5, "Alpha": 1e-4, "Beta": 3, "Bias": 0, "CrossChannel": True},
+    "LOCAL_RESPONSE_NORMALIZATION_GRAD": {"LocalSize": 5, "Alpha": 1e-4, "Beta": 3, "Bias": 0, "CrossChannel": False},
+    "MEAN_VARIANCE_NORMALIZATION1": {"Axes": [1, 2, 3], "NormalizeVariance": True, "Epsilon": 1e30},
+    "MEAN_VARIANCE_NORMALIZATION2": {"Axes": [1, 3], "UseMean": True, "UseVariance": True, "Epsilon": 1e30},
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", TIMED)
+def test_unusual_attributes_do_not_lead_to_exact_arithmetic(cpu_device, name):
+    """Exact arithmetic would take a minute for that many elements."""
+    values = np.random.default_rng(1).standard_normal((2, 20, 40, 40)).astype(np.float32)
+    names = ["InputTensor", *(["InputGradientTensor"] if name.endswith("GRAD") else [])]
+    tensors = {each: {"DataType": "FLOAT32", "Sizes": list(values.shape)} for each in names}
+    plan = check({"type": name, "desc": tensors | TIMED[name]})
+    [output] = plan.outputs
+    end = time.monotonic() + 10
+    cpu_device.run(plan, dict.fromkeys(names, values), {output: np.empty_like(values)}, lambda: time.monotonic() > end)
+
+
 @pytest.mark.parametrize("bias", [0.5, 1, 2])
 @pytest.mark.parametrize("beta", [INF, -INF, 1e30, -1e30, 1000.0, -1000.0])
 def test_responses_with_steep_powers(device, beta, bias):

@@ -17,6 +17,7 @@ from ..exact import FORMATS, Float, FloatFormat
 from .batch_gradients import KERNELS as GRADIENTS
 from .elements import Elements, groups
 from .local_response import KERNELS as RESPONSES
+from .local_response import TURNS as TURNS_OF_RESPONSES
 from .moments import Moments, moments
 from .places import group_at, places
 from .reals import ONE, ZERO, Real, add, decimal, divide, multiply, real, root, rounded, subtract
@@ -160,4 +161,7 @@ def _with_groups(plan: Plan) -> int:
     return desc.element_count + 2 * desc.element_count // prod(desc.sizes[axis] for axis in axes_of(plan))
 
 
-TURNS = {name: _with_groups for name, kernel in KERNELS.items() if kernel is mean_variance_normalization}
+TURNS = {
+    **{name: _with_groups for name, kernel in KERNELS.items() if kernel is mean_variance_normalization},
+    **TURNS_OF_RESPONSES,
+}

@@ -51,7 +51,8 @@ def _statistics(zero: float, line: int, geometry: int) -> tuple[float, float, fl
     if kind == MOMENTS:
         mean, rest, squares, error = moments(line, length, uses & MEAN, zero)
         if uses & VARIANCE:
-            return mean, rest, 1.0 / math.sqrt(squares + epsilon), error
+            scale = 1.0 / math.sqrt(squares + epsilon)
+            return mean, rest, scale, math.sqrt(squares) * scale * error
         return mean, rest, 1.0, math.sqrt(squares) * error
     total = math.sqrt(sums(line, length, 0.0, zero)[1]) if kind == SQUARES else magnitudes(line, length, zero)
     divisor = epsilon if total < epsilon or total != total else total

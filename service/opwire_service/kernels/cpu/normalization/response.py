@@ -12,7 +12,6 @@ from opwire.tensor import Array
 from ....execution import Arrays, Stop, Stopped
 from ...exact import FORMATS
 from ...reference.local_response import Gradient, response_of
-from ...reference.reals import rounded
 from ..jit.compiler import Kernel
 from ..run.blocks import Blocks
 from ..run.job import Job
@@ -56,9 +55,9 @@ class ResponseJob(Job):
         self._along = (1,) if a.CrossChannel else (2, 3)
         self._before, self._after = (a.LocalSize - 1) // 2, a.LocalSize // 2
         self._is_steep = not self._is_gradient and not abs(a.Beta) <= _STEEP
-        is_usual = isfinite(a.Alpha) and isfinite(a.Bias) and a.Alpha >= 0 < a.Bias
+        is_usual = isfinite(a.Alpha) and isfinite(a.Bias) and a.Alpha >= 0 <= a.Bias
         self.is_plain = is_usual and not (self._is_gradient and not abs(a.Beta) <= _MOST_GRADIENT_BETA)
-        self._share = a.Alpha / a.LocalSize
+        self._share, self._bias = a.Alpha / a.LocalSize, a.Bias + 0.0  # removes the sign of zero
         # Regions extend along whole dimensions of a piece; the other dimensions are cut.
         cut = (0, 2, 3) if a.CrossChannel else (0, 1)
         whole = prod(sizes[i] for i in range(4) if i not in cut)
@@ -100,7 +99,7 @@ class ResponseJob(Job):
             exact = Gradient(self._plan, inputs, stop)
             for place in map(tuple, np.argwhere(near).tolist()):
                 whole = tuple((part.start or 0) + k for part, k in zip(at, place, strict=True))
-                into[place] = rounded(exact(whole), self._of)
+                into[place] = exact.rounded(whole, self._of)
 
     def _steep_part(self, at: Parts, x: Array, source: Array, target: Array, stop: Stop) -> None:
         """Computes powers from logarithms of responses, and recomputes exactly those that may be too inaccurate."""
@@ -108,8 +107,9 @@ class ResponseJob(Job):
         share = self._share * self._summed(np.multiply(x, x), self._before, self._after, stop)
         into = target[at]
         found, is_sure = self._over_infinite_power(x, share) if isinf(a.Beta) else self._over_power(x, share)
-        is_real = np.isfinite(share)
-        into[...] = np.where(is_real, found, x / (share + a.Bias) ** a.Beta)
+        response = share + self._bias
+        is_real = np.isfinite(response) & (response > 0)
+        into[...] = np.where(is_real, found, x / response**a.Beta)
         exact = response_of(self._plan, source, self._of, stop)
         for place in map(tuple, np.argwhere(is_real & ~is_sure).tolist()):
             if stop():
@@ -118,7 +118,7 @@ class ResponseJob(Job):
 
     def _above_one(self, share: Array) -> tuple[Array, Array]:
         """Returns responses minus 1, and their error bounds."""
-        rest = 1.0 - self._plan.attributes.Bias
+        rest = 1.0 - self._bias
         return share - rest, _SURE * np.maximum(share, abs(rest))
 
     def _over_power(self, x: Array, share: Array) -> tuple[Array, Array]:
@@ -126,7 +126,7 @@ class ResponseJob(Job):
         a = self._plan.attributes
         above_one, error = self._above_one(share)
         is_near = above_one > -0.5
-        logarithm = np.where(is_near, np.log1p(above_one), np.log(share + a.Bias))
+        logarithm = np.where(is_near, np.log1p(above_one), np.log(share + self._bias))
         exponent = -a.Beta * logarithm
         off = abs(a.Beta) * np.where(is_near, 2 * error / (1 + above_one), _SURE) + np.abs(exponent) * 2.0**-50
         is_sure = (off < _ENOUGH) | (np.abs(exponent) - off > _BEYOND)
@@ -152,7 +152,7 @@ class ResponseJob(Job):
     def _response(self, x: Array, stop: Stop) -> Array:
         total = self._summed(np.multiply(x, x), self._before, self._after, stop)
         total *= self._share
-        total += self._plan.attributes.Bias
+        total += self._bias
         return total
 
     def _summed(self, terms: Array, before: int, after: int, stop: Stop) -> Array:
@@ -182,7 +182,11 @@ class ResponseJob(Job):
         own -= factor * (self._summed(passed, self._after, self._before, stop) + 0.0)  # no sum is -0
         target[...] = own
         near: Array = np.abs(own) < sizes * self._limit
-        lost = np.isfinite(response) & ~(np.isfinite(power) & np.isfinite(lower) & (power > 0) & (lower > 0))
+        lost = (
+            np.isfinite(response)
+            & (response > 0)
+            & ~(np.isfinite(power) & np.isfinite(lower) & (power > 0) & (lower > 0))
+        )
         if lost.any():
             near |= self._summed(lost.astype(np.float64), self._after, self._before, stop) > 0
         return near

@@ -221,11 +221,10 @@ class StatisticsJob(Job):
     def _parameters(self, found: RowMoments, tensors: _Tensors, at: Slices) -> tuple[Array, Array, Array]:
         """Returns the factor of deviations, the summand, and the magnitude below which results are doubtful."""
         factor = np.ones_like(found.spread)
-        size = np.zeros_like(found.spread)
-        if self._use_mean:  # otherwise nothing cancels in deviations
-            size = np.ones_like(found.spread) if self._use_variance else np.sqrt(found.spread)
         if self._use_variance:
             factor = 1 / np.sqrt(found.spread + self._plan.attributes.Epsilon)
+        # Without the mean, nothing cancels in deviations.
+        size = np.sqrt(found.spread) * factor if self._use_mean else np.zeros_like(found.spread)
         if tensors.scale is not None:
             scale = part_of(tensors.scale, at).astype(np.float64)
             factor, size = factor * scale, size * np.abs(scale)

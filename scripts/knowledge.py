@@ -87,8 +87,22 @@ def answer_differences() -> str:
     return table(["operators", "documentation", "DirectML"], ([", ".join(names), *row] for row, names in found.items()))
 
 
+def departures() -> str:
+    """Returns where opwire's results are not DirectML's, and why."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for name in CATALOG:
+        for each in decisions_of(name):
+            if each.departure is not None:
+                row = (each.what, str(each.directml), each.departure.value)
+                found.setdefault(row, []).append(f"`{name}`")
+    return table(
+        ["operators", "opwire", "DirectML", "class"], ([", ".join(names), *row] for row, names in found.items())
+    )
+
+
 REGIONS: dict[str, Callable[[], str]] = {
     "agreement": agreement,
     "contract-differences": contract_differences,
     "answer-differences": answer_differences,
+    "answer-departures": departures,
 }

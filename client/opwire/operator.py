@@ -5,9 +5,10 @@ Each operator is one frozen ``Operator``, which drives ``check``, the tests, the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, product
+from math import prod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .desc import MAX_REPORTED
@@ -89,14 +90,44 @@ class RuleSet:
     def of(cls, rules: Iterable[Rule]) -> RuleSet:
         return cls(tuple((rule, rule.reads) for rule in rules))
 
-    def faults(self, values: Values) -> list[Fault]:
-        """Returns the faults, limited in number per rule. Rules that read an unknown member are skipped."""
+    def faults(self, values: Values, choices: Mapping[str, Sequence[object]] = {}) -> list[Fault]:
+        """Returns the faults, limited in number per rule.
+
+        Rules that read unknown members are skipped, unless these have few possible values, each of which breaks a rule.
+
+        Args:
+            values: the known members.
+            choices: the possible values of some unknown members.
+        """
         known = values.keys()
         found: list[Fault] = []
+        undecided: dict[frozenset[str], list[Rule]] = {}
         for rule, reads in self.rules:
             if reads <= known:
                 found += islice(rule.faults(values), MAX_REPORTED)
+            elif choices and reads <= known | choices.keys():
+                undecided.setdefault(frozenset(reads - known), []).append(rule)
+        for missing, rules in undecided.items():
+            found += _certain_faults(rules, values, {name: choices[name] for name in missing})
         return found
+
+
+def _certain_faults(rules: Iterable[Rule], values: Values, choices: Mapping[str, Sequence[object]]) -> list[Fault]:
+    """Returns the faults for the first values of unknown members, if there are some for all of their values."""
+    if prod(map(len, choices.values())) > _MOST_CHOICES:
+        return []
+    first: list[Fault] = []
+    for chosen in product(*choices.values()):
+        tried = {**values, **dict(zip(choices, chosen, strict=True))}
+        found = [fault for rule in rules for fault in islice(rule.faults(tried), MAX_REPORTED)]
+        if not found:
+            return []
+        first = first or found
+    return first
+
+
+_MOST_CHOICES = 16
+"""Maximum number of combinations of values that rules are tried with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -275,7 +275,7 @@ class _DescReader(NamedTuple):
         for member in members.outputs:
             known.pop(member.name, None)
         found = len(report.violations)
-        if faults := declared.on_inputs.faults(known):
+        if faults := declared.on_inputs.faults(known, {} if complete else members.choices(values)):
             self._report(faults, read)
         if members.nested:
             self._check_nested(values)

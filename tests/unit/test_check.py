@@ -430,3 +430,22 @@ def test_a_derived_output_is_held_to_its_support_row():
     for written in (desc, {**desc, "OutputTensor": given}):
         codes = {found.code for found in validate({"type": "QUANTIZE", "desc": written}).violations}
         assert codes == {Code.DATA_TYPE_NOT_IN_LEVEL}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "given", "is_wrong"),
+    [
+        ([1, 1, 4, 5], {}, True),  # 3 or 2 columns never meet 4 or 5 rows
+        ([1, 1, 5, 3], {}, False),  # they do if B is transposed
+        ([1, 1, 5, 3], {"TransB": "NONE"}, True),
+        ([1, 1, 5, 2], {"TransA": "transposed"}, False),
+        ([1, 1, 4, 5], {"TransA": "transposed"}, True),
+    ],
+)
+def test_rules_are_judged_where_missing_members_cannot_matter(sizes, given, is_wrong):
+    first, second = ({"DataType": "FLOAT32", "Sizes": each} for each in ([1, 1, 2, 3], sizes))
+    desc = {"ATensor": first, "BTensor": second, **given}
+    found = [(each.code, each.pointer) for each in validate({"type": "GEMM", "desc": desc}).violations]
+    structural = [code for code, _ in found if code in (Code.MISSING_FIELD, Code.UNKNOWN_VALUE)]
+    assert len(structural) == 4 - (given.get("TransB") is not None)
+    assert (len(found) > len(structural)) == is_wrong

@@ -253,6 +253,19 @@ def test_all_violations_of_a_model_are_reported():
     ]
 
 
+def test_an_unknown_operator_shows_even_if_resources_are_malformed():
+    whole = {
+        "resources": {"x": {"initialValues": 5}},
+        "dispatchables": {"a": {"type": "RELUX", "desc": {}}, "b": {"type": "GEMM", "desc": {}}, "c": 5},
+        "commands": [],
+    }
+    assert violations_of(whole) == [
+        ("wrong_type", "/resources/x/initialValues"),
+        ("wrong_type", "/dispatchables/c"),
+        ("unknown_operator", "/dispatchables/a/type"),
+    ]
+
+
 @pytest.mark.parametrize("missing", ["resources", "dispatchables", "commands"])
 def test_missing_parts_are_reported(missing):
     parts: dict[str, object] = {"resources": {}, "dispatchables": {}, "commands": []}

@@ -239,6 +239,7 @@ def read_model(value: object) -> Model:
     report = Report()
     model = _model(value, report)
     if report.violations or model is None:
+        _report_unknown_operators(value, report)
         places = ", ".join(violation.pointer or "the root" for violation in report.violations[:3])
         detail = f"the model is malformed at {places}"
         raise RequestError(ProblemCode.INVALID_REQUEST, detail, violations=report.violations)
@@ -257,6 +258,17 @@ def read_operator(value: Mapping[str, Any]) -> Dispatchable:
     if report.violations:
         raise RequestError(ProblemCode.INVALID_REQUEST, "the operator is malformed", violations=report.violations)
     return dispatchable
+
+
+def _report_unknown_operators(value: object, report: Report) -> None:
+    """Reports the operator types of a malformed model that do not exist, which its dispatchables would report."""
+    given = value.get("dispatchables") if isinstance(value, Mapping) else None
+    listed = ModelObject(given if isinstance(given, Mapping) else {}, "/dispatchables", Report())
+    for _, members in listed.children():
+        dispatchable = _dispatchable(members, ())
+        if isinstance(dispatchable, OperatorDispatchable):
+            found = dispatchable.validate(LOWEST).violations
+            report.violations += [each for each in found if each.code is Code.UNKNOWN_OPERATOR]
 
 
 def _model(value: object, report: Report) -> Model | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..desc import GivenTensor, Report
 from ..violation import Code
+from .choices import Enumerated
 from .counts import Count
 from .member import UNREAD, Member
 from .tensors import TensorMember
@@ -79,6 +80,11 @@ class Members:
                     for name in lengths:
                         del values[name]
         return values, complete
+
+    def choices(self, values: Mapping[str, Any]) -> dict[str, Sequence[object]]:
+        """Returns the possible values of the enum members that are not among those read."""
+        unread = (member for member in self.attributes if member.name not in values)
+        return {member.name: list(member.type) for member in unread if isinstance(member, Enumerated)}
 
     def read_tensors(self, desc: Mapping[str, Any], pointer: str, report: Report) -> GivenTensors:
         """Returns the given tensors that are well-formed, and reports the violations of the others."""

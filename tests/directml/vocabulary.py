@@ -93,6 +93,19 @@ def special_inputs(seen: Seen) -> bool:
     return any(not np.isfinite(array).all() for array in seen.floats)
 
 
+def squares_overflow(seen: Seen) -> bool:
+    """An input holds a number whose square is beyond the range of the output's type."""
+    beyond = np.sqrt(float(seen.finfo.max))
+    return any(bool((np.isfinite(array) & (np.abs(array) > beyond)).any()) for array in seen.floats)
+
+
+def mean_is_rounded(seen: Seen) -> Mask:
+    """Both give numbers no further from each other than the type can tell for the greatest element of the input."""
+    source = seen.case.arrays["InputTensor"].astype(np.float64)
+    greatest = np.max(np.abs(source[np.isfinite(source)]), initial=0)
+    return within(seen, absolute=float(greatest * seen.finfo.eps))
+
+
 def huge_inputs(seen: Seen, beyond: float) -> bool:
     """An input holds a number beyond a bound, or no number."""
     return any(bool((~(np.abs(array) <= beyond)).any()) for array in seen.floats)
@@ -147,6 +160,8 @@ RULES: dict[str, Callable[..., Mask | bool]] = {
     "denormals are zero": denormals_are_zero,
     "denormal results are zero": denormal_results_are_zero,
     "special inputs": special_inputs,
+    "squares overflow": squares_overflow,
+    "mean is rounded": mean_is_rounded,
     "huge inputs": huge_inputs,
     "huge arguments": huge_arguments,
     "within": within,

@@ -15,7 +15,7 @@ from opwire.check import Plan
 from opwire.tensor import Array
 from tests.oracles import Answer, Reals, fraction_of
 from tests.oracles.activations import activated
-from tests.oracles.elements import Number, add, greatest, is_nan, is_special, number, over, times
+from tests.oracles.elements import Number, add, is_nan, is_special, number, over, times
 
 mp = mpmath.MPContext()
 mp.prec = 2000
@@ -67,6 +67,17 @@ def power(base: Number, exponent: float) -> Number:
         return math.nan
     magnitude = mp.exp(mp.log(abs(real_of(base))) * mp.mpf(exponent))
     return -magnitude if base < 0 and int(exponent) % 2 else magnitude
+
+
+def by_logarithm(base: Number, exponent: float) -> Number:
+    """Returns ``exp2(exponent * log2(base))``, and for negative bases the integer powers."""
+    if is_nan(base) or math.isnan(exponent):
+        return math.nan
+    if base < 0 and not exponent.is_integer():
+        return math.nan
+    if (exponent == 0 and abs(base) in (0, math.inf)) or (math.isinf(exponent) and base == 1):
+        return math.nan
+    return power(base, exponent)
 
 
 def real_of(x: Number) -> Any:
@@ -145,17 +156,17 @@ def _gradients(plan: Plan, inputs: Inputs) -> Mapping[str, Answer]:
         scales[first] = over(total(times(g, minus(x, m)) for g, x in zip(gs, xs, strict=True)), root(v))
         biases[first] = total(gs)
         by_batch = "TRAINING" in plan.operator.name
-        gradients = _by_the_batch(xs, gs, v) if by_batch else gs
+        gradients = _by_the_batch(xs, gs, m, v) if by_batch else gs
         for place, g in zip(members, gradients, strict=True):
             found[place] = times(over(scale, root(v)), g) if by_batch else over(times(g, scale), root(v))
     names = ("OutputGradientTensor", "OutputScaleGradientTensor", "OutputBiasGradientTensor")
     return {name: Reals(each, ONE_ULP) for name, each in zip(names, (found, scales, biases), strict=True)}
 
 
-def _by_the_batch(xs: Sequence[Number], gs: Sequence[Number], v: Number) -> list[Number]:
-    x_mean, g_mean = mean(xs), mean(gs)
-    slope = mean([times(g, minus(x, x_mean)) for x, g in zip(xs, gs, strict=True)])
-    along = [over(times(minus(x, x_mean), slope), v) for x in xs]
+def _by_the_batch(xs: Sequence[Number], gs: Sequence[Number], m: Number, v: Number) -> list[Number]:
+    g_mean = mean(gs)
+    slope = mean([times(g, minus(x, m)) for x, g in zip(xs, gs, strict=True)])
+    along = [over(times(minus(x, m), slope), v) for x in xs]
     return [minus(minus(g, g_mean), each) for g, each in zip(gs, along, strict=True)]
 
 
@@ -178,9 +189,14 @@ def _lp(plan: Plan, inputs: Inputs) -> Mapping[str, Answer]:
     found = np.empty(inputs["InputTensor"].shape, object)
     for members in blocks(found.shape, [plan.attributes.Axis]).values():
         values = [at(inputs, "InputTensor", place) for place in members]
-        norm = total(map(abs, values)) if plan.attributes.P == 1 else root(total(times(x, x) for x in values))
+        if plan.attributes.P == 1:
+            norm = total(map(abs, values))
+            squares = times(norm, norm)
+        else:
+            squares = total(times(x, x) for x in values)
+        divisor = root(add(squares, number(plan.attributes.Epsilon)))
         for place, x in zip(members, values, strict=True):
-            found[place] = over(x, greatest(norm, number(plan.attributes.Epsilon)))
+            found[place] = over(x, divisor)
     return {"OutputTensor": Reals(found, ONE_ULP)}
 
 
@@ -205,7 +221,7 @@ def _bracket(plan: Plan, inputs: Inputs, place: Coordinate) -> Number:
 def _response(plan: Plan, inputs: Inputs) -> Mapping[str, Answer]:
     found = np.empty(inputs["InputTensor"].shape, object)
     for place in places(found.shape):
-        divisor = power(_bracket(plan, inputs, place), plan.attributes.Beta)
+        divisor = by_logarithm(_bracket(plan, inputs, place), plan.attributes.Beta)
         found[place] = over(at(inputs, "InputTensor", place), divisor)
     return {"OutputTensor": Reals(found, ONE_ULP)}
 
@@ -213,14 +229,14 @@ def _response(plan: Plan, inputs: Inputs) -> Mapping[str, Answer]:
 def _response_gradient(plan: Plan, inputs: Inputs) -> Mapping[str, Answer]:
     a, sizes = plan.attributes, inputs["InputTensor"].shape
     brackets = {place: _bracket(plan, inputs, place) for place in places(sizes)}
-    regions = {place: set(_region(plan, place, sizes)) for place in places(sizes)}
+    regions = {place: _region(plan, place, sizes) for place in places(sizes)}
     xs, gs = ({place: at(inputs, name, place) for place in brackets} for name in ("InputTensor", "InputGradientTensor"))
     factor = times(Fraction(2), times(over(number(a.Alpha), Fraction(a.LocalSize)), number(a.Beta)))
     found = np.empty(sizes, object)
     for place, bracket in brackets.items():
-        holding = [each for each, region in regions.items() if place in region]
-        sum_of_all = total(times(times(gs[i], xs[i]), power(brackets[i], -a.Beta - 1)) for i in holding)
-        own = times(gs[place], power(bracket, -a.Beta))
+        lower = {i: by_logarithm(brackets[i], -a.Beta - 1) for i in regions[place]}
+        sum_of_all = total(times(times(gs[i], xs[i]), lower[i]) for i in regions[place])
+        own = times(gs[place], by_logarithm(bracket, -a.Beta))
         found[place] = minus(own, times(times(factor, xs[place]), sum_of_all))
     return {"OutputGradientTensor": Reals(found, ONE_ULP)}
 

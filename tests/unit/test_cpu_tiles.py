@@ -133,9 +133,9 @@ def test_batch_normalization(cpu, laid, channels):
 def test_lp_normalization(cpu, shape, axis, power, laid):
     x = laid(random_array(*shape))
     wide = x.astype(np.longdouble)
-    norm = (np.abs(wide) ** power).sum(axis, keepdims=True) ** (1 / np.longdouble(power))
-    found = run(cpu, "LP_NORMALIZATION", {"InputTensor": x}, Axis=axis, Epsilon=1e-5, P=power)["OutputTensor"]
-    assert_within(found, (wide / norm).astype(np.float64), 1)
+    squares = (np.abs(wide) ** power).sum(axis, keepdims=True) ** (2 // power)
+    found = run(cpu, "LP_NORMALIZATION", {"InputTensor": x}, Axis=axis, Epsilon=0.5, P=power)["OutputTensor"]
+    assert_within(found, (wide / np.sqrt(squares + 0.5)).astype(np.float64), 1)
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((3, LONG), 1), ((LONG, 3), 0), ((2, 65, 7, 113), 1), ((100, 1000), 1)])
@@ -264,7 +264,7 @@ def test_local_response_normalization(cpu, across, sizes):
     right = wide / response ** np.longdouble(0.75)
     found = run(cpu, "LOCAL_RESPONSE_NORMALIZATION", {"InputTensor": x}, **fields)["OutputTensor"]
     assert_within(found, right.astype(np.float64), 1)
-    passed = regions(gradient * wide * response ** np.longdouble(-1.75), 2, 1)
+    passed = regions(gradient * wide * response ** np.longdouble(-1.75), 1, 2)
     right = gradient * response ** np.longdouble(-0.75) - wide * passed * np.longdouble(0.1875)
     arrays = {"InputTensor": x, "InputGradientTensor": g}
     found = run(cpu, "LOCAL_RESPONSE_NORMALIZATION_GRAD", arrays, **fields)["OutputGradientTensor"]
@@ -284,7 +284,7 @@ def test_batch_normalization_gradients(cpu, sizes, channels):
     wide, gradient = x.astype(np.longdouble), g.astype(np.longdouble)
     axes = tuple(i for i, size in enumerate(channels) if size == 1)
     v = variance.astype(np.longdouble) + np.float32(0.5)
-    deviation = wide - wide.mean(axes, keepdims=True)
+    deviation = wide - mean
     slope = (gradient * deviation).mean(axes, keepdims=True) / v
     right = {
         "": gradient * scale / np.sqrt(v),

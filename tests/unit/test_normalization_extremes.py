@@ -62,17 +62,17 @@ def test_gradients_of_infinities_with_both_signs(device):
     assert found["OutputBiasGradientTensor"].ravel().tolist() == [0]
 
 
-def test_an_infinite_gradient_reaches_the_first_element(device):
-    # Deviations 1, -1, -1, 1; their mean product with the gradients is infinite, and so is the mean gradient.
-    found = gradients(device, "BATCH_NORMALIZATION_TRAINING_GRAD", [3, 1, 1, 3], [INF, 1, 1, 1])
+def test_an_infinite_gradient_reaches_all_elements(device):
+    # The mean product of gradients and deviations from the given mean is infinite, and so is the mean gradient.
+    found = gradients(device, "BATCH_NORMALIZATION_TRAINING_GRAD", [3, -1, -1, 3], [INF, 1, 1, 1])
     right = np.array([NAN, NAN, NAN, -INF], np.float32)
     assert np.array_equal(found["OutputGradientTensor"].ravel(), right, equal_nan=True)
 
 
-def test_an_infinite_element_makes_gradients_nan(device):
-    # The mean is infinite, so the deviation of the infinite element is NaN.
+def test_an_infinite_element_makes_gradients_infinite(device):
+    # The given mean is finite, so only the deviation of the infinite element is infinite.
     found = gradients(device, "BATCH_NORMALIZATION_TRAINING_GRAD", [1, -INF], [3, -1])
-    assert np.isnan(found["OutputGradientTensor"]).all()
+    assert found["OutputGradientTensor"].ravel().tolist() == [-INF, INF]
 
 
 def test_negative_zero_variance_and_epsilon_count_as_zero(device):

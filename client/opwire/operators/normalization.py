@@ -218,15 +218,21 @@ _NORM = declare(
     examples=(
         Example(
             name="length_one",
-            desc=tensors_and([2, 2], {}, Axis=1, Epsilon=0.00001, P=2),
-            inputs={"InputTensor": [[3, 4], [0, 0]]},
-            outputs={"OutputTensor": [[0.6, 0.8], [0, 0]]},
+            desc=tensors_and([2, 2], {}, Axis=1, Epsilon=0, P=2),
+            inputs={"InputTensor": [[3, 4], [0, 2]]},
+            outputs={"OutputTensor": [[0.6, 0.8], [0, 1]]},
         ),
         Example(
             name="shares",
-            desc=tensors_and([2, 2], {}, Axis=0, Epsilon=0.00001, P=1),
+            desc=tensors_and([2, 2], {}, Axis=0, Epsilon=0, P=1),
             inputs={"InputTensor": [[3, 4], [1, -4]]},
             outputs={"OutputTensor": [[0.75, 0.5], [0.25, -0.5]]},
+        ),
+        Example(
+            name="epsilon_added_to_the_squared_norm",
+            desc=tensors_and([3], {}, Axis=0, Epsilon=7, P=1),
+            inputs={"InputTensor": [2, 0, -1]},
+            outputs={"OutputTensor": [0.5, 0, -0.25]},
         ),
     ),
     bad_examples=(

@@ -61,14 +61,15 @@ Gradient = Callable[[Any, Any], Real]
 """The gradient of an element, given its value and the gradient of its output."""
 
 
-def by_given_statistics(group: Group, scale: Real, variance: Real, stop: Stop) -> Gradient:
+def by_given_statistics(group: Group, mean: Real, scale: Real, variance: Real, stop: Stop) -> Gradient:
     factor = divide(scale, root(variance))
     return lambda value, gradient: multiply(real(gradient), factor)
 
 
-def by_statistics_of_the_batch(group: Group, scale: Real, variance: Real, stop: Stop) -> Gradient:
+def by_statistics_of_the_batch(group: Group, mean: Real, scale: Real, variance: Real, stop: Stop) -> Gradient:
+    """Takes the given mean and variance for those of the batch, as DirectML does."""
     factor, count = divide(scale, root(variance)), real(group.number)
-    mean, gradient_mean = divide(group.total, count), divide(group.gradient_total, count)
+    gradient_mean = divide(group.gradient_total, count)
     covariance = divide(group.products_about(mean, stop), count)
 
     def of(value: Any, gradient: Any) -> Real:
@@ -86,11 +87,12 @@ def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         at = group_at(place, means.shape)
         group = summed(inputs["InputTensor"][at], inputs["InputGradientTensor"][at], of, stop)
         variance = add(real(variances[place]), epsilon)
-        scaled = divide(group.products_about(real(means[place]), stop), root(variance))
+        mean = real(means[place])
+        scaled = divide(group.products_about(mean, stop), root(variance))
         outputs["OutputScaleGradientTensor"][place] = rounded(scaled, of)
         outputs["OutputBiasGradientTensor"][place] = rounded(group.gradient_total, of)
         target = outputs["OutputGradientTensor"][at]
-        of_element = gradients_of(group, real(scales[place]), variance, stop)
+        of_element = gradients_of(group, mean, real(scales[place]), variance, stop)
         for here in places(target.shape, stop):
             target[here] = rounded(of_element(group.values[here], group.gradients[here]), of)
 

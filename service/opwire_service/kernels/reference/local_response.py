@@ -1,4 +1,7 @@
-"""LOCAL_RESPONSE_NORMALIZATION and its gradient: elements over a power of their neighbors' sum of squares."""
+"""LOCAL_RESPONSE_NORMALIZATION and its gradient: elements over a power of their neighbors' sum of squares.
+
+Like DirectML's, the gradient of an element sums over its own region, not over the elements whose regions hold it.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,14 @@ from .elements import Elements
 from .moments import moments
 from .places import places
 from .reals import (
+    NAN,
     NEAR,
     NEAR_UNIT,
     ZERO,
     Real,
     add,
     decided,
+    decimal,
     divide,
     multiply,
     near_power,
@@ -54,11 +59,9 @@ class _Response:
         self._stop = stop
         self.share = divide(real(plan.attributes.Alpha), Fraction(plan.attributes.LocalSize))
 
-    def region(self, place: Place, *, holding: bool = False) -> tuple[slice, ...]:
-        """Returns the region of a coordinate clipped to the tensor, or the coordinates whose regions contain it."""
+    def region(self, place: Place) -> tuple[slice, ...]:
+        """Returns the region of a coordinate, clipped to the tensor."""
         before, after = (self._attributes.LocalSize - 1) // 2, self._attributes.LocalSize // 2
-        if holding:
-            before, after = after, before
         along = (1,) if self._attributes.CrossChannel else (2, 3)
         return tuple(
             slice(max(at - before, 0), min(at + after + 1, size)) if i in along else slice(at, at + 1)
@@ -68,6 +71,21 @@ class _Response:
     def __call__(self, place: Place) -> Real:
         squares = moments(Elements(self._source[self.region(place)], self._stop), self._of).squares
         return add(real(self._attributes.Bias), multiply(self.share, squares))
+
+
+def powered(response: Real, exponent: Real) -> Real:
+    """Returns a power as DirectML computes it from logarithms: NaN where their product is 0 times an infinity.
+
+    Of negative numbers, only integer powers are defined.
+    """
+    base, to = decimal(response), decimal(exponent)
+    if base.is_nan() or to.is_nan():
+        return NAN
+    if base < 0 and (to.is_infinite() or to != to.to_integral_value()):
+        return NAN
+    if (to == 0 and (base == 0 or base.is_infinite())) or (to.is_infinite() and float(base) == 1):
+        return NAN
+    return power(response, exponent)
 
 
 def response_of(plan: Plan, source: Array, to: FloatFormat, stop: Stop) -> Callable[[Place], Float]:
@@ -81,7 +99,7 @@ def response_of(plan: Plan, source: Array, to: FloatFormat, stop: Stop) -> Calla
             found = decided(*_times(decimal_of(value, NEAR), *raised), to)
             if found is not None:
                 return found
-        return rounded(divide(value, power(base, beta)), to)
+        return rounded(divide(value, powered(base, beta)), to)
 
     return normalized
 
@@ -107,7 +125,7 @@ def normalize(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 
 class Gradient:
-    """The gradient of each element: g S^-Beta, minus its effect on every response whose region contains it.
+    """The gradient of each element: g S^-Beta, minus a share of the region's gradients of responses.
 
     Args:
         plan: the plan, which defines the regions.
@@ -137,7 +155,7 @@ class Gradient:
         if raised is None or not (isinstance(gradient, Fraction) and isinstance(factor, Fraction)):
             return None
         total, error = Decimal(0), Decimal(0)
-        for other in _within(self._response.region(place, holding=True), self._stop):
+        for other in _within(self._response.region(place), self._stop):
             passed = self._nearly_passed_on(other)
             if passed is None:
                 return None
@@ -157,14 +175,14 @@ class Gradient:
         )
 
     def _pass_on(self, place: Place) -> Real:
-        raised = power(self._response(place), subtract(multiply(Fraction(-1), self._beta), Fraction(1)))
-        return multiply(multiply(real(self._gradients[place]), real(self._source[place])), raised)
+        lower = powered(self._response(place), subtract(multiply(Fraction(-1), self._beta), Fraction(1)))
+        return multiply(multiply(real(self._gradients[place]), real(self._source[place])), lower)
 
     def __call__(self, place: Place) -> Real:
-        divided = power(self._response(place), multiply(Fraction(-1), self._beta))
+        divided = powered(self._response(place), multiply(Fraction(-1), self._beta))
         own = multiply(real(self._gradients[place]), divided)
         total: Real = ZERO
-        for other in _within(self._response.region(place, holding=True), self._stop):
+        for other in _within(self._response.region(place), self._stop):
             total = add(total, self._passed_on(other))
         return subtract(own, multiply(multiply(self._factor, real(self._source[place])), total))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
@@ -20,7 +21,7 @@ from .local_response import KERNELS as RESPONSES
 from .local_response import TURNS as TURNS_OF_RESPONSES
 from .moments import Moments, moments
 from .places import group_at, places
-from .reals import ONE, ZERO, Real, add, decimal, divide, multiply, real, root, rounded, subtract
+from .reals import ONE, ZERO, Real, add, divide, multiply, real, root, rounded, subtract
 
 
 def finished(value: Real, activation: Any, to: FloatFormat) -> Float:
@@ -123,24 +124,22 @@ def _stretched(array: Array | None, sizes: tuple[int, ...]) -> Array:
 
 
 def lp_normalization(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-    """Divides X by its norm along an axis, or by Epsilon if that is greater."""
+    """Divides X by its length along an axis."""
     attributes, to = plan.attributes, FORMATS[plan.outputs["OutputTensor"].data_type]
     for view, into in groups((attributes.Axis,), inputs["InputTensor"], outputs["OutputTensor"]):
-        elements = Elements(view, stop)
-        if attributes.P == 1:
-            norm = moments((np.abs(values) for values in elements), to).total
-        else:
-            norm = root(moments(elements, to).squares)
-        divisor = _greater(norm, add(ZERO, real(attributes.Epsilon)))
+        divisor = length_of(Elements(view, stop), plan, to)
         for at in places(view.shape, stop):
             into[at] = rounded(divide(real(view[at]), divisor), to) + 0  # no zero is negative
 
 
-def _greater(a: Real, b: Real) -> Real:
-    """Returns the greater of two numbers, skipping NaN."""
-    if a != a or b != b:
-        return b if a != a else a
-    return b if decimal(b) > decimal(a) else a
+def length_of(elements: Iterable[Array], plan: Plan, to: FloatFormat) -> Real:
+    """Returns the root of the squared norm plus Epsilon, by which DirectML divides."""
+    if plan.attributes.P == 1:
+        norm = moments((np.abs(values) for values in elements), to).total
+        squares = multiply(norm, norm)
+    else:
+        squares = moments(elements, to).squares
+    return root(add(squares, real(plan.attributes.Epsilon)))
 
 
 KERNELS = {

@@ -54,9 +54,9 @@ def _statistics(zero: float, line: int, geometry: int) -> tuple[float, float, fl
             scale = 1.0 / math.sqrt(squares + epsilon)
             return mean, rest, scale, math.sqrt(squares) * scale * error
         return mean, rest, 1.0, math.sqrt(squares) * error
-    total = math.sqrt(sums(line, length, 0.0, zero)[1]) if kind == SQUARES else magnitudes(line, length, zero)
-    divisor = epsilon if total < epsilon or total != total else total
-    return 0.0, 0.0, 1.0 / divisor, 1.0
+    norm = 0.0 if kind == SQUARES else magnitudes(line, length, zero)
+    total = sums(line, length, 0.0, zero)[1] if kind == SQUARES else norm * norm
+    return 0.0, 0.0, 1.0 / math.sqrt(total + epsilon), 1.0
 
 
 @inlined

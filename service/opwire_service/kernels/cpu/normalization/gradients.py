@@ -20,24 +20,17 @@ from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
 
 _STATISTICS = ("Mean", "Variance", "Scale")
-_SUMS = 8
+_SUMS = 4
 """Number of sums of a group; see ``_GradientSums``."""
 
 
 class _GradientSums(NamedTuple):
-    """Sums of groups, of gradients, deviations from the first element and their products, and of the magnitudes.
-
-    ``scaled`` is the sum of products of gradients and deviations from the given mean.
-    """
+    """Sums of groups: of gradients, of their products with deviations from the mean, and of the magnitudes of both."""
 
     gradients: Array
-    deviations: Array
     products: Array
     gradient_sizes: Array
-    deviation_sizes: Array
     product_sizes: Array
-    scaled: Array
-    scaled_sizes: Array
 
 
 class GradientsJob(Job):
@@ -86,23 +79,16 @@ class GradientsJob(Job):
         return _GradientSums(*(np.full(ones, value) for value in every[:, number // self._layout.tiles.tiles_of_row]))
 
     def _deviations(self, arrays: Arrays, at: Slices) -> tuple[Array, Array]:
-        """Returns a tile's deviations from the first element of each group, and its gradients."""
+        """Returns a tile's deviations from the given means, and its gradients."""
         x, g = (np.array(arrays[name][at], np.float64, order="C") for name in ("InputTensor", "InputGradientTensor"))
-        x -= self._first(arrays, at)
+        x -= part_of(arrays["MeanTensor"], at).astype(np.float64)
         return x, g
 
-    def _first(self, arrays: Arrays, at: Slices) -> Array:
-        firsts = tuple(slice(0, 1) if i in self._layout.axes else part for i, part in enumerate(at))
-        first: Array = arrays["InputTensor"][firsts].astype(np.float64)
-        return first
-
-    def _terms(self, arrays: Arrays, at: Slices, x: Array, g: Array) -> tuple[Array, ...]:
+    @staticmethod
+    def _terms(x: Array, g: Array) -> tuple[Array, ...]:
         """Returns the terms of the sums, in the order of ``_GradientSums``."""
         products = x * g
-        scaled = np.array(arrays["InputTensor"][at], np.float64, order="C")
-        scaled -= part_of(arrays["MeanTensor"], at).astype(np.float64)
-        scaled *= g
-        return g, x, products, np.abs(g), np.abs(x), np.abs(products), scaled, np.abs(scaled)
+        return g, products, np.abs(g), np.abs(products)
 
     def _long_sums(self, arrays: Arrays, pool: Pool, stop: Stop) -> Array:
         tiles = self._layout.tiles
@@ -112,7 +98,7 @@ class GradientsJob(Job):
             with np.errstate(all="ignore"):
                 for number in range(begin, end):
                     at = tiles.at(number)
-                    terms = self._terms(arrays, at, *self._deviations(arrays, at))
+                    terms = self._terms(*self._deviations(arrays, at))
                     parts[:, number] = [each.sum() for each in terms]
 
         pool.run(piece, tiles.count, 1, stop)
@@ -123,7 +109,7 @@ class GradientsJob(Job):
     def _tile(self, arrays: Arrays, at: Slices, sums: _GradientSums | None, stop: Stop) -> None:
         x, g = self._deviations(arrays, at)
         if sums is None:
-            sums = _GradientSums(*(self._layout.sums(each) + 0.0 for each in self._terms(arrays, at, x, g)))
+            sums = _GradientSums(*(self._layout.sums(each) + 0.0 for each in self._terms(x, g)))
             self._put_sums(arrays, at, sums, stop)
         variance, scale = (part_of(arrays[f"{name}Tensor"], at).astype(np.float64) for name in _STATISTICS[1:])
         variance += self._epsilon
@@ -133,20 +119,11 @@ class GradientsJob(Job):
             into[...] = g * factor
             return
         count = self._layout.tiles.length
-        shift, mean = sums.deviations / count, sums.gradients / count
-        slope = (sums.products / count - shift * mean) / variance
-        slope[~np.isfinite(shift)] = np.nan  # an infinite element has no distance from an infinite mean
         size = np.abs(g) + sums.gradient_sizes / count
-        size += (np.abs(x) + sums.deviation_sizes / count) * np.abs(slope)
-        x -= shift
-        spread = sums.product_sizes / count + np.abs(shift) * sums.gradient_sizes / count
-        size += np.abs(x) * (spread / np.abs(variance))
-        result = (g - mean) - x * slope
+        size += np.abs(x) * (sums.product_sizes / count / np.abs(variance))
+        result = (g - sums.gradients / count) - x * (sums.products / count / variance)
         into[...] = result * factor
-        # The deviation from the first element may be 0 where that from the mean is not, so NaN may be wrong if
-        # gradients are infinite.
-        is_unknown = np.isinf(sums.gradient_sizes) & np.isfinite(sums.deviation_sizes)
-        doubtful = np.flatnonzero((np.abs(result) < size * self._limit) | (np.isnan(result) & is_unknown))
+        doubtful = np.flatnonzero(np.abs(result) < size * self._limit)
         if doubtful.size:
             self._mend(arrays, at, into, doubtful, stop)
 
@@ -154,9 +131,9 @@ class GradientsJob(Job):
         """Writes the gradients of scale and bias."""
         scales, biases = (part_of(arrays[f"Output{name}GradientTensor"], at) for name in ("Scale", "Bias"))
         variance = part_of(arrays["VarianceTensor"], at).astype(np.float64) + self._epsilon
-        scales[...] = sums.scaled / np.sqrt(variance)
+        scales[...] = sums.products / np.sqrt(variance)
         biases[...] = sums.gradients
-        doubtful = (np.abs(sums.scaled) < sums.scaled_sizes * self._limit) | (
+        doubtful = (np.abs(sums.products) < sums.product_sizes * self._limit) | (
             np.abs(sums.gradients) < sums.gradient_sizes * self._limit
         )
         for place in map(tuple, np.argwhere(doubtful).tolist()):
@@ -170,8 +147,8 @@ class GradientsJob(Job):
         for i, (at_axis, size) in enumerate(zip(np.unravel_index(doubtful, into.shape), into.shape, strict=True)):
             rows = rows * size + (0 if i in self._layout.axes else at_axis)
         for row in np.unique(rows).tolist():
-            group, _, variance, scale = self._group(arrays, at, unraveled(row, into.shape), stop)
-            of = by_statistics_of_the_batch(group, scale, variance, stop)
+            group, mean, variance, scale = self._group(arrays, at, unraveled(row, into.shape), stop)
+            of = by_statistics_of_the_batch(group, mean, scale, variance, stop)
             for number in doubtful[rows == row]:
                 place = unraveled(number, into.shape)
                 value, gradient = (arrays[name][at][place] for name in ("InputTensor", "InputGradientTensor"))

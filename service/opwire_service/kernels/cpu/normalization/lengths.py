@@ -1,4 +1,4 @@
-"""LP_NORMALIZATION: elements divided by the norm of their row, or by Epsilon if that is greater."""
+"""LP_NORMALIZATION: elements divided by the length of their row, the root of its squared norm plus Epsilon."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ....execution import Arrays, Bound, Stop
 from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
+from ..run.reference import ReferenceJob
 from ..run.tiles import TILE
 from . import affine
 from .lines import Lines, layout_of, lines_of
@@ -22,7 +23,7 @@ _PLAIN = [np.full((), number) for number in (0.0, 1.0, 0.0, 0.0, 0.0)]
 
 
 class LengthsJob(Job):
-    """Normalizes rows; nothing cancels here, so float64 is always accurate enough."""
+    """Normalizes rows; unless Epsilon is negative, nothing cancels here, so float64 is accurate enough."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -98,6 +99,11 @@ class LengthsJob(Job):
         return terms
 
     def _divisor(self, total: Array) -> Array:
-        norm = np.sqrt(total) if self._squared else total
-        divisor: Array = np.fmax(norm, self._epsilon)
+        squares = total if self._squared else total * total
+        divisor: Array = np.sqrt(squares + self._epsilon)
         return divisor
+
+
+def prepare(plan: Plan) -> Job:
+    """Returns the job of a plan."""
+    return ReferenceJob(plan) if plan.attributes.Epsilon < 0 else LengthsJob(plan)

@@ -91,7 +91,7 @@ class ResponseJob(Job):
             self._steep_part(at, x, inputs["InputTensor"], target, stop)
             return
         if not self._is_gradient:
-            target[at] = x / self._response(x, stop) ** self._plan.attributes.Beta
+            target[at] = x / _raised(self._response(x, stop), self._plan.attributes.Beta)
             return
         into = target[at]
         near = self._gradient(x, inputs["InputGradientTensor"][at].astype(np.float64), into, stop)
@@ -139,7 +139,7 @@ class ResponseJob(Job):
         is_sure = (is_one | (np.abs(above_one) > 2.0**-50)) & (np.abs(above_one) > error) | (error == 0)
         vanishes = (above_one > 0) == (self._plan.attributes.Beta > 0)
         found = np.where(vanishes, np.copysign(0.0, x), np.where(x == 0, np.nan, np.copysign(np.inf, x)))
-        return np.where(is_one, x, found), is_sure
+        return np.where(is_one, np.nan, found), is_sure
 
     def _at(self, number: int) -> Parts:
         found = [slice(None)] * 4
@@ -175,11 +175,11 @@ class ResponseJob(Job):
         """Writes gradients; returns which are too inaccurate, because of cancellation or powers out of range."""
         a = self._plan.attributes
         response = self._response(x, stop)
-        power, lower = response ** (-a.Beta), response ** (-a.Beta - 1)
+        power, lower = _raised(response, -a.Beta), _raised(response, -a.Beta - 1)
         own, passed = gradient * power, gradient * x * lower
         factor = 2 * self._share * a.Beta * x
-        sizes = np.abs(own) + np.abs(factor) * self._summed(np.abs(passed), self._after, self._before, stop)
-        own -= factor * (self._summed(passed, self._after, self._before, stop) + 0.0)  # no sum is -0
+        sizes = np.abs(own) + np.abs(factor) * self._summed(np.abs(passed), self._before, self._after, stop)
+        own -= factor * (self._summed(passed, self._before, self._after, stop) + 0.0)  # no sum is -0
         target[...] = own
         near: Array = np.abs(own) < sizes * self._limit
         lost = (
@@ -188,8 +188,16 @@ class ResponseJob(Job):
             & ~(np.isfinite(power) & np.isfinite(lower) & (power > 0) & (lower > 0))
         )
         if lost.any():
-            near |= self._summed(lost.astype(np.float64), self._after, self._before, stop) > 0
+            near |= self._summed(lost.astype(np.float64), self._before, self._after, stop) > 0
         return near
+
+
+def _raised(response: Array, exponent: float) -> Array:
+    """Returns powers of responses that are not negative; NaN where the exponent of 0, an infinity or NaN is 0."""
+    power: Array = response**exponent
+    if exponent == 0:
+        power[~np.isfinite(response) | (response == 0)] = np.nan
+    return power
 
 
 def _prepare(plan: Plan) -> Job:

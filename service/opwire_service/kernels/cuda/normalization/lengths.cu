@@ -1,4 +1,5 @@
-// LP_NORMALIZATION: elements divided by their L1 norm, or by their L2 norm if SQUARED. No zero is negative.
+// LP_NORMALIZATION: elements divided by the root of Epsilon and the square of their L1 norm, or of their L2 norm if
+// SQUARED. A negative Epsilon may cancel the square, so the results are not certain. No zero is negative.
 
 const bool KEEPS = false;
 
@@ -35,8 +36,7 @@ struct Row {
     double divisor;
 
     static __device__ __forceinline__ Row of(const State &state, const Numbers &numbers) {
-        double norm = SQUARED ? sqrt(state.sum) : state.sum;
-        return {norm >= numbers.epsilon ? norm : numbers.epsilon};
+        return {sqrt((SQUARED ? state.sum : state.sum * state.sum) + numbers.epsilon)};
     }
     template <class Sum>
     static __device__ __forceinline__ Row of_held(const State &state, const Numbers &numbers, Sum) {
@@ -44,9 +44,9 @@ struct Row {
     }
     template <bool IS_KEPT>
     __device__ __forceinline__ bool value(
-        float x, u32, Kept, const Beside &, const Numbers &, Element &result
+        float x, u32, Kept, const Beside &, const Numbers &numbers, Element &result
     ) const {
         result = without_negative_zero(nearest(x / divisor));
-        return true;
+        return !(numbers.epsilon < 0);
     }
 };

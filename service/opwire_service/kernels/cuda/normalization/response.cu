@@ -16,6 +16,15 @@ struct Task {
     Nest nest;             // over the outputs: source, target, and the positions along those dimensions
 };
 
+// A power computed from logarithms, as by DirectML: NaN where their product is 0 times an infinity. Of negative numbers,
+// only integer powers are defined.
+static __device__ double power(double base, double exponent) {
+    bool is_undefined = exponent != exponent || (exponent == 0    ? base == 0 || !isfinite(base)
+                                                 : isinf(exponent) ? base < 0 || base == 1
+                                                                   : base < 0 && exponent != rint(exponent));
+    return is_undefined ? base * (0.0 / 0.0) : pow(base, exponent);
+}
+
 // The threads along x share an output.
 extern "C" __global__ void __launch_bounds__(THREADS) respond(const __grid_constant__ Task task) {
     __shared__ double shared[THREADS];
@@ -49,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) respond(const __grid_const
     }
     if (!present || threadIdx.x) return;
     // Adding 0.0 turns -0 into 0.
-    double scaled = task.share * squares, response = task.bias + scaled + 0.0, raised = pow(response, task.beta);
+    double scaled = task.share * squares, response = task.bias + scaled + 0.0, raised = power(response, task.beta);
     double x = widen(task.source[at.of[SOURCE_AT]]);
     task.target[at.of[TARGET_AT]] = nearest(x / raised);
     // Terms of different signs may cancel, and a power may leave the range of doubles.

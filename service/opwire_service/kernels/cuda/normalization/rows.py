@@ -85,7 +85,7 @@ class RowKernels:
         given: whether mean and variance are inputs.
         keeps: whether threads keep a term for each element that they hold.
         prefetches: whether blocks that hold a row prefetch later ones.
-        epsilon: value added to the variance, or the minimum length.
+        epsilon: value added to the variance or the squared length.
     """
 
     source: tuple[str, ...]

@@ -14,8 +14,8 @@ from ....execution import Stop
 from ...exact import FORMATS
 from ...reference.elements import Elements
 from ...reference.moments import moments
-from ...reference.normalization import axes_of, finished, normalized, statistics_of, uses
-from ...reference.reals import add, real, root, rounded
+from ...reference.normalization import axes_of, finished, length_of, normalized, statistics_of, uses
+from ...reference.reals import add, divide, real, root, rounded
 from ..fused import activated_source
 from .rows import NormalizationJob, RowKernels, SideTensor
 
@@ -94,10 +94,17 @@ def _by_given_statistics(plan: Plan, processors: int) -> NormalizationJob:
 
 
 def _by_lengths(plan: Plan, processors: int) -> NormalizationJob:
-    attributes = plan.attributes
+    attributes, source, target = plan.attributes, plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+    to = FORMATS[source.data_type]
+
+    def exact(row: Array, values: Array, beside: Mapping[str, Array], stop: Stop) -> Array:
+        divisor = length_of(Elements(row, stop), plan, to)
+        return np.array([rounded(divide(real(value), divisor), to) + 0 for value in values.tolist()], to.dtype)
+
     squared = ("SQUARED", int(attributes.P == 2))
     kernels = RowKernels(("normalization/lengths",), 8, 8, (squared,), epsilon=attributes.Epsilon)
-    source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+    if attributes.Epsilon < 0:
+        kernels = replace(kernels, exact=exact)
     return NormalizationJob(source, target, {}, (attributes.Axis,), kernels, processors)
 
 

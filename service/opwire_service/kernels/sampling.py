@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
+from math import isfinite, nan
 from typing import Any
 
 import numpy as np
@@ -44,6 +46,31 @@ class ResampledAxis:
     def coordinate(self, output: int) -> float:
         return float(self.coordinates(np.array([output]))[0])
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether coordinates lie between the elements that are read for them, once clamped to the input."""
+        ends = self.coordinates(np.array([0, self.outputs - 1]))
+        return 0 <= self.input_offset <= 1 and bool(np.isfinite(ends).all())
+
+    def pair(self, output: int) -> tuple[int, int, float]:
+        """Returns the two elements from which an output is interpolated, and the weight of the second.
+
+        As in DirectML, an input offset moves the elements by at most 1, and their weights by all of it: beyond that
+        range an output is extrapolated. Elements outside the input are clamped to it, also by all of the weight. The
+        weight is NaN if the coordinate is not finite.
+        """
+        single, last = np.float32, self.size - 1
+        with np.errstate(all="ignore"):
+            moved = (single(output) - single(self.output_offset)) / single(self.scale)
+            first = np.floor(moved - np.clip(single(self.input_offset), single(0), single(1)))
+            weight = float(moved - single(self.input_offset) - first)
+            both = np.clip(np.nan_to_num([first, first + single(1)], posinf=last, neginf=0), 0, last).astype(np.int64)
+        if not isfinite(weight):
+            weight = nan
+        elif both[0] == both[1]:
+            weight = 0.0
+        return int(both[0]), int(both[1]), weight
+
 
 def resampled_axes(plan: Plan, source: tuple[int, ...], result: tuple[int, ...]) -> tuple[ResampledAxis, ...]:
     """Returns the dimensions of a resampling.
@@ -67,15 +94,39 @@ def is_linear(attributes: Any) -> bool:
     return bool(attributes.InterpolationMode == InterpolationMode.LINEAR)
 
 
-def nearest_indices(coordinates: Array, size: int, attributes: Any) -> Array:
-    """Returns the elements nearest to the coordinates, as int64: halves round up unless a rounding direction is set."""
-    direction = getattr(attributes, "RoundingDirection", None)
-    inside = within(coordinates, size)
-    if direction is None:
-        chosen = np.floor(inside + 0.5)
-    else:
-        chosen = np.ceil(inside) if direction == AxisDirection.INCREASING else np.floor(inside)
+class Rounding(Enum):
+    """How a coordinate is rounded to that of an element."""
+
+    HALVES_UP = auto()
+    HALVES_DOWN = auto()
+    UPWARDS = auto()
+    DOWNWARDS = auto()
+
+
+def rounding_of(plan: Plan) -> Rounding:
+    """Returns the rounding of a resampling or its gradient: without a direction, DirectML rounds halves up.
+
+    Only RESAMPLE of 8-bit integers rounds them down.
+    """
+    direction = getattr(plan.attributes, "RoundingDirection", None)
+    if direction is not None:
+        return Rounding.UPWARDS if direction == AxisDirection.INCREASING else Rounding.DOWNWARDS
+    is_float = next(iter(plan.inputs.values())).data_type.is_float
+    return Rounding.HALVES_UP if is_float or plan.operator.name != "RESAMPLE" else Rounding.HALVES_DOWN
+
+
+def nearest_indices(coordinates: Array, size: int, rounding: Rounding) -> Array:
+    """Returns the elements nearest to the coordinates, as int64."""
+    chosen = _ROUNDED[rounding](within(coordinates, size))
     return np.clip(chosen, 0, size - 1).astype(np.int64)
+
+
+_ROUNDED: dict[Rounding, Callable[[Array], Array]] = {
+    Rounding.HALVES_UP: lambda inside: np.floor(inside + 0.5),
+    Rounding.HALVES_DOWN: lambda inside: np.ceil(inside - 0.5),
+    Rounding.UPWARDS: np.ceil,
+    Rounding.DOWNWARDS: np.floor,
+}
 
 
 def within(coordinates: Array, size: int) -> Array:

@@ -17,7 +17,7 @@ from ...execution import Arrays, Stop, Stopped
 from .. import exact
 from ..layout import coordinates
 from ..regions import Region, RegionsOfInterest, bin_of, corners_of, is_average
-from ..sampling import is_linear, nearest_indices, neighbors
+from ..sampling import Rounding, is_linear, nearest_indices, neighbors
 from .elements import Elements
 from .extreme import FIRST_GREATEST
 from .weighted import Total, rounded
@@ -145,7 +145,7 @@ def _samples(plan: Plan, region: Region, which: int, output: int, stop: Stop) ->
         numbers = np.array([sample], np.uint64)
         coordinate, share = axis.coordinates(numbers), Fraction(float(axis.shares(numbers)[0]))
         if not is_linear(plan.attributes):
-            index = int(nearest_indices(coordinate, axis.size, None)[0])
+            index = int(nearest_indices(coordinate, axis.size, Rounding.HALVES_UP)[0])
             yield _Sample(((index, _ONE),), None, share)
             continue
         first, part = (array[0] for array in neighbors(coordinate, axis.size))

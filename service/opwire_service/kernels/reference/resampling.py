@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
-from math import ceil, floor, isfinite
+from math import ceil, floor, isfinite, isnan, nan
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from opwire.tensor import Array, DataType
 from ...execution import Arrays, Stop, Stopped
 from .. import exact
 from ..layout import coordinates
-from ..sampling import ResampledAxis, is_linear, nearest_indices, neighbors, resampled_axes
+from ..sampling import ResampledAxis, is_linear, nearest_indices, neighbors, resampled_axes, rounding_of
 from .weighted import Taps, rounded, weighted_sum
 
 _ONE = Fraction(1)
@@ -38,11 +38,13 @@ def interpolated(
 ) -> exact.Float | int:
     """Returns one element of a linear resampling."""
     taps = [partial(_linear, plan, axis, at) for axis, at in zip(axes, place, strict=True)]
+    if any(isnan(axis.pair(at)[2]) for axis, at in zip(axes, place, strict=True)):
+        return _converted(nan, target)
     return _converted(weighted_sum(source, taps, stop), target)
 
 
 def _nearest(plan: Plan, axis: ResampledAxis, output: int) -> int:
-    return int(nearest_indices(axis.coordinates(np.array([output])), axis.size, plan.attributes)[0])
+    return int(nearest_indices(axis.coordinates(np.array([output])), axis.size, rounding_of(plan))[0])
 
 
 def _linear(plan: Plan, axis: ResampledAxis, output: int) -> Taps:
@@ -52,6 +54,14 @@ def _linear(plan: Plan, axis: ResampledAxis, output: int) -> Taps:
 
 
 def _two(axis: ResampledAxis, output: int) -> Iterator[tuple[int, Fraction]]:
+    first, second, weight = axis.pair(output)
+    for index, share in ((first, _ONE - Fraction(weight)), (second, Fraction(weight))):
+        if share:
+            yield index, share
+
+
+def _clamped(axis: ResampledAxis, output: int) -> Iterator[tuple[int, Fraction]]:
+    """Yields the elements next to a coordinate that is clamped to the input, which get the gradient of an output."""
     first, part = neighbors(axis.coordinates(np.array([output])), axis.size)
     weight = Fraction(float(part[0]))
     yield int(first[0]), _ONE - weight
@@ -89,6 +99,8 @@ def _converted(number: Fraction | float, target: Array) -> exact.Float | int:
     """Converts a number to an element: integers round half to even and saturate."""
     if target.dtype.kind == "f":
         return rounded(number, exact.FORMATS[DataType.of(target.dtype)])
+    if isinstance(number, float) and isnan(number):
+        return 0
     limits = np.iinfo(target.dtype)
     return max(int(limits.min), min(round(number), int(limits.max)))
 
@@ -113,7 +125,7 @@ def gathered(
 
 def _readers(plan: Plan, axis: ResampledAxis, index: int) -> Iterator[tuple[int, Fraction]]:
     """Yields the outputs that read an element along one dimension, with its weight in each."""
-    reads = partial(_two, axis) if is_linear(plan.attributes) else lambda at: ((_nearest(plan, axis, at), _ONE),)
+    reads = partial(_clamped, axis) if is_linear(plan.attributes) else lambda at: ((_nearest(plan, axis, at), _ONE),)
 
     def first(holds: Callable[[int, int], bool]) -> int:
         """Returns the first output whose lowest and highest index satisfy a monotonic predicate."""

@@ -13,7 +13,7 @@ from ...execution import Stop, Stopped
 from .. import exact
 
 Taps = Iterable[tuple[int, Fraction]]
-"""What an output reads along one dimension: indices with positive weights."""
+"""What an output reads along one dimension: indices with weights other than 0."""
 
 _POLL_EVERY = 256
 """Terms between polls of ``stop``."""
@@ -34,7 +34,7 @@ class Total:
         self._terms = 0
 
     def add(self, element: Any, weight: Fraction) -> None:
-        """Adds an element times a positive weight.
+        """Adds an element times a weight other than 0.
 
         Raises:
             Stopped: ``stop()`` returned True.
@@ -46,7 +46,7 @@ class Total:
         if isfinite(number):
             self.value += Fraction(number) * weight
         else:
-            self.special += number
+            self.special += number if weight > 0 else -number
 
     @property
     def number(self) -> Fraction | float:

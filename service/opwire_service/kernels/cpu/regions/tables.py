@@ -7,7 +7,7 @@ import numpy as np
 from opwire.check import Plan
 from opwire.tensor import Array
 
-from ...sampling import extents, is_linear, nearest_indices, neighbors, offsets
+from ...sampling import Rounding, extents, is_linear, nearest_indices, neighbors, offsets
 from ..resampling.tables import WeightTable
 
 SAMPLES = 1 << 18
@@ -34,7 +34,7 @@ def region_table(plan: Plan, corners: Array, axis: int, size: int, outputs: int)
     if is_linear(plan.attributes):
         first, part = neighbors(coordinates, size)
     else:
-        first = nearest_indices(coordinates, size, None)
+        first = nearest_indices(coordinates, size, Rounding.HALVES_UP)
         part = np.zeros(first.size)
     row = region * outputs + sample // samples[region]
     table = _table(first, part, inside, row, counts.size * outputs, np.repeat(samples, outputs))

@@ -251,9 +251,8 @@ def _halves(source: Array, pool: Pool, stop: Stop) -> Array:
 def prepare(plan: Plan) -> Job:
     if not is_linear(plan.attributes):
         return NearestJob(plan)
-    return WeightedJob(
-        plan, resampled_axes(plan, plan.inputs["InputTensor"].sizes, plan.outputs["OutputTensor"].sizes), backward=False
-    )
+    axes = resampled_axes(plan, plan.inputs["InputTensor"].sizes, plan.outputs["OutputTensor"].sizes)
+    return WeightedJob(plan, axes, backward=False) if all(axis.is_usual for axis in axes) else ReferenceJob(plan)
 
 
 def prepare_gradient(plan: Plan) -> Job:

@@ -9,7 +9,7 @@ import numpy as np
 from opwire.check import Plan
 from opwire.tensor import Array
 
-from ...sampling import ResampledAxis, is_linear, nearest_indices, neighbors
+from ...sampling import ResampledAxis, is_linear, nearest_indices, neighbors, rounding_of
 
 TAPS = 1 << 18
 """Maximum number of weights in a table."""
@@ -106,7 +106,7 @@ def transposed_table(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> W
         low, part = neighbors(coordinates, axis.size)
         high = low + (part > 0)
     else:
-        low = high = nearest_indices(coordinates, axis.size, plan.attributes)
+        low = high = nearest_indices(coordinates, axis.size, rounding_of(plan))
         part = np.zeros(axis.outputs)
     elements = np.arange(begin, end)
     first = np.searchsorted(high, elements, "left")
@@ -120,4 +120,4 @@ def transposed_table(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> W
 
 def nearest_table(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> Array:
     """Returns the index that each of outputs ``begin`` to ``end`` reads, int64."""
-    return nearest_indices(axis.coordinates(np.arange(begin, end)), axis.size, plan.attributes)
+    return nearest_indices(axis.coordinates(np.arange(begin, end)), axis.size, rounding_of(plan))

@@ -12,11 +12,11 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...reference.resampling import gathered
-from ...sampling import is_linear, resampled_axes
+from ...sampling import is_linear, resampled_axes, rounding_of
 from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
 from ..nests import Nest, NestLoop, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
-from .resample import LAUNCH_READS, RANK, ROUNDINGS, SAMPLED, THREADS, is_plain
+from .resample import LAUNCH_READS, RANK, SAMPLED, THREADS, is_plain
 
 _TENSORS = 2 + RANK
 _TASK = np.dtype(
@@ -45,7 +45,7 @@ class ResamplingGradient(Listing):
             ("TENSORS", _TENSORS),
             ("RESAMPLED", len(self._resampled)),
             ("LINEAR", int(is_linear(plan.attributes))),
-            ("ROUNDING", ROUNDINGS[getattr(plan.attributes, "RoundingDirection", None)]),
+            ("ROUNDING", rounding_of(plan).name),
         )
         sources = ("scalars", "rounding", "nests", "resampling/coordinates", "resampling/weighted")
         self._program = Program((*sources, "resampling/gradient"), macros)
@@ -67,7 +67,14 @@ class ResamplingGradient(Listing):
         for number, i in enumerate(self._resampled):
             axis, step = self._axes[i], self._source.element_strides[i]
             task["outputs"][number] = axis.outputs
-            task["axis"][number] = (axis.size, step, axis.scale, axis.input_offset, axis.output_offset, 0)
+            task["axis"][number] = (
+                axis.size,
+                step,
+                axis.scale,
+                axis.input_offset,
+                axis.output_offset,
+                int(axis.is_usual),
+            )
         write_nest(self._nest, task["nest"])
         elements = self._target.element_count
         piece = max(1, LAUNCH_READS // (32 * self._reads))

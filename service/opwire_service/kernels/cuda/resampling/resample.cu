@@ -49,7 +49,7 @@ static __device__ __forceinline__ double heights(double center, double scale, do
 static __device__ Taps taps_of(const Sampled &axis, bool is_triangle, u32 output) {
     double at = coordinate(axis, output), last = axis.size - 1.0;
     if (!is_triangle || !isfinite(at)) {
-        Pair pair = neighbors((float)at, axis.size, 1);
+        Pair pair = pair_of(axis, output, 1);
         return {pair.offset, pair.offset + pair.step, pair.weight, 0, 0, 0};
     }
     double half = 1 / (double)axis.scale;
@@ -90,11 +90,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) resample_triangles(const _
                 rest /= size;
                 double own = weight_of(taps[i], task.axis[i], index);
                 weight *= own;
-                most *= own + taps[i].share;
+                most *= fabs(own) + taps[i].share;
                 from += index * task.axis[i].step;
             }
             double x = widen(task.source[from]);
-            if (weight > 0) value += weight * x;
+            if (weight != 0) value += weight * x;
             mass += most * fabs(x);
         }
     }
@@ -137,7 +137,7 @@ static __device__ __forceinline__ double between(const Element *source, const Pa
         double high = between<DIMENSION + 1>(source + pair.step, pairs, more);
         if (pair.weight == 0) return low;
         double weight = pair.weight;
-        mass = (1 - pair.weight) * mass + pair.weight * more;
+        mass = fabsf(1 - pair.weight) * mass + fabsf(pair.weight) * more;
         return (1 - weight) * low + weight * high;
     }
 }
@@ -147,7 +147,8 @@ static __device__ __forceinline__ bool is_exact(const Pair (&pairs)[RESAMPLED]) 
     const float FEW = (float)(1ull << 40 / RESAMPLED);
     bool are_few = true;
 #pragma unroll
-    for (int i = 0; i < RESAMPLED; ++i) are_few &= pairs[i].weight * FEW == floorf(pairs[i].weight * FEW);
+    for (int i = 0; i < RESAMPLED; ++i)
+        are_few &= fabsf(pairs[i].weight) <= 1 && pairs[i].weight * FEW == floorf(pairs[i].weight * FEW);
     return are_few;
 }
 
@@ -192,14 +193,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) resample(const __grid_cons
     for (int i = 0; i < RESAMPLED; ++i)
         if (i != INNER) {
             const Sampled &axis = task.axis[i];
-            pairs[i] = neighbors(coordinate(axis, at.of[PLACE_AT + i]), axis.size, axis.step);
+            pairs[i] = pair_of(axis, at.of[PLACE_AT + i], axis.step);
         }
     u32 open = 0;
 #pragma unroll
     for (int k = 0; k < LANES; ++k) {
         if (INNER >= 0) {
             const Sampled &axis = task.axis[INNER];
-            pairs[INNER] = neighbors(coordinate(axis, place(task, at, PLACE_AT + INNER, k)), axis.size, axis.step);
+            pairs[INNER] = pair_of(axis, place(task, at, PLACE_AT + INNER, k), axis.step);
         }
         const Element *source = task.source + place(task, at, SOURCE_AT, k);
         bool is_sure = interpolate(source, pairs, results.lane[k]);

@@ -8,12 +8,11 @@ from math import ceil, prod
 import numpy as np
 
 from opwire.check import Plan
-from opwire.enums import AxisDirection
 from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...reference.resampling import interpolated
-from ...sampling import ResampledAxis, is_linear, resampled_axes
+from ...sampling import ResampledAxis, is_linear, resampled_axes, rounding_of
 from ..job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
 from ..nests import Nest, NestLoop, coordinates_at, in_packs, merged, nest_dtype, offsets, size_of, strided, write_nest
@@ -34,7 +33,7 @@ SAMPLED = np.dtype(
     [
         *((name, "<u4") for name in ("size", "step")),
         *((name, "<f4") for name in ("scale", "input_offset", "output_offset")),
-        ("unused", "<u4"),
+        ("is_usual", "<u4"),
     ]
 )
 _TASK = np.dtype(
@@ -46,14 +45,13 @@ _TASK = np.dtype(
         ("nest", nest_dtype(_TENSORS)),
     ]
 )
-ROUNDINGS = {None: "HALVES_UP", AxisDirection.INCREASING: "UPWARDS", AxisDirection.DECREASING: "DOWNWARDS"}
 _UNSIGNED = {1: "u8", 2: "u16", 4: "u32"}
 """Types of elements that are only moved, by size in bytes."""
 
 
 def is_plain(axis: ResampledAxis) -> bool:
     """Returns whether each output is the input element at its own position; False for dimensions too long to check."""
-    if axis.outputs > min(axis.size, LONGEST_LOOKED_AT):
+    if axis.outputs > min(axis.size, LONGEST_LOOKED_AT) or not axis.is_usual:
         return False
     places = np.arange(axis.outputs)
     return bool((axis.coordinates(places) == places).all())
@@ -115,7 +113,7 @@ class Resampling(Listing):
             ("LANES", self._lanes),
             ("LINEAR", int(self._linear)),
             ("TRIANGLES", self._triangles),
-            ("ROUNDING", ROUNDINGS[getattr(self._plan.attributes, "RoundingDirection", None)]),
+            ("ROUNDING", rounding_of(self._plan).name),
         )
         sources = (
             "scalars",
@@ -140,7 +138,7 @@ class Resampling(Listing):
         for number, i in enumerate(self._resampled):
             axis, step = self._axes[i], self._source.element_strides[i]
             offsets_ = (axis.scale, axis.input_offset, axis.output_offset)
-            task["axis"][number] = (axis.size, step, *offsets_, 0)
+            task["axis"][number] = (axis.size, step, *offsets_, int(axis.is_usual))
         write_nest(in_packs(self._nest, self._lanes), task["nest"])
         packs = self._target.element_count // self._lanes
         sharing = min(THREADS, 1 << (max(1, self._taps // 32).bit_length() - 1)) if self._triangles else 1

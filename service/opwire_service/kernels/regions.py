@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import floor, isfinite
+from math import floor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +18,12 @@ class Region(NamedTuple):
     """A region of interest.
 
     Attributes:
-        image: index of the image, or None if it is out of range.
+        image: index of the image; beyond the last one it counts as that.
         axes: the height and the width.
         inside: the range of samples inside the image, for each axis.
     """
 
-    image: int | None
+    image: int
     axes: list[SampledAxis]
     inside: list[range]
 
@@ -52,21 +52,22 @@ class RegionsOfInterest:
 
     def __getitem__(self, number: int) -> Region:
         if self._kept is None or self._kept[0] != number:
-            image = int(self._batch[number])
+            image = min(int(self._batch[number]), self._images[0] - 1)
             axes = sampled_axes(self._attributes, self._corners[number], self._images[2:], self._crops[2:])
-            found = Region(image if image < self._images[0] else None, axes, [axis.inside() for axis in axes])
+            found = Region(image, axes, [axis.inside() for axis in axes])
             self._kept = number, found
         return self._kept[1]
 
 
-def corners_of(region: Array, scale: float) -> tuple[int, int, int, int, int]:
-    """Returns the image of a ROI_POOLING region, -1 for none, and its left, top, right and bottom, all inclusive.
+def corners_of(region: Array, scale: float, images: int) -> tuple[int, int, int, int, int]:
+    """Returns the image of a ROI_POOLING region, clamped to those that exist, and its left, top, right and bottom.
 
-    Corners are rounded half away from zero. NaN counts as 0, and distant corners are clamped to ``_FAR``.
+    All are inclusive. Corners are rounded half away from zero. NaN counts as 0, and distant corners are clamped to
+    ``_FAR``.
     """
     image = float(region[0])
     left, top, right, bottom = (_rounded(float(corner) * scale) for corner in region[1:])
-    return int(image) if isfinite(image) and image > -1 else -1, left, top, right, bottom
+    return int(max(0.0, min(image, images - 1.0))) if image == image else 0, left, top, right, bottom
 
 
 def _rounded(value: float) -> int:
@@ -76,13 +77,13 @@ def _rounded(value: float) -> int:
     return floor(value + 0.5) if value >= 0 else -floor(0.5 - value)
 
 
-def all_corners(regions: Array, scale: float) -> Array:
-    """Vectorized ``corners_of``, as int64. Image numbers are clamped to ``_FAR``, beyond any tensor."""
+def all_corners(regions: Array, scale: float, images: int) -> Array:
+    """Vectorized ``corners_of``, as int64."""
     with np.errstate(all="ignore"):
         image, corners = regions[:, :1].astype(np.float64), regions[:, 1:].astype(np.float64) * scale
     corners = np.clip(np.where(np.isnan(corners), 0.0, corners), -_FAR, _FAR)
     rounded = np.where(corners >= 0, np.floor(corners + 0.5), -np.floor(0.5 - corners))
-    image = np.where(np.isfinite(image) & (image > -1), np.minimum(image, _FAR), -1)
+    image = np.clip(np.nan_to_num(image, posinf=_FAR, neginf=0), 0, images - 1)
     return np.concatenate((image, rounded), axis=1).astype(np.int64)
 
 

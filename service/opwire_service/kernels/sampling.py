@@ -195,13 +195,13 @@ class SampledAxis:
         return moved + self.start - self.input_offset
 
     def inside(self) -> range:
-        """Returns the samples inside the input or at most one element outside; coordinates are monotonic."""
+        """Returns the samples from one element before the input to its end; coordinates are monotonic."""
         count = self.outputs * self.samples
         if not np.isfinite(self.extent) or not np.isfinite(self.start):
             return range(0)
-        bounds = [self._first(count, lambda at: at >= -1.0), self._first(count, lambda at: at > self.size)]
+        bounds = [self._first(count, lambda at: at >= -1.0), self._first(count, lambda at: at >= self.size)]
         if self.extent < 0:
-            bounds = [self._first(count, lambda at: at <= self.size), self._first(count, lambda at: at < -1.0)]
+            bounds = [self._first(count, lambda at: at < self.size), self._first(count, lambda at: at < -1.0)]
         return range(bounds[0], max(bounds))
 
     def _first(self, count: int, holds: Callable[[float], bool]) -> int:

@@ -49,14 +49,11 @@ def pooled(
 ) -> exact.Float:
     """Returns one element of a pooled region, given the sizes of the output."""
     region, channel, down, across = place
-    image, left, top, right, bottom = corners_of(regions[0, 0, region], plan.attributes.SpatialScale)
-    value: exact.Float = source.dtype.type(0)
-    if 0 <= image < source.shape[0]:
-        rows = bin_of(top, bottom, down, sizes[2], source.shape[2])
-        columns = bin_of(left, right, across, sizes[3], source.shape[3])
-        view = source[image, channel, rows.start : rows.stop, columns.start : columns.stop]
-        if view.size:
-            value = FIRST_GREATEST.winner(Elements(view, stop))[1]
+    image, left, top, right, bottom = corners_of(regions[0, 0, region], plan.attributes.SpatialScale, source.shape[0])
+    rows = bin_of(top, bottom, down, sizes[2], source.shape[2])
+    columns = bin_of(left, right, across, sizes[3], source.shape[3])
+    view = source[image, channel, rows.start : rows.stop, columns.start : columns.stop]
+    value: exact.Float = FIRST_GREATEST.winner(Elements(view, stop))[1] if view.size else source.dtype.type(0)
     return value
 
 
@@ -75,7 +72,7 @@ def _align(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         if stop():
             raise Stopped
         region, crop = regions[number], target.shape[1:]
-        if region.image is None or not all(region.inside):
+        if not all(region.inside):
             # Every sample lies outside, so all elements are equal.
             target[number] = aligned(plan, source, regions, stop, (number, *(0 for _ in crop)))
             continue
@@ -90,8 +87,6 @@ def aligned(plan: Plan, source: Array, regions: RegionsOfInterest, stop: Stop, p
     to = exact.FORMATS[plan.inputs["InputTensor"].data_type]
     outside = float(plan.attributes.OutOfBoundsInputValue)
     region = regions[place[0]]
-    if region.image is None:
-        return _nearest(outside, to)
     count = region.axes[0].samples * region.axes[1].samples
     found = _values(plan, source[region.image, place[1]], region, place[2:], stop)
     if not is_average(plan.attributes):
@@ -226,7 +221,7 @@ def _region_gradient(plan: Plan, inputs: Arrays, target: Array, stop: Stop) -> N
     for number in range(gradient.shape[0]):
         totals = [Total(stop) for _ in range(4)]
         region = regions[number]
-        for channel, down, across in coordinates(gradient.shape[1:]) if region.image is not None else ():
+        for channel, down, across in coordinates(gradient.shape[1:]):
             if stop():
                 raise Stopped
             view = source[region.image, channel]

@@ -83,9 +83,8 @@ class RoiPoolingJob(Job):
 
     def _bins(self, corners: Array, sizes: tuple[int, ...]) -> tuple[Array, Array, Array]:
         """Returns the images of regions, and the ranges of their bins along both dimensions."""
-        images, left, top, right, bottom = all_corners(corners, self._plan.attributes.SpatialScale).T
+        images, left, top, right, bottom = all_corners(corners, self._plan.attributes.SpatialScale, sizes[0]).T
         down, across = self._target.sizes[2:]
-        images = np.where(images < sizes[0], images, -1)
         return images, bins_of(top, bottom, down, sizes[2]), bins_of(left, right, across, sizes[3])
 
     def scratch_bytes(self, threads: int) -> int:
@@ -125,7 +124,6 @@ class AlignJob(Job):
             settle_open([(place[1] + begin, *place[2:]) for place in left], target, settle, stop)
 
     def _box(self, corners: Array, images: Array, sizes: tuple[int, ...]) -> OutputBox | None:
-        inside = images < sizes[0]
         made = [
             region_table(self._plan, corners, axis, sizes[2 + axis], self._target.sizes[2 + axis]) for axis in (0, 1)
         ]
@@ -133,14 +131,12 @@ class AlignJob(Job):
             return None
         (down, all_down), (across, all_across) = made[0], made[1]
         outside = self._plan.attributes.OutOfBoundsInputValue
-        # Outputs of regions without an image have the out-of-bounds value, even -0; an empty sum is +0.
-        if (outside != 0.0 or np.signbit(outside)) and not (all_down & all_across & inside).all():
+        # Outputs without a sample inside have the out-of-bounds value, even -0; an empty sum is +0.
+        if (outside != 0.0 or np.signbit(outside)) and not (all_down & all_across).all():
             return None
         ones = np.ones(images.size, np.int64)
-        # Regions without an image read nothing.
-        of_image = WeightTable(
-            np.where(inside, images, 0).astype(np.int64), inside.astype(np.int64), ones * 0, np.ones(3), True
-        )
+        last = np.asarray(sizes[0] - 1, images.dtype)
+        of_image = WeightTable(np.minimum(images, last).astype(np.int64), ones, ones * 0, np.ones(3), True)
         channels = np.arange(sizes[1])
         of_channel = WeightTable(channels, channels * 0 + 1, channels * 0, np.ones(3), True)
         box = OutputBox(

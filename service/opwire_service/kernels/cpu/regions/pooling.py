@@ -9,7 +9,7 @@ from ..run.geometry import advance, at
 
 # Slots of the geometry.
 CHANNELS, ROWS, COLUMNS = 0, 1, 2  # of the output
-IMAGES, TOPS, LEFTS = 3, 4, 5  # addresses: image of each region or -1, and pairs of begin and end of each bin
+IMAGES, TOPS, LEFTS = 3, 4, 5  # addresses: image of each region, and pairs of begin and end of each bin
 SOURCE, TARGET = 6, 10  # steps of the four dimensions
 PLACES = 14
 
@@ -35,7 +35,7 @@ def bins(zero: float, source: int, target: int, states: int, geometry: int, begi
         region = unit // channels
         channel = unit - region * channels
         image = load(at(geometry, IMAGES), region, 0)
-        plane = advance(source, max(image, 0) * at(geometry, SOURCE) + channel * at(geometry, SOURCE + 1), zero)
+        plane = advance(source, image * at(geometry, SOURCE) + channel * at(geometry, SOURCE + 1), zero)
         here = advance(target, region * at(geometry, TARGET) + channel * at(geometry, TARGET + 1), zero)
         for row in range(rows):
             down = 2 * (region * rows + row)
@@ -43,8 +43,6 @@ def bins(zero: float, source: int, target: int, states: int, geometry: int, begi
             for column in range(columns):
                 across = 2 * (region * columns + column)
                 left, right = load(at(geometry, LEFTS), across, 0), load(at(geometry, LEFTS), across + 1, 0)
-                bits = 0
-                if image >= 0:
-                    bits = _greatest(zero, plane, geometry, top, bottom, left, right)
+                bits = _greatest(zero, plane, geometry, top, bottom, left, right)
                 place = row * at(geometry, TARGET + 2) + column * at(geometry, TARGET + 3)
                 store(here, place, of_bits(bits, zero))

@@ -30,7 +30,7 @@ def region_table(plan: Plan, corners: Array, axis: int, size: int, outputs: int)
     with np.errstate(all="ignore"):
         moved = np.where(steps == 0, extent[region] / 2, (sample - out) * extent[region] / steps)
         coordinates = moved + start[region] - into
-    inside = (coordinates >= -1.0) & (coordinates <= size)
+    inside = (coordinates >= -1.0) & (coordinates < size)
     if is_linear(plan.attributes):
         first, part = neighbors(coordinates, size)
     else:

@@ -72,20 +72,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) pool_regions(const __grid_
     double image = widen(region[0]), corner[4];
     for (int i = 0; i < 4; ++i) corner[i] = widen(region[(i + 1) * task.corner_step]);
     Element best = {};
-    bool is_there = image > -1 && image < task.image_count;
-    if (is_there) {
-        Bin rows = bin_of(corner[1], corner[3], task.extent[0], at.of[PLACE_AT]);
-        Bin columns = bin_of(corner[0], corner[2], task.extent[1], at.of[PLACE_AT + 1]);
-        const Element *source = task.source + at.of[SOURCE_AT] + (u32)image * task.image_step;
-        bool is_first = true;
-        for (u32 row = rows.begin; row < rows.end; ++row)
-            for (u32 column = columns.begin; column < columns.end; ++column) {
-                Element x = source[row * task.extent[0].step + column * task.extent[1].step];
-                float wide = widen(x), known = widen(best);
-                if (is_first || wide > known || (known != known && wide == wide)) best = x;
-                is_first = false;
-            }
-    }
+    Bin rows = bin_of(corner[1], corner[3], task.extent[0], at.of[PLACE_AT]);
+    Bin columns = bin_of(corner[0], corner[2], task.extent[1], at.of[PLACE_AT + 1]);
+    image = image > 0 ? fmin(image, task.image_count - 1.0) : 0;  // also NaN
+    const Element *source = task.source + at.of[SOURCE_AT] + (u32)image * task.image_step;
+    bool is_first = true;
+    for (u32 row = rows.begin; row < rows.end; ++row)
+        for (u32 column = columns.begin; column < columns.end; ++column) {
+            Element x = source[row * task.extent[0].step + column * task.extent[1].step];
+            float wide = widen(x), known = widen(best);
+            if (is_first || wide > known || (known != known && wide == wide)) best = x;
+            is_first = false;
+        }
     task.target[at.of[TARGET_AT]] = best;
 }
 #else
@@ -129,8 +127,8 @@ static __device__ Samples samples_of(const Task &task, const Extent &extent, dou
     double size = extent.size;
     auto at = [&](u64 sample) { return sample_at(task, samples, own + sample); };
     bool is_mirrored = samples.extent < 0;
-    u64 begin = first_past(samples.owned, [&](u64 n) { return is_mirrored ? at(n) <= size : at(n) >= -1.0; });
-    u64 end = first_past(samples.owned, [&](u64 n) { return is_mirrored ? at(n) < -1.0 : at(n) > size; });
+    u64 begin = first_past(samples.owned, [&](u64 n) { return is_mirrored ? at(n) < size : at(n) >= -1.0; });
+    u64 end = first_past(samples.owned, [&](u64 n) { return is_mirrored ? at(n) < -1.0 : at(n) >= size; });
     samples.begin = own + begin;
     samples.end = own + max(begin, end);
     return samples;
@@ -176,20 +174,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) align_regions(const __grid
     Offsets at = {};
     double value = AVERAGE ? 0 : __longlong_as_double(0x7ff8000000000000ll), mass = 0;
     Samples rows = {}, columns = {};
-    bool has_image = false;
     if (present) {
         go_to(task.nest, task.first + (u32)number, at);
-        Index image = task.images[at.of[REGION_AT] * task.number_step];
-        has_image = image < task.image_count;
-    }
-    if (has_image) {
+        Index image = min(task.images[at.of[REGION_AT] * task.number_step], (Index)(task.image_count - 1));
         const Element *region = task.regions + at.of[REGION_AT] * task.region_step;
         double corner[4];
         for (int i = 0; i < 4; ++i) corner[i] = widen(region[i * task.corner_step]);
         rows = samples_of(task, task.extent[0], corner[1], corner[3], at.of[PLACE_AT]);
         columns = samples_of(task, task.extent[1], corner[0], corner[2], at.of[PLACE_AT + 1]);
-        const Element *source =
-            task.source + at.of[SOURCE_AT] + (u32)task.images[at.of[REGION_AT] * task.number_step] * task.image_step;
+        const Element *source = task.source + at.of[SOURCE_AT] + (u32)image * task.image_step;
         u64 across = columns.end - columns.begin, samples = (rows.end - rows.begin) * across;
         for (u64 n = threadIdx.x; n < samples; n += blockDim.x) {
             u64 row = n / across;
@@ -214,10 +207,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) align_regions(const __grid
     }
     if (!present || threadIdx.x) return;
     Element result;
-    if (!has_image) {
-        task.target[at.of[TARGET_AT]] = Format<Element>::make(Format<Element>::nearest(task.outside));
-        return;
-    }
     double all = (double)rows.owned * (double)columns.owned;
     double inside = (double)(rows.end - rows.begin) * (double)(columns.end - columns.begin);
     if (AVERAGE) {

@@ -143,6 +143,13 @@ def nan_as_zero(seen: Seen) -> Mask:
     return np.asarray((seen.ours == 1) & (seen.theirs == 0))
 
 
+def unusual_offsets(seen: Seen) -> bool:
+    """A pixel offset is not finite, or that of the input is not from 0 to 1."""
+    attributes = seen.case.plan.attributes
+    into, out = (np.asarray(getattr(attributes, f"{which}PixelOffsets")) for which in ("Input", "Output"))
+    return bool((~((into >= 0) & (into <= 1))).any() or not np.isfinite(out).all())
+
+
 def unwritten(seen: Seen) -> Mask:
     """DirectML left the element as it was before."""
     raw = np.full(1, UNWRITTEN, np.uint8).repeat(seen.ours.dtype.itemsize).view(seen.ours.dtype)
@@ -168,6 +175,7 @@ RULES: dict[str, Callable[..., Mask | bool]] = {
     "cancels": cancels,
     "logarithm cancels": logarithm_cancels,
     "NaN as zero": nan_as_zero,
+    "unusual offsets": unusual_offsets,
     "unwritten": unwritten,
 }
 """The rules by name."""

@@ -57,7 +57,7 @@ def _along(attributes: Any, region: Array, axis: int, output: int, outputs: int,
     for sample in range(output * count, (output + 1) * count):
         at = ((sample - out) * extent / steps if steps else extent / 2) + start - into
         share = (sample - out) / steps if steps else 0.5
-        inside = -1 <= at <= size
+        inside = -1 <= at < size
         clamped = Fraction(min(max(at, 0), size - 1)) if inside else Fraction(0)
         found.append(_Along(clamped, inside, share, size - 1))
     return found
@@ -92,8 +92,8 @@ def _samples(
     return samples
 
 
-def _batch(inputs: Mapping[str, Array], region: int) -> int:
-    return int(inputs["BatchIndicesTensor"].reshape(-1)[region])
+def _batch(inputs: Mapping[str, Array], region: int, images: int) -> int:
+    return min(int(inputs["BatchIndicesTensor"].reshape(-1)[region]), images - 1)
 
 
 def _largest(values: list[Number]) -> int:
@@ -107,9 +107,7 @@ def _aligned(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
     outside = number_of(plan.attributes.OutOfBoundsInputValue)
 
     def value(place: Coordinate) -> Number:
-        image = _batch(inputs, place[0])
-        if image >= source.shape[0]:
-            return outside
+        image = _batch(inputs, place[0], source.shape[0])
         found = _samples(plan, inputs, source[image, place[1]], place, sizes)
         values = [outside if sample is None else sample.value for sample in found]
         if plan.attributes.ReductionFunction.name == "MAX":
@@ -126,9 +124,7 @@ def _shares(
     """Yields the place of each gradient, its image, and each sample that gets a share of it."""
     crop = inputs["InputGradientTensor"].shape
     for place in every(crop):
-        image = _batch(inputs, place[0])
-        if image >= images[0]:
-            continue
+        image = _batch(inputs, place[0], images[0])
         given = inputs.get("InputTensor")
         seen = np.zeros(images[2:], np.float32) if given is None else given[image, place[1]]
         samples = _samples(plan, inputs, seen, place, crop)
@@ -203,9 +199,8 @@ def _pooled(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
     result = np.zeros(desc.sizes, desc.data_type.dtype)
     for place in every(desc.sizes):
         region = inputs["ROITensor"][0, 0, place[0]]
-        image, scale = float(region[0]), plan.attributes.SpatialScale
-        if not -1 < image < source.shape[0]:
-            continue
+        given, scale = float(region[0]), plan.attributes.SpatialScale
+        image = 0 if math.isnan(given) else min(max(given, 0), source.shape[0] - 1)
         ranges = []
         for axis in _BOTH:
             first, last = (_whole(region[corner], scale) for corner in (2 - axis, 4 - axis))

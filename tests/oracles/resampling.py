@@ -13,7 +13,7 @@ import numpy as np
 from opwire.check import Plan
 from opwire.tensor import Array
 from tests.oracles import Answer, Reals
-from tests.oracles.windows import Coordinate, every, numbers, of_sums, total
+from tests.oracles.windows import Coordinate, Number, every, numbers, of_sums, total
 
 Weights = dict[int, Fraction]
 """Weights of the elements that an output reads, by index along a dimension."""
@@ -37,11 +37,14 @@ def _weights(plan: Plan, axis: int, rank: int, size: int, output: int) -> Weight
         attributes.OutputPixelOffsets[axis] if hasattr(attributes, "OutputPixelOffsets") else -0.5,
     )
     at = _coordinate(output, scale, *offsets)
+    is_linear, is_gradient = attributes.InterpolationMode.name == "LINEAR", "InputGradientTensor" in plan.inputs
+    if is_linear and not is_gradient and not (getattr(attributes, "Antialiased", False) and scale < 0.5):
+        return _between(at, _coordinate(output, scale, min(max(offsets[0], 0), 1), offsets[1]), size)
     if math.isnan(at):
         return {0: Fraction(1)}
     if math.isinf(at):
         return {size - 1 if at > 0 else 0: Fraction(1)}
-    if attributes.InterpolationMode.name == "LINEAR":
+    if is_linear:
         if getattr(attributes, "Antialiased", False) and scale < 0.5:
             return _stretched(Fraction(at), Fraction(scale), size)
         below = math.floor(at)
@@ -50,7 +53,18 @@ def _weights(plan: Plan, axis: int, rank: int, size: int, output: int) -> Weight
     if hasattr(attributes, "RoundingDirection"):
         up = attributes.RoundingDirection.name == "INCREASING"
         return _clamped({math.ceil(at) if up else math.floor(at): Fraction(1)}, size)
+    if plan.operator.name == "RESAMPLE" and not plan.inputs["InputTensor"].data_type.is_float:
+        return _clamped({math.ceil(Fraction(at) - Fraction(1, 2)): Fraction(1)}, size)
     return _clamped({math.floor(Fraction(at) + Fraction(1, 2)): Fraction(1)}, size)
+
+
+def _between(at: float, limited: float, size: int) -> Weights:
+    """Returns the weights of the elements around a coordinate that was moved by an input offset from 0 to 1."""
+    if not (math.isfinite(at) and math.isfinite(limited)):
+        return {}
+    below = math.floor(limited)
+    part = Fraction(float(np.float32(at) - np.float32(below)))
+    return _clamped({below: 1 - part, below + 1: part}, size)
 
 
 def _stretched(center: Fraction, scale: Fraction, size: int) -> Weights:
@@ -106,12 +120,15 @@ def _resampled(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
             ((at, _),) = _read(plan, source.shape, place)
             result[place] = source[at]
         return {"OutputTensor": result}
-    found = numbers(
-        desc.sizes, lambda place: total((source[at], weight) for at, weight in _read(plan, source.shape, place))
-    )
+
+    def value(place: Coordinate) -> Number:
+        read = list(_read(plan, source.shape, place))
+        return total((source[at], weight) for at, weight in read) if read else math.nan
+
+    found = numbers(desc.sizes, value)
     if desc.data_type.is_float:
         return {"OutputTensor": Reals(found, Fraction(1))}
-    whole = np.vectorize(round, otypes=[np.int64])(found)
+    whole = np.vectorize(lambda number: 0 if number != number else round(number), otypes=[np.int64])(found)
     limits = np.iinfo(desc.data_type.dtype)
     return {"OutputTensor": np.clip(whole, limits.min, limits.max).astype(desc.data_type.dtype)}
 

@@ -24,12 +24,12 @@ def number_of(value: Any) -> Number:
 
 
 def total(terms: Iterable[tuple[Any, Fraction]]) -> Number:
-    """Returns the sum of values times positive weights."""
+    """Returns the sum of values times weights other than 0."""
     finite, special = Fraction(0), 0.0
     for value, weight in terms:
         number = number_of(value)
         if isinstance(number, float):
-            special += number
+            special += number if weight > 0 else -number
         else:
             finite += number * weight
     return special or finite

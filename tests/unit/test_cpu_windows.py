@@ -429,39 +429,76 @@ def test_roi_align_matches_the_reference(cpu_device, mode, to_corners):
     assert_within_one_ulp(found, right)
 
 
-@pytest.mark.parametrize("function", ["AVERAGE", "MAX"])
-def test_regions_with_an_infinite_scale_are_outside(device, function):
-    images = np.ones((1, 2, 4, 4), np.float32)
-    corners, batch = np.array([[[[1, 1, 3, 3]]]], np.float32), np.zeros((1, 1, 1, 1), np.uint32)
+def aligned(device, images: np.ndarray, corners: list[float], function: str, **changes: object) -> np.ndarray:
+    """Returns one aligned region of an image."""
+    regions, batch = np.array([corners], images.dtype), np.array([changes.pop("image", 0)], np.uint32)
     desc = {
         "InputTensor": tensor(images),
-        "ROITensor": tensor(corners),
+        "ROITensor": tensor(regions),
         "BatchIndicesTensor": tensor(batch),
-        "OutputTensor": {"DataType": "FLOAT32", "Sizes": [1, 2, 3, 3]},
+        "OutputTensor": sizes(images.dtype.type, 1, images.shape[1], 1, 1),
         **{"ReductionFunction": function, "InterpolationMode": "LINEAR", "OutOfBoundsInputValue": 1.5},
-        **{"SpatialScaleX": "Infinity", "SpatialScaleY": 1},
-        **{"MinimumSamplesPerOutput": 1, "MaximumSamplesPerOutput": 4},
+        **{"SpatialScaleX": 1, "SpatialScaleY": 1, "MinimumSamplesPerOutput": 1, "MaximumSamplesPerOutput": 1},
+        **changes,
     }
     plan = check({"type": "ROI_ALIGN", "desc": desc})
-    found = answers(device, plan, InputTensor=images, ROITensor=corners, BatchIndicesTensor=batch)["OutputTensor"]
+    return answers(device, plan, InputTensor=images, ROITensor=regions, BatchIndicesTensor=batch)["OutputTensor"]
+
+
+@pytest.mark.parametrize("function", ["AVERAGE", "MAX"])
+@pytest.mark.parametrize("scale", ["NaN", 3e38])
+def test_regions_far_away_are_outside(device, function, scale):
+    found = aligned(device, np.ones((1, 2, 4, 4), np.float32), [1, 1, 3, 3], function, SpatialScaleX=scale)
     assert (found == 1.5).all()
 
 
 @pytest.mark.parametrize("function", ["AVERAGE", "MAX"])
-@pytest.mark.parametrize(
-    ("outside", "right"), [(-0.0, -0.0), (1e30, np.inf), (-1e30, -np.inf), (65520, np.inf), (65519, 65504)]
-)
-def test_regions_without_an_image_get_the_rounded_outside_value(device, function, outside, right):
+@pytest.mark.parametrize(("outside", "right"), [(1e30, np.inf), (-1e30, -np.inf), (65520, np.inf), (65519, 65504)])
+def test_regions_outside_of_an_image_get_the_rounded_outside_value(device, function, outside, right):
     images = np.ones((1, 1, 2, 2), np.float16)
-    corners, batch = np.array([[0, 0, 2, 2]], np.float16), np.full(1, 7, np.uint32)
-    desc = {
-        "InputTensor": tensor(images),
-        "ROITensor": tensor(corners),
-        "BatchIndicesTensor": tensor(batch),
-        "OutputTensor": sizes(np.float16, 1, 1, 1, 1),
-        **{"ReductionFunction": function, "InterpolationMode": "LINEAR", "OutOfBoundsInputValue": outside},
-        **{"SpatialScaleX": 1, "SpatialScaleY": 1, "MinimumSamplesPerOutput": 1, "MaximumSamplesPerOutput": 1},
-    }
-    plan = check({"type": "ROI_ALIGN", "desc": desc})
-    found = answers(device, plan, InputTensor=images, ROITensor=corners, BatchIndicesTensor=batch)["OutputTensor"]
+    found = aligned(device, images, [2, 2, 3, 3], function, OutOfBoundsInputValue=outside)
     assert found.tobytes() == np.float16(right).tobytes()
+
+
+@pytest.mark.parametrize("function", ["AVERAGE", "MAX"])
+def test_regions_of_images_beyond_the_last_take_that(device, function):
+    images = np.array([1, 2, 3], np.float32).reshape(3, 1, 1, 1)
+    assert [aligned(device, images, [0, 0, 1, 1], function, image=i).item() for i in (0, 2, 3, 2**32 - 1)] == [
+        1,
+        3,
+        3,
+        3,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("offset", "right"),
+    [
+        # From 1.25, 1.75 and 2.25 less the offset: in 0, 1, 4, 9.
+        (0.25, [1, 2.5, 4]),
+        (-1, [4.75, 6.25, 10.25]),  # of 2.25, 2.75 and 3.25, on the lines through 1 and 4, and through 4 and 9
+        (3, [-1.75, -1.25, -4.25]),  # of -1.75, -1.25 and -0.75, through 0 and 1, and through 1 and 4
+        ("-Infinity", [np.nan] * 3),
+    ],
+)
+def test_input_offsets_beyond_an_element_extrapolate(device, offset, right):
+    source = np.array([0, 1, 4, 9], np.float32)
+    desc = {
+        "InputTensor": tensor(source),
+        "OutputTensor": sizes(np.float32, 3),
+        **{"InterpolationMode": "LINEAR", "Scales": [2]},
+        **{"InputPixelOffsets": [offset], "OutputPixelOffsets": [-2.5]},
+    }
+    found = answers(device, check({"type": "RESAMPLE1", "desc": desc}), InputTensor=source)["OutputTensor"]
+    np.testing.assert_array_equal(found, np.array(right, np.float32))
+
+
+def test_resampled_integers_round_halves_down(device):
+    source = np.array([1, 2, 3], np.int8)
+    desc = {
+        "InputTensor": tensor(source),
+        "OutputTensor": sizes(np.int8, 5),
+        **{"InterpolationMode": "NEAREST_NEIGHBOR", "Scales": [1.5]},
+    }
+    found = answers(device, check({"type": "RESAMPLE", "desc": desc}), InputTensor=source)["OutputTensor"]
+    assert found.tolist() == [1, 1, 2, 3, 3]

@@ -85,7 +85,8 @@ class RoiPoolingJob(Job):
         """Returns the images of regions, and the ranges of their bins along both dimensions."""
         images, left, top, right, bottom = all_corners(corners, self._plan.attributes.SpatialScale, sizes[0]).T
         down, across = self._target.sizes[2:]
-        return images, bins_of(top, bottom, down, sizes[2]), bins_of(left, right, across, sizes[3])
+        rows, columns = bins_of(top, bottom, down, sizes[2]), bins_of(left, right, across, sizes[3])
+        return np.ascontiguousarray(images), rows, columns
 
     def scratch_bytes(self, threads: int) -> int:
         return 64 * (self._at_once * (2 + sum(self._target.sizes[2:])))
@@ -131,8 +132,7 @@ class AlignJob(Job):
             return None
         (down, all_down), (across, all_across) = made[0], made[1]
         outside = self._plan.attributes.OutOfBoundsInputValue
-        # Outputs without a sample inside have the out-of-bounds value, even -0; an empty sum is +0.
-        if (outside != 0.0 or np.signbit(outside)) and not (all_down & all_across).all():
+        if outside != 0.0 and not (all_down & all_across).all():
             return None
         ones = np.ones(images.size, np.int64)
         last = np.asarray(sizes[0] - 1, images.dtype)

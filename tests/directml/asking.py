@@ -1,4 +1,4 @@
-"""Asks DirectML whether it accepts descs, each level in a process of its own that is replaced after a crash."""
+"""Asks DirectML whether it accepts descs, each level in a process of its own."""
 
 from __future__ import annotations
 
@@ -68,13 +68,11 @@ class DirectML:
             line = process.stdout.readline()
         except BrokenPipeError:
             line = ""
-        if line:
-            return Answer(int(line, 16))
-        _, error = process.communicate()
-        self._process = self._start()
-        if process.returncode > 0:
+        if not line:
+            _, error = process.communicate()
+            self._process = self._start()
             raise ValueError(error.strip().splitlines()[-1])
-        return Answer(None)
+        return Answer(None if line == "crashed\n" else int(line, 16))
 
     def close(self) -> None:
         """Ends the process."""

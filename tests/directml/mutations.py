@@ -101,7 +101,7 @@ def _restride(random: Random, tensor: Desc) -> None:
     for i in reversed(range(len(sizes) - 1)):
         packed[i] = packed[i + 1] * sizes[i + 1]
     broadcast = [random.choice((0, each)) for each in packed]
-    any_ = [random.choice((0, 1, 2, 3, 5, 2**31)) for _ in sizes]
+    any_ = [random.choice((0, 1, 2, 3, 5, 65536)) for _ in sizes]
     tensor["Strides"] = random.choice((None, packed, broadcast, [0] * len(sizes), [2 * each for each in packed], any_))
 
 

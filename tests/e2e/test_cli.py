@@ -166,7 +166,7 @@ def test_run_reads_a_request_from_stdin():
     assert found["outputs"]["OutputTensor"]["data"] == [[1], [0]]
     assert found["outputs"]["OutputTensor"]["desc"]["DataType"] == "UINT32"
     assert found["feature_level"] == "DML_FEATURE_LEVEL_5_0"
-    assert found["device"] == "reference"
+    assert found["device"] == "cpu"
 
 
 @pytest.mark.parametrize("suffix", ["npy", "bin"])
@@ -403,6 +403,28 @@ def test_unencodable_names_are_escaped(write):
     done = opwire_process("run", write({"resources": {"\ud800": buffer}, "dispatchables": {}, "commands": commands}))
     assert done.returncode == 0
     assert done.stdout == "Resource '\\ud800': 1\n"
+
+
+def test_what_cannot_be_run_is_skipped_on_request(tmp_path):
+    model = json.loads((MODELS / "foreign.json").read_text())
+    model["resources"]["c"] = {"initialValues": "deferred"}
+    model["commands"] += [{"type": "print", "resource": name} for name in ("b", "c")]
+    model["commands"].append({"type": "dispatch", "dispatchable": "network", "bindings": {"y": "c"}})
+    path = tmp_path / "mixed.json"
+    path.write_text(json.dumps(model))
+    assert opwire("run", path).returncode == 1
+    done = opwire("run", path, "--skip-unsupported")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == "Resource 'b': 3"
+    only = "opwire runs only DirectML operators and graphs"
+    assert done.stderr.splitlines() == [
+        f"opwire: skipped dispatchable 'shader': an HLSL compute shader given; {only}",
+        f"opwire: skipped dispatchable 'network': an ONNX model given; {only}",
+        "opwire: skipped resource 'c': its size is determined by an ONNX model",
+        "opwire: skipped 3 commands that use them",
+    ]
+    assert opwire("validate", path).returncode == 1
+    assert opwire("validate", path, "--skip-unsupported").returncode == 0
 
 
 def test_a_refused_run_leaves_no_folder(tmp_path):

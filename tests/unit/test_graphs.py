@@ -103,6 +103,17 @@ def test_the_level_of_a_graph_depends_on_its_nodes_and_constants():
     del graph["nodes"]["right"]
     assert validate_graph(graph).minimum_feature_level is FeatureLevel.V6_2
     assert ("operator_not_in_level", "/nodes/w") in found(graph, "6_1")
+    validated = validate_graph(graph)
+    assert validated.needs == {
+        "graph": FeatureLevel.V2_1,
+        "constants": FeatureLevel.V6_2,
+        "operators": max(node.minimum_feature_level or FeatureLevel.V6_4 for node in validated.nodes if node.inputs),
+    }
+    assert validated.to_json()["minimum_feature_level_of"] == {part: str(at) for part, at in validated.needs.items()}
+    assert validate_graph(diamond()).needs.keys() == {"graph", "operators"}
+    graph["nodes"]["left"]["desc"]["Axes"] = [9]
+    assert validate_graph(graph).needs["operators"] is None
+    graph["nodes"]["left"]["desc"]["Axes"] = [3]
     assert check_graph(graph).inputs.keys() == {"x", "constant:w"}
 
 

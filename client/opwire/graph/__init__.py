@@ -3,7 +3,7 @@
 Source: the pages on ``DML_GRAPH_DESC`` and ``IDMLDevice1::CompileGraph``.
 """
 
-from .checking import GRAPHS_FROM, check_graph, validate_graph
+from .checking import GRAPHS_FROM, GraphValidation, check_graph, validate_graph
 from .constants import CONSTANT, with_constants, without_constants
 from .form import MOST_EDGES, MOST_NODES
 from .names import INPUT
@@ -18,6 +18,7 @@ __all__ = [
     "MOST_EDGES",
     "MOST_NODES",
     "Bytes",
+    "GraphValidation",
     "Place",
     "Step",
     "Steps",

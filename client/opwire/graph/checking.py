@@ -6,8 +6,8 @@ and graph outputs that are graph inputs; opwire rejects both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -92,13 +92,20 @@ class GraphValidation(Validation):
 
     Attributes:
         nodes: the outcomes for the individual nodes, in the order of the graph.
+        needs: the lowest level of each part: ``graph`` at all, its ``constants`` if it has some, and its ``operators``.
     """
 
     nodes: tuple[NodeValidation, ...] = ()
+    needs: Mapping[str, FeatureLevel | None] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
         """Returns the answer of ``POST /v1/validate`` for a graph."""
-        return {**Validation.to_json(self), "nodes": [node.to_json() for node in self.nodes]}
+        needs = {part: None if level is None else str(level) for part, level in self.needs.items()}
+        return {
+            **Validation.to_json(self),
+            "minimum_feature_level_of": needs,
+            "nodes": [node.to_json() for node in self.nodes],
+        }
 
 
 def validate_graph(
@@ -113,12 +120,14 @@ def validate_graph(
     read = read_graph(graph, pointer)
     violations = read.violations_at(level, strict=strict)
     known = not read.report.violations and not any(node.structural for node in read.descs.values())
+    nodes = tuple(read.nodes(strict=strict))
     return GraphValidation(
         violations,
         read.minimum_level(strict=strict),
         read.outputs() if known else {},
         () if strict else read.warnings_at(level),
-        tuple(read.nodes(strict=strict)),
+        nodes,
+        read.needs(nodes),
     )
 
 
@@ -180,6 +189,17 @@ class ReadGraph:
             else:
                 lowest = desc.minimum_level(strict=strict)
                 yield NodeValidation(node.name, node.pointer, lowest, desc.inputs, desc.outputs)
+
+    def needs(self, nodes: Sequence[NodeValidation]) -> dict[str, FeatureLevel | None]:
+        """Returns the lowest level of each part of the graph; None if some of its operators have none."""
+        needs: dict[str, FeatureLevel | None] = {"graph": GRAPHS_FROM}
+        if any(node.is_constant for node in self.form.nodes):
+            needs["constants"] = CONSTANTS_FROM
+        of_operators = [node.minimum_feature_level for i, node in enumerate(nodes) if i in self.descs]
+        levels = [level for level in of_operators if level is not None]
+        if of_operators:
+            needs["operators"] = max(levels) if len(levels) == len(of_operators) else None
+        return needs
 
     def _early(self, level: FeatureLevel) -> Iterator[Violation]:
         if level < GRAPHS_FROM:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from contextlib import closing
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -18,12 +19,13 @@ from opwire.check import Plan
 from opwire.dxdispatch import Model, lowest_level
 from opwire.level import HIGHEST, FeatureLevel
 
-from ..devices import DEVICES, load
+from ..devices import AUTO, load
 from ..devices.base import Device, DeviceUnavailable
 from ..execution import Arrays
 from ..offline.documents import read_document
 from ..offline.graph_files import open_graphs
 from ..offline.run import Step, execute, prepare, run_plan
+from ..offline.skipping import without_unsupported
 from ..offline.tensor_files import write_outputs
 from . import render
 from .bench import bench_command
@@ -59,8 +61,11 @@ def _app_options(
 
 
 def _device(given: str | None) -> Device:
+    """Returns a device: the one that is named, or the CPU, whose packages are those of the service extra."""
+    if given in (None, AUTO):
+        given = "cpu" if find_spec("numba") else "reference"
     try:
-        return load(next(iter(DEVICES)) if given in (None, "auto") else device_name(given))
+        return load(device_name(given))
     except DeviceUnavailable as reason:
         raise typer.BadParameter(str(reason), param_hint="--device") from None
 
@@ -78,16 +83,36 @@ FileArgument = Annotated[
 ]
 
 
+SkipOption = Annotated[
+    bool,
+    typer.Option("--skip-unsupported", help="Leave out the shaders and ONNX models of a model, and what uses them."),
+]
+
+
+def _supported(model: Model, *, skip: bool) -> Model:
+    """Returns a model, without what opwire cannot run if that is to be skipped, which is then reported."""
+    if not skip:
+        return model
+    kept, skipped = without_unsupported(model)
+    for each in skipped:
+        typer.echo(f"opwire: skipped {each}", err=True)
+    return kept
+
+
 @app.command("validate")
 def validate_command(
-    file: FileArgument, level: LevelOption = None, strict: StrictOption = False, as_json: JsonOption = False
+    file: FileArgument,
+    level: LevelOption = None,
+    strict: StrictOption = False,
+    skip: SkipOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Validate an operator desc or a model against a feature level. Of a model, every dispatchable is validated."""
     with reporting(as_json):
         document = read_document(_read(file), _folder(file))
         if isinstance(document, Model):
             level = level or HIGHEST
-            document = open_graphs(document, _folder(file))
+            document = open_graphs(_supported(document, skip=skip), _folder(file))
             found = document.validate(level, strict=strict)
         else:
             level = level or document.level
@@ -115,7 +140,11 @@ def run_command(
     file: FileArgument,
     level: LevelOption = None,
     strict: StrictOption = False,
-    device: Annotated[str | None, typer.Option(metavar="NAME", help="Device to run on.")] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Device to run on. [default: the CPU, or reference without its packages]"),
+    ] = None,
+    skip: SkipOption = False,
     inputs: Annotated[
         list[str] | None,
         typer.Option("--input", metavar="TENSOR=FILE", help="Input tensor from a .npy file or raw bytes; repeatable."),
@@ -139,6 +168,7 @@ def run_command(
                 raise typer.BadParameter("a model takes its tensors from its resources", param_hint="--input")
             folder = _folder(file)
             with closing(_device(device)) as chosen:
+                document = _supported(document, skip=skip)
                 steps = prepare(document, level or HIGHEST, folder, output or folder, strict=strict)
                 _run_model(steps, level or HIGHEST, chosen, as_json)
         else:

@@ -14,6 +14,7 @@ from opwire.check import Validation
 from opwire.desc import Report, read_tensor
 from opwire.describe import GraphInfo, OperatorInfo, RowInfo, describe
 from opwire.dxdispatch import lowest_level
+from opwire.graph import GraphValidation
 from opwire.jsontensor import write_numbers
 from opwire.level import FeatureLevel
 from opwire.listing import state_of
@@ -39,6 +40,9 @@ def validation_lines(title: str, found: Validation, level: FeatureLevel) -> Iter
         count = len(found.violations)
         since = "valid at no level" if minimum is None else f"valid from {minimum} on"
         yield f"{title}: {count} violation{'s' if count != 1 else ''} at {level}; {since}"
+    if isinstance(found, GraphValidation):
+        parts = (f"{part} from {'no level' if least is None else least} on" for part, least in found.needs.items())
+        yield f"  {', '.join(parts)}"
     for name, desc in found.outputs.items():
         yield f"  {tensor_line(name, desc)}, {desc.total_size_in_bytes} bytes"
     yield from violation_lines(found.violations)

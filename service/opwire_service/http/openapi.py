@@ -122,6 +122,10 @@ SCHEMAS: dict[str, Schema] = {
             },
             "minimum_feature_level": {"enum": [*(str(level) for level in FeatureLevel), None]},
             "outputs": {"type": "object", "additionalProperties": {"type": "object"}},
+            "minimum_feature_level_of": {
+                "type": "object",
+                "description": "for a graph: the lowest level of a graph at all, of its constants and of its operators",
+            },
             "nodes": {
                 "type": "array",
                 "items": {"type": "object"},

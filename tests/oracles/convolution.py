@@ -61,9 +61,11 @@ def _products_by_output(plan: Plan) -> dict[Place, list[tuple[Place, Place]]]:
 def _floats(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
     source, kernel, bias = inputs["InputTensor"], inputs["FilterTensor"], inputs.get("BiasTensor")
     numbers = np.empty(plan.outputs["OutputTensor"].sizes, object)
+    inner = [size - pad for size, pad in zip(numbers.shape[2:], plan.attributes.OutputPadding, strict=True)]
     for place, pairs in _products_by_output(plan).items():
-        numbers[place] = total([(float(source[at]), float(kernel[tap])) for at, tap in pairs])
-        if bias is not None:
+        is_padding = any(i >= size for i, size in zip(place[2:], inner, strict=True))
+        numbers[place] = total([(float(source[at]), float(kernel[tap])) for at, tap in pairs if not is_padding])
+        if bias is not None and not is_padding:
             numbers[place] = plus(numbers[place], total([(float(bias.reshape(-1)[place[1]]),)]))
     return {"OutputTensor": fused_reals(numbers, plan.attributes.FusedActivation)}
 

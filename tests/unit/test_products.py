@@ -268,6 +268,24 @@ def test_convolutions_of_unusual_numbers_match_the_reference(device, case, direc
         np.testing.assert_array_equal(answer(device, "CONVOLUTION", inputs, **given), right)
 
 
+@pytest.mark.parametrize("fused", [None, {"Type": "ACTIVATION_SIGMOID"}])
+@pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD"])
+@pytest.mark.parametrize(("filters", "padding"), [(4, [2, 0]), (24, [0, 3]), (24, [1, 2])])
+def test_the_padding_of_the_output_is_the_activation_of_0(device, direction, filters, padding, fused):
+    channels = (8, filters)
+    source, kernel = normal(2, channels[direction == "BACKWARD"], 9, 10), normal(filters, 8, 2, 1, seed=1)
+    inputs = {"InputTensor": source, "FilterTensor": kernel, "BiasTensor": normal(1, filters, 1, 1, seed=2)}
+    if direction == "BACKWARD":
+        inputs["BiasTensor"] = normal(1, 8, 1, 1, seed=2)
+    fields: dict[str, Any] = {**FORWARD, "Direction": direction, **conv_fields(2, 3, 1, 0, 1), "FusedActivation": fused}
+    whole = answer(device, "CONVOLUTION", inputs, **fields)
+    found = answer(device, "CONVOLUTION", inputs, **(fields | {"OutputPadding": padding}))
+    high, wide = (size - pad for size, pad in zip(whole.shape[2:], padding, strict=True))
+    right = np.full(whole.shape, 0 if fused is None else 0.5, np.float32)
+    right[:, :, :high, :wide] = whole[:, :, :high, :wide]
+    np.testing.assert_array_equal(found, right)
+
+
 @pytest.mark.parametrize("groups", [2, 12])
 def test_a_transposed_convolution_is_the_adjoint(device, groups):
     """The inner products <x, F y> and <F' x, y> agree, exactly for integers."""

@@ -311,6 +311,20 @@ _FLOATS = declare(
             inputs={"InputTensor": _SQUARE, "FilterTensor": [[[[-1, 0], [0, 0]]]]},
             outputs={"OutputTensor": [[[[0, 0], [0, 0]]]]},
         ),
+        Example(
+            name="output_padding",
+            desc=_desc(
+                [1, 1, 3],
+                [1, 1, 1],
+                "BACKWARD",
+                Strides=[2],
+                OutputPadding=[1],
+                OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 6]},
+                BiasTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 1]},
+            ),
+            inputs={"InputTensor": [[[1, 2, 3]]], "FilterTensor": [[[10]]], "BiasTensor": [[[5]]]},
+            outputs={"OutputTensor": [[[15, 5, 25, 5, 35, 0]]]},
+        ),
     ),
     bad_examples=(
         BadExample(

@@ -6,6 +6,7 @@ elements. Each phase is a convolution of stride 1, so both directions share one 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -55,6 +56,8 @@ class ConvolutionGeometry:
         channels: input channels per group.
         images: batch size.
         is_whole: whether every output belongs to a phase; the others consist of the bias alone.
+        inner: sizes of the output without its own padding, whose elements are the activation of 0.
+        margins: the boxes of that padding, none of which overlap, each as a slice of every spatial dimension.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -66,7 +69,10 @@ class ConvolutionGeometry:
         self.groups, self.images = attributes.GroupCount, source[0]
         self.channels, self.filters = source[1] // self.groups, target[1] // self.groups
         arrays = (getattr(attributes, name) for name in ("Strides", "Dilations", "StartPadding"))
-        self._lines = list(zip(source[2:], kernel[2:], target[2:], *arrays, strict=True))
+        padding = getattr(attributes, "OutputPadding", (0,) * (len(target) - 2))
+        self.inner = tuple(whole - pad for whole, pad in zip(target[2:], padding, strict=True))
+        self.margins = list(_margins(target[2:], self.inner))
+        self._lines = list(zip(source[2:], kernel[2:], self.inner, *arrays, strict=True))
         self._counts = [
             min(window, stride // gcd(stride, dilation)) if self._transposed else 1
             for _, window, _, stride, dilation, _ in self._lines
@@ -110,6 +116,14 @@ class ConvolutionGeometry:
         return view.reshape(split).transpose(0, own, *spatial, shared)[
             (slice(None), slice(None), *(line.filter for line in phase))
         ]
+
+
+def _margins(whole: Sequence[int], inner: Sequence[int]) -> Iterator[tuple[slice, ...]]:
+    """Yields boxes that make up what lies behind the inner sizes."""
+    for i, (size, kept) in enumerate(zip(whole, inner, strict=True)):
+        if kept < size:
+            ends = *inner[:i], size, *whole[i + 1 :]
+            yield tuple(slice(kept if j == i else 0, end) for j, end in enumerate(ends))
 
 
 def _forward(size: int, window: int, target: int, stride: int, dilation: int, start: int) -> PhaseDimension:

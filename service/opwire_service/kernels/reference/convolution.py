@@ -102,7 +102,11 @@ def convolution(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None
     target, bias = outputs["OutputTensor"], inputs.get("BiasTensor")
     to = FORMATS[plan.outputs["OutputTensor"].data_type]
     gathering = Gathering(plan, inputs["InputTensor"], inputs["FilterTensor"])
+    inner = [size - pad for size, pad in zip(target.shape[2:], plan.attributes.OutputPadding, strict=True)]
     for place in places(target.shape, stop):
+        if any(at >= end for at, end in zip(place[2:], inner, strict=True)):
+            target[place] = finished(Fraction(0), plan.attributes.FusedActivation, to)
+            continue
         value = product_sum(*gathering.views(place), to, stop)
         if bias is not None:
             value = added(value, real(bias.flat[place[1]]))

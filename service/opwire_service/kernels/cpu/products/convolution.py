@@ -124,6 +124,8 @@ class ConvolutionJob(Job):
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         geometry, tensors = self._geometry, self._tensors(inputs, outputs)
+        if geometry.margins:
+            self._fill_margins(outputs["OutputTensor"], stop)
         if not geometry.is_whole:
             self._fill(tensors.target, tensors.bias, stop)
         for number in range(geometry.phases):
@@ -137,7 +139,8 @@ class ConvolutionJob(Job):
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         tensors = self._tensors(inputs, outputs)
-        lines = self._geometry.phase(0) if self._geometry.phases == 1 and self._geometry.is_whole else None
+        is_single = self._geometry.phases == 1 and self._geometry.is_whole and not self._geometry.margins
+        lines = self._geometry.phase(0) if is_single else None
         if lines is not None:
             filters = self._filters(tensors, lines)
             flat = flat_view(filters)
@@ -148,8 +151,9 @@ class ConvolutionJob(Job):
     def _tensors(self, inputs: Arrays, outputs: Arrays) -> ConvolutionTensors:
         groups, bias = self._geometry.groups, inputs.get("BiasTensor")
         source, target = grouped(inputs["InputTensor"], groups), grouped(outputs["OutputTensor"], groups)
+        inner: tuple[Any, ...] = (..., *(slice(size) for size in self._geometry.inner))
         return ConvolutionTensors(
-            source, inputs["FilterTensor"], None if bias is None else bias.reshape(groups, -1), target
+            source, inputs["FilterTensor"], None if bias is None else bias.reshape(groups, -1), target[inner]
         )
 
     def _filters(self, tensors: ConvolutionTensors, lines: tuple[PhaseDimension, ...]) -> Array:
@@ -171,6 +175,18 @@ class ConvolutionJob(Job):
                     if stop():
                         raise Stopped
                     target[(group, channel, *place)] = value[0]
+
+    def _fill_margins(self, output: Array, stop: Stop) -> None:
+        """Writes the padding of the output."""
+        value = activated(self._epilogue.activation, np.zeros(1))[0]
+        with np.errstate(all="ignore"):
+            for margin in self._geometry.margins:
+                whole: tuple[Any, ...] = (..., *margin)
+                view = output[whole]
+                for place in Boxes(view.shape, halved(view.shape, MOST_SUMS)):
+                    if stop():
+                        raise Stopped
+                    view[place] = value
 
     def _phase(
         self,

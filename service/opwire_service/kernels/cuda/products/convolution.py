@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
@@ -48,12 +49,17 @@ class Convolution:
         most = _largest(geometry)
         self._tiling = ProductTiling.of(most, is_direct=self._is_direct)
         self._batches = Batches(self._recorded)
-        self._fill = None if geometry.is_whole else _outputs_alone(plan, geometry, target)
-        self._scratch = Scratch.of(most, self._tiling, is_direct=self._is_direct).size
-        if self._fill is not None:
-            self._scratch = max(
-                self._scratch, Scratch.of(self._fill, ProductTiling.of(self._fill, is_direct=True), is_direct=True).size
-            )
+        inner = tuple(slice(size) for size in geometry.inner)
+        self._fill = None if geometry.is_whole else _outputs_alone(plan, geometry, target, inner)
+        margins = (_outputs_alone(plan, geometry, target, margin) for margin in geometry.margins)
+        self._margins = [replace(margin, addend=NOWHERE) for margin in margins]
+        self._margin_batches = Batches(self._recorded_margins)
+        alone = [*self._margins, *([] if self._fill is None else [self._fill])]
+        self._scratch = max(
+            Scratch.of(most, self._tiling, is_direct=self._is_direct).size,
+            *(Scratch.of(each, ProductTiling.of(each, is_direct=True), is_direct=True).size for each in alone),
+            0,
+        )
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -70,10 +76,16 @@ class Convolution:
             "right": memory.inputs["InputTensor"],
             "target": memory.outputs["OutputTensor"],
         }
+        for batch in self._margin_batches:
+            yield from batch.placed(self._launching.program, addresses, memory.scratch)
         if self._has_bias:
             addresses["addend"] = memory.inputs["BiasTensor"]
         for batch in self._batches:
             yield from batch.placed(self._launching.program, addresses, memory.scratch)
+
+    def _recorded_margins(self) -> Iterator[Batch]:
+        for margin in self._margins:
+            yield from self._launching.computed(margin, ProductTiling.of(margin, is_direct=True))
 
     def _recorded(self) -> Iterator[Batch]:
         if self._fill is not None:
@@ -137,9 +149,15 @@ def phase_products(
     )
 
 
-def _outputs_alone(plan: Plan, geometry: ConvolutionGeometry, target: BufferTensorDesc) -> BatchedProduct:
-    """Returns empty sums for all outputs, as no input element reaches some of them."""
-    lines = tuple(PhaseDimension(1, 0, 1, size, 0, 1, 1, 0, 0, 0) for size in target.sizes[2:])
+def _outputs_alone(
+    plan: Plan, geometry: ConvolutionGeometry, target: BufferTensorDesc, place: tuple[slice, ...]
+) -> BatchedProduct:
+    """Returns empty sums for a box of the output, as no input element reaches some of its elements."""
+    starts = (part.start or 0 for part in place)
+    lines = tuple(
+        PhaseDimension(1, start, 1, part.stop - start, 0, 1, 1, 0, 0, 0)
+        for start, part in zip(starts, place, strict=True)
+    )
     whole = phase_products(plan, geometry, target, lines)
     return BatchedProduct(
         outer=1,
@@ -151,6 +169,7 @@ def _outputs_alone(plan: Plan, geometry: ConvolutionGeometry, target: BufferTens
         right=NOWHERE,
         addend=whole.addend,
         target=whole.target,
+        begin=(0, whole.begin[1]),
         window=whole.window,
     )
 

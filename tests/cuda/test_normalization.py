@@ -134,10 +134,15 @@ def _others() -> Iterator[Case]:
     yield Case(
         "MAX_UNPOOLING", 0, _input(2, 3, 20, 30, IndicesTensor=("UINT32", [2, 3, 20, 30]), OutputTensor=[2, 3, 9, 50])
     )
+    for power in (1, 2):
+        yield Case("LP_NORMALIZATION", 1, _input(40, 60, Axis=1, Epsilon=-30, P=power))
     for across in (True, False):
         for size, beta, bias in ((5, 0.75, 1.0), (40, 2.0, 0.5)):
             numbers = {"LocalSize": size, "Alpha": 0.5, "Beta": beta, "Bias": bias}
             yield Case("LOCAL_RESPONSE_NORMALIZATION", 1, _input(2, 50, 7, 30, CrossChannel=across, **numbers))
+        for size, beta, bias in ((4, 3, -0.25), (4, 0.5, -0.25), (1, "inf", 1), (2, 0, 0)):
+            numbers = {"LocalSize": size, "Alpha": 0.5, "Beta": beta, "Bias": bias}
+            yield Case("LOCAL_RESPONSE_NORMALIZATION", 1, _input(2, 6, 5, 4, CrossChannel=across, **numbers))
     regions = {"ROITensor": [40, 4], "BatchIndicesTensor": ("UINT32", [40]), "OutputTensor": [40, 3, 5, 6]}
     for function in ("AVERAGE", "MAX"):
         for mode in ("LINEAR", "NEAREST_NEIGHBOR"):

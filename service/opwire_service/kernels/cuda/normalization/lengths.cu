@@ -1,5 +1,5 @@
 // LP_NORMALIZATION: elements divided by the root of Epsilon and the square of their L1 norm, or of their L2 norm if
-// SQUARED. A negative Epsilon may cancel the square, so the results are not certain. No zero is negative.
+// SQUARED. If Epsilon CANCELS, because it is negative, no result is certain. No zero is negative.
 
 const bool KEEPS = false;
 
@@ -44,9 +44,9 @@ struct Row {
     }
     template <bool IS_KEPT>
     __device__ __forceinline__ bool value(
-        float x, u32, Kept, const Beside &, const Numbers &numbers, Element &result
+        float x, u32, Kept, const Beside &, const Numbers &, Element &result
     ) const {
         result = without_negative_zero(nearest(x / divisor));
-        return !(numbers.epsilon < 0);
+        return !CANCELS;
     }
 };

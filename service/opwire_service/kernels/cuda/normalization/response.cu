@@ -19,10 +19,11 @@ struct Task {
 // A power computed from logarithms, as by DirectML: NaN where their product is 0 times an infinity. Of negative numbers,
 // only integer powers are defined.
 static __device__ double power(double base, double exponent) {
-    bool is_undefined = exponent != exponent || (exponent == 0    ? base == 0 || !isfinite(base)
-                                                 : isinf(exponent) ? base < 0 || base == 1
-                                                                   : base < 0 && exponent != rint(exponent));
-    return is_undefined ? base * (0.0 / 0.0) : pow(base, exponent);
+    bool is_defined = exponent == exponent;
+    if (exponent == 0) is_defined = base != 0 && isfinite(base);
+    else if (isinf(exponent)) is_defined = !(base < 0) && base != 1;
+    else if (base < 0) is_defined = exponent == rint(exponent);
+    return is_defined ? pow(base, exponent) : __longlong_as_double(0x7ff8000000000000ll);
 }
 
 // The threads along x share an output.

@@ -101,9 +101,10 @@ def _by_lengths(plan: Plan, processors: int) -> NormalizationJob:
         divisor = length_of(Elements(row, stop), plan, to)
         return np.array([rounded(divide(real(value), divisor), to) + 0 for value in values.tolist()], to.dtype)
 
-    squared = ("SQUARED", int(attributes.P == 2))
-    kernels = RowKernels(("normalization/lengths",), 8, 8, (squared,), epsilon=attributes.Epsilon)
-    if attributes.Epsilon < 0:
+    cancels = attributes.Epsilon < 0
+    macros = (("SQUARED", int(attributes.P == 2)), ("CANCELS", int(cancels)))
+    kernels = RowKernels(("normalization/lengths",), 8, 8, macros, epsilon=attributes.Epsilon)
+    if cancels:
         kernels = replace(kernels, exact=exact)
     return NormalizationJob(source, target, {}, (attributes.Axis,), kernels, processors)
 

@@ -142,6 +142,8 @@ def different(ours: Array, theirs: Array, times: float = 1) -> Mask:
     if ours.dtype.kind != "f" or np.array_equal(ours, theirs):
         return np.asarray(ours != theirs)
     a, b = ours.astype(np.float64), theirs.astype(np.float64)
-    largest = np.max(np.abs(b[np.isfinite(b)]), initial=0)
+    are_numbers = np.isfinite(a) & np.isfinite(b)
+    largest = np.max(np.abs(b), initial=0, where=np.isfinite(b))
     near = times * RELATIVE[ours.dtype.name] * np.maximum(np.abs(b), min(1, largest))
-    return np.asarray(~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.isfinite(a) & (np.abs(a - b) <= near))))
+    apart = np.abs(np.subtract(a, b, where=are_numbers, out=np.zeros(a.shape)))
+    return np.asarray(~((a == b) | (np.isnan(a) & np.isnan(b)) | (are_numbers & (apart <= near))))

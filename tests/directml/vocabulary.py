@@ -150,6 +150,58 @@ def unusual_offsets(seen: Seen) -> bool:
     return bool((~((into >= 0) & (into <= 1))).any() or not np.isfinite(out).all())
 
 
+def index_out_of_range(seen: Seen) -> Mask:
+    """An index that the element is gathered by is out of range; DirectML reads whatever lies at that distance."""
+    desc, indices = seen.case.operator["desc"], seen.case.arrays["IndicesTensor"]
+    source = seen.case.arrays["InputTensor"].shape
+    if "Axis" in desc:
+        kept = indices[(0,) * (indices.ndim - desc["IndexDimensions"])]
+        wrong = _out_of_range(kept, source[desc["Axis"]])
+        return _over(seen, wrong, len(source) - desc["Axis"] - 1)
+    batches = desc.get("BatchDimensionCount", 0)
+    sizes = source[len(source) - desc["InputDimensionCount"] + batches :]
+    tuples = indices[(0,) * (indices.ndim - desc["IndicesDimensionCount"])]
+    length = tuples.shape[-1]
+    wrong = _out_of_range(tuples, np.array(sizes[:length], object)).any(axis=-1)
+    return _over(seen, wrong, len(sizes) - length)
+
+
+def _out_of_range(indices: Array, size: Any) -> Mask:
+    numbers = indices.astype(object)
+    return np.asarray((numbers >= size) | (numbers < -size), bool)
+
+
+def _over(seen: Seen, mask: Mask, behind: int) -> Mask:
+    """Returns a mask of some dimensions of the output, with ``behind`` dimensions after them, for all elements."""
+    return np.broadcast_to(mask[(..., *(None,) * behind)], seen.ours.shape)
+
+
+def written_twice(seen: Seen) -> bool:
+    """Several updates go to one place, or none has a place, since indices are out of range."""
+    desc, indices = seen.case.operator["desc"], seen.case.arrays["IndicesTensor"]
+    if "Axis" in desc:
+        rows = np.sort(np.moveaxis(indices, desc["Axis"], -1), axis=-1)
+        return bool((rows[..., 1:] == rows[..., :-1]).any())
+    tuples = indices.reshape(-1, indices.shape[-1])
+    sizes = seen.ours.shape[seen.ours.ndim - desc["InputDimensionCount"] :][: tuples.shape[-1]]
+    repeated = len(np.unique(tuples, axis=0)) < len(tuples)
+    return repeated or bool(_out_of_range(tuples, np.array(sizes, object)).any())
+
+
+def nan_beside(seen: Seen) -> Mask:
+    """NaN is among the elements that the element is compared with; DirectML leaves their order to its algorithm."""
+    desc, source = seen.case.operator["desc"], seen.case.arrays["InputTensor"]
+    axes = desc.get("Axes", [desc.get("Axis", source.ndim - 1)])
+    found = np.isnan(source).any(axis=tuple(set(axes)), keepdims=True)
+    return np.broadcast_to(found, seen.ours.shape)
+
+
+def value_behind_the_last_dimension(seen: Seen) -> bool:
+    """The last dimension of the values has one element; DirectML reads the second at that dimension's stride."""
+    values = seen.case.plan.inputs["ValuesTensor"]
+    return values.sizes[-1] == 1 and values.strides is not None
+
+
 def unwritten(seen: Seen) -> Mask:
     """DirectML left the element as it was before."""
     raw = np.full(1, UNWRITTEN, np.uint8).repeat(seen.ours.dtype.itemsize).view(seen.ours.dtype)
@@ -176,6 +228,10 @@ RULES: dict[str, Callable[..., Mask | bool]] = {
     "logarithm cancels": logarithm_cancels,
     "NaN as zero": nan_as_zero,
     "unusual offsets": unusual_offsets,
+    "index out of range": index_out_of_range,
+    "written twice": written_twice,
+    "NaN beside": nan_beside,
+    "value behind the last dimension": value_behind_the_last_dimension,
     "unwritten": unwritten,
 }
 """The rules by name."""

@@ -12,7 +12,7 @@ from opwire.tensor import Array
 from tests import oracle
 from tests.oracles import Answer, fraction_of
 
-from .movement import number_as, raw
+from .movement import attribute_as, number_as, raw
 
 Inputs = Mapping[str, Array]
 
@@ -20,7 +20,7 @@ Inputs = Mapping[str, Array]
 def _constant(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
     desc = plan.outputs["OutputTensor"]
     dtype = desc.data_type.dtype
-    return {"OutputTensor": np.full(desc.sizes, number_as(plan.attributes.Value, dtype), dtype)}
+    return {"OutputTensor": np.full(desc.sizes, attribute_as(plan.attributes.Value, dtype), dtype)}
 
 
 def _sequence(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
@@ -43,7 +43,7 @@ def _term(start: Any, delta: Any, k: int, dtype: np.dtype[Any]) -> Any:
 def _diagonal(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
     attributes, desc = plan.attributes, plan.outputs["OutputTensor"]
     dtype = desc.data_type.dtype
-    value = number_as(attributes.Value, dtype)
+    value = attribute_as(attributes.Value, dtype)
     result = np.zeros(desc.sizes, dtype)
     for at in np.ndindex(desc.sizes):
         if at[-2] + attributes.Offset == at[-1]:
@@ -54,7 +54,7 @@ def _diagonal(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
 def _band(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
     attributes, desc = plan.attributes, plan.outputs["OutputTensor"]
     dtype = desc.data_type.dtype
-    value = raw(np.array([number_as(attributes.Value, dtype)]))[0]
+    value = raw(np.array([attribute_as(attributes.Value, dtype)]))[0]
     given = inputs.get("InputTensor")
     result = np.zeros(desc.sizes, value.dtype) if given is None else raw(given).copy()
     begin, end = attributes.DiagonalFillBegin, attributes.DiagonalFillEnd

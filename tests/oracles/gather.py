@@ -79,7 +79,7 @@ def _scatter_elements(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
     result, axis = raw(inputs["InputTensor"]).copy(), plan.attributes.Axis
     indices, updates = inputs["IndicesTensor"], raw(inputs["UpdatesTensor"])
     for at in _all(indices.shape):
-        place = _written([indices[at]], [result.shape[axis]])
+        place = _written([indices[at]], [result.shape[axis]]) if result.shape[axis] > 1 else (0,)
         if place:
             result[at[:axis] + place + at[axis + 1 :]] = updates[at]
     return _answer(plan, result)

@@ -46,6 +46,16 @@ def number_as(number: float, dtype: np.dtype[Any]) -> Any:
     return dtype.type(sorted((least, math.trunc(max(min(number, 1e30), -1e30)), greatest))[1])
 
 
+def attribute_as(number: float, dtype: np.dtype[Any]) -> Any:
+    """Converts an attribute as x86 processors do: floats that do not fit in 32 or 64 bits give the least integer."""
+    if dtype.kind == "f" or isinstance(number, int):
+        return number_as(number, dtype)
+    bits = 32 if dtype.itemsize < 4 or dtype == np.int32 else 64
+    places = range(-(2 ** (bits - 1)), 2**64 if dtype == np.uint64 else 2 ** (bits - 1))
+    fits = math.isfinite(number) and math.trunc(number) in places
+    return number_as(math.trunc(number) if fits else places[0], dtype)
+
+
 def cast_to(number: float, dtype: np.dtype[Any]) -> Any:
     """Casts a number: integers to 8 bits are those of 32 bits, saturated."""
     if isinstance(number, int) and dtype in (np.int8, np.uint8):
@@ -80,7 +90,7 @@ def _padding(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
     widths = list(zip(plan.attributes.StartPadding, plan.attributes.EndPadding, strict=True))
     mode = plan.attributes.PaddingMode.name
     if mode == "CONSTANT":
-        value = number_as(plan.attributes.PaddingValue, inputs["InputTensor"].dtype)
+        value = attribute_as(plan.attributes.PaddingValue, inputs["InputTensor"].dtype)
         return _answer(plan, np.pad(source, widths, constant_values=raw(np.array([value]))[0]))
     names: dict[str, Any] = {"EDGE": "edge", "REFLECTION": "reflect", "SYMMETRIC": "symmetric", "WRAP": "wrap"}
     for axis, width in enumerate(widths):

@@ -58,11 +58,11 @@ NASTY: dict[str, tuple[str, dict[str, Any]]] = {
     "scattered_bytes": (
         "SCATTER_ND",
         {
-            "InputTensor": packed("UINT8", 1, 9),
-            "IndicesTensor": repeated("INT64", FAR, 1),
-            "UpdatesTensor": repeated("UINT8", 1, FAR),
+            "InputTensor": packed("UINT8", 1, 1, 1, 9),
+            "IndicesTensor": {"DataType": "INT64", "Sizes": [2**9, 2**8, 2**8, 1], "Strides": [1, 1, 1, 1]},
+            "UpdatesTensor": repeated("UINT8", 1, 2**9, 2**8, 2**8),
             "InputDimensionCount": 1,
-            "IndicesDimensionCount": 2,
+            "IndicesDimensionCount": 4,
         },
     ),
     "hot": (

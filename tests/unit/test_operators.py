@@ -51,7 +51,7 @@ def test_executable_operators_are_declared_and_declared_ones_known():
 def test_fields_match_the_attributes(operator):
     names = [member.name for member in operator.members.every]
     assert len(set(names)) == len(names)
-    if operator.attributes is Attributes:
+    if issubclass(operator.attributes, Attributes):
         return
     required = {field.name for field in dataclasses.fields(operator.attributes) if field.default is dataclasses.MISSING}
     possible = {field.name for field in dataclasses.fields(operator.attributes)}

@@ -47,6 +47,12 @@ FAMILY = (
                 outputs={"OutputTensor": [[[[0, 0], [1, 0], [0, 1]]]]},
                 source="DML_DIAGONAL_MATRIX_OPERATOR_DESC, worked example",
             ),
+            Example(
+                name="infinity_as_an_integer",
+                desc={"OutputTensor": {"DataType": "INT32", "Sizes": [1, 1, 1, 2]}, "Offset": 0, "Value": "inf"},
+                inputs={},
+                outputs={"OutputTensor": [[[[-(2**31), 0]]]]},
+            ),
         ),
         bad_examples=(
             BadExample(name="without_output", desc={"Offset": 0, "Value": 1}, code=Code.MISSING_FIELD, pointer=""),

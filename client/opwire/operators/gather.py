@@ -225,6 +225,12 @@ FAMILY = (
                 outputs={"OutputTensor": [8, 6, 2, 7, 4]},
                 source="DML_SCATTER_OPERATOR_DESC, worked example",
             ),
+            Example(
+                name="any_index_of_one_element",
+                desc=_desc([2, 1], [2, 1], [2, 1], Axis=1),
+                inputs={"InputTensor": [[0], [0]], "IndicesTensor": [[0], [7]], "UpdatesTensor": [[1], [2]]},
+                outputs={"OutputTensor": [[1], [2]]},
+            ),
         ),
         bad_examples=(
             BadExample(

@@ -47,6 +47,20 @@ def converted(number: float, to: DataType) -> Array:
     return wrapped
 
 
+def stored(number: float, to: DataType) -> Array:
+    """Converts an attribute to the type that it is stored in, as a 0-dimensional array.
+
+    Like DirectML, which runs on x86, this takes floats to integers of 32 bits, those of UINT32 and wider types to 64.
+    Of these it keeps the low bits; NaN and numbers that do not fit become the least one.
+    """
+    if to.is_float or isinstance(number, int):
+        return converted(number, to)
+    least = -(1 << 31) if to.bits < 32 or to is DataType.INT32 else -(1 << 63)
+    beyond = 1 << 64 if to is DataType.UINT64 else -least
+    fits = math.isfinite(number) and least <= int(number) < beyond
+    return converted(int(number) if fits else least, to)
+
+
 def saturated(number: float, to: DataType) -> int:
     """Truncates a number and saturates it to the integers of a type; NaN becomes 0."""
     least = -(1 << (to.bits - 1)) if to.is_signed else 0

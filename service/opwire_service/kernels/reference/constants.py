@@ -12,13 +12,13 @@ from opwire.tensor import Array, DataType
 
 from ...execution import Arrays, Stop
 from ..exact import FORMATS, round_ratio
-from .casts import converted
+from .casts import converted, stored
 from .moves import bits, paced
 
 
 def run_constant(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     target = bits(outputs["OutputTensor"])
-    value = int(bits(converted(plan.attributes.Value, plan.outputs["OutputTensor"].data_type)))
+    value = int(bits(stored(plan.attributes.Value, plan.outputs["OutputTensor"].data_type)))
     for coordinate in paced(target.shape, stop):
         target[coordinate] = value
 
@@ -58,7 +58,7 @@ def _fill_band(plan: Plan, inputs: Arrays, outputs: Arrays, ends: tuple[int, int
     source = (
         bits(inputs["InputTensor"]) if "InputTensor" in inputs else np.broadcast_to(target.dtype.type(0), target.shape)
     )
-    value = int(bits(converted(plan.attributes.Value, plan.outputs["OutputTensor"].data_type)))
+    value = int(bits(stored(plan.attributes.Value, plan.outputs["OutputTensor"].data_type)))
     for coordinate in paced(target.shape, stop):
         *_, row, column = coordinate
         diagonal = column - row

@@ -52,7 +52,8 @@ def run_scatter_elements(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop
     updates = bits(inputs["UpdatesTensor"])
     copy(inputs["InputTensor"], target, stop)
     for coordinate in paced(indices.shape, stop):
-        place = found((int(indices[coordinate]),), (target.shape[axis],))
+        size = target.shape[axis]
+        place = found((int(indices[coordinate]),), (size,)) if size > 1 else (0,)
         if place is not None:
             target[(*coordinate[:axis], *place, *coordinate[axis + 1 :])] = updates[coordinate]
 

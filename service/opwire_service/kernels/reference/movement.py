@@ -10,7 +10,7 @@ from opwire.tensor import Array
 
 from ...execution import Arrays, Stop
 from . import casts, depths, folds, slices
-from .casts import converted
+from .casts import stored
 from .moves import Coordinate, bits, move
 
 
@@ -35,7 +35,7 @@ def _parts(plan: Plan, whole: Array, tensors: Arrays) -> list[Array]:
 def run_padding(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     source, target, mode = inputs["InputTensor"], outputs["OutputTensor"], plan.attributes.PaddingMode
     starts = plan.attributes.StartPadding
-    value = int(bits(converted(plan.attributes.PaddingValue, plan.outputs["OutputTensor"].data_type)))
+    value = int(bits(stored(plan.attributes.PaddingValue, plan.outputs["OutputTensor"].data_type)))
 
     def place(coordinate: Coordinate) -> Coordinate | None:
         found = []

@@ -10,9 +10,9 @@ import numpy as np
 from opwire.check import Plan
 from opwire.tensor import Array
 
-from ..reference.casts import converted
+from ..reference.casts import stored
 from . import phases
-from .view import Phases
+from .view import Phases, View, copy
 
 
 class Movement(NamedTuple):
@@ -44,7 +44,7 @@ def _item(plan: Plan) -> int:
 
 
 def _padding(plan: Plan) -> Movement:
-    value = converted(plan.attributes.PaddingValue, plan.outputs["OutputTensor"].data_type)
+    value = stored(plan.attributes.PaddingValue, plan.outputs["OutputTensor"].data_type)
     return Movement(_item(plan), phases.padding(plan), value)
 
 
@@ -62,8 +62,15 @@ def _band(plan: Plan) -> Movement:
 
 def _value(plan: Plan) -> Array:
     """Returns the plan's fill value, followed by zero."""
-    value = converted(plan.attributes.Value, plan.outputs["OutputTensor"].data_type)
+    value = stored(plan.attributes.Value, plan.outputs["OutputTensor"].data_type)
     return np.array([value, 0], value.dtype)
+
+
+def overwritten(plan: Plan) -> Movement:
+    """Returns the movement of a scatter along an axis of one element, which every index means."""
+    names = list(plan.inputs)
+    updates = View.of(names.index("UpdatesTensor"), plan.inputs["UpdatesTensor"])
+    return Movement(_item(plan), [[copy(updates, View.of(len(names), plan.outputs["OutputTensor"]))]])
 
 
 MOVEMENTS: dict[str, Callable[[Plan], Movement]] = {

@@ -10,10 +10,11 @@ from opwire.tensor import Array, BufferTensorDesc, DataType
 from ....execution import Arrays
 from ...picking import PICKS, Component, Point, aligned_strides, last_dimensions
 from ...reference.moves import view_at
+from ...views.movements import overwritten
 from ...views.phases import constant
 from ...views.view import View, copy
 from ..run.job import Job, KernelStep
-from ..views.job import steps_of
+from ..views.job import CopyJob, steps_of
 from . import points as kernel
 from .job import MOVE, IndexJob, Indices, gather_step, reverse_step, scatter_step
 from .packed import PackedJob, packed
@@ -65,6 +66,8 @@ def _gather_as_it_lies(plan: Plan) -> Job:
 def _scatter_elements(plan: Plan) -> Job:
     indices, updates, target = plan.inputs["IndicesTensor"], plan.inputs["UpdatesTensor"], plan.outputs["OutputTensor"]
     axis, layout = plan.attributes.Axis, _PointLayout(plan)
+    if target.sizes[axis] == 1:
+        return CopyJob(*overwritten(plan))
     moved = [
         layout.point(size, step, source, 0 if i == axis else target.element_strides[i])
         for i, (size, step, source) in enumerate(

@@ -12,9 +12,10 @@ from opwire.check import Plan
 from opwire.tensor import packed_strides
 
 from ...picking import Component, aligned_strides, last_dimensions
+from ...views.movements import overwritten
 from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
 from .pick import INDEX_SOURCES, TUPLE, tuple_parameter
-from .view import UNITS, filling
+from .view import UNITS, copies, filling
 from .walk import THREADS, CertainJob, Loop, SplitLaunch, count_of, depth_macro, merged, on_card, walk_type, write_walk
 
 _STEPS = 3
@@ -173,6 +174,9 @@ class ScatterJob(CertainJob):
 
 def job(plan: Plan, processors: int) -> CudaJob:
     """Returns the job of a scatter plan."""
+    axis = getattr(plan.attributes, "Axis", None)
+    if axis is not None and plan.outputs["OutputTensor"].sizes[axis] == 1:
+        return copies(plan, overwritten)
     return ScatterJob(on_card(plan))
 
 

@@ -37,7 +37,7 @@ from .. import enums
 from ..fields import ScaleBias, Size2D
 from ..tensor import DataType
 from ..wire import Call
-from .arrays import ArrayLike
+from .arrays import ArrayLike, DTypeLike
 from .operands import explains_keywords, operator_call
 from .options import CallOptions
 
@@ -46,6 +46,9 @@ R = TypeVar("R")
 
 Desc = Mapping[str, Any]
 """A tensor desc, or a nested operator with its desc, as JSON."""
+
+Activation = Desc | str
+"""A nested operator, or the name of one without parameters, such as ``"RELU"``."""
 
 '''
 _CLASS = '''
@@ -91,7 +94,7 @@ def _is_taken(method: str) -> bool:
 def _literals(enum: str) -> str:
     if enum == "DML_TENSOR_DATA_TYPE":
         names = [name for name in document("types")["enums"][enum]["members"] if not name.endswith("INT4")]
-        return f"DataTypeName = DataType | Literal[{', '.join(map(repr, names))}]\n"
+        return f"DataTypeName = DataType | DTypeLike | Literal[{', '.join(map(repr, names))}]\n"
     kind = ENUMS[enum].__name__
     return f"{kind} = enums.{kind} | Literal[{', '.join(repr(value.name) for value in ENUMS[enum])}]\n"
 
@@ -161,8 +164,8 @@ def _annotation(row: Mapping[str, Any]) -> str:
         case "union":
             return "float | Mapping[str, Any]"
         case "operator":
-            return "Desc"
+            return "Activation"
         case "operators":
-            return "Sequence[Desc]"
+            return "Sequence[Activation]"
         case other:
             raise ValueError(f"members of kind {other} have no type yet")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opwire import AsyncClient, Call, Client, Graph, check, prepare
+from opwire import AsyncClient, Call, Client, ContractViolation, DataType, Graph, check, check_graph, prepare
 from opwire.client.operands import argument_name, operator_call
 from opwire.client.typed import DeclaredMethods
 from opwire.operators import OPERATORS
@@ -157,6 +157,41 @@ def test_a_keyword_spelled_as_in_directml_gets_the_one_it_means(given: str, mean
     wrong: Any = {given: "NONE"}
     with pytest.raises(TypeError, match=rf"no argument '{given}'; did you mean {meant}\?"):
         prepare.gemm(X, X, **wrong)
+
+
+MATRIX = np.zeros((2, 3), np.float32)
+
+
+def test_types_of_numpy_are_data_types():
+    for given in (np.float16, np.dtype("float16"), np.ones(1, np.float16).dtype, DataType.FLOAT16, "FLOAT16"):
+        assert (
+            prepare.reduce(MATRIX, "SUM", 1, output_type=given).operator["desc"]["OutputTensor"]["DataType"]
+            == "FLOAT16"
+        )
+        desc = prepare.cast(MATRIX, output_tensor={"DataType": given, "Sizes": [2, 3]}).operator["desc"]
+        assert desc["OutputTensor"]["DataType"] == "FLOAT16"
+        filled = prepare.fill_value_constant(
+            output_tensor={"DataType": given, "Sizes": [1]}, value_data_type=given, value=1
+        )
+        assert filled.operator["desc"]["ValueDataType"] == "FLOAT16"
+        assert Graph().input("x", given, [2]).data_type is DataType.FLOAT16
+    with pytest.raises(TypeError, match="complex64"):
+        prepare.reduce(MATRIX, "SUM", 1, output_type=np.complex64)
+
+
+@pytest.mark.parametrize(
+    "given", ["RELU", "relu", "ACTIVATION_RELU", "DML_OPERATOR_ACTIVATION_RELU", {"Type": "ACTIVATION_RELU"}]
+)
+def test_a_fused_activation_without_parameters_is_a_name(given: Any):
+    graph = Graph()
+    y = graph.gemm(graph.input("x", np.float32, [2, 3]), np.ones((3, 2), np.float32), fused_activation=given)
+    (step,) = check_graph(graph.to_json()).attributes.steps
+    assert (step.plan.attributes.FusedActivation.name, y.sizes) == ("ACTIVATION_RELU", (2, 2))
+
+
+def test_a_fused_activation_that_does_not_exist_is_refused_by_its_name():
+    with pytest.raises(ContractViolation, match='"RELUX" is not a DirectML operator type'):
+        Graph().gemm(MATRIX, MATRIX.T.copy(), fused_activation="RELUX")
 
 
 def test_a_misspelt_required_keyword_gets_a_suggestion():

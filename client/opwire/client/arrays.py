@@ -44,6 +44,23 @@ TensorLike = ArrayLike | bytes | bytearray | memoryview | list[Any]
 """A tensor whose desc is given: an array, the bytes of the whole buffer, or a nested or flat list of numbers."""
 
 
+DTypeLike = np.dtype[Any] | type[np.generic]
+"""A data type of numpy: ``np.float32``, or the ``dtype`` of an array."""
+
+
+def data_type_name(given: Any) -> Any:
+    """Returns the name of a data type given as such or as one of numpy; anything else is returned unchanged.
+
+    Raises:
+        TypeError: DirectML lacks the type.
+    """
+    if isinstance(given, DataType):
+        return given.name
+    if isinstance(given, np.dtype) or (isinstance(given, type) and issubclass(given, np.generic)):
+        return DataType.of(np.dtype(given)).name
+    return given
+
+
 def as_array(value: Any, name: str) -> Array:
     """Converts a value to an array without changing its data type.
 

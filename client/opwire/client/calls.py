@@ -17,7 +17,7 @@ from ..schema import PREFIX, find, schema_of
 from ..tensor import Array, BufferTensorDesc, DataType, packed_strides
 from ..tensor_names import element
 from ..wire import Call
-from .arrays import ArrayLike, TensorLike, as_array, as_array_or_bytes, fit
+from .arrays import ArrayLike, DTypeLike, TensorLike, as_array, as_array_or_bytes, data_type_name, fit
 
 Axes = SupportsIndex | Iterable[SupportsIndex]
 Direction = AxisDirection | Literal["INCREASING", "DECREASING"]
@@ -38,7 +38,7 @@ Function = (
         "SUM_SQUARE",
     ]
 )
-IndexType = DataType | Literal["UINT32", "INT32", "UINT64", "INT64"]
+IndexType = DataType | DTypeLike | Literal["UINT32", "INT32", "UINT64", "INT64"]
 PoolingOperator = Literal["MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"]
 
 _NO_LISTS = (str, bytes, bytearray, memoryview, Mapping)
@@ -58,7 +58,7 @@ def argreduce(name: str, x: ArrayLike, axes: Axes, direction: Direction, output_
     return _call(name, desc, array)
 
 
-def reduce(x: ArrayLike, function: Function, axes: Axes, output_type: DataType | str | None) -> Call:
+def reduce(x: ArrayLike, function: Function, axes: Axes, output_type: DataType | DTypeLike | str | None) -> Call:
     """Returns a call of REDUCE. Without an output type, the server derives it."""
     array, listed = as_array(x, "x"), _axes(axes)
     desc = {"Function": function, "InputTensor": tensor_of(array), "AxisCount": len(listed), "Axes": listed}
@@ -102,7 +102,7 @@ def max_pooling(
         if output is not None:
             desc["OutputTensor"] = {**desc["InputTensor"], "Sizes": output}
             if index_type is not None:
-                desc["OutputIndicesTensor"] = {"DataType": _name(index_type), "Sizes": output}
+                desc["OutputIndicesTensor"] = {"DataType": data_type_name(index_type), "Sizes": output}
     return _call(name, desc, array)
 
 
@@ -240,10 +240,6 @@ def tensor_of(array: Array) -> dict[str, Any]:
     return {"DataType": DataType.of(array.dtype).name, "Sizes": list(array.shape)}
 
 
-def _name(data_type: DataType | str) -> str:
-    return data_type.name if isinstance(data_type, DataType) else data_type
-
-
 def _integers(given: Any, name: str) -> int | list[int]:
     """Returns an integer, or the integers of a list."""
     is_list = isinstance(given, Iterable) and getattr(given, "ndim", 1) != 0 and not isinstance(given, _NO_LISTS)
@@ -268,9 +264,9 @@ def _axes(axes: Axes) -> list[int]:
     return listed
 
 
-def _reduced(array: Array, axes: list[int], data_type: DataType | str) -> dict[str, Any]:
+def _reduced(array: Array, axes: list[int], data_type: DataType | DTypeLike | str) -> dict[str, Any]:
     sizes = [1 if i in axes else size for i, size in enumerate(array.shape)]
-    return {"DataType": _name(data_type), "Sizes": sizes}
+    return {"DataType": data_type_name(data_type), "Sizes": sizes}
 
 
 def _spatial(given: Axes, count: int, name: str) -> list[int]:

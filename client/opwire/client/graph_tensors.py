@@ -14,7 +14,7 @@ import numpy as np
 from ..desc import Report, read_tensor
 from ..errors import ContractViolation
 from ..tensor import Array, BufferTensorDesc, DataType, packed_strides
-from .arrays import ArrayLike, Symbolic
+from .arrays import ArrayLike, Symbolic, data_type_name
 from .calls import checked_name
 from .methods import OperatorMethods
 
@@ -300,8 +300,7 @@ def desc_of(data_type: object, sizes: object, strides: object = None) -> BufferT
         ContractViolation: there is no such data type, or the sizes and strides are not those of a tensor.
     """
     report = Report()
-    name = data_type.name if isinstance(data_type, DataType) else data_type
-    given = {"DataType": name, "Sizes": _listed(sizes)}
+    given = {"DataType": data_type_name(data_type), "Sizes": _listed(sizes)}
     if strides is not None:
         given["Strides"] = _listed(strides)
     found = read_tensor(given, "", report, output=False)

@@ -19,7 +19,7 @@ from ..level import HIGHEST
 from ..tensor import Array, BufferTensorDesc, DataType
 from ..tensor_names import grouped, ungrouped
 from ..wire import Call, constant_bytes
-from .arrays import ArrayLike, as_array
+from .arrays import ArrayLike, DTypeLike, as_array
 from .calls import BuiltGraph, checked_name
 from .graph_tensors import GraphTensor, NodeMethods, desc_of, graph_tensor_of
 from .options import CallOptions
@@ -73,7 +73,7 @@ class Graph(NodeMethods, BuiltGraph):
         self._copies: dict[str, GraphTensor] = {}
         """Copies of inputs, by source."""
 
-    def input(self, name: str, data_type: DataType | str, sizes: Iterable[int]) -> GraphTensor:
+    def input(self, name: str, data_type: DataType | DTypeLike | str, sizes: Iterable[int]) -> GraphTensor:
         """Adds an input.
 
         Args:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overlo
 from ..tensor import DataType
 from ..wire import Call
 from . import calls
-from .arrays import ArrayLike
+from .arrays import ArrayLike, DTypeLike
 from .calls import AnyGraph, Axes, Direction, Function, IndexType, Inputs, PoolingOperator
 from .operands import explains_keywords, no_attribute
 from .options import CallOptions
@@ -100,7 +100,7 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
         function: Function,
         axes: Axes,
         *,
-        output_type: DataType | str | None = None,
+        output_type: DataType | DTypeLike | str | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Reduces the elements along the axes with a function.

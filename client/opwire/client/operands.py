@@ -12,11 +12,11 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ..fields import TensorMember
-from ..schema import OperatorSchema, schema_of
-from ..tensor import Array, DataType
+from ..schema import OperatorSchema, find, schema_of
+from ..tensor import Array
 from ..tensor_names import element
 from ..wire import Call
-from .arrays import as_array
+from .arrays import as_array, data_type_name
 from .calls import call_of, tensor_of
 from .options import CallOptions
 
@@ -49,7 +49,12 @@ def operator_call(name: str, inputs: Sequence[Any], others: Mapping[str, Any]) -
     for member, value in zip(schema.members.inputs, inputs, strict=True):
         if value is not None or not member.role.is_optional:
             desc[member.name] = _add(member, value, arrays)
-    desc |= {member: _plain(value) for member, value in others.items() if value is not None}
+    nested = {member.name for member in schema.members.nested}
+    desc |= {
+        member: _operators(value) if member in nested else _plain(value)
+        for member, value in others.items()
+        if value is not None
+    }
     _repeat(schema, desc, arrays)
     return call_of(name, desc, arrays)
 
@@ -67,10 +72,19 @@ def _add(member: TensorMember, value: Any, arrays: dict[str, Array]) -> object:
     return [tensor_of(array) for array in listed]
 
 
+def _operators(value: Any) -> Any:
+    """Returns a nested operator, or a list of them; a name stands for an activation without parameters."""
+    if isinstance(value, str):
+        short = value if find(value) else f"ACTIVATION_{value.upper()}"
+        return {"Type": short if find(short) else value, "Desc": {}}
+    return _plain(value) if isinstance(value, Mapping) else [_operators(each) for each in value]
+
+
 def _plain(value: Any) -> Any:
     """Converts a value to its form in a desc."""
-    if isinstance(value, DataType):
-        return value.name
+    value = data_type_name(value)
+    if isinstance(value, Mapping):
+        return {name: data_type_name(member) for name, member in value.items()}
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     if hasattr(value, "_asdict"):  # named tuples represent structs

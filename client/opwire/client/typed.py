@@ -12,7 +12,7 @@ from .. import enums
 from ..fields import ScaleBias, Size2D
 from ..tensor import DataType
 from ..wire import Call
-from .arrays import ArrayLike
+from .arrays import ArrayLike, DTypeLike
 from .operands import explains_keywords, operator_call
 from .options import CallOptions
 
@@ -21,6 +21,9 @@ R = TypeVar("R")
 
 Desc = Mapping[str, Any]
 """A tensor desc, or a nested operator with its desc, as JSON."""
+
+Activation = Desc | str
+"""A nested operator, or the name of one without parameters, such as ``"RELU"``."""
 
 AxisDirection = enums.AxisDirection | Literal["INCREASING", "DECREASING"]
 ConvolutionDirection = enums.ConvolutionDirection | Literal["FORWARD", "BACKWARD"]
@@ -57,6 +60,7 @@ ReduceFunction = (
 RoundingMode = enums.RoundingMode | Literal["HALVES_TO_NEAREST_EVEN", "TOWARD_ZERO", "TOWARD_INFINITY"]
 DataTypeName = (
     DataType
+    | DTypeLike
     | Literal["FLOAT32", "FLOAT16", "UINT32", "UINT16", "UINT8", "INT32", "INT16", "INT8", "FLOAT64", "UINT64", "INT64"]
 )
 
@@ -774,7 +778,7 @@ class DeclaredMethods(ABC, Generic[R]):
         end_padding: Sequence[int] | int = 0,
         output_padding: Sequence[int] | int = 0,
         group_count: int = 1,
-        fused_activation: Desc | None = None,
+        fused_activation: Activation | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Convolves the input with filters, or computes a transposed convolution, with optional bias and fused
@@ -809,7 +813,7 @@ class DeclaredMethods(ABC, Generic[R]):
         trans_b: MatrixTransform = "NONE",
         alpha: float = 1.0,
         beta: float = 1.0,
-        fused_activation: Desc | None = None,
+        fused_activation: Activation | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Multiplies batches of matrices, with scaling, an optional addend and an optional fused activation."""
@@ -1094,7 +1098,7 @@ class DeclaredMethods(ABC, Generic[R]):
         spatial: bool,
         epsilon: float,
         output_tensor: Desc | None = None,
-        fused_activation: Desc | None = None,
+        fused_activation: Activation | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Normalizes with a given mean and variance, then scales, shifts and optionally applies a fused activation."""
@@ -1121,7 +1125,7 @@ class DeclaredMethods(ABC, Generic[R]):
         normalize_variance: bool,
         epsilon: float,
         output_tensor: Desc | None = None,
-        fused_activation: Desc | None = None,
+        fused_activation: Activation | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Normalizes by mean and variance over {H, W} or {C, H, W}, then optionally scales and shifts."""
@@ -1195,7 +1199,7 @@ class DeclaredMethods(ABC, Generic[R]):
         hidden_init_tensor: ArrayLike | None = None,
         sequence_lengths_tensor: ArrayLike | None = None,
         *,
-        activation_descs: Sequence[Desc],
+        activation_descs: Sequence[Activation],
         direction: RecurrentNetworkDirection,
         output_sequence_tensor: Desc | None = None,
         output_single_tensor: Desc | None = None,
@@ -1226,7 +1230,7 @@ class DeclaredMethods(ABC, Generic[R]):
         sequence_lengths_tensor: ArrayLike | None = None,
         peephole_tensor: ArrayLike | None = None,
         *,
-        activation_descs: Sequence[Desc],
+        activation_descs: Sequence[Activation],
         direction: RecurrentNetworkDirection,
         clip_threshold: float,
         use_clip_threshold: bool,
@@ -1272,7 +1276,7 @@ class DeclaredMethods(ABC, Generic[R]):
         hidden_init_tensor: ArrayLike | None = None,
         sequence_lengths_tensor: ArrayLike | None = None,
         *,
-        activation_descs: Sequence[Desc],
+        activation_descs: Sequence[Activation],
         direction: RecurrentNetworkDirection,
         linear_before_reset: bool,
         output_sequence_tensor: Desc | None = None,
@@ -1427,7 +1431,7 @@ class DeclaredMethods(ABC, Generic[R]):
         b_tensor: ArrayLike,
         *,
         output_tensor: Desc | None = None,
-        fused_activation: Desc | None = None,
+        fused_activation: Activation | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Adds corresponding elements, with an optional fused activation."""
@@ -1907,7 +1911,7 @@ class DeclaredMethods(ABC, Generic[R]):
         normalize_variance: bool,
         epsilon: float,
         output_tensor: Desc | None = None,
-        fused_activation: Desc | None = None,
+        fused_activation: Activation | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Normalizes by mean and variance over given axes, then optionally scales and shifts."""
@@ -2699,7 +2703,7 @@ class DeclaredMethods(ABC, Generic[R]):
         output_tensor: Desc | None = None,
         output_mean_tensor: Desc | None = None,
         output_variance_tensor: Desc | None = None,
-        fused_activation: Desc | None = None,
+        fused_activation: Activation | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Normalizes with the mean and variance of the batch, which are also outputs."""
@@ -3176,7 +3180,7 @@ class DeclaredMethods(ABC, Generic[R]):
         use_variance: bool,
         epsilon: float,
         output_tensor: Desc | None = None,
-        fused_activation: Desc | None = None,
+        fused_activation: Activation | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Normalizes by mean and variance, each of which can be disabled, over given axes, then optionally scales and

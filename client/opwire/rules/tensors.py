@@ -117,6 +117,8 @@ class SameSizes(Rule):
             elif desc.rank == first[1].rank and _differ(desc.sizes, first[1].sizes, axis):
                 wanted = list(first[1].sizes)
                 rule = "they must be equal" if axis is None else f"they must be equal except along axis {axis}"
+                if all(1 in pair or pair[0] == pair[1] for pair in zip(desc.sizes, wanted, strict=True)):
+                    rule += ", and a stride of 0 repeats elements"
                 message = f"sizes {list(desc.sizes)} given for {name}, and {first[0]} has {wanted}; {rule}"
                 yield Fault(self.code, (*path, "Sizes"), message, [wanted] if axis is None else None)
 

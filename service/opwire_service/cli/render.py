@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+MOST_ALLOWED = 5
+"""Maximum number of allowed values that are listed with a violation."""
+
+
 def validation_lines(title: str, found: Validation, level: FeatureLevel) -> Iterator[str]:
     """Yields whether an operator is valid, its outputs, and every violation and warning."""
     minimum = found.minimum_feature_level
@@ -67,8 +71,10 @@ def violation_lines(violations: Iterable[Violation]) -> Iterator[str]:
     for violation in violations:
         yield f"  {violation.pointer or '(root)'} [{violation.code.value}]"
         yield f"    {violation.message}"
-        if violation.allowed is not None:
-            yield f"    allowed: {', '.join(map(str, violation.allowed))}"
+        allowed = [*map(str, violation.allowed or ())]
+        if allowed and f"allowed: {', '.join(allowed)}" not in violation.message:
+            more = f", ... {len(allowed) - MOST_ALLOWED} more" if len(allowed) > MOST_ALLOWED else ""
+            yield f"    allowed: {', '.join(allowed[:MOST_ALLOWED])}{more}"
         if violation.available_from is not None:
             yield f"    available from: {violation.available_from}"
         if violation.source == OBSERVED_SOURCE:

@@ -1181,7 +1181,7 @@ class DeclaredMethods(ABC, Generic[R]):
         output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
-        """Divides by the Lp norm along an axis."""
+        """Divides by the Lp norm along an axis, with an epsilon."""
         return self._call(
             "LP_NORMALIZATION",
             (input_tensor,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from opwire.support import SupportRow, row_for
 from opwire.tensor import Array, BufferTensorDesc, DataType
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
-from tests.drawing import descs
+from tests.drawing import SMALL, descs
 from tests.execution import logical
 from tests.oracles import inputs_of
 
@@ -53,7 +53,7 @@ class Case:
 def cases(draw: st.DrawFn, operators: tuple[str, ...] = tuple(EXECUTABLE)) -> Case:
     """Draws requests for the given operators, with any data types, ranks and layouts that some level allows."""
     operator = EXECUTABLE[draw(st.sampled_from(operators))]
-    return draw(_FAMILIES.get(operator.name, _any_desc)(operator))
+    return draw(_FAMILIES.get(operator.name, any_desc)(operator))
 
 
 @st.composite
@@ -63,16 +63,25 @@ def one_input_cases(draw: st.DrawFn) -> Case:
 
 
 @st.composite
-def _any_desc(draw: st.DrawFn, operator: Operator[Any]) -> Case:
-    """Draws any desc that the declaration allows, with any layout of the outputs."""
-    drawn = draw(descs(operator))
+def any_desc(
+    draw: st.DrawFn, operator: Operator[Any], sizes: Sequence[int] = SMALL, *, is_hostile: bool = False
+) -> Case:
+    """Draws any desc that the declaration allows, with any layout of the outputs.
+
+    Args:
+        draw: Hypothesis's function.
+        operator: The operator.
+        sizes: Sizes of dimensions.
+        is_hostile: Whether inputs that hold indices or regions may hold anything.
+    """
+    drawn = draw(descs(operator, sizes))
     plan = check(drawn.request, drawn.level)
     assume(sum(desc.element_count for desc in (*plan.inputs.values(), *plan.outputs.values())) <= MOST_DRAWN)
     for name, desc in plan.outputs.items():
         if "[" not in name:
             drawn.desc[name] = draw(_outputs(desc.data_type, desc.sizes))
     buffers_of = {name: draw(buffers(desc.data_type, desc.extent)) for name, desc in plan.inputs.items()}
-    chosen = inputs_of(operator.name)
+    chosen = None if is_hostile else inputs_of(operator.name)
     for name, array in (chosen(draw, plan) if chosen else {}).items():
         written = bytearray(buffers_of[name])
         plan.inputs[name].put(array, plan.inputs[name].view(written))

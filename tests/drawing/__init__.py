@@ -16,7 +16,7 @@ from . import (
     regions,
     scaling,
 )
-from .descs import PREPARE, SATISFY_IN, SHAPED, Drawn, descs
+from .descs import PREPARE, SATISFY_IN, SHAPED, SMALL, Drawn, descs
 from .faults import BREAK_IN, broken
 from .outputs import SEVERAL, SIZES
 
@@ -39,4 +39,4 @@ for tables in (
     for table, name in ((SHAPED, "SHAPED"), (PREPARE, "PREPARE"), (SIZES, "SIZES"), (SEVERAL, "SEVERAL")):
         table.update(getattr(tables, name, {}))
 
-__all__ = ["Drawn", "broken", "descs"]
+__all__ = ["SMALL", "Drawn", "broken", "descs"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite, isinf, prod
+from math import isfinite, isinf, isnan, prod
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class ResponseJob(Job):
         self._along = (1,) if a.CrossChannel else (2, 3)
         self._before, self._after = (a.LocalSize - 1) // 2, a.LocalSize // 2
         self._is_steep = not self._is_gradient and not abs(a.Beta) <= _STEEP
-        is_usual = isfinite(a.Alpha) and isfinite(a.Bias) and a.Alpha >= 0 <= a.Bias
+        is_usual = isfinite(a.Alpha) and isfinite(a.Bias) and a.Alpha >= 0 <= a.Bias and not isnan(a.Beta)
         self.is_plain = is_usual and not (self._is_gradient and not abs(a.Beta) <= _MOST_GRADIENT_BETA)
         self._share, self._bias = a.Alpha / a.LocalSize, a.Bias + 0.0  # removes the sign of zero
         # Regions extend along whole dimensions of a piece; the other dimensions are cut.

@@ -22,6 +22,7 @@ from opwire.tensor import Array, BufferTensorDesc, DataType
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
 from tests.drawing import SMALL, descs
+from tests.drawing.descs import given_tensors
 from tests.execution import logical
 from tests.oracles import inputs_of
 
@@ -75,6 +76,8 @@ def any_desc(
         is_hostile: Whether inputs that hold indices or regions may hold anything.
     """
     drawn = draw(descs(operator, sizes))
+    tensors = given_tensors(tuple(member.name for member in operator.members.tensors), drawn.desc)
+    assume(all(math.prod(each["Sizes"]) <= MOST_DRAWN for each in tensors))
     plan = check(drawn.request, drawn.level)
     assume(sum(desc.element_count for desc in (*plan.inputs.values(), *plan.outputs.values())) <= MOST_DRAWN)
     for name, desc in plan.outputs.items():

@@ -59,11 +59,18 @@ def settle(
 ) -> tuple[Array, Array]:
     """Returns the rounded elements of a resolved expression and a mask of those whose rounding is undecided."""
     (size,) = np.broadcast_shapes((1,), *(array.shape for array in tensors.values()))
-    value, error, _ = evaluate(expression, tensors)
-    value, error = np.broadcast_to(value, size), np.broadcast_to(error, size)
+    value, error, rest = (np.broadcast_to(each, size) for each in evaluate(expression, tensors))
+    if rest.any() and rounded(value[:1]).dtype.kind == "f":
+        value, error = _to_odd(value, rest), np.where(rest != 0, 0.0, error)
     low, high = rounded(value - 2 * error), rounded(value + 2 * error)  # at least one ULP away
     differ = low.view(f"<u{low.itemsize}") != high.view(f"<u{high.itemsize}")
     return rounded(value), (differ & (error != 0)) | ~np.isfinite(error)
+
+
+def _to_odd(value: Array, rest: Array) -> Array:
+    """Rounds ``value + rest`` such that rounding it again, to fewer bits, is correct: inexact results are odd."""
+    is_even = np.ascontiguousarray(value).view(np.int64) % 2 == 0
+    return np.where((rest != 0) & is_even, np.nextafter(value, np.copysign(np.inf, rest)), value)
 
 
 def covers(expression: Expression) -> bool:
@@ -181,15 +188,20 @@ def _compare(primitive: str, a: Bounded, b: Bounded) -> Bounded:
 
 def _select(primitive: str, condition: Bounded, yes: Bounded, no: Bounded) -> Bounded:
     error = np.where(condition.value, yes.error, no.error)
-    return Bounded(np.where(condition.value, yes.value, no.value), np.maximum(error, condition.error))
+    rest = np.where(_is_exact(condition), np.where(condition.value, yes.rest, no.rest), 0.0)
+    return Bounded(np.where(condition.value, yes.value, no.value), np.maximum(error, condition.error), rest)
 
 
 def _extreme(primitive: str, a: Bounded, b: Bounded) -> Bounded:
-    return Bounded(FUNCTIONS[primitive](a.value, b.value), np.maximum(a.error, b.error))
+    value = FUNCTIONS[primitive](a.value, b.value)
+    is_clear = np.abs(a.value - b.value) > a.error + b.error
+    rest = np.where(is_clear, np.where(value == a.value, a.rest, b.rest), 0.0)
+    return Bounded(value, np.maximum(a.error, b.error), rest)
 
 
 def _same(primitive: str, a: Bounded) -> Bounded:
-    return Bounded(FUNCTIONS[primitive](a.value), a.error)
+    value = FUNCTIONS[primitive](a.value)
+    return Bounded(value, a.error, np.where(value == a.value, a.rest, -np.asarray(a.rest)))
 
 
 def _step(primitive: str, a: Bounded) -> Bounded:

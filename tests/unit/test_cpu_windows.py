@@ -502,3 +502,54 @@ def test_resampled_integers_round_halves_down(device):
     }
     found = answers(device, check({"type": "RESAMPLE", "desc": desc}), InputTensor=source)["OutputTensor"]
     assert found.tolist() == [1, 1, 2, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("operator", "more", "right"),
+    [
+        ("AVERAGE_POOLING1", {"IncludePadding": True}, [1.5, 2.5, 1.5, 0, 0]),
+        ("AVERAGE_POOLING1", {"IncludePadding": False}, [1.5, 2.5, 3, np.nan, np.nan]),
+        ("LP_POOLING1", {"P": 1}, [3, 5, 3, 0, 0]),
+        ("LP_POOLING1", {"P": 2}, [5**0.5, 13**0.5, 3, 0, 0]),
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 2])
+def test_outputs_may_have_more_windows_than_fit(device, operator, more, right, rows):
+    values = np.array([[[[1, 2, 3]]]], np.float32)
+    desc = {
+        "InputTensor": tensor(values),
+        "OutputTensor": sizes(np.float32, 1, 1, rows, 5),
+        **{"Strides": [1, 1], "WindowSize": [1, 2], "StartPadding": [0, 0], "EndPadding": [0, 2**32 - 1]},
+        **{"Dilations": [1, 1], **more},
+    }
+    found = answers(device, check({"type": operator, "desc": desc}), InputTensor=values)["OutputTensor"]
+    np.testing.assert_array_equal(found[0, 0, 0], np.array(right, np.float32))
+    np.testing.assert_array_equal(found[0, 0, 1:], np.full((rows - 1, 5), right[-1]))
+
+
+def test_windows_may_span_all_of_the_input_more_than_once(device):
+    values = np.array([[[[1, 2, 6]]]], np.float32)
+    desc = {
+        "InputTensor": tensor(values),
+        "OutputTensor": sizes(np.float32, 1, 1, 1, 2),
+        **{"Strides": [1, 1], "WindowSize": [1, 3], "StartPadding": [0, 0], "EndPadding": [0, 0]},
+        "IncludePadding": False,
+    }
+    found = answers(device, check({"type": "AVERAGE_POOLING", "desc": desc}), InputTensor=values)["OutputTensor"]
+    assert found.ravel().tolist() == [3, 4]
+
+
+def test_unpooling_to_other_planes(device):
+    values, indices = np.arange(1, 7, dtype=np.int16).reshape(3, 2, 1, 1), np.array([5, 0, 2, 9, 4, 1], np.uint32)
+    plan = check(
+        {
+            "type": "MAX_UNPOOLING",
+            "desc": {
+                "InputTensor": tensor(values),
+                "IndicesTensor": tensor(indices.reshape(values.shape)),
+                "OutputTensor": sizes(np.int16, 1, 1, 2, 3),
+            },
+        }
+    )
+    found = answers(device, plan, InputTensor=values, IndicesTensor=indices.reshape(values.shape))["OutputTensor"]
+    assert found.ravel().tolist() == [2, 6, 3, 0, 5, 1]

@@ -102,7 +102,7 @@ NASTY = {
     "resampling_of_a_row": resampling([2**25], [2**25], 1.5),
     "resampling_of_a_column": resampling([2**24, 1], [2**24, 1], 1.5),
     "resampling_to_the_nearest": resampling([4], [2**26], 2, InterpolationMode="NEAREST_NEIGHBOR"),
-    "resampling_of_everything_at_once": resampling([2**12] * 2, [16] * 2, 1e-30, Antialiased=True),
+    "resampling_of_everything_at_once": resampling([2**12] * 2, [16] * 2, 2.0**-23, Antialiased=True),
     "exponentials": single("ELEMENT_WISE_EXP", [2**24], "FLOAT32"),
     "scaled_exactly": single("ELEMENT_WISE_IDENTITY", [2**24], "FLOAT64", ScaleBias=BY_A_TENTH),
     "scaled_integers": single("ELEMENT_WISE_ABS", [2**24], "INT64", ScaleBias=BY_A_TENTH),

@@ -47,7 +47,11 @@ CALLS: list[tuple[Ask, type[Exception], str]] = [
     ),
     (lambda c: c.sum(X, 0, encoding=X), ValueError, "encoding is array.*; it must be one of binary"),
     (lambda c: c.sum(X, 0, max_retries=None), ValueError, "max_retries is None; it must be an integer of at least 0"),
-    (lambda c: c.with_options(tmeout=1), TypeError, "there is no option 'tmeout'; there are feature_level, timeout"),
+    (
+        lambda c: c.with_options(tmeout=1),
+        TypeError,
+        "there is no option 'tmeout'; there are feature_level, strict, timeout",
+    ),
     (lambda c: c.execute_many([5]), TypeError, r"calls\[0\] is of type int; execute_many takes a list of calls made"),
     (lambda c: c.execute_many([prepare.sum(X, 0), None]), TypeError, r"calls\[1\] is of type NoneType"),
     (lambda c: c.execute_many(prepare.sum(X, 0)), TypeError, "calls are of type Call; execute_many takes a list"),

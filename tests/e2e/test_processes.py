@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -362,3 +363,42 @@ def test_a_hanging_worker_is_replaced():
         for _ in range(20):
             execute(served.url)
         assert max(first) in workers(served)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGHUP")
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_keys_are_read_again_on_a_signal(tmp_path, workers):
+    """A server logs who it refuses, survives an invalid file, and says when it stops and has stopped."""
+    keys = tmp_path / "keys"
+    keys.write_text("first:one\n")
+
+    def status(key: str) -> int:
+        """Returns the status of a request on a new connection, to any of the processes."""
+        return httpx.get(f"{served.url}/v1/server/load", headers={"Authorization": f"Bearer {key}"}).status_code
+
+    def logged(text: str) -> int:
+        return sum(text in line for line in list(served.lines))
+
+    with process(*SLOW, "--workers", workers, "--api-keys-file", str(keys)) as served:
+        assert {status("one") for _ in range(8)} == {200}
+        assert status("two") == 401
+        until(lambda: logged("unauthorized") == 1)
+        (line,) = [line for line in served.lines if "unauthorized" in line]
+        assert "peer 127.0.0.1" in line
+        assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d INFO ", line)
+
+        keys.write_text("second:two\nthird:three\n")
+        served.process.send_signal(signal.SIGHUP)
+        until(lambda: logged(f"2 API keys read from {keys}") == int(workers))
+        assert {status("two") for _ in range(8)} == {200}
+        assert {status("one") for _ in range(8)} == {401}
+
+        keys.write_text("not a key\n")
+        served.process.send_signal(signal.SIGHUP)
+        until(lambda: logged("the API keys remain as they were") == int(workers))
+        assert {status("three") for _ in range(8)} == {200}
+
+        served.process.send_signal(signal.SIGTERM)
+        assert served.finish() == 0
+        assert logged("stopping: running requests may take up to") == 1
+        assert logged("stopped: ") == 1

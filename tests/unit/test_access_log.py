@@ -49,7 +49,7 @@ def test_a_line_stays_short_whatever_the_client_sends(caplog, status):
     code = "ok" if status == 200 else "not_found"
     for operator in (long, {"type": long}):
         said = ("M" + long, "/" + long, "http", "1.1")
-        write(Ended(*said, "/other", status, code, 5, long, None, {"traceparent": long}, operator))
+        write(Ended(*said, "/other", status, code, 5, long, None, "::1", {"traceparent": long}, operator))
     assert len(caplog.records) == 2
     for record in caplog.records:
         assert len(record.getMessage()) < 1000
@@ -65,9 +65,12 @@ def test_overload_refusals_are_logged_once_a_second_with_a_count(caplog):
     assert not any([wants("queue_full"), wants("memory_full"), wants("memory_full")])
     assert wants("not_found")
     until(lambda: wants("memory_full"))
-    write(Ended("POST", "/v1/execute", "http", "1.1", "/v1/execute", 429, "memory_full", 5, "it", None, {}))
+    write(
+        Ended("POST", "/v1/execute", "http", "1.1", "/v1/execute", 429, "memory_full", 5, "it", None, "192.0.2.1", {})
+    )
     fields = caplog.records[0].fields
     assert fields["more_refused"] >= 3
+    assert "peer 192.0.2.1" in caplog.records[0].getMessage()
     assert f"more_refused {fields['more_refused']}" in caplog.records[0].getMessage()
 
 

@@ -14,7 +14,7 @@ TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
 def ended(**carriers: str) -> Ended:
-    return Ended("GET", "/", "http", "1.1", "/", 200, "ok", 1, "id", None, carriers)
+    return Ended("GET", "/", "http", "1.1", "/", 200, "ok", 1, "id", None, None, carriers)
 
 
 def test_each_line_is_a_key(tmp_path):

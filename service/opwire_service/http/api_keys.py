@@ -51,6 +51,9 @@ class ApiKeys:
             raise ValueError(f"{path}: contains no API keys")
         return cls(keys)
 
+    def __len__(self) -> int:
+        return len(self._names)
+
     def owner(self, key: bytes) -> str | None:
         """Returns the name of a key's owner, or None if the key is invalid. Compares with all keys in constant time."""
         given = self._digest(key)

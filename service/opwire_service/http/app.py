@@ -106,6 +106,18 @@ class Application:
         origins = settings.cors_origins
         self._respond: ASGIApp = cors(self.respond, origins, headers) if origins else self.respond
 
+    def reload_keys(self) -> int:
+        """Reads the API keys file again and returns the number of keys.
+
+        Raises:
+            OSError, ValueError: it cannot be read or is invalid; the keys remain as they were.
+        """
+        assert self._gate is not None
+        assert self._settings.api_keys_file is not None
+        keys = ApiKeys.read(self._settings.api_keys_file)
+        self._gate.replace(keys)
+        return len(keys)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.framework(scope, receive, send)

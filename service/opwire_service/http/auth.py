@@ -39,6 +39,10 @@ class Gate:
         self._keys = keys
         self._open = OPEN | {METRICS} if metrics_open else OPEN
 
+    def replace(self, keys: ApiKeys) -> None:
+        """Replaces the valid keys, from the next request on."""
+        self._keys = keys
+
     def admits(self, scope: Scope) -> bool:
         """Whether a request is admitted. Stores the owner of its key in the scope's state as ``client``."""
         if scope["path"] in self._open or scope["path"].startswith(OPEN_PREFIXES):

@@ -80,8 +80,9 @@ class Connection(HttpToolsProtocol):
         self._backlog = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        # uvicorn's version also asks the system for both addresses, which are not used here.
+        # uvicorn's version also asks the system for the server's own address, which is not used here.
         self.connections.add(self)
+        self.client = _peer(transport)
         self.transport = transport
         self.scheme = "http" if transport.get_extra_info("sslcontext") is None else "https"
         self.flow = self._flow = Flow(transport)
@@ -337,6 +338,12 @@ class Connection(HttpToolsProtocol):
         else:  # the client would take the response for that to the previous request
             self._receiving = Receiving.NOTHING
             before.keep_alive = False
+
+
+def _peer(transport: asyncio.Transport) -> tuple[str, int] | None:
+    """Returns the address at the other end of a connection, or None if it is already closed."""
+    found = transport.get_extra_info("peername")
+    return (str(found[0]), int(found[1])) if isinstance(found, tuple | list) else None
 
 
 def _make_parser(protocol: Connection) -> httptools.HttpRequestParser:

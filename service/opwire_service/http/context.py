@@ -50,6 +50,7 @@ def ended_request(
         microseconds,
         identity,
         scope.get("state", {}).get("client"),
+        None if scope.get("client") is None else scope["client"][0],
         {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _CARRIERS},
         None if progress is None else progress.operator,
         None if progress is None else progress.device,

@@ -29,7 +29,7 @@ class JsonFormatter(logging.Formatter):
 def configure(level: str, log_format: LogFormat) -> None:
     """Sends the log of this process to stderr; uvicorn and asyncio only log warnings and errors."""
     handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
+    text = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S")
     handler.setFormatter(JsonFormatter() if log_format == "json" else text)
     logging.basicConfig(handlers=[handler], level=level.upper())
     for library in ("uvicorn.error", "asyncio"):

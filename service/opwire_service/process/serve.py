@@ -11,7 +11,7 @@ from ..settings import Settings
 from .logging import configure
 from .memory_trim import freeze_heap
 from .server import HttpServer, address, announce
-from .signals import stop_on_signals
+from .signals import reload_on_signal, stop_on_signals
 from .startup import prepared, require_devices
 from .supervisor import Supervisor
 
@@ -33,6 +33,7 @@ def serve(settings: Settings) -> int:
     server = HttpServer(settings, on_ready=_begin)
     # After it has stopped, uvicorn raises the signals again for the handlers it had replaced.
     stop_on_signals(server.handle_exit)
+    reload_on_signal(server.reload_keys, settings)
     server.run(sockets)
     return 0 if server.started and not server.failed else 1
 

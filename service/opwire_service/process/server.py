@@ -179,11 +179,20 @@ class HttpServer(uvicorn.Server):
         self.drain()
         super().handle_exit(sig, frame)
 
+    def reload_keys(self, sig: int, frame: FrameType | None) -> None:
+        """Reads the API keys again, on a signal. Without a valid file the server goes on with those it has."""
+        try:
+            log.info("%d API keys read from %s", self._app.reload_keys(), self.settings.api_keys_file)
+        except (OSError, ValueError) as error:
+            log.error("the API keys remain as they were: %s", error)
+
     def drain(self) -> None:
         """Stops accepting work."""
         server = self._app.service
-        if server is not None:
+        if server is not None and not server.draining:
             server.drain()
+            if self.settings.workers == 1:  # the supervisor of several says it once
+                log.info("stopping: running requests may take up to %d s to finish", self.settings.drain_seconds)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Completes accepted work; meanwhile requests on open connections are told that the server is stopping."""
@@ -195,6 +204,9 @@ class HttpServer(uvicorn.Server):
         while self.server_state.tasks and loop.time() < end and not self.force_exit:
             await asyncio.wait(list(self.server_state.tasks), timeout=_POLL_SECONDS)
             self._metrics.beat()
+        left = len(self.server_state.tasks)
+        if self.settings.workers == 1:
+            log.info("stopped: %s", f"{left} requests were still running" if left else "all requests have finished")
         self.config.timeout_graceful_shutdown = max(0, round(end - loop.time()))
         await super().shutdown(sockets)
 

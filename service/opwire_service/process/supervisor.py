@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import socket
 import sys
 import threading
@@ -30,7 +31,7 @@ from .application import layout
 from .logging import configure
 from .memory_trim import freeze_heap
 from .server import HttpServer, address, announce
-from .signals import stop_on_signals
+from .signals import reload_on_signal, stop_on_signals
 from .sockets import SPREAD, bind_shared
 
 _FIRST_PAUSE, _MAX_PAUSE = 0.1, 10.0
@@ -98,6 +99,7 @@ class Supervisor:
     def run(self) -> int:
         """Serves until a signal arrives. Returns the exit code."""
         stop_on_signals(self._stop)
+        reload_on_signal(self._reload, self._settings)
         gc.enable()
         try:
             with TemporaryDirectory(prefix="opwire-") as folder:
@@ -115,6 +117,12 @@ class Supervisor:
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._stopping = True
         self._wake.send_bytes(b"stop")
+
+    def _reload(self, number: int, frame: FrameType | None) -> None:
+        """Passes the signal on to the workers. One that is still starting reads the keys by itself."""
+        for worker in list(self._workers.values()):
+            if worker.ready and worker.process.pid is not None:
+                os.kill(worker.process.pid, number)
 
     def _start_due(self) -> None:
         now = time.monotonic()
@@ -179,6 +187,7 @@ class Supervisor:
 
     def _drain(self) -> int:
         """Waits for the workers to end. Returns the exit code: 1 if one had to be killed, or not all ever started."""
+        log.info("stopping: running requests may take up to %d s to finish", self._settings.drain_seconds)
         for listening in self._sockets:
             listening.close()
         for worker in self._workers.values():
@@ -192,6 +201,7 @@ class Supervisor:
                 killed = True
                 worker.process.kill()
                 worker.process.join()
+        log.info("stopped: %s", "some requests were cut off" if killed else "all processes have ended")
         return 1 if killed or not self._announced else 0
 
 
@@ -205,6 +215,7 @@ def _run_worker(
     metrics = Metrics(layout(settings), shared.buf, row)
     server = HttpServer(settings, metrics, on_ready=lambda _: _begin(pipe), folder=folder)
     stop_on_signals(server.handle_exit)
+    reload_on_signal(server.reload_keys, settings)
     threading.Thread(target=_stop_with, args=(pipe, server), daemon=True).start()
     own = [bind_shared(each.family, each.getsockname()[:2]) for each in sockets] if SPREAD else list(sockets)
     try:

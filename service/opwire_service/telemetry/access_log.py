@@ -77,13 +77,16 @@ def write(ended: Ended) -> None:
         "path": escaped(ended.path),
         "route": ended.route,
         "client": ended.client,
+        "peer": ended.peer,
         "operator": ended.operator_name,
         "status": None if ended.code == CLIENT_GONE else ended.status,
         "code": ended.code,
         "milliseconds": ended.microseconds / 1000,
     }
     details = [
-        f"{name} {fields[name]}" for name in ("status", "client", "operator", "trace_id") if fields[name] is not None
+        f"{name} {fields[name]}"
+        for name in ("status", "client", "peer", "operator", "trace_id")
+        if fields[name] is not None
     ]
     message = f"{fields['method']} '{fields['path']}' {ended.code} {fields['milliseconds']} ms"
     if ended.code in _FOR_LOAD and (omitted := _refusals.take()):

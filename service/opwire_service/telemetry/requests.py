@@ -21,6 +21,7 @@ class Ended:
         microseconds: time from arrival to the last byte of the response.
         request_id: ID of the request.
         client: owner of its API key.
+        peer: IP address at the other end of its connection.
         carriers: headers that carry the trace context.
         operator: name of the operator, or the operator as sent in the request.
         device: device that ran it.
@@ -37,6 +38,7 @@ class Ended:
     microseconds: int
     request_id: str
     client: str | None
+    peer: str | None
     carriers: Mapping[str, str]
     operator: object = None
     device: str | None = None

@@ -28,6 +28,8 @@ CASES = {
         [NAN, 0],
     ),
     "squares_of_both_infinities": ("LP_NORMALIZATION", [INF, -INF, 1], LENGTH, [NAN, NAN, 0]),
+    "a_length_that_epsilon_cancels": ("LP_NORMALIZATION", [3, -4, 0], LENGTH | {"Epsilon": -25}, [INF, -INF, NAN]),
+    "less_than_nothing_left": ("LP_NORMALIZATION", [3, -4, 0], LENGTH | {"Epsilon": -25.000002}, [NAN, NAN, NAN]),
     "a_response_to_both_infinities": ("LOCAL_RESPONSE_NORMALIZATION", [[[[-INF, 0, INF]]]], RESPONSE, [NAN, 0, NAN]),
     "a_variance_about_zero": ("MEAN_VARIANCE_NORMALIZATION2", [INF, -INF, 1], VARIANCE, [NAN, NAN, 0]),
     "zero_over_a_power_of_next_to_nothing": (

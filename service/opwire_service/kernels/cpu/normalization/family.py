@@ -11,7 +11,7 @@ from ..run.job import Job
 from .affine import AFFINE
 from .given import GivenStatisticsJob
 from .gradients import GradientsJob
-from .lengths import prepare as prepare_lengths
+from .lengths import LengthsJob
 from .response import PREPARE as RESPONSES
 from .statistics import StatisticsJob
 
@@ -25,6 +25,6 @@ PREPARE: dict[str, Callable[[Plan], Job]] = {
     "MEAN_VARIANCE_NORMALIZATION2": StatisticsJob,
     "BATCH_NORMALIZATION_GRAD": GradientsJob,
     "BATCH_NORMALIZATION_TRAINING_GRAD": GradientsJob,
-    "LP_NORMALIZATION": prepare_lengths,
+    "LP_NORMALIZATION": LengthsJob,
     **RESPONSES,
 }

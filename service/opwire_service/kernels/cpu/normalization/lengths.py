@@ -10,10 +10,14 @@ from opwire.check import Plan
 from opwire.tensor import Array
 
 from ....execution import Arrays, Bound, Stop
+from ...decimals import FLOAT64
+from ...exact import FORMATS
+from ...reference.elements import Elements
+from ...reference.normalization import length_of
+from ...reference.reals import rounded
 from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
-from ..run.reference import ReferenceJob
 from ..run.tiles import TILE
 from . import affine
 from .lines import Lines, layout_of, lines_of
@@ -21,9 +25,12 @@ from .lines import Lines, layout_of, lines_of
 _PLAIN = [np.full((), number) for number in (0.0, 1.0, 0.0, 0.0, 0.0)]
 """Parameters of the kernel: nothing is added, and nothing cancels."""
 
+_NEXT_TO_NOTHING = 2.0**-12
+"""Share of a negative Epsilon that a squared norm leaves if too much may have cancelled."""
+
 
 class LengthsJob(Job):
-    """Normalizes rows; unless Epsilon is negative, nothing cancels here, so float64 is accurate enough."""
+    """Normalizes rows; divisors that a negative Epsilon nearly cancels are computed exactly."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -31,9 +38,12 @@ class LengthsJob(Job):
         self._layout = layout_of(plan.inputs["InputTensor"], plan.outputs["OutputTensor"], axes)
         self._squared = plan.attributes.P == 2
         self._epsilon = plan.attributes.Epsilon + 0.0  # removes the sign of zero
+        self._of = FORMATS[plan.inputs["InputTensor"].data_type]
 
     @cached_property
     def _lines(self) -> Lines | None:
+        if self._epsilon < 0:
+            return None
         plan, kind = self._plan, affine.SQUARES if self._squared else affine.MAGNITUDES
         tensors, ones = (plan.inputs["InputTensor"], plan.outputs["OutputTensor"]), [(1,) * len(self._layout.order)] * 5
         return lines_of(self._layout, *tensors, ones, kind=kind, epsilon=self._epsilon)
@@ -66,7 +76,7 @@ class LengthsJob(Job):
                 for number in range(begin, end):
                     at = tiles.at(number)
                     x = np.array(source[at], np.float64, order="C")
-                    self._put(x, self._divisor(layout.sums(self._terms(x))), target[at])
+                    self._put(x, self._divisor(layout.sums(self._terms(x)), source[at], stop), target[at])
 
         def parts(begin: int, end: int) -> None:
             with np.errstate(all="ignore"):
@@ -85,7 +95,10 @@ class LengthsJob(Job):
             return
         pool.run(parts, tiles.count, 1, stop)
         with np.errstate(all="ignore"):
-            divisors = self._divisor(sums.reshape(-1, tiles.tiles_of_row).sum(1))
+            totals = sums.reshape(-1, tiles.tiles_of_row).sum(1)
+            ones = (1,) * len(order)
+            rows = (source[layout.row(row)] for row in range(totals.size))
+            divisors = [self._divisor(total.reshape(ones), row, stop) for total, row in zip(totals, rows, strict=True)]
         pool.run(results, tiles.count, 1, stop)
 
     @staticmethod
@@ -98,12 +111,12 @@ class LengthsJob(Job):
         terms: Array = np.multiply(x, x) if self._squared else np.abs(x)
         return terms
 
-    def _divisor(self, total: Array) -> Array:
-        squares = total if self._squared else total * total
-        divisor: Array = np.sqrt(squares + self._epsilon)
+    def _divisor(self, total: Array, rows: Array, stop: Stop) -> Array:
+        """Returns the lengths of rows from the sums of their terms."""
+        left = (total if self._squared else total * total) + self._epsilon
+        divisor: Array = np.sqrt(left)
+        near = np.abs(left) < -self._epsilon * _NEXT_TO_NOTHING
+        for place in np.argwhere(near).tolist():
+            row = tuple(slice(None) if i in self._layout.axes else slice(k, k + 1) for i, k in enumerate(place))
+            divisor[tuple(place)] = rounded(length_of(Elements(rows[row], stop), self._plan, self._of), FLOAT64)
         return divisor
-
-
-def prepare(plan: Plan) -> Job:
-    """Returns the job of a plan."""
-    return ReferenceJob(plan) if plan.attributes.Epsilon < 0 else LengthsJob(plan)

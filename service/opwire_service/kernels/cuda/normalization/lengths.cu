@@ -1,5 +1,6 @@
 // LP_NORMALIZATION: elements divided by the root of Epsilon and the square of their L1 norm, or of their L2 norm if
-// SQUARED. If Epsilon CANCELS, because it is negative, no result is certain. No zero is negative.
+// SQUARED. If Epsilon CANCELS, because it is negative, rows of which it leaves next to nothing are uncertain. No zero is
+// negative.
 
 const bool KEEPS = false;
 
@@ -33,10 +34,11 @@ struct Row {
     static const bool TELLS_AT_ONCE = false;
     template <bool IS_KEPT, class... Neighbors> __device__ u32 at_once(Neighbors &...) const { return 0; }
 
-    double divisor;
+    double divisor;  // -1 if it is uncertain
 
     static __device__ __forceinline__ Row of(const State &state, const Numbers &numbers) {
-        return {sqrt((SQUARED ? state.sum : state.sum * state.sum) + numbers.epsilon)};
+        double left = (SQUARED ? state.sum : state.sum * state.sum) + numbers.epsilon;
+        return {CANCELS && fabs(left) < 0x1p-12 * fabs(numbers.epsilon) ? -1 : sqrt(left)};
     }
     template <class Sum>
     static __device__ __forceinline__ Row of_held(const State &state, const Numbers &numbers, Sum) {
@@ -47,6 +49,6 @@ struct Row {
         float x, u32, Kept, const Beside &, const Numbers &, Element &result
     ) const {
         result = without_negative_zero(nearest(x / divisor));
-        return !CANCELS;
+        return !(CANCELS && divisor < 0);
     }
 };

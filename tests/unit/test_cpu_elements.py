@@ -82,12 +82,13 @@ def test_results_do_not_depend_on_the_number_of_threads():
 
 
 def test_many_exact_elements_can_be_stopped(cpu_device):
-    """Products of the smallest numbers cannot be split exactly, so every element takes the exact path."""
-    values = np.random.default_rng(5).standard_normal(100_000) * 1e-300
-    plan = plan_of("ELEMENT_WISE_IDENTITY", {"InputTensor": values}, ScaleBias={"Scale": 0.1, "Bias": 1})
+    """Squares halfway between two numbers are undecided, so every element takes the exact path."""
+    values = (np.random.default_rng(5).integers(2049, 2890, 2**20) * 2 + 1).astype(np.float32)
+    arrays = {"InputTensor": values, "ExponentTensor": np.full(values.shape, 2, np.float32)}
     asked = iter([False] * 3)
+    plan = plan_of("ELEMENT_WISE_POW", arrays)
     with pytest.raises(Stopped):
-        cpu_device.run(plan, {"InputTensor": values}, {"OutputTensor": values.copy()}, lambda: next(asked, True))
+        cpu_device.run(plan, arrays, {"OutputTensor": values.copy()}, lambda: next(asked, True))
 
 
 @pytest.mark.parametrize("step", [2048, 32])

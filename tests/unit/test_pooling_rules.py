@@ -144,3 +144,17 @@ def test_both_outputs_must_have_the_same_size():
     assert [(violation.code.value, violation.pointer) for violation in refusal.value.violations] == [
         ("sizes_mismatch", "/desc/OutputIndicesTensor/Sizes")
     ]
+
+
+@pytest.mark.parametrize(
+    ("members", "size"),
+    [
+        ((3, 1, 1, 2**32 - 1, 0, 1), 2),
+        ((3, 1, 1, 2**31, 2**31, 1), 3),
+        ((3, 1, 2, 0, 0, 2**32 - 1), 4),
+        ((3, 1, 3, 5, 0, 2**31), 8),
+        ((3, 1, 4, 0, 0, 1), 1),
+    ],
+)
+def test_sizes_of_gradients_wrap_around_as_directml_answered(members, size):
+    assert Dimension(*members).gradient_size == size

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_WRAPS = 2**32
+
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
@@ -31,6 +33,12 @@ class Dimension:
         if not self.stride:
             return (0,)
         return tuple(dict.fromkeys((room // self.stride + 1, -(-room // self.stride) + 1)))
+
+    @property
+    def gradient_size(self) -> int:
+        """The floor size, but at least 1, as DirectML computes it for gradients: in 32-bit unsigned integers."""
+        room = self.padded % _WRAPS - self.dilated_window % _WRAPS
+        return max(room // self.stride + 1, 1) if self.stride else 0
 
     def elements_visited(self, count: int) -> int:
         """Returns the total number of elements in the first ``count`` windows, not counting padding."""

@@ -132,9 +132,7 @@ class Pooled(Rule):
         if len(dimensions) != tensor.rank - 2:
             return
         for i, (given, dimension) in enumerate(zip(tensor.sizes[2:], dimensions, strict=True), 2):
-            sizes = dimension.output_sizes
-            if self.exact:
-                sizes = (max(sizes[0], 1),)
+            sizes = (dimension.gradient_size,) if self.exact else dimension.output_sizes
             if given not in sizes and sizes[0] > 0:
                 listed = " or ".join(map(str, sizes))
                 message = f"size {given} given for dimension {i} of {self.tensor}; allowed: {listed}"

@@ -24,6 +24,7 @@ static __device__ __forceinline__ bool certified(
         finished(into, value);
         return true;
     }
+    if (bound != bound) return false;  // an infinite operand that meets nothing but padding
 #if FINISH == 0
     typedef Format<Output> F;
     u32 high = F::nearest(value + bound), low = F::nearest(value - bound);

@@ -69,6 +69,11 @@ def overflows(seen: Seen) -> Mask:
     return np.isfinite(seen.ours) & ~np.isfinite(seen.theirs)
 
 
+def neither_is_finite(seen: Seen) -> Mask:
+    """Neither gives a finite number, and not the same one: intermediate results overflow elsewhere."""
+    return ~np.isfinite(seen.ours) & ~np.isfinite(seen.theirs)
+
+
 def saturates(seen: Seen) -> Mask:
     """opwire gives an infinity, DirectML the largest number of the type with its sign."""
     ends = np.copysign(seen.finfo.max, seen.ours)
@@ -215,6 +220,7 @@ RULES: dict[str, Callable[..., Mask | bool]] = {
     "NaN is lost": nan_lost,
     "NaN is made": nan_made,
     "overflows": overflows,
+    "neither is finite": neither_is_finite,
     "saturates": saturates,
     "denormals are zero": denormals_are_zero,
     "denormal results are zero": denormal_results_are_zero,

@@ -24,8 +24,6 @@ Vector = list[Any]
 
 
 def _activation(operator: Any) -> Callable[[Vector], Vector]:
-    if operator.name == "ACTIVATION_HARDMAX":
-        return lambda values: [mpf(i == values.index(max(values))) for i in range(len(values))]
     return lambda values: [activate(operator, value) for value in values]
 
 
@@ -83,7 +81,7 @@ class _Network:
         return [(1 - a) * b + a * h for a, b, h in zip(z, n, hidden, strict=True)], cell
 
     def clipped(self, values: Vector) -> Vector:
-        if not self.given.UseClipThreshold or math.isinf(self.given.ClipThreshold):
+        if not self.given.UseClipThreshold or self.given.ClipThreshold == math.inf:
             return values
         threshold = mpf(self.given.ClipThreshold)
         return [min(max(value, -threshold), threshold) for value in values]
@@ -129,15 +127,17 @@ def _walk(plan: Plan, inputs: Mapping[str, Array], direction: int, entry: int, f
     if "SequenceLengthsTensor" in inputs:
         length = min(length, int(inputs["SequenceLengthsTensor"][0, 0, 0, entry]))
     sequence[length:, direction, entry] = mpf(0)
-    if length == 0:
-        hidden = cell = [mpf(0)] * len(hidden)
     steps = list(range(length))
     if direction == 1 or plan.attributes.Direction.name == "BACKWARD":
         steps.reverse()
+    elif length == 0 and plan.inputs["InputTensor"].sizes[1] == 1:
+        steps = [0]
+    elif length == 0:
+        hidden = cell = [mpf(0)] * len(hidden)
     for t in steps:
         source = list(map(mpf, inputs["InputTensor"][0, t, entry].tolist()))
         hidden, cell = step(source, hidden, cell)
-        for i, value in enumerate(hidden):
+        for i, value in enumerate(hidden if t < length else ()):
             sequence[t, direction, entry, i] = value
     for name, state in (("OutputSingleTensor", hidden), ("OutputCellSingleTensor", cell)):
         if name in found:

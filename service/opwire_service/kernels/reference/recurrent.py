@@ -21,20 +21,22 @@ from .elements import Elements
 
 Activation = Callable[[Array], Array]
 
+GREATEST = float(np.finfo(np.float32).max)
+
 
 def activation(operator: NestedOperator) -> Activation:
-    """Returns an activation along the last dimension of an array."""
-    return _hardmax if operator.name == "ACTIVATION_HARDMAX" else partial(activated, operator)
+    """Returns an activation of the elements of an array."""
+    return partial(activated, operator)
 
 
-def _hardmax(values: Array) -> Array:
-    """Returns 1 for the first maximum, skipping NaN, and 0 for the other elements."""
-    ranked = np.where(np.isnan(values), -np.inf, values)
-    # If all numbers are -infinity, the first of them must still win over NaN.
-    numbers = np.where(np.isnan(values), 0, (ranked == ranked.max(-1, keepdims=True)) + 1)
-    winners: Array = np.argmax(numbers, -1)
-    marked: Array = np.arange(values.shape[-1]) == winners[..., None]
-    return marked.astype(np.float64)
+def clipped(values: Array, attributes: Any) -> Array:
+    """Returns what enters the activations of RNN and of the gates of LSTM.
+
+    Its magnitude is at most the clip threshold, or the greatest FLOAT32 without one. NaN enters as the least number.
+    """
+    threshold = attributes.ClipThreshold if getattr(attributes, "UseClipThreshold", False) else GREATEST
+    found: Array = np.fmin(np.fmax(values, -threshold), threshold)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,27 @@ class Direction:
 
 @dataclass(slots=True)
 class RecurrentState:
-    """The state between two steps: the hidden state, and the cell of an LSTM."""
+    """The state between two steps: the hidden state, and the cell of an LSTM.
+
+    Before the first step they may be missing: no product with a missing state is added, not even 0 times an infinity.
+    """
 
     hidden: Array
     cell: Array
+    has_hidden: bool = True
+    has_cell: bool = True
+
+    def recurrent(self, weights: Array, by: Array | float, stop: Stop) -> Array:
+        """Returns the products of weights with the hidden state, which is scaled element by element."""
+        return dot(weights, by * self.hidden, stop) if self.has_hidden else np.zeros(len(weights))
+
+    def kept(self, share: Array) -> Array:
+        """Returns the share of the hidden state that stays."""
+        return share * self.hidden if self.has_hidden else np.zeros(len(share))
+
+    def scaled_cell(self, factors: Array) -> Array:
+        """Returns the cell times other numbers."""
+        return factors.astype(np.float64) * self.cell if self.has_cell else np.zeros(len(factors))
 
 
 Step = Callable[[Direction, Array, RecurrentState, Any, Stop], RecurrentState]
@@ -101,9 +120,9 @@ def _sum(chunks: Iterator[Array]) -> float:
 
 def rnn_step(direction: Direction, source: Array, state: RecurrentState, attributes: Any, stop: Stop) -> RecurrentState:
     hidden = slice(0, len(state.hidden))
-    total = dot(direction.weights, source, stop) + dot(direction.recurrence, state.hidden, stop)
+    total = dot(direction.weights, source, stop) + state.recurrent(direction.recurrence, 1.0, stop)
     total = total + direction.bias(hidden, recurrent=False) + direction.bias(hidden, recurrent=True)
-    return RecurrentState(direction.activations[0](total), state.cell)
+    return RecurrentState(direction.activations[0](clipped(total, attributes)), state.cell)
 
 
 def gru_step(direction: Direction, source: Array, state: RecurrentState, attributes: Any, stop: Stop) -> RecurrentState:
@@ -113,16 +132,13 @@ def gru_step(direction: Direction, source: Array, state: RecurrentState, attribu
     def weighted(rows: slice) -> Array:
         return dot(direction.weights[rows], source, stop) + direction.bias(rows, recurrent=False)
 
-    def recurrent(rows: slice, of: Array) -> Array:
-        return dot(direction.recurrence[rows], of, stop) + direction.bias(rows, recurrent=True)
+    def recurrent(rows: slice, by: Array | float = 1.0) -> Array:
+        return state.recurrent(direction.recurrence[rows], by, stop) + direction.bias(rows, recurrent=True)
 
-    z = f(weighted(update) + recurrent(update, state.hidden))
-    r = f(weighted(reset) + recurrent(reset, state.hidden))
-    if attributes.LinearBeforeReset:
-        n = g(weighted(new) + r * recurrent(new, state.hidden))
-    else:
-        n = g(weighted(new) + recurrent(new, r * state.hidden))
-    return RecurrentState((1 - z) * n + z * state.hidden, state.cell)
+    z = f(weighted(update) + recurrent(update))
+    r = f(weighted(reset) + recurrent(reset))
+    n = g(weighted(new) + (r * recurrent(new) if attributes.LinearBeforeReset else recurrent(new, r)))
+    return RecurrentState((1 - z) * n + state.kept(z), state.cell)
 
 
 def lstm_step(
@@ -130,20 +146,19 @@ def lstm_step(
 ) -> RecurrentState:
     f, g, h = direction.activations
 
-    def gate(i: int, cell: Array | None) -> Array:
-        """Returns the input of an activation, including the peephole connection if ``cell`` is given."""
+    def gate(i: int, through: RecurrentState | None) -> Array:
+        """Returns the input of an activation, including the peephole connection if there is one."""
         rows = direction.gate(i, len(state.hidden))
-        total = dot(direction.weights[rows], source, stop) + dot(direction.recurrence[rows], state.hidden, stop)
-        if direction.peepholes is not None and cell is not None:
-            total = total + direction.peepholes[rows].astype(np.float64) * cell
+        total = dot(direction.weights[rows], source, stop) + state.recurrent(direction.recurrence[rows], 1.0, stop)
+        if direction.peepholes is not None and through is not None:
+            total = total + through.scaled_cell(direction.peepholes[rows])
         total = total + direction.bias(rows, recurrent=False) + direction.bias(rows, recurrent=True)
-        threshold = attributes.ClipThreshold
-        return np.fmin(np.fmax(total, -threshold), threshold) if attributes.UseClipThreshold else total
+        return clipped(total, attributes)
 
-    into = f(gate(0, state.cell))
-    forget = 1 - into if attributes.CoupleInputForget else f(gate(2, state.cell))
-    cell = forget * state.cell + into * g(gate(3, None))
-    return RecurrentState(f(gate(1, cell)) * h(cell), cell)
+    into = f(gate(0, state))
+    forget = 1 - into if attributes.CoupleInputForget else f(gate(2, state))
+    after = RecurrentState(state.hidden, state.scaled_cell(forget) + into * g(gate(3, None)))
+    return RecurrentState(f(gate(1, after)) * h(after.cell), after.cell)
 
 
 def run(step: Step, activations: int, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
@@ -177,7 +192,11 @@ def _walk(
     outputs: Arrays,
     stop: Stop,
 ) -> None:
-    """Processes one batch entry in one direction; beyond its length the output sequence is 0."""
+    """Processes one batch entry in one direction; beyond its length the output sequence is 0.
+
+    The last state of an empty sequence is the one before a backward pass. Forward it is 0, or, where no sequence has
+    more than one step, the state after that step.
+    """
     source, sequence = inputs["InputTensor"][0, :, entry], outputs.get("OutputSequenceTensor")
     length = len(source)
     if "SequenceLengthsTensor" in inputs:
@@ -185,13 +204,16 @@ def _walk(
     names = ("HiddenInitTensor", "CellMemInitTensor")
     hidden = direction.recurrence.shape[-1]
     first = [inputs[n][0, number, entry].astype(np.float64) if n in inputs else np.zeros(hidden) for n in names]
-    state = RecurrentState(*first) if length else RecurrentState(np.zeros(hidden), np.zeros(hidden))
+    state = RecurrentState(first[0], first[1], *(n in inputs for n in names))
     if sequence is not None:
         sequence[length:, number, entry] = 0
+    if length == 0 and len(source) > 1 and not direction.backward:
+        state = RecurrentState(np.zeros(hidden), np.zeros(hidden))
+    steps = reversed(range(length)) if direction.backward else range(1 if len(source) == 1 else length)
     with np.errstate(all="ignore"):
-        for t in reversed(range(length)) if direction.backward else range(length):
+        for t in steps:
             state = step(direction, source[t], state, attributes, stop)
-            if sequence is not None:
+            if sequence is not None and t < length:
                 sequence[t, number, entry] = state.hidden
         for name, last in (("OutputSingleTensor", state.hidden), ("OutputCellSingleTensor", state.cell)):
             if name in outputs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from opwire.enums import RecurrentNetworkDirection
 from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
-from ...reference.recurrent import Activation, activation
+from ...reference.recurrent import Activation, activation, clipped
 from ..jit.compiler import Entry, Kernel
 from ..numbers.vectors import WIDTH
 from ..run.job import Job
@@ -121,47 +121,77 @@ class Network:
         return slice(i * self.hidden, (i + 1) * self.hidden)
 
 
+class States(NamedTuple):
+    """The states of some entries, ``[entries, hidden]``, and which entries have one, or None if all have.
+
+    No product with a missing state is added, not even 0 times an infinity.
+    """
+
+    hidden: Array
+    cell: Array
+    has_hidden: Array | None
+    has_cell: Array | None
+
+    def recurrent(self, weights: Weights, by: Array | float, stop: Stop) -> Array:
+        """Returns the products of weights with the hidden states, which are scaled element by element."""
+        return _where(self.has_hidden, weights.product(by * self.hidden, stop))
+
+    def kept(self, share: Array) -> Array:
+        """Returns the share of the hidden states that stays."""
+        return _where(self.has_hidden, share * self.hidden)
+
+    def scaled_cell(self, factors: Array) -> Array:
+        """Returns the cells times other numbers."""
+        return _where(self.has_cell, factors * self.cell)
+
+
+def _where(has: Array | None, values: Array) -> Array:
+    return values if has is None else np.where(has, values, 0)
+
+
 class RecurrentStep(Protocol):
-    """Computes the next state from the input products, the hidden state and the cell, each ``[entries, ...]``."""
+    """Computes the next hidden states and cells from the input products and the states."""
 
-    def __call__(self, net: Network, ahead: Array, hidden: Array, cell: Array, stop: Stop) -> tuple[Array, Array]: ...
-
-
-def rnn_step(net: Network, ahead: Array, hidden: Array, cell: Array, stop: Stop) -> tuple[Array, Array]:
-    total = ahead + net.recurrence[0].product(hidden, stop) + net.biases[0] + net.biases[1]
-    return net.activations[0](total), cell
+    def __call__(self, net: Network, ahead: Array, states: States, stop: Stop) -> tuple[Array, Array]: ...
 
 
-def gru_step(net: Network, ahead: Array, hidden: Array, cell: Array, stop: Stop) -> tuple[Array, Array]:
+def rnn_step(net: Network, ahead: Array, states: States, stop: Stop) -> tuple[Array, Array]:
+    total = ahead + states.recurrent(net.recurrence[0], 1.0, stop) + net.biases[0] + net.biases[1]
+    return net.activations[0](clipped(total, net.attributes)), states.cell
+
+
+def gru_step(net: Network, ahead: Array, states: States, stop: Stop) -> tuple[Array, Array]:
     f, g = net.activations
     gates = slice(0, 2 * net.hidden)
     new = net.gate(2)
     early = ahead[:, gates] + net.biases[0, gates] + net.biases[1, gates]
-    early += net.recurrence[0].product(hidden, stop)
+    early += states.recurrent(net.recurrence[0], 1.0, stop)
     z, r = f(early[:, net.gate(0)]), f(early[:, net.gate(1)])
     if net.attributes.LinearBeforeReset:
-        late = r * (net.recurrence[1].product(hidden, stop) + net.biases[1, new])
+        late = r * (states.recurrent(net.recurrence[1], 1.0, stop) + net.biases[1, new])
     else:
-        late = net.recurrence[1].product(r * hidden, stop) + net.biases[1, new]
+        late = states.recurrent(net.recurrence[1], r, stop) + net.biases[1, new]
     n = g(ahead[:, new] + net.biases[0, new] + late)
-    return (1 - z) * n + z * hidden, cell
+    return (1 - z) * n + states.kept(z), states.cell
 
 
-def lstm_step(net: Network, ahead: Array, hidden: Array, cell: Array, stop: Stop) -> tuple[Array, Array]:
+def lstm_step(net: Network, ahead: Array, states: States, stop: Stop) -> tuple[Array, Array]:
     f, g, h = net.activations
-    total = ahead + net.recurrence[0].product(hidden, stop) + net.biases[0] + net.biases[1]
+    total = ahead + states.recurrent(net.recurrence[0], 1.0, stop) + net.biases[0] + net.biases[1]
 
-    def gate(i: int, through: Array | None) -> Array:
+    def gate(i: int, through: States | None) -> Array:
         part = total[:, net.gate(i)]
         if through is not None and net.peepholes is not None:
-            part = part + net.peepholes[i] * through
-        threshold = net.attributes.ClipThreshold
-        return np.fmin(np.fmax(part, -threshold), threshold) if net.attributes.UseClipThreshold else part
+            part = part + through.scaled_cell(net.peepholes[i])
+        return clipped(part, net.attributes)
 
-    into = f(gate(0, cell))
-    forget = 1 - into if net.attributes.CoupleInputForget else f(gate(2, cell))
-    cell = forget * cell + into * g(gate(3, None))
-    return f(gate(1, cell)) * h(cell), cell
+    into = f(gate(0, states))
+    forget = 1 - into if net.attributes.CoupleInputForget else f(gate(2, states))
+    cell = states.scaled_cell(forget) + into * g(gate(3, None))
+    return f(gate(1, States(states.hidden, cell, None, None))) * h(cell), cell
+
+
+_INITIAL = ("HiddenInitTensor", "CellMemInitTensor")
 
 
 class RecurrentJob(Job):
@@ -227,23 +257,29 @@ class RecurrentJob(Job):
                 self._walk(networks[number], number, entries, inputs, outputs, stop)
 
     def _walk(self, net: Network, number: int, entries: slice, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Runs the sequences of some entries, each over its own length."""
+        """Runs the sequences of some entries, each over its own length.
+
+        The last state of an empty sequence is the one before a backward pass. Forward it is 0, or, where no sequence
+        has more than one step, the state after that step.
+        """
         lengths = np.full((entries.stop - entries.start, 1), self._length)
         if "SequenceLengthsTensor" in inputs:
             given = inputs["SequenceLengthsTensor"][0, 0, 0, entries].astype(np.int64)
             lengths = np.minimum(lengths, given[:, None])
-        hidden, cell = np.zeros((2, len(lengths), net.hidden))
-        for name, state in (("HiddenInitTensor", hidden), ("CellMemInitTensor", cell)):
-            if name in inputs:
-                state[...] = np.where(lengths > 0, inputs[name][0, number, entries], 0)
         is_backward = number == 1 or self._plan.attributes.Direction is RecurrentNetworkDirection.BACKWARD
+        ends = np.maximum(lengths, 1) if self._length == 1 and not is_backward else lengths
+        hidden, cell = np.zeros((2, len(lengths), net.hidden))
+        for name, state in zip(_INITIAL, (hidden, cell), strict=True):
+            if name in inputs:
+                state[...] = np.where(is_backward | (ends > 0), inputs[name][0, number, entries], 0)
         sequence = outputs.get("OutputSequenceTensor")
         for t, ahead in self._ahead(net, inputs["InputTensor"][0, :, entries], is_backward, stop):
-            is_inside = t < lengths
-            after = self._step(net, ahead, hidden, cell, stop)
-            hidden, cell = (np.where(is_inside, new, old) for new, old in zip(after, (hidden, cell), strict=True))
+            is_later = t < ends - 1 if is_backward else np.full_like(ends, t > 0, bool)
+            has = [None if name in inputs or is_later.all() else is_later for name in _INITIAL]
+            after = self._step(net, ahead, States(hidden, cell, *has), stop)
+            hidden, cell = (np.where(t < ends, new, old) for new, old in zip(after, (hidden, cell), strict=True))
             if sequence is not None:
-                sequence[t, number, entries] = np.where(is_inside, hidden, 0)
+                sequence[t, number, entries] = np.where(t < lengths, hidden, 0)
         for name, state in (("OutputSingleTensor", hidden), ("OutputCellSingleTensor", cell)):
             if name in outputs:
                 outputs[name][0, number, entries] = state

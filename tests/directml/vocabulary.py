@@ -148,6 +148,12 @@ def nan_as_zero(seen: Seen) -> Mask:
     return np.asarray((seen.ours == 1) & (seen.theirs == 0))
 
 
+def unusual_scales(seen: Seen) -> bool:
+    """A scale is 0, or no finite number."""
+    scales = [array for name, array in seen.case.arrays.items() if "Scale" in name]
+    return any(not (np.isfinite(scale) & (scale != 0)).all() for scale in scales)
+
+
 def unusual_offsets(seen: Seen) -> bool:
     """A pixel offset is not finite, or that of the input is not from 0 to 1."""
     attributes = seen.case.plan.attributes
@@ -233,6 +239,7 @@ RULES: dict[str, Callable[..., Mask | bool]] = {
     "cancels": cancels,
     "logarithm cancels": logarithm_cancels,
     "NaN as zero": nan_as_zero,
+    "unusual scales": unusual_scales,
     "unusual offsets": unusual_offsets,
     "index out of range": index_out_of_range,
     "written twice": written_twice,

@@ -79,13 +79,15 @@ class _Given:
         if "RelativePositionBiasTensor" in self.inputs:
             total += mpf(float(_lowest(self.inputs, "RelativePositionBiasTensor", 4)[batch, head, i, j]))
         kind, value = self.attributes.MaskType.name, mpf(self.attributes.MaskFilterValue)
+        if "MaskTensor" not in self.inputs:
+            return total
         if kind == "NONE":
             return total
         if kind == "BOOLEAN":
-            return total + value if _lowest(self.inputs, "MaskTensor", 4)[batch, head, i, j] == 0 else total
+            return total + value * bool(_lowest(self.inputs, "MaskTensor", 4)[batch, head, i, j] == 0)
         mask = self.inputs["MaskTensor"].reshape(-1).tolist()
         start = mask[len(self.parts[0]) + batch] if kind == "KEY_SEQUENCE_END_START" else 0
-        return total if start <= j < mask[batch] else value
+        return total + value * (not start <= j < mask[batch])
 
     def answer(self, batch: int, i: int, head: int) -> list[Any]:
         shared = head // (self.queries // self.keys)

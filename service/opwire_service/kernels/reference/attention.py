@@ -178,10 +178,10 @@ class Attention:
             return scores
         if kind is MaskType.BOOLEAN:
             chosen = mask[(0,) * (mask.ndim - 4)][batch, head, i, rows]
-            return np.where(chosen == 0, scores + value, scores)
+            return scores + np.where(chosen == 0, value, 0 * value)
         begin, end = self.unmasked(batch)
         at = np.arange(rows.start, rows.stop)
-        return np.where((begin <= at) & (at < end), scores, value)
+        return scores + np.where((begin <= at) & (at < end), 0 * value, value)
 
 
 def _pieces(count: int, most: int) -> Iterator[slice]:

@@ -137,10 +137,10 @@ class _AttentionTiles:
             return scores
         if self._attributes.MaskType is MaskType.BOOLEAN:
             chosen = mask[(0,) * (mask.ndim - 4)][batch, head, rows, keys]
-            return np.where(chosen == 0, scores + value, scores)
+            return scores + np.where(chosen == 0, value, 0 * value)
         begin, end = self._whole.unmasked(batch)
         at = np.arange(keys.start, keys.stop)
-        return np.where((begin <= at) & (at < end), scores, value)
+        return scores + np.where((begin <= at) & (at < end), 0 * value, value)
 
     def _add_values(self, found: Array, weights: Array, batch: int, head: int, rows: slice, keys: slice) -> None:
         """Adds weighted values; values that a query must not see add nothing, even if they are infinite."""

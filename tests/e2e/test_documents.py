@@ -291,3 +291,28 @@ def test_the_root_redirects_to_the_documentation_without_the_console():
         assert response.is_redirect
         assert response.headers["location"] == "/docs"
         assert httpx.get(f"{server.url}/try").status_code == 404
+
+
+def test_every_operation_is_named_grouped_and_summarized(http):
+    """What linters of OpenAPI documents ask for, so that generated clients have names that people would choose."""
+    document = http.get("/openapi.json").json()
+    operations = [
+        operation for path in document["paths"].values() for method, operation in path.items() if method != "parameters"
+    ]
+    names = [operation["operationId"] for operation in operations]
+    assert len(names) == len(set(names)) >= 40
+    assert all(re.fullmatch("[a-z]+([A-Z][a-z]+)*", name) for name in names)
+    described = {tag["name"] for tag in document["tags"] if tag["description"]}
+    assert {tag for operation in operations for tag in operation["tags"]} == described
+    for operation in operations:
+        assert len(operation["tags"]) == 1
+        assert operation["summary"]
+        assert not operation["summary"].endswith(".")
+        assert any(status.startswith("4") for status in operation["responses"])
+        for status in {"429", "503"} & operation["responses"].keys():
+            assert "Retry-After" in operation["responses"][status]["headers"]
+        content = operation["responses"]["200"].get("content", {})
+        headers = operation["responses"]["200"].get("headers", {})
+        assert ("Inference-Header-Content-Length" in headers) == ("application/octet-stream" in content)
+    assert document["servers"]
+    assert document["info"]["license"]["identifier"] == "Apache-2.0"

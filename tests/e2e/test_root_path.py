@@ -122,7 +122,7 @@ def test_pages_and_their_links_work_below_a_prefix(base):
         for link in links:
             assert link.startswith(ROOT)
             assert httpx.get(host + link).status_code == 200, link
-    assert httpx.get(f"{base}/openapi.json").json()["servers"] == [{"url": ROOT}]
+    assert httpx.get(f"{base}/openapi.json").json()["servers"][0] == {"url": ROOT}
     for path in ("/livez", "/metrics", "/v1/operators/ARGMAX"):
         assert httpx.get(base + path).status_code == 200
 

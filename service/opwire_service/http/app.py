@@ -181,6 +181,7 @@ class _Framework(FastAPI):
             redoc_url=None,
             swagger_ui_oauth2_redirect_url=None,
             redirect_slashes=False,
+            generate_unique_id_function=lambda route: _camel(route.name.split("_")),
             responses=ERRORS,
         )
         self._protocols = protocols
@@ -202,6 +203,10 @@ class _Framework(FastAPI):
             schemas = {name: item for _, theirs in described for name, item in theirs.items()}
             self.openapi_schema = document(self, paths, schemas)
         return self.openapi_schema
+
+
+def _camel(words: Sequence[str]) -> str:
+    return words[0] + "".join(word.capitalize() for word in words[1:])
 
 
 def _without_root(prefix: str, path: str) -> str:

@@ -9,7 +9,7 @@ from opwire.level import FeatureLevel
 from opwire.wire import BINARY, JSON
 
 from .graphs import ALL, ONE
-from .responses import ERRORS, LENGTH, Schema, problem
+from .responses import ERRORS, LENGTH, TAIL, Schema, problem
 
 _DESCS = {"type": "object", "additionalProperties": {"type": "object"}}
 _DESCRIBED: dict[str, Schema] = {
@@ -49,7 +49,8 @@ def _operation(
     name: str, summary: str, answers: dict[int, Schema], errors: Iterable[int], parameters: list[Schema]
 ) -> Schema:
     responses: dict[str, Schema] = {
-        str(status): {"description": "The response", "content": content} for status, content in answers.items()
+        str(status): {"description": "The response", **(TAIL if BINARY in content else {}), "content": content}
+        for status, content in answers.items()
     }
     responses |= {str(status): problem(status) for status in errors}
     responses |= {str(status): error for status, error in ERRORS.items()}

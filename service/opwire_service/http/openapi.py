@@ -22,7 +22,7 @@ from opwire.wire import BINARY, JSON
 
 from ..kernels.executable import EXECUTABLE
 from .graph_openapi import GRAPH_PATHS, GRAPH_SCHEMAS
-from .responses import DATA_STATUSES, LENGTH, ONE_OPERATOR, OPEN, Schema, problem
+from .responses import CONTRACT, DATA_STATUSES, LENGTH, ONE_OPERATOR, OPEN, TAIL, Schema, problem
 
 
 def _operator_schema(operator: Operator[Any]) -> Schema:
@@ -163,7 +163,7 @@ def _data_route(
     if tail:
         bodies[BINARY] = answers[BINARY] = {"schema": {"type": "string", "format": "binary"}}
     errors = _DATA_ERRORS if request == "BatchRequest" else _ERRORS_WITH_NAMES
-    responses = {200: {"description": "The response", "content": answers}, **errors}
+    responses = {200: {"description": "The response", **(TAIL if tail else {}), "content": answers}, **errors}
     return {
         "summary": summary,
         "operationId": request.removesuffix("Request").lower(),
@@ -225,11 +225,31 @@ _KEY = "apiKey"
 _API_KEY = {"type": "http", "scheme": "bearer", "description": "An API key, if the server requires one"}
 
 
+_TAGS = {
+    "operators": "Operators, graphs and models: checked and run",
+    "graphs": "Graphs that are registered under a name",
+    "contract": "The operator contract, which is the same on every server",
+    "server": "The server itself: its description, load, health and metrics",
+    "Open Inference Protocol": "The KServe protocol, version 2",
+}
+"""The groups of operations."""
+
+
+def _complete(path: str, operation: Schema) -> None:
+    """Completes the operation of a route that FastAPI describes: its group, and the summary that is its docstring."""
+    operation["tags"] = ["contract" if path in CONTRACT or path.startswith(ONE_OPERATOR) else "server"]
+    operation["summary"] = operation.pop("description").removesuffix(".")
+
+
 def document(app: FastAPI, paths: Mapping[str, Schema], schemas: Mapping[str, Schema]) -> Schema:
     """Returns the OpenAPI document of an app, extended by the data routes and by ``paths`` with their ``schemas``."""
     schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
-    for path in schema["paths"].values():
-        for route in path.values():
+    schema["info"]["license"] = {"name": "Apache 2.0", "identifier": "Apache-2.0"}
+    schema["servers"] = [{"url": app.root_path or ".", "description": "The server that this document is from"}]
+    schema["tags"] = [{"name": name, "description": text} for name, text in _TAGS.items()]
+    for path, item in schema["paths"].items():
+        for route in item.values():
+            _complete(path, route)
             route["responses"].pop("422", None)  # FastAPI's own validation error, which this app never returns
     schema["paths"] = {path: {"post": operation} for path, operation in DATA_PATHS.items()} | schema["paths"]
     schema["paths"].update(deepcopy({**GRAPH_PATHS, **paths}))

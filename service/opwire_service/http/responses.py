@@ -13,10 +13,19 @@ Schema = dict[str, Any]
 _PROBLEM_JSON = "application/problem+json"
 
 
+_RETRY = {
+    "Retry-After": {
+        "schema": {"type": "integer", "minimum": 1},
+        "description": "seconds to wait before the request is repeated, if repeating it can help",
+    }
+}
+
+
 def problem(status: int, media: str = _PROBLEM_JSON) -> Schema:
     """Returns the OpenAPI response of an error status."""
     titles = sorted({row.title for row in PROBLEMS.values() if row.status == status})
-    return {"description": "; ".join(titles), "content": {media: {"schema": ref("Problem")}}}
+    headers = {"headers": _RETRY} if status in (429, 503) else {}
+    return {"description": "; ".join(titles), **headers, "content": {media: {"schema": ref("Problem")}}}
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {status: problem(status) for status in (401, 405, 500)}
@@ -32,6 +41,9 @@ LENGTH: Schema = {
     "description": "length in bytes of the JSON head, if a binary tail with raw tensors follows it",
 }
 """Header parameter of routes whose bodies may have a binary tail."""
+
+TAIL: Schema = {"headers": {HEAD_LENGTH: {key: LENGTH[key] for key in ("schema", "description")}}}
+"""Header of responses that may have a binary tail."""
 
 OPERATOR: dict[str, Any] = {"responses": {404: problem(404)}}
 LISTING: dict[str, Any] = {"responses": {400: problem(400)}}

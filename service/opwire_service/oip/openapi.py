@@ -16,7 +16,7 @@ from opwire.tensor import DataType
 from opwire.tensor_names import element
 from opwire.wire import BINARY, JSON
 
-from ..http.responses import DATA_STATUSES, LENGTH, Schema, problem
+from ..http.responses import DATA_STATUSES, LENGTH, TAIL, Schema, problem
 from ..kernels.executable import EXECUTABLE
 from .datatypes import NAMES
 from .models import version_at
@@ -277,6 +277,19 @@ _HEADER: Schema = {
 }
 
 
+def _identity(path: str) -> str:
+    """Returns the ID of an operation: ``oipModelInfer`` for ``/models/{name}/infer``."""
+    parts = [part for part in path.split("/") if part]
+    words = [
+        part.removesuffix("s") if parts[i + 1 : i + 2] and parts[i + 1].startswith("{") else part
+        for i, part in enumerate(parts)
+        if not part.startswith("{")
+    ]
+    if not parts or parts[-1].startswith("{"):
+        words.append("metadata")
+    return "oip" + "".join(word.capitalize() for word in words)
+
+
 def _operation(row: _DocumentedRoute) -> Schema:
     infer = row.path.endswith("/infer")
     named = {"{name}": ("name", _MODEL), "{version}": ("version", _VERSION), "{region}": ("region", _TEXT)}
@@ -288,7 +301,7 @@ def _operation(row: _DocumentedRoute) -> Schema:
     answers: Schema = {JSON: {"schema": row.answer}}
     operation: Schema = {
         "summary": row.summary,
-        "operationId": "_".join(["oip", *(part.strip("{}") for part in row.path.split("/") if part), row.method]),
+        "operationId": _identity(row.path),
         "tags": ["Open Inference Protocol"],
         "parameters": parameters,
     }
@@ -302,7 +315,7 @@ def _operation(row: _DocumentedRoute) -> Schema:
     elif row.body is not None:
         operation["requestBody"] = {"required": True, "content": {JSON: {"schema": row.body}}}
     errors = {status: problem(status, JSON) for status in sorted({401, 405, 500, *row.errors})}
-    responses = {200: {"description": "The response", "content": answers}, **errors}
+    responses = {200: {"description": "The response", **(TAIL if infer else {}), "content": answers}, **errors}
     return {**operation, "responses": {str(status): response for status, response in responses.items()}}
 
 

@@ -74,6 +74,8 @@ def _rows() -> Iterator[Case]:
         given = dict.fromkeys(names, kept) | {"Spatial": True, "Epsilon": 1e-5}
         yield Case("BATCH_NORMALIZATION", 1, _input(*sizes, **given, **ELU))
         yield Case("LP_NORMALIZATION", 1, _input(*sizes, Axis=axes[0], Epsilon=1e-5, P=2))
+    for name in ("SOFTMAX1", "LOG_SOFTMAX1", "HARDMAX1"):
+        yield Case(f"ACTIVATION_{name}", 0, _input(33, 8, Axes=[]))
     yield Case("ACTIVATION_SOFTMAX1", 0, _input(40, 60, Axes=[1]), [1, 40])
     yield Case("MEAN_VARIANCE_NORMALIZATION2", 1, _input(40, 60, Axes=[1], UseMean=True, UseVariance=False, Epsilon=0))
 

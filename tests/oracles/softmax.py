@@ -77,7 +77,7 @@ def _hardmax(plan: Plan, inputs: Mapping[str, Array]) -> Mapping[str, Answer]:
     for places in blocks(plan):
         winner = places[0]
         for place in places[1:]:
-            if source[place] > source[winner] or (np.isnan(source[winner]) and not np.isnan(source[place])):
+            if source[place] > source[winner]:  # never beside NaN
                 winner = place
         found[winner] = 1
     return {"OutputTensor": found}

@@ -54,7 +54,7 @@ def _work_of(name: str) -> Callable[[Attributes, Tensors], int]:
     return work
 
 
-def _of_rows(name: str, source: list[Any], output: list[Any]) -> Operator[Attributes]:
+def _of_rows(name: str, source: list[Any], output: list[Any], *more: Example) -> Operator[Attributes]:
     """Declares an operator along the last dimension of a matrix with optional leading ones."""
     bad = (
         BadExample(
@@ -69,7 +69,7 @@ def _of_rows(name: str, source: list[Any], output: list[Any]) -> Operator[Attrib
         ),
     )
     rule = leading_ones("InputTensor", term(2))
-    examples = (_example("rows", [2, 2], source, output),)
+    examples = (_example("rows", [2, 2], source, output), *more)
     return unary(name, rule, work=_work_of(name), examples=examples, bad_examples=bad)
 
 
@@ -86,7 +86,12 @@ def _along_axes(name: str, *examples: Example) -> Operator[Attributes]:
 _HALF = -0.6931471805599453
 
 FAMILY = (
-    _of_rows("ACTIVATION_HARDMAX", [[1, 3], [5, 5]], [[0, 1], [1, 0]]),
+    _of_rows(
+        "ACTIVATION_HARDMAX",
+        [[1, 3], [5, 5]],
+        [[0, 1], [1, 0]],
+        _example("nan_wins_at_the_first_place", [2, 2], [["NaN", 1], [1, "NaN"]], [[1, 0], [1, 0]]),
+    ),
     _of_rows("ACTIVATION_LOG_SOFTMAX", [[1, 1], [1000, 0]], [[_HALF, _HALF], [-0.0, -1000]]),
     _of_rows("ACTIVATION_SOFTMAX", [[1, 1], [1000, 0]], [[0.5, 0.5], [1, 0]]),
     _along_axes(

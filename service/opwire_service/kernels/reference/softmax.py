@@ -136,9 +136,9 @@ def _exponentials(share: Share) -> Callable[[Plan, Arrays, Arrays, Stop], None]:
 
 
 def hardmax(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-    """Writes 1 at the first maximum of each block, 0 elsewhere."""
+    """Writes 1 at the first maximum of each block, 0 elsewhere. Nothing is greater than NaN at the first place."""
     for view, target in groups(axes_of(plan), inputs["InputTensor"], outputs["OutputTensor"]):
-        winner = FIRST_GREATEST.winner(Elements(view, stop))[0]
+        winner = 0 if np.isnan(view[(0,) * view.ndim]) else FIRST_GREATEST.winner(Elements(view, stop))[0]
         for position, place in enumerate(places(view.shape, stop)):
             target[place] = position == winner
 

@@ -1,4 +1,4 @@
-"""HARDMAX: 1 at the first maximum of each block, ignoring NaN, and 0 elsewhere."""
+"""HARDMAX: 1 at the first maximum of each block, or at its first element if that is NaN, and 0 elsewhere."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class HardmaxJob(Job):
         def extremes(begin: int, end: int) -> None:
             for number in range(begin, end):
                 flat = source[tiles.at(number)].reshape(1, -1)
-                places[number] = _winners(flat)[0]
+                places[number] = _winners(flat)[0] if number % per_row == 0 else _greatest(flat)[0]
                 values[number] = flat[0, places[number]]
 
         def zeros(begin: int, end: int) -> None:
@@ -84,6 +84,11 @@ class HardmaxJob(Job):
 
 
 def _winners(rows: Array) -> Array:
+    """Returns the position of each row's first maximum that is a number; 0 if the row begins with NaN."""
+    return np.where(np.isnan(rows[:, 0]), 0, _greatest(rows))
+
+
+def _greatest(rows: Array) -> Array:
     """Returns the position of each row's first maximum that is a number; 0 if there is none."""
     numbers = rows == rows
     if numbers.all():

@@ -1,4 +1,4 @@
-// HARDMAX: 1 at the first maximum, ignoring NaN, or at the first element if all are NaN.
+// HARDMAX: 1 at the first maximum, ignoring NaN, or at the first element if that is NaN.
 
 const bool KEEPS = false;
 
@@ -22,8 +22,10 @@ struct State {
         }
     }
     __device__ __forceinline__ void add(const Lanes &, const float (&values)[LANES], u32 first, Kept (&)[LANES]) {
+        const bool wins = first == 0 && values[0] != values[0];  // NaN at the first place
+        offer(wins ? Bounds<float>::greatest() : values[0], first);
 #pragma unroll
-        for (int k = 0; k < LANES; ++k) offer(values[k], first + k);
+        for (int k = 1; k < LANES; ++k) offer(values[k], first + k);
     }
     __device__ __forceinline__ void merge(const State &other) { offer(other.best, other.index); }
     typedef State Held;

@@ -61,7 +61,7 @@ _QUANTIZE = declare(
             name="halves_to_even",
             desc=_tensors([4], Input="FLOAT32", Scale="FLOAT32", ZeroPoint="INT8"),
             inputs=_elements(Input=[1, 3, -1000, "NaN"], Scale=[2, 2, 2, 2], ZeroPoint=[1, 1, 1, 1]),
-            outputs={"OutputTensor": [1, 3, -128, 1]},
+            outputs={"OutputTensor": [1, 3, -128, 0]},
         ),
         Example(
             name="no_zero_point",

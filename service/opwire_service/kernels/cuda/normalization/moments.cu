@@ -258,7 +258,7 @@ struct Row {
     static const bool TELLS_AT_ONCE = !ACTIVATED;
     static const bool IN_FLOATS = HALF && !ADDS;
     __device__ __forceinline__ float scaled(float x, float scale) const {
-        float high = (float)mean, low = (float)(mean - high + rest);
+        float high = (float)mean, low = is_finite(mean) ? (float)(mean - high + rest) : 0;
         float found = (MEAN ? (x - high) - low : x) * (float)factor;
         return (SCALE ? found * scale : found) + 0.0f;  // an exact zero is positive
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from opwire.check import check, validate
 from opwire_service.devices import load
+from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.execution import Arrays
 from tests.execution import never_stop
 
@@ -23,7 +25,17 @@ SCALES = {"MATRIX_MULTIPLY_INTEGER_TO_FLOAT": 2, "QUANTIZED_LINEAR_MATRIX_MULTIP
 FACTORS = {"TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 1}
 
 ALL = pytest.mark.parametrize("operator", TYPES)
-DEVICES = pytest.mark.parametrize("device", ["reference", "cpu"])
+DEVICES = ["reference", "cpu", pytest.param("cuda", marks=[pytest.mark.cuda, pytest.mark.timeout(600)])]
+
+
+@pytest.fixture(scope="module", params=DEVICES)
+def device(request: pytest.FixtureRequest) -> Iterator[Device]:
+    try:
+        made = load(request.param)
+    except DeviceUnavailable as reason:
+        pytest.skip(str(reason))
+    yield made
+    made.close()
 
 
 def tensor(data_type: str, *sizes: int) -> dict[str, Any]:
@@ -50,7 +62,6 @@ def test_matrices_of_foreign_ranks_are_refused(operator, rank, changed):
 
 @pytest.mark.parametrize("operator", list(TYPES)[1:])
 @pytest.mark.parametrize(("a", "b", "output"), [([2, 3], [1, 3, 4], [1, 1, 2, 4]), ([1, 1, 2, 3], [3, 4], [2, 4])])
-@DEVICES
 def test_ranks_of_integer_matrices_may_differ(operator, a, b, output, device):
     given = product(operator, a, b, output)
     found = validate(given)
@@ -61,7 +72,7 @@ def test_ranks_of_integer_matrices_may_differ(operator, a, b, output, device):
     inputs: Arrays = {"ATensor": left.astype(np.int8), "BTensor": right.astype(np.int8)}
     inputs = {**dict.fromkeys(plan.inputs, np.ones(1, np.float32)), **inputs}
     result = plan.outputs["OutputTensor"].view(bytearray(plan.outputs["OutputTensor"].total_size_in_bytes))
-    load(device).run(plan, inputs, {"OutputTensor": result}, never_stop)
+    device.run(plan, inputs, {"OutputTensor": result}, never_stop)
     assert result.tolist() == (left.reshape(2, 3) @ right.reshape(3, 4)).reshape(output).tolist()
 
 
@@ -71,7 +82,6 @@ def test_leading_sizes_that_are_omitted_count_as_1(operator):
     assert "/desc/BTensor/Sizes/0" in {each.pointer for each in found.violations}
 
 
-@DEVICES
 def test_types_of_scaled_products_are_independent(device):
     given = product("MATRIX_MULTIPLY_INTEGER_TO_FLOAT", [2, 2], [2, 1], [2, 1])
     given["desc"] |= {
@@ -90,12 +100,11 @@ def test_types_of_scaled_products_are_independent(device):
         "BZeroPointTensor": np.array([-1], np.int32),
     }
     result = np.empty((2, 1), np.float32)
-    load(device).run(plan, inputs, {"OutputTensor": result}, never_stop)
+    device.run(plan, inputs, {"OutputTensor": result}, never_stop)
     assert result.tolist() == [[(200 * 100_001 - 6) / 8], [-18 / 2]]
 
 
 @pytest.mark.parametrize(("axes", "along"), [([1, 1], [1]), ([0, 1, 0], [0, 1]), ([], [])])
-@DEVICES
 def test_the_axes_of_a_fused_softmax_may_repeat_or_be_missing(axes, along, device):
     fused = {"Type": "ACTIVATION_SOFTMAX1", "Axes": axes}
     given = product("GEMM", [2, 2], [2, 2], [2, 2])
@@ -103,8 +112,6 @@ def test_the_axes_of_a_fused_softmax_may_repeat_or_be_missing(axes, along, devic
     plan = check(given)
     left = np.array([[1, 2], [3, 4]], np.float32)
     result = np.empty((2, 2), np.float32)
-    load(device).run(
-        plan, {"ATensor": left, "BTensor": np.eye(2, dtype=np.float32)}, {"OutputTensor": result}, never_stop
-    )
+    device.run(plan, {"ATensor": left, "BTensor": np.eye(2, dtype=np.float32)}, {"OutputTensor": result}, never_stop)
     powers = np.exp(left.astype(np.float64))
     np.testing.assert_allclose(result, powers / powers.sum(tuple(along), keepdims=True) if along else 1, rtol=1e-6)

@@ -1,8 +1,7 @@
 """Prints where results differ from DirectML's: ``python -m tests.directml.answers OPERATOR [--device cpu|reference]``.
 
 Every case that differs is printed with its attributes, inputs, opwire's result, what DirectML wrote, and the class of
-the difference. ``--unmended`` prints only what no rule explains, and ``--shrink`` takes cases that no longer differ off
-the list of those that are not yet mended.
+the difference. ``--unexplained`` prints only what no rule explains.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,35 +17,14 @@ import numpy as np
 from opwire.schema import CATALOG
 from opwire.tensor import Array
 from opwire_service.devices import load
-from opwire_service.devices.base import Device
 from tests.directml import computed
 from tests.directml.computed import Computed
 from tests.directml.differences import Difference, differences
-
-UNMENDED = Path(__file__).parent / "unmended.json"
-"""By operator, the cases whose differences are not yet mended. It only shrinks."""
 
 MACHINES = ("DirectML, card      ", "DirectML, rasterizer")
 
 SHOWN = 8
 """How many elements of a tensor are printed."""
-
-
-def unmended() -> dict[str, list[str]]:
-    """Returns the cases that are not yet mended, by operator."""
-    read: dict[str, list[str]] = json.loads(UNMENDED.read_text("utf-8"))
-    return read
-
-
-def write_unmended(listed: dict[str, list[str]]) -> None:
-    """Writes the cases that are not yet mended, an operator a line."""
-    lines = (f"{json.dumps(name)}: {json.dumps(ids)}" for name, ids in sorted(listed.items()) if ids)
-    UNMENDED.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
-
-
-def unexplained(case: Computed, device: Device) -> list[Difference]:
-    """Returns the outputs of a case that differ from DirectML's for no listed reason."""
-    return [found for found in differences(case, case.run(device)) if found.unexplained.any()]
 
 
 def report(case: Computed, found: Iterable[Difference]) -> Iterator[str]:
@@ -90,26 +67,13 @@ def _classes(each: Difference) -> str:
     return f"{int(each.different.sum())} of {each.different.size} differ: {', '.join(parts)}"
 
 
-def _shrink(devices: list[Device]) -> None:
-    by_id = {case.id: case for case in computed.cases()}
-    kept = {
-        name: [each for each in ids if any(unexplained(by_id[each], device) for device in devices)]
-        for name, ids in unmended().items()
-    }
-    write_unmended(kept)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("operator", nargs="*", help="operator types, or families")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--case", action="append", help="print only this case")
-    parser.add_argument("--unmended", action="store_true", help="print only what no rule explains")
-    parser.add_argument("--shrink", action="store_true", help="take what no longer differs off the list")
+    parser.add_argument("--unexplained", action="store_true", help="print only what no rule explains")
     given = parser.parse_args()
-    if given.shrink:
-        _shrink([load("cpu"), load("reference")])
-        return
     device = load(given.device)
     names = [name for name, kind in CATALOG.items() if {name, kind.family} & set(given.operator)]
     total = agree = 0
@@ -118,7 +82,7 @@ def main() -> None:
             continue
         found = list(differences(case, case.run(device)))
         total, agree = total + 1, agree + (not found)
-        if given.unmended:
+        if given.unexplained:
             found = [each for each in found if each.unexplained.any()]
         if found:
             sys.stdout.write("\n".join(report(case, found)) + "\n")

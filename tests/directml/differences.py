@@ -41,19 +41,22 @@ class Rule:
         when: Values of attributes, or data types of tensors, that the rule is confined to; a list means any of it, and
             "given" anything but null.
         numbers: Bounds of the rule.
+        outputs: Outputs that the rule is confined to, if not all.
     """
 
     kind: Departure
     rule: str
     when: Mapping[str, Any] = field(default_factory=dict)
     numbers: Mapping[str, Any] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         assert self.rule in vocabulary.RULES, f"{self.rule} is not a rule: {', '.join(vocabulary.RULES)}"
 
     def explains(self, seen: vocabulary.Seen) -> Mask:
         """Returns the elements that the rule explains."""
-        if not all(_is(seen.case, name, value) for name, value in self.when.items()):
+        is_meant = not self.outputs or seen.output in self.outputs
+        if not is_meant or not all(_is(seen.case, name, value) for name, value in self.when.items()):
             return np.zeros(seen.ours.shape, bool)
         return np.broadcast_to(vocabulary.RULES[self.rule](seen, **self.numbers), seen.ours.shape)
 
@@ -66,10 +69,9 @@ def _is(case: Computed, name: str, value: Any) -> bool:
     return given in value if isinstance(value, list) else bool(given == value)
 
 
-def _rule(
-    *, rule: str, when: Mapping[str, Any] | None = None, numbers: Mapping[str, Any] | None = None, **row: str
-) -> Rule:
-    return Rule(Departure(row["class"]), rule, when or {}, numbers or {})
+def _rule(row: Mapping[str, Any]) -> Rule:
+    optional = {key: row[key] for key in ("when", "numbers") if key in row}
+    return Rule(Departure(row["class"]), row["rule"], **optional, outputs=tuple(row.get("outputs", ())))
 
 
 @cache
@@ -78,7 +80,7 @@ def rules() -> Mapping[str, tuple[Rule, ...]]:
     found: dict[str, tuple[Rule, ...]] = {}
     for path in sorted((Path(__file__).parent / "rules").glob("*.json")):
         for name, listed in json.loads(path.read_text("utf-8")).items():
-            found[name] = tuple(_rule(**row) for row in listed)
+            found[name] = tuple(_rule(row) for row in listed)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opwire_service.devices.base import Device
-from tests.directml.answers import report, unmended
+from tests.directml.answers import report
 from tests.directml.computed import Computed
 from tests.directml.differences import Rule, differences, rules
 
@@ -14,7 +14,7 @@ MOST = 1 / 2
 
 
 def judge(cases: Sequence[Computed], device: Device) -> None:
-    """Checks that cases agree with DirectML, differ for a listed reason, or are listed as not yet mended."""
+    """Checks that cases agree with DirectML, or differ for a listed reason."""
     _judge(cases, device)
 
 
@@ -28,17 +28,13 @@ def judge_all(cases: Sequence[Computed], device: Device) -> None:
 
 def _judge(cases: Sequence[Computed], device: Device) -> tuple[float, list[Rule]]:
     wrong: list[str] = []
-    mended: list[str] = []
     used: list[Rule] = []
     listed = 0.0
     for case in cases:
         found = list(differences(case, case.run(device)))
         left = [each for each in found if each.unexplained.any()]
-        known = case.id in unmended().get(case.name, ())
         used += [rule for each in found for rule in each.used]
         listed += max((each.different.mean() for each in found), default=0)
-        wrong += report(case, left) if left and not known else []
-        mended += [case.id] if known and not left else []
+        wrong += report(case, left) if left else []
     assert not wrong, "\n".join(["not as DirectML answers, for no listed reason", *wrong])
-    assert not mended, f"{mended} agree now: python -m tests.directml.answers --shrink takes them off the list"
     return listed, used

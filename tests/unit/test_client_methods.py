@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from opwire.operators import OPERATORS
 from opwire.schema import schema_of
 from scripts.client_methods import DEFAULTS
 from tests.arrays import counted
+from tests.directml.documented import OPERATORS as DIRECTML
 
 X = np.zeros((1, 2, 4, 4), np.float32)
 TENSOR = {"DataType": "FLOAT32", "Sizes": [1, 2, 4, 4]}
@@ -134,6 +136,23 @@ def test_unknown_keywords_are_refused():
         prepare.activation_elu(X, **wrong)
     assert "input_tensor, output_tensor, alpha" in str(error.value)
     assert "feature_level" in str(error.value)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_each_generated_method_describes_its_arguments_and_outputs(name: str):
+    method = vars(DeclaredMethods).get(name.lower())
+    if method is None:
+        return  # it is written by hand
+    text = inspect.getdoc(method) or ""
+    arguments = re.findall(r"^    (\w+): ", text.partition("Args:\n")[2].partition("\nReturns:")[0], re.MULTILINE)
+    assert sorted(arguments) == sorted([*inspect.signature(method).parameters][1:])
+    outputs = [
+        field["name"] for field in DIRECTML[name]["fields"] if field.get("role") in ("output", "optional output")
+    ]
+    assert re.findall(r"^    (\w+): ", text.partition("Returns:\n")[2], re.MULTILINE) == outputs
+    assert text.count(f">>> client.{name.lower()}(") == 1
+    assert f"ns-directml-{DIRECTML[name]['struct'].lower()}" in text
+    assert max(map(len, text.splitlines())) <= 130
 
 
 METHODS = [name for name, method in inspect.getmembers(prepare, inspect.ismethod) if not name.startswith("_")]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from opwire.operators.arithmetic import GrayOrColor
 from opwire.operators.folds import BlockFits, ColumnsFit, ImageHasRank
-from opwire.operators.gather import IndicesNotBatched, LeadingIndices
 from opwire.operators.slices import (
     GradientFits,
     GradientReaches,
@@ -20,17 +19,16 @@ from opwire.operators.slices import (
     StrideIsSigned,
     WindowInside,
 )
-from opwire.operators.tuples import BatchesAgree, EachWritten, TupleLength, TuplesFitRank, UpdatesFit
 from opwire.rules import Rule
 from opwire.rules.expressions import ConstantQuantity, Measure, Size
 from opwire.rules.numbers import Between, Divides, Equal, Length, NotEmpty, Number
-from opwire.rules.tensors import LeadingOnes, SameRank, SumAlong
+from opwire.rules.tensors import SameRank, SumAlong
 
 from .descs import SATISFY as satisfying
 from .descs import Desc, Drawn
 from .faults import BREAK as breaking
 from .faults import Change
-from .moved import SEVERAL, SIZES, addressed, at_rank, columns, positions, sliced_sizes
+from .moved import SEVERAL, SIZES, columns, positions, sliced_sizes
 from .numbers import number_of, set_number
 
 __all__ = ["BREAK", "FAMILIES", "PREPARE", "SATISFY", "SEVERAL", "SHAPED", "SIZES"]
@@ -208,24 +206,6 @@ def _two_channels(rule: GrayOrColor, drawn: Drawn) -> Iterator[Change]:
     yield {**_resized(drawn, "InputTensor", 1, 2), "Bias": [0, 1]}, "value_not_allowed", "/Bias"
 
 
-def _leading(rule: LeadingOnes, drawn: Drawn, draw: st.DrawFn) -> None:
-    if rule.tensor in drawn.desc:
-        satisfying[LeadingOnes](rule, drawn, draw)
-
-
-def _not_leading(rule: LeadingOnes, drawn: Drawn) -> Iterator[Change]:
-    if rule.tensor in drawn.desc:
-        yield from breaking[LeadingOnes](rule, drawn)
-        return
-    desc = deepcopy(drawn.desc)
-    source, axis = desc["InputTensor"], desc["Axis"]
-    indices = {**desc["IndicesTensor"], "Sizes": [1] * len(source["Sizes"])}
-    sizes = [2, *source["Sizes"][:axis], *source["Sizes"][axis + 1 :]]
-    output = {"DataType": source["DataType"], "Sizes": sizes}
-    desc |= {"IndexDimensions": 0, "IndicesTensor": indices, rule.tensor: output}
-    yield desc, "sizes_mismatch", f"/{rule.tensor}/Sizes/0"
-
-
 # Slices
 
 
@@ -285,105 +265,6 @@ def _long_stride(rule: StrideIsSigned, drawn: Drawn) -> Iterator[Change]:
     yield {**drawn.desc, "Strides": [2**31, *drawn.desc["Strides"][1:]]}, "out_of_range", "/Strides/0"
 
 
-# Tuples of indices
-
-
-def _tuple_length(rule: TupleLength, drawn: Drawn, draw: st.DrawFn) -> None:
-    most = drawn.desc["InputDimensionCount"] - drawn.desc.get("BatchDimensionCount", 0)
-    sizes = drawn.desc["IndicesTensor"]["Sizes"]
-    if sizes[-1] > most:
-        sizes[-1] = draw(st.integers(1, max(most, 1)))
-
-
-def _tuples_too_long(rule: TupleLength, drawn: Drawn) -> Iterator[Change]:
-    desc = drawn.desc
-    most = desc["InputDimensionCount"] - desc.get("BatchDimensionCount", 0)
-    last = len(desc["IndicesTensor"]["Sizes"]) - 1
-    yield _resized(drawn, "IndicesTensor", last, most + 1), "out_of_range", f"/IndicesTensor/Sizes/{last}"
-
-
-def _tuples_fit(rule: TuplesFitRank, drawn: Drawn, draw: st.DrawFn) -> None:
-    desc = drawn.desc
-    if len(addressed(desc)) > len(desc[rule.tensor]["Sizes"]):
-        desc[draw(st.sampled_from(["InputDimensionCount", "IndicesDimensionCount"]))] = 1
-        if rule.tuples.batch:
-            desc[rule.tuples.batch] = 0
-
-
-def _too_much_addressed(rule: TuplesFitRank, drawn: Drawn) -> Iterator[Change]:
-    desc = deepcopy(drawn.desc)
-    rank = len(desc["InputTensor"]["Sizes"])
-    if rank > 2:
-        desc["InputTensor"]["Sizes"] = [2] * rank
-        desc["IndicesTensor"]["Sizes"] = [2] * (rank - 1) + [1]
-        desc |= {"InputDimensionCount": rank, "IndicesDimensionCount": rank}
-        if rule.tuples.batch:
-            desc[rule.tuples.batch] = 0
-        yield desc, "ranks_differ", "/IndicesDimensionCount"
-
-
-def _own_indices(rule: EachWritten, drawn: Drawn, draw: st.DrawFn) -> None:
-    strides = drawn.desc["IndicesTensor"]["Strides"]
-    drawn.desc["IndicesTensor"]["Strides"] = strides and [max(stride, 1) for stride in strides]
-
-
-def _broadcast_indices(rule: EachWritten, drawn: Drawn) -> Iterator[Change]:
-    sizes = drawn.desc["IndicesTensor"]["Sizes"]
-    for i, size in enumerate(sizes):
-        if size > 1:
-            strides = [int(at != i) for at in range(len(sizes))]
-            tensor = {**drawn.desc["IndicesTensor"], "Strides": strides}
-            yield {**drawn.desc, "IndicesTensor": tensor}, "value_not_allowed", f"/IndicesTensor/Strides/{i}"
-
-
-def _plain(rule: IndicesNotBatched, drawn: Drawn, draw: st.DrawFn) -> None:
-    sizes = drawn.desc["IndicesTensor"]["Sizes"]
-    lead = max(len(sizes) - drawn.desc["IndexDimensions"], 0)
-    sizes[:lead] = [1] * lead
-
-
-def _batched(rule: IndicesNotBatched, drawn: Drawn) -> Iterator[Change]:
-    desc = deepcopy(drawn.desc)
-    rank = len(desc["InputTensor"]["Sizes"])
-    if rank > 1:
-        for name in ("InputTensor", "IndicesTensor"):
-            desc[name] |= {"Sizes": [2] * rank, "Strides": None}
-        yield {**desc, "Axis": 1, "IndexDimensions": rank - 1}, "sizes_mismatch", "/IndicesTensor/Sizes/0"
-
-
-def _front(rule: LeadingIndices, drawn: Drawn) -> Iterator[Change]:
-    desc = deepcopy(drawn.desc)
-    sizes = desc["IndicesTensor"]["Sizes"]
-    if len(sizes) > desc["IndexDimensions"]:
-        sizes[0] = max(desc["InputTensor"]["Sizes"]) + 1
-        desc["IndicesTensor"]["Strides"] = None
-        yield desc, "sizes_mismatch", "/IndicesTensor/Sizes/0"
-
-
-def _batches(rule: BatchesAgree, drawn: Drawn, draw: st.DrawFn) -> None:
-    desc = drawn.desc
-    source, indices = desc["InputTensor"]["Sizes"], desc["IndicesTensor"]["Sizes"]
-    for i in range(desc["BatchDimensionCount"]):
-        indices[i - desc["IndicesDimensionCount"]] = source[i - desc["InputDimensionCount"]]
-
-
-def _batches_differ(rule: BatchesAgree, drawn: Drawn) -> Iterator[Change]:
-    sizes = drawn.desc["IndicesTensor"]["Sizes"]
-    at = len(sizes) - drawn.desc["IndicesDimensionCount"]
-    if drawn.desc["BatchDimensionCount"]:
-        yield _resized(drawn, "IndicesTensor", at, sizes[at] + 1), "sizes_mismatch", f"/IndicesTensor/Sizes/{at}"
-
-
-def _updates(rule: UpdatesFit, drawn: Drawn, draw: st.DrawFn) -> None:
-    sizes = drawn.desc["UpdatesTensor"]["Sizes"]
-    sizes[:] = at_rank(addressed(drawn.desc), len(sizes))
-
-
-def _other_updates(rule: UpdatesFit, drawn: Drawn) -> Iterator[Change]:
-    size = drawn.desc["UpdatesTensor"]["Sizes"][0]
-    yield _resized(drawn, "UpdatesTensor", 0, size + 1), "sizes_mismatch", "/UpdatesTensor/Sizes"
-
-
 # Blocks of images
 
 
@@ -438,7 +319,6 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     Number: _number,
     Between: _between,
     Equal: _equal,
-    LeadingOnes: _leading,
     SumAlong: _add_up,
     GrayOrColor: _gray,
     SliceNotEmpty: _nothing,
@@ -447,13 +327,6 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     GradientFits: _gradient,
     GradientReaches: _nothing,
     StrideIsSigned: _nothing,
-    LeadingIndices: _nothing,
-    IndicesNotBatched: _plain,
-    EachWritten: _own_indices,
-    TupleLength: _tuple_length,
-    TuplesFitRank: _tuples_fit,
-    BatchesAgree: _batches,
-    UpdatesFit: _updates,
     ImageHasRank: _nothing,
     BlockFits: _blocks,
     ColumnsFit: _columns_fit,
@@ -467,7 +340,6 @@ BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     Equal: _unequal,
     Divides: _undivided,
     SameRank: _rank,
-    LeadingOnes: _not_leading,
     SumAlong: _left_over,
     GrayOrColor: _two_channels,
     SliceNotEmpty: _nothing_taken,
@@ -476,13 +348,6 @@ BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     GradientFits: _gradient_too_long,
     GradientReaches: _gradient_beyond,
     StrideIsSigned: _long_stride,
-    LeadingIndices: _front,
-    IndicesNotBatched: _batched,
-    EachWritten: _broadcast_indices,
-    TupleLength: _tuples_too_long,
-    TuplesFitRank: _too_much_addressed,
-    BatchesAgree: _batches_differ,
-    UpdatesFit: _other_updates,
     ImageHasRank: _image_too_flat,
     BlockFits: _block_too_large,
     ColumnsFit: _other_columns,

@@ -143,17 +143,27 @@ def test_numbers_of_numpy_are_numbers(make_client, server_url):
     assert client.activation_elu(-X, alpha=np.array(2.0)).output.shape == (2, 3)
 
 
+OWNERS = [Client("http://127.0.0.1"), AsyncClient("http://127.0.0.1"), prepare, Graph()]
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_element_wise_operators_and_activations_have_short_names(owner: Any):
+    assert owner.relu == owner.activation_relu
+    assert owner.add == owner.element_wise_add
+    assert owner.identity == owner.element_wise_identity
+
+
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("relu", "activation_relu"),
+        ("RELU", "activation_relu"),
         ("ACTIVATION_RELU", "activation_relu"),
-        ("abs", "element_wise_abs"),
+        ("Abs", "element_wise_abs"),
         ("conv", "convolution"),
         ("argmx", "argmax"),
     ],
 )
-@pytest.mark.parametrize("owner", [Client("http://127.0.0.1"), AsyncClient("http://127.0.0.1"), prepare, Graph()])
+@pytest.mark.parametrize("owner", OWNERS)
 def test_an_operator_by_half_its_name_is_pointed_out(owner: Any, name: str, meant: str):
     with pytest.raises(AttributeError, match=rf"object has no attribute '{name}'; did you mean {meant}\?$"):
         getattr(owner, name)
@@ -161,7 +171,7 @@ def test_an_operator_by_half_its_name_is_pointed_out(owner: Any, name: str, mean
 
 def test_what_has_no_name_of_an_operator_is_missing_as_ever():
     client = Client("http://127.0.0.1")
-    assert not hasattr(client, "relu")
+    assert not hasattr(client, "relux")
     with pytest.raises(AttributeError, match=r"has no attribute '_repr_html_'$"):
         getattr(client, "_repr_html_")  # noqa: B009 - the name is what it is about
     assert repr(copy.copy(client)) == repr(client)

@@ -160,3 +160,16 @@ def test_responses_with_steep_powers(device, beta, bias):
     [answer] = run(device, "LOCAL_RESPONSE_NORMALIZATION", values, **fields).values()
     np.testing.assert_allclose(answer.ravel(), right, rtol=1e-6)
     assert np.array_equal(np.signbit(answer.ravel()), np.signbit(right))
+
+
+@pytest.mark.parametrize("times", [1, 8])
+def test_deviations_times_an_infinite_scale_keep_their_exact_signs(device, times):
+    """The exact mean is 1, which float64 misses beside such large elements."""
+    row = np.tile(np.array([1e16, 1, -1e16, 3], np.float32), times)
+    tensors = {"InputTensor": [2, row.size], "ScaleTensor": [1, 1]}
+    desc = {name: {"DataType": "FLOAT32", "Sizes": sizes} for name, sizes in tensors.items()}
+    fields = {"Axes": [1], "UseMean": True, "UseVariance": True, "Epsilon": 0}
+    plan = check({"type": "MEAN_VARIANCE_NORMALIZATION2", "desc": desc | fields})
+    inputs = {"InputTensor": np.tile(row, 2), "ScaleTensor": np.array([INF], np.float32)}
+    found = execute(device, plan, {name: array.tobytes() for name, array in inputs.items()})
+    assert np.array_equal(found["OutputTensor"].ravel(), np.tile([INF, NAN, -INF, INF], 2 * times), equal_nan=True)

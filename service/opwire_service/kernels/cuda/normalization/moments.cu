@@ -269,6 +269,11 @@ struct Row {
         if (ADDED) found += beside.added;
         return ADDS ? found : found + 0.0;  // without summands, an exact zero is positive
     }
+    // An infinite scale leaves nothing of a deviation but its sign, which must be certain.
+    __device__ __forceinline__ bool has_sign(float x, float scale) const {
+        if (!MEAN || !SCALE || is_finite((double)scale)) return true;
+        return !(fabs(((x - mean) - rest) * factor) < drift * (2 / ENOUGH));
+    }
     // Half of the allowed error goes to errors relative to the result, the other half to all others.
     template <bool IS_KEPT>
     __device__ __forceinline__ u32 at_once(
@@ -285,7 +290,7 @@ struct Row {
         if (ADDS) error *= (share + STEP) * PARTS;
         if (MEAN) error += drift * PARTS * (SCALE ? fabsf(beside.scale) : 1);
         result = narrowed<Element>(last);
-        return (share + STEP < ENOUGH / 2) & !(fabsf(last) < error);
+        return (share + STEP < ENOUGH / 2) & !(fabsf(last) < error) & has_sign(x, beside.scale);
     }
     template <bool IS_KEPT>
     __device__ __forceinline__ bool value(
@@ -298,6 +303,6 @@ struct Row {
         float slack = share * (1.001f * last + bias + added) + (SCALE ? drift * fabsf(beside.scale) : drift);
         if (BIAS || ADDED) slack += 0x1p-51f * (last + bias + 2 * added);
         result = nearest(activated(found));
-        return is_enough((float)found, slack);
+        return is_enough((float)found, slack) && has_sign(x, beside.scale);
     }
 };

@@ -141,7 +141,7 @@ class PaddingLeavesOutput(Rule):
 
 @dataclass(frozen=True, slots=True)
 class OutputPaddingFits(Rule):
-    """In each dimension, the padding of the output is less than its size; it is 0 in dimensions that there are not."""
+    """In each of the last dimensions, the padding of the output is less than its size."""
 
     code = Code.OUT_OF_RANGE
 
@@ -151,7 +151,7 @@ class OutputPaddingFits(Rule):
 
     def faults(self, values: Values) -> Iterator[Fault]:
         padding = values["OutputPadding"]
-        sizes = _last(values["OutputTensor"].sizes[2:], len(padding), 1)
+        sizes = _last(values["OutputTensor"].sizes, len(padding), 1)
         for i, (given, whole) in enumerate(zip(padding, sizes, strict=True)):
             if given >= whole:
                 message = f"{given} given for OutputPadding[{i}]; it must be less than the output's size, {whole}"
@@ -204,10 +204,18 @@ class PerFilter(Rule):
 
 def _sizes(values: Values) -> Sizes:
     source, kernel = values["InputTensor"].sizes, values["FilterTensor"].sizes
+    spatial = _dimensions(values)
     if values.get("Direction", FORWARD) is FORWARD:
-        return ((source[0],), (kernel[0],), *(dimension.forward for dimension in _dimensions(values)))
+        return _padded(values, source[0], kernel[0], *(dimension.forward for dimension in spatial))
     channels = kernel[1] * values["GroupCount"]
-    return ((source[0],), (channels,), *(dimension.backward for dimension in _dimensions(values)))
+    return _padded(values, source[0], channels, *(dimension.backward for dimension in spatial))
+
+
+def _padded(values: Values, batch: int, channels: int, *spatial: Sequence[int]) -> Sizes:
+    """Returns the sizes of an output; the padding of more than its spatial dimensions adds to the ones before."""
+    padding = values.get("OutputPadding", ())
+    before = _last((0, 0, *padding[: max(len(padding) - len(spatial), 0)]), 2, 0)
+    return (batch + before[0],), (channels + before[1],), *spatial
 
 
 class _RanklessRule(OutputRule):
@@ -292,7 +300,8 @@ _FLOATS = declare(
         when("Direction", FORWARD, *computable(FilterFits())),
         when("Direction", BACKWARD, equal(size("FilterTensor", 0), size("InputTensor", 1))),
         when("Direction", BACKWARD, *computable(PaddingLeavesOutput())),
-        shapes(BiasTensor=(1, size("OutputTensor", 1), ...)),
+        when("Direction", FORWARD, shapes(BiasTensor=(1, size("FilterTensor", 0), ...))),
+        when("Direction", BACKWARD, shapes(BiasTensor=(1, size("FilterTensor", 1) * number("GroupCount"), ...))),
         observed(OutputPaddingFits()),
         computable(FiltersFillOutput()),
     ),

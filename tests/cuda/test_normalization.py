@@ -6,6 +6,7 @@ correctly rounded, otherwise at most the adjacent value.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -142,7 +143,7 @@ def _others() -> Iterator[Case]:
         for size, beta, bias in ((5, 0.75, 1.0), (40, 2.0, 0.5)):
             numbers = {"LocalSize": size, "Alpha": 0.5, "Beta": beta, "Bias": bias}
             yield Case("LOCAL_RESPONSE_NORMALIZATION", 1, _input(2, 50, 7, 30, CrossChannel=across, **numbers))
-        for size, beta, bias in ((4, 3, -0.25), (4, 0.5, -0.25), (1, "inf", 1), (2, 0, 0)):
+        for size, beta, bias in ((4, 3.0, -0.25), (4, 0.5, -0.25), (1, math.inf, 1.0), (2, 0.0, 0.0)):
             numbers = {"LocalSize": size, "Alpha": 0.5, "Beta": beta, "Bias": bias}
             yield Case("LOCAL_RESPONSE_NORMALIZATION", 1, _input(2, 6, 5, 4, CrossChannel=across, **numbers))
     regions = {"ROITensor": [40, 4], "BatchIndicesTensor": ("UINT32", [40]), "OutputTensor": [40, 3, 5, 6]}

@@ -173,8 +173,8 @@ def index_out_of_range(seen: Seen) -> Mask:
     sizes = source[len(source) - desc["InputDimensionCount"] + batches :]
     tuples = indices[(0,) * (indices.ndim - desc["IndicesDimensionCount"])]
     length = tuples.shape[-1]
-    wrong = _out_of_range(tuples, np.array(sizes[:length], object))
-    return _over(seen, np.asarray(wrong.any(axis=-1)), len(sizes) - length)
+    is_wrong = np.any(_out_of_range(tuples, np.array(sizes[:length], object)), axis=-1)
+    return _over(seen, np.asarray(is_wrong), len(sizes) - length)
 
 
 def _out_of_range(indices: Array, size: Any) -> Mask:

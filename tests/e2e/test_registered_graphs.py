@@ -404,7 +404,8 @@ def test_a_graph_by_itself_is_validated_and_registered(http, name):
     tensor = {"DataType": "FLOAT32", "Sizes": [2]}
     add = {"type": "ELEMENT_WISE_ADD", "desc": {"ATensor": tensor, "BTensor": tensor}}
     inputs = {"ATensor": "input:x", "BTensor": "w"}
-    graph = {"nodes": {"w": {"constant": {"data": [1, 2]}}, "a": {**add, "inputs": inputs}}, "outputs": {"y": "a"}}
+    nodes: dict[str, Any] = {"w": {"constant": {"data": [1, 2]}}, "a": {**add, "inputs": inputs}}
+    graph = {"nodes": nodes, "outputs": {"y": "a"}}
     assert http.post("/v1/validate", json=graph).json()["valid"]
     assert http.put(f"/v1/graphs/{name}", json=graph).status_code == 201
     request = {"graph": name, "inputs": {"x": {"data": [3, 4]}}, "output_format": "numbers"}
@@ -415,7 +416,7 @@ def test_a_graph_by_itself_is_validated_and_registered(http, name):
     assert [violation["pointer"] for violation in found["violations"]] == ["/outputs/y", "/nodes/a"]
     refused = http.put(f"/v1/graphs/{name}", json=wrong).json()
     assert [violation["pointer"] for violation in refused["violations"]] == ["/outputs/y", "/nodes/a"]
-    malformed = {**graph, "nodes": {**graph["nodes"], "w": {"constant": "?"}}}
+    malformed = {**graph, "nodes": {**nodes, "w": {"constant": "?"}}}
     answer = http.put(f"/v1/graphs/{name}", json=malformed)
     assert (answer.status_code, answer.json()["violations"][0]["pointer"]) == (400, "/nodes/w/constant")
     assert 'as the member "graph"' in http.post("/v1/execute", json=graph).json()["violations"][0]["message"]

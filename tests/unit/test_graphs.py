@@ -414,7 +414,7 @@ def test_any_names_of_nodes_survive_the_conversion(names, draw):
     descs = [{"Operator": relu} if name is None else {"Operator": relu, "Name": name} for name in names]
     sources = [draw.randrange(i) for i in range(1, len(names))]
     ends = sorted(set(range(len(names))) - set(sources))
-    graph = {
+    graph: dict[str, Any] = {
         "Nodes": [{"Desc": desc} for desc in descs],
         "InputEdges": [{"GraphInputIndex": 0, "ToNodeIndex": 0, "ToNodeInputIndex": 0}],
         "IntermediateEdges": [

@@ -178,10 +178,12 @@ class Attention:
             return scores
         if kind is MaskType.BOOLEAN:
             chosen = mask[(0,) * (mask.ndim - 4)][batch, head, i, rows]
-            return scores + np.where(chosen == 0, value, 0 * value)
+            added: Array = np.where(chosen == 0, value, 0 * value)
+            return scores + added
         begin, end = self.unmasked(batch)
         at = np.arange(rows.start, rows.stop)
-        return scores + np.where((begin <= at) & (at < end), 0 * value, value)
+        added = np.where((begin <= at) & (at < end), 0 * value, value)
+        return scores + added
 
 
 def _pieces(count: int, most: int) -> Iterator[slice]:

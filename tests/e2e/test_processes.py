@@ -402,3 +402,11 @@ def test_keys_are_read_again_on_a_signal(tmp_path, workers):
         assert served.finish() == 0
         assert logged("stopping: running requests may take up to") == 1
         assert logged("stopped: ") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGHUP")
+def test_a_server_without_keys_survives_a_reload():
+    with process(*SLOW) as served:
+        served.process.send_signal(signal.SIGHUP)
+        until(lambda: any("no API keys to read again" in line for line in list(served.lines)))
+        assert httpx.get(f"{served.url}/livez").status_code == 200

@@ -181,6 +181,9 @@ class HttpServer(uvicorn.Server):
 
     def reload_keys(self, sig: int, frame: FrameType | None) -> None:
         """Reads the API keys again, on a signal. Without a valid file the server goes on with those it has."""
+        if self.settings.api_keys_file is None:
+            log.info("there are no API keys to read again")
+            return
         try:
             log.info("%d API keys read from %s", self._app.reload_keys(), self.settings.api_keys_file)
         except (OSError, ValueError) as error:

@@ -18,6 +18,10 @@ def stop_on_signals(stop: Callable[[int, FrameType | None], Any]) -> None:
 
 
 def reload_on_signal(reload: Callable[[int, FrameType | None], Any], settings: Settings) -> None:
-    """Installs ``reload`` as the handler of SIGHUP if the server has API keys; without any, that signal ends it."""
-    if settings.api_keys_file is not None and sys.platform != "win32":
+    """Installs ``reload`` as the handler of SIGHUP.
+
+    A server without API keys still ends with its terminal, but not with a reload by its service manager.
+    """
+    has_terminal = sys.stdin is not None and sys.stdin.isatty()
+    if sys.platform != "win32" and (settings.api_keys_file is not None or not has_terminal):
         signal.signal(signal.SIGHUP, reload)

@@ -25,11 +25,12 @@ def quantized(**changes: Any) -> dict[str, Any]:
     return {"type": "ELEMENT_WISE_QUANTIZE_LINEAR", "desc": desc}
 
 
+ATTENDED = {"QueryTensor": (2, 3, 8), "KeyTensor": (2, 5, 4), "ValueTensor": (2, 5, 6)}
+
+
 def attention(**changes: Any) -> dict[str, Any]:
     desc = {
-        "QueryTensor": tensor("FLOAT16", 2, 3, 8),
-        "KeyTensor": tensor("FLOAT16", 2, 5, 4),
-        "ValueTensor": tensor("FLOAT16", 2, 5, 6),
+        **{name: tensor("FLOAT16", *sizes) for name, sizes in ATTENDED.items()},
         "Scale": 1,
         "MaskFilterValue": -1,
         "QueryHeadCount": 4,
@@ -64,17 +65,21 @@ def test_a_malformed_optional_input_is_the_only_violation():
     assert [(each.code, each.pointer) for each in found] == [("unknown_value", "/desc/ZeroPointTensor/DataType")]
 
 
-def test_the_output_of_attention_can_have_leading_ones():
-    assert check(attention()).outputs["OutputTensor"].sizes == (2, 3, 12)
-    for ones in ([1], [1, 1]):
-        given = tensor("FLOAT16", *ones, 2, 3, 12)
-        assert check(attention(OutputTensor=given)).outputs["OutputTensor"].sizes == (*ones, 2, 3, 12)
+def test_the_output_of_attention_has_the_rank_of_the_query():
+    for ones in ([], [1], [1, 1]):
+        given = {name: tensor("FLOAT16", *ones, *sizes) for name, sizes in ATTENDED.items()}
+        assert check(attention(**given)).outputs["OutputTensor"].sizes == (*ones, 2, 3, 12)
+    found = validate(attention(OutputTensor=tensor("FLOAT16", 1, 2, 3, 12))).violations
+    assert [(each.code, each.pointer) for each in found] == [("ranks_differ", "/desc/OutputTensor/Sizes")]
     found = validate(attention(OutputTensor=tensor("FLOAT16", 2, 2, 3, 12))).violations
     assert [(each.code, each.pointer) for each in found] == [("sizes_mismatch", "/desc/OutputTensor/Sizes/0")]
 
 
 @pytest.mark.parametrize(("room", "fits", "fits_cache"), [(4, False, False), (5, True, True), (9, False, True)])
 def test_only_a_cache_can_have_extra_keys(room, fits, fits_cache):
-    present = {"OutputPresentKeyTensor": tensor("FLOAT16", 2, 2, room, 2)}
+    present = {
+        "OutputPresentKeyTensor": tensor("FLOAT16", 2, 2, room, 2),
+        "OutputPresentValueTensor": tensor("FLOAT16", 2, 2, room, 3),
+    }
     assert validate(attention(**present)).valid is fits
     assert validate(attention(**present, PastSequenceLengthsTensor=tensor("INT32", 2))).valid is fits_cache

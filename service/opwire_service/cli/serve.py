@@ -71,16 +71,15 @@ def refuse_misspelled(environment: Iterable[str]) -> None:
             raise typer.BadParameter(f"there is no such variable; did you mean {near[0]}?", param_hint=f"'{name}'")
 
 
-def _check_memory(limits: Limits, workers: int) -> None:
-    """Refuses less memory than a single request may take, which would wait for it in vain."""
-    memory = show_size(limits.memory_bytes) + (f", divided among {workers} --workers," if workers > 1 else "")
+def _check_memory(limits: Limits) -> None:
+    """Refuses less memory than a single request may take. A worker gets its share of it, and may exceed it by one."""
     for name in ("body_bytes", "output_bytes"):
         needed = getattr(limits, name)
-        if limits.memory_bytes // workers < needed:
-            flag = f"--{name.replace('_', '-')} {show_size(needed)}"
-            least = show_size(needed * workers)
-            message = f"{memory} is less than one request may take with {flag}; give at least {least}, or lower that"
-            raise invalid("memory_bytes", message)
+        if limits.memory_bytes < needed:
+            least = show_size(needed)
+            given = f"{show_size(limits.memory_bytes)} is less than one request may take"
+            flag = f"--{name.replace('_', '-')} {least}"
+            raise invalid("memory_bytes", f"{given} with {flag}; give at least {least}, or lower that")
 
 
 def device_name(given: str) -> str:
@@ -119,7 +118,7 @@ def parse_settings(given: dict[str, Any]) -> Settings:
         typer.BadParameter: if an option is invalid or conflicts with another.
     """
     limits = Limits(**{each.name: given.pop(each.name) for each in fields(Limits)})
-    _check_memory(limits, given["workers"])
+    _check_memory(limits)
     if given["tls_key"] is not None and given["tls_certificate"] is None:
         raise invalid("tls_key", "requires --tls-certificate")
     given["devices"] = tuple(

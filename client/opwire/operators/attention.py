@@ -38,6 +38,7 @@ from ..rules import (
     size,
     when,
     with_tensor,
+    without_tensor,
 )
 from ..tensor import BufferTensorDesc
 from ..violation import Code, Fault
@@ -283,14 +284,13 @@ def _shapes(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
 def _rules(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
     yield same_type(*_NEW)
     yield with_tensor("QueryTensor", same_type("QueryTensor", *_BESIDE))
-    yield documented(same_type(*_NEW, *_BESIDE))
+    yield without_tensor("QueryTensor", *documented(same_type(*_NEW, *_BESIDE)))
     yield exactly_one_given(*_QUERIES)
     yield observed(KeysGiven())
     for names in (_KEYS, _VALUES):
         whole, single = exactly_one_given(*names)
         yield single
-        yield documented(whole)
-        yield computable(whole)
+        yield with_tensor("PastKeyTensor", *documented(whole), *computable(whole))
     yield given_together(*_PAST)
     yield when("MaskType", MaskType.NONE, absent("MaskTensor"))
     yield from _shapes(heads)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -89,17 +90,24 @@ _UNSTATED = (1, 1, 0, 0)
 """The stride, dilation and paddings of a dimension for which none are given."""
 
 
-def _last(given: Sequence[int], count: int, missing: int) -> list[int]:
+def _last(given: Sequence[int], count: int, missing: int) -> Sequence[int]:
     """Returns the last numbers of an array, preceded by others if there are too few."""
+    if len(given) == count:
+        return given
     return [*[missing] * (count - len(given)), *given[max(len(given) - count, 0) :]]
 
 
-def _dimensions(values: Values) -> list[_Dimension]:
+def _dimensions(values: Values) -> tuple[_Dimension, ...]:
     """Returns the spatial dimensions. If their numbers differ, the last ones belong together."""
-    source, kernel = values["InputTensor"].sizes[2:], values["FilterTensor"].sizes[2:]
+    arrays = (values["Strides"], values["Dilations"], values["StartPadding"], values["EndPadding"])
+    return _aligned(values["InputTensor"].sizes[2:], values["FilterTensor"].sizes[2:], *arrays)
+
+
+@lru_cache(maxsize=8)  # several rules of a desc read the same dimensions
+def _aligned(source: tuple[int, ...], kernel: tuple[int, ...], *arrays: tuple[int, ...]) -> tuple[_Dimension, ...]:
     count = max(len(source), len(kernel))
-    arrays = [_last(values[name], count, missing) for name, missing in zip(_ARRAYS, _UNSTATED, strict=False)]
-    return [_Dimension(*each) for each in zip(_last(source, count, 1), _last(kernel, count, 1), *arrays, strict=True)]
+    numbers = (_last(given, count, missing) for given, missing in zip(arrays, _UNSTATED, strict=True))
+    return tuple(map(_Dimension, _last(source, count, 1), _last(kernel, count, 1), *numbers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +222,9 @@ def _sizes(values: Values) -> Sizes:
 def _padded(values: Values, batch: int, channels: int, *spatial: Sequence[int]) -> Sizes:
     """Returns the sizes of an output; the padding of more than its spatial dimensions adds to the ones before."""
     padding = values.get("OutputPadding", ())
-    before = _last((0, 0, *padding[: max(len(padding) - len(spatial), 0)]), 2, 0)
+    if len(padding) <= len(spatial):
+        return (batch,), (channels,), *spatial
+    before = (0, 0, *padding[: len(padding) - len(spatial)])[-2:]
     return (batch + before[0],), (channels + before[1],), *spatial
 
 

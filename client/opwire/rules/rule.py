@@ -64,7 +64,11 @@ def tensors_of(values: Values, name: str) -> Iterator[tuple[Path, str, BufferTen
 def every_tensor(values: Values, names: Iterable[str]) -> Iterator[tuple[Path, str, BufferTensorDesc]]:
     """Yields the tensors of several members."""
     for name in names:
-        yield from tensors_of(values, name)
+        value = values.get(name)
+        if isinstance(value, tuple):
+            yield from tensors_of(values, name)
+        elif value is not None:  # most members, without a generator of their own
+            yield (name,), name, value
 
 
 def listed(names: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ from tests.browser.test_try import NUMBERS, REDUCE, numbers_of
 from tests.serving import serving
 
 KEY = "a-long-enough-key-for-this-test"
-BAD = {"type": "REDUCE", "desc": {**REDUCE["desc"], "Axes": [1, 1]}}
+BAD = {"type": "REDUCE", "desc": {**REDUCE["desc"], "Axes": [1, 2]}}
 LOOKS: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {
     "light": (WIDE, {"color_scheme": "light"}),
     "dark": (WIDE, {"color_scheme": "dark"}),
@@ -78,7 +78,7 @@ def test_the_try_page_works_by_keyboard_alone(tabs, console_url):
     page = tabs.open(link(console_url, text=json.dumps(BAD, indent=1), inputs=NUMBERS))
     expect(page.get_by_text("1 violation; first")).to_be_visible()
     editor = page.get_by_role("textbox", name="Operator as JSON")
-    expect(editor).to_have_accessible_description(re.compile(r"line \d+: axis 1 "))
+    expect(editor).to_have_accessible_description(re.compile(r"line \d+: axis 2 "))
     page.keyboard.press("F8")
     page.keyboard.type("0")
     expect(page.get_by_text("violation; first")).to_have_count(0)

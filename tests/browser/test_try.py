@@ -152,12 +152,12 @@ def test_every_bad_example_is_marked(tabs, console_url):
 
 
 def test_violations_can_be_visited_and_change_with_the_level(tabs, console_url):
-    desc = {**REDUCE["desc"], "Axes": [1, 1]}
+    desc = {**REDUCE["desc"], "Axes": [1, 2]}
     page = tabs.open(link(console_url, level="2_1", text=json.dumps({"type": "REDUCE", "desc": desc}, indent=2)))
     expect(page.get_by_text("2 violations; first on line")).to_be_visible()
     expect(page.locator(".cm-lintRange-error").first).to_be_visible()
     page.get_by_role("button", name="/desc/Axes/1").click()
-    assert page.evaluate("document.querySelector('.editor').shadowRoot.getSelection().toString()") == "1"
+    assert page.evaluate("document.querySelector('.editor').shadowRoot.getSelection().toString()") == "2"
     page.keyboard.press("F8")
     expect(editor(page)).to_be_focused()
     assert "2" in page.evaluate("document.querySelector('.editor').shadowRoot.getSelection().toString()")

@@ -21,7 +21,7 @@ pytest.importorskip("ray")
 
 
 def test_a_local_cluster_gives_the_same_results_as_the_machine():
-    with process("--ray", "local", "--memory-bytes", str(128 << 20), env={"RAY_AUTH_MODE": "disabled"}) as served:
+    with process("--ray", "local", "--memory-bytes", str(256 << 20), env={"RAY_AUTH_MODE": "disabled"}) as served:
         until(lambda: len(device_names(served.url)) == 3)
         (far,) = [name for name in device_names(served.url) if name.endswith("/cpu")]
         info = server_info(served.url)
@@ -77,7 +77,10 @@ def test_without_ray_a_server_says_what_to_install(tmp_path):
     path = os.pathsep.join([*os.environ.get("PYTHONPATH", "").split(os.pathsep), *_sources(), str(tmp_path)])
     command = [sys.executable, "-S", "-m", "opwire_service", "serve", "--ray", "auto"]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=120)
-    assert done.stderr.splitlines()[-1] == "opwire: --ray needs Ray: pip install 'opwire[ray]'"
+    assert (
+        done.stderr.splitlines()[-1]
+        == "opwire: '--ray' (env var: 'OPWIRE_RAY'): it needs Ray: pip install 'opwire[ray]'"
+    )
     assert done.returncode == 2
 
 

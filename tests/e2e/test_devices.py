@@ -254,6 +254,9 @@ def test_cuda_libraries_are_imported_only_for_cards():
     assert done.stdout.split("\n")[:2] == ["[]", "False"], done.stderr
 
 
+DEVICE_OPTION = "opwire: '--device' (env var: 'OPWIRE_DEVICE'): "
+
+
 @pytest.mark.parametrize("name", ["cuda", "cuda:1"])
 def test_a_missing_card_is_a_one_line_error(name):
     code = (
@@ -262,13 +265,14 @@ def test_a_missing_card_is_a_one_line_error(name):
     done = run(f"{code}; from opwire_service.__main__ import main; main()")
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert line.startswith("opwire: the cuda device needs CuPy, which cannot be imported: ")
+    assert line.startswith(f"{DEVICE_OPTION}the cuda device needs CuPy, which cannot be imported: ")
 
 
 def test_an_index_beyond_the_last_card_is_a_one_line_error():
     command = [sys.executable, "-m", SERVER, "serve", "--port", "0", "--device", "cuda:7"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stderr) == (2, "opwire: there is no device cuda:7: this machine has 1 cuda device\n")
+    message = f"{DEVICE_OPTION}there is no device cuda:7: this machine has 1 cuda device\n"
+    assert (done.returncode, done.stderr) == (2, message)
 
 
 def test_auto_without_a_card_selects_the_cpu():

@@ -59,7 +59,8 @@ def test_elements_are_gathered_and_scattered_back(cpu_device, dtype, axis):
     result = moved(cpu_device, "GATHER_ELEMENTS", {"InputTensor": source, "IndicesTensor": indices}, Axis=axis)
     at = read(indices, source.shape[axis])
     assert same_bits(result["OutputTensor"], np.take_along_axis(source, at, axis))
-    tensors = {"InputTensor": source, "IndicesTensor": indices, "UpdatesTensor": counted(dtype, *sizes)}
+    indices = np.ascontiguousarray(np.take(indices, range(source.shape[axis]), axis))
+    tensors = {"InputTensor": source, "IndicesTensor": indices, "UpdatesTensor": counted(dtype, *indices.shape)}
     result = moved(cpu_device, "SCATTER_ELEMENTS", tensors, Axis=axis)
     assert same_bits(result["OutputTensor"], scattered(source, indices, tensors["UpdatesTensor"], axis))
 

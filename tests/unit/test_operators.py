@@ -19,7 +19,7 @@ from opwire_service.kernels.executable import EXECUTABLE
 from tests.support import COUNT, FACTS
 
 SHARED = {
-    *("__init__", "batch_normalization", "block_quantization", "depths", "elementwise", "folds", "indices"),
+    *("__init__", "axes", "batch_normalization", "block_quantization", "depths", "elementwise", "folds", "indices"),
     *("linear_quantization", "slices", "tuples", "work"),
 }
 """Modules of the folder that declare no operators."""

@@ -97,7 +97,7 @@ def operator_with(support: Support, data_type: str, rank: int) -> dict[str, obje
         if isinstance(member, Enumerated):
             desc[member.name] = support.function or "INCREASING"
         elif isinstance(member, Array) and member.name != "Axes":
-            desc[member.name] = [member.least or 0] * spatial
+            desc[member.name] = [0 if "Padding" in member.name else 1] * spatial
         elif isinstance(member, Array):
             desc[member.name] = [0]
     return {"type": support.operator, "desc": desc}

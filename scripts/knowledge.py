@@ -42,6 +42,16 @@ def contract_differences() -> str:
     return table(["operators", "documentation", "DirectML"], ([", ".join(names), *row] for row, names in found.items()))
 
 
+def not_computable() -> str:
+    """Returns which valid descs opwire does not run: those that break rules of its own."""
+    found: dict[str, list[str]] = {}
+    for name, kind in CATALOG.items():
+        rules = (rule["text"] for rule in describe(kind)["rules"] if rule["basis"] == Basis.OPWIRE)
+        for text in dict.fromkeys(rules):
+            found.setdefault(text, []).append(f"`{name}`")
+    return table(["operators", "run only if"], ([", ".join(names), text] for text, names in found.items()))
+
+
 def _differences(name: str) -> Iterator[tuple[str, str]]:
     info = describe(CATALOG[name])
     for rule in info["rules"]:
@@ -103,6 +113,7 @@ def departures() -> str:
 REGIONS: dict[str, Callable[[], str]] = {
     "agreement": agreement,
     "contract-differences": contract_differences,
+    "not-computable": not_computable,
     "answer-differences": answer_differences,
     "answer-departures": departures,
 }

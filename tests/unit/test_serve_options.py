@@ -110,8 +110,7 @@ def test_what_is_no_size_is_refused_with_the_option_and_its_variable(given):
     [
         (["--memory-bytes", "1"], "256MiB"),
         (["--memory-bytes", "255M"], "256MiB"),
-        (["--workers", "9"], "2304MiB"),
-        (["--memory-bytes", "1G", "--body-bytes", "64M", "--output-bytes", "512M", "--workers", "4"], "2GiB"),
+        (["--memory-bytes", "1G", "--body-bytes", "64M", "--output-bytes", "2G", "--workers", "4"], "2GiB"),
     ],
 )
 def test_memory_for_less_than_one_request_is_refused_with_the_least_that_works(arguments, least):
@@ -119,6 +118,10 @@ def test_memory_for_less_than_one_request_is_refused_with_the_least_that_works(a
         settings(*arguments)
     assert "OPWIRE_MEMORY_BYTES" in str(said.value)
     assert settings(*arguments, "--memory-bytes", least).limits.memory_bytes
+
+
+def test_any_number_of_workers_starts_with_the_default_limits():
+    assert settings("--workers", "64").workers == 64
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeGuard
 import numpy as np
 
 from .level import LOWEST, FeatureLevel
-from .tensor import MAX_ELEMENTS, MAX_RANK, BufferTensorDesc, DataType, TensorFlags, TensorType
+from .tensor import LEAST_ALIGNMENT, MAX_ELEMENTS, MAX_RANK, BufferTensorDesc, DataType, TensorFlags, TensorType
 from .violation import OBSERVED_SOURCE, Basis, Code, Violation
 
 UINT_MAX = 2**32 - 1
@@ -356,21 +356,16 @@ _NESTING_MEMBERS: Mapping[str, None] = dict.fromkeys(("Type", "Desc"))
 _INLINE_MEMBERS: Mapping[str, object] = {**_NESTING_MEMBERS, **_READERS}
 
 
-_LEAST_ALIGNMENT = 16
-"""The least alignment other than 0 that DirectML accepts, in bytes."""
-
-
 def _check_layout(desc: BufferTensorDesc, pointer: str, report: Report, *, output: bool) -> None:
     if output and desc.flags:
-        message = "OWNED_BY_DML is allowed only for inputs"
-        report.add(Code.FLAGS_INVALID, f"{pointer}/Flags", message, ["NONE"], basis=Basis.BOTH)
+        report.add(Code.FLAGS_INVALID, f"{pointer}/Flags", "OWNED_BY_DML is for inputs", ["NONE"], basis=Basis.BOTH)
     if desc.element_count > MAX_ELEMENTS or desc.extent > MAX_ELEMENTS:
         _report_many(desc, pointer, report)
         return
     _check_total_size(desc, f"{pointer}/TotalTensorSizeInBytes", report)
     alignment = desc.guaranteed_base_offset_alignment
-    if alignment and (alignment & (alignment - 1) or alignment < _LEAST_ALIGNMENT):
-        message = f"{alignment} given; allowed are 0 and powers of two from {_LEAST_ALIGNMENT}"
+    if alignment and (alignment & (alignment - 1) or alignment < LEAST_ALIGNMENT):
+        message = f"{alignment} given; allowed are 0 and powers of two from {LEAST_ALIGNMENT}"
         report.add(Code.ALIGNMENT_INVALID, f"{pointer}/GuaranteedBaseOffsetAlignment", message, basis=Basis.OBSERVED)
     if output and desc.strides is not None and not desc.addresses_are_unique():
         _report_overlap(desc, f"{pointer}/Strides", report)

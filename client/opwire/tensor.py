@@ -18,6 +18,9 @@ from .level import FeatureLevel
 from .nibbles import Array as Array
 from .nibbles import pack, unpacked
 
+LEAST_ALIGNMENT = 16
+"""The least guaranteed alignment other than 0 that DirectML accepts, in bytes."""
+
 MAX_ELEMENTS = 2**32 - 1
 """Maximum number of elements of a tensor, and maximum extent of its buffer; both are 32-bit counts."""
 

@@ -11,9 +11,16 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
 
+CONSOLE = "service/opwire_service/console"
+"""The console's folder: site and console share its colors, type and logo."""
+
 ELSEWHERE = {
     "contributing.md": "CONTRIBUTING.md",
     "changelog.md": "CHANGELOG.md",
+    "css/tokens.css": f"{CONSOLE}/css/tokens.css",
+    "vendor/figtree.woff2": f"{CONSOLE}/vendor/figtree.woff2",
+    "vendor/jetbrains-mono.woff2": f"{CONSOLE}/vendor/jetbrains-mono.woff2",
+    "images/icon.svg": f"{CONSOLE}/icon.svg",
     "images/accuracy.svg": "benchmarks/results/accuracy.svg",
     "images/families.svg": "benchmarks/results/families.svg",
     "images/kernels.svg": "benchmarks/results/kernels.svg",
@@ -28,8 +35,9 @@ _LOADED = re.compile(r"<(?:script|img|iframe|link(?=[^>]*stylesheet))[^>]*?(?:sr
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Adds the generated pages of the operator families to the navigation."""
     pages = sorted(path.stem for path in (ROOT / "docs/operators").glob("*.md"))
-    (section,) = (entry["Operators"] for entry in config.nav or () if "Operators" in entry)
-    section += [f"operators/{name}.md" for name in pages]
+    (operators,) = (entry["Operators"] for entry in config.nav or () if "Operators" in entry)
+    (families,) = (entry["Families"] for entry in operators if "Families" in entry)
+    families += [f"operators/{name}.md" for name in pages]
     return config
 
 

@@ -56,9 +56,9 @@ const look = EditorView.theme({
 });
 
 const colors = HighlightStyle.define([
-  { tag: tags.propertyName, color: "var(--json-name)" },
-  { tag: tags.string, color: "var(--json-string)" },
-  { tag: [tags.number, tags.bool, tags.null], color: "var(--json-number)" },
+  { tag: tags.propertyName, color: "var(--code-name)" },
+  { tag: tags.string, color: "var(--code-string)" },
+  { tag: [tags.number, tags.bool, tags.null], color: "var(--code-number)" },
   { tag: tags.comment, color: "var(--quiet)", fontStyle: "italic" },
   { tag: tags.invalid, color: "var(--text)" },
 ]);

@@ -45,12 +45,17 @@ export function serverLine(server, problem) {
   return `${server.ready ? "ready" : "not ready"}, ${server.devices.map((device) => device.name).join(" + ")}`;
 }
 
+const LOGO = new URL("../../icon.svg", import.meta.url).href;
+
 function Header({ page, server, problem, openKey }) {
   const links = [["", "Operators", "index"], ["try", "Try", "try"], ["live", "Live", "live"], ["docs", "API", "docs"]];
   return html`
     <header class="top">
       <a class="skip" href="#main" onClick=${skip}>Skip to content</a>
-      <a class="brand" href=${at("").href}>opwire <span class="quiet">${server?.version ?? ""}</span></a>
+      <a class="brand"
+        href=${at("")
+          .href}><img src=${LOGO} alt="" width="24" height="24" />opwire <span class="quiet">${server?.version ??
+          ""}</span></a>
       <nav aria-label="Pages">${links.map(([path, name, own]) =>
         html`
           <a href=${at(path).href} aria-current=${own === page || (page === "operator" && own === "index")

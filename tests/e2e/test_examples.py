@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -52,3 +55,60 @@ def test_the_example_model_runs_and_validates(arguments):
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert ("Resource 'total': 19, 23.5, 32, 12.5" in done.stdout) == (arguments == ["run"])
+
+
+# --- other languages: the same five requests, which print the same
+
+REQUESTS = """\
+json: UINT32 2x1: 1 0
+bytes: 0 1.5 2.5 -5 122.5
+batch: 1 0
+batch: 422 contract_violation: axis 5 given; InputTensor has rank 2, so axes range from 0 to 1
+graph: 5.5 0 0 11.5
+errors: 422 contract_violation
+errors: /operator/desc/InputTensor/DataType is accepted from DML_FEATURE_LEVEL_5_0 on
+"""
+
+WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
+
+
+def tool(name: str) -> str:
+    """Returns the path of a program, which may be one of the virtual environment's."""
+    found = shutil.which(name, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def program(language: str, folder: Path) -> Sequence[str]:
+    """Returns the command that runs an example, which is compiled first if it has to be."""
+    if language == "typescript":
+        deno, source = tool("deno"), EXAMPLES / "typescript" / "requests.ts"
+        return (deno, "run", "--quiet", "--check", "--allow-net", "--allow-env", str(source))
+    target = str(folder / "requests")
+    if language == "go":
+        command = [tool("go"), "build", "-o", target, str(EXAMPLES / "go" / "requests.go")]
+    else:
+        command = [tool("cc"), *WARNINGS, str(EXAMPLES / "c" / "requests.c"), "-o", target]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return (target,)
+
+
+def run_at(url: str, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OPWIRE_URL": url, "NO_COLOR": "1"}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+
+
+@pytest.mark.parametrize("language", ["typescript", "go", "c"])
+def test_an_example_in_another_language_prints_its_results(language, server_url, tmp_path):
+    command = program(language, tmp_path)
+    done = run_at(server_url, command)
+    assert (done.returncode, done.stdout, done.stderr) == (0, REQUESTS, "")
+    without = run_at("http://127.0.0.1:2", command)  # browsers, and so fetch, block port 9
+    assert without.returncode != 0
+    assert "refused" in without.stderr
+
+
+def test_every_other_language_is_tested():
+    assert {path.name for path in EXAMPLES.iterdir() if path.is_dir()} == {"typescript", "go", "c"}

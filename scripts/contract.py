@@ -48,7 +48,7 @@ def regenerated(page: str) -> str:
 def documents() -> Iterator[tuple[Path, str]]:
     """Yields each generated file with its new content."""
     yield ROOT / "openapi/openapi.json", openapi()
-    yield ROOT / "client/opwire/client/typed.py", client_methods.client_methods()
+    yield ROOT / "client/opwire/client/typed.pyi", client_methods.client_methods()
     for family, page in operator_pages.pages():
         yield ROOT / f"docs/operators/{family}.md", page
     used: set[str] = set()

@@ -12,8 +12,8 @@ from hypothesis import given
 
 import opwire
 from opwire import Client, DataType, FeatureLevel, errors, prepare
-from opwire.client.operands import argument_name
-from opwire.client.typed import DeclaredMethods
+from opwire.client.methods import OperatorMethods
+from opwire.client.signatures import argument_name
 from opwire.operator import BadExample, Code
 from opwire.tensor import Array
 from opwire.tensor_names import grouped
@@ -91,7 +91,7 @@ def test_examples_match_by_execute(make_client, server_url, request, encoding):
 def by_method(client: Any, row: Row) -> Any:
     """Runs an example by the method of its operator."""
     name, desc, inputs = row.operator.name, row.example.desc, tensors(row)
-    if name.lower() in vars(DeclaredMethods):
+    if name.lower() not in vars(OperatorMethods):
         counts = {member.name for member in (*row.operator.members.counts, *row.operator.members.tensor_counts)}
         given: dict[str, Any] = {argument_name(member.name): None for member in row.operator.members.inputs}
         given |= {argument_name(key): inputs.get(key, value) for key, value in desc.items() if key not in counts}

@@ -156,10 +156,10 @@ def test_element_wise_operators_and_activations_have_short_names(owner: Any):
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("RELU", "activation_relu"),
+        ("RELU", "relu"),
         ("ACTIVATION_RELU", "activation_relu"),
-        ("Abs", "element_wise_abs"),
-        ("conv", "convolution"),
+        ("Abs", "abs"),
+        ("conv_integer", "convolution_integer"),
         ("argmx", "argmax"),
     ],
 )

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
+import pydoc
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from opwire import AsyncClient, Call, Client, ContractViolation, DataType, Graph, check, check_graph, prepare
-from opwire.client.operands import argument_name, operator_call
+from opwire.client import typed
+from opwire.client.operands import operator_call
+from opwire.client.short_names import SHORT_NAMES
+from opwire.client.signatures import argument_name
 from opwire.client.typed import DeclaredMethods
 from opwire.operators import OPERATORS
 from opwire.schema import schema_of
-from scripts.client_methods import DEFAULTS
+from scripts.client_methods import client_methods, handwritten
 from tests.arrays import counted
 from tests.directml.documented import OPERATORS as DIRECTML
 
@@ -29,7 +35,10 @@ def test_each_declared_operator_has_a_method(name: str):
         assert callable(getattr(kind, name.lower()))
 
 
-@pytest.mark.parametrize("name", [name for name in OPERATORS if name.lower() in vars(DeclaredMethods)])
+GENERATED = [name for name in OPERATORS if name.lower() not in handwritten()]
+
+
+@pytest.mark.parametrize("name", GENERATED)
 def test_arguments_match_the_members(name: str):
     parameters = list(inspect.signature(getattr(DeclaredMethods, name.lower())).parameters.values())[1:-1]
     members = schema_of(name).members
@@ -43,15 +52,21 @@ def test_arguments_match_the_members(name: str):
     assert len({*positional, *keywords}) == len(parameters)
     for each in parameters:
         assert each.name.isidentifier()
-    for member, value in DEFAULTS.get(name, {}).items():
-        (found,) = [each.default for each in parameters if each.name == argument_name(member)]
-        assert found == value
 
 
-def test_defaults_belong_to_existing_members():
-    for name, values in DEFAULTS.items():
-        attributes = {member.name for member in schema_of(name).members.attributes}
-        assert values.keys() <= attributes
+@pytest.mark.parametrize(
+    ("name", "defaults"),
+    [
+        ("gemm", {"trans_a": "NONE", "trans_b": "NONE", "alpha": 1, "beta": 1, "fused_activation": None}),
+        ("activation_elu", {"alpha": 1}),
+        ("activation_hard_sigmoid", {"alpha": 0.2, "beta": 0.5}),
+        ("max_pooling1", {"strides": 1, "start_padding": 0, "end_padding": 0}),
+        ("convolution", {"mode": "CROSS_CORRELATION", "direction": "FORWARD", "group_count": 1, "output_padding": 0}),
+    ],
+)
+def test_defaults_are_those_of_directmlx(name: str, defaults: dict[str, Any]):
+    parameters = inspect.signature(getattr(Client, name)).parameters
+    assert {each: parameters[each].default for each in defaults} == defaults
 
 
 @pytest.mark.parametrize(
@@ -134,15 +149,13 @@ def test_unknown_keywords_are_refused():
     wrong: Any = {"alfa": 1}
     with pytest.raises(TypeError, match=r"activation_elu\(\) has no argument 'alfa'; did you mean alpha\?") as error:
         prepare.activation_elu(X, **wrong)
-    assert "input_tensor, output_tensor, alpha" in str(error.value)
+    assert "input_tensor, alpha, output_tensor" in str(error.value)
     assert "feature_level" in str(error.value)
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", GENERATED)
 def test_each_generated_method_describes_its_arguments_and_outputs(name: str):
-    method = vars(DeclaredMethods).get(name.lower())
-    if method is None:
-        return  # it is written by hand
+    method = getattr(DeclaredMethods, name.lower())
     text = inspect.getdoc(method) or ""
     arguments = re.findall(r"^    (\w+): ", text.partition("Args:\n")[2].partition("\nReturns:")[0], re.MULTILINE)
     assert sorted(arguments) == sorted([*inspect.signature(method).parameters][1:])
@@ -155,7 +168,71 @@ def test_each_generated_method_describes_its_arguments_and_outputs(name: str):
     assert max(map(len, text.splitlines())) <= 130
 
 
+STUB = ast.parse(Path(typed.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+"""What type checkers and editors read."""
+
+
+def test_the_stub_declares_the_methods_with_their_documentation():
+    (declared,) = [each for each in STUB.body if isinstance(each, ast.ClassDef)]
+    methods = [each for each in declared.body if isinstance(each, ast.FunctionDef)][1:]
+    assert [each.name for each in methods] == [name.lower() for name in GENERATED]
+    for each in methods:
+        method = getattr(DeclaredMethods, each.name)
+        arguments = [given.arg for given in (*each.args.args, *each.args.kwonlyargs)]
+        assert arguments == [*inspect.signature(method).parameters][:-1]
+        assert ast.get_docstring(each) == inspect.getdoc(method)
+    named = {each.targets[0].id: each.value.id for each in declared.body if isinstance(each, ast.Assign)}  # type: ignore[attr-defined]
+    assert named == {short: name.lower() for short, name in SHORT_NAMES.items() if short not in handwritten()}
+
+
+def test_the_stub_is_up_to_date():
+    assert Path(typed.__file__).with_suffix(".pyi").read_text(encoding="utf-8") == client_methods()
+
+
+@pytest.mark.parametrize("client", [prepare, Graph()], ids=["prepare", "graph"])
+@pytest.mark.parametrize(("short", "name"), SHORT_NAMES.items())
+def test_a_short_name_is_the_method_unless_there_is_another_of_that_name(client: Any, short: str, name: str):
+    assert short in dir(client)
+    if short not in handwritten():
+        assert getattr(client, short) == getattr(client, name.lower())
+
+
+def test_common_short_names():
+    image = np.zeros((1, 1, 4, 4), np.float32)
+    for call, name in [
+        (prepare.relu(X), "ACTIVATION_RELU"),
+        (prepare.add(X, X), "ELEMENT_WISE_ADD"),
+        (prepare.conv(image, image), "CONVOLUTION"),
+        (prepare.matmul(X, X), "GEMM"),
+        (prepare.where(X.astype(np.uint8), X, X), "ELEMENT_WISE_IF"),
+        (prepare.tanh(X), "ELEMENT_WISE_TANH"),
+        (prepare.max(X, 1), "REDUCE"),
+        (prepare.maximum(X, X), "ELEMENT_WISE_MAX"),
+    ]:
+        assert call.operator["type"] == f"DML_OPERATOR_{name}"
+
+
+def test_wrong_arguments_are_explained():
+    wrong: Any = prepare.gemm
+    with pytest.raises(TypeError, match=r"^gemm\(\) misses b_tensor\. It takes a_tensor, b_tensor, c_tensor, "):
+        wrong(X)
+    with pytest.raises(
+        TypeError, match=r"^gemm\(\) takes its inputs by position: a_tensor, b_tensor, c_tensor; 4 "
+    ):
+        wrong(X, X, None, 1)
+    with pytest.raises(TypeError, match=r"^gemm\(\) is given a_tensor by position and as a keyword$"):
+        wrong(X, X, a_tensor=X)
+
+
+def test_help_shows_signature_and_documentation():
+    text = pydoc.plain(pydoc.render_doc(Client.gemm))
+    assert "gemm(self, a_tensor: 'Operand', b_tensor: 'Operand', c_tensor: 'Operand | None' = None, *, " in text
+    assert "Multiplies batches of matrices" in text
+    assert "activation_relu(self, " in pydoc.plain(pydoc.render_doc(Client))
+
+
 METHODS = [name for name, method in inspect.getmembers(prepare, inspect.ismethod) if not name.startswith("_")]
+METHODS = [name for name in METHODS if name in handwritten() or name not in SHORT_NAMES]
 
 
 @pytest.mark.parametrize("client", [prepare, Graph()], ids=["prepare", "graph"])

@@ -10,16 +10,12 @@ from ..wire import Call
 from . import calls
 from .arrays import ArrayLike, DTypeLike
 from .calls import AnyGraph, Axes, Direction, Function, IndexType, Inputs, PoolingOperator
-from .operands import explains_keywords, no_attribute
+from .keywords import explains_keywords, no_attribute
 from .options import CallOptions
 from .typed import DeclaredMethods, R
 
 P = TypeVar("P")
 """Return type of pooling with indices: a PoolingResult, or an awaitable of one."""
-
-
-_SHORTENED = ("element_wise_", "activation_")
-"""Beginnings of method names that may be left out; the first that there is counts."""
 
 
 class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
@@ -28,7 +24,8 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
     Tensors are numpy arrays or objects that convert to one (``__array__``, ``__dlpack__``), with any memory layout and
     byte order. Data types are never converted, so lists, which have none, are accepted by ``execute`` alone. Axes are
     one or more integers, counted from 0. Every method takes the options of ``CallOptions`` as additional keywords.
-    ``relu`` is short for ``activation_relu``, and ``add`` for ``element_wise_add``; so are the others of both kinds.
+    ``relu`` is short for ``activation_relu`` and ``add`` for ``element_wise_add``; so are the others of both kinds, and
+    some names of other libraries, such as ``conv`` and ``matmul``.
 
     The methods raise TypeError or ValueError for arguments that cannot be turned into a request, and otherwise the
     error that the server answers with: ContractViolation if the operator contract is violated, or another of
@@ -38,9 +35,6 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
     if not TYPE_CHECKING:  # so that a name that is not there is a mistake for type checkers too
 
         def __getattr__(self, name: str) -> Any:
-            for prefix in _SHORTENED:
-                if not name.startswith("_") and hasattr(type(self), prefix + name):
-                    return getattr(self, prefix + name)
             raise AttributeError(no_attribute(self, name), name=name)
 
     @abstractmethod

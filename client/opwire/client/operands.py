@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
-from functools import wraps
-from types import FunctionType
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,18 +14,9 @@ from ..tensor_names import element
 from ..wire import Call
 from .arrays import as_array, data_type_name
 from .calls import call_of, tensor_of
-from .options import CallOptions
-
-F = TypeVar("F", bound=Callable[..., Any])
+from .signatures import argument_name
 
 _AXES = "AxisCount"
-
-_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z0-9]*|[0-9]+")
-
-
-def argument_name(member: str) -> str:
-    """Returns the argument name of a desc struct's member: ``InputTensor`` becomes ``input_tensor``."""
-    return "_".join(_WORD.findall(member)).lower()
 
 
 def operator_call(name: str, inputs: Sequence[Any], others: Mapping[str, Any]) -> Call:
@@ -103,45 +90,3 @@ def _repeat(schema: OperatorSchema, desc: dict[str, Any], arrays: Mapping[str, A
         spatial = next((array.ndim - 2 for array in arrays.values()), 0)
         length = 1 if count.name == _AXES else max(lengths[0] if lengths else spatial, 0)
         desc |= {name: [value] * length for name, value in given.items() if isinstance(value, int | float)}
-
-
-def explains_keywords(method: F) -> F:
-    """Makes a method reject unknown keywords with a helpful message.
-
-    The check runs before Python's own, which would first report the argument that a misspelled keyword was meant for
-    as missing.
-    """
-    function = cast(FunctionType, method)
-    code = function.__code__
-    taken = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]  # all but self
-    known = frozenset((*taken, *CallOptions.__annotations__))
-
-    @wraps(method)
-    def explained(*arguments: Any, **keywords: Any) -> Any:
-        if not keywords.keys() <= known:
-            raise TypeError(_unknown(function.__name__, min(keywords.keys() - known), taken))
-        return method(*arguments, **keywords)
-
-    return cast(F, explained)
-
-
-def no_attribute(owner: object, name: str) -> str:
-    """Returns the AttributeError for a missing attribute, with a hint: ``activation_relu`` for ``relu``."""
-    said = f"{type(owner).__name__!r} object has no attribute {name!r}"
-    if name.startswith("_"):  # copy, pickle, IPython and others ask for many
-        return said
-    names = sorted((each for each in dir(type(owner)) if not each.startswith("_")), key=len)
-    word = name.lower()
-    near = [each for each in names if f"_{word}_" in f"_{each}_"] or get_close_matches(word, names, n=1, cutoff=0.7)
-    if len(word) > 2:
-        near += [each for each in names if f"_{word}" in f"_{each}"]
-    return f"{said}; did you mean {near[0]}?" if near else said
-
-
-def _unknown(method: str, keyword: str, taken: Sequence[str]) -> str:
-    plain = {each.replace("_", ""): each for each in reversed(taken)}
-    same = plain.get(keyword.replace("_", "").lower())  # DirectML's own spelling, such as transA
-    near = [same] if same else get_close_matches(keyword, taken, n=1)
-    hint = f"; did you mean {near[0]}?" if near else "."
-    options = ", ".join(CallOptions.__annotations__)
-    return f"{method}() has no argument {keyword!r}{hint} It takes {', '.join(taken)}, and the options {options}"

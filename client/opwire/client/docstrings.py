@@ -1,0 +1,124 @@
+"""The docstrings of the operator methods, from the schema."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from inspect import Parameter
+from typing import Any
+
+from ..describe import describe
+from ..enums import ENUMS
+from ..schema import CATALOG, operator_document
+from .signatures import Described, Row, argument_name, is_derived, is_optional, signature_of
+
+_WIDTH = 104
+_MOST_SHOWN = 70
+"""Maximum length of the arguments in the example of a method; of longer ones, the last are left out."""
+
+_OPTIONS = "options: see CallOptions"
+
+
+def docstring_of(name: str) -> str:
+    """Returns the docstring of a method: what it does, its arguments and outputs, an example, and where it is from."""
+    document, support = operator_document(name), _support(name)
+    inputs, attributes, outputs = Described.of(name)
+    arguments = [f"{argument_name(row['name'])}: {_tensor(support, row)}" for row in inputs]
+    arguments += [f"{argument_name(row['name'])}: {_attribute(row)}" for row in attributes]
+    arguments += [f"{argument_name(row['name'])}: {_override(name, row)}" for row in outputs]
+    returned = [f"{row['name']}: {_tensor(support, row)}" for row in outputs]
+    return "\n".join(
+        [
+            textwrap.fill(document["summary"], _WIDTH + 4),
+            "",
+            f">>> client.{name.lower()}({', '.join(_example(name))}).output",
+            "",
+            "Args:",
+            *(_entry(f"{text}.") for text in (*arguments, _OPTIONS)),
+            "",
+            "Returns:",
+            *(_entry(f"{text}.") for text in returned),
+            "",
+            f"Since feature level {document['introduced'].removeprefix('DML_FEATURE_LEVEL_')}:",
+            page_of(document["struct"]),
+        ]
+    )
+
+
+def page_of(struct: str) -> str:
+    """Returns the URL of the documentation page of a desc struct."""
+    return f"https://learn.microsoft.com/windows/win32/api/directml/ns-directml-{struct.lower()}"
+
+
+def _entry(text: str) -> str:
+    return textwrap.fill(text, _WIDTH, initial_indent="    ", subsequent_indent=" " * 8)
+
+
+def _example(name: str) -> Sequence[str]:
+    """Returns the arguments that are required, and the last of them left out if they are long."""
+    given = [each for each in list(signature_of(name).parameters.values())[1:-1] if each.default is Parameter.empty]
+    called = [each.name if each.kind is Parameter.POSITIONAL_OR_KEYWORD else f"{each.name}=..." for each in given]
+    while len(", ".join(called)) > _MOST_SHOWN:
+        called = [*called[: -1 if called[-1] != "..." else -2], "..."]
+    return called
+
+
+def _support(name: str) -> Mapping[str, tuple[list[str], list[int]]]:
+    """Returns the data types and ranks of each tensor at the highest level, with any attributes."""
+    rows = describe(CATALOG[name])["support"]
+    newest = [row for row in rows if row["feature_level"] == rows[0]["feature_level"]]
+    found: dict[str, tuple[list[str], list[int]]] = {}
+    for row in newest:
+        for tensor, limits in row["tensors"].items():
+            types, ranks = found.setdefault(tensor, ([], []))
+            types += [each for each in limits["data_types"] if each not in types]
+            ranks += [each for each in limits["ranks"] if each not in ranks]
+    return found
+
+
+def _tensor(support: Mapping[str, tuple[list[str], list[int]]], row: Row) -> str:
+    types, ranks = support[row["name"]]
+    least, greatest = min(ranks), max(ranks)
+    what = "a list of tensors" if row["kind"] == "tensors" else "a tensor"
+    span = f"rank {least}" if least == greatest else f"rank {least} to {greatest}"
+    return f"{'optional, ' if is_optional(row) else ''}{what} of {_either(types)}, of {span}"
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _override(name: str, row: Row) -> str:
+    otherwise = ", which is left out otherwise" if is_optional(row) else ", which is derived otherwise"
+    return f"the desc of {row['name']}{otherwise if is_optional(row) or is_derived(name, row['name']) else ''}"
+
+
+def _attribute(row: Row) -> str:
+    return ("optional, " if is_optional(row) else "") + ", ".join(_parts(row))
+
+
+def _parts(row: Row) -> Iterator[str]:
+    """Yields what is said of a member that is not a tensor."""
+    yield _kind(row)
+    if row.get("least"):
+        yield f"at least {row['least']}"
+    if "default" in row and row["kind"] == "array":
+        yield f"or one {row['number']} for all"
+
+
+def _kind(row: Mapping[str, Any]) -> str:
+    match row["kind"]:
+        case "scalar":
+            return str(row["number"])
+        case "array":
+            return f"a list of {row['number']}"
+        case "enum" if row["enum"] in ENUMS:
+            return f"a {row['enum']}: {_either([each.name for each in ENUMS[row['enum']]])}"
+        case "enum" | "struct":
+            return f"a {row[row['kind']]}"
+        case "operator":
+            return "an activation that is fused into the operator"
+        case "operators":
+            return "activations that are fused into the operator"
+        case _:
+            return "a number of the given data type"

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
+from opwire import DataType, Result
 from opwire.operator import Example, Operator
 from opwire.schema import CATALOG
+from opwire.tensor import Array
 from opwire.tensor_names import element
 from opwire_service.kernels.executable import EXECUTABLE
 
@@ -75,6 +78,33 @@ IN_EVERY_FORM = [
     pytest.param(*row, id=str(row), marks=[] if str(row) in VARIED else [pytest.mark.thorough]) for row in ROWS
 ]
 """All rows; only the varied ones run by default."""
+
+
+def array(values: object, data_type: str) -> Array:
+    """Converts nested lists to an array; NumPy parses "NaN" and "Infinity" as intended."""
+    return np.array(values, np.float64 if "FLOAT" in data_type else object).astype(DataType[data_type].dtype)
+
+
+def tensors(row: Row) -> dict[str, Any]:
+    """Returns an example's inputs as arrays, or lists of arrays."""
+    found: dict[str, Any] = {}
+    for name, values in row.example.inputs.items():
+        desc = row.example.desc[name]
+        if isinstance(desc, list):
+            found[name] = [array(each, of["DataType"]) for each, of in zip(values, desc, strict=True)]
+        else:
+            found[name] = array(values, desc["DataType"])
+    return found
+
+
+def assert_right(result: Result, outputs: Mapping[str, Any]) -> None:
+    assert list(result.outputs) == list(outputs)
+    for name, right in outputs.items():
+        found = result.outputs[name]
+        pairs = zip(found, right, strict=True) if isinstance(found, list) else [(found, right)]
+        for each, values in pairs:
+            np.testing.assert_array_equal(each, array(values, DataType.of(each.dtype).name), strict=True)
+
 
 EXAMPLES_IN_A_BATCH = 128
 

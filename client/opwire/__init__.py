@@ -37,7 +37,7 @@ from .tensor import BufferTensorDesc, DataType
 from .wire import Call, PoolingResult, Result
 
 if TYPE_CHECKING:
-    from .client import AsyncClient, Client, Graph, GraphTensor
+    from .client import AsyncClient, Client, Graph, GraphTensor, LocalClient, local
     from .client.preparation import prepare
 
 __all__ = [
@@ -58,6 +58,7 @@ __all__ = [
     "InvalidResponseError",
     "LengthRequiredError",
     "LimitExceededError",
+    "LocalClient",
     "MethodNotAllowedError",
     "NotExecutableError",
     "NotFoundError",
@@ -78,6 +79,7 @@ __all__ = [
     "__version__",
     "check",
     "check_graph",
+    "local",
     "prepare",
     "validate",
     "validate_graph",
@@ -92,7 +94,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-_CLIENT_NAMES = frozenset({"AsyncClient", "Client", "Graph", "GraphTensor", "prepare"})
+_CLIENT_NAMES = frozenset({"AsyncClient", "Client", "Graph", "GraphTensor", "LocalClient", "local", "prepare"})
 
 if not TYPE_CHECKING:  # so that type checkers still report unknown names
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,16 +10,15 @@ import pytest
 from hypothesis import given
 
 import opwire
-from opwire import Client, DataType, FeatureLevel, errors, prepare
+from opwire import Client, FeatureLevel, errors, prepare
 from opwire.client.methods import OperatorMethods
 from opwire.client.signatures import argument_name
 from opwire.operator import BadExample, Code
-from opwire.tensor import Array
 from opwire.tensor_names import grouped
 from opwire.wire import Encoding
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
-from tests.examples import ROWS, VARIED, Row, by_tensor, check_all, in_batches
+from tests.examples import ROWS, VARIED, Row, assert_right, by_tensor, check_all, in_batches, tensors
 from tests.profiles import examples
 from tests.strategies import cases
 from tests.support import COUNT
@@ -28,32 +26,6 @@ from tests.support import COUNT
 BAD_ROWS = [(operator.name, bad) for operator in EXECUTABLE.values() for bad in operator.bad_examples]
 encodings = pytest.mark.parametrize("encoding", [encoding.value for encoding in Encoding])
 X = np.array([[1, 5, 2], [7, 3, 7]], np.float32)
-
-
-def array(values: object, data_type: str) -> Array:
-    """Converts nested lists to an array; NumPy parses "NaN" and "Infinity" as intended."""
-    return np.array(values, np.float64 if "FLOAT" in data_type else object).astype(DataType[data_type].dtype)
-
-
-def tensors(row: Row) -> dict[str, Any]:
-    """Returns an example's inputs as arrays, or lists of arrays."""
-    found: dict[str, Any] = {}
-    for name, values in row.example.inputs.items():
-        desc = row.example.desc[name]
-        if isinstance(desc, list):
-            found[name] = [array(each, of["DataType"]) for each, of in zip(values, desc, strict=True)]
-        else:
-            found[name] = array(values, desc["DataType"])
-    return found
-
-
-def assert_right(result: opwire.Result, outputs: Mapping[str, Any]) -> None:
-    assert list(result.outputs) == list(outputs)
-    for name, right in outputs.items():
-        found = result.outputs[name]
-        pairs = zip(found, right, strict=True) if isinstance(found, list) else [(found, right)]
-        for each, values in pairs:
-            np.testing.assert_array_equal(each, array(values, DataType.of(each.dtype).name), strict=True)
 
 
 def test_all_examples_match_in_one_batch(make_client, server_url):

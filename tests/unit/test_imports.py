@@ -13,10 +13,10 @@ from opwire import errors
 EXPORTED = """
     AsyncClient AuthenticationError BufferTensorDesc Call Client Code ConnectError ContractViolation DataType
     DeadlineExceededError FeatureLevel Graph GraphTensor InternalError InvalidResponseError LengthRequiredError
-    LimitExceededError
+    LimitExceededError LocalClient
     MethodNotAllowedError NotExecutableError NotFoundError OpwireError OverloadedError Plan PoolingResult ProblemCode
     RequestError Result SlowBodyError TransportError TransportTimeout UnavailableError UnsupportedMediaError Validation
-    Violation __version__ check check_graph prepare validate validate_graph
+    Violation __version__ check check_graph local prepare validate validate_graph
 """
 DEPENDENCIES = "import numpy, httptools, httpx, pybase64; from pydantic import TypeAdapter, with_config"
 """What the client uses of them; pydantic loads its parts on demand."""

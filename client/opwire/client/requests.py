@@ -52,7 +52,7 @@ def execute_pooling(call: Call, settings: EffectiveOptions) -> OutgoingRequest[P
 def _execute(
     call: Call, settings: EffectiveOptions, read: Callable[[Buffer, str | None, int], R]
 ) -> OutgoingRequest[R]:
-    call = _with_settings(call, settings)
+    call = with_settings(call, settings)
     headers, chunks = write_call(call, settings.encoding)
     expected = Expected([call], settings.encoding)
 
@@ -66,7 +66,7 @@ def _execute(
 
 def execute_many(calls: Sequence[Call], settings: EffectiveOptions) -> OutgoingRequest[list[Result | OpwireError]]:
     """Runs several operators. The answer has one outcome per call, in order."""
-    calls = [_with_settings(call, settings) for call in calls]
+    calls = [with_settings(call, settings) for call in calls]
     headers, chunks = write_calls(calls, settings.encoding)
     expected = Expected(calls, settings.encoding)
 
@@ -78,7 +78,12 @@ def execute_many(calls: Sequence[Call], settings: EffectiveOptions) -> OutgoingR
     return OutgoingRequest("POST", "/v1/batch", read, expected.most_bytes, settings.timeout, headers, chunks)
 
 
-def _with_settings(call: Call, settings: EffectiveOptions) -> Call:
+def with_settings(call: Call, settings: EffectiveOptions) -> Call:
+    """Returns a call with the options that it does not set itself.
+
+    Raises:
+        TypeError: a tensor has no elements yet.
+    """
     for name, array in call.inputs.items():
         if (tensor := graph_tensor_of(array)) is not None:
             raise TypeError(f"{name} is {tensor!r}, which has no elements yet; execute its graph instead")

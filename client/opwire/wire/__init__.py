@@ -22,6 +22,7 @@ from .bare_graphs import is_bare_graph
 from .calls import Call, Encoding, constant_bytes, write_call, write_calls, write_json, write_registration
 from .encoded import EncodedTensor, encoded_inputs
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, Parts, parse_json, split_body
+from .in_process import Executed, request_of, result_of
 from .models import (
     ModelGiven,
     ModelRequest,
@@ -59,6 +60,7 @@ __all__ = [
     "EncodedTensor",
     "Encoding",
     "ExecuteRequest",
+    "Executed",
     "ModelGiven",
     "ModelRequest",
     "Numbers",
@@ -94,6 +96,8 @@ __all__ = [
     "read_inputs",
     "read_pooling_answer",
     "read_validation",
+    "request_of",
+    "result_of",
     "split_body",
     "write_batch",
     "write_call",

@@ -54,17 +54,17 @@ class Call:
 def write_call(call: Call, encoding: Encoding) -> tuple[dict[str, str], list[Buffer]]:
     """Returns the headers and body chunks of an execute request."""
     tail: list[Buffer] = []
-    return _request(_call_json(call, encoding, tail), encoding, tail)
+    return _request(call_json(call, encoding, tail), encoding, tail)
 
 
 def write_calls(calls: Iterable[Call], encoding: Encoding) -> tuple[dict[str, str], list[Buffer]]:
     """Returns the headers and body chunks of a batch."""
     tail: list[Buffer] = []
-    requests = [_call_json(call, encoding, tail) for call in calls]
+    requests = [call_json(call, encoding, tail) for call in calls]
     return _request({"requests": requests}, encoding, tail)
 
 
-def _call_json(call: Call, encoding: Encoding, tail: list[Buffer]) -> dict[str, object]:
+def call_json(call: Call, encoding: Encoding, tail: list[Buffer]) -> dict[str, object]:
     target = call.operator if call.graph_name is None else call.graph_name
     request: dict[str, object] = {"graph" if call.is_graph else "operator": target, "inputs": {}, **call.options}
     if encoding is Encoding.NUMBERS:

@@ -37,7 +37,7 @@ class Result:
         feature_level: the level that the operator was checked against.
         device: the device that ran it.
         timing: microseconds by stage, and ``total``.
-        request_id: the ID of the request, to quote when reporting problems.
+        request_id: the ID of the request, to quote when reporting problems; empty if it ran in this process.
     """
 
     outputs: Mapping[str, Any]
@@ -59,7 +59,8 @@ class Result:
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in self.tensors.items())
         total = self.timing.get("total", 0)
-        return f"<{type(self).__name__} {shapes} from {self.device} in {total} us, request {self.request_id}>"
+        request = f", request {self.request_id}" if self.request_id else ""
+        return f"<{type(self).__name__} {shapes} from {self.device} in {total} us{request}>"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

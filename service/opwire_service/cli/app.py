@@ -7,9 +7,7 @@ Exit codes: 0 success; 1 the file violates the contract; 2 invalid usage, or a f
 from __future__ import annotations
 
 import sys
-from contextlib import closing
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -17,14 +15,15 @@ import typer
 
 from opwire.check import Plan
 from opwire.dxdispatch import Model, lowest_level
+from opwire.errors import RequestError
 from opwire.level import HIGHEST, FeatureLevel
 
-from ..devices import AUTO, load
-from ..devices.base import Device, DeviceUnavailable
+from ..devices.base import Device
 from ..execution import Arrays
 from ..offline.documents import read_document
+from ..offline.engine import OfflineEngine, execute_plan, refuse_not_executable
 from ..offline.graph_files import open_graphs
-from ..offline.run import Step, execute, prepare, run_plan
+from ..offline.run import Step, execute, prepare
 from ..offline.skipping import without_unsupported
 from ..offline.tensor_files import write_outputs
 from . import render
@@ -60,14 +59,12 @@ def _app_options(
 ) -> None: ...
 
 
-def _device(given: str | None) -> Device:
-    """Returns a device: the one that is named, or the CPU, whose packages are those of the service extra."""
-    if given in (None, AUTO):
-        given = "cpu" if find_spec("numba") else "reference"
+def _device(engine: OfflineEngine, given: str | None) -> Device:
+    """Returns the device that is named, or the default one."""
     try:
-        return load(device_name(given))
-    except DeviceUnavailable as reason:
-        raise typer.BadParameter(str(reason), param_hint="--device") from None
+        return engine.device(None if given is None else device_name(given))
+    except RequestError as reason:
+        raise typer.BadParameter(reason.detail, param_hint="--device") from None
 
 
 def _named_file(given: str) -> tuple[str, Path]:
@@ -167,7 +164,8 @@ def run_command(
             if files:
                 raise typer.BadParameter("a model takes its tensors from its resources", param_hint="--input")
             folder = _folder(file)
-            with closing(_device(device)) as chosen:
+            with OfflineEngine() as engine:
+                chosen = _device(engine, device)
                 document = _supported(document, skip=skip)
                 steps = prepare(document, level or HIGHEST, folder, output or folder, strict=strict)
                 _run_model(steps, level or HIGHEST, chosen, as_json)
@@ -175,8 +173,8 @@ def run_command(
             is_strict = strict or document.request.strict
             plan = document.dispatchable.check(level or document.level, strict=is_strict)
             arrays = document.read_inputs(plan, files)
-            with closing(_device(device or document.request.device)) as chosen:
-                _run_operator(plan, arrays, chosen, output, as_json)
+            with OfflineEngine() as engine:
+                _run_operator(plan, arrays, _device(engine, device or document.request.device), output, as_json)
 
 
 def _run_model(steps: list[Step], level: FeatureLevel, device: Device, as_json: bool) -> None:
@@ -191,11 +189,13 @@ def _run_model(steps: list[Step], level: FeatureLevel, device: Device, as_json: 
 
 
 def _run_operator(plan: Plan, inputs: Arrays, device: Device, output: Path | None, as_json: bool) -> None:
-    buffers, microseconds = run_plan(plan, inputs, device)
+    refuse_not_executable([plan], device)
+    executed = execute_plan(plan, inputs, device)
+    buffers = executed.buffers
     saved = {} if output is None else write_outputs(output, plan.outputs, buffers)
     if as_json:
         outputs = render.outputs_json(plan.outputs, buffers, saved)
-        rest = {"feature_level": str(plan.level), "device": device.name, "timing": {"run": microseconds}}
+        rest = {"feature_level": str(plan.level), "device": device.name, "timing": {"run": executed.microseconds}}
         print_json({"outputs": outputs, **rest})
         return
     for name, desc in plan.outputs.items():

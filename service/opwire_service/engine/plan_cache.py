@@ -78,11 +78,13 @@ class PlanCache:
     Attributes:
         size: maximum number of plans.
         admit: called with each new plan; raises to refuse it.
+        most_bytes: maximum size of a desc, in bytes of JSON; None for no limit.
         hits, misses: number of lookups that found a plan, and that did not.
     """
 
     size: int
     admit: Callable[[Plan], None]
+    most_bytes: int | None = MAX_DESC_BYTES
     hits: int = 0
     misses: int = 0
     _plans: OrderedDict[Key, Prepared] = field(default_factory=OrderedDict)
@@ -108,10 +110,10 @@ class PlanCache:
         """
         level = request.feature_level
         desc = to_json(request.operator, inf_nan_mode="constants")
-        if len(desc) > MAX_DESC_BYTES:
+        if self.most_bytes is not None and len(desc) > self.most_bytes:
             what = "graph (without constants)" if request.is_graph else "operator desc"
-            detail = f"{len(desc)} bytes of JSON in the {what}; this server takes at most {MAX_DESC_BYTES}"
-            raise LimitExceededError(ProblemCode.BODY_TOO_LARGE, detail, limit=MAX_DESC_BYTES, size=len(desc))
+            detail = f"{len(desc)} bytes of JSON in the {what}; this server takes at most {self.most_bytes}"
+            raise LimitExceededError(ProblemCode.BODY_TOO_LARGE, detail, limit=self.most_bytes, size=len(desc))
         key = Key(desc, level if isinstance(level, int | str) else None, request.is_graph, request.strict)
         found = self._plans.get(key)
         if found is None:

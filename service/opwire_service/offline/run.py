@@ -1,4 +1,4 @@
-"""Runs plans and DxDispatch models on a device without a server.
+"""Runs DxDispatch models on a device without a server.
 
 Models are prepared first: files are read, operators checked and buffers bound, so that all errors are reported together
 before anything runs.
@@ -6,7 +6,6 @@ before anything runs.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -26,9 +25,8 @@ from opwire.dxdispatch import (
     SourceFile,
     WriteFile,
 )
-from opwire.errors import ContractViolation, NotExecutableError, ProblemCode
+from opwire.errors import ContractViolation
 from opwire.files import is_npy, locate, read_npy, read_raw
-from opwire.graph import operator_plans
 from opwire.level import FeatureLevel
 from opwire.operator import Code
 from opwire.tensor import Array, DataType, rounded
@@ -36,36 +34,11 @@ from opwire.tensor import Array, DataType, rounded
 from ..devices.base import Device
 from ..execution import Arrays
 from .bindings import Piece, bind, require_all, require_apart
+from .engine import refuse_not_executable, run_plan
 from .graph_files import open_graphs
 from .tensor_files import write_array
 
 _IMAGES = (".jpg", ".jpeg", ".png")
-
-
-def run_plan(plan: Plan, inputs: Arrays, device: Device) -> tuple[dict[str, Array], int]:
-    """Runs a plan and returns the buffer of each output (see ``BufferTensorDesc.allocate``) and the microseconds taken.
-
-    Raises:
-        NotExecutableError: the device does not support an operator of the plan.
-    """
-    _require_executable([plan], device)
-    allocated = {name: desc.allocate() for name, desc in plan.outputs.items()}
-    outputs = {name: view for name, (_, view) in allocated.items()}
-    microseconds = _run(plan, inputs, outputs, device)
-    return {name: buffer for name, (buffer, _) in allocated.items()}, microseconds
-
-
-def _require_executable(plans: Iterable[Plan], device: Device) -> None:
-    for name in dict.fromkeys(each.operator.name for plan in plans for each in (plan, *operator_plans(plan))):
-        if not device.executes(name):
-            detail = f"the desc is valid, but device {device.name} does not run {name}"
-            raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=name, devices=[])
-
-
-def _run(plan: Plan, inputs: Arrays, outputs: Arrays, device: Device) -> int:
-    started = time.perf_counter_ns()
-    device.run(plan, inputs, outputs, lambda: False)
-    return (time.perf_counter_ns() - started) // 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,11 +115,11 @@ def execute(steps: Iterable[Step], device: Device) -> Iterator[tuple[Step, int]]
         OSError: a file cannot be written.
     """
     steps = list(steps)
-    _require_executable((step.plan for step in steps if isinstance(step, Launch)), device)
+    refuse_not_executable((step.plan for step in steps if isinstance(step, Launch)), device)
     for step in steps:
         microseconds = 0
         if isinstance(step, Launch):
-            microseconds = _run(step.plan, step.inputs, step.outputs, device)
+            microseconds = run_plan(step.plan, step.inputs, step.outputs, device)
         elif isinstance(step, Save):
             write_array(step.path, step.values)
         yield step, microseconds

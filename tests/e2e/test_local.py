@@ -1,0 +1,161 @@
+"""The client without a server: its results are right, and its errors are those of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opwire
+from opwire import Client, Graph, LocalClient, prepare
+from tests.examples import ROWS, VARIED, assert_right, check_all, tensors
+
+X = np.array([[1, 5, 2], [7, 3, 7]], np.float32)
+
+
+@pytest.fixture(scope="module")
+def local() -> Iterator[LocalClient]:
+    with opwire.local() as client:
+        yield client
+
+
+def test_all_examples_are_right(local):
+    calls = [prepare.execute(row.request, tensors(row), feature_level=row.example.level) for row in ROWS]
+    results = dict(zip(map(str, ROWS), local.execute_many(calls), strict=True))
+    check_all(ROWS, lambda row: assert_right(results[str(row)], row.example.outputs))
+
+
+def test_the_reference_gives_the_same(local):
+    rows = [row for row in ROWS if str(row) in VARIED]
+    reference = local.with_options(device="reference")
+
+    def check(row: Any) -> None:
+        result = reference.execute(row.request, tensors(row), feature_level=row.example.level)
+        assert result.device == "reference"
+        assert_right(result, row.example.outputs)
+
+    check_all(rows, check)
+
+
+def test_methods_return_results(local):
+    result = local.argmax(X, axes=1)
+    assert result.output.tolist() == [[1], [0]]
+    assert (result.device, result.request_id, result.feature_level) == ("cpu", "", opwire.FeatureLevel.V6_4)
+    assert 0 <= result.timing["run"] <= result.timing["total"]
+    assert "request" not in repr(result)
+    pooled = local.max_pooling(X.reshape(1, 1, 2, 3), 2, indices=True)
+    assert (pooled.output.tolist(), pooled.indices.tolist()) == ([[[[7, 7]]]], [[[[3, 5]]]])
+
+
+@pytest.mark.parametrize("form", [np.asfortranarray, lambda x: x.astype(">f4"), lambda x: x[::-1][::-1]])
+def test_any_memory_layout_is_taken(local, form):
+    assert local.argmax(form(X), axes=1).output.tolist() == [[1], [0]]
+
+
+def test_outputs_are_the_callers_own(local):
+    first, second = (local.element_wise_identity(X).output for _ in range(2))
+    first[...] = 0
+    assert second.tolist() == X.tolist()
+    assert local.element_wise_identity(X).output.tolist() == X.tolist()
+
+
+def test_graphs_run(local):
+    graph = Graph()
+    x = graph.input("x", "FLOAT32", [1, 1, 2, 3])
+    graph.output("y", graph.activation_relu(graph.gemm(x, np.array([[[[1, -1], [1, 0], [0, 1]]]], np.float32))))
+    result = local.execute(graph, {"x": X.reshape(1, 1, 2, 3)})
+    assert result.outputs["y"].tolist() == [[[[6, 1], [10, 0]]]]
+
+
+REFUSED: dict[str, Callable[[Any], object]] = {
+    "an axis": lambda client: client.argmax(X, axes=[2]),
+    "a level": lambda client: client.argmax(X, axes=1, feature_level="9_9"),
+    "a level before the rank": lambda client: client.argmax(X, axes=1, feature_level="2_1"),
+    "strict": lambda client: client.gather(X, np.zeros((1, 1), np.uint32), axis=5, index_dimensions=1, strict=True),
+    "a priority": lambda client: client.argmax(X, axes=1, priority=10),
+    "an operator": lambda client: client.execute({"type": "NONSENSE", "desc": {}}, {}),
+    "a type": lambda client: client.execute({"type": 5}, {}),
+    "missing inputs": lambda client: client.execute(ROWS[0].request, {}),
+    "unknown inputs": lambda client: client.execute(ROWS[0].request, {**tensors(ROWS[0]), "Other": X}),
+    "a member": lambda client: client.execute({**ROWS[0].request, "more": {1: 2}}, tensors(ROWS[0])),
+    "bytes": lambda client: client.execute({"type": "ARGMAX", "desc": {}}, {"InputTensor": b"123"}),
+    "a node": lambda client: client.execute({"nodes": {"a": {"type": "X"}}, "outputs": {}}, {}),
+    "a graph": lambda client: client.execute({"nodes": 5, "outputs": {}}, {"x": X}),
+}
+
+
+@pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)
+def test_errors_are_those_of_a_server(local, server_url, call):
+    with Client(server_url) as client, pytest.raises(opwire.OpwireError) as expected:
+        call(client)
+    with pytest.raises(opwire.OpwireError) as caught:
+        call(local)
+    assert type(caught.value) is type(expected.value)
+    assert str(caught.value) == str(expected.value)
+    assert caught.value.violations == expected.value.violations
+
+
+def test_a_batch_has_an_outcome_for_each_call(local):
+    right, wrong = local.execute_many([prepare.argmax(X, axes=1), prepare.argmax(X, axes=2)])
+    assert right.output.tolist() == [[1], [0]]
+    assert isinstance(wrong, opwire.ContractViolation)
+
+
+def test_validation_is_that_of_the_library(local):
+    operator = {"type": "ARGMAX", "desc": {"InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]}, "Axes": [1]}}
+    assert local.validate(operator, "2_1") == opwire.validate(operator, "2_1")
+    assert local.with_options(feature_level="2_1").validate(operator) == opwire.validate(operator, "2_1")
+
+
+def test_unknown_devices_are_refused():
+    with pytest.raises(
+        opwire.RequestError, match='"nonsense" given; the devices are auto, reference, cpu, cuda'
+    ) as caught:
+        opwire.local("nonsense")
+    assert [violation.pointer for violation in caught.value.violations] == ["/device"]
+    with opwire.local() as client, pytest.raises(opwire.RequestError, match='"nonsense" given'):
+        client.argmax(X, axes=1, device="nonsense")
+
+
+def test_threads_share_a_client(local):
+    rng = np.random.default_rng(1)
+    given = [rng.standard_normal((1, 1, 1 + i % 7, 16), np.float32) for i in range(200)]
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda x: local.argmax(x, axes=3).output, given))
+    for x, output in zip(given, found, strict=True):
+        assert output[..., 0].tolist() == x.argmax(3).tolist()
+
+
+def test_a_closed_client_is_refused():
+    with opwire.local() as client:
+        other = client.with_options(device="reference")
+        other.close()
+        assert client.argmax(X, axes=1).output.tolist() == [[1], [0]]
+    for closed in (client, other):
+        with pytest.raises(RuntimeError, match="the client is closed"):
+            closed.argmax(X, axes=1)
+    assert opwire.local().argmax(X, axes=1).output.tolist() == [[1], [0]]
+
+
+def test_the_time_of_a_call_is_limited(local):
+    x = np.ones((1, 1, 512, 512), np.float32)
+    with pytest.raises(opwire.DeadlineExceededError) as caught:
+        local.gemm(x, x, device="reference", timeout=0.001)
+    assert caught.value.stage == "run"
+
+
+def test_closing_waits_for_running_calls():
+    client = opwire.local("reference")
+    x = np.ones((1, 1, 64, 64), np.float32)
+    with ThreadPoolExecutor(4) as threads:
+        running = [threads.submit(client.gemm, x, x) for _ in range(8)]
+        wait(running, return_when=FIRST_COMPLETED)
+        client.close()
+        ended = [each.done() for each in running]
+    errors = [each.exception() for each in running]
+    assert any(error is None for error in errors)
+    for error, was_done in zip(errors, ended, strict=True):
+        assert was_done or isinstance(error, RuntimeError)

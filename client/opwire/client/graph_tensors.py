@@ -155,7 +155,8 @@ class GraphTensor(Symbolic):
         sizes, strides = self.sizes, self.desc.element_strides
         return self.with_strides([sizes[axis] for axis in order], [strides[axis] for axis in order])
 
-    def _broadcast(self, sizes: tuple[int, ...]) -> GraphTensor:
+    def broadcast_to(self, sizes: tuple[int, ...]) -> GraphTensor:
+        """Returns a view with larger sizes, aligned at the last dimension as in NumPy, by strides of 0."""
         if sizes == self.sizes:
             return self
         added = len(sizes) - len(self.sizes)
@@ -199,7 +200,7 @@ class GraphTensor(Symbolic):
                 return NotImplemented  # type: ignore[no-any-return]  # which Python's operators expect
             first, second = (operand, self) if swapped else (self, operand)
             sizes = _common(first, second, first.sizes, second.sizes)
-            return method(first._broadcast(sizes), second._broadcast(sizes))
+            return method(first.broadcast_to(sizes), second.broadcast_to(sizes))
 
     def _divided(self, other: object, *, swapped: bool = False) -> GraphTensor:
         if not self.data_type.is_float:
@@ -217,7 +218,7 @@ class GraphTensor(Symbolic):
                 message = f"{first!r} @ {second!r}: the last size of the first is not the last but one of the second"
                 raise ValueError(message)
             batch = _common(first, second, first.sizes[:-2], second.sizes[:-2])
-            one, other = (each._broadcast(batch + each.sizes[-2:]) for each in (first, second))
+            one, other = (each.broadcast_to(batch + each.sizes[-2:]) for each in (first, second))
             return self.graph.gemm(one, other)
 
     def __add__(self, other: Any) -> GraphTensor:

@@ -1,0 +1,72 @@
+"""Evaluates nodes in NumPy, with the evaluator of the ``onnx`` package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from .errors import ModelError
+from .nodes import Domain, ModelNode
+
+
+class HostNode:
+    """A node that runs on the CPU, in NumPy.
+
+    Attributes:
+        node: the node.
+        reason: why it has no DirectML operators.
+    """
+
+    def __init__(self, node: ModelNode, reason: str, opsets: Mapping[Domain, int]) -> None:
+        self.node = node
+        self.reason = reason
+        self._opsets = opsets
+        self._evaluator: ReferenceEvaluator | None = None
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the tensors that it reads, each once."""
+        return list(dict.fromkeys(self.node.reads()))
+
+    def run(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns its outputs by name.
+
+        Raises:
+            ModelError: it cannot be evaluated.
+        """
+        try:
+            if self._evaluator is None:
+                self._evaluator = evaluator(self.node, self._opsets)
+            with np.errstate(all="ignore"):
+                outputs = self._evaluator.run(None, {name: tensors[name] for name in self.inputs})
+        except ModelError:
+            raise
+        except Exception as error:
+            said = f"{self.node} has no DirectML operators ({self.reason}), and fails in onnx.reference"
+            raise ModelError(f"{said}: {type(error).__name__}: {error}") from error
+        return dict(zip(filter(None, self.node.outputs), outputs, strict=True))
+
+
+def evaluator(node: ModelNode, opsets: Mapping[Domain, int]) -> ReferenceEvaluator:
+    """Returns an evaluator of a single node."""
+    untyped = onnx.TypeProto()
+    infos = [onnx.helper.make_value_info(name, untyped) for name in dict.fromkeys(node.reads())]
+    outputs = [onnx.helper.make_value_info(name, untyped) for name in node.outputs if name]
+    graph = onnx.helper.make_graph([node.proto], node.name, infos, outputs)
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    if node.domain not in opsets:
+        imports.append(onnx.helper.make_opsetid(node.domain, 1))
+    model = onnx.helper.make_model(graph, opset_imports=imports)
+    try:
+        return ReferenceEvaluator(model)
+    except Exception as error:
+        raise ModelError(f"{node} has neither DirectML operators nor an implementation in onnx.reference: {error}") from error
+
+
+def evaluate(node: ModelNode, tensors: Mapping[str, Any], opsets: Mapping[Domain, int]) -> dict[str, Any]:
+    """Returns the outputs of a constant node by name."""
+    return HostNode(node, "it is constant", opsets).run(tensors)

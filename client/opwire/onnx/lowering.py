@@ -1,0 +1,281 @@
+"""What lowerings work with: a node of a model on one side, a graph of DirectML operators on the other.
+
+A lowering is a function of a ``NodeLowering`` that adds operators to a graph and returns the node's outputs::
+
+    @lowers("Softplus")
+    def softplus(node: NodeLowering) -> GraphTensor:
+        return node.emit("ACTIVATION_SOFTPLUS", InputTensor=node.lifted(0), Steepness=1.0)
+
+Outputs that the schema of the operator gives sizes to may have other sizes with as many elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import TypeProto
+
+from ..client.graph_tensors import GraphTensor
+from ..errors import ContractViolation
+from ..tensor import Array, DataType
+from .errors import NotLowered
+from .graph import ModelGraph
+from .nodes import Domain, ModelNode
+from .types import element_type_of, tensor_type
+from .values import Value, known_data_type, known_sizes
+
+Outputs = GraphTensor | Sequence[GraphTensor | None]
+
+Lowering = Callable[["NodeLowering"], Outputs]
+
+LOWERINGS: dict[tuple[Domain, str], Lowering] = {}
+"""The lowering of each operator, by domain and name."""
+
+ONNX, MICROSOFT, FUSED = "", "com.microsoft", "com.microsoft.dml"
+"""The domains of operators that are lowered."""
+
+
+def lowers(*names: str, domain: Domain = ONNX) -> Callable[[Lowering], Lowering]:
+    """Registers a function as the lowering of one or more operators."""
+
+    def register(function: Lowering) -> Lowering:
+        for name in names:
+            assert (domain, name) not in LOWERINGS, f"{name} has two lowerings"
+            LOWERINGS[domain, name] = function
+        return function
+
+    return register
+
+
+def is_lowered(node: ModelNode) -> bool:
+    """Returns whether the operator of a node has a lowering."""
+    from . import lowerings  # noqa: F401, PLC0415  # registers them
+
+    return (node.domain, node.proto.op_type) in LOWERINGS
+
+
+class NodeLowering:
+    """A node that is being lowered.
+
+    Attributes:
+        node: the node.
+        graph: the graph that takes its operators.
+        values: the tensors of the model by name.
+    """
+
+    def __init__(self, node: ModelNode, graph: ModelGraph, values: Mapping[str, Value]) -> None:
+        self.node = node
+        self.graph = graph
+        self.values = values
+
+    # The node.
+
+    @property
+    def since(self) -> int:
+        """The version since which the operator is as in the model."""
+        return self.node.since
+
+    @property
+    def operator(self) -> str:
+        return self.node.proto.op_type
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Returns an attribute, the default of the operator's schema, or the given default."""
+        return self.node.attributes.get(name, default)
+
+    def given(self, name: str) -> bool:
+        """Returns whether an attribute is written in the node, rather than left at its default."""
+        return any(each.name == name for each in self.node.proto.attribute)
+
+    @property
+    def input_count(self) -> int:
+        """The number of inputs, including those left out before others."""
+        return len(self.node.inputs)
+
+    def has(self, i: int) -> bool:
+        """Returns whether input ``i`` is given."""
+        return i < len(self.node.inputs) and bool(self.node.inputs[i])
+
+    def wants(self, i: int) -> bool:
+        """Returns whether output ``i`` is used."""
+        return i < len(self.node.outputs) and bool(self.node.outputs[i])
+
+    def value(self, i: int) -> Value:
+        """Returns input ``i`` as the model has it.
+
+        Raises:
+            NotLowered: it is left out.
+        """
+        if not self.has(i):
+            raise NotLowered(f"it has no input {i}")
+        return self.values[self.node.inputs[i]]
+
+    def sizes(self, i: int) -> tuple[int, ...]:
+        """Returns the sizes of input ``i`` as in ONNX: () for a scalar.
+
+        Raises:
+            NotLowered: they are not known before the model runs, or it has no elements.
+        """
+        return known_sizes(self.value(i))
+
+    def rank(self, i: int) -> int:
+        return len(self.sizes(i))
+
+    def data_type(self, i: int) -> DataType:
+        """Returns the data type of input ``i``.
+
+        Raises:
+            NotLowered: DirectML lacks it.
+        """
+        return known_data_type(self.value(i))
+
+    def output_sizes(self, i: int = 0) -> tuple[int, ...]:
+        """Returns the sizes of output ``i`` as in ONNX, as inferred.
+
+        Raises:
+            NotLowered: they are not known.
+        """
+        return known_sizes(self.values[self.node.outputs[i]])
+
+    def output_type(self, i: int = 0) -> DataType:
+        """Returns the data type of output ``i``, as inferred."""
+        return known_data_type(self.values[self.node.outputs[i]])
+
+    def is_constant(self, i: int) -> bool:
+        return self.has(i) and self.value(i).is_constant
+
+    def constant(self, i: int) -> Array:
+        """Returns the elements of input ``i``, which must be constant.
+
+        Raises:
+            NotLowered: it is not.
+        """
+        array = self.value(i).array
+        if array is None:
+            raise NotLowered(f"its input {i}, {self.value(i).name}, is not constant")
+        return array
+
+    def integers(self, i: int) -> list[int]:
+        """Returns the elements of input ``i``, which must be constant integers."""
+        return [int(each) for each in self.constant(i).reshape(-1)]
+
+    def axis(self, given: int, rank: int) -> int:
+        """Returns an axis counted from the first dimension.
+
+        Raises:
+            NotLowered: there is no such axis.
+        """
+        if not -rank <= given < max(rank, 1):
+            raise NotLowered(f"its axis {given} is not an axis of {rank} dimensions")
+        return given % max(rank, 1)
+
+    # Its tensors in the graph.
+
+    def tensor(self, i: int) -> GraphTensor:
+        """Returns input ``i`` as a tensor of the graph, with the sizes it has in ONNX; [1] for a scalar.
+
+        Raises:
+            NotLowered: it is left out, of no type of DirectML, of unknown sizes, or has no elements.
+        """
+        return self.graph.tensor(self.value(i))
+
+    def optional(self, i: int) -> GraphTensor | None:
+        """Returns input ``i`` as a tensor of the graph, or None if it is left out."""
+        return self.tensor(i) if self.has(i) else None
+
+    def lifted(self, i: int, rank: int = 4) -> GraphTensor:
+        """Returns input ``i`` with ones before its sizes, up to a rank. Many operators take rank 4 at lower levels."""
+        return lifted(self.tensor(i), rank)
+
+    def filled(self, value: float, data_type: DataType, sizes: Sequence[int]) -> GraphTensor:
+        """Returns a constant of one value, spread by strides of 0."""
+        array = np.full((1,) * max(len(sizes), 1), value, data_type.dtype)
+        return spread(self.graph.constant(array), sizes)
+
+    def desc(self, data_type: DataType, sizes: Sequence[int], strides: Sequence[int] | None = None) -> dict[str, Any]:
+        """Returns the desc of a tensor, to be passed to ``emit`` as an output."""
+        desc: dict[str, Any] = {"DataType": data_type.name, "Sizes": list(sizes) or [1]}
+        return desc if strides is None else {**desc, "Strides": list(strides)}
+
+    def emit(self, operator: str, /, **members: Any) -> GraphTensor:
+        """Adds an operator and returns its first output; ``[name]`` of it gives the others.
+
+        Args:
+            operator: the operator type without prefix.
+            members: the members of its desc struct, with tensors of the graph, or lists of these, as inputs; None
+                leaves a member out. Outputs that are not given are derived.
+
+        Raises:
+            ContractViolation: the desc is not valid at any level.
+        """
+        return self.graph.add(operator, members)
+
+
+def lifted(tensor: GraphTensor, rank: int) -> GraphTensor:
+    """Returns a view with ones before the sizes, up to a rank."""
+    missing = rank - len(tensor.sizes)
+    return tensor.reshape((1,) * missing + tensor.sizes) if missing > 0 else tensor
+
+
+def spread(tensor: GraphTensor, sizes: Sequence[int]) -> GraphTensor:
+    """Returns a view that repeats elements by strides of 0, aligned at the last dimension as in NumPy."""
+    return tensor.broadcast_to(tuple(sizes) or (1,))
+
+
+def broadcast(tensors: Iterable[GraphTensor], rank: int = 4) -> list[GraphTensor]:
+    """Returns views of tensors with common sizes, and ones before these up to a rank."""
+    listed = [lifted(tensor, rank) for tensor in tensors]
+    try:
+        sizes = np.broadcast_shapes(*(tensor.sizes for tensor in listed))
+    except ValueError:
+        given = " and ".join(str(list(tensor.sizes)) for tensor in listed)
+        raise NotLowered(f"the sizes {given} cannot be broadcast") from None
+    return [spread(tensor, sizes) for tensor in listed]
+
+
+def lower(node: ModelNode, graph: ModelGraph, values: Mapping[str, Value]) -> list[GraphTensor | None]:
+    """Adds the operators of a node to a graph, and returns its outputs; None for one that is not used.
+
+    Raises:
+        NotLowered: DirectML has no operators for the node as it is.
+    """
+    if not is_lowered(node):
+        raise NotLowered(f"DirectML has no operator for {node.operator}")
+    at = NodeLowering(node, graph, values)
+    with graph.lowering(node.name):
+        try:
+            outputs = LOWERINGS[node.domain, node.proto.op_type](at)
+        except ContractViolation as error:
+            raise NotLowered(str(error)) from error
+        listed = [outputs] if isinstance(outputs, GraphTensor) else list(outputs)
+        return [_as_declared(each, node, values, i) for i, each in enumerate(listed)]
+
+
+def _as_declared(
+    tensor: GraphTensor | None, node: ModelNode, values: Mapping[str, Value], i: int
+) -> GraphTensor | None:
+    """Returns an output with the sizes that the model gives it."""
+    if tensor is None or i >= len(node.outputs) or not node.outputs[i]:
+        return None
+    value = values.get(node.outputs[i])
+    sizes = None if value is None else value.sizes
+    if sizes is None or tensor.sizes == (sizes or (1,)):
+        return tensor
+    return tensor.reshape(sizes or (1,))
+
+
+def output_types(node: ModelNode, values: Mapping[str, Value]) -> dict[str, TypeProto]:
+    """Returns the types of a node's outputs as its lowering makes them, for operators that ONNX has no schema of."""
+    try:
+        outputs = lower(node, ModelGraph(), values)
+    except NotLowered:
+        return {}
+    named = zip(node.outputs, outputs, strict=False)
+    return {
+        name: tensor_type(element_type_of(tensor.data_type), tensor.sizes)
+        for name, tensor in named
+        if name and tensor is not None
+    }
+

@@ -1,0 +1,5 @@
+"""How each operator of ONNX, and those of ONNX Runtime, become DirectML operators: one module a family."""
+
+from . import elementwise, products
+
+__all__ = ["elementwise", "products"]

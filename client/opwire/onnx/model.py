@@ -1,0 +1,252 @@
+"""A model: its nodes with their operators and feature levels, its graph, and how to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..client import Graph
+from ..desc import show
+from ..graph import GRAPHS_FROM
+from ..level import FeatureLevel
+from ..reading import ReadDesc, read_desc
+from ..tensor import Array
+from ..violation import Violation
+from .errors import ModelError
+from .nodes import ModelNode
+from .preparing import Dimensions, Preparation, Prepared
+from .reading import Source, read_model
+from .translation import Placed, Stage, Translation, translate
+from .types import sizes_of
+from .values import Value, storable
+
+
+class Runner(Protocol):
+    """Runs graphs: ``opwire.local()`` or a client."""
+
+    def execute(self, operator: Any, inputs: Any, /) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Use:
+    """A DirectML operator that a node becomes.
+
+    Attributes:
+        name: the name of its node in the graph.
+        operator: its desc, as ``{"type", "desc"}``.
+        read: the desc as read.
+    """
+
+    name: str
+    operator: Mapping[str, Any]
+    read: ReadDesc
+
+    @property
+    def type(self) -> str:
+        """The operator type, without prefix."""
+        return "" if self.read.type is None else self.read.type.name
+
+    @property
+    def level(self) -> FeatureLevel:
+        """The lowest level at which the desc is valid."""
+        level = self.read.minimum_level()
+        assert level is not None  # it was valid at the highest
+        return level
+
+    @property
+    def why(self) -> tuple[Violation, ...]:
+        """Why no lower level takes it; empty for the lowest."""
+        lower = [each for each in FeatureLevel if each < self.level]
+        return self.read.violations_at(lower[-1]) if lower else ()
+
+
+class Node:
+    """A node of a model.
+
+    Attributes:
+        name, operator, domain: as in the model.
+        inputs, outputs: the names of its tensors.
+        uses: the DirectML operators that it becomes. None are needed for a node that only views its input.
+        reason: why it has no DirectML operators, or "".
+    """
+
+    def __init__(self, placed: Placed) -> None:
+        self._placed = placed
+        node = placed.node
+        self.name, self.operator, self.domain = node.name, node.proto.op_type, node.domain
+        self.inputs, self.outputs = node.inputs, node.outputs
+        self.reason = "" if placed.host is None else placed.host.reason
+        self.uses = tuple(Use(*_operator(name, each)) for name, each in placed.operators.items())
+
+    @property
+    def model_node(self) -> ModelNode:
+        return self._placed.node
+
+    @property
+    def is_lowered(self) -> bool:
+        """Whether DirectML runs it."""
+        return self._placed.host is None
+
+    @property
+    def level(self) -> FeatureLevel | None:
+        """The lowest level that has its operators; None if it stays on the CPU."""
+        if not self.is_lowered:
+            return None
+        return max((use.level for use in self.uses), default=min(FeatureLevel))
+
+    def __repr__(self) -> str:
+        became = " + ".join(use.type for use in self.uses) or ("a view" if self.is_lowered else "the CPU")
+        return f"<Node {self.name}: {self.operator} as {became}>"
+
+
+def _operator(name: str, node: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], ReadDesc]:
+    operator = {key: value for key, value in node.items() if key != "inputs"}
+    return name, operator, read_desc(operator, "")
+
+
+class Model:
+    """An ONNX model as DirectML operators."""
+
+    def __init__(self, preparation: Preparation, prepared: Prepared) -> None:
+        self._preparation = preparation
+        self._prepared = prepared
+
+    @cached_property
+    def _translation(self) -> Translation:
+        return translate(self._prepared, self._preparation)
+
+    @cached_property
+    def _whole(self) -> Translation:
+        return translate(self._prepared, self._preparation, keep="all")
+
+    @property
+    def inputs(self) -> Mapping[str, Value]:
+        """The inputs by name."""
+        return {name: self._prepared.values[name] for name in self._prepared.inputs}
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the outputs."""
+        return list(self._prepared.outputs)
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes, without those that are computed before the model runs."""
+        return tuple(Node(each) for each in self._translation.placed)
+
+    @property
+    def level(self) -> FeatureLevel:
+        """The lowest level that has the operators of all nodes that DirectML runs, as a graph with owned weights."""
+        return max((node.level for node in self.nodes if node.level is not None), default=GRAPHS_FROM)
+
+    @property
+    def graph(self) -> Graph:
+        """The model as one graph.
+
+        Raises:
+            ModelError: some of its nodes stay on the CPU, or it is too large for one graph.
+        """
+        stages = self._translation.stages
+        for stage in stages:
+            for host in stage.host:
+                raise ModelError(f"{host.node} has no DirectML operators, so the model is no graph: {host.reason}")
+        if len(stages) != 1:
+            raise ModelError("the model has more nodes than a graph may have")
+        return stages[0].graph
+
+    def run(self, inputs: Mapping[str, Any], *, all: bool = False, runner: Runner | None = None) -> dict[str, Array]:  # noqa: A002
+        """Runs the model and returns its outputs by name.
+
+        Args:
+            inputs: the inputs by name, as arrays of their type and sizes.
+            all: whether to return every tensor that a node produces.
+            runner: what runs the graphs; by default ``opwire.local()``.
+
+        Raises:
+            ModelError: an input is missing, unknown, or of another type or sizes; or a node cannot be evaluated.
+        """
+        translation = self._whole if all else self._translation
+        tensors = dict(self._given(inputs))
+        for stage in translation.stages:
+            tensors |= self._run(stage, tensors, runner)
+        wanted = [name for stage in translation.stages for name in stage.outputs] if all else self.outputs
+        hosted = [name for stage in translation.stages for host in stage.host for name in host.node.outputs if name]
+        return {name: self._array(name, tensors) for name in dict.fromkeys([*wanted, *(hosted if all else ())])}
+
+    def _run(self, stage: Stage, tensors: dict[str, Any], runner: Runner | None) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if stage.outputs:
+            feeds = {each: self._stored(self._array(name, tensors)) for name, each in stage.graph.feeds().items()}
+            assert runner is not None
+            result = runner.execute(stage.graph, feeds)
+            found = {name: self._as_model(name, result.outputs[each]) for name, each in stage.outputs.items()}
+        for host in stage.host:
+            known = {**tensors, **found}
+            found |= host.run({name: self._array(name, known) for name in host.inputs})
+        return found
+
+    def _array(self, name: str, tensors: Mapping[str, Any]) -> Any:
+        if name in tensors:
+            return tensors[name]
+        array = self._prepared.values[name].array
+        assert array is not None  # what is neither produced nor given is constant
+        return array
+
+    @staticmethod
+    def _stored(array: Array) -> Array:
+        stored = storable(np.asarray(array))
+        assert stored is not None  # a graph has no inputs of other types
+        return np.ascontiguousarray(stored).reshape(stored.shape or (1,))
+
+    def _as_model(self, name: str, array: Array) -> Array:
+        """Returns a tensor of a graph with the sizes and the type it has in the model."""
+        value = self._prepared.values[name]
+        sizes = sizes_of(value.type)
+        found: Array = array if sizes is None else array.reshape(sizes)
+        return found.astype(np.bool_) if value.element_type == _BOOL else found
+
+    def _given(self, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Array]]:
+        unknown = inputs.keys() - self.inputs.keys()
+        if unknown:
+            raise ModelError(f"the model has no input {show(min(unknown))}; it takes {', '.join(self.inputs) or 'none'}")
+        for name, value in self.inputs.items():
+            if name not in inputs:
+                raise ModelError(f"the input {value} is missing")
+            yield name, _checked(inputs[name], value)
+
+
+_BOOL = 9
+
+
+def _checked(given: Any, value: Value) -> Array:
+    """Returns an input as an array, if it has the type and the sizes that the model takes."""
+    if not value.is_tensor:
+        return given  # type: ignore[no-any-return]  # a sequence, which only nodes on the CPU take
+    array = np.asarray(given)
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    if array.dtype != tensor_dtype_to_np_dtype(value.element_type) or array.shape != value.sizes:
+        raise ModelError(f"{array.dtype}[{', '.join(map(str, array.shape))}] given for the input {value}")
+    return array
+
+
+def load(source: Source, *, dimensions: Dimensions | None = None) -> Model:
+    """Loads an ONNX model.
+
+    Args:
+        source: a path, the bytes of a model, or a ModelProto.
+        dimensions: the sizes of dimensions that the model names or, as ``INPUT:AXIS``, of those without a name.
+
+    Raises:
+        ModelError: it is not a valid model, exceeds a limit, or a dimension is left unknown.
+        OSError: a file cannot be read.
+    """
+    model, folder = read_model(source)
+    preparation = Preparation(model, folder, dict(dimensions or {}))
+    return Model(preparation, preparation.run())
+
+

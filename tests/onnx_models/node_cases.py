@@ -1,0 +1,185 @@
+"""The node tests of the ``onnx`` package: models, mostly of one node, with inputs and expected outputs.
+
+``python -m tests.onnx_models.node_cases [OPERATOR ...]`` runs them and prints what becomes of each operator.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, TypeProto
+from onnx.backend.test.case.node import collect_testcases
+
+import opwire.onnx
+from opwire.onnx.model import Runner
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCase:
+    """A model with inputs and expected outputs.
+
+    Attributes:
+        name: its name in the ``onnx`` package.
+        model: the model.
+        inputs, outputs: its tensors, in order.
+        rtol, atol: the relative and absolute tolerance that ONNX allows.
+    """
+
+    name: str
+    model: ModelProto
+    inputs: Sequence[Any]
+    outputs: Sequence[Any]
+    rtol: float
+    atol: float
+
+    @property
+    def operator(self) -> str:
+        """The operator that the case tests: that of its first node, which may be a function."""
+        return self.model.graph.node[-1 if len(self.model.graph.node) == 1 else 0].op_type
+
+    @property
+    def is_static(self) -> bool:
+        """Whether its inputs are tensors, whose sizes are known."""
+        return all(isinstance(each, np.ndarray) for each in self.inputs)
+
+
+@cache
+def node_cases() -> dict[str, NodeCase]:
+    """Returns the cases by name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        collected = collect_testcases(None)
+    found: dict[str, NodeCase] = {}
+    for case in collected:
+        for inputs, outputs in case.data_sets or ():
+            found[case.name] = NodeCase(case.name, case.model, inputs, outputs, case.rtol, case.atol)
+    return found
+
+
+def with_constants(case: NodeCase) -> ModelProto:
+    """Returns the model of a case with its integer inputs of at most 64 elements as initializers.
+
+    DirectML takes axes, sizes and such as attributes, and the cases give them as inputs.
+    """
+    from onnx import numpy_helper
+
+    model = ModelProto()
+    model.CopyFrom(case.model)
+    kept = []
+    for info, array in zip(list(model.graph.input), case.inputs, strict=False):
+        is_small = isinstance(array, np.ndarray) and array.size <= _MOST and array.dtype.kind in "iub"
+        if is_small:
+            model.graph.initializer.append(numpy_helper.from_array(array, info.name))
+        else:
+            kept.append(info)
+    copies = [type(info).FromString(info.SerializeToString()) for info in kept]
+    del model.graph.input[:]
+    model.graph.input.extend(copies)
+    return model
+
+
+_MOST = 64
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a case.
+
+    Attributes:
+        lowered: whether DirectML runs all its nodes.
+        error: what went wrong, or "".
+        reasons: why its nodes stay on the CPU.
+        uses: the DirectML operators.
+    """
+
+    lowered: bool = False
+    error: str = ""
+    reasons: list[str] = field(default_factory=list)
+    uses: list[str] = field(default_factory=list)
+
+
+def run_case(case: NodeCase, runner: Runner, *, constants: bool) -> Outcome:
+    """Runs a case and compares its outputs with those expected.
+
+    Args:
+        case: the case.
+        runner: what runs its graphs.
+        constants: whether its small integer inputs are constants of the model.
+    """
+    outcome = Outcome()
+    source = with_constants(case) if constants else case.model
+    names = [info.name for info in case.model.graph.input]
+    left = {info.name for info in source.graph.input}
+    inputs = {name: array for name, array in zip(names, case.inputs, strict=False) if name in left}
+    try:
+        model = opwire.onnx.load(source, dimensions=_dimensions(source, inputs))
+        outcome.reasons = [f"{node.operator}: {node.reason}" for node in model.nodes if node.reason]
+        outcome.uses = [use.type for node in model.nodes for use in node.uses]
+        outcome.lowered = not outcome.reasons
+        if outcome.reasons:
+            return outcome
+        found = model.run(inputs, runner=runner)
+        for info, expected in zip(case.model.graph.output, case.outputs, strict=False):
+            compare(found[info.name], expected, case)
+    except Exception as error:
+        outcome.error = f"{type(error).__name__}: {error}"
+    return outcome
+
+
+def _dimensions(model: ModelProto, inputs: Mapping[str, Any]) -> dict[str, int]:
+    """Returns the sizes of the dimensions that the inputs of a model leave open."""
+    found: dict[str, int] = {}
+    for info in model.graph.input:
+        kind: TypeProto = info.type
+        for axis, dimension in enumerate(kind.tensor_type.shape.dim):
+            if not dimension.HasField("dim_value"):
+                found[dimension.dim_param or f"{info.name}:{axis}"] = inputs[info.name].shape[axis]
+    return found
+
+
+def compare(found: Any, expected: Any, case: NodeCase) -> None:
+    """Compares an output with the one expected, within the tolerance that ONNX allows."""
+    assert found.dtype == expected.dtype, f"{found.dtype} instead of {expected.dtype}"
+    assert found.shape == expected.shape, f"{found.shape} instead of {expected.shape}"
+    if expected.dtype.kind in "iub":
+        np.testing.assert_array_equal(found, expected)
+    else:
+        wide = [array.astype(np.float64) if array.dtype.kind != "f" else array for array in (found, expected)]
+        np.testing.assert_allclose(*wide, rtol=case.rtol, atol=case.atol)
+
+
+def outcomes(runner: Runner, operators: Sequence[str] = ()) -> Iterator[tuple[NodeCase, Outcome]]:
+    """Yields every case, or those of some operators, with its outcome: as given, and with constants if that is more."""
+    for case in node_cases().values():
+        if not operators or case.operator in operators or case.name in operators:
+            outcome = run_case(case, runner, constants=False)
+            if not outcome.lowered:
+                outcome = run_case(case, runner, constants=True)
+            yield case, outcome
+
+
+def main(operators: Sequence[str]) -> None:
+    from opwire import local
+
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    with local() as runner:
+        for case, outcome in outcomes(runner, operators):
+            kind = "wrong" if outcome.error else "lowered" if outcome.lowered else "CPU"
+            counts[case.operator][kind] += 1
+            said = " ".join((outcome.error or "; ".join(outcome.reasons)).split())
+            if kind != "lowered" or operators:
+                print(f"{kind:8}{case.operator:24}{case.name:60}{' '.join(outcome.uses)[:60]:60}{said[:200]}")
+    for operator, each in sorted(counts.items()):
+        print(f"{operator:32}{dict(each)}")
+    print(dict(sum(counts.values(), Counter())))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

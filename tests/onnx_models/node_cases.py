@@ -42,7 +42,7 @@ class NodeCase:
     @property
     def operator(self) -> str:
         """The operator that the case tests: that of its first node, which may be a function."""
-        return self.model.graph.node[-1 if len(self.model.graph.node) == 1 else 0].op_type
+        return str(self.model.graph.node[0].op_type)
 
     @property
     def is_static(self) -> bool:
@@ -59,6 +59,7 @@ def node_cases() -> dict[str, NodeCase]:
     found: dict[str, NodeCase] = {}
     for case in collected:
         for inputs, outputs in case.data_sets or ():
+            assert case.model is not None
             found[case.name] = NodeCase(case.name, case.model, inputs, outputs, case.rtol, case.atol)
     return found
 
@@ -151,8 +152,7 @@ def compare(found: Any, expected: Any, case: NodeCase) -> None:
     if expected.dtype.kind in "iub":
         np.testing.assert_array_equal(found, expected)
     else:
-        wide = [array.astype(np.float64) if array.dtype.kind != "f" else array for array in (found, expected)]
-        np.testing.assert_allclose(*wide, rtol=case.rtol, atol=case.atol)
+        np.testing.assert_allclose(found.astype("f8"), expected.astype("f8"), rtol=case.rtol, atol=case.atol)
 
 
 def outcomes(runner: Runner, operators: Sequence[str] = ()) -> Iterator[tuple[NodeCase, Outcome]]:
@@ -175,10 +175,12 @@ def main(operators: Sequence[str]) -> None:
             counts[case.operator][kind] += 1
             said = " ".join((outcome.error or "; ".join(outcome.reasons)).split())
             if kind != "lowered" or operators:
-                print(f"{kind:8}{case.operator:24}{case.name:60}{' '.join(outcome.uses)[:60]:60}{said[:200]}")
+                sys.stdout.write(
+                    f"{kind:8}{case.operator:24}{case.name:60}{' '.join(outcome.uses)[:60]:60}{said[:200]}\n"
+                )
     for operator, each in sorted(counts.items()):
-        print(f"{operator:32}{dict(each)}")
-    print(dict(sum(counts.values(), Counter())))
+        sys.stdout.write(f"{operator:32}{dict(each)}\n")
+    sys.stdout.write(f"{dict(sum(counts.values(), Counter()))}\n")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto
@@ -21,7 +22,7 @@ def schema_function(node: ModelNode, types: Sequence[TypeProto | None], version:
         types: the types of its inputs.
         version: the version of the operator set that the model uses.
     """
-    schema = node.schema
+    schema: Any = node.schema  # its type lacks what C++ defines
     if schema is None:
         return None
     if schema.has_context_dependent_function:
@@ -72,7 +73,7 @@ def _rename(node: NodeProto, names: dict[str, str], prefix: str) -> None:
     for tensors in (node.input, node.output):
         for i, name in enumerate(tensors):
             tensors[i] = names.setdefault(name, prefix + name)
-    for graph in subgraphs(list(node.attribute)):
+    for graph in subgraphs(node.attribute):
         _rename_graph(graph, names, prefix)
 
 
@@ -100,7 +101,7 @@ def _refer(node: NodeProto, given: Mapping[str, AttributeProto]) -> None:
     copies = [AttributeProto.FromString(each.SerializeToString()) for each in kept]
     del node.attribute[:]
     node.attribute.extend(copies)
-    for graph in subgraphs(list(node.attribute)):
+    for graph in subgraphs(node.attribute):
         for inner in graph.node:
             _refer(inner, given)
 
@@ -129,7 +130,7 @@ def _rename_known(node: NodeProto, names: Mapping[str, str]) -> None:
     for tensors in (node.input, node.output):
         for i, name in enumerate(tensors):
             tensors[i] = names.get(name, name)
-    for graph in subgraphs(list(node.attribute)):
+    for graph in subgraphs(node.attribute):
         inner = {each: new for each, new in names.items() if each not in {info.name for info in graph.input}}
         for each in graph.node:
             _rename_known(each, inner)

@@ -70,7 +70,9 @@ class ModelGraph(Graph):
         if array is None:
             raise NotLowered(lacks_type(value))
         if not array.size:
-            raise NotLowered(f"{value.name} has the sizes {list(array.shape)}, and DirectML has no tensors without elements")
+            raise NotLowered(
+                f"{value.name} has the sizes {list(array.shape)}, and DirectML has no tensors without elements"
+            )
         return self.constant(array.reshape(array.shape or (1,)))
 
     def _fed(self, value: Value) -> GraphTensor:

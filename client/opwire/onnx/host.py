@@ -64,7 +64,9 @@ def evaluator(node: ModelNode, opsets: Mapping[Domain, int]) -> ReferenceEvaluat
     try:
         return ReferenceEvaluator(model)
     except Exception as error:
-        raise ModelError(f"{node} has neither DirectML operators nor an implementation in onnx.reference: {error}") from error
+        raise ModelError(
+            f"{node} has neither DirectML operators nor an implementation in onnx.reference: {error}"
+        ) from error
 
 
 def evaluate(node: ModelNode, tensors: Mapping[str, Any], opsets: Mapping[Domain, int]) -> dict[str, Any]:

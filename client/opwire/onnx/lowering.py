@@ -15,15 +15,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import TypeProto
 
 from ..client.graph_tensors import GraphTensor
-from ..errors import ContractViolation
 from ..tensor import Array, DataType
 from .errors import NotLowered
 from .graph import ModelGraph
 from .nodes import Domain, ModelNode
-from .types import element_type_of, tensor_type
 from .values import Value, known_data_type, known_sizes
 
 Outputs = GraphTensor | Sequence[GraphTensor | None]
@@ -47,13 +44,6 @@ def lowers(*names: str, domain: Domain = ONNX) -> Callable[[Lowering], Lowering]
         return function
 
     return register
-
-
-def is_lowered(node: ModelNode) -> bool:
-    """Returns whether the operator of a node has a lowering."""
-    from . import lowerings  # noqa: F401, PLC0415  # registers them
-
-    return (node.domain, node.proto.op_type) in LOWERINGS
 
 
 class NodeLowering:
@@ -233,49 +223,3 @@ def broadcast(tensors: Iterable[GraphTensor], rank: int = 4) -> list[GraphTensor
         given = " and ".join(str(list(tensor.sizes)) for tensor in listed)
         raise NotLowered(f"the sizes {given} cannot be broadcast") from None
     return [spread(tensor, sizes) for tensor in listed]
-
-
-def lower(node: ModelNode, graph: ModelGraph, values: Mapping[str, Value]) -> list[GraphTensor | None]:
-    """Adds the operators of a node to a graph, and returns its outputs; None for one that is not used.
-
-    Raises:
-        NotLowered: DirectML has no operators for the node as it is.
-    """
-    if not is_lowered(node):
-        raise NotLowered(f"DirectML has no operator for {node.operator}")
-    at = NodeLowering(node, graph, values)
-    with graph.lowering(node.name):
-        try:
-            outputs = LOWERINGS[node.domain, node.proto.op_type](at)
-        except ContractViolation as error:
-            raise NotLowered(str(error)) from error
-        listed = [outputs] if isinstance(outputs, GraphTensor) else list(outputs)
-        return [_as_declared(each, node, values, i) for i, each in enumerate(listed)]
-
-
-def _as_declared(
-    tensor: GraphTensor | None, node: ModelNode, values: Mapping[str, Value], i: int
-) -> GraphTensor | None:
-    """Returns an output with the sizes that the model gives it."""
-    if tensor is None or i >= len(node.outputs) or not node.outputs[i]:
-        return None
-    value = values.get(node.outputs[i])
-    sizes = None if value is None else value.sizes
-    if sizes is None or tensor.sizes == (sizes or (1,)):
-        return tensor
-    return tensor.reshape(sizes or (1,))
-
-
-def output_types(node: ModelNode, values: Mapping[str, Value]) -> dict[str, TypeProto]:
-    """Returns the types of a node's outputs as its lowering makes them, for operators that ONNX has no schema of."""
-    try:
-        outputs = lower(node, ModelGraph(), values)
-    except NotLowered:
-        return {}
-    named = zip(node.outputs, outputs, strict=False)
-    return {
-        name: tensor_type(element_type_of(tensor.data_type), tensor.sizes)
-        for name, tensor in named
-        if name and tensor is not None
-    }
-

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..client import Graph
+from ..client import Graph, local
 from ..desc import show
 from ..graph import GRAPHS_FROM
 from ..level import FeatureLevel
@@ -171,17 +172,17 @@ class Model:
         """
         translation = self._whole if all else self._translation
         tensors = dict(self._given(inputs))
-        for stage in translation.stages:
-            tensors |= self._run(stage, tensors, runner)
+        with nullcontext(runner) if runner is not None else local() as used:
+            for stage in translation.stages:
+                tensors |= self._run(stage, tensors, used)
         wanted = [name for stage in translation.stages for name in stage.outputs] if all else self.outputs
         hosted = [name for stage in translation.stages for host in stage.host for name in host.node.outputs if name]
         return {name: self._array(name, tensors) for name in dict.fromkeys([*wanted, *(hosted if all else ())])}
 
-    def _run(self, stage: Stage, tensors: dict[str, Any], runner: Runner | None) -> dict[str, Any]:
+    def _run(self, stage: Stage, tensors: dict[str, Any], runner: Runner) -> dict[str, Any]:
         found: dict[str, Any] = {}
         if stage.outputs:
             feeds = {each: self._stored(self._array(name, tensors)) for name, each in stage.graph.feeds().items()}
-            assert runner is not None
             result = runner.execute(stage.graph, feeds)
             found = {name: self._as_model(name, result.outputs[each]) for name, each in stage.outputs.items()}
         for host in stage.host:
@@ -212,7 +213,9 @@ class Model:
     def _given(self, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Array]]:
         unknown = inputs.keys() - self.inputs.keys()
         if unknown:
-            raise ModelError(f"the model has no input {show(min(unknown))}; it takes {', '.join(self.inputs) or 'none'}")
+            raise ModelError(
+                f"the model has no input {show(min(unknown))}; it takes {', '.join(self.inputs) or 'none'}"
+            )
         for name, value in self.inputs.items():
             if name not in inputs:
                 raise ModelError(f"the input {value} is missing")
@@ -248,5 +251,3 @@ def load(source: Source, *, dimensions: Dimensions | None = None) -> Model:
     model, folder = read_model(source)
     preparation = Preparation(model, folder, dict(dimensions or {}))
     return Model(preparation, preparation.run())
-
-

@@ -61,7 +61,7 @@ class ModelNode:
 
 def captured(proto: NodeProto) -> Iterator[str]:
     """Yields the names that the subgraphs of a node take from outside."""
-    for graph in subgraphs(list(proto.attribute)):
+    for graph in subgraphs(proto.attribute):
         known = {each.name for each in (*graph.input, *graph.initializer)}
         known |= {name for node in graph.node for name in node.output}
         for node in graph.node:

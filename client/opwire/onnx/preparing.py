@@ -16,7 +16,7 @@ from ..tensor import Array
 from .errors import ModelError
 from .functions import Opsets, branch, expanded, opsets_of, schema_function
 from .host import evaluate
-from .lowering import is_lowered, output_types
+from .lower import is_lowered, output_types
 from .nodes import UNVERSIONED, ModelNode, captured, make_node
 from .reading import MOST_NODES, Source, read_model, read_tensor
 from .types import element_count, sizes_of, type_text
@@ -78,7 +78,9 @@ class Preparation:
                 tensor.name, read_tensor(tensor, self.folder), is_initializer=True
             )
         if graph.sparse_initializer:
-            raise ModelError(f"the initializer {show(graph.sparse_initializer[0].values.name)} is sparse, which opwire does not read")
+            raise ModelError(
+                f"the initializer {show(graph.sparse_initializer[0].values.name)} is sparse, which opwire does not read"
+            )
         self._inputs(graph)
         prepared.nodes = self.expand(_ordered(graph), self.opsets)
         prepared.outputs = [each.name for each in graph.output]
@@ -234,7 +236,9 @@ class Preparation:
             self.prepared.values[name] = constant_value(name, np.asarray(array))
 
 
-_RANDOM = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"})
+_RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
 
 
 def _how_to_bind(value: Value) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from os import PathLike
 from pathlib import Path
@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
+from onnx.external_data_helper import load_external_data_for_tensor
 
 from ..desc import show
 from ..tensor import Array
@@ -50,11 +51,11 @@ def read_model(source: Source) -> tuple[ModelProto, Path | None]:
 
 def _parsed(data: bytes, what: str) -> ModelProto:
     try:
-        model = ModelProto.FromString(data)
+        model: ModelProto = ModelProto.FromString(data)
     except DecodeError:
-        model = None
-    if model is None or not model.opset_import:
-        raise ModelError(f"{what} is not an ONNX model, or it is truncated")
+        raise ModelError(f"{what} is not an ONNX model, or it is truncated") from None
+    if not model.opset_import:
+        raise ModelError(f"{what} is not an ONNX model: it names no operator set")
     return model
 
 
@@ -72,7 +73,7 @@ def _count(model: ModelProto) -> None:
         graphs += [(graph.node, depth + 1) for node in nodes for graph in subgraphs(node.attribute)]
 
 
-def subgraphs(attributes: Iterator[AttributeProto] | list[AttributeProto]) -> Iterator[GraphProto]:
+def subgraphs(attributes: Iterable[AttributeProto]) -> Iterator[GraphProto]:
     """Yields the graphs among the attributes of a node."""
     for attribute in attributes:
         if attribute.type == AttributeProto.GRAPH:
@@ -109,7 +110,7 @@ def read_tensor(tensor: TensorProto, folder: Path | None) -> Array:
 def _load_external(tensor: TensorProto, folder: Path) -> None:
     where = {entry.key: entry.value for entry in tensor.external_data}
     try:
-        onnx.external_data_helper.load_external_data_for_tensor(tensor, str(folder))
+        load_external_data_for_tensor(tensor, str(folder))
     except (onnx.checker.ValidationError, ValueError) as error:
         said = f"the external data of the tensor {show(tensor.name)}, {where.get('location')!r}, cannot be read"
         raise ModelError(f"{said}: {error}") from None

@@ -15,7 +15,7 @@ from .errors import NotLowered
 from .functions import Opsets
 from .graph import ModelGraph
 from .host import HostNode
-from .lowering import lower
+from .lower import lower
 from .nodes import ModelNode
 from .preparing import Preparation, Prepared
 from .values import Value
@@ -156,7 +156,9 @@ class _Translator:
             needed |= dict.fromkeys(stage.graph.feeds())
         present = {name for stage in self.stages for name in stage.graph.node_names()}
         self.placed = [
-            each if each.host else Placed(each.node, each.stage, {k: v for k, v in each.operators.items() if k in present})
+            each
+            if each.host
+            else Placed(each.node, each.stage, {k: v for k, v in each.operators.items() if k in present})
             for each in self.placed
         ]
 

@@ -10,7 +10,7 @@ from onnx import TensorProto, TypeProto
 
 from ..tensor import DataType
 
-_DATA_TYPES = {
+_DATA_TYPES: dict[int, DataType] = {
     TensorProto.FLOAT: DataType.FLOAT32,
     TensorProto.FLOAT16: DataType.FLOAT16,
     TensorProto.DOUBLE: DataType.FLOAT64,
@@ -69,7 +69,10 @@ def type_text(proto: TypeProto | None) -> str:
     name = element_type_name(proto.tensor_type.elem_type)
     if not proto.tensor_type.HasField("shape"):
         return f"{name}[unknown rank]"
-    given = [each.dim_param or ("?" if not each.HasField("dim_value") else each.dim_value) for each in proto.tensor_type.shape.dim]
+    given = [
+        each.dim_param or ("?" if not each.HasField("dim_value") else each.dim_value)
+        for each in proto.tensor_type.shape.dim
+    ]
     return f"{name}[{', '.join(str(each) for each in given)}]"
 
 

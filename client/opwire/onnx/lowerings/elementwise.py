@@ -72,5 +72,3 @@ def sum_(node: NodeLowering) -> GraphTensor:
 def identity(node: NodeLowering) -> GraphTensor:
     """Returns the same elements; the sizes are those that the schema infers."""
     return node.tensor(0)
-
-

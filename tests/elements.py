@@ -31,6 +31,28 @@ ATTRIBUTES: dict[str, Any] = {
 
 FORMULAS = tuple(name for name, operator in OPERATORS.items() if operator.formula is not None)
 
+SHRINKS = (
+    (0.5, -2.5),
+    (-0.5, 2.5),
+    (300, 0),
+    (1e-30, 0),
+    (-3e9, -np.inf),
+    (np.inf, 3),
+    (np.nan, 1),
+    (1, np.nan),
+    (1, np.inf),
+)
+"""A ``Bias`` and a ``Threshold`` each, for integers of up to 32 bits."""
+
+
+def integers(data_type: DataType, count: int) -> Array:
+    """Returns drawn integers of a type, and the first and last ones."""
+    info = np.iinfo(data_type.dtype)
+    drawn = np.random.default_rng(3).integers(info.min, info.max, count, data_type.dtype, endpoint=True)
+    edges = [info.min, info.min + 1, info.max - 1, info.max, *range(max(info.min, -4), 5)]
+    return np.concatenate([np.array(edges, data_type.dtype), drawn])
+
+
 _SMALL = (0, -0.0, 1, -1, 0.5, -0.5, 2, -3, 1e-45, -1e-45, 1.1754944e-38, 3.4028235e38, -3.4028235e38)
 _MORE = (1 + 2**-23, 1 - 2**-24, 1e10, -1e10, 100.5, -100.5, 88.72284, -87.33655, -103.97208, 1e-8, 16777217, -33.3)
 

@@ -93,6 +93,22 @@ class Bound(Expression):
 
 
 @dataclass(frozen=True, slots=True)
+class Limit(Expression):
+    """A number of the desc that elements are compared with, exactly even if they are integers."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moved(Expression):
+    """The operand plus a number of the desc, or minus that; for integers truncated, then saturated."""
+
+    operand: Expression
+    name: str
+    is_down: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelValue(Expression):
     """The element, for the current channel (second dimension), of an array of numbers in the desc."""
 

@@ -13,7 +13,7 @@ from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.kernels.cuda.elementwise import TABLE_WORTH
-from tests.elements import EDGES, HARD, answer, drawn_floats, plan_of, takes_scale, unary
+from tests.elements import EDGES, HARD, SHRINKS, answer, drawn_floats, integers, plan_of, takes_scale, unary
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 
@@ -111,6 +111,13 @@ def test_celu_with_infinite_alpha_matches_the_cpu(cuda, cpu, alpha):
 def test_scaled_inputs_that_round_in_float64_match_the_cpu(cuda, cpu, name, scale):
     values = {"InputTensor": drawn_floats(20_003, seed=8)}
     assert_like_cpu(cuda, cpu, name, values, ScaleBias=dict(zip(("Scale", "Bias"), scale, strict=True)))
+
+
+@pytest.mark.parametrize("data_type", [DataType.INT8, DataType.UINT8, DataType.INT32, DataType.UINT32])
+@pytest.mark.parametrize(("bias", "threshold"), SHRINKS)
+def test_shrunk_integers_match_the_cpu(cuda, cpu, data_type, bias, threshold):
+    values = {"InputTensor": integers(data_type, 10_000)}
+    assert_like_cpu(cuda, cpu, "ACTIVATION_SHRINK", values, Bias=bias, Threshold=threshold)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])

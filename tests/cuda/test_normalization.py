@@ -169,7 +169,7 @@ def _gradients() -> Iterator[Case]:
     for mode in ("LINEAR", "NEAREST_NEIGHBOR"):
         tensors = {"InputGradientTensor": [2, 3, 41, 20], "OutputGradientTensor": [2, 3, 20, 33]}
         scales = {"Scales": [1, 1, 2.05, 0.6], "InterpolationMode": mode}
-        offsets = {"InputPixelOffsets": [0.5] * 4, "OutputPixelOffsets": [-0.5] * 4}
+        offsets = {"InputPixelOffsets": [-0.5] * 4, "OutputPixelOffsets": [0.5] * 4}
         yield Case("RESAMPLE_GRAD", 1, {**tensors, **scales, **offsets})
 
 

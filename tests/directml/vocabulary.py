@@ -154,13 +154,6 @@ def unusual_scales(seen: Seen) -> bool:
     return any(not (np.isfinite(scale) & (scale != 0)).all() for scale in scales)
 
 
-def unusual_offsets(seen: Seen) -> bool:
-    """A pixel offset is not finite, or that of the input is not from 0 to 1."""
-    attributes = seen.case.plan.attributes
-    into, out = (np.asarray(getattr(attributes, f"{which}PixelOffsets")) for which in ("Input", "Output"))
-    return bool((~((into >= 0) & (into <= 1))).any() or not np.isfinite(out).all())
-
-
 def index_out_of_range(seen: Seen) -> Mask:
     """An index that the element is gathered by is out of range; DirectML reads whatever lies at that distance."""
     desc, indices = seen.case.operator["desc"], seen.case.arrays["IndicesTensor"]
@@ -240,7 +233,6 @@ RULES: dict[str, Callable[..., Mask | bool]] = {
     "logarithm cancels": logarithm_cancels,
     "NaN as zero": nan_as_zero,
     "unusual scales": unusual_scales,
-    "unusual offsets": unusual_offsets,
     "index out of range": index_out_of_range,
     "written twice": written_twice,
     "NaN beside": nan_beside,

@@ -141,8 +141,7 @@ def _one(plan: Plan, x: Any) -> Any:
         return nearest_float(FORMULAS[name](number(float(x)), vars(plan.attributes)), dtype)
     if name == "RELU":
         return max(x, dtype.type(0))
-    bias, threshold = (to_integer(number(getattr(plan.attributes, key)), dtype) for key in ("Bias", "Threshold"))
-    return wrap(int(x) - bias if x > threshold else (int(x) + bias if int(x) < -threshold else 0), dtype)
+    return to_integer(_shrink(number(int(x)), vars(plan.attributes)), dtype)
 
 
 def _parameterized(plan: Plan, x: Any, slope: Any) -> Any:

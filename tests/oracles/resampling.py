@@ -36,11 +36,13 @@ def _weights(plan: Plan, axis: int, rank: int, size: int, output: int) -> Weight
         attributes.InputPixelOffsets[axis] if hasattr(attributes, "InputPixelOffsets") else 0.5,
         attributes.OutputPixelOffsets[axis] if hasattr(attributes, "OutputPixelOffsets") else -0.5,
     )
-    at = _coordinate(output, scale, *offsets)
     is_linear, is_gradient = attributes.InterpolationMode.name == "LINEAR", "InputGradientTensor" in plan.inputs
+    at = _coordinate(output, scale, *(reversed(offsets) if is_gradient else offsets))
     if is_linear and not is_gradient and not (getattr(attributes, "Antialiased", False) and scale < 0.5):
         return _between(at, _coordinate(output, scale, min(max(offsets[0], 0), 1), offsets[1]), size)
     if math.isnan(at):
+        if is_gradient:
+            return {} if is_linear and size > 1 else dict.fromkeys(range(size), Fraction(1))
         return {0: Fraction(1)}
     if math.isinf(at):
         return {size - 1 if at > 0 else 0: Fraction(1)}

@@ -399,7 +399,7 @@ def test_resampling_gradients_are_within_one_ulp_of_the_reference(cpu_device, sc
         "InputGradientTensor": tensor(values),
         "OutputGradientTensor": sizes(np.float32, 1, 2, 9, 14),
         **{"InterpolationMode": mode, "Scales": [1, 1, scale, scale]},
-        **{"InputPixelOffsets": [0.5] * 4, "OutputPixelOffsets": [-0.5] * 4},
+        **{"InputPixelOffsets": [-0.5] * 4, "OutputPixelOffsets": [0.5] * 4},
     }
     plan = check({"type": "RESAMPLE_GRAD", "desc": desc})
     right = reference(plan, InputGradientTensor=values)["OutputGradientTensor"]

@@ -19,7 +19,19 @@ from opwire_service.kernels.formulas import float64
 from opwire_service.kernels.formulas.bounds import error_bound
 from opwire_service.kernels.formulas.formula import formula_of
 from tests import oracle
-from tests.elements import ATTRIBUTES, EDGES, FORMULAS, HARD, answer, drawn_floats, plan_of, takes_scale, unary
+from tests.elements import (
+    ATTRIBUTES,
+    EDGES,
+    FORMULAS,
+    HARD,
+    SHRINKS,
+    answer,
+    drawn_floats,
+    integers,
+    plan_of,
+    takes_scale,
+    unary,
+)
 from tests.oracles import activations, functions
 from tests.oracles.elements import is_special, number, real
 
@@ -230,6 +242,12 @@ def test_scaled_integers_are_correct(device, data_type, scale):
     scale_bias = dict(zip(("Scale", "Bias"), scale, strict=True))
     assert_right(device, "ELEMENT_WISE_IDENTITY", {"InputTensor": values}, ScaleBias=scale_bias)
     assert_right(device, "ELEMENT_WISE_CLIP", {"InputTensor": values}, ScaleBias=scale_bias)
+
+
+@pytest.mark.parametrize("data_type", [DataType.INT8, DataType.UINT8, DataType.INT32, DataType.UINT32])
+@pytest.mark.parametrize(("bias", "threshold"), SHRINKS)
+def test_shrunk_integers_are_truncated_and_saturated(device, data_type, bias, threshold):
+    assert_right(device, "ACTIVATION_SHRINK", {"InputTensor": integers(data_type, 40)}, Bias=bias, Threshold=threshold)
 
 
 @pytest.mark.parametrize("data_type", [DataType.INT64, DataType.UINT64, DataType.FLOAT64])

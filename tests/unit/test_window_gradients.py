@@ -84,13 +84,16 @@ def test_max_pooling_gradients_match_finite_differences(device, window):
 def test_resampling_gradients_match_finite_differences(device, mode, scales, output):
     shape = (3, 4)
     members = {"InterpolationMode": mode, "Scales": scales}
-    members |= {"InputPixelOffsets": [0.5, 0.25], "OutputPixelOffsets": [-0.5, 0.5]}
+    forward, backward = (
+        {f"{into}PixelOffsets": [0.5, 0.25], f"{out}PixelOffsets": [-0.5, 0.5]}
+        for into, out in (("Input", "Output"), ("Output", "Input"))
+    )
     tensors = {"InputTensor": desc_of(shape), "OutputTensor": desc_of(output)}
     gradient = small(output, 5)
     names = {"InputGradientTensor": desc_of(output), "OutputGradientTensor": desc_of(shape)}
-    back = check({"type": "RESAMPLE_GRAD", "desc": {**names, **members}})
+    back = check({"type": "RESAMPLE_GRAD", "desc": {**names, **members, **backward}})
     found = run(device, back, {"InputGradientTensor": gradient})
-    operator = {"type": "RESAMPLE1", "desc": {**tensors, **members}}
+    operator = {"type": "RESAMPLE1", "desc": {**tensors, **members, **forward}}
     right = slopes(device, operator, {"InputTensor": small(shape, 6)}, "InputTensor", gradient, 1)
     # Scales other than powers of two have weights of 24 bits, so the last bits of the differences are off.
     assert np.allclose(found["OutputGradientTensor"], right, rtol=0, atol=0 if scales[0] != 1.6 else 1e-5)

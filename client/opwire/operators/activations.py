@@ -11,6 +11,8 @@ from ..formulas import (
     Constant,
     Expression,
     InputElement,
+    Limit,
+    Moved,
     absolute,
     erfc,
     exp,
@@ -28,8 +30,8 @@ from ..rules import at_least, below, like
 from .elementwise import alike, gradient, unary, vectors
 from .work import elements_written
 
-_ALPHA, _BETA, _GAMMA, _BIAS, _THRESHOLD = map(Attribute, ("Alpha", "Beta", "Gamma", "Bias", "Threshold"))
-_STEEPNESS = Attribute("Steepness")
+_ALPHA, _BETA, _GAMMA, _STEEPNESS = map(Attribute, ("Alpha", "Beta", "Gamma", "Steepness"))
+_THRESHOLD = Limit("Threshold")
 _SLOPE, _GRADIENT = InputElement("SlopeTensor"), InputElement("InputGradientTensor")
 
 
@@ -57,7 +59,9 @@ _FORMULAS = {
     "SOFTSIGN": INPUT / (absolute(INPUT) + 1),
     "TANH": tanh(INPUT),
     "THRESHOLDED_RELU": select(INPUT <= _ALPHA, 0, INPUT),
-    "SHRINK": select(INPUT > _THRESHOLD, INPUT - _BIAS, select(INPUT < -_THRESHOLD, INPUT + _BIAS, 0)),
+    "SHRINK": select(
+        INPUT > _THRESHOLD, Moved(INPUT, "Bias", is_down=True), select(INPUT < -_THRESHOLD, Moved(INPUT, "Bias"), 0)
+    ),
     "GELU": INPUT * (erfc(-INPUT * sqrt(0.5)) * 0.5),
     "SWISH": INPUT / (exp(-(Attribute("SigmoidInputScale") * INPUT)) + 1),
     "HARD_SWISH": INPUT * _hard_sigmoid(INPUT),

@@ -6,7 +6,7 @@ of RESAMPLE define how coordinates are mapped, but not the sizes of the output, 
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import ceil, isfinite, prod
 from typing import Any
 
 from ..enums import InterpolationMode
@@ -53,9 +53,14 @@ def _work(attributes: Attributes, tensors: Tensors) -> int:
 
 
 def _gradient_work(attributes: Attributes, tensors: Tensors) -> int:
-    """Each input element is added to the elements that it was computed from, which are first set to zero."""
+    """Each input element is added to the elements that it was computed from, which are first set to zero.
+
+    If its coordinate may be NaN, for offsets that are not finite, these may be all.
+    """
     source, result = tensors["InputGradientTensor"], tensors["OutputGradientTensor"]
-    return int(result.element_count + source.element_count * _taps(attributes, result.sizes))
+    offsets = zip(attributes.InputPixelOffsets, attributes.OutputPixelOffsets, result.sizes, strict=True)
+    all_of = prod(size for into, out, size in offsets if not isfinite(into + out))
+    return int(result.element_count + source.element_count * _taps(attributes, result.sizes) * all_of)
 
 
 def _resampling(
@@ -251,7 +256,7 @@ FAMILY = (
     _UPSAMPLING,
     _resampling("RESAMPLE", examples=_examples(), bad_examples=_bad_examples()),
     _resampling("RESAMPLE1", examples=_examples(**_CENTERS), bad_examples=_bad_examples(**_CENTERS)),
-    _gradient("RESAMPLE_GRAD", "DML_RESAMPLE_GRAD_OPERATOR_DESC", **_offsets(0.5, 0)),
+    _gradient("RESAMPLE_GRAD", "DML_RESAMPLE_GRAD_OPERATOR_DESC", **_offsets(0, 0.5)),
     _resampling("RESAMPLE2", examples=_rounded(), bad_examples=_bad_examples(**_ROUNDED)),
     _gradient("RESAMPLE_GRAD1", "DML_RESAMPLE_GRAD1_OPERATOR_DESC", **_offsets(0, 0, RoundingDirection="DECREASING")),
     _resampling(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
-from math import isfinite, nan
+from math import isfinite, isnan, nan
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,11 @@ class ResampledAxis:
         return float(self.coordinates(np.array([output]))[0])
 
     @property
+    def is_nowhere(self) -> bool:
+        """Whether the coordinates are NaN, which they are for all outputs or for none."""
+        return isnan(self.coordinate(0))
+
+    @property
     def is_usual(self) -> bool:
         """Whether coordinates lie between the elements that are read for them, once clamped to the input."""
         ends = self.coordinates(np.array([0, self.outputs - 1]))
@@ -75,6 +80,8 @@ class ResampledAxis:
 def resampled_axes(plan: Plan, source: tuple[int, ...], result: tuple[int, ...]) -> tuple[ResampledAxis, ...]:
     """Returns the dimensions of a resampling.
 
+    In DirectML, the input of a gradient is the resampled tensor, to which its input offsets belong.
+
     Args:
         plan: a resampling or its gradient.
         source: sizes of the tensor that is resampled.
@@ -87,6 +94,8 @@ def resampled_axes(plan: Plan, source: tuple[int, ...], result: tuple[int, ...])
         scales = tuple(attributes.Scales)
     inputs = getattr(attributes, "InputPixelOffsets", (0.5,) * rank)
     outputs = getattr(attributes, "OutputPixelOffsets", (-0.5,) * rank)
+    if "InputGradientTensor" in plan.inputs:
+        inputs, outputs = outputs, inputs
     return tuple(ResampledAxis(*members) for members in zip(source, result, scales, inputs, outputs, strict=True))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isnan, trunc
+from math import ceil, floor, isnan, trunc
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,11 @@ from opwire.formulas import (
     Expression,
     FusedActivation,
     InputElement,
+    Limit,
+    Moved,
     Operation,
     Scaled,
+    select,
 )
 from opwire.operators import OPERATORS
 from opwire.tensor import DataType
@@ -61,6 +64,12 @@ class _Resolution:
                 return Constant(self._converted(self.attribute(name)))
             case Bound(name):
                 return Constant(self._narrowed(self.attribute(name)))
+            case Limit(name):
+                number = self.attribute(name)
+                return Constant(number if self.data_type.is_float else _limit(number, self.data_type))
+            case Moved(operand, name, is_down):
+                number = -self.attribute(name) if is_down else self.attribute(name)
+                return self._moved(self.of(operand), number)
             case ChannelValue(name):
                 return InputElement(name)
             case Scaled(name, operand):
@@ -84,6 +93,9 @@ class _Resolution:
         scale, bias = Constant(scale_bias.Scale), Constant(scale_bias.Bias)
         data_type = self.types[operand.name] if isinstance(operand, InputElement) else self.data_type
         return operand * scale + bias if data_type.is_float else Operation(SCALED, (operand, scale, bias))
+
+    def _moved(self, operand: Expression, number: float) -> Expression:
+        return operand + number if self.data_type.is_float else _moved(operand, number, self.data_type)
 
     def _converted(self, number: float) -> float:
         return number if self.data_type.is_float else saturated(number, self.data_type)
@@ -122,6 +134,36 @@ def activated_expression(activation: NestedOperator | None, operand: Expression)
     if formula is None:
         raise ValueError(f"{activation.name} is not an elementwise operator")
     return _Resolution(activation.values.__getitem__, {"": DataType.FLOAT32}, operand).of(formula)
+
+
+def _limit(number: float, data_type: DataType) -> int:
+    """Returns an integer that integers, and their opposites, exceed where they exceed a number.
+
+    Nothing exceeds NaN.
+    """
+    beyond = 1 << data_type.bits
+    return beyond if isnan(number) else floor(min(max(number, -beyond), beyond))
+
+
+def _moved(operand: Expression, number: float, data_type: DataType) -> Expression:
+    """Returns the sum of an integer and a number: truncated, then saturated; NaN gives 0."""
+    if isnan(number):
+        return Constant(0)
+    beyond = 1 << data_type.bits
+    number = min(max(number, -beyond), beyond)
+    low, high = (_added(operand, whole, data_type) for whole in (floor(number), ceil(number)))
+    return low if low == high else select(operand >= -floor(number), low, high)
+
+
+def _added(operand: Expression, whole: int, data_type: DataType) -> Expression:
+    """Returns the sum of two integers, saturated."""
+    least, greatest = integer_range(data_type)
+    if not whole:
+        return operand
+    wrapped = operand + ((whole - least) % (1 << data_type.bits) + least)
+    if whole > 0:
+        return select(operand > greatest - whole, greatest, wrapped)
+    return select(operand < least - whole, least, wrapped)
 
 
 def saturated(number: float | Fraction, data_type: DataType) -> int:

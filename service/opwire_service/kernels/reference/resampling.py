@@ -125,6 +125,9 @@ def gathered(
 
 def _readers(plan: Plan, axis: ResampledAxis, index: int) -> Iterator[tuple[int, Fraction]]:
     """Yields the outputs that read an element along one dimension, with its weight in each."""
+    if axis.is_nowhere:
+        yield from _readers_from_nowhere(plan, axis)
+        return
     reads = partial(_clamped, axis) if is_linear(plan.attributes) else lambda at: ((_nearest(plan, axis, at), _ONE),)
 
     def first(holds: Callable[[int, int], bool]) -> int:
@@ -143,6 +146,15 @@ def _readers(plan: Plan, axis: ResampledAxis, index: int) -> Iterator[tuple[int,
         for at, weight in reads(output):
             if at == index:
                 yield output, weight
+
+
+def _readers_from_nowhere(plan: Plan, axis: ResampledAxis) -> Iterator[tuple[int, Fraction]]:
+    """Yields the outputs of a dimension, whose coordinates are NaN, for an element, whichever it is.
+
+    As in DirectML, all are nearest to it, but none is near enough to be interpolated from it and others.
+    """
+    is_none = is_linear(plan.attributes) and axis.size > 1
+    return ((output, _ONE) for output in range(0 if is_none else axis.outputs))
 
 
 KERNELS = {

@@ -257,7 +257,8 @@ def prepare(plan: Plan) -> Job:
 
 def prepare_gradient(plan: Plan) -> Job:
     source, target = plan.inputs["InputGradientTensor"], plan.outputs["OutputGradientTensor"]
-    return WeightedJob(plan, resampled_axes(plan, target.sizes, source.sizes), backward=True)
+    axes = resampled_axes(plan, target.sizes, source.sizes)
+    return ReferenceJob(plan) if any(axis.is_nowhere for axis in axes) else WeightedJob(plan, axes, backward=True)
 
 
 PREPARE = {

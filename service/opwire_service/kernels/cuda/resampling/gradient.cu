@@ -51,6 +51,8 @@ struct Readers {
 };
 
 static __device__ Readers readers_of(const Sampled &axis, u32 outputs, u32 index) {
+    // Where coordinates are NaN, all outputs are nearest, but none is near enough to be interpolated from several.
+    if (isnan(coordinate(axis, 0))) return {0, LINEAR && axis.size > 1 ? 0 : outputs};
     u32 first = first_that(outputs, [&](u32 output) { return read_by(axis, output).high >= index; });
     u32 end = first_that(outputs, [&](u32 output) { return read_by(axis, output).low > index; });
     return {first, end > first ? end - first : 0};
@@ -71,7 +73,7 @@ static __device__ __forceinline__ void visit(
             u32 output = readers[i].first + (u32)(rest % readers[i].count);
             rest /= readers[i].count;
             Read read = read_by(task.axis[i], output);
-            weights[i] = read.low == at.of[PLACE_AT + i] ? 1.0 - read.weight : read.weight;
+            weights[i] = !LINEAR || read.low == at.of[PLACE_AT + i] ? 1.0 - read.weight : read.weight;
             from += output * task.axis[i].step;
         }
         use(weights, (double)widen(task.source[from]));

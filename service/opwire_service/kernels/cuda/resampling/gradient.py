@@ -12,7 +12,7 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...reference.resampling import gathered
-from ...sampling import is_linear, resampled_axes, rounding_of
+from ...sampling import ResampledAxis, is_linear, resampled_axes, rounding_of
 from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
 from ..nests import Nest, NestLoop, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
@@ -30,6 +30,11 @@ _TASK = np.dtype(
 )
 
 
+def _reads(axis: ResampledAxis) -> int:
+    """Returns about how many outputs read an element."""
+    return axis.outputs if axis.is_nowhere else -(-axis.outputs // axis.size) + 1
+
+
 class ResamplingGradient(Listing):
     """The job of a resampling gradient."""
 
@@ -38,7 +43,7 @@ class ResamplingGradient(Listing):
         self._target = device_desc(plan.outputs["OutputGradientTensor"])
         self._axes = resampled_axes(plan, self._target.sizes, self._source.sizes)
         self._resampled = [i for i, axis in enumerate(self._axes) if axis.outputs != axis.size or not is_plain(axis)]
-        self._reads = prod(-(-self._source.sizes[i] // self._target.sizes[i]) + 1 for i in self._resampled)
+        self._reads = prod(map(_reads, (self._axes[i] for i in self._resampled)))
         self._nest = self._made_nest()
         macros: tuple[tuple[str, str | int], ...] = (
             ("ELEMENT", TYPES[self._source.data_type]),

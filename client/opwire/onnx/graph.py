@@ -80,7 +80,7 @@ class ModelGraph(Graph):
         self.fed[value.name] = name
         return self.input(name, known_data_type(value), known_sizes(value) or (1,))
 
-    def add(self, operator: str, members: Mapping[str, Any]) -> GraphTensor:
+    def emit(self, operator: str, members: Mapping[str, Any]) -> GraphTensor:
         """Adds an operator and returns its first output (see ``NodeLowering.emit``)."""
         schema = schema_of(operator)
         names = [member.name for member in schema.members.inputs]

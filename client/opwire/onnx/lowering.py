@@ -200,7 +200,7 @@ class NodeLowering:
         Raises:
             ContractViolation: the desc is not valid at any level.
         """
-        return self.graph.add(operator, members)
+        return self.graph.emit(operator, members)
 
 
 def lifted(tensor: GraphTensor, rank: int) -> GraphTensor:

@@ -104,10 +104,73 @@ def test_a_batch_has_an_outcome_for_each_call(local):
     assert isinstance(wrong, opwire.ContractViolation)
 
 
-def test_validation_is_that_of_the_library(local):
-    operator = {"type": "ARGMAX", "desc": {"InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]}, "Axes": [1]}}
-    assert local.validate(operator, "2_1") == opwire.validate(operator, "2_1")
-    assert local.with_options(feature_level="2_1").validate(operator) == opwire.validate(operator, "2_1")
+def small_graph() -> Graph:
+    """Returns a graph that adds a constant and keeps the positive numbers."""
+    graph = Graph()
+    added = graph.element_wise_add(graph.input("x", "FLOAT32", [2, 3]), np.full((2, 3), -4, np.float32))
+    graph.output("y", graph.activation_relu(added))
+    return graph
+
+
+def test_registered_graphs_run_by_name(server_url):
+    graph = small_graph()
+    with opwire.local() as client:
+        info = client.register_graph("small", graph)
+        with Client(server_url) as other:
+            assert info == other.register_graph("small", graph)
+            assert client.registered_graphs() == [info]
+            assert client.registered_graph("small") == other.registered_graph("small")
+            other.delete_graph("small")
+        for _ in range(2):
+            assert client.execute("small", {"x": X}).outputs["y"].tolist() == [[0, 1, 0], [3, 0, 3]]
+        assert client.with_options(device="reference").execute("small", {"x": X}).device == "reference"
+        with pytest.raises(opwire.ContractViolation) as caught:
+            client.execute("small", {"x": X}, feature_level="1_0")
+        assert {violation.pointer for violation in caught.value.violations} == {"/graph"}
+        assert opwire.local().registered_graphs() == []
+        client.delete_graph("small")
+        for call in (client.registered_graph, client.delete_graph, lambda name: client.execute(name, {"x": X})):
+            with pytest.raises(opwire.NotFoundError, match='no graph "small" is registered with this client'):
+                call("small")
+
+
+def test_constants_of_registered_graphs_do_not_change():
+    weights = np.full((2, 3), -4, np.float32)
+    graph = Graph()
+    graph.element_wise_add(graph.input("x", "FLOAT32", [2, 3]), weights)
+    with opwire.local() as client:
+        client.register_graph("add", graph)
+        weights[...] = 0
+        assert client.execute("add", {"x": X}).output.tolist() == (X - 4).tolist()
+
+
+def found(validation: opwire.Validation) -> tuple[object, ...]:
+    return validation.violations, validation.warnings, validation.minimum_feature_level, validation.outputs
+
+
+VALIDATED: dict[str, Callable[[Any], opwire.Validation]] = {
+    "an operator": lambda client: client.validate(ROWS[0].request, "1_0"),
+    "a valid one": lambda client: client.validate(ROWS[0].request),
+    "a graph": lambda client: client.validate(small_graph()),
+    "a graph as JSON": lambda client: client.validate(small_graph().to_json(), "1_0"),
+    "no operator": lambda client: client.validate({"type": 5}),
+    "options": lambda client: client.with_options(feature_level="1_0", strict=True).validate(ROWS[0].request),
+}
+
+
+@pytest.mark.parametrize("call", VALIDATED.values(), ids=VALIDATED)
+def test_validation_is_that_of_a_server(local, server_url, call):
+    with Client(server_url) as client:
+        assert found(call(local)) == found(call(client))
+
+
+def test_a_registered_graph_is_validated_by_its_name(server_url):
+    with opwire.local() as client, Client(server_url) as other:
+        for each in (client, other):
+            each.register_graph("validated", small_graph())
+        for level in (None, "1_0"):
+            assert found(client.validate("validated", level)) == found(other.validate("validated", level))
+        other.delete_graph("validated")
 
 
 def test_unknown_devices_are_refused():

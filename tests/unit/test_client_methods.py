@@ -216,9 +216,7 @@ def test_wrong_arguments_are_explained():
     wrong: Any = prepare.gemm
     with pytest.raises(TypeError, match=r"^gemm\(\) misses b_tensor\. It takes a_tensor, b_tensor, c_tensor, "):
         wrong(X)
-    with pytest.raises(
-        TypeError, match=r"^gemm\(\) takes its inputs by position: a_tensor, b_tensor, c_tensor; 4 "
-    ):
+    with pytest.raises(TypeError, match=r"^gemm\(\) takes its inputs by position: a_tensor, b_tensor, c_tensor; 4 "):
         wrong(X, X, None, 1)
     with pytest.raises(TypeError, match=r"^gemm\(\) is given a_tensor by position and as a keyword$"):
         wrong(X, X, a_tensor=X)

@@ -3,51 +3,70 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 from importlib import import_module
-from threading import Condition
 from types import TracebackType
-from typing import Protocol, Self, Unpack, cast
+from typing import Any, Protocol, Self, Unpack, cast
 
-from ..check import Validation, validate
+from ..check import Validation
+from ..describe import GraphInfo
 from ..errors import OpwireError
-from ..graph import validate_graph
-from ..level import HIGHEST, FeatureLevel
-from ..wire import Call, Executed, ExecuteRequest, PoolingResult, Result, request_of, result_of
-from .calls import AnyGraph, BuiltGraph, checked_calls, is_graph
+from ..level import FeatureLevel
+from ..wire import (
+    Call,
+    Executed,
+    ExecuteRequest,
+    PoolingResult,
+    Result,
+    ValidateRequest,
+    registration_of,
+    request_of,
+    result_of,
+    validation_of,
+)
+from .calls import AnyGraph, BuiltGraph, checked_calls, checked_name, is_graph
 from .methods import OperatorMethods
 from .options import CallOptions, EffectiveOptions
 from .requests import with_settings
 
 
-class Engine(Protocol):
-    """Runs requests on the devices of this machine. Safe to share between threads."""
+class Session(Protocol):
+    """Runs the requests of a client in this process, and keeps its registered graphs. Safe to share between threads."""
 
     def run(self, request: ExecuteRequest) -> Executed: ...
 
-    def open(self, device: str | None) -> None: ...
+    def validate(self, request: ValidateRequest) -> Validation: ...
+
+    def register(self, name: str, request: ExecuteRequest) -> GraphInfo: ...
+
+    def registered(self) -> list[GraphInfo]: ...
+
+    def describe(self, name: str) -> GraphInfo: ...
+
+    def remove(self, name: str) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class LocalClient(OperatorMethods[Result, PoolingResult]):
     """Runs operators and graphs in this process, with the methods of ``Client``: the same engine, the same answers.
 
-    It is safe to share between threads and across ``fork``. ``opwire.local()`` makes one.
+    It is safe to share between threads and across ``fork``. ``opwire.local`` makes one.
 
     >>> opwire.local().argmax(logits, axes=1).output
     """
 
-    def __init__(self, engine: Engine, settings: EffectiveOptions) -> None:
-        self._engine = engine
+    def __init__(self, session: Session, settings: EffectiveOptions) -> None:
+        self._session = session
         self._settings = settings
-        self._use = _Use()
-        self._owns_use = True
+        self._owns_session = True
 
     def with_options(self, **options: Unpack[CallOptions]) -> Self:
-        """Returns a client with other options that closes with this one."""
+        """Returns a client with other options that shares this client's registered graphs and closes with it."""
         other = copy(self)
         other._settings = self._settings.updated(options)
-        other._owns_use = False
+        other._owns_session = False
         return other
 
     def _run(self, call: Call, options: CallOptions) -> Result:
@@ -58,9 +77,8 @@ class LocalClient(OperatorMethods[Result, PoolingResult]):
 
     def _execute(self, call: Call, settings: EffectiveOptions) -> Result:
         began = time.perf_counter_ns()
-        with self._use:
-            executed = self._engine.run(request_of(with_settings(call, settings)))
-            return result_of(executed, (time.perf_counter_ns() - began) // 1000)
+        executed = self._session.run(request_of(with_settings(call, settings)))
+        return result_of(executed, (time.perf_counter_ns() - began) // 1000)
 
     def execute_many(self, calls: Iterable[Call], **options: Unpack[CallOptions]) -> list[Result | OpwireError]:
         """Runs several operators, one after the other.
@@ -88,26 +106,62 @@ class LocalClient(OperatorMethods[Result, PoolingResult]):
         *,
         strict: bool | None = None,
     ) -> Validation:
-        """Checks an operator desc or a graph, as ``opwire.validate`` and ``opwire.validate_graph`` do.
+        """As ``Client.validate``."""
+        options = self._settings.checking(feature_level, strict).contract()
+        desc = operator.to_json() if isinstance(operator, BuiltGraph) else operator
+        return self._session.validate(validation_of(desc, options, is_graph=is_graph(operator)))
+
+    def register_graph(
+        self,
+        name: str,
+        graph: Mapping[str, Any] | BuiltGraph,
+        feature_level: FeatureLevel | str | int | None = None,
+        *,
+        strict: bool | None = None,
+    ) -> GraphInfo:
+        """Registers a graph with this client, so that ``execute`` accepts its name and does not check it again.
 
         Args:
-            operator: ``{"type": ..., "desc": {...}}``, an ``opwire.Graph``, or a graph as JSON.
-            feature_level: the level to check against. Defaults to the client's, or else the highest.
+            name: the name of the graph; it must not be that of an operator type.
+            graph: an ``opwire.Graph``, or a graph as JSON. Its constants are copied, except from read-only arrays.
+            feature_level: the level to check it against. Defaults to the client's, or else the highest.
             strict: whether warnings count as violations. Defaults to the client's.
+
+        Raises:
+            ContractViolation: the graph is not valid.
         """
-        settings = self._settings.checking(feature_level, strict)
-        check = validate_graph if is_graph(operator) else validate
-        desc = operator.to_json() if isinstance(operator, BuiltGraph) else operator
-        level = HIGHEST if settings.feature_level is None else settings.feature_level
-        return check(desc, level, strict=settings.strict)
+        options = self._settings.checking(feature_level, strict).contract()
+        constants = graph.constants if isinstance(graph, BuiltGraph) else {}
+        plain = graph.to_json() if isinstance(graph, BuiltGraph) else graph
+        return self._session.register(checked_name(name), registration_of(plain, constants, options))
+
+    def registered_graphs(self) -> list[GraphInfo]:
+        """Lists the graphs registered with this client."""
+        return self._session.registered()
+
+    def registered_graph(self, name: str) -> GraphInfo:
+        """Describes a registered graph.
+
+        Raises:
+            NotFoundError: no graph of this name is registered with this client.
+        """
+        return self._session.describe(checked_name(name))
+
+    def delete_graph(self, name: str) -> None:
+        """Removes a registered graph.
+
+        Raises:
+            NotFoundError: no graph of this name is registered with this client.
+        """
+        self._session.remove(checked_name(name))
 
     def close(self) -> None:
-        """Waits for the calls that are running, and prevents further ones.
+        """Waits for running calls, prevents further ones, and drops the registered graphs.
 
         The devices stay open for other clients of the process. On a client made by ``with_options`` it does nothing.
         """
-        if self._owns_use:
-            self._use.close()
+        if self._owns_session:
+            self._session.close()
 
     def __enter__(self) -> Self:
         return self
@@ -119,32 +173,6 @@ class LocalClient(OperatorMethods[Result, PoolingResult]):
         return f"<{type(self).__name__} on {self._settings.device or 'the default device'}>"
 
 
-class _Use:
-    """Counts the calls that are running, so that ``close`` can wait for them."""
-
-    def __init__(self) -> None:
-        self._running = 0
-        self._closed = False
-        self._changed = Condition()
-
-    def __enter__(self) -> None:
-        with self._changed:
-            if self._closed:
-                raise RuntimeError("the client is closed")
-            self._running += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._changed:
-            self._running -= 1
-            if self._closed:
-                self._changed.notify_all()
-
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.wait_for(lambda: not self._running)
-
-
 def local(
     device: str | None = None,
     *,
@@ -154,7 +182,7 @@ def local(
 ) -> LocalClient:
     """Returns a client that runs operators and graphs in this process, without a server.
 
-    Clients of one process share their devices, which stay open, so making one costs nothing after the first.
+    All clients of a process share its devices, which stay open, so a further one costs next to nothing.
 
     Args:
         device: "cpu", "cuda", "cuda:1", ... or "reference". By default the CPU.
@@ -166,19 +194,16 @@ def local(
         ValueError: an option is invalid.
     """
     settings = EffectiveOptions(feature_level, timeout, device=device, strict=strict)
-    engine = _shared_engine()
-    engine.open(device)
-    return LocalClient(engine, settings)
+    return LocalClient(_open_session(device), settings)
 
 
-_ENGINE = "opwire_service.offline.engine"
-"""The module of the engine, which the client does not need otherwise, and so imports on first use."""
+_SESSIONS = "opwire_service.offline.session"
+"""The module of sessions. It is the client's only way to the service, which it does not need otherwise."""
 
 
-def _shared_engine() -> Engine:
+def _open_session(device: str | None) -> Session:
     try:
-        module = import_module(_ENGINE)
+        return cast(Session, import_module(_SESSIONS).open_session(device))
     except ModuleNotFoundError as error:
         message = f"running operators in this process needs the package {error.name}: pip install 'opwire[service]'"
         raise ImportError(message, name=error.name) from error
-    return cast(Engine, module.shared())

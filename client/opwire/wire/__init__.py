@@ -22,7 +22,7 @@ from .bare_graphs import is_bare_graph
 from .calls import Call, Encoding, constant_bytes, write_call, write_calls, write_json, write_registration
 from .encoded import EncodedTensor, encoded_inputs
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, Parts, parse_json, split_body
-from .in_process import Executed, request_of, result_of
+from .in_process import Executed, registration_of, request_of, result_of, validation_of
 from .models import (
     ModelGiven,
     ModelRequest,
@@ -96,9 +96,11 @@ __all__ = [
     "read_inputs",
     "read_pooling_answer",
     "read_validation",
+    "registration_of",
     "request_of",
     "result_of",
     "split_body",
+    "validation_of",
     "write_batch",
     "write_call",
     "write_calls",

@@ -65,6 +65,7 @@ def write_calls(calls: Iterable[Call], encoding: Encoding) -> tuple[dict[str, st
 
 
 def call_json(call: Call, encoding: Encoding, tail: list[Buffer]) -> dict[str, object]:
+    """Returns the JSON of an execute request, whose tensors are added to ``tail`` if the encoding is binary."""
     target = call.operator if call.graph_name is None else call.graph_name
     request: dict[str, object] = {"graph" if call.is_graph else "operator": target, "inputs": {}, **call.options}
     if encoding is Encoding.NUMBERS:
@@ -89,8 +90,14 @@ def write_registration(
         options: further members of the request.
     """
     tail: list[Buffer] = []
-    request = {"graph": _with_constants(graph, constants, Encoding.BINARY, tail), **options}
-    return _request(request, Encoding.BINARY, tail)
+    return _request(registration_json(graph, constants, options, tail), Encoding.BINARY, tail)
+
+
+def registration_json(
+    graph: Mapping[str, Any], constants: Mapping[str, Array], options: Mapping[str, object], tail: list[Buffer]
+) -> dict[str, object]:
+    """Returns the JSON of a request to register a graph, whose constants are added to ``tail``."""
+    return {"graph": _with_constants(graph, constants, Encoding.BINARY, tail), **options}
 
 
 def _with_constants(

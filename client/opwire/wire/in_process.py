@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from ..check import Plan
 from ..tensor import Array
 from ..tensor_names import grouped
-from .calls import Call, Encoding, call_json, write_json
+from .calls import Call, Encoding, call_json, registration_json, write_json
 from .framing import Buffer, Parts, parse_json
-from .requests import ExecuteRequest, read_execute
+from .registrations import read_registration
+from .requests import ExecuteRequest, ValidateRequest, read_execute, read_validate
 from .results import INDICES, PoolingResult, Result
 
 
@@ -57,9 +58,36 @@ def request_of(call: Call) -> ExecuteRequest:
     """
     tail: list[Buffer] = []
     envelope = call_json(call, Encoding.BINARY, tail)
-    kind = "graph" if call.is_graph else "operator"
-    plain: Any = parse_json(write_json({kind: envelope[kind]}))
-    return read_execute({**envelope, **plain}, _Pieces(tail))
+    return read_execute(_plain(envelope, "graph" if call.is_graph else "operator"), _Pieces(tail))
+
+
+def registration_of(
+    graph: Mapping[str, Any], constants: Mapping[str, Array], options: Mapping[str, object]
+) -> ExecuteRequest:
+    """Returns the request that a server would read from a registration; see ``write_registration``.
+
+    Raises:
+        RequestError, ValueError: as for ``request_of``.
+    """
+    tail: list[Buffer] = []
+    envelope = registration_json(graph, constants, options, tail)
+    return read_registration(_plain(envelope, "graph"), _Pieces(tail))
+
+
+def validation_of(operator: object, options: Mapping[str, object], *, is_graph: bool) -> ValidateRequest:
+    """Returns the request that a server would read to check an operator desc, a graph or the name of one.
+
+    Raises:
+        RequestError, ValueError: as for ``request_of``.
+    """
+    member = "graph" if is_graph else "operator"
+    return read_validate(_plain({member: operator, **options}, member), Parts(None))
+
+
+def _plain(envelope: dict[str, object], member: str) -> dict[str, Any]:
+    """Returns a request with only values of JSON in a member."""
+    plain: Any = parse_json(write_json({member: envelope[member]}))
+    return {**envelope, **plain}
 
 
 def result_of(executed: Executed, total: int) -> Result:

@@ -26,10 +26,10 @@ def parse_registration(body: RequestBody) -> ExecuteRequest:
     Raises:
         RequestError: it is not JSON, does not have this form, or its parts do not fit together.
     """
-    return body.read(_read)
+    return body.read(read_registration)
 
 
-def _read(document: object, parts: Parts) -> ExecuteRequest:
+def read_registration(document: object, parts: Parts) -> ExecuteRequest:
     if isinstance(document, dict) and is_bare_graph(document):
         return _read_bare(document, parts)
     envelope = read_envelope(document, _MEMBERS)

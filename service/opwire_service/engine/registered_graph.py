@@ -42,17 +42,23 @@ class StoredGraph:
     plan: Plan
     constants: Mapping[str, memoryview]
 
-    def head(self, slot: int, token: int) -> bytes:
-        """Returns what precedes the constants in the file. Its length does not depend on ``slot`` or ``token``."""
-        described = {
-            "slot": f"{slot:10d}",
-            "token": f"{token:20d}",
+    def describe(self) -> dict[str, object]:
+        """Returns what users see of the graph, as JSON."""
+        return {
             "feature_level": str(self.plan.level),
             "nodes": len(self.plan.attributes.steps) + len(self.constants),
             "inputs": {
                 name: desc.to_json() for name, desc in self.plan.inputs.items() if not name.startswith(CONSTANT)
             },
             "outputs": {name: desc.to_json() for name, desc in self.plan.outputs.items()},
+        }
+
+    def head(self, slot: int, token: int) -> bytes:
+        """Returns what precedes the constants in the file. Its length does not depend on ``slot`` or ``token``."""
+        described = {
+            "slot": f"{slot:10d}",
+            "token": f"{token:20d}",
+            **self.describe(),
             "constants": {name: data.nbytes for name, data in self.constants.items()},
             "graph": self.graph,
         }

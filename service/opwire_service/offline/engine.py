@@ -19,7 +19,9 @@ from opwire.wire import Executed, ExecuteRequest, read_inputs
 
 from ..devices import AUTO, DEVICES, is_device, load, resolve
 from ..devices.base import Device, DeviceUnavailable
-from ..engine.plan_cache import PlanCache
+from ..devices.kept import Kept
+from ..engine.inline_run import InlineRun
+from ..engine.plan_cache import PlanCache, Prepared
 from ..engine.running import run_timed
 from ..execution import Arrays, Stop
 
@@ -32,7 +34,7 @@ def _never() -> bool:
 
 
 class OfflineEngine:
-    """Runs requests in this process. It may be used by several threads at once, and after a fork.
+    """Runs requests in this process. Safe to share between threads, and across a fork if told of it.
 
     Devices are opened when they are first used.
     """
@@ -42,30 +44,36 @@ class OfflineEngine:
 
     def forget(self) -> None:
         """Starts afresh in the child of a fork, where the devices have no threads."""
-        self._devices: dict[str, Device] = {}
+        self._devices: dict[str, _Opened] = {}
         self._plans = PlanCache(_PLANS, lambda plan: None, most_bytes=None)
         self._opening = Lock()
         self._planning = Lock()
 
-    def run(self, request: ExecuteRequest) -> Executed:
+    def run(self, request: ExecuteRequest, prepared: Prepared | None = None) -> Executed:
         """Runs a request.
+
+        Args:
+            request: the request.
+            prepared: its plan, if it is known.
 
         Raises:
             OpwireError: the request is invalid, no device runs it, or its time has run out.
         """
         deadline = None if request.timeout_ms is None else time.monotonic() + request.timeout_ms / 1000
-        device = self.device(request.device, f"{request.pointer}/device")
-        plan = self._plan(request)
+        opened = self._device(request.device, f"{request.pointer}/device")
+        prepared = prepared or self._plan(request)
+        plan, device, stop = prepared.plan, opened.device, _stop(deadline)
         refuse_not_executable([plan], device)  # before the inputs are read, as a server does
-        return execute_plan(plan, read_inputs(plan, request), device, _stop(deadline))
+        inputs = read_inputs(plan, request)
+        return opened.run_bound(prepared, inputs, stop) or execute_plan(plan, inputs, device, stop)
 
-    def open(self, device: str | None) -> None:
-        """Opens a device, which otherwise happens when it is first used.
+    def prepare(self, request: ExecuteRequest) -> Prepared:
+        """Checks a request and returns its plan, which is not kept.
 
         Raises:
-            RequestError: this machine has no such device.
+            ContractViolation: the desc or the level is invalid.
         """
-        self.device(device, "/device")
+        return self._plans.prepare(request)
 
     def device(self, given: str | None, pointer: str = "") -> Device:
         """Returns a device: the one that is named, or the CPU, whose packages are those of the service extra.
@@ -73,42 +81,77 @@ class OfflineEngine:
         Raises:
             RequestError: this machine has no such device.
         """
+        return self._device(given, pointer).device
+
+    def _device(self, given: str | None, pointer: str) -> _Opened:
         name = _default_device() if given is None or given == AUTO else given
         found = self._devices.get(name)
         return self._open(name, pointer) if found is None else found
 
-    def _open(self, name: str, pointer: str) -> Device:
+    def _open(self, name: str, pointer: str) -> _Opened:
         if not is_device(name):
             raise _no_device(f"{show(name)} given; the devices are {', '.join((AUTO, *DEVICES))}", pointer)
         with self._opening:
             try:
                 own = resolve([name])[0]
-                device = self._devices.get(own) or self._devices.setdefault(own, load(own))
-                return self._devices.setdefault(name, device)
+                opened = self._devices.get(own) or _Opened(load(own))
             except DeviceUnavailable as reason:
                 raise _no_device(str(reason), pointer) from None
+            self._devices[own] = self._devices[name] = opened
+            return opened
 
-    def _plan(self, request: ExecuteRequest) -> Plan:
+    def _plan(self, request: ExecuteRequest) -> Prepared:
         with self._planning:
             key, found = self._plans.find(request)
-        if found is None:
-            made = self._plans.prepare(request)
-            with self._planning:
-                found = self._plans.keep(key, made)
-        return found.plan
+        if found is not None:
+            return found
+        made = self._plans.prepare(request)
+        with self._planning:
+            return self._plans.keep(key, made)
 
     def close(self) -> None:
         """Closes the devices. No ``run`` may be in progress."""
         with self._opening:
             opened, self._devices = {*self._devices.values()}, {}
-        for device in opened:
-            device.close()
+        for each in opened:
+            each.device.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+class _Opened:
+    """A device, with the small plans that are bound to arrays of their own."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._bound = Kept(partial(_Bound, device))
+
+    def run_bound(self, prepared: Prepared, inputs: Arrays, stop: Stop) -> Executed | None:
+        """Runs a plan that has been used before on its own arrays; None if that does not pay, or they are in use."""
+        plan = prepared.plan
+        if not (prepared.is_repeated and InlineRun.pays(plan) and self.device.runs_inline(plan)):
+            return None
+        bound = self._bound.of(plan)
+        if not bound.free.acquire(blocking=False):
+            return None
+        try:
+            bound.fill(inputs)
+            microseconds = run_timed(bound.run, stop)
+            return Executed(plan, bound.outputs(), bound.device, microseconds)
+        finally:
+            bound.free.release()
+
+
+class _Bound(InlineRun):
+    """A plan bound to its own arrays, which one thread may use at a time: the one that has acquired ``free``."""
+
+    def __init__(self, device: Device, plan: Plan) -> None:
+        super().__init__(device, plan)
+        self.free = Lock()
 
 
 @cache
@@ -157,6 +200,7 @@ def _stop(deadline: float | None) -> Stop:
     return _never if deadline is None else (lambda: time.monotonic() > deadline)
 
 
+@cache
 def _default_device() -> str:
     return "cpu" if find_spec("numba") else "reference"
 

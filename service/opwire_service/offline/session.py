@@ -1,0 +1,178 @@
+"""What a client without a server has of its own: the graphs that it registered, and the count of its running calls."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import Condition
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from opwire.check import Validation, read_level, validate
+from opwire.desc import show
+from opwire.describe import GraphInfo
+from opwire.errors import ContractViolation, NotFoundError, ProblemCode
+from opwire.graph import CONSTANT, validate_graph, with_constants
+from opwire.violation import Violation
+from opwire.wire import Executed, ExecuteRequest, Payload, ValidateRequest, read_constants
+
+from ..engine.graph_registry import refuse_name
+from ..engine.plan_cache import Prepared
+from ..engine.registered_graph import StoredGraph, as_named
+from .engine import OfflineEngine, shared
+
+
+class _Graph(NamedTuple):
+    """A registered graph with its plan."""
+
+    stored: StoredGraph
+    prepared: Prepared
+
+    def info(self, name: str) -> GraphInfo:
+        return cast(GraphInfo, {"name": name, **self.stored.describe(), "byte_size": self.stored.size})
+
+
+class OfflineSession:
+    """Runs the requests of one client. Safe to share between threads."""
+
+    def __init__(self, engine: OfflineEngine) -> None:
+        self._engine = engine
+        self._graphs: dict[str, _Graph] = {}
+        self._running = 0
+        self._closed = False
+        self._changed = Condition()
+
+    def run(self, request: ExecuteRequest) -> Executed:
+        """Runs a request, which may name a registered graph.
+
+        Raises:
+            OpwireError: see ``OfflineEngine.run``; or there is no graph of that name.
+            RuntimeError: the session is closed.
+        """
+        with self._call():
+            if request.is_graph and isinstance(request.operator, str):
+                return self._run_registered(self._find(request.operator), request)
+            return self._engine.run(request)
+
+    def _run_registered(self, graph: _Graph, request: ExecuteRequest) -> Executed:
+        stored, level = graph.stored, graph.stored.plan.level
+        constants = {CONSTANT + name: data for name, data in stored.constants.items()}
+        whole = request._replace(
+            operator=stored.graph,
+            feature_level=level if request.feature_level is None else request.feature_level,
+            inputs={**request.inputs, **constants},
+            places=dict.fromkeys(constants, request.plan_pointer),
+        )
+        as_registered = not request.strict and read_level(whole.feature_level, "/feature_level") is level
+        if as_registered:
+            return self._engine.run(whole, graph.prepared)
+        try:
+            prepared = self._engine.prepare(whole)
+        except ContractViolation as error:
+            raise ContractViolation(as_named(error.violations, request.plan_pointer)) from None
+        return self._engine.run(whole, prepared)
+
+    def register(self, name: str, request: ExecuteRequest) -> GraphInfo:
+        """Registers a graph. Constants that could change are copied.
+
+        Raises:
+            ContractViolation: the graph is not valid at its level, or a constant does not match its desc.
+            RequestError: the request or the name is invalid.
+        """
+        with self._call():
+            refuse_name(name)
+            prepared = self._engine.prepare(request)
+            constants = read_constants(prepared.plan, request)
+            kept = {node: _kept(data, request.inputs[CONSTANT + node]) for node, data in constants.items()}
+            graph = _Graph(StoredGraph(request.operator, prepared.plan, kept), prepared)
+            self._graphs[name] = graph
+            return graph.info(name)
+
+    def registered(self) -> list[GraphInfo]:
+        """Describes the registered graphs, sorted by name."""
+        return [graph.info(name) for name, graph in sorted(self._graphs.items())]
+
+    def describe(self, name: str) -> GraphInfo:
+        """Describes a registered graph, with the graph itself.
+
+        Raises:
+            NotFoundError: there is no graph of that name.
+        """
+        found = self._find(name)
+        sizes = {node: {"binary_data_size": data.nbytes} for node, data in found.stored.constants.items()}
+        return {**found.info(name), "graph": with_constants(cast(dict[str, Any], found.stored.graph), sizes)}
+
+    def remove(self, name: str) -> None:
+        """Removes a registered graph; calls that use it continue.
+
+        Raises:
+            NotFoundError: there is no graph of that name.
+        """
+        self._find(name)
+        self._graphs.pop(name, None)
+
+    def validate(self, request: ValidateRequest) -> Validation:
+        """Checks an operator desc or a graph, which may be the name of a registered one.
+
+        Raises:
+            ContractViolation: the feature level does not exist.
+            NotFoundError: there is no graph of that name.
+        """
+        operator, strict, pointer = request.operator, request.strict, request.plan_pointer
+        if not (request.is_graph and isinstance(operator, str)):
+            level = read_level(request.feature_level, "/feature_level")
+            return (validate_graph if request.is_graph else validate)(operator, level, strict=strict, pointer=pointer)
+        stored = self._find(operator).stored
+        given = stored.plan.level if request.feature_level is None else request.feature_level
+        level = read_level(given, "/feature_level")
+        found = validate_graph(stored.graph, level, strict=strict, pointer=pointer)
+
+        def named(violations: Iterable[Violation]) -> tuple[Violation, ...]:
+            return as_named(violations, pointer)
+
+        return replace(found, violations=named(found.violations), warnings=named(found.warnings))
+
+    def close(self) -> None:
+        """Waits for the running calls, refuses further ones, and drops the registered graphs."""
+        with self._changed:
+            self._closed = True
+            self._changed.wait_for(lambda: not self._running)
+        self._graphs.clear()
+
+    def _find(self, name: str) -> _Graph:
+        found = self._graphs.get(name)
+        if found is None:
+            raise NotFoundError(ProblemCode.NOT_FOUND, f"no graph {show(name)} is registered with this client")
+        return found
+
+    @contextmanager
+    def _call(self) -> Generator[None]:
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("the client is closed")
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+
+def open_session(device: str | None) -> OfflineSession:
+    """Opens a session on the engine that all clients of the process share, and the device that it uses by default.
+
+    Raises:
+        RequestError: this machine has no such device.
+    """
+    engine = shared()
+    engine.device(device, "/device")
+    return OfflineSession(engine)
+
+
+def _kept(data: memoryview, given: Payload) -> memoryview:
+    """Returns the bytes of a constant, copied if they are those of an array that the caller may change."""
+    changeable = isinstance(given, memoryview) and not given.readonly
+    return np.frombuffer(data, np.uint8).copy().data if changeable else data

@@ -13,7 +13,7 @@ from typing import Any, NotRequired
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
-from .fields import FieldInfo
+from .fields import FieldInfo, Member
 from .level import FeatureLevel
 from .operator import BadExample, Example, Operator
 from .operators import OPERATORS
@@ -225,12 +225,17 @@ def describe(kind: OperatorType, executable: Container[str] = ()) -> OperatorInf
         "struct": schema.struct,
         "source": schema.source,
         "accuracy": [{"promise": each.promise.value, "where": each.where or None} for each in schema.accuracy],
-        "fields": [member.describe() for member in schema.members.every],
+        "fields": [_field(member) for member in schema.members.every],
         "support": support(schema),
         "rules": [] if declared is None else _rules(declared),
         "examples": [] if declared is None else [example_info(declared, example) for example in declared.examples],
         "bad_examples": [] if declared is None else [_bad_example(declared, bad) for bad in declared.bad_examples],
     }
+
+
+def _field(member: Member) -> FieldInfo:
+    info = member.describe()
+    return info if member.default is None else {**info, "default": member.default}
 
 
 def _rules(operator: Operator[Any]) -> list[RuleInfo]:

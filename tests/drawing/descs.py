@@ -62,7 +62,7 @@ def descs(draw: st.DrawFn, operator: Operator[Any], sizes: Sequence[int] = SMALL
     level = draw(st.sampled_from([level for level in FeatureLevel if level >= CATALOG[operator.name].introduced]))
     desc: Desc = {}
     for member in operator.members.attributes:
-        if member.required or draw(st.booleans()):
+        if not member.optional or draw(st.booleans()):
             desc[member.name] = draw(value(member, level))
     rows = operator.support.rows({name: _chosen(operator, name, given) for name, given in desc.items()})
     row = row_for(rows, level)

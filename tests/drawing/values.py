@@ -57,7 +57,7 @@ def _nested(member: Nested | NestedArray, level: FeatureLevel) -> Value:
 
 
 def _operator(name: str, level: FeatureLevel) -> Value:
-    fields = {m.name: value(m, level) for m in schema_of(name).members.attributes if m.required}
+    fields = {m.name: value(m, level) for m in schema_of(name).members.attributes if not m.optional}
     fields |= {name: st.just(1.5) for name in ("Alpha", "Steepness") if name in fields}
     kinds = st.sampled_from([{"Type": name}, {"type": f"DML_OPERATOR_{name}"}])
     desc = st.fixed_dictionaries(fields)

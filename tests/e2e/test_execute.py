@@ -55,6 +55,20 @@ def test_examples_match_in_every_form_on_every_device(http, devices, operator, e
             assert bodies.same(found[name], bodies.rounded_output(answer, name, right)), (device, form)
 
 
+def test_members_with_a_default_can_be_left_out(http):
+    matrix = {"DataType": "FLOAT32", "Sizes": [2, 2]}
+    given = {"data": [[1, 2], [3, 4]]}
+    image = {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 2]}
+    for operator, right in [
+        ({"type": "GEMM", "desc": {"ATensor": matrix, "BTensor": matrix}}, [[7, 10], [15, 22]]),
+        ({"type": "MAX_POOLING", "desc": {"InputTensor": image, "WindowSize": [1, 2]}}, [[[[2], [4]]]]),
+        ({"type": "ACTIVATION_THRESHOLDED_RELU", "desc": {"InputTensor": matrix}}, [[0, 2], [3, 4]]),
+    ]:
+        inputs = {name: given for name in operator["desc"] if name.endswith("Tensor")}
+        answer = http.post("/v1/execute", json={"operator": operator, "inputs": inputs, "output_format": "numbers"})
+        assert answer.json()["outputs"]["OutputTensor"]["data"] == right
+
+
 def test_a_response_has_all_members(http, devices):
     response = http.post("/v1/execute", json=REQUEST)
     answer = response.json()

@@ -323,7 +323,7 @@ def test_an_authentication_plugin_is_ignored_without_keys(address):
     [
         ({"model_name": "FLATTEN"}, "404", 'there is no model "FLATTEN"; GET'),
         ({"model_version": "2100"}, "404", 'ARGMAX has no version "2100"; its versions are 3000, 3100'),
-        ({"parameters": {}}, "422", "Axes is required and missing; AxisDirection is required and missing"),
+        ({"parameters": {}}, "422", "The request violates the operator contract: Axes is required and missing"),
         ({"parameters": {**ARGMAX, "Axes": "[1]"}}, "422", "axis 1 given; InputTensor has rank 1"),
         ({"parameters": {**ARGMAX, "Axis": 0}}, "400", 'ARGMAX has no parameter "Axis"'),
         ({"parameters": {**ARGMAX, "AxisDirection": "UP"}}, "422", '"UP" given; allowed: INCREASING, DECREASING'),

@@ -170,7 +170,6 @@ def test_every_violation_is_reported_at_once():
             ("out_of_range", "/desc/Strides/1"),
             ("wrong_type", "/desc/WindowSize/1"),
             ("missing_field", "/desc/StartPadding"),
-            ("missing_field", "/desc"),  # Dilations
             ("count_mismatch", "/desc/EndPadding"),
             ("unknown_field", "/desc/InputTensor/Color"),
             ("unknown_value", "/desc/InputTensor/DataType"),
@@ -282,7 +281,7 @@ def test_operator_types_of_other_types_are_refused(written):
         (None, [("wrong_type", "")]),
         ("ARGMAX", [("wrong_type", "")]),
         ([], [("wrong_type", "")]),
-        ({"type": "ARGMAX", "desc": {}}, [("missing_field", "/desc")] * 3),
+        ({"type": "ARGMAX", "desc": {}}, [("missing_field", "/desc")] * 2),
         (
             {"type": "ARGMAX", "desc": {"InputTensor": None, "Axes": None, "AxisDirection": None}},
             [
@@ -298,12 +297,67 @@ def test_operator_types_of_other_types_are_refused(written):
         ),
         (
             {"type": "ARGMAX", "desc": {"~a/b": 1}},
-            [("missing_field", "/desc")] * 3 + [("unknown_field", "/desc/~0a~1b")],
+            [("missing_field", "/desc")] * 2 + [("unknown_field", "/desc/~0a~1b")],
         ),
     ],
 )
 def test_missing_fields_are_reported(operator, found):
     assert sorted(refusal(operator)) == sorted(found)
+
+
+PADDED = {"StartPadding": [0, 0], "EndPadding": [0, 0]}
+DEFAULTS = [
+    (
+        "GEMM",
+        {"ATensor": tensor("FLOAT32", 2, 3), "BTensor": tensor("FLOAT32", 3, 4)},
+        {"TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 1},
+    ),
+    (
+        "CONVOLUTION",
+        {"InputTensor": tensor("FLOAT32", 1, 2, 5, 5), "FilterTensor": tensor("FLOAT32", 4, 2, 3, 3)},
+        {"Mode": "CROSS_CORRELATION", "Direction": "FORWARD", "Strides": [1, 1], "Dilations": [1, 1], **PADDED}
+        | {"OutputPadding": [0, 0], "GroupCount": 1},
+    ),
+    (
+        "MAX_POOLING2",
+        {"InputTensor": {"Type": "BUFFER", "Desc": tensor("FLOAT32", 1, 2, 5, 5)}, "WindowSize": [2, 3]},
+        {"Strides": [1, 1], "Dilations": [1, 1], **PADDED},
+    ),
+    ("ACTIVATION_HARD_SIGMOID", {"InputTensor": tensor("FLOAT32", 2)}, {"Alpha": 0.2, "Beta": 0.5}),
+    ("ELEMENT_WISE_ROUND", {"InputTensor": tensor("FLOAT32", 2)}, {"RoundingMode": "HALVES_TO_NEAREST_EVEN"}),
+    ("ARGMIN", {"InputTensor": tensor("FLOAT32", 2), "Axes": [0]}, {"AxisDirection": "INCREASING"}),
+]
+
+
+@pytest.mark.parametrize(("name", "desc", "defaults"), DEFAULTS, ids=[row[0] for row in DEFAULTS])
+def test_members_with_a_default_can_be_left_out(name, desc, defaults):
+    whole, short = ({"type": name, "desc": given} for given in ({**desc, **defaults}, desc))
+    assert check(short).attributes == check(whole).attributes
+    assert check(short).outputs == check(whole).outputs
+    for member in defaults:
+        some = {"type": name, "desc": {**desc, **{each: defaults[each] for each in defaults if each != member}}}
+        assert check(some).attributes == check(whole).attributes
+        null = {"type": name, "desc": {**desc, **defaults, member: None}}
+        assert refusal(null) == [("missing_field", f"/desc/{member}")]
+
+
+def test_an_array_that_is_left_out_is_as_long_as_the_others():
+    desc = {"InputTensor": tensor("FLOAT32", 1, 1, 5, 5), "WindowSize": [2, 2, 2]}
+    assert {code for code, _ in refusal({"type": "MAX_POOLING", "desc": desc})} == {"count_mismatch"}
+    desc["DimensionCount"] = 2
+    assert refusal({"type": "MAX_POOLING", "desc": desc}) == [("count_mismatch", "/desc/WindowSize")]
+
+
+def test_a_default_that_cannot_be_known_adds_no_violation():
+    desc = {"InputTensor": {"DataType": "FLOAT32", "Sizes": 5}, "FilterTensor": tensor("FLOAT32", 1, 1, 3, 3)}
+    assert refusal({"type": "CONVOLUTION", "desc": desc}) == [("wrong_type", "/desc/InputTensor/Sizes")]
+    assert refusal({"type": "CONVOLUTION", "desc": {}}) == [("missing_field", "/desc")] * 2
+
+
+def test_a_fused_activation_has_its_defaults():
+    vector = tensor("FLOAT32", 2)
+    desc = {"ATensor": vector, "BTensor": vector, "FusedActivation": {"Type": "ACTIVATION_ELU"}}
+    assert check({"type": "ELEMENT_WISE_ADD1", "desc": desc}).attributes.FusedActivation.values == {"Alpha": 1}
 
 
 @pytest.mark.parametrize("written", ["DML_FEATURE_LEVEL_4_1", "4_1", "0x4100", 0x4100, FeatureLevel.V4_1])
@@ -387,7 +441,7 @@ def test_the_output_of_an_array_is_derived_from_the_plans_inputs():
 )
 def test_rules_are_judged_where_missing_members_cannot_matter(sizes, given, is_wrong):
     first, second = ({"DataType": "FLOAT32", "Sizes": each} for each in ([1, 1, 2, 3], sizes))
-    desc = {"ATensor": first, "BTensor": second, **given}
+    desc = {"ATensor": first, "BTensor": second, **dict.fromkeys(("TransA", "TransB", "Alpha", "Beta")), **given}
     found = [(each.code, each.pointer) for each in validate({"type": "GEMM", "desc": desc}).violations]
     structural = [code for code, _ in found if code in (Code.MISSING_FIELD, Code.UNKNOWN_VALUE)]
     assert len(structural) == 4 - (given.get("TransB") is not None)

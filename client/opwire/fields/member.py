@@ -24,13 +24,14 @@ class FieldInfo(TypedDict, total=False):
     ``struct`` and ``members``. union: ``data_type``, the member that gives its type. operator, operators:
     ``activations``, the operator types that each feature level adds, ``undocumented``, those of them that the
     documentation does not list, and ``refused``, those that it lists and DirectML rejects. ``count`` is the member that
-    counts an array.
+    counts an array. ``default`` is the value of a member that is left out; for an array, that of each element.
     """
 
     name: str
     kind: str
     role: str
     optional: bool
+    default: Any
     counts: list[str]
     count: str
     number: str
@@ -77,6 +78,7 @@ class Member(ABC):
     Attributes:
         name: as in directml.h.
         optional: whether it may be omitted; its value is then None.
+        default: its value in a desc that leaves it out, or None if it has none; for an array, that of each element.
     """
 
     kind: ClassVar[str]
@@ -84,11 +86,12 @@ class Member(ABC):
 
     name: str
     optional: bool = field(default=False, kw_only=True)
+    default: Any = field(default=None, kw_only=True)
 
     @property
     def required(self) -> bool:
         """Whether every desc must have it."""
-        return not self.optional
+        return not self.optional and self.default is None
 
     @property
     def nullable(self) -> bool:
@@ -115,8 +118,9 @@ class Member(ABC):
         """Returns the value of a member that is null or missing."""
         if self.optional:
             return None
-        report.missing(self.name, desc, pointer)
-        return UNREAD
+        if self.default is None or self.name in desc:
+            report.missing(self.name, desc, pointer)
+        return UNREAD  # a default that is missing here depends on something that could not be read either
 
     @abstractmethod
     def read_value(self, given: Any, desc: Mapping[str, Any], pointer: str, report: Report) -> object:

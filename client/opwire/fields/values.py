@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..desc import GivenTensor, Report
+from ..desc import GivenTensor, Report, as_integer
 from ..violation import Code
 from .choices import Enumerated
 from .counts import Count
 from .member import UNREAD, Member
+from .numbers import MAX_NUMBERS, Array
 from .tensors import TensorMember
 
 
@@ -25,6 +26,7 @@ class Members:
         input_names: the names of all inputs. Outputs are determined only once each of these was read or is omitted.
         attributes: the members that are neither tensors nor counts.
         nested: the attributes that hold operators.
+        defaults: the defaults of attributes by name; for an array, that of each element.
         counts: the counts of arrays of numbers or operators.
         tensor_counts: the counts of arrays of tensors.
     """
@@ -37,6 +39,7 @@ class Members:
     input_names: frozenset[str]
     attributes: tuple[Member, ...]
     nested: tuple[Member, ...]
+    defaults: Mapping[str, Any]
     counts: tuple[Count, ...]
     tensor_counts: tuple[Count, ...]
 
@@ -55,6 +58,7 @@ class Members:
             frozenset(member.name for member in tensors if not member.role.is_output),
             attributes,
             tuple(member for member in attributes if member.holds_operators),
+            {member.name: member.default for member in attributes if member.default is not None},
             tuple(count for count in counts if not names.issuperset(count.counts)),
             tuple(count for count in counts if names.issuperset(count.counts)),
         )
@@ -67,6 +71,7 @@ class Members:
             complete.
         """
         values: dict[str, Any] = {}
+        desc = self.completed(desc)
         for member in self.attributes:
             value = member.read(desc, pointer, report)
             if value is not UNREAD:
@@ -80,6 +85,31 @@ class Members:
                     for name in lengths:
                         del values[name]
         return values, complete
+
+    def completed(self, desc: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns a desc with the defaults of the attributes that it leaves out."""
+        if self.defaults.keys() <= desc.keys():
+            return desc
+        found = dict(desc)
+        for member in self.attributes:
+            if member.default is None or member.name in desc:
+                continue
+            length = self._length(member.count, desc) if isinstance(member, Array) else None
+            if length is not None:
+                found[member.name] = [member.default] * length
+            elif not isinstance(member, Array):
+                found[member.name] = member.default
+        return found
+
+    def _length(self, count: str | None, desc: Mapping[str, Any]) -> int | None:
+        """Returns the length of an array that a desc leaves out, or None if the desc does not tell.
+
+        It is that of the arrays with the same count, or else the number of spatial dimensions of the first input.
+        """
+        (siblings,) = [each.counts for each in self.counts if each.name == count]
+        lists = [desc[name] for name in siblings if isinstance(desc.get(name), list | tuple)]
+        lengths = [as_integer(desc.get(count or "")), *map(len, lists), _spatial(desc.get(self.inputs[0].name))]
+        return next((length for length in lengths if length is not None and 0 <= length <= MAX_NUMBERS), None)
 
     def choices(self, values: Mapping[str, Any]) -> dict[str, Sequence[object]]:
         """Returns the possible values of the enum members that are not among those read."""
@@ -123,3 +153,11 @@ def read_nested(members: Members, desc: Mapping[str, Any], pointer: str, report:
             message = f"{member.name} given; the tensors of a fused operator must be null"
             report.add(Code.UNEXPECTED_TENSOR, f"{pointer}/{member.name}", message)
     return members.read_attributes(desc, pointer, report)
+
+
+def _spatial(tensor: object) -> int | None:
+    """Returns the number of spatial dimensions of a tensor desc, all but the first two, or None if it has no sizes."""
+    if not isinstance(tensor, Mapping):
+        return None
+    sizes = tensor["Desc"].get("Sizes") if isinstance(tensor.get("Desc"), Mapping) else tensor.get("Sizes")
+    return len(sizes) - 2 if isinstance(sizes, list | tuple) else None

@@ -72,14 +72,23 @@ def nullable(schema: Schema) -> Schema:
 
 def member_schema(member: Member) -> Schema:
     """Returns the schema of a member of a desc struct."""
-    schema = member.json_schema()
+    schema = _with_default(member)
     return nullable(schema) if member.nullable else schema
 
 
 def _in_desc(member: Member) -> Schema:
     info = member.describe()
     # In C, an empty array may be a null pointer.
-    return nullable(member.json_schema()) if info.get("kind") == "array" and "count" in info else member_schema(member)
+    return nullable(_with_default(member)) if info.get("kind") == "array" and "count" in info else member_schema(member)
+
+
+def _with_default(member: Member) -> Schema:
+    schema = member.json_schema()
+    if member.default is None:
+        return schema
+    if schema.get("type") == "array":
+        return {**schema, "description": f"{member.default} for each dimension if left out"}
+    return {**schema, "default": member.default}
 
 
 def desc_schema(schema: OperatorSchema) -> Schema:

@@ -223,10 +223,10 @@ _BAD_DILATED_EXAMPLES = (
         pointer="",
     ),
     BadExample(
-        name="dilations_left_out",
-        desc=_desc([1, 1, 4, 4], [2, 2]),
+        name="dilations_null",
+        desc=_desc([1, 1, 4, 4], [2, 2], Dilations=None),
         code=Code.MISSING_FIELD,
-        pointer="",
+        pointer="/Dilations",
     ),
     BadExample(
         name="indices_of_other_sizes",

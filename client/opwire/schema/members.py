@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..enums import ENUMS
@@ -33,7 +34,8 @@ MembersOf = Callable[[str], Members]
 
 def read_member(row: Mapping[str, Any], members_of: MembersOf) -> Member:
     """Returns the member for a row of the schema."""
-    return _KINDS[row["kind"]](row, members_of)
+    member = _KINDS[row["kind"]](row, members_of)
+    return replace(member, default=row["default"]) if "default" in row else member
 
 
 def _tensor(row: Mapping[str, Any], _: MembersOf) -> Member:

@@ -91,7 +91,7 @@ function allowedOf(member) {
 
 function isRequired(member) {
   return !(member.optional || member.role?.startsWith("optional") || member.kind === "count" ||
-    member.role?.includes("output"));
+    "default" in member || member.role?.includes("output"));
 }
 
 function Members({ info }) {

@@ -27,13 +27,6 @@ class NodeMethods(OperatorMethods["GraphTensor", "GraphTensor"]):
         """Adds a constant, to share it between nodes."""
 
     @abstractmethod
-    def of_node(self, tensor: GraphTensor) -> GraphTensor:
-        """Returns a tensor or, if it is an input of the graph, a copy by a node.
-
-        Views of inputs would change what the graph takes: an input has the sizes and strides of the nodes that read it.
-        """
-
-    @abstractmethod
     def undone_on_error(self) -> AbstractContextManager[None]:
         """Returns a context that removes the nodes added within it if an error leaves it."""
 
@@ -122,8 +115,7 @@ class GraphTensor(Symbolic):
             raise ValueError(f"{layout} take {desc.minimum_size_in_bytes} bytes; {self!r} has {total}")
         contiguous = desc.strides == packed_strides(desc.sizes)
         desc = BufferTensorDesc(desc.data_type, desc.sizes, None if contiguous else desc.strides, total)
-        whole = self.graph.of_node(self)
-        return GraphTensor(self.graph, whole.source, desc, whole.outputs, is_view=True)
+        return GraphTensor(self.graph, self.source, desc, self.outputs, is_view=True)
 
     def reshape(self, *sizes: SupportsIndex | Iterable[SupportsIndex]) -> GraphTensor:
         """Returns a view with other sizes and as many elements. One of them may be -1: what the others leave.

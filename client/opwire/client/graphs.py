@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..check import Plan, check
-from ..desc import show
+from ..desc import Report, read_tensor, show
 from ..graph import CONSTANT, INPUT, as_named, check_graph
 from ..graph_files import Weights, parse_graph, read_file_constants, request_level, write_graph
 from ..level import HIGHEST
@@ -70,8 +70,6 @@ class Graph(NodeMethods, BuiltGraph):
         self._inputs: dict[str, GraphTensor] = {}
         self._outputs: dict[str, str] = {}
         self._constants: dict[str, Array] = {}
-        self._copies: dict[str, GraphTensor] = {}
-        """Copies of inputs, by source."""
 
     def input(self, name: str, data_type: DataType | DTypeLike | str, sizes: Iterable[int]) -> GraphTensor:
         """Adds an input.
@@ -142,15 +140,6 @@ class Graph(NodeMethods, BuiltGraph):
         for node in self._nodes.values():
             yield from ungrouped(node.get("inputs", {})).values()
 
-    def of_node(self, tensor: GraphTensor) -> GraphTensor:
-        """See ``NodeMethods``."""
-        if not tensor.source.startswith(INPUT):
-            return tensor
-        made = self._copies.get(tensor.source)
-        if made is None:
-            made = self._copies[tensor.source] = self.element_wise_identity(tensor)
-        return made
-
     @contextmanager
     def undone_on_error(self) -> Generator[None]:
         """See ``NodeMethods``."""
@@ -161,8 +150,6 @@ class Graph(NodeMethods, BuiltGraph):
             for name in list(self._nodes)[nodes:]:
                 del self._nodes[name]
                 self._constants.pop(name, None)
-            gone = {tensor.source for tensor in self._tensors[tensors:]}
-            self._copies = {source: made for source, made in self._copies.items() if made.source not in gone}
             del self._tensors[tensors:]
             raise
 
@@ -184,7 +171,7 @@ class Graph(NodeMethods, BuiltGraph):
     def load(cls, path: str | PathLike[str]) -> Graph:
         """Reads a graph in either form from a JSON file, by itself or in a request, with its constants.
 
-        Its inputs have the descs of the nodes that read them.
+        Inputs that the graph does not declare have the descs of the nodes that read them.
 
         Raises:
             ContractViolation: the graph is not valid at its feature level, by default the highest.
@@ -216,7 +203,21 @@ class Graph(NodeMethods, BuiltGraph):
 
     def to_json(self) -> dict[str, Any]:
         """See ``BuiltGraph``."""
-        return {"nodes": dict(self._nodes), "inputs": list(self._inputs), "outputs": dict(self.outputs)}
+        return {"nodes": dict(self._nodes), "inputs": self._listed_inputs(), "outputs": dict(self.outputs)}
+
+    def _listed_inputs(self) -> list[str] | dict[str, Any]:
+        """Returns the names of the inputs or, if nodes read views of some, the descs of these by name."""
+        declared = {name for name, desc in self._readings() if not _is_read_as(self._inputs[name].desc, desc)}
+        if not declared:
+            return list(self._inputs)
+        return {name: tensor.desc.to_json() if name in declared else None for name, tensor in self._inputs.items()}
+
+    def _readings(self) -> Iterator[tuple[str, object]]:
+        """Yields the names of inputs that nodes read, each with the desc that the node gives it."""
+        for node in self._nodes.values():
+            read = {at: each for at, each in ungrouped(node.get("inputs", {})).items() if each.startswith(INPUT)}
+            descs = ungrouped(node["desc"]) if read else {}
+            yield from ((source.removeprefix(INPUT), descs[at]) for at, source in read.items())
 
     def _run(self, call: Call, options: CallOptions) -> GraphTensor:
         if options:
@@ -247,6 +248,14 @@ class Graph(NodeMethods, BuiltGraph):
     def _name(self, kind: str) -> str:
         number = 1 + sum(name == kind or name.startswith(f"{kind}_") for name in self._nodes)
         return unused(kind if number == 1 else f"{kind}_{number}", self._nodes)
+
+
+def _is_read_as(desc: BufferTensorDesc, given: object) -> bool:
+    """Returns whether a desc, given as JSON, describes the elements of a tensor as its own does."""
+    read = read_tensor(given, "", Report(), output=False)
+    assert read is not None  # its node was checked
+    mine, theirs = ((each.data_type, each.sizes, each.element_strides) for each in (desc, read.desc))
+    return mine == theirs
 
 
 def _typed(data: memoryview, desc: BufferTensorDesc) -> Array:

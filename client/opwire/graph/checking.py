@@ -253,7 +253,8 @@ class ReadGraph:
     def _inputs(self) -> tuple[dict[str, BufferTensorDesc], dict[End, Bytes]]:
         """Returns the inputs of the plan, including the graph's constants, and their buffers.
 
-        If readers see the same bytes with different descs, the one that reads the most bytes determines the desc.
+        A declared input has its own desc. Otherwise, if readers see the same bytes with different descs, the one that
+        reads the most bytes determines it.
         """
         readers = self.edges.readers()
         inputs: dict[str, BufferTensorDesc] = {}
@@ -264,7 +265,7 @@ class ReadGraph:
             places[end] = Bytes(Place.INPUT, name)
             if end in readers:
                 descs = [self.descs[node].inputs[tensor] for node, tensor in readers[end]]
-                inputs[name] = max(descs, key=lambda desc: desc.data_size_in_bytes)
+                inputs[name] = self.edges.own_desc(end) or max(descs, key=lambda desc: desc.data_size_in_bytes)
         return inputs, places
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from ..desc import Report, show
 from ..reading import ReadDesc
-from ..tensor import TensorFlags
+from ..tensor import BufferTensorDesc, TensorFlags
 from ..violation import Code
 from .form import End, GraphForm
 from .ordering import ordered
@@ -155,18 +155,29 @@ class Edges:
                 readers.setdefault(source, []).append(reader)
         return readers
 
+    def own_desc(self, source: End) -> BufferTensorDesc | None:
+        """Returns the desc of a source, or None for one with only its readers': a constant or an undeclared input."""
+        if source.node is None:
+            return self.form.declared.get(int(source.slot))
+        desc = self.descs.get(source.node)
+        return None if desc is None else desc.outputs[str(source.slot)]
+
     def _check_sizes(self, source: End, readers: Sequence[tuple[int, str]]) -> None:
-        """Checks that both ends have the same size. The first reader determines that of a graph input or a constant."""
+        """Checks that both ends have the same size. The first reader determines that of a source without a desc."""
         descs = [self.descs[node].inputs[name] for node, name in readers]
-        size = descs[0].total_size_in_bytes
+        own = self.own_desc(source)
+        size = (own or descs[0]).total_size_in_bytes
         owned = source.node is None and bool(descs[0].flags & TensorFlags.OWNED_BY_DML)
-        if source.node is not None and source.node in self.descs:
-            size = self.descs[source.node].outputs[str(source.slot)].total_size_in_bytes
         for reader, desc in zip(readers, descs, strict=True):
             at = self._pointers[reader]
             if desc.total_size_in_bytes != size:
                 what = f"{self._described(source)} {size}"
                 message = f"{reader[1]} has {desc.total_size_in_bytes} bytes, and {what}; they must agree"
+                self.report.add(Code.BYTE_COUNT_MISMATCH, at, message)
+            elif source.node is None and own is not None and desc.data_size_in_bytes > own.data_size_in_bytes:
+                # A request sends no more than that; between nodes, bytes that nothing writes are zero.
+                what = f"the elements of {self._described(source)} end after {own.data_size_in_bytes}"
+                message = f"{reader[1]} reads {desc.data_size_in_bytes} bytes, and {what}"
                 self.report.add(Code.BYTE_COUNT_MISMATCH, at, message)
             if bool(desc.flags & TensorFlags.OWNED_BY_DML) is not owned:
                 what = self._described(source)

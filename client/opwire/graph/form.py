@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ..tensor import BufferTensorDesc
+
 MOST_NODES = 4096
 """Maximum number of nodes of a graph (opwire's own limit)."""
 
@@ -70,6 +72,7 @@ class GraphForm:
         pointer: the pointer to the graph in the request.
         nodes, edges: in the order of the request.
         inputs, outputs: the names of the inputs and outputs.
+        declared: the descs of the inputs that have one of their own, by index.
         is_whole: whether all nodes and edges were identified, so that missing connections can be reported.
     """
 
@@ -78,4 +81,5 @@ class GraphForm:
     edges: list[Edge] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
+    declared: dict[int, BufferTensorDesc] = field(default_factory=dict)
     is_whole: bool = True

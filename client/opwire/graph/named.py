@@ -2,8 +2,8 @@
 
 ``{"nodes": {"sum": {"type", "desc", "inputs": {"ATensor": "input:x", "BTensor": "weights"}}, "weights": {"constant":
 tensor}}, "outputs": {"y": "sum.OutputTensor"}}``. A source is ``input:NAME``, ``NODE.TENSOR``, or ``NODE`` for a
-constant or a node with one output; if it is the name of a node, it is that node. An optional list ``inputs`` next to
-``nodes`` sets the order of the graph's inputs.
+constant or a node with one output; if it is the name of a node, it is that node. Optional ``inputs`` next to ``nodes``
+set the order of the graph's inputs: a list of names, or an object of their tensor descs, null for one without.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..desc import Report, is_object, pointer_to, show
+from ..desc import Report, is_object, pointer_to, read_tensor, show
 from ..violation import Code
 from .constants import CONSTANT
 from .form import LONGEST_NAME, MOST_EDGES, MOST_NODES, Edge, End, GraphForm, Node
@@ -83,16 +83,21 @@ class _NamedReader:
         at = pointer_to(self.form.pointer, "inputs")
         if given is None:
             return
-        if not isinstance(given, list) or len(given) > MOST_EDGES:
-            self.report.add(Code.WRONG_TYPE, at, f"{show(given)} given; expected a list of names")
+        if not (isinstance(given, list) or is_object(given)) or len(given) > MOST_EDGES:
+            message = f"{show(given)} given; expected a list of names, or an object of tensor descs by name"
+            self.report.add(Code.WRONG_TYPE, at, message)
             return
         for i, name in enumerate(given):
-            if not self.is_input_name(name, pointer_to(at, i)):
+            pointer = pointer_to(at, i if isinstance(given, list) else name)
+            if not self.is_input_name(name, pointer):
                 return
             if name in self.inputs:
-                message = f"{show(name)} is listed twice as an input"
-                self.report.add(Code.EDGE_CONFLICT, pointer_to(at, i), message)
+                self.report.add(Code.EDGE_CONFLICT, pointer, f"{show(name)} is listed twice as an input")
             self.inputs.setdefault(name, len(self.inputs))
+            if is_object(given) and given[name] is not None and not self.report.is_full:
+                tensor = read_tensor(given[name], pointer, self.report, output=False)
+                if tensor is not None:
+                    self.form.declared[self.inputs[name]] = tensor.desc
 
     def node(self, name: str, node: object, pointer: str) -> None:
         report = self.report

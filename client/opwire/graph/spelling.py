@@ -12,13 +12,13 @@ from ..reading import ReadDesc
 from ..tensor import BufferTensorDesc
 from ..tensor_names import grouped
 from .checking import ReadGraph, read_graph
-from .form import End
+from .form import End, GraphForm
 from .names import INPUT, unmistakable
 from .slots import slots
 
 
 def as_named(graph: object) -> dict[str, Any]:
-    """Converts a graph to the named form, with its constants as given.
+    """Converts a graph to the named form, with its constants as given and the descs of declared inputs.
 
     Nodes keep their names unless these could be mistaken for an input of the graph or for a tensor of another node.
 
@@ -37,11 +37,13 @@ def as_named(graph: object) -> dict[str, Any]:
         else:
             nodes[names[i]] = {"constant": tensors[i]}
     outputs = {name: _source(read, names, read.edges.results[number]) for number, name in enumerate(read.form.outputs)}
-    return {"nodes": nodes, "inputs": list(read.form.inputs), "outputs": outputs}
+    return {"nodes": nodes, "inputs": _inputs(read.form), "outputs": outputs}
 
 
 def as_numbered(graph: object) -> dict[str, Any]:
     """Converts a graph to DML_GRAPH_DESC, with its constants as given. Nodes and edges keep their names as ``Name``.
+
+    DML_GRAPH_DESC has no descs of inputs: declared ones take those of the nodes that read them, as all others do.
 
     Raises:
         ContractViolation: with every violation that does not depend on the feature level.
@@ -74,6 +76,14 @@ def as_numbered(graph: object) -> dict[str, Any]:
         "IntermediateEdges": between,
         "OutputEdges": outputs,
     }
+
+
+def _inputs(form: GraphForm) -> list[str] | dict[str, Any]:
+    """Returns the inputs in order, with their descs if some are declared."""
+    if not form.declared:
+        return list(form.inputs)
+    descs = [form.declared.get(number) for number in range(len(form.inputs))]
+    return {name: desc and desc.to_json() for name, desc in zip(form.inputs, descs, strict=True)}
 
 
 def _whole(graph: object) -> ReadGraph:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..fields import Schema
 from ..graph import MOST_NODES
-from .descs import UINT, object_schema, ref
+from .descs import UINT, nullable, object_schema, ref
 
 _SOURCE: Schema = {"type": "string", "description": "input:NAME, NODE.TENSOR, or NODE for its only output"}
 _NODE: Schema = {
@@ -26,6 +26,13 @@ _NODE: Schema = {
             "additionalProperties": False,
         },
         object_schema(["constant"], {"constant": ref("InputTensor")}),
+    ],
+}
+_INPUTS: Schema = {
+    "description": "their order, if it matters, and the descs of those that nodes read with other descs",
+    "anyOf": [
+        {"type": "array", "items": {"type": "string"}},
+        {"type": "object", "additionalProperties": nullable(ref("TensorDesc"))},
     ],
 }
 
@@ -50,7 +57,7 @@ GRAPHS: Mapping[str, Schema] = {
                 "maxProperties": MOST_NODES,
                 "additionalProperties": _NODE,
             },
-            "inputs": {"type": "array", "items": {"type": "string"}, "description": "their order, if it matters"},
+            "inputs": _INPUTS,
             "outputs": {"type": "object", "minProperties": 1, "additionalProperties": _SOURCE},
         },
         "a graph whose nodes, inputs and outputs are given by name",

@@ -147,7 +147,12 @@ class GraphTensors:
         name = str(at.name)
         of_graph = self.memory.graph.inputs if at.place is Place.INPUT else self.memory.graph.outputs
         array = (self.inputs if at.place is Place.INPUT else self.outputs)[name]
-        return array if _alike(of_graph[name], desc) else desc.view(of_graph[name].bytes_of(array))
+        if _alike(of_graph[name], desc):
+            return array
+        data = of_graph[name].bytes_of(array)
+        view = desc.view(data)
+        # An input may be anywhere in the body of a request, aligned only for elements of its own size.
+        return view if view.flags.aligned else desc.view(data.copy())
 
 
 def _alike(one: BufferTensorDesc, other: BufferTensorDesc) -> bool:

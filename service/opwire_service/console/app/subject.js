@@ -54,19 +54,21 @@ export function inputsOf(operator, value) {
 }
 
 /**
- * Returns the inputs of a graph. The largest desc wins if several nodes read an input.
+ * Returns the inputs of a graph. The largest desc wins if several nodes read an input that is not declared.
  * @param {import("./graph/read.js").Drawing} drawing @param {any} given the tensors of a whole request, by name
  * @returns {{name: string, desc: any, recipe?: any}[]} recipes have the values from the request
  */
 export function graphInputs({ boxes, edges }, given) {
-  return boxes.filter(({ kind }) => kind === "input").map(({ id, name }) => {
+  return boxes.filter(({ kind }) => kind === "input").map(({ id, name, desc: own, place }) => {
     const descs = edges.filter(({ from }) => from === id).flatMap(({ to, tensor }) => {
       const reader = boxes.find((box) => box.id === to);
       const desc = reader && tensorOf(tensorDesc(reader.desc, tensor));
       return desc ? [desc] : [];
     });
     const size = (/** @type {any} */ desc) => (descMistake(desc) ? -1 : byteCount(desc));
-    const desc = descs.reduce((most, each) => (size(each) > size(most) ? each : most), descs[0]);
+    const desc = place
+      ? tensorOf(own)
+      : descs.reduce((most, each) => (size(each) > size(most) ? each : most), descs[0]);
     const data = given?.[name]?.data;
     const recipe = data === undefined ? undefined : { kind: "numbers", text: writeNumbers(data) };
     return { name, desc, recipe };

@@ -5,8 +5,8 @@
  * @typedef {import("../json/scan.js").Node} Node
  * @typedef {import("../contract.js").Contract} Contract
  * @typedef {{id: string, kind: "operator" | "constant" | "input" | "output", name: string, type: string, note: string, desc: any,
- *   place: string, resources?: Record<string, string>}} Box place is a pointer relative to the graph, empty for inputs and
- *   outputs; resources are those that a dispatch writes, by tensor
+ *   place: string, resources?: Record<string, string>}} Box desc is that of an operator or of a declared input, and place a
+ *   pointer relative to the graph, empty for outputs and other inputs; resources are those that a dispatch writes, by tensor
  * @typedef {{from: string, slot: string, to: string, tensor: string, place: string}} Edge slot and tensor are names of tensors,
  *   slot empty for the only output of a node
  * @typedef {{form: "named" | "numbered" | "model", boxes: Box[], edges: Edge[]}} Drawing
@@ -52,7 +52,15 @@ function readNamed(root) {
     if (!inputs.has(name)) inputs.set(name, box(`in ${name}`, "input", name));
     return `in ${name}`;
   };
-  for (const { text } of child(root, "inputs")?.value.items ?? []) if (text !== undefined) input(text);
+  const listed = child(root, "inputs")?.value;
+  for (const { text } of listed?.items ?? []) if (text !== undefined) input(text);
+  for (const { key, value } of members(listed)) {
+    input(key);
+    const desc = valueOf(value);
+    if (desc && typeof desc === "object") {
+      inputs.set(key, { ...box(`in ${key}`, "input", key), desc, place: `/inputs${part(key)}` });
+    }
+  }
   const source = (/** @type {string} */ given) => {
     if (given.startsWith(INPUT)) return { from: input(given.slice(INPUT.length)), slot: "" };
     const own = ids.get(given);

@@ -15,7 +15,8 @@ const UPWARDS = 48;
 /** Abbreviates a tensor desc. */
 function shapeText(desc) {
   const tensor = tensorOf(desc);
-  return tensor?.DataType ? `${shortType(tensor.DataType)} [${tensor.Sizes.join(", ")}]` : "";
+  const isShown = tensor?.DataType && Array.isArray(tensor.Sizes);
+  return isShown ? `${shortType(tensor.DataType)} [${tensor.Sizes.join(", ")}]` : "";
 }
 
 function clipped(text, most) {
@@ -60,6 +61,7 @@ function describe(drawing, { below, marks, validation, contract }) {
     ...box,
     level: shortLevel(facts.get(box.id)?.minimum_feature_level),
     isKnown: facts.has(box.id),
+    note: box.kind === "input" ? shapeText(box.desc) : box.note,
     outputs: box.kind === "operator" ? outputsOf(box, facts.get(box.id), contract) : {},
     marks: marks.filter(({ pointer }) => isAt(pointer, box.place)),
   }]));
@@ -140,7 +142,7 @@ function Box({ box, place, isChosen, choose }) {
   return html`
     <g class="box is-${box.kind} ${bad ? "bad" : ""} ${isChosen ? "chosen" : ""}"
       transform=${`translate(${place.x},${place.y})`} onClick=${() => choose(box.id)}>
-      <title>${box.name} ${box.type}</title>
+      <title>${box.name} ${isNode ? box.type : box.note}</title>
       <rect width=${width} height=${height} rx=${isNode ? 6 : height / 2} />
       <text class="name" x=${width / 2} y=${middle}>${clipped(box.name, isNode ? 26 : 18)}</text>
       ${isNode && html`<text class="type" x=${width / 2} y="37">${clipped(box.type || "no type", 30)}</text>`}

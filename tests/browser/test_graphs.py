@@ -66,6 +66,24 @@ def test_named_and_numbered_graphs_are_drawn_and_run(tabs, console_url, graph, x
     expect(page.locator(".output")).to_have_count(1)
 
 
+def test_declared_inputs_are_given_with_their_own_desc(tabs, console_url):
+    """The edges have the shapes that the nodes read."""
+    graph = {**diamond(), "inputs": {"x": {"DataType": "FLOAT32", "Sizes": [2, 3]}}}
+    page = open_graph(tabs, console_url, {"graph": graph, "inputs": {"x": {"data": [[1, 2, 3], [4, 5, 6]]}}})
+    expect(page.locator(".passes")).to_contain_text("2_1")
+    assert page.locator(".edge text").all_text_contents().count("F32 [1, 1, 2, 3]") == 2
+    page.get_by_text("As a list").click()
+    rows = page.get_by_role("region", name="Nodes of the graph").locator("tbody tr")
+    row = rows.filter(has=page.get_by_role("button", name="x", exact=True))
+    expect(row).to_contain_text("input of the graph, F32 [2, 3]")
+    page.locator(".buttons > .main").click()
+    expect(page.locator(".output")).to_have_count(1)
+    assert numbers_of(page) == ["9", "21"]
+    graph["inputs"]["x"]["Sizes"] = [5]
+    page = tabs.open(link(console_url, text=json.dumps(graph, indent=1)))
+    expect(page.locator(".edge.bad text")).to_have_text(["F32 [1, 1, 2, 3]"] * 2)
+
+
 def test_the_list_shows_the_same_as_the_drawing(tabs, console_url):
     page = open_graph(tabs, console_url, diamond(), inputs={"x": NUMBERS})
     page.get_by_text("As a list").click()

@@ -31,6 +31,7 @@ from tests.unit.test_graph_chains import (
     SIZES,
     branches,
     chains,
+    declared_as_bytes,
     inputs_of,
     node_of,
     one_by_one,
@@ -83,9 +84,10 @@ def test_random_graphs_match_the_reference_bit_for_bit(cuda, reference):
         dtype = next(iter(plan.inputs.values())).data_type.dtype
         random = np.random.default_rng(seed)
         arrays = {"x": random.standard_normal(SIZES).astype(dtype), "y": random.standard_normal((3, 4)).astype(dtype)}
-        found = execute(cuda, plan, inputs_of(plan, arrays))
+        data = inputs_of(plan, arrays)
+        found, read_otherwise = (execute(cuda, each, data) for each in (plan, check_graph(declared_as_bytes(graph))))
         for name, right in one_by_one(reference, graph, arrays).items():
-            assert found[name].tobytes() == right.tobytes()
+            assert found[name].tobytes() == read_otherwise[name].tobytes() == right.tobytes()
 
     holds()
 

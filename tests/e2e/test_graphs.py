@@ -207,6 +207,45 @@ def test_views_of_inputs_and_constants_mean_the_same_in_every_encoding(make_clie
     assert client.execute(graph, {"x": values.tolist()}, encoding=encoding).outputs["y"].tolist() == found["y"].tolist()
 
 
+DECLARED: dict[str, Any] = {
+    "nodes": {"sums": row_sums("input:x", {"DataType": "FLOAT32", "Sizes": [3, 2], "Strides": [1, 3]})},
+    "inputs": {"x": X},
+    "outputs": {"y": "sums"},
+}
+"""The sums of columns: the node reads the declared input transposed."""
+
+
+def test_requests_have_the_declared_inputs(http):
+    for x in ({"data": VALUES.tolist()}, CONSTANT, {"data": CONSTANT}):
+        answer = http.post("/v1/execute", json={"graph": DECLARED, "inputs": {"x": x}, "output_format": "numbers"})
+        assert output_data(answer.json()) == {"y": VALUES.sum(0, keepdims=True).T.tolist()}
+    request = {"graph": DECLARED, "inputs": {"x": {"data": VALUES.T.tolist()}}}
+    answer = http.post("/v1/execute", json=request)
+    problem = read_problem(answer.status_code, answer.headers, answer.content, request)
+    assert [each["pointer"] for each in problem["violations"]] == ["/inputs/x/data"]
+    assert http.post("/v1/validate", json=DECLARED).json()["minimum_feature_level"] == "DML_FEATURE_LEVEL_3_0"
+    wrong = http.post("/v1/validate", json={"graph": {**DECLARED, "inputs": {"x": COLUMN}}}).json()
+    assert [each["pointer"] for each in wrong["violations"]] == ["/graph/nodes/sums/inputs/InputTensor"]
+
+
+def test_bytes_of_a_tail_are_read_as_wider_elements_wherever_they_are(http):
+    graph = {**DECLARED, "inputs": {"x": {"DataType": "UINT8", "Sizes": [24]}}}
+    request = {"graph": graph, "inputs": {"x": {"binary_data_size": 24}}}
+    for padding in range(4):
+        head = json.dumps(request).encode() + b" " * padding
+        headers = {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(len(head))}
+        headers["Accept"] = "application/octet-stream"
+        answer = http.post("/v1/execute", content=head + VALUES.tobytes(), headers=headers)
+        length = int(answer.headers["inference-header-content-length"])
+        assert answer.content[length:] == VALUES.sum(0).tobytes()
+
+
+@pytest.mark.parametrize("encoding", ["binary", "base64", "numbers"])
+def test_clients_send_the_declared_inputs(make_client: MakeClient, server_url, encoding):
+    result = make_client(server_url).execute(DECLARED, {"x": VALUES}, encoding=encoding)
+    assert result.output.tolist() == VALUES.sum(0, keepdims=True).T.tolist()
+
+
 def filled(elements: int, strides: list[int] | None = None, nodes: int = 1) -> dict[str, Any]:
     """Returns a small graph that fills large tensors and sums them up."""
     tensor = {"DataType": "FLOAT32", "Sizes": [elements], "Strides": strides}

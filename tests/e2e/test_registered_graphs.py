@@ -214,6 +214,19 @@ def test_a_graph_is_served_as_a_model(http, triton, name):
     assert stats["inference_count"] == 0  # the replaced graph's requests do not count
 
 
+def test_a_registered_graph_and_its_model_have_the_declared_inputs(make_client: MakeClient, server_url, triton, name):
+    graph = opwire.Graph()
+    x = graph.input("x", "FLOAT32", [2, 3])
+    graph.output("y", x.transpose() + np.array([10, 20], np.float32))
+    client = make_client(server_url)
+    assert client.register_graph(name, graph)["inputs"]["x"]["Sizes"] == [2, 3]
+    assert client.registered_graph(name)["graph"]["inputs"]["x"]["Sizes"] == [2, 3]
+    right = (VALUES.T + np.array([10, 20])).tolist()
+    assert client.execute(name, {"x": VALUES}).output.tolist() == right
+    assert triton.get_model_metadata(name)["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [2, 3]}]
+    assert triton.infer(name, [infer_input()]).as_numpy("y").tolist() == right
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

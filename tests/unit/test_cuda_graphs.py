@@ -21,7 +21,7 @@ from opwire_service.kernels.reference import KERNELS
 from tests.cuda.sanitize import regrouped
 from tests.execution import never_stop
 from tests.profiles import examples
-from tests.unit.test_graph_chains import SIZES, branches, chains
+from tests.unit.test_graph_chains import SIZES, branches, chains, declared_as_bytes
 
 
 def job_of(plan: Plan) -> CudaJob:
@@ -100,8 +100,11 @@ def test_chains_on_the_host_match_their_formulas_one_by_one(graph, seed):
     plan = check_graph(graph)
     inputs = arrays_of(plan, seed)
     right, found = run(plan, inputs), by_host(plan, graph_of(plan, job_of), inputs)
+    declared = check_graph(declared_as_bytes(graph))
+    as_bytes = {name: desc.bytes_of(inputs[name]) for name, desc in plan.inputs.items()}
+    read_otherwise = by_host(declared, graph_of(declared, job_of), as_bytes)
     for name, array in right.items():
-        assert found[name].tobytes() == array.tobytes()
+        assert found[name].tobytes() == read_otherwise[name].tobytes() == array.tobytes()
 
 
 def test_listed_places_of_a_chain_go_through_all_formulas():

@@ -74,13 +74,17 @@ def require_consistent(graph: Any) -> None:
     if lowest is not None:
         plan = check_graph(graph, lowest)
         assert 0 <= GraphMemory(plan).size < 2**63
+        assert check_graph(as_named(graph), lowest).inputs == plan.inputs
         for other in (as_named(graph), as_numbered(graph)):
             assert [step.plan.outputs for step in check_graph(other, lowest).attributes.steps] == [
                 step.plan.outputs for step in plan.attributes.steps
             ]
 
 
-@pytest.mark.parametrize("graph", [several(), as_numbered(several())], ids=["named", "numbered"])
+DECLARED = {**several(), "inputs": {"x": {"DataType": "FLOAT32", "Sizes": [6], "Strides": [1]}}}
+
+
+@pytest.mark.parametrize("graph", [several(), DECLARED, as_numbered(several())], ids=["named", "declared", "numbered"])
 def test_mutilated_graphs_are_accepted_or_refused_at_existing_places(graph):
     require_consistent(graph)
     assert validate_graph(graph).valid

@@ -68,6 +68,12 @@ def chains(draw: st.DrawFn) -> dict[str, Any]:
     return {"nodes": nodes, "outputs": outputs}
 
 
+def declared_as_bytes(graph: dict[str, Any]) -> dict[str, Any]:
+    """Returns a graph whose nodes read declared inputs, of bytes, with the descs that they have."""
+    inputs = check_graph(graph).inputs.items()
+    return {**graph, "inputs": {name: tensor("UINT8", [desc.data_size_in_bytes]) for name, desc in inputs}}
+
+
 def one_by_one(device: Device, graph: dict[str, Any], inputs: dict[str, Array]) -> dict[str, Array]:
     """Runs the nodes one by one in a valid order and returns their outputs."""
     known = {f"input:{name}": array for name, array in inputs.items()}

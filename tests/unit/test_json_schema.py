@@ -114,6 +114,23 @@ def test_malformed_documents_fail(document: Any):
     assert not DOCUMENTS.is_valid(document)
 
 
+@pytest.mark.parametrize(
+    ("inputs", "passes"),
+    [
+        (["x"], True),
+        ({"x": TENSOR}, True),
+        ({"x": {"Desc": TENSOR}, "w": None}, True),
+        ({"x": {"Sizes": [2, 3]}}, False),
+        ({"x": "FLOAT32"}, False),
+        ("x", False),
+    ],
+)
+def test_inputs_of_graphs_are_names_or_descs(inputs: Any, passes: bool):
+    node = {"type": "ARGMAX", "desc": DESC, "inputs": {"InputTensor": "input:x"}}
+    graph = {"nodes": {"a": node}, "inputs": inputs, "outputs": {"y": "a"}}
+    assert DOCUMENTS.is_valid(graph) == DOCUMENTS.is_valid({"graph": graph, "inputs": {}}) == passes
+
+
 def test_arrays_of_tensors_pass():
     operator = {"type": "JOIN", "desc": {"InputTensors": [TENSOR, TENSOR], "OutputTensor": TENSOR, "Axis": 0}}
     assert DOCUMENTS.is_valid({"operator": operator, "inputs": {"InputTensors": ["AAAA", {"data": [1]}]}})

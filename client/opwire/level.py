@@ -34,6 +34,11 @@ class FeatureLevel(IntEnum):
         """The name without a prefix: ``4_1``."""
         return self.name[1:]
 
+    @property
+    def directml(self) -> str:
+        """The first version of DirectML that has the level: ``1.8.0``."""
+        return _VERSIONS[self.short]
+
     def __str__(self) -> str:
         return PREFIX + self.short
 
@@ -56,5 +61,24 @@ class FeatureLevel(IntEnum):
 
 
 _SPELLINGS = {spelling: level for level in FeatureLevel for spelling in (level.short, f"0x{level.value:04x}")}
+
+_VERSIONS = {
+    "1_0": "1.0.0",
+    "2_0": "1.1.0",
+    "2_1": "1.2.0",
+    "3_0": "1.4.0",
+    "3_1": "1.5.0",
+    "4_0": "1.6.0",
+    "4_1": "1.7.0",
+    "5_0": "1.8.0",
+    "5_1": "1.9.0",
+    "5_2": "1.10.0",
+    "6_0": "1.11.0",
+    "6_1": "1.12.0",
+    "6_2": "1.13.0",
+    "6_3": "1.15.0",
+    "6_4": "1.15.0",
+}
+"""The first version of DirectML with each level. Source: the version history of DirectML."""
 
 LOWEST, HIGHEST = min(FeatureLevel), max(FeatureLevel)

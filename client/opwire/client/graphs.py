@@ -112,6 +112,11 @@ class Graph(NodeMethods, BuiltGraph):
         self._outputs[name] = (self.element_wise_identity(tensor) if tensor.is_view else tensor).source
 
     @property
+    def nodes(self) -> Mapping[str, Mapping[str, Any]]:
+        """The nodes by name, as in the JSON of the graph."""
+        return self._nodes
+
+    @property
     def constants(self) -> Mapping[str, Array]:
         """See ``BuiltGraph``."""
         return self._constants

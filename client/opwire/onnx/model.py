@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from ..check import read_level
 from ..client import Graph, local
 from ..desc import show
 from ..graph import GRAPHS_FROM
@@ -18,9 +21,11 @@ from ..reading import ReadDesc, read_desc
 from ..tensor import Array
 from ..violation import Violation
 from .errors import ModelError
+from .export import write_dxdispatch
 from .nodes import ModelNode
 from .preparing import Dimensions, Preparation, Prepared
 from .reading import Source, read_model
+from .report import Report
 from .translation import Placed, Stage, Translation, translate
 from .types import sizes_of
 from .values import Value, storable
@@ -70,6 +75,7 @@ class Node:
 
     Attributes:
         name, operator, domain: as in the model.
+        since: the version since which the operator is as in the model's operator set.
         inputs, outputs: the names of its tensors.
         uses: the DirectML operators that it becomes. None are needed for a node that only views its input.
         reason: why it has no DirectML operators, or "".
@@ -80,6 +86,7 @@ class Node:
         node = placed.node
         self.name, self.operator, self.domain = node.name, node.proto.op_type, node.domain
         self.inputs, self.outputs = node.inputs, node.outputs
+        self.since = node.since
         self.reason = "" if placed.host is None else placed.host.reason
         self.uses = tuple(Use(*_operator(name, each)) for name, each in placed.operators.items())
 
@@ -158,6 +165,31 @@ class Model:
         if len(stages) != 1:
             raise ModelError("the model has more nodes than a graph may have")
         return stages[0].graph
+
+    def report(self, level: FeatureLevel | str | int | None = None) -> Report:
+        """Returns what the model needs, and what of it a feature level lacks.
+
+        Raises:
+            ContractViolation: there is no such level.
+        """
+        return Report(self, None if level is None else read_level(level, ""))
+
+    def export(self, folder: str | PathLike[str], inputs: Mapping[str, Any] | None = None) -> Path:
+        """Writes the model as a DxDispatch model, with its constants in files, and returns its path.
+
+        Args:
+            folder: the folder to write to; it is made if it is missing.
+            inputs: values of its inputs; those without are zeros.
+
+        Raises:
+            ModelError: some of its nodes have no DirectML operators, or an input is of another type or sizes.
+            OSError: a file cannot be written.
+        """
+        graph = self.graph
+        given = {name: _checked(array, self.inputs[name]) for name, array in (inputs or {}).items()}
+        names = self._translation.stages[0].graph.feeds()
+        stored = {names[name]: self._stored(array) for name, array in given.items() if name in names}
+        return write_dxdispatch(graph, stored, Path(folder))
 
     def run(self, inputs: Mapping[str, Any], *, all: bool = False, runner: Runner | None = None) -> dict[str, Array]:  # noqa: A002
         """Runs the model and returns its outputs by name.

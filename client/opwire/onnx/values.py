@@ -86,6 +86,11 @@ class Value:
         """The sizes, () for a scalar; None if one of them is unknown."""
         return sizes_of(self.type)
 
+    def to_json(self) -> dict[str, object]:
+        """Returns its element type, in ONNX's words, and its sizes."""
+        sizes = self.sizes
+        return {"element_type": element_type_name(self.element_type), "sizes": None if sizes is None else list(sizes)}
+
     def __str__(self) -> str:
         return f"{self.name} ({type_text(self.type)})"
 

@@ -37,6 +37,7 @@ from .tensor import BufferTensorDesc, DataType
 from .wire import Call, PoolingResult, Result
 
 if TYPE_CHECKING:
+    from . import onnx
     from .client import AsyncClient, Client, Graph, GraphTensor, LocalClient, local
     from .client.preparation import prepare
 
@@ -80,6 +81,7 @@ __all__ = [
     "check",
     "check_graph",
     "local",
+    "onnx",
     "prepare",
     "validate",
     "validate_graph",
@@ -104,6 +106,10 @@ if not TYPE_CHECKING:  # so that type checkers still report unknown names
             from . import client
 
             return globals().setdefault(name, getattr(client, name))
+        if name == "onnx":
+            from importlib import import_module
+
+            return import_module(f"{__name__}.onnx")
         if name == "__version__":
             from .transport.endpoint import package_version
 

@@ -41,6 +41,7 @@ class ProblemCode(StrEnum):
     INVALID_REQUEST = "invalid_request"
     INVALID_FRAMING = "invalid_framing"
     INVALID_BASE64 = "invalid_base64"
+    INVALID_MODEL = "invalid_model"
     UNAUTHORIZED = "unauthorized"
     NOT_FOUND = "not_found"
     UNKNOWN_OPERATOR = "unknown_operator"
@@ -240,6 +241,7 @@ PROBLEMS: dict[ProblemCode, Problem] = {
     ProblemCode.INVALID_REQUEST: Problem(400, "The request does not have the expected form", RequestError),
     ProblemCode.INVALID_FRAMING: Problem(400, "The parts of the body do not fit together", RequestError),
     ProblemCode.INVALID_BASE64: Problem(400, "A tensor is not valid base64", RequestError),
+    ProblemCode.INVALID_MODEL: Problem(400, "The ONNX model cannot be used", RequestError),
     ProblemCode.UNAUTHORIZED: Problem(401, "No valid API key", AuthenticationError),
     ProblemCode.NOT_FOUND: Problem(404, "There is no such resource", NotFoundError),
     ProblemCode.UNKNOWN_OPERATOR: Problem(404, "There is no such operator", NotFoundError),

@@ -7,7 +7,13 @@
 Needs the ``onnx`` package: ``pip install opwire[onnx]``.
 """
 
+from importlib.util import find_spec
+
+if find_spec("onnx") is None:
+    raise ImportError("opwire.onnx needs the package onnx: pip install 'opwire[onnx]'")
+
 from .errors import ModelError, NotLowered
 from .model import Model, Node, Use, load
+from .report import LevelReport
 
-__all__ = ["Model", "ModelError", "Node", "NotLowered", "Use", "load"]
+__all__ = ["LevelReport", "Model", "ModelError", "Node", "NotLowered", "Use", "load"]

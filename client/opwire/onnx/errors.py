@@ -9,7 +9,7 @@ class ModelError(RequestError):
     """A model, or a tensor given to it, cannot be used; the message names the node, the tensor and what is allowed."""
 
     def __init__(self, detail: str) -> None:
-        super().__init__(ProblemCode.INVALID_REQUEST, detail)
+        super().__init__(ProblemCode.INVALID_MODEL, detail)
 
 
 class NotLowered(Exception):

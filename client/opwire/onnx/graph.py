@@ -12,6 +12,7 @@ from ..client.operands import operator_call
 from ..graph import CONSTANT, INPUT
 from ..graph.form import LONGEST_NAME
 from ..schema import schema_of
+from ..tensor import packed_strides
 from ..tensor_names import ungrouped
 from .errors import NotLowered
 from .values import Value, known_data_type, known_sizes, lacks_type, storable
@@ -115,12 +116,29 @@ class ModelGraph(Graph):
         self._tensors = [each for each in self._tensors if each.source.rpartition(".")[0] in needed]
         self._inputs = {name: each for name, each in self._inputs.items() if INPUT + name in needed}
 
-    def add_output(self, name: str, tensor: GraphTensor) -> str:
-        """Makes a tensor an output, by a copy where it is an input or a constant, and returns the output's name."""
-        made = tensor if tensor.outputs or tensor.is_view else self.element_wise_identity(tensor)
+    def add_output(self, name: str, tensor: GraphTensor, *, exact: bool) -> str:
+        """Makes a tensor an output and returns the output's name.
+
+        Args:
+            name: the name it has in the model.
+            tensor: the tensor. An input or a constant is copied.
+            exact: whether the output must have its sizes; otherwise it may have others with the same bytes.
+        """
         output = unused(name[:LONGEST_NAME], self._outputs)
-        self.output(output, made)
+        if not exact and tensor.is_view and tensor.outputs and self._is_whole(tensor):
+            self._outputs[output] = tensor.source
+        else:
+            self.output(output, tensor if tensor.outputs or tensor.is_view else self.element_wise_identity(tensor))
         return output
+
+    @staticmethod
+    def _is_whole(tensor: GraphTensor) -> bool:
+        """Returns whether a view has all elements of what it views, in their order."""
+        viewed = next(each for each in tensor.outputs.values() if each.source == tensor.source)
+        descs = (tensor.desc, viewed.desc)
+        return len({desc.element_count for desc in descs}) == 1 and all(
+            desc.element_strides == packed_strides(desc.sizes) for desc in descs
+        )
 
 
 def _allowed(name: str, reserved: str) -> str:

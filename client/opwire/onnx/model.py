@@ -14,7 +14,7 @@ import numpy as np
 
 from ..check import read_level
 from ..client import Graph, local
-from ..desc import show
+from ..client.arrays import ArrayLike
 from ..graph import GRAPHS_FROM
 from ..level import FeatureLevel
 from ..reading import ReadDesc, read_desc
@@ -25,7 +25,7 @@ from .export import write_dxdispatch
 from .nodes import ModelNode
 from .preparing import Dimensions, Preparation, Prepared
 from .reading import Source, read_model
-from .report import Report
+from .report import LevelReport
 from .translation import Placed, Stage, Translation, translate
 from .types import sizes_of
 from .values import Value, storable
@@ -166,13 +166,13 @@ class Model:
             raise ModelError("the model has more nodes than a graph may have")
         return stages[0].graph
 
-    def report(self, level: FeatureLevel | str | int | None = None) -> Report:
+    def report(self, level: FeatureLevel | str | int | None = None) -> LevelReport:
         """Returns what the model needs, and what of it a feature level lacks.
 
         Raises:
             ContractViolation: there is no such level.
         """
-        return Report(self, None if level is None else read_level(level, ""))
+        return LevelReport(self, None if level is None else read_level(level, ""))
 
     def export(self, folder: str | PathLike[str], inputs: Mapping[str, Any] | None = None) -> Path:
         """Writes the model as a DxDispatch model, with its constants in files, and returns its path.
@@ -269,17 +269,19 @@ def _checked(given: Any, value: Value) -> Array:
     return array
 
 
-def load(source: Source, *, dimensions: Dimensions | None = None) -> Model:
+def load(source: Source, *, dimensions: Dimensions | None = None, like: Mapping[str, ArrayLike] | None = None) -> Model:
     """Loads an ONNX model.
 
     Args:
-        source: a path, the bytes of a model, or a ModelProto.
+        source: a path, the bytes of a model, or a ModelProto. Only a model in a file may have external data.
         dimensions: the sizes of dimensions that the model names or, as ``INPUT:AXIS``, of those without a name.
+        like: arrays of its inputs, whose sizes its other dimensions take.
 
     Raises:
         ModelError: it is not a valid model, exceeds a limit, or a dimension is left unknown.
         OSError: a file cannot be read.
     """
     model, folder = read_model(source)
-    preparation = Preparation(model, folder, dict(dimensions or {}))
+    shapes = {name: np.shape(array) for name, array in (like or {}).items()}  # type: ignore[arg-type]
+    preparation = Preparation(model, folder, dict(dimensions or {}), shapes)
     return Model(preparation, preparation.run())

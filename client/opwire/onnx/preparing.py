@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from pathlib import Path
@@ -18,7 +18,7 @@ from .functions import Opsets, branch, expanded, opsets_of, schema_function
 from .host import evaluate
 from .lower import is_lowered, output_types
 from .nodes import UNVERSIONED, ModelNode, captured, make_node
-from .reading import MOST_NODES, Source, read_model, read_tensor
+from .reading import MOST_NODES, read_tensor
 from .types import element_count, sizes_of, type_text
 from .values import Recipe, Value, constant_value
 
@@ -44,28 +44,17 @@ class Prepared:
     outputs: list[str] = field(default_factory=list)
 
 
-def prepare(source: Source, dimensions: Dimensions | None = None) -> Prepared:
-    """Reads and prepares a model.
-
-    Args:
-        source: a path, the bytes of a model, or a ModelProto.
-        dimensions: the sizes of dimensions that the model names or, as ``INPUT:AXIS``, of those without a name.
-
-    Raises:
-        ModelError: it is not a valid model, exceeds a limit, or a dimension is left unknown.
-        OSError: a file cannot be read.
-    """
-    model, folder = read_model(source)
-    return Preparation(model, folder, dict(dimensions or {})).run()
-
-
 class Preparation:
     """The preparation of one model."""
 
-    def __init__(self, model: ModelProto, folder: Path | None, dimensions: dict[str, int]) -> None:
+    def __init__(
+        self, model: ModelProto, folder: Path | None, dimensions: dict[str, int], shapes: Mapping[str, Sequence[int]]
+    ) -> None:
         self.model = model
         self.folder = folder
         self.dimensions = dimensions
+        self.shapes = shapes
+        self.implied: dict[str, int] = {}
         self.opsets = {"" if each.domain == "ai.onnx" else each.domain: each.version for each in model.opset_import}
         self.functions = {(each.domain, each.name): each for each in model.functions}
         self.prepared = Prepared()
@@ -97,6 +86,7 @@ class Preparation:
             value = Value(info.name, self._bound(info.name, info.type, used))
             self.prepared.values[info.name] = value
             self.prepared.inputs.append(info.name)
+        require_input(self.shapes, self.prepared.inputs)
         self._require_known()
         unknown = self.dimensions.keys() - used
         if unknown:
@@ -119,7 +109,20 @@ class Preparation:
                 if key and key in self.dimensions and not dimension.HasField("dim_value"):
                     used.add(key)
                     dimension.dim_value = self.dimensions[key]
+        self._bind_like(name, bound)
         return bound
+
+    def _bind_like(self, name: str, bound: TypeProto) -> None:
+        """Gives dimensions that are left the sizes of an array, and all dimensions of their names with them."""
+        shape = self.shapes.get(name, ())
+        dimensions = bound.tensor_type.shape.dim
+        if len(shape) != len(dimensions):
+            return
+        for size, dimension in zip(shape, dimensions, strict=True):
+            if not dimension.HasField("dim_value"):
+                dimension.dim_value = (
+                    self.implied.setdefault(dimension.dim_param, size) if dimension.dim_param else size
+                )
 
     def expand(self, protos: Iterable[NodeProto], opsets: Opsets) -> list[tuple[ModelNode, Opsets]]:
         """Prepares nodes, and returns those that are left."""
@@ -239,6 +242,17 @@ class Preparation:
 _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
+
+
+def require_input(given: Iterable[str], inputs: Collection[str]) -> None:
+    """Refuses tensors that are not inputs of the model.
+
+    Raises:
+        ModelError: one is not.
+    """
+    unknown = {*given}.difference(inputs)
+    if unknown:
+        raise ModelError(f"the model has no input {show(min(unknown))}; it takes {', '.join(inputs) or 'none'}")
 
 
 def _how_to_bind(value: Value) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Report:
+class LevelReport:
     """A model against a feature level.
 
     Attributes:

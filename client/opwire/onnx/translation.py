@@ -145,13 +145,14 @@ class _Translator:
 
     def connect(self, wanted: Mapping[str, None]) -> None:
         """Names the tensors that each graph returns, and leaves out what nobody needs. The last stage comes first."""
-        needed = dict(wanted)
+        needed, outputs = dict(wanted), {*self.prepared.outputs}
         for number in reversed(range(len(self.stages))):
             stage = self.stages[number]
             stage.host = [host for host in reversed(stage.host) if self._is_needed(host, needed)][::-1]
             for name in needed:
                 if self.produced.get(name) == (number, False):
-                    stage.outputs[name] = stage.graph.add_output(name, stage.graph.known[name])
+                    exact = name in outputs
+                    stage.outputs[name] = stage.graph.add_output(name, stage.graph.known[name], exact=exact)
             stage.graph.prune()
             needed |= dict.fromkeys(stage.graph.feeds())
         present = {name for stage in self.stages for name in stage.graph.node_names()}

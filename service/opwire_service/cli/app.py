@@ -30,7 +30,8 @@ from . import render
 from .bench import bench_command
 from .contract import operators_command, schema_command
 from .graph import graph_app
-from .options import JsonOption, LevelOption, StrictOption
+from .models import DimensionOption, export_command, is_model, level_command, run_model
+from .options import ApiKeyOption, JsonOption, LevelOption, StrictOption
 from .reporting import REFUSED, print_json, reporting
 from .serve import device_name, serve_command
 from .warmup import warmup_command
@@ -154,9 +155,31 @@ def run_command(
             "For a model, the folder for the files that it writes. [default: the model's own]",
         ),
     ] = None,
+    keep_all: Annotated[
+        bool, typer.Option("--all", help="Of an ONNX model, return every tensor that a node produces.")
+    ] = False,
+    dimensions: DimensionOption = None,
+    url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Run an ONNX model on this server instead of this machine.")
+    ] = None,
+    api_key: ApiKeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run an operator or a DxDispatch model. The outputs are printed or saved."""
+    """Run an operator, a graph, an ONNX model or a DxDispatch model. The outputs are printed or saved."""
+    if is_model(file):
+        with reporting(as_json):
+            run_model(
+                Path(file),
+                inputs,
+                dimensions,
+                output,
+                device=device,
+                url=url,
+                api_key=api_key,
+                keep_all=keep_all,
+                as_json=as_json,
+            )
+        return
     files = dict(_named_file(given) for given in inputs or ())
     with reporting(as_json):
         document = read_document(_read(file), _folder(file))
@@ -205,6 +228,8 @@ def _run_operator(plan: Plan, inputs: Arrays, device: Device, output: Path | Non
             render.print_lines(render.tensor_lines(name, desc, buffers[name]))
 
 
+app.command("level")(level_command)
+app.command("export")(export_command)
 app.command("operators")(operators_command)
 app.command("schema")(schema_command)
 app.add_typer(graph_app, name="graph")

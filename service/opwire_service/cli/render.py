@@ -29,6 +29,8 @@ from ..offline.run import Launch, Save, Step
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from opwire.onnx import LevelReport
+
 
 MOST_ALLOWED = 5
 """Maximum number of allowed values that are listed with a violation."""
@@ -193,6 +195,48 @@ def catalog_table(kinds: Iterable[OperatorType]) -> Table:
         state = state_of(kind, EXECUTABLE).value
         table.add_row(str(kind.value), kind.name, kind.introduced.short, kind.family, state)
     return table
+
+
+def nodes_table(report: LevelReport) -> Table:
+    """Returns a table of the nodes of a model with their DirectML operators, levels and the reasons for these."""
+    table = _table("node", "operator", "DirectML", "from", "why")
+    failing = set(report.failing)
+    for node in report.model.nodes:
+        operators = " + ".join(use.type for use in node.uses) or ("" if node.is_lowered else "CPU")
+        level = "" if node.level is None else node.level.short
+        why = report.violations(node)[0].message if node in failing else report.why(node)
+        table.add_row(node.name, node.operator, operators, level, why, style="bold red" if node in failing else None)
+    return table
+
+
+def report_lines(title: str, report: LevelReport) -> Iterator[str]:
+    """Yields what a model needs as a whole."""
+    level, nodes = report.model.level, report.model.nodes
+    lowered = len(nodes) - len(report.on_cpu)
+    yield f"{title}: DirectML runs {lowered} of {len(nodes)} nodes from {level} on (DirectML {level.directml})"
+    for node in report.on_cpu:
+        yield f"  {node.name} ({node.operator}) stays on the CPU: {node.reason}"
+    if report.level is not None:
+        count = len(report.failing)
+        yield f"  at {report.level}: {f'{count} of its nodes fail' if count else 'none of its nodes fails'}"
+
+
+def array_lines(name: str, array: Array, path: Path | None) -> Iterator[str]:
+    """Yields an array and its values, or the file that has them."""
+    title = f"{name}: {array.dtype} {list(array.shape)}"
+    if path is not None:
+        yield f"{title} written to '{path}'"
+        return
+    yield title
+    yield np.array2string(array, threshold=10_000, separator=", ")
+
+
+def array_json(array: Array, path: Path | None) -> dict[str, object]:
+    """Returns an array as JSON, with its file in place of the elements if it was saved."""
+    found: dict[str, object] = {"dtype": str(array.dtype), "sizes": list(array.shape)}
+    if path is not None:
+        return {**found, "path": str(path)}
+    return {**found, "data": array.tolist() if array.dtype.kind in "bO" else write_numbers(array)}
 
 
 def _table(*columns: str) -> Table:

@@ -15,6 +15,8 @@ from . import render
 
 REFUSED, UNREADABLE = 1, 2
 
+_UNREADABLE = (ProblemCode.INVALID_JSON, ProblemCode.INVALID_MODEL)
+
 
 def print_json(value: object) -> None:
     """Prints a value as one line of JSON."""
@@ -34,7 +36,7 @@ def reporting(as_json: bool) -> Generator[None]:
             typer.echo(f"opwire: {error.detail}", err=True)
             for line in render.violation_lines(error.violations):
                 typer.echo(line, err=True)
-        raise typer.Exit(UNREADABLE if error.code is ProblemCode.INVALID_JSON else REFUSED) from None
+        raise typer.Exit(UNREADABLE if error.code in _UNREADABLE else REFUSED) from None
     except BrokenPipeError:  # the reader closed the pipe; typer exits silently
         raise
     except OSError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from errno import EINVAL, EIO
 from pathlib import Path
@@ -47,11 +47,27 @@ def write_outputs(path: Path, descs: Mapping[str, BufferTensorDesc], buffers: Ma
     Raises:
         OSError: a file could not be written.
     """
-    whole = len(descs) == 1 and not path.is_dir() and (path.suffix or path.exists())
-    paths = {name: path if whole else path / f"{quote(name, _IN_NAMES)}.npy" for name in descs}
+    paths = _paths(path, descs)
     for name, target in paths.items():
         write_array(target, descs[name].elements(descs[name].view(buffers[name])) if is_npy(target) else buffers[name])
     return paths
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> dict[str, Path]:
+    """Writes arrays and returns the file of each; ``path`` is that of the file or folder, as for ``write_outputs``.
+
+    Raises:
+        OSError: a file could not be written.
+    """
+    paths = _paths(path, arrays)
+    for name, target in paths.items():
+        write_array(target, arrays[name])
+    return paths
+
+
+def _paths(path: Path, names: Collection[str]) -> dict[str, Path]:
+    whole = len(names) == 1 and not path.is_dir() and (path.suffix or path.exists())
+    return {name: path if whole else path / f"{quote(name, _IN_NAMES)}.npy" for name in names}
 
 
 @contextmanager

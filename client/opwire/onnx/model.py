@@ -243,11 +243,7 @@ class Model:
         return found.astype(np.bool_) if value.element_type == _BOOL else found
 
     def _given(self, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Array]]:
-        unknown = inputs.keys() - self.inputs.keys()
-        if unknown:
-            raise ModelError(
-                f"the model has no input {show(min(unknown))}; it takes {', '.join(self.inputs) or 'none'}"
-            )
+        require_input(inputs, self.inputs)
         for name, value in self.inputs.items():
             if name not in inputs:
                 raise ModelError(f"the input {value} is missing")

@@ -23,7 +23,7 @@ from ..violation import Violation
 from .errors import ModelError
 from .export import write_dxdispatch
 from .nodes import ModelNode
-from .preparing import Dimensions, Preparation, Prepared
+from .preparing import Dimensions, Preparation, Prepared, require_input
 from .reading import Source, read_model
 from .report import LevelReport
 from .translation import Placed, Stage, Translation, translate

@@ -242,8 +242,15 @@ def test_bytes_of_a_tail_are_read_as_wider_elements_wherever_they_are(http):
 
 @pytest.mark.parametrize("encoding", ["binary", "base64", "numbers"])
 def test_clients_send_the_declared_inputs(make_client: MakeClient, server_url, encoding):
-    result = make_client(server_url).execute(DECLARED, {"x": VALUES}, encoding=encoding)
-    assert result.output.tolist() == VALUES.sum(0, keepdims=True).T.tolist()
+    client = make_client(server_url)
+    right = VALUES.sum(0, keepdims=True).T.tolist()
+    assert client.execute(DECLARED, {"x": VALUES}, encoding=encoding).output.tolist() == right
+    # Elements are laid out as declared, here by columns, which the node reads as the rows of a transposed tensor.
+    columns = {**DECLARED, "inputs": {"x": {**X, "Strides": [1, 2]}}}
+    found = client.execute(columns, {"x": VALUES.tolist()}, encoding=encoding).output
+    assert found.tolist() == VALUES.T.reshape(2, 3).sum(0, keepdims=True).T.tolist()
+    with pytest.raises(ValueError, match=r"FLOAT32 with shape \[2, 3\]"):
+        client.execute(DECLARED, {"x": VALUES.T}, encoding=encoding)
 
 
 def filled(elements: int, strides: list[int] | None = None, nodes: int = 1) -> dict[str, Any]:

@@ -148,7 +148,7 @@ def graph_call(graph: AnyGraph, inputs: Inputs) -> Call:
     """Returns a call of a graph, with the tensors of its inputs by name."""
     if not isinstance(inputs, Mapping):
         raise TypeError(f"inputs is of type {type(inputs).__name__}; a graph takes a dict of its inputs by name")
-    descs = graph.inputs if isinstance(graph, BuiltGraph) else {}
+    descs = graph.inputs if isinstance(graph, BuiltGraph) else _declared_inputs(graph)
     arrays = {
         name: fit(value, descs[name], name) if name in descs else as_array_or_bytes(value, name)
         for name, value in _named(inputs)
@@ -158,7 +158,14 @@ def graph_call(graph: AnyGraph, inputs: Inputs) -> Call:
         return Call(graph.to_json(), arrays, layouts, is_graph=True, constants=graph.constants)
     if isinstance(graph, str):
         return Call({}, arrays, is_graph=True, graph_name=graph)
-    return Call(graph, arrays, is_graph=True)
+    return Call(graph, arrays, layouts, is_graph=True)
+
+
+def _declared_inputs(graph: Mapping[str, Any] | str) -> dict[str, BufferTensorDesc]:
+    """Returns the descs of the inputs that a graph given as JSON declares, as far as they can be read."""
+    given = {} if isinstance(graph, str) else graph.get("inputs")
+    read = {name: _read_tensor(desc) for name, desc in given.items()} if isinstance(given, Mapping) else {}
+    return {name: desc for name, desc in read.items() if desc is not None}
 
 
 def execute(operator: AnyGraph, inputs: Inputs) -> Call:

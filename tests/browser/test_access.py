@@ -39,6 +39,7 @@ def violations(page: Page) -> list[str]:
 def pages(url: str) -> Iterator[tuple[str, str]]:
     """Yields addresses, each with a selector for what it must show."""
     yield f"{url}/#q=MAX_POOL&type=FLOAT16&open=MAX_POOLING2", ".detail"
+    yield f"{url}/", ".intro"
     yield f"{url}/operators/REDUCE", "#examples"
     yield link(url, text=json.dumps(BAD, indent=1), inputs=NUMBERS, level="2_1"), ".violations li"
     yield link(url, operator="GRAPH"), "g.box"

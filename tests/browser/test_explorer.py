@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.tabs import PHONE
+from tests.browser.tabs import PHONE, link
 from tests.support import COUNT, FACTS, LEVELS, introduced_by
 
 DIRECTML: dict[str, Any] = json.loads(
@@ -40,6 +40,35 @@ def test_every_operator_has_a_row(explorer):
         OPERATORS
     )
     expect(explorer.locator("thead th")).to_have_text(["operator", "state", *LEVELS])
+
+
+def test_the_page_explains_itself(tabs, console_url, explorer):
+    """The introduction has a legend and links that work; it is folded once per tab, and left out of deep links."""
+    intro = explorer.locator(".intro")
+    expect(intro).to_contain_text("A cell spans all levels with the same support")
+    intro.get_by_role("link", name="Try an operator").click()
+    expect(explorer.get_by_text("valid from")).to_be_visible()
+    explorer.goto(f"{console_url}/")
+    intro.locator("summary").click()
+    explorer.reload()
+    expect(intro).not_to_have_attribute("open", "")
+    deep = tabs.tab(f"{console_url}/#q=pool").page
+    expect(deep.locator(".intro")).not_to_have_attribute("open", "")
+
+
+def test_wrong_links_lead_to_a_page_that_helps(tabs, console_url):
+    page = tabs.open(f"{console_url}/operators/REDUCES", expected=[404])
+    expect(page.get_by_role("heading", level=1)).to_have_text("Nothing is served here")
+    page.get_by_role("link", name="REDUCE", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("REDUCE")
+
+
+def test_the_operator_box_shows_the_longest_name(tabs, console_url):
+    longest = max(OPERATORS, key=len)
+    page = tabs.open(link(console_url, operator=longest))
+    box = page.get_by_role("combobox", name="Operator")
+    expect(box).to_have_value(longest)
+    assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
 
 
 def test_the_contract_is_loaded_once_and_alongside_the_scripts(tabs, console_url):

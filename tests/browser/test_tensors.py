@@ -113,11 +113,30 @@ def test_differences_are_counted_in_ulps(page):
         found = call(
             page,
             "tensor/compare.js",
-            "(({ difference, ...rest }) => rest)(m.compare("
+            "(({ difference, ulps, ...rest }) => ({ ...rest, ulps: [...ulps] }))(m.compare("
             "given[0], new Uint8Array(given[1]), given[0], new Uint8Array(given[2])))",
             [desc, list(pairs[:, 0].tobytes()), list(pairs[:, 1].tobytes())],
         )
         assert (found["equal"], found["first"], found["mostUlp"], found["unlike"]) == (2, 0, 7, 0)
+        assert list(found["ulps"]) == [7, 2, 0, 0, 0]
+        assert [(each["k"], each["ulp"]) for each in found["worst"]] == [(0, 7), (1, 2), (2, 0)]
+
+
+def test_the_worst_elements_are_listed_in_order(page):
+    """Elements where one side is NaN are the worst; of equal ones, the first come first."""
+    own = np.zeros(40, np.float32)
+    other = own.copy()
+    steps = {3: 5, 8: 90, 20: 7, **dict.fromkeys(range(24, 36), 2)}
+    for k, ulp in steps.items():
+        other.view(np.int32)[k] = ulp
+    other[30] = np.nan
+    found = call(
+        page,
+        "tensor/compare.js",
+        "m.compare(given[0], new Uint8Array(given[1]), given[0], new Uint8Array(given[2])).worst.map(({ k }) => k)",
+        [{"DataType": "FLOAT32", "Sizes": [40]}, list(own.tobytes()), list(other.tobytes())],
+    )
+    assert found == [30, 8, 20, 3, 24, 25, 26, 27, 28, 29]
 
 
 def test_generators_match_the_copied_python(page, tmp_path):
@@ -196,6 +215,11 @@ def test_a_file_that_does_not_match_the_desc_can_change_it(tabs, console_url, tm
     page.get_by_label("Expected OutputTensor").set_input_files(tmp_path / "backend.npy")
     expect(page.get_by_text("equal bits 1 of 2")).to_be_visible()
     expect(page.locator(".compare dl")).to_contain_text("[1, 0]")
+    expect(page.get_by_role("img", name="Heat map of errors of OutputTensor in ULP")).to_be_visible()
+    distance = np.diff(np.array([22, 22.02], np.float16).view(np.int16))[0]
+    expect(page.locator(".worst tbody :is(th, td)")).to_have_text(["[1, 0]", "22", "22.02", str(distance), "0.015625"])
+    page.get_by_role("button", name="absolute difference").click()
+    expect(page.get_by_role("img", name="Heat map of the difference of OutputTensor")).to_be_visible()
 
 
 def test_nan_and_infinity_are_shown(tabs, console_url):

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import re
+import struct
 import sys
 import tomllib
 from pathlib import Path
@@ -114,6 +115,32 @@ def test_unknown_console_paths_are_not_found(http, path):
     assert version is not None
     response = http.get(path.replace("{v}", version[1]))
     read_problem(404, response.headers, response.content)
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/operators/NO", "/a/b/c"])
+def test_browsers_get_a_page_for_wrong_links(http, path):
+    response = http.get(path, headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert (response.status_code, response.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert set(response.headers["content-security-policy"].split("; ")) == POLICY
+    for link in re.findall('(?:src|href)="([^"]+)"', response.text):
+        assert http.get(str(httpx.URL(f"{http.base_url}{path}").join(link))).status_code == 200, link
+    plain = http.get(path)
+    read_problem(404, plain.headers, plain.content)
+
+
+def test_browsers_get_problems_of_the_api(http):
+    response = http.get("/v1/operators/NO", headers={"Accept": "text/html"})
+    read_problem(404, response.headers, response.content)
+
+
+def test_the_icon_is_an_image_of_32_pixels(http):
+    response = http.get("/favicon.ico")
+    assert response.headers["content-type"] == "image/x-icon"
+    reserved, kind, count, width, height = struct.unpack_from("<3H2B", response.content)
+    assert (reserved, kind, count, width, height) == (0, 1, 1, 32, 32)
+    size, start = struct.unpack_from("<2I", response.content, 14)
+    assert response.content[start:].startswith(b"\x89PNG")
+    assert len(response.content) == start + size
 
 
 def test_vendored_files_match_their_table():

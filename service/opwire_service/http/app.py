@@ -20,7 +20,7 @@ from ..engine.service import Service
 from ..settings import Settings, UnusableSetting
 from ..telemetry.declarations import OTHER
 from ..telemetry.metrics import Metrics
-from . import console, contract_routes, data_routes, docs, errors, graphs, health, load, metrics
+from . import console, contract_routes, data_routes, docs, errors, graphs, health, icon, load, metrics
 from .api_keys import ApiKeys
 from .auth import Gate, refuse
 from .context import RequestContext
@@ -188,11 +188,12 @@ class _Framework(FastAPI):
         for router in _ROUTERS:
             self.include_router(router)
         docs.install(self)
+        icon.install(self)
         if has_console:
-            console.install(self)
+            errors.install(self, not_found=console.install(self))
         else:
             docs.redirect_root(self)
-        errors.install(self)
+            errors.install(self)
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
@@ -241,6 +242,7 @@ def route_labels(others: Sequence[str]) -> tuple[str, ...]:
         *(route.path for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)),
         *console.PATHS,
         *docs.PATHS,
+        icon.PATH,
     )
 
 

@@ -13,10 +13,11 @@ from .console import OPEN_PREFIXES as CONSOLE_PREFIXES
 from .console import PAGES
 from .docs import PATHS as DOCUMENTS
 from .exchange import Exchange
+from .icon import PATH as ICON
 from .responses import ONE_OPERATOR
 from .responses import OPEN as DESCRIBED
 
-OPEN = frozenset({*DESCRIBED, "/openapi.json", *DOCUMENTS, *PAGES})
+OPEN = frozenset({*DESCRIBED, "/openapi.json", *DOCUMENTS, *PAGES, ICON})
 """Paths that need no key: health probes, and the contract, pages and documents, which are the same on every server."""
 
 OPEN_PREFIXES = (ONE_OPERATOR, *CONSOLE_PREFIXES)

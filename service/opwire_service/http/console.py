@@ -28,6 +28,7 @@ FOLDER = Path(__file__).parents[1] / "console"
 
 FILES = "/console"
 PAGES = {"/": "index", "/operators/{name}": "operator", "/try": "try", "/live": "live"}
+NOT_FOUND = "missing"
 PATHS = (*PAGES, f"{FILES}/{{version}}/{{path:path}}")
 OPEN_PREFIXES = (f"{FILES}/", "/operators/")
 """Prefixes of further paths that need no API key, besides the pages."""
@@ -92,7 +93,9 @@ class Console:
             if not name.startswith("pages/")
         }
         imports = {name: _imports(name, data.decode()) for name, data in read.items() if name.startswith("app/")}
-        self._pages = {page: _with_preloads(read[f"pages/{page}.html"].decode(), imports) for page in PAGES.values()}
+        self._pages = {
+            page: _with_preloads(read[f"pages/{page}.html"].decode(), imports) for page in (*PAGES.values(), NOT_FOUND)
+        }
 
     def page(self, name: str, base: str) -> bytes:
         """Returns a page.
@@ -143,29 +146,37 @@ class _Routes:
         return _answer(request, found.packed, found.media_type, headers)
 
     async def page(self, request: Request, name: str) -> Response:
-        console = await self.console()
-        root: str = request.scope.get("root_path", "")
-        above = request.scope["path"].removeprefix(root).count("/") - 1
-        # Behind a proxy the page may be requested without the trailing slash, which would break relative links.
-        base = f"{root}/" if root else "../" * above or "./"
-        data = console.page(name, base)
+        data = (await self.console()).page(name, _base(request))
         tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
         headers = {"cache-control": "no-cache", "etag": tag}
         if is_known(request.headers.get("if-none-match", ""), tag):
             return Response(status_code=304, headers=HEADERS | headers)
         return _answer(request, gzip.compress(data, mtime=0), _TYPES[".html"], headers)
 
+    async def not_found(self, request: Request) -> Response:
+        """Returns the page for wrong links."""
+        data = (await self.console()).page(NOT_FOUND, _base(request))
+        return _answer(request, gzip.compress(data, mtime=0), _TYPES[".html"], {"cache-control": "no-store"}, 404)
 
-def _answer(request: Request, packed: bytes, media_type: str, headers: dict[str, str]) -> Response:
+
+def _base(request: Request) -> str:
+    """Returns the prefix of the server's paths, ending with a slash."""
+    root: str = request.scope.get("root_path", "")
+    above = request.scope["path"].removeprefix(root).count("/") - 1
+    # Behind a proxy the page may be requested without the trailing slash, which would break relative links.
+    return f"{root}/" if root else "../" * above or "./"
+
+
+def _answer(request: Request, packed: bytes, media_type: str, headers: dict[str, str], status: int = 200) -> Response:
     is_packed = takes_gzip(request.headers.get("accept-encoding", ""))
     headers = {**HEADERS, **headers, "vary": "Accept-Encoding", "content-type": media_type}
     if is_packed:
         headers["content-encoding"] = "gzip"
-    return Response(packed if is_packed else gzip.decompress(packed), headers=headers)
+    return Response(packed if is_packed else gzip.decompress(packed), status, headers)
 
 
-def install(app: FastAPI) -> None:
-    """Adds the pages and their files."""
+def install(app: FastAPI) -> Callable[[Request], Awaitable[Response]]:
+    """Adds the pages and their files, and returns the page for wrong links."""
     routes = _Routes()
 
     async def operators(request: Request) -> Response:
@@ -185,3 +196,4 @@ def install(app: FastAPI) -> None:
     pages: tuple[Callable[..., Awaitable[Response]], ...] = (operators, operator, attempt, live, routes.file)
     for path, page in zip(PATHS, pages, strict=True):
         app.add_api_route(path, page, include_in_schema=False, response_model=None)
+    return routes.not_found

@@ -13,7 +13,7 @@ from . import security
 _ASSETS = "/docs/assets"
 _SCRIPT = "/docs/start.js"
 
-_FILES = ("swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png")
+_FILES = ("swagger-ui-bundle.js", "swagger-ui.css")
 PATHS = ("/docs", _SCRIPT, *(f"{_ASSETS}/{file}" for file in _FILES))
 """Paths of the page and its files."""
 
@@ -25,9 +25,9 @@ _PAGE = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>opwire</title>
+<title>API · opwire</title>
 <link rel="stylesheet" href="{root}/docs/assets/swagger-ui.css">
-<link rel="icon" href="{root}/docs/assets/favicon-32x32.png">
+<link rel="icon" href="{root}/favicon.ico">
 </head>
 <body>
 <div id="swagger-ui"></div>

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from pydantic_core import to_json
@@ -28,9 +30,19 @@ PROBLEM_JSON = "application/problem+json"
 INFERENCE = "/v2"
 """Prefix of the routes of the Open Inference Protocol."""
 
+_RESOURCES = ("/v1/", INFERENCE)
 
-def install(app: FastAPI) -> None:
-    """Installs the error handlers."""
+
+Page = Callable[[Request], Awaitable[Response]]
+
+
+def install(app: FastAPI, not_found: Page | None = None) -> None:
+    """Installs the error handlers.
+
+    Args:
+        not_found: the page for people who follow a wrong link; clients get a problem.
+    """
+    app.state.not_found = not_found
     app.add_exception_handler(OpwireError, _own)
     app.add_exception_handler(HTTPException, _routing)
     app.add_exception_handler(RequestValidationError, _parameters)
@@ -63,16 +75,24 @@ def defect() -> InternalError:
     return InternalError(ProblemCode.INTERNAL_ERROR, detail)
 
 
-def _answer(error: OpwireError, request: Request) -> Response:
+async def _answer(error: OpwireError, request: Request) -> Response:
     state = request.scope.setdefault("state", {})
     state["problem"] = error.code
     path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+    page: Page | None = request.app.state.not_found
+    if page is not None and isinstance(error, NotFoundError) and _is_of_a_person(request, path):
+        return await page(request)
     return problem_response(error, state.get("request_id", ""), path)
+
+
+def _is_of_a_person(request: Request, path: str) -> bool:
+    """Whether a browser asks for a page, and not for a resource of the API."""
+    return "text/html" in request.headers.get("accept", "") and not path.startswith(_RESOURCES)
 
 
 async def _own(request: Request, error: Exception) -> Response:
     assert isinstance(error, OpwireError)
-    return _answer(error, request)
+    return await _answer(error, request)
 
 
 async def _routing(request: Request, error: Exception) -> Response:
@@ -89,14 +109,14 @@ async def _routing(request: Request, error: Exception) -> Response:
         )
     else:
         refused = RequestError(ProblemCode.INVALID_REQUEST, str(error.detail))
-    return _answer(refused, request)
+    return await _answer(refused, request)
 
 
 async def _parameters(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     detail = "; ".join(f"{'/'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-    return _answer(RequestError(ProblemCode.INVALID_REQUEST, detail), request)
+    return await _answer(RequestError(ProblemCode.INVALID_REQUEST, detail), request)
 
 
 async def _defect(request: Request, error: Exception) -> Response:
-    return _answer(defect(), request)
+    return await _answer(defect(), request)

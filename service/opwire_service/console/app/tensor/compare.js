@@ -37,6 +37,25 @@ function distanceIn(name, array, other) {
   };
 }
 
+/** Elements in the list of the worst. */
+const WORST = 10;
+
+/** Keeps the elements that are furthest apart, in order. */
+class Worst {
+  constructor() {
+    /** @type {{k: number, value: number | bigint, other: number | bigint, ulp: number, apart: number}[]} */
+    this.elements = [];
+  }
+
+  /** @param {number} k @param {number | bigint} value @param {number | bigint} other @param {number} ulp @param {number} apart */
+  add(k, value, other, ulp, apart) {
+    if (this.elements.length === WORST && ulp <= this.elements[WORST - 1].ulp) return;
+    const after = this.elements.findIndex((each) => each.ulp < ulp);
+    this.elements.splice(after < 0 ? this.elements.length : after, 0, { k, value, other, ulp, apart });
+    this.elements.length = Math.min(WORST, this.elements.length);
+  }
+}
+
 /**
  * Measures how far two tensors differ. Elements are equal if their bits are, or if both are NaN.
  * @param {TensorDesc} desc @param {Uint8Array<ArrayBuffer>} bytes
@@ -57,6 +76,8 @@ export function compare(desc, bytes, otherDesc, otherBytes) {
   let absolute = 0;
   let first = -1;
   const difference = new Float64Array(count);
+  const ulps = new Float64Array(count);
+  const worst = new Worst();
   for (let k = 0; k < count; k++) {
     const i = addressA(k);
     const j = addressB(k);
@@ -71,10 +92,14 @@ export function compare(desc, bytes, otherDesc, otherBytes) {
     difference[k] = apart;
     if (Number.isNaN(apart)) { // one of the two is NaN
       unlike++;
+      ulps[k] = NaN;
+      worst.add(k, x, y, Infinity, apart);
       continue;
     }
     if (apart > absolute) absolute = apart;
     const ulp = distance ? distance(i, j) : apart;
+    ulps[k] = ulp;
+    worst.add(k, x, y, ulp, apart);
     most = Math.max(most, ulp);
     sum += ulp;
     compared++;
@@ -87,6 +112,8 @@ export function compare(desc, bytes, otherDesc, otherBytes) {
     absolute,
     mostUlp: most,
     meanUlp: sum / Math.max(1, compared + equal),
+    worst: worst.elements,
     difference,
+    ulps,
   };
 }

@@ -103,10 +103,17 @@ const TASKS = {
   compare({ id, other }) {
     const a = tensor(id);
     const b = tensor(other);
-    const { difference, ...found } = compare(a.desc, a.bytes, b.desc, b.bytes);
-    const bytes = new Uint8Array(difference.buffer);
-    held.set(`${id} difference`, { desc: { DataType: "FLOAT64", Sizes: a.desc.Sizes }, bytes });
-    return { ...found, difference: `${id} difference` };
+    const { difference, ulps, worst, ...found } = compare(a.desc, a.bytes, b.desc, b.bytes);
+    const desc = { DataType: "FLOAT64", Sizes: a.desc.Sizes };
+    held.set(`${id} difference`, { desc, bytes: new Uint8Array(difference.buffer) });
+    held.set(`${id} ulp`, { desc, bytes: new Uint8Array(ulps.buffer) });
+    const show = (/** @type {number | bigint} */ value) => print(a.desc.DataType, value);
+    return {
+      ...found,
+      worst: worst.map((each) => ({ ...each, value: show(each.value), other: show(each.other) })),
+      difference: `${id} difference`,
+      ulps: `${id} ulp`,
+    };
   },
   npy({ id }) {
     const { desc } = tensor(id);

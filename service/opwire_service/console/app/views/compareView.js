@@ -3,7 +3,7 @@
 import { Fragment, html, useEffect, useState } from "../../vendor/preact.js";
 import { writeNumbers } from "../json/write.js";
 import { ask } from "../tensor/tensors.js";
-import { byteCount, elementCount } from "../tensor/types.js";
+import { byteCount, DATA_TYPES, elementCount } from "../tensor/types.js";
 import { Heat, Slices, useSlice } from "./tensorViews.js";
 
 function indexOf(k, sizes) {
@@ -19,11 +19,73 @@ function round(value) {
   return Number(value.toPrecision(6));
 }
 
+/** The elements that are furthest apart. */
+function Worst({ found, sizes, isFloat, label }) {
+  const more = found.count - found.equal - found.worst.length;
+  return html`
+    <div class="scroll" tabindex="0" role="region" aria-label="Worst elements of ${label}">
+      <table class="worst">
+        <caption>Worst elements${more > 0 && html`
+          <span class="quiet">${found.worst.length} of ${(found.count - found.equal).toLocaleString(
+            "en",
+          )} that differ</span>
+        `}</caption>
+        <thead>
+          <tr>
+            <th scope="col">index</th>
+            <th scope="col">this output</th>
+            <th scope="col">${found.what}</th>
+            ${isFloat && html`<th scope="col">ULP</th>`}
+            <th scope="col">difference</th>
+          </tr>
+        </thead>
+        <tbody>${found.worst.map(({ k, value, other, ulp, apart }) =>
+          html`
+            <tr>
+              <th scope="row">[${indexOf(k, sizes).join(", ")}]</th>
+              <td>${value}</td>
+              <td>${other}</td>
+              ${isFloat && html`<td>${Number.isFinite(ulp) ? ulp.toLocaleString("en") : "NaN"}</td>`}
+              <td>${Number.isNaN(apart) ? "NaN" : round(apart)}</td>
+            </tr>
+          `
+        )}</tbody>
+      </table>
+    </div>
+  `;
+}
+
+/** Where the tensors differ, in ULP or as absolute difference. Integers have no ULP. */
+function Differences({ found, desc, isFloat, label }) {
+  const [slice, setSlice] = useSlice(desc);
+  const [unit, setUnit] = useState(isFloat ? "ULP" : "absolute");
+  const id = unit === "ULP" ? found.ulps : found.difference;
+  return html`<${Fragment}>
+    ${
+    isFloat &&
+    html`<div class="tabs" role="group" aria-label="Unit of the differences of ${label}">${
+      ["ULP", "absolute"].map((each) =>
+        html`<button class="small" aria-pressed=${each === unit} onClick=${() => setUnit(each)}>${
+          each === "ULP" ? "errors in ULP" : "absolute difference"
+        }</button>`
+      )
+    }</div>`
+  }
+    <${Slices} desc=${desc} slice=${slice} change=${setSlice} label="the difference of ${label}" />
+    <div class="differences">
+      <${Heat} key=${found.what + unit} id=${id} slice=${slice} desc=${desc} block="extreme" label=${
+    unit === "ULP" ? `errors of ${label} in ULP` : `the difference of ${label}`
+  } />
+      <${Worst} found=${found} sizes=${desc.Sizes} isFloat=${isFloat} label=${label} />
+    </div>
+  <//>`;
+}
+
 export function CompareView({ output, published, devices }) {
   const { id, desc, name } = output;
   const [found, setFound] = useState(null);
   const [mistake, setMistake] = useState("");
-  const [slice, setSlice] = useSlice(desc);
+  const isFloat = DATA_TYPES.get(desc.DataType)?.float ?? false;
   const packed = { DataType: desc.DataType, Sizes: desc.Sizes };
   const other = `${id} expected`;
   const against = async (what, make) => {
@@ -62,7 +124,7 @@ export function CompareView({ output, published, devices }) {
   useEffect(() => {
     if (published !== undefined) withPublished();
     return () => {
-      ask("forget", { ids: [other, `${id} difference`] });
+      ask("forget", { ids: [other, `${id} difference`, `${id} ulp`] });
     };
   }, [id]);
   const drop = (event) => {
@@ -97,11 +159,8 @@ export function CompareView({ output, published, devices }) {
       found.first < 0 ? "–" : `[${indexOf(found.first, desc.Sizes).join(", ")}]`
     }</dd></div></dl>
       ${
-      found.equal < found.count && html`
-        <${Slices} desc=${packed} slice=${slice} change=${setSlice} label="the difference of ${name}" />
-        <${Heat} key=${found.what} id=${found
-          .difference} slice=${slice} desc=${packed} label="the difference of ${name}" />
-      `
+      found.equal < found.count &&
+      html`<${Differences} found=${found} desc=${packed} isFloat=${isFloat} label=${name} />`
     }<//>`
   }
   </div>`;

@@ -7,6 +7,7 @@ import { at } from "../place.js";
 import { readParameters, writeParameters } from "../state.js";
 import { Compared } from "./compared.js";
 import { Filters } from "./filters.js";
+import { Intro } from "./intro.js";
 import { Detail } from "./detail.js";
 import { ANSWERS, Matrix, STATE_WORDS } from "./matrix.js";
 import { ProblemNote, Status } from "./shell.js";
@@ -100,6 +101,7 @@ export function Explorer({ server }) {
         <h1>Operators</h1>
         <${Status}>${rows.length} of ${contract.operators.length}<//>
           <p class="quiet">${counts}</p></div>
+        <${Intro} narrow=${narrow} />
         <${Filters} contract=${contract} view=${view} change=${change} />
         ${ticked.length > 0 &&
           html`<${Compared} contract=${contract} names=${ticked} tick=${tick} clear=${() => change({ ticked: "" })} />`}

@@ -95,6 +95,7 @@ function isRequired(member) {
 }
 
 function Members({ info }) {
+  const limited = info.fields.some((member) => allowedOf(member));
   return html`
     <section aria-labelledby="members">
       <h2 id="members">Members</h2>
@@ -104,7 +105,7 @@ function Members({ info }) {
             <th scope="col">name</th>
             <th scope="col">kind</th>
             <th scope="col">required</th>
-            <th scope="col">allowed</th>
+            ${limited && html`<th scope="col">allowed</th>`}
           </tr>
         </thead>
         <tbody>${info.fields.map((member) =>
@@ -117,7 +118,7 @@ function Members({ info }) {
                 : member.kind === "count" || member.role === "output"
                 ? "derived"
                 : "no"}</td>
-              <td>${allowedOf(member)}</td>
+              ${limited && html`<td>${allowedOf(member)}</td>`}
             </tr>
           `
         )}</tbody>

@@ -129,9 +129,9 @@ function channelSlices(desc, slice, isPicture) {
 
 const SCALES = { "0..255": [0, 255], "0..1": [0, 1], "-1..1": [-1, 1] };
 
-export function Heat({ id, slice, desc, label, isPicture = false }) {
+export function Heat({ id, slice, desc, label, isPicture = false, block = "mean" }) {
   const canvas = useRef(null);
-  const [by, setBy] = useState("mean");
+  const [by, setBy] = useState(block);
   const [scale, setScale] = useState("range");
   const [said, setSaid] = useState("");
   const [ends, setEnds] = useState(null);
@@ -173,7 +173,7 @@ export function Heat({ id, slice, desc, label, isPicture = false }) {
           `}
           <span class="fields">${!isPicture && html`
             <label
-              class="inline">block value <select onChange=${(event) =>
+              class="inline">block value <select value=${by} onChange=${(event) =>
                 setBy(
                   event.target.value,
                 )}><option value="mean">mean</option><option value="extreme">extreme</option></select></label>

@@ -176,8 +176,9 @@ function Bar({ bench, contract, server, canRun }) {
     const found = contract.operators.find((each) => each.name === name);
     if (found && found.name !== about) show(found.name, "", undefined).catch(fail);
   };
+  const longest = Math.max(...contract.operators.map(({ name }) => name.length));
   return html`<div class="bar">
-    <label class="choice">Operator <input list="operators" class="operator-name" value=${written} spellcheck=${false} onInput=${(
+    <label class="choice">Operator <input list="operators" class="operator-name" size=${longest} value=${written} spellcheck=${false} onInput=${(
     event,
   ) => choose(event.target.value)} onFocus=${(event) => event.target.select()} /></label>
     <datalist id="operators"><option value=${GRAPH}>several operators</option>${

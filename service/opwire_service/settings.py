@@ -13,6 +13,8 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 LogFormat = Literal["text", "json"]
 
+_ADDRESS, _PROCESSES, _DEVICES, _ACCESS, _LOGS = "Address", "Processes", "Devices", "Access", "Logs and traces"
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -24,6 +26,7 @@ class Option:
         metavar: placeholder for the value in the help.
         flag: the option, unless it follows from the name of the field.
         is_size: whether it is a number of bytes, which may have a unit.
+        group: heading in the help; limits have one of their own.
     """
 
     help: str
@@ -32,6 +35,7 @@ class Option:
     metavar: str | None = None
     flag: str | None = None
     is_size: bool = False
+    group: str = "Limits"
 
 
 class UnusableSetting(ValueError):
@@ -90,11 +94,13 @@ class Limits:
 class Settings:
     """Settings of a server. Lists in the environment are separated by spaces."""
 
-    host: Annotated[str, Option("Address to listen on.")] = "127.0.0.1"
-    port: Annotated[int, Option("Port to listen on; 0 picks a free one.", 0, 65535)] = 8000
+    host: Annotated[str, Option("Address to listen on.", metavar="HOST", group=_ADDRESS)] = "127.0.0.1"
+    port: Annotated[int, Option("Port to listen on; 0 picks a free one.", 0, 65535, group=_ADDRESS)] = 8000
     root_path: Annotated[
         str,
-        Option("Path prefix of a reverse proxy, such as /tensors; the proxy may strip it.", metavar="PATH"),
+        Option(
+            "Path prefix of a reverse proxy, such as /tensors; the proxy may strip it.", metavar="PATH", group=_ADDRESS
+        ),
     ] = ""
     devices: Annotated[
         tuple[str, ...],
@@ -102,38 +108,59 @@ class Settings:
             "Device to start; repeatable. auto: all available GPUs and the CPU.",
             metavar="NAME",
             flag="--device",
+            group=_DEVICES,
         ),
     ] = ("cpu", "reference")
     threads: Annotated[
-        int, Option("Operators that run concurrently on each device; by default one per core, at least 2.", 1)
+        int,
+        Option(
+            "Operators that run concurrently on each device; by default one per core, at least 2.", 1, group=_DEVICES
+        ),
     ] = field(default_factory=lambda: max(2, os.cpu_count() or 1))
     workers: Annotated[
-        int, Option("Number of server processes; memory, queue and threads are divided among them.", 1)
+        int,
+        Option("Number of server processes; memory, queue and threads are divided among them.", 1, group=_PROCESSES),
     ] = 1
     hang_seconds: Annotated[
-        int, Option("Seconds without a heartbeat after which one of several processes is replaced.", 1)
+        int,
+        Option("Seconds without a heartbeat after which one of several processes is replaced.", 1, group=_PROCESSES),
     ] = 30
-    drain_seconds: Annotated[int, Option("Seconds that accepted work may take to finish on shutdown.", 0)] = 30
-    log_level: Annotated[LogLevel, Option("Minimum severity to log; debug logs every request.")] = "info"
-    log_format: Annotated[LogFormat, Option("Plain text, or one JSON object per line.")] = "text"
+    drain_seconds: Annotated[
+        int, Option("Seconds that accepted work may take to finish on shutdown.", 0, group=_PROCESSES)
+    ] = 30
+    log_level: Annotated[LogLevel, Option("Minimum severity to log; debug logs every request.", group=_LOGS)] = "info"
+    log_format: Annotated[LogFormat, Option("Plain text, or one JSON object per line.", group=_LOGS)] = "text"
     limits: Limits = field(default_factory=Limits)
-    cached_plans: Annotated[int, Option("Number of validated operator descs to cache.", 1)] = 4096
+    cached_plans: Annotated[int, Option("Number of validated operator descs to cache.", 1, group=_DEVICES)] = 4096
     api_keys_file: Annotated[
-        Path | None, Option("File of accepted API keys, one KEY or NAME:KEY per line.", metavar="FILE")
+        Path | None,
+        Option(
+            "File of accepted API keys, one NAME:KEY per line; opwire key makes them.", metavar="FILE", group=_ACCESS
+        ),
     ] = None
     metrics_open: Annotated[
-        bool, Option("Serve /metrics without an API key.", flag="--metrics-open/--metrics-closed")
+        bool, Option("Serve /metrics without an API key.", flag="--metrics-open/--metrics-closed", group=_ACCESS)
     ] = False
     console: Annotated[
-        bool, Option("Serve the console at /; without it, / redirects to /docs.", flag="--console/--no-console")
+        bool,
+        Option(
+            "Serve the console at /; without it, / redirects to /docs.", flag="--console/--no-console", group=_ACCESS
+        ),
     ] = True
-    tls_certificate: Annotated[Path | None, Option("Certificate chain (PEM); enables HTTPS.", metavar="FILE")] = None
+    tls_certificate: Annotated[
+        Path | None, Option("Certificate chain (PEM); enables HTTPS.", metavar="FILE", group=_ADDRESS)
+    ] = None
     tls_key: Annotated[
-        Path | None, Option("Private key (PEM), unless it is in the certificate file.", metavar="FILE")
+        Path | None, Option("Private key (PEM), unless it is in the certificate file.", metavar="FILE", group=_ADDRESS)
     ] = None
     cors_origins: Annotated[
         tuple[str, ...],
-        Option("Web origin that may use the server; repeatable; * allows all.", metavar="ORIGIN", flag="--cors-origin"),
+        Option(
+            "Web origin that may use the server; repeatable; * allows all.",
+            metavar="ORIGIN",
+            flag="--cors-origin",
+            group=_ACCESS,
+        ),
     ] = ()
     otel: Annotated[
         bool,
@@ -141,6 +168,7 @@ class Settings:
             "Send OpenTelemetry traces by OTLP over HTTP, as configured by OTEL_EXPORTER_OTLP_ENDPOINT and the other "
             "OTEL_* variables. Needs opwire[otel].",
             flag="--otel/--no-otel",
+            group=_LOGS,
         ),
     ] = False
     ray: Annotated[
@@ -149,17 +177,19 @@ class Settings:
             "Also use the devices of a Ray cluster. auto: the cluster that this machine is a node of; HOST:PORT: the "
             "cluster with that head; local: a new cluster. Needs opwire[ray].",
             metavar="auto|local|HOST:PORT",
+            group=_DEVICES,
         ),
     ] = None
     node_device: Annotated[
         str,
-        Option("Class of the CPU device on the nodes of a cluster.", metavar="MODULE:CLASS"),
+        Option("Class of the CPU device on the nodes of a cluster.", metavar="MODULE:CLASS", group=_DEVICES),
     ] = "opwire_service.devices.cpu:CpuDevice"
     shared_memory_prefix: Annotated[
         str | None,
         Option(
             "Allow Triton clients on this machine to pass tensors in shared memory whose names start with this prefix.",
             metavar="PREFIX",
+            group=_ACCESS,
         ),
     ] = None
 

@@ -19,6 +19,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from opwire_service.http.api_keys import hashed
 from tests.inference import infer_request
 from tests.problems import read_problem
 from tests.processes import Served, process, until
@@ -372,9 +373,10 @@ def test_keys_are_read_again_on_a_signal(tmp_path, workers):
     keys = tmp_path / "keys"
     keys.write_text("first:one\n")
 
-    def status(key: str) -> int:
+    def status(key: str, scheme: str = "Bearer") -> int:
         """Returns the status of a request on a new connection, to any of the processes."""
-        return httpx.get(f"{served.url}/v1/server/load", headers={"Authorization": f"Bearer {key}"}).status_code
+        headers = {"Authorization": f"{scheme} {key}"} if key else {}
+        return httpx.get(f"{served.url}/v1/server/load", headers=headers).status_code
 
     def logged(text: str) -> int:
         return sum(text in line for line in list(served.lines))
@@ -385,9 +387,12 @@ def test_keys_are_read_again_on_a_signal(tmp_path, workers):
         until(lambda: logged("unauthorized") == 1)
         (line,) = [line for line in served.lines if "unauthorized" in line]
         assert "peer 127.0.0.1" in line
+        assert "key 3fc4ccfe " in line  # printf two | sha256sum
         assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d INFO ", line)
+        assert [status(""), status("one", "Basic")] == [401, 401]
+        until(lambda: logged("key missing ") == logged("key malformed ") == 1)
 
-        keys.write_text("second:two\nthird:three\n")
+        keys.write_text(f"second:{hashed('two')}\nthird:three\n")
         served.process.send_signal(signal.SIGHUP)
         until(lambda: logged(f"2 API keys read from {keys}") == int(workers))
         assert {status("two") for _ in range(8)} == {200}

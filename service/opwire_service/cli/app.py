@@ -18,6 +18,7 @@ from opwire.dxdispatch import Model, lowest_level
 from opwire.errors import RequestError
 from opwire.level import HIGHEST, FeatureLevel
 
+from ..devices import DEVICES
 from ..devices.base import Device
 from ..execution import Arrays
 from ..offline.documents import read_document
@@ -30,18 +31,22 @@ from . import render
 from .bench import bench_command
 from .contract import operators_command, schema_command
 from .graph import graph_app
+from .help import CONTEXT, CONTRACT, FILES, SERVERS, Group, command
+from .key import key_command
 from .models import DimensionOption, export_command, is_model, level_command, run_model
-from .options import ApiKeyOption, JsonOption, LevelOption, StrictOption
+from .options import ApiKeyOption, JsonOption, LevelOption, StrictOption, completing
 from .reporting import REFUSED, print_json, reporting
 from .serve import device_name, serve_command
 from .warmup import warmup_command
 
 app = typer.Typer(
     help="DirectML operators: validated against a feature level, computed exactly, served over HTTP.",
+    cls=Group,
+    context_settings=CONTEXT,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    epilog="opwire validate examples/reduce.json --level 2_1\nopwire run examples/argmax.json\nopwire serve",
 )
 
 
@@ -97,7 +102,14 @@ def _supported(model: Model, *, skip: bool) -> Model:
     return kept
 
 
-@app.command("validate")
+@command(
+    app,
+    "validate",
+    FILES,
+    "opwire validate examples/argmax.json",
+    "opwire validate examples/reduce.json --level 2_1 --json",
+    "opwire validate - < examples/argmax.json",
+)
 def validate_command(
     file: FileArgument,
     level: LevelOption = None,
@@ -133,14 +145,26 @@ def validate_command(
         raise typer.Exit(REFUSED)
 
 
-@app.command("run")
+@command(
+    app,
+    "run",
+    FILES,
+    "opwire run examples/argmax.json",
+    "opwire run examples/argmax.json --input InputTensor=x.npy --output y.npy",
+    "opwire run examples/reduce.json --device reference --json",
+    "opwire run model.onnx --input x=x.npy --dim batch=1 --output folder",
+)
 def run_command(
     file: FileArgument,
     level: LevelOption = None,
     strict: StrictOption = False,
     device: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Device to run on. [default: the CPU, or reference without its packages]"),
+        typer.Option(
+            metavar="NAME",
+            autocompletion=completing(*DEVICES),
+            help="Device to run on. [default: the CPU, or reference without its packages]",
+        ),
     ] = None,
     skip: SkipOption = False,
     inputs: Annotated[
@@ -228,14 +252,51 @@ def _run_operator(plan: Plan, inputs: Arrays, device: Device, output: Path | Non
             render.print_lines(render.tensor_lines(name, desc, buffers[name]))
 
 
-app.command("level")(level_command)
-app.command("export")(export_command)
-app.command("operators")(operators_command)
-app.command("schema")(schema_command)
-app.add_typer(graph_app, name="graph")
-app.command("serve")(serve_command)
-app.command("bench")(bench_command)
-app.command("warmup")(warmup_command)
+command(
+    app,
+    "level",
+    FILES,
+    "opwire level model.onnx",
+    "opwire level model.onnx --level 4_1 --dim batch=1",
+)(level_command)
+command(app, "export", FILES, "opwire export model.onnx folder")(export_command)
+command(
+    app,
+    "operators",
+    CONTRACT,
+    "opwire operators --level 2_1",
+    "opwire operators --all --family pooling",
+    "opwire operators --data-type INT64 --json",
+)(operators_command)
+command(app, "schema", CONTRACT, "opwire schema GEMM", "opwire schema --json-schema > opwire.schema.json")(
+    schema_command
+)
+command(
+    app,
+    "serve",
+    SERVERS,
+    "opwire serve",
+    "opwire serve --host 0.0.0.0 --workers 2 --api-keys-file keys --log-format json",
+    "opwire serve --device auto --memory-bytes 8GiB",
+    "opwire serve --check",
+)(serve_command)
+command(
+    app,
+    "warmup",
+    SERVERS,
+    "opwire warmup",
+    "opwire warmup --device cpu",
+)(warmup_command)
+command(app, "key", SERVERS, "opwire key alice >> keys", "opwire key alice --own < password")(key_command)
+app.add_typer(graph_app, name="graph", rich_help_panel=SERVERS)
+command(
+    app,
+    "bench",
+    SERVERS,
+    "opwire bench",
+    "opwire bench http://127.0.0.1:8000 --sizes 64,64 --encoding binary --connections 1,8,64",
+    "opwire bench --json bench.json --plot bench.svg",
+)(bench_command)
 
 
 def _folder(file: str) -> Path:

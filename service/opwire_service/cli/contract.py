@@ -9,12 +9,13 @@ import typer
 
 from opwire.desc import show
 from opwire.describe import describe, operator_schema, summarise, whole_schema
-from opwire.listing import Selection, State
-from opwire.schema import find, hint
+from opwire.listing import FAMILIES, Selection, State
+from opwire.schema import CATALOG, find, hint
+from opwire.tensor import DataType
 
 from ..kernels.executable import EXECUTABLE
 from . import render
-from .options import JsonOption, LevelOption
+from .options import JsonOption, LevelOption, completing
 from .reporting import print_json, reporting
 
 
@@ -24,9 +25,17 @@ def operators_command(
         State, typer.Option(help="List operators with this state: known, declared (can be validated) or executable.")
     ] = State.EXECUTABLE,
     every: Annotated[bool, typer.Option("--all", help="Same as --state known.")] = False,
-    family: Annotated[str | None, typer.Option(metavar="NAME", help="List operators of this family.")] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", autocompletion=completing(*FAMILIES), help="List operators of this family."),
+    ] = None,
     data_type: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="List operators that accept this data type, such as INT64.")
+        str | None,
+        typer.Option(
+            metavar="TYPE",
+            autocompletion=completing(*(each.name for each in DataType)),
+            help="List operators that accept this data type, such as INT64.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -50,7 +59,10 @@ def operators_command(
 
 def schema_command(
     operator: Annotated[
-        str | None, typer.Argument(metavar="[OPERATOR]", help="An operator type. [default: all]")
+        str | None,
+        typer.Argument(
+            metavar="[OPERATOR]", autocompletion=completing(*CATALOG), help="An operator type. [default: all]"
+        ),
     ] = None,
     for_documents: Annotated[
         bool,

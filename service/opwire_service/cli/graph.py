@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import render
+from .help import CONTEXT, Group, command
 from .options import ApiKeyOption, JsonOption, LevelOption, StrictOption
 from .reporting import print_json, reporting
 
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 
 graph_app = typer.Typer(
     help="Register, list and delete graphs on a running server.",
+    cls=Group,
+    context_settings=CONTEXT,
     no_args_is_help=True,
     rich_markup_mode=None,
+    epilog="opwire graph put net net.json\nopwire graph list",
 )
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the graph.")]
@@ -46,7 +50,13 @@ def _client(url: str | None, api_key: str | None) -> Generator[Client]:
         yield client
 
 
-@graph_app.command("put")
+@command(
+    graph_app,
+    "put",
+    None,
+    "opwire graph put net net.json",
+    "opwire graph put net net.json --level 4_0 --url http://127.0.0.1:8000",
+)
 def put_command(
     name: NameArgument,
     file: Annotated[
@@ -75,7 +85,7 @@ def put_command(
             render.print_lines(render.graph_lines(found))
 
 
-@graph_app.command("list")
+@command(graph_app, "list", None, "opwire graph list", "opwire graph list --json")
 def list_command(url: UrlOption = None, api_key: ApiKeyOption = None, as_json: JsonOption = False) -> None:
     """List the graphs registered with this API key."""
     with reporting(as_json), _client(url, api_key) as client:
@@ -87,7 +97,7 @@ def list_command(url: UrlOption = None, api_key: ApiKeyOption = None, as_json: J
             render.print_lines(render.graph_lines(graph))
 
 
-@graph_app.command("delete")
+@command(graph_app, "delete", None, "opwire graph delete net")
 def delete_command(
     name: NameArgument, url: UrlOption = None, api_key: ApiKeyOption = None, as_json: JsonOption = False
 ) -> None:

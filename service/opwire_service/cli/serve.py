@@ -144,14 +144,16 @@ def _parameters(settings: object) -> Iterator[inspect.Parameter]:
 
 
 def _typer_option(name: str, default: object, option: Option) -> Any:
-    declared: dict[str, Any] = {"min": option.least, "max": option.most, "metavar": option.metavar}
+    metavar = option.metavar or (None if option.least is None else "N")
+    declared: dict[str, Any] = {"min": option.least, "max": option.most, "metavar": metavar}
     if option.is_size:
         declared = {
             "parser": partial(_size, option.least or 0),
             "metavar": "SIZE",
             "show_default": show_size(cast(int, default)),
         }
-    return typer.Option(default, flag_of(name, option), envvar=variable_of(name, option), help=option.help, **declared)
+    declared |= {"help": option.help, "rich_help_panel": option.group}
+    return typer.Option(default, flag_of(name, option), envvar=variable_of(name, option), **declared)
 
 
 def _size(least: int, given: str | int) -> int:

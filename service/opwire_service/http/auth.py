@@ -8,7 +8,7 @@ from opwire.errors import AuthenticationError, ProblemCode
 
 from ..engine.memory import Hold
 from ..engine.pipeline import Engine
-from .api_keys import ApiKeys
+from .api_keys import ApiKeys, fingerprint
 from .console import OPEN_PREFIXES as CONSOLE_PREFIXES
 from .console import PAGES
 from .docs import PATHS as DOCUMENTS
@@ -45,15 +45,23 @@ class Gate:
         self._keys = keys
 
     def admits(self, scope: Scope) -> bool:
-        """Whether a request is admitted. Stores the owner of its key in the scope's state as ``client``."""
+        """Whether a request is admitted.
+
+        Stores the owner of its key in the scope's state as ``client``, or else, as ``refused_key``, what is known of
+        the key.
+        """
         if scope["path"] in self._open or scope["path"].startswith(OPEN_PREFIXES):
             return True
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         scheme, _, key = (given[0] if len(given) == 1 else b"").partition(b" ")
+        state = scope.setdefault("state", {})
         if scheme.lower() != b"bearer" or len(key) > _MAX_KEY_LENGTH:
+            state["refused_key"] = "malformed" if given else "missing"
             return False
-        owner = self._keys.owner(key.strip(b" "))
-        scope.setdefault("state", {})["client"] = owner
+        key = key.strip(b" ")
+        state["client"] = owner = self._keys.owner(key)
+        if owner is None:
+            state["refused_key"] = fingerprint(key)
         return owner is not None
 
 

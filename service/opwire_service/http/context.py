@@ -39,6 +39,7 @@ def ended_request(
     progress: Progress | None = None,
 ) -> Ended:
     """Returns the record of a completed request for traces and the log; see ``Ended``."""
+    state = scope.get("state", {})
     return Ended(
         scope["method"],
         scope["path"],
@@ -49,12 +50,13 @@ def ended_request(
         code,
         microseconds,
         identity,
-        scope.get("state", {}).get("client"),
+        state.get("client"),
         None if scope.get("client") is None else scope["client"][0],
         {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _CARRIERS},
         None if progress is None else progress.operator,
         None if progress is None else progress.device,
         {} if progress is None else progress.stages,
+        state.get("refused_key"),
     )
 
 

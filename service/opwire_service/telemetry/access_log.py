@@ -78,6 +78,7 @@ def write(ended: Ended) -> None:
         "route": ended.route,
         "client": ended.client,
         "peer": ended.peer,
+        "key": ended.refused_key,
         "operator": ended.operator_name,
         "status": None if ended.code == CLIENT_GONE else ended.status,
         "code": ended.code,
@@ -85,7 +86,7 @@ def write(ended: Ended) -> None:
     }
     details = [
         f"{name} {fields[name]}"
-        for name in ("status", "client", "peer", "operator", "trace_id")
+        for name in ("status", "client", "peer", "key", "operator", "trace_id")
         if fields[name] is not None
     ]
     message = f"{fields['method']} '{fields['path']}' {ended.code} {fields['milliseconds']} ms"

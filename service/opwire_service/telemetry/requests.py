@@ -26,6 +26,7 @@ class Ended:
         operator: name of the operator, or the operator as sent in the request.
         device: device that ran it.
         stages: microseconds per stage.
+        refused_key: fingerprint of its API key if that is not valid, or what is wrong with the header.
     """
 
     method: str
@@ -43,6 +44,7 @@ class Ended:
     operator: object = None
     device: str | None = None
     stages: Mapping[str, int] = field(default_factory=dict)
+    refused_key: str | None = None
 
     @property
     def operator_name(self) -> str | None:

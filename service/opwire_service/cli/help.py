@@ -31,6 +31,8 @@ OTHER_WORDS = {
 }
 """Commands by words that other programs have for them."""
 
+_WHOLE_SENTENCE = 1000
+
 C = TypeVar("C", bound=Callable[..., Any])
 
 
@@ -53,12 +55,11 @@ class Group(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
-        names = [name for name, command in self.commands.items() if not command.hidden]
-        room = formatter.width - 6 - max(map(len, names))
-        for name in names:
-            command = self.commands[name]
-            title = getattr(command, "rich_help_panel", None) or "Commands"
-            groups.setdefault(title, []).append((name.ljust(max(map(len, names))), command.get_short_help_str(room)))
+        shown = {name: command for name, command in self.commands.items() if not command.hidden}
+        width = max(map(len, shown))
+        for name, each in shown.items():
+            title = getattr(each, "rich_help_panel", None) or "Commands"
+            groups.setdefault(title, []).append((name.ljust(width), each.get_short_help_str(_WHOLE_SENTENCE)))
         _write_sections(groups, formatter)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:

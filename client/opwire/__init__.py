@@ -37,7 +37,7 @@ from .tensor import BufferTensorDesc, DataType
 from .wire import Call, PoolingResult, Result
 
 if TYPE_CHECKING:
-    from . import onnx
+    from . import onnx as onnx
     from .client import AsyncClient, Client, Graph, GraphTensor, LocalClient, local
     from .client.preparation import prepare
 
@@ -81,7 +81,6 @@ __all__ = [
     "check",
     "check_graph",
     "local",
-    "onnx",
     "prepare",
     "validate",
     "validate_graph",

@@ -148,8 +148,11 @@ class Model:
 
     @property
     def level(self) -> FeatureLevel:
-        """The lowest level that has the operators of all nodes that DirectML runs, as a graph with owned weights."""
-        return max((node.level for node in self.nodes if node.level is not None), default=GRAPHS_FROM)
+        """The lowest level that has graphs and the operators of all nodes that DirectML runs.
+
+        The weights count as inputs that DirectML owns, as ONNX Runtime passes them, rather than as constants.
+        """
+        return max(GRAPHS_FROM, *(node.level for node in self.nodes if node.level is not None), GRAPHS_FROM)
 
     @property
     def graph(self) -> Graph:

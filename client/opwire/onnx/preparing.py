@@ -18,7 +18,7 @@ from .functions import Opsets, branch, expanded, opsets_of, schema_function
 from .host import evaluate
 from .lower import is_lowered, output_types
 from .nodes import UNVERSIONED, ModelNode, captured, make_node
-from .reading import MOST_NODES, read_tensor
+from .reading import MOST_NODES, read_tensor, subgraphs
 from .types import element_count, sizes_of, type_text
 from .values import Recipe, Value, constant_value
 
@@ -224,7 +224,7 @@ class Preparation:
             return True
         given = [values[name] for name in node.reads()]
         is_foldable = all(each.is_constant for each in given) and all(_is_small(each) for each in outputs)
-        if not is_foldable or node.proto.op_type in _RANDOM or not outputs:
+        if not is_foldable or not outputs or _is_unbounded(node) or not all(each.data_type for each in given):
             return False
         recipe = Recipe(node, opsets, values)
         if any(each.data_type is not None and each.data_type.is_float for each in outputs):
@@ -242,6 +242,12 @@ class Preparation:
 _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
+"""Operators whose results differ from run to run."""
+
+
+def _is_unbounded(node: ModelNode) -> bool:
+    """Returns whether a node differs from run to run, or may run for any time although its results are small."""
+    return node.proto.op_type in _RANDOM or any(subgraphs(node.proto.attribute))
 
 
 def require_input(given: Iterable[str], inputs: Collection[str]) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Any
@@ -11,6 +15,9 @@ import pytest
 
 import opwire
 from opwire import Client, Graph, LocalClient, prepare
+from opwire.client.options import EffectiveOptions
+from opwire_service.offline.engine import OfflineEngine
+from opwire_service.offline.session import OfflineSession
 from tests.examples import ROWS, VARIED, assert_right, check_all, tensors
 
 X = np.array([[1, 5, 2], [7, 3, 7]], np.float32)
@@ -164,6 +171,26 @@ def test_validation_is_that_of_a_server(local, server_url, call):
         assert found(call(local)) == found(call(client))
 
 
+def test_documents_run(local, tmp_path):
+    sizes = {"DataType": "FLOAT32", "Sizes": [2, 3]}
+    operator = {"type": "ARGMAX", "desc": {"InputTensor": sizes, "Axes": [1], "AxisDirection": "INCREASING"}}
+    request = {"operator": operator, "inputs": {"InputTensor": {"data": X.tolist()}}, "device": "reference"}
+    result = local.run(request)
+    assert (result.output.tolist(), result.device) == ([[1], [0]], "reference")
+    for path in (tmp_path / "request.json", str(tmp_path / "request.json")):
+        (tmp_path / "request.json").write_text(json.dumps(request))
+        result = local.run(path, device="cpu")
+        assert (result.output.tolist(), result.device) == ([[1], [0]], "cpu")
+    with pytest.raises(opwire.ContractViolation, match="ARGMAX requires DML_FEATURE_LEVEL_3_0"):
+        local.with_options(feature_level="2_1").run(request)
+    with pytest.raises(opwire.ContractViolation, match="InputTensor is required and missing"):
+        local.run(operator)
+    with pytest.raises(opwire.RequestError, match="a DxDispatch model, which has no result"):
+        local.run({"resources": {}, "dispatchables": {}, "commands": []})
+    with pytest.raises(FileNotFoundError):
+        local.run(tmp_path / "missing.json")
+
+
 def test_a_registered_graph_is_validated_by_its_name(server_url):
     with opwire.local() as client, Client(server_url) as other:
         for each in (client, other):
@@ -222,3 +249,55 @@ def test_closing_waits_for_running_calls():
     assert any(error is None for error in errors)
     for error, was_done in zip(errors, ended, strict=True):
         assert was_done or isinstance(error, RuntimeError)
+
+
+def limited(memory_bytes: int) -> LocalClient:
+    """Returns a client whose engine has little memory, and devices of its own."""
+    return LocalClient(OfflineSession(OfflineEngine(memory_bytes)), EffectiveOptions(timeout=None, device="reference"))
+
+
+def test_memory_is_bounded_before_it_is_allocated():
+    client = limited(8 << 20)
+    desc = {"DataType": "UINT64", "Sizes": [1 << 16, 1 << 15], "Strides": [0, 0]}
+    huge = {"type": "ELEMENT_WISE_IDENTITY", "desc": {"InputTensor": desc}}
+    with pytest.raises(
+        opwire.LimitExceededError, match="bytes for the outputs and for computing them; this machine has 8388608"
+    ) as caught:
+        client.execute(huge, {"InputTensor": np.zeros(1, np.uint64)})
+    assert (caught.value.limit, caught.value.code) == (8 << 20, opwire.ProblemCode.TENSOR_TOO_LARGE)
+    assert client.argmax(X, axes=1).output.tolist() == [[1], [0]]
+
+
+FORKED = """
+import os, threading
+import numpy as np, opwire
+x = np.arange(2**20, dtype=np.float32).reshape(1, 1, 1024, 1024)
+client = opwire.local()
+assert client.sum(x, axes=[3]).output.shape == (1, 1, 1024, 1)
+child = os.fork()
+right = client.sum(x, axes=[2, 3]).output.item() == float(np.float32(x.sum(dtype=np.float64)))
+if child == 0:
+    os._exit(0 if right else 1)
+assert right and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_client_works_in_a_forked_process():
+    subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED], timeout=100, check=True)
+
+
+WITHOUT_EXTRA = """
+import sys
+sys.modules["numba"] = None
+import opwire
+opwire.local()
+"""
+
+
+def test_without_the_service_it_is_said_what_to_install():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_EXTRA], capture_output=True, text=True, timeout=100)
+    last = done.stderr.splitlines()[-1]
+    assert (
+        last == "ImportError: running operators in this process needs the package numba: pip install 'opwire[service]'"
+    )

@@ -17,7 +17,7 @@ from opwire.level import HIGHEST
 from opwire.tensor import Array
 from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.offline.documents import Single, read_document
-from opwire_service.offline.engine import execute_plan
+from opwire_service.offline.engine import OfflineEngine
 from opwire_service.offline.registrations import read_graph_file
 from opwire_service.offline.tensor_files import write_outputs
 from tests.execution import execute
@@ -65,7 +65,7 @@ def test_a_saved_graph_computes_the_same(tmp_path, weights):
     assert document.validate(HIGHEST).valid
     np.save(tmp_path / "x.npy", X)
     plan = document.dispatchable.check(HIGHEST)
-    outputs = execute_plan(plan, document.read_inputs(plan, {"x": tmp_path / "x.npy"}), DEVICE).buffers
+    outputs = OfflineEngine().execute(plan, document.read_inputs(plan, {"x": tmp_path / "x.npy"}), DEVICE).buffers
     assert {name: plan.outputs[name].view(data).tolist() for name, data in outputs.items()} == RIGHT
 
     registered = read_graph_file(path, None)

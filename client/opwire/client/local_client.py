@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterable, Mapping
 from copy import copy
 from importlib import import_module
+from os import PathLike
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, Unpack, cast
 
@@ -24,6 +26,7 @@ from ..wire import (
     request_of,
     result_of,
     validation_of,
+    write_json,
 )
 from .calls import AnyGraph, BuiltGraph, checked_calls, checked_name, is_graph
 from .methods import OperatorMethods
@@ -35,6 +38,8 @@ class Session(Protocol):
     """Runs the requests of a client in this process, and keeps its registered graphs. Safe to share between threads."""
 
     def run(self, request: ExecuteRequest) -> Executed: ...
+
+    def run_document(self, data: bytes, folder: Path, options: Mapping[str, object]) -> Executed: ...
 
     def validate(self, request: ValidateRequest) -> Validation: ...
 
@@ -78,6 +83,25 @@ class LocalClient(OperatorMethods[Result, PoolingResult]):
     def _execute(self, call: Call, settings: EffectiveOptions) -> Result:
         began = time.perf_counter_ns()
         executed = self._session.run(request_of(with_settings(call, settings)))
+        return result_of(executed, (time.perf_counter_ns() - began) // 1000)
+
+    def run(self, document: Mapping[str, Any] | str | PathLike[str], **options: Unpack[CallOptions]) -> Result:
+        """Runs a document as ``opwire run`` does: a request with its inputs, or a graph without any.
+
+        Args:
+            document: the path of a JSON file, or the JSON itself as a dict.
+            options: see CallOptions. Those given, here or to the client, override those of the document.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
+        settings = self._settings.updated(options)
+        began = time.perf_counter_ns()
+        if isinstance(document, Mapping):
+            data, folder = write_json(document), Path()
+        else:
+            data, folder = Path(document).read_bytes(), Path(document).parent
+        executed = self._session.run_document(data, folder, settings.members())
         return result_of(executed, (time.perf_counter_ns() - began) // 1000)
 
     def execute_many(self, calls: Iterable[Call], **options: Unpack[CallOptions]) -> list[Result | OpwireError]:

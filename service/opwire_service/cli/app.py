@@ -13,16 +13,15 @@ from typing import Annotated
 
 import typer
 
-from opwire.check import Plan
 from opwire.dxdispatch import Model, lowest_level
 from opwire.errors import RequestError
 from opwire.level import HIGHEST, FeatureLevel
+from opwire.wire import Executed
 
 from ..devices import DEVICES
 from ..devices.base import Device
-from ..execution import Arrays
 from ..offline.documents import read_document
-from ..offline.engine import OfflineEngine, execute_plan, refuse_not_executable
+from ..offline.engine import OfflineEngine
 from ..offline.graph_files import open_graphs
 from ..offline.run import Step, execute, prepare
 from ..offline.skipping import without_unsupported
@@ -221,7 +220,8 @@ def run_command(
             plan = document.dispatchable.check(level or document.level, strict=is_strict)
             arrays = document.read_inputs(plan, files)
             with OfflineEngine() as engine:
-                _run_operator(plan, arrays, _device(engine, device or document.request.device), output, as_json)
+                chosen = _device(engine, device or document.request.device)
+                _show_outputs(engine.execute(plan, arrays, chosen), output, as_json)
 
 
 def _run_model(steps: list[Step], level: FeatureLevel, device: Device, as_json: bool) -> None:
@@ -235,14 +235,12 @@ def _run_model(steps: list[Step], level: FeatureLevel, device: Device, as_json: 
         print_json({"commands": commands, "feature_level": str(level), "device": device.name})
 
 
-def _run_operator(plan: Plan, inputs: Arrays, device: Device, output: Path | None, as_json: bool) -> None:
-    refuse_not_executable([plan], device)
-    executed = execute_plan(plan, inputs, device)
-    buffers = executed.buffers
+def _show_outputs(executed: Executed, output: Path | None, as_json: bool) -> None:
+    plan, buffers = executed.plan, executed.buffers
     saved = {} if output is None else write_outputs(output, plan.outputs, buffers)
     if as_json:
         outputs = render.outputs_json(plan.outputs, buffers, saved)
-        rest = {"feature_level": str(plan.level), "device": device.name, "timing": {"run": executed.microseconds}}
+        rest = {"feature_level": str(plan.level), "device": executed.device, "timing": {"run": executed.microseconds}}
         print_json({"outputs": outputs, **rest})
         return
     for name, desc in plan.outputs.items():

@@ -24,6 +24,7 @@ from ..engine.inline_run import InlineRun
 from ..engine.plan_cache import PlanCache, Prepared
 from ..engine.running import run_timed
 from ..execution import Arrays, Stop
+from .room import Room, machine_bytes
 
 _PLANS = 4096
 """Maximum number of plans that are kept."""
@@ -37,15 +38,20 @@ class OfflineEngine:
     """Runs requests in this process. Safe to share between threads, and across a fork if told of it.
 
     Devices are opened when they are first used.
+
+    Args:
+        memory_bytes: memory for the outputs of all calls and for computing them; by default that of the machine.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, memory_bytes: int | None = None) -> None:
+        self._memory_bytes = memory_bytes or machine_bytes()
         self.forget()
 
     def forget(self) -> None:
         """Starts afresh in the child of a fork, where the devices have no threads."""
         self._devices: dict[str, _Opened] = {}
         self._plans = PlanCache(_PLANS, lambda plan: None, most_bytes=None)
+        self._room = Room(self._memory_bytes)
         self._opening = Lock()
         self._planning = Lock()
 
@@ -59,13 +65,34 @@ class OfflineEngine:
         Raises:
             OpwireError: the request is invalid, no device runs it, or its time has run out.
         """
-        deadline = None if request.timeout_ms is None else time.monotonic() + request.timeout_ms / 1000
+        deadline = _deadline(request.timeout_ms)
         opened = self._device(request.device, f"{request.pointer}/device")
         prepared = prepared or self._plan(request)
-        plan, device, stop = prepared.plan, opened.device, _stop(deadline)
-        refuse_not_executable([plan], device)  # before the inputs are read, as a server does
+        plan = prepared.plan
+        refuse_not_executable([plan], opened.device)  # before the inputs are read, as a server does
         inputs = read_inputs(plan, request)
-        return opened.run_bound(prepared, inputs, stop) or execute_plan(plan, inputs, device, stop)
+        done = opened.run_bound(prepared, inputs, _stop(deadline))
+        return done or self._execute(plan, inputs, opened.device, deadline)
+
+    def execute(self, plan: Plan, inputs: Arrays, device: Device, timeout_ms: int | None = None) -> Executed:
+        """Runs a plan, once there is memory for its outputs and for computing them.
+
+        Raises:
+            DeadlineExceededError: the time is up.
+            LimitExceededError: the plan needs more memory than there is.
+            NotExecutableError: the device does not support an operator of the plan.
+        """
+        refuse_not_executable([plan], device)
+        return self._execute(plan, inputs, device, _deadline(timeout_ms))
+
+    def _execute(self, plan: Plan, inputs: Arrays, device: Device, deadline: float | None) -> Executed:
+        outputs_bytes = sum(desc.data_size_in_bytes for desc in plan.outputs.values())
+        with self._room.hold(outputs_bytes + device.scratch_bytes(plan), deadline):
+            allocated = {name: desc.allocate() for name, desc in plan.outputs.items()}
+            outputs = {name: view for name, (_, view) in allocated.items()}
+            microseconds = run_plan(plan, inputs, outputs, device, _stop(deadline))
+        buffers = {name: buffer for name, (buffer, _) in allocated.items()}
+        return Executed(plan, buffers, device.name, microseconds)
 
     def prepare(self, request: ExecuteRequest) -> Prepared:
         """Checks a request and returns its plan, which is not kept.
@@ -163,18 +190,6 @@ def shared() -> OfflineEngine:
     return engine
 
 
-def execute_plan(plan: Plan, inputs: Arrays, device: Device, stop: Stop = _never) -> Executed:
-    """Runs a plan and returns its outputs.
-
-    Raises:
-        DeadlineExceededError: it was told to stop.
-    """
-    buffers, outputs = {}, {}
-    for name, desc in plan.outputs.items():
-        buffers[name], outputs[name] = desc.allocate()
-    return Executed(plan, buffers, device.name, run_plan(plan, inputs, outputs, device, stop))
-
-
 def run_plan(plan: Plan, inputs: Arrays, outputs: Arrays, device: Device, stop: Stop = _never) -> int:
     """Runs a plan on given arrays and returns the microseconds taken.
 
@@ -194,6 +209,10 @@ def refuse_not_executable(plans: Iterable[Plan], device: Device) -> None:
         if not device.executes(name):
             detail = f"the desc is valid, but device {device.name} does not run {name}"
             raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=name, devices=[])
+
+
+def _deadline(timeout_ms: int | None) -> float | None:
+    return None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
 
 
 def _stop(deadline: float | None) -> Stop:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from threading import Condition
 from typing import Any, NamedTuple, cast
 
@@ -13,7 +14,8 @@ import numpy as np
 from opwire.check import Validation, read_level, validate
 from opwire.desc import show
 from opwire.describe import GraphInfo
-from opwire.errors import ContractViolation, NotFoundError, ProblemCode
+from opwire.dxdispatch import Model
+from opwire.errors import ContractViolation, NotFoundError, ProblemCode, RequestError
 from opwire.graph import CONSTANT, validate_graph, with_constants
 from opwire.violation import Violation
 from opwire.wire import Executed, ExecuteRequest, Payload, ValidateRequest, read_constants
@@ -21,6 +23,7 @@ from opwire.wire import Executed, ExecuteRequest, Payload, ValidateRequest, read
 from ..engine.graph_registry import refuse_name
 from ..engine.plan_cache import Prepared
 from ..engine.registered_graph import StoredGraph, as_named
+from .documents import read_document
 from .engine import OfflineEngine, shared
 
 
@@ -73,6 +76,29 @@ class OfflineSession:
         except ContractViolation as error:
             raise ContractViolation(as_named(error.violations, request.plan_pointer)) from None
         return self._engine.run(whole, prepared)
+
+    def run_document(self, data: bytes, folder: Path, options: Mapping[str, Any]) -> Executed:
+        """Runs the operator or graph of a document, with the inputs that it contains.
+
+        Args:
+            data: the document, see ``read_document``.
+            folder: folder to look for referenced files in, before the current one.
+            options: members of a request that override those of the document.
+
+        Raises:
+            OpwireError: as for ``run``; or the document is no request to run one operator or graph.
+            OSError: a file cannot be read.
+        """
+        with self._call():
+            document = read_document(data, folder)
+            if isinstance(document, Model):
+                detail = "the document is a DxDispatch model, which has no result of its own; opwire run runs it"
+                raise RequestError(ProblemCode.INVALID_REQUEST, detail)
+            request = document.request._replace(**options)
+            level, strict = read_level(request.feature_level, "/feature_level"), request.strict
+            plan = document.dispatchable.check(level, strict=strict)
+            device = self._engine.device(request.device, "/device")
+            return self._engine.execute(plan, document.read_inputs(plan, {}), device, request.timeout_ms)
 
     def register(self, name: str, request: ExecuteRequest) -> GraphInfo:
         """Registers a graph. Constants that could change are copied.
@@ -165,10 +191,11 @@ def open_session(device: str | None) -> OfflineSession:
     """Opens a session on the engine that all clients of the process share, and the device that it uses by default.
 
     Raises:
+        ModuleNotFoundError: a package of the service extra is not installed, such as that of the CPU, the default.
         RequestError: this machine has no such device.
     """
     engine = shared()
-    engine.device(device, "/device")
+    engine.device(device or "cpu", "/device")
     return OfflineSession(engine)
 
 

@@ -202,6 +202,12 @@ class NodeLowering:
         """
         return self.graph.emit(operator, members)
 
+    def cast(self, tensor: GraphTensor, data_type: DataType) -> GraphTensor:
+        """Returns a tensor converted to a data type by a node, or itself if it has that type."""
+        if tensor.data_type is data_type:
+            return tensor
+        return self.emit("CAST", InputTensor=tensor, OutputTensor=self.desc(data_type, tensor.sizes))
+
 
 def lifted(tensor: GraphTensor, rank: int) -> GraphTensor:
     """Returns a view with ones before the sizes, up to a rank."""

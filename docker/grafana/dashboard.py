@@ -34,11 +34,6 @@ def quantile(q: float, metric: str, by: str, labels: str) -> str:
     return f"histogram_quantile({q}, sum by (le, {by}) ({rate(f'{metric}_bucket', labels)}))"
 
 
-def mean(metric: str, by: str, labels: str) -> str:
-    return f"sum by ({by}) ({rate(f'{metric}_sum', labels)}) / sum by ({by}) ({rate(f'{metric}_count', labels)})"
-
-
-TOTAL = f'{BY_OPERATOR},stage="total"'
 GROUPS: dict[str, tuple[Panel, ...]] = {
     "Now": (
         Panel("Worker processes", "none", {"": f"sum(opwire_workers{{{HERE}}})"}, 4, "stat"),
@@ -81,28 +76,31 @@ GROUPS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Operator latency",
             "s",
-            {f"p{int(q * 100)}": quantile(q, "opwire_stage_seconds", "stage", TOTAL) for q in (0.5, 0.9, 0.99)},
+            {f"p{int(q * 100)}": quantile(q, "opwire_operator_seconds", "job", BY_OPERATOR) for q in (0.5, 0.9, 0.99)},
         ),
         Panel(
             "p99 latency by operator",
             "s",
-            {"{{operator}}": quantile(0.99, "opwire_stage_seconds", "operator", TOTAL)},
+            {"{{operator}}": quantile(0.99, "opwire_operator_seconds", "operator", BY_OPERATOR)},
         ),
         Panel(
             "Mean time by stage",
             "s",
-            {"{{stage}}": mean("opwire_stage_seconds", "stage", f'{BY_OPERATOR},stage!="total"')},
+            {
+                "{{stage}}": f"sum by (stage) ({rate('opwire_operator_stage_seconds_total', BY_OPERATOR)})"
+                f" / scalar(sum({rate('opwire_operator_seconds_count', BY_OPERATOR)}))"
+            },
             help="receive: reading the body; queue: waiting for a device; run: executing on the device.",
         ),
         Panel(
             "Operators by type",
             "reqps",
-            {"{{operator}}": f"sum by (operator) ({rate('opwire_stage_seconds_count', TOTAL)})"},
+            {"{{operator}}": f"sum by (operator) ({rate('opwire_operator_seconds_count', BY_OPERATOR)})"},
         ),
         Panel(
             "p99 latency by stage",
             "s",
-            {"{{stage}}": quantile(0.99, "opwire_stage_seconds", "stage", f'{BY_OPERATOR},stage!="total"')},
+            {"{{stage}}": quantile(0.99, "opwire_stage_seconds", "stage", f'{HERE},stage!="total"')},
         ),
         Panel("p99 latency by route", "s", {"{{route}}": quantile(0.99, "opwire_request_seconds", "route", USED)}),
     ),
@@ -165,6 +163,8 @@ GROUPS: dict[str, tuple[Panel, ...]] = {
             },
         ),
         Panel("Worker processes by server", "none", {"{{instance}}": f"opwire_workers{{{HERE}}}"}),
+        Panel("Memory of processes", "bytes", {"{{instance}} {{process}}": f"process_resident_memory_bytes{{{HERE}}}"}),
+        Panel("CPU cores in use", "none", {"{{instance}} {{process}}": rate("process_cpu_seconds_total")}),
     ),
 }
 
@@ -237,7 +237,7 @@ def dashboard() -> dict[str, Any]:
         "templating": {
             "list": [
                 variable("instance", "label_values(opwire_info, instance)"),
-                variable("operator", "label_values(opwire_stage_seconds_count, operator)"),
+                variable("operator", "label_values(opwire_operator_seconds_count, operator)"),
             ]
         },
         "panels": panels(),

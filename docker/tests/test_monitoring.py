@@ -78,7 +78,7 @@ def test_query_has_data(loaded: Deployment, name):
 
 def test_variables_have_values(loaded: Deployment):
     assert len(loaded.prometheus("label/instance/values", **{"match[]": "opwire_info"})) >= 3
-    assert "REDUCE" in loaded.prometheus("label/operator/values", **{"match[]": "opwire_stage_seconds_count"})
+    assert "REDUCE" in loaded.prometheus("label/operator/values", **{"match[]": "opwire_operator_seconds_count"})
 
 
 def test_rules_are_evaluated(loaded: Deployment):

@@ -240,7 +240,7 @@ def test_the_load_counts_outcomes_operators_and_stages():
         assert len(load["bounds_us"]) + 1 == len(load["stages"]["run"]["buckets"])
         assert set(load["devices"]) == {"cpu", "reference"}
         text = client.get("/metrics").text
-        told = re.search(r'opwire_stage_seconds_sum\{operator="ARGMAX",stage="run"\} (\S+)', text)
+        told = re.search(r'opwire_operator_stage_seconds_total\{operator="ARGMAX",stage="run"\} (\S+)', text)
         assert told is not None
         assert load["operators"]["ARGMAX"]["run_us"] == round(float(told[1]) * 1e6)
         assert client.get("/v1/server/load?operator=GRAPH").status_code == 200

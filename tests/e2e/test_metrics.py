@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from opwire_service.settings import Limits, Settings
-from opwire_service.telemetry.declarations import STAGES
+from opwire_service.telemetry.declarations import STAGES, TOTAL
 from tests.processes import until
 from tests.serving import serving
 from tests.sockets import connect
@@ -54,11 +54,14 @@ def test_each_stage_of_each_operator_is_timed(http):
     elapsed = time.perf_counter() - began
     found = samples(http)
     for stage in STAGES:
-        assert found[f"opwire_stage_seconds_count{{REDUCE,{stage}}}"] == 5
+        assert found[f"opwire_stage_seconds_count{{{stage}}}"] == 5
         right = sum(timing[stage] for timing in timings) / 1e6
-        assert found[f"opwire_stage_seconds_sum{{REDUCE,{stage}}}"] == pytest.approx(right)
+        assert found[f"opwire_stage_seconds_sum{{{stage}}}"] == pytest.approx(right)
+        if stage != TOTAL:
+            assert found[f"opwire_operator_stage_seconds_total{{REDUCE,{stage}}}"] == pytest.approx(right)
+    assert found["opwire_operator_seconds_sum{REDUCE}"] == found["opwire_stage_seconds_sum{total}"]
     assert 0 < found["opwire_request_seconds_sum{/v1/execute}"] < elapsed
-    assert found["opwire_stage_seconds_sum{REDUCE,total}"] <= found["opwire_request_seconds_sum{/v1/execute}"]
+    assert found["opwire_operator_seconds_sum{REDUCE}"] <= found["opwire_request_seconds_sum{/v1/execute}"]
 
 
 def test_inference_requests_are_timed(http):
@@ -67,7 +70,7 @@ def test_inference_requests_are_timed(http):
     answer = http.post("/v2/models/ARGMAX/infer", json=sent)
     assert answer.status_code == 200, answer.text
     found = samples(http)
-    assert found["opwire_stage_seconds_count{ARGMAX,run}"] == 1
+    assert found["opwire_operator_seconds_count{ARGMAX}"] == 1
     assert found["opwire_requests_total{ok,/v2/models/{name}/infer}"] == 1
 
 
@@ -157,4 +160,4 @@ def test_both_text_formats_are_served(http):
     other = http.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert other.headers["content-type"].startswith("application/openmetrics-text")
     names = {family.name for family in openmetrics_families(other.text)}  # type: ignore[no-untyped-call]
-    assert {"opwire_stage_seconds", "opwire_requests", "opwire_worker_restarts"} <= names
+    assert {"opwire_stage_seconds", "opwire_operator_seconds", "opwire_requests", "opwire_worker_restarts"} <= names

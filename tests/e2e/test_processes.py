@@ -106,13 +106,28 @@ def test_metrics_sum_up_all_processes(pair):
 
     def counted() -> set[float]:
         found = samples(pair.url)
-        names = ("opwire_requests_total{ok,/v1/execute}", "opwire_stage_seconds_count{REDUCE,run}")
+        names = ("opwire_requests_total{ok,/v1/execute}", "opwire_operator_seconds_count{REDUCE}")
         return {found[name] - before.get(name, 0) for name in names}
 
     until(lambda: counted() == {100})  # counted when the response is about to be sent
     assert [counted() for _ in range(5)] == [{100}] * 5
     cached = ("opwire_plan_cache_hits_total{}", "opwire_plan_cache_misses_total{}")
     until(lambda: sum(samples(pair.url)[name] - before[name] for name in cached) == 100)
+
+
+def test_every_process_has_its_own_standard_metrics(pair):
+    """Whichever process responds reports the memory and the start of all of them, as the system does."""
+    found = [samples(pair.url) for _ in range(6)]
+    names = {"supervisor", "worker-0", "worker-1"}
+    pids = {pair.process.pid, *workers(pair)}
+    held = [int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") for pid in pids]
+    for each in found:
+        resident = {name: value for name, value in each.items() if name.startswith("process_resident_memory_bytes{")}
+        assert resident.keys() == {f"process_resident_memory_bytes{{{name}}}" for name in names}
+        assert sorted(resident.values()) == pytest.approx(sorted(held), rel=0.3)
+        assert all(each[f"process_open_fds{{{name}}}"] > 2 for name in names)
+        starts = [each[f"process_start_time_seconds{{{name}}}"] for name in names]
+        assert starts[0] != starts[1]
 
 
 def test_model_statistics_sum_up_all_processes(pair):

@@ -167,7 +167,7 @@ async def test_plans_queued_for_a_leaving_device_fail_and_running_ones_continue(
 def counted(metrics: Metrics) -> str:
     from prometheus_client import generate_latest
 
-    return generate_latest(registry(metrics, alone=False)).decode()
+    return generate_latest(registry(metrics)).decode()
 
 
 def test_changing_devices_are_counted_by_name_across_processes():

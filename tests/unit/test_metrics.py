@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
+import sys
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,8 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from opwire_service.kernels.executable import EXECUTABLE
+from opwire_service.process.application import layout
+from opwire_service.settings import Settings
 from opwire_service.telemetry import declarations as m
 from opwire_service.telemetry.metrics import Layout, Metrics
 from opwire_service.telemetry.prometheus import registry
@@ -21,7 +24,7 @@ LAYOUT = Layout(("one", "two"), ("/v1/execute", "/v1/batch"))
 
 def scrape(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     """Returns every sample by its name and labels."""
-    text = generate_latest(registry(metrics, alone=False)).decode()
+    text = generate_latest(registry(metrics)).decode()
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -68,11 +71,48 @@ def test_stages_are_counted_by_operator():
     found = scrape(metrics)
     for number, stage in enumerate(m.STAGES):
         seconds = 10 * (number + 1) / 1e6
-        labels = {"operator": first, "stage": stage}
-        assert found[at("opwire_stage_seconds_sum", **labels)] == pytest.approx(2 + seconds)
-        assert found[at("opwire_stage_seconds_bucket", **labels, le="0.0001")] == 1
-        assert found[at("opwire_stage_seconds_bucket", **labels, le="2.5")] == 2
-        assert found[at("opwire_stage_seconds_sum", operator=second, stage=stage)] == pytest.approx(seconds)
+        assert found[at("opwire_stage_seconds_sum", stage=stage)] == pytest.approx(2 + 2 * seconds)
+        assert found[at("opwire_stage_seconds_bucket", stage=stage, le="0.0001")] == 2
+        assert found[at("opwire_stage_seconds_bucket", stage=stage, le="2.5")] == 3
+        for operator, total in ((first, 2 + seconds), (second, seconds)):
+            shown = {"operator": operator} if stage == m.TOTAL else {"operator": operator, "stage": stage}
+            name = "opwire_operator_seconds_sum" if stage == m.TOTAL else "opwire_operator_stage_seconds_total"
+            assert found[at(name, **shown)] == pytest.approx(total)
+    assert found[at("opwire_operator_seconds_bucket", operator=first, le="0.0001")] == 1
+    assert found[at("opwire_operator_seconds_count", operator=first)] == 2
+    assert found[at("opwire_operator_seconds_count", operator=second)] == 1
+
+
+def test_operators_that_never_ran_have_no_series():
+    assert not [labels for _, labels in scrape(Metrics(LAYOUT)) if "operator" in dict(labels)]
+
+
+def test_the_number_of_series_is_bounded():
+    """Those of a server that has run every operator and failed in every way on every route."""
+    metrics = Metrics(layout(Settings(devices=("cpu", "cuda:0", "reference"))))
+    for operator in m.OPERATORS:
+        metrics.executed(operator, dict.fromkeys(m.STAGES, 10))
+    for route, code in metrics.layout.places(m.REQUESTS):
+        metrics.ended(route, code, 10)
+    for metric in (m.BATCH_RESULTS, m.CANCELLATIONS):
+        for labels in metrics.layout.places(metric):
+            metrics.add(metric, *labels)
+    found = scrape(metrics)
+    assert at("opwire_operator_seconds_count", operator="GRAPH") in found
+    assert 7_000 < len(found) < 7_500
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_each_process_has_the_standard_metrics():
+    processes = rows(3)
+    resident = "process_resident_memory_bytes"
+    assert all(at(resident, process=each) in scrape(processes[1]) for each in ("worker-0", "worker-1", "supervisor"))
+    processes[2].clear_gauges(0)
+    found = scrape(processes[1])
+    assert at(resident, process="worker-0") not in found
+    assert found[at(resident, process="worker-1")] > 2**20
+    assert found[at("process_cpu_seconds_total", process="supervisor")] > 0
+    assert scrape(Metrics(LAYOUT))[at(resident)] > 2**20
 
 
 def test_an_unknown_route_counts_as_other():

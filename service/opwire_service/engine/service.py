@@ -56,7 +56,7 @@ class Service:
         self.settings = settings
         self.folder = folder
         self.metrics = metrics
-        self.registry = registry(metrics, alone=settings.workers == 1)
+        self.registry = registry(metrics)
         self.cluster: Cluster | None = None
         devices = {name: load(name, settings.workers) for name in settings.devices}
         limits = settings.limits

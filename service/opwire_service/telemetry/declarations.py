@@ -9,7 +9,8 @@ from opwire.errors import ProblemCode
 from opwire.graph import GRAPH
 from opwire.schema import CATALOG
 
-STAGES = ("receive", "parse", "check", "decode", "queue", "run", "encode", "total")
+TOTAL = "total"
+STAGES = ("receive", "parse", "check", "decode", "queue", "run", "encode", TOTAL)
 
 OK = "ok"
 CLIENT_GONE = "client_gone"
@@ -56,10 +57,22 @@ class Metric:
         return len(BOUNDS) + 2 if self.kind is Kind.HISTOGRAM else 1
 
 
+TIMES = Metric("", Kind.HISTOGRAM, "", ("operator", "stage"))
+"""What is counted of each stage of each operator. It would have 30,000 series, so the next three are shown instead."""
+
 STAGE_SECONDS = Metric(
-    "opwire_stage_seconds",
+    "opwire_stage_seconds", Kind.HISTOGRAM, "Duration of each stage of executed operators", ("stage",)
+)
+OPERATOR_SECONDS = Metric(
+    "opwire_operator_seconds",
     Kind.HISTOGRAM,
-    "Duration of executed operators by stage; total is from arrival to the encoded response",
+    "Duration of executed operators, from arrival to the encoded response",
+    ("operator",),
+)
+OPERATOR_STAGE_SECONDS = Metric(
+    "opwire_operator_stage_seconds",
+    Kind.COUNTER,
+    "Total duration of each stage of each operator",
     ("operator", "stage"),
 )
 REQUEST_SECONDS = Metric(
@@ -99,13 +112,13 @@ MEMORY_LIMIT = Metric("opwire_request_memory_limit_bytes", Kind.GAUGE, "Limit of
 WORKERS = Metric("opwire_workers", Kind.GAUGE, "Serving worker processes")
 WORKER_RESTARTS = Metric("opwire_worker_restarts", Kind.COUNTER, "Worker processes replaced after an unexpected exit")
 
-METRICS = (
-    *(STAGE_SECONDS, REQUEST_SECONDS, REQUESTS, BATCH_RESULTS, CANCELLATIONS, PLAN_HITS, PLAN_MISSES, PLANS),
+COUNTED = (
+    *(TIMES, REQUEST_SECONDS, REQUESTS, BATCH_RESULTS, CANCELLATIONS, PLAN_HITS, PLAN_MISSES, PLANS),
     *(PLANS_LIMIT, QUEUED, QUEUED_LIMIT, RUNNING, RUNNING_LIMIT, WORK, MEMORY, MEMORY_LIMIT, MEMORY_WAITING),
     *(DEVICE_MEMORY, DEVICE_MEMORY_LIMIT, DEVICE_KERNELS, WORKERS, WORKER_RESTARTS),
 )
 
-DEVICE_METRICS = tuple(metric for metric in METRICS if metric.labels == ("device",))
+DEVICE_METRICS = tuple(metric for metric in COUNTED if metric.labels == ("device",))
 """Metrics per device, all of them gauges."""
 
 OPERATORS = (*CATALOG, GRAPH.name)

@@ -9,10 +9,10 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from . import declarations as counted
-from .declarations import BOUNDS, OPERATORS, OUTCOMES, STAGES
+from .declarations import BOUNDS, OPERATORS, OUTCOMES, STAGES, TOTAL
 from .metrics import Metrics, Totals
 
-_RUN, _TOTAL = STAGES.index("run"), STAGES.index("total")
+_RUN, _TOTAL = STAGES.index("run"), STAGES.index(TOTAL)
 
 
 class Workers(TypedDict):

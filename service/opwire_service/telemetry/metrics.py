@@ -6,6 +6,7 @@ replacement continues its counters.
 
 from __future__ import annotations
 
+import os
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,8 +19,10 @@ from numpy.typing import NDArray
 
 from .declarations import (
     BOUNDS,
+    COUNTED,
     DEVICE_METRICS,
-    METRICS,
+    OPERATOR_SECONDS,
+    OPERATOR_STAGE_SECONDS,
     OPERATORS,
     OTHER,
     OUTCOMES,
@@ -27,16 +30,19 @@ from .declarations import (
     REQUESTS,
     STAGE_SECONDS,
     STAGES,
+    TIMES,
+    TOTAL,
     Kind,
     Metric,
 )
 from .seats import NAME_CELLS, is_seat, name_cells, names, seat_label
 
 _FIRST_BOUND = BOUNDS[0]
+_TOTAL = STAGES.index(TOTAL)
 
-_BEATS, _INSTANCE, _STARTED = range(3)
-"""Cells besides the metrics: the heartbeat of a process and, in one row only, a random number that identifies the
-server instance and its start time."""
+_BEATS, _PID, _INSTANCE, _STARTED = range(4)
+"""Cells besides the metrics: the heartbeat of a process, its ID and, in one row only, a random number that identifies
+the server instance and its start time."""
 
 
 class Layout:
@@ -65,7 +71,7 @@ class Layout:
         }
         self._places: dict[Metric, dict[tuple[str, ...], int]] = {}
         self.size = _STARTED + 1
-        for metric in METRICS:
+        for metric in COUNTED:
             places = self._places[metric] = {}
             for labels in product(*(values[label] for label in metric.labels)):
                 places[labels] = self.size
@@ -97,7 +103,7 @@ class Sample:
     """
 
     labels: tuple[str, ...]
-    value: int
+    value: float
     sum: int = 0
     buckets: tuple[int, ...] = ()
 
@@ -132,12 +138,13 @@ class Metrics:
         self._memory = memory
         start = row * layout.row_bytes()
         self.cells = memory[start : start + layout.row_bytes()].cast("q")
+        self.cells[_PID] = os.getpid()
         if is_alone:
             self.begin()
         self._seen: dict[int, int] = {}
         self._seats: dict[str, int] = {}
         self._stages: dict[str, dict[str, int]] = {}
-        for (operator, stage), place in layout.places(STAGE_SECONDS).items():
+        for (operator, stage), place in layout.places(TIMES).items():
             self._stages.setdefault(operator, {})[stage] = place
         self._routes = {route: _Route(place) for (route,), place in layout.places(REQUEST_SECONDS).items()}
         for (route, code), place in layout.places(REQUESTS).items():
@@ -225,7 +232,8 @@ class Metrics:
         """Resets the gauges of a row whose process has ended."""
         start = row * self.layout.row_bytes()
         cells = self._memory[start : start + self.layout.row_bytes()].cast("q")
-        for metric in METRICS:
+        cells[_PID] = 0
+        for metric in COUNTED:
             if metric.kind is Kind.GAUGE:
                 for place in self.layout.places(metric).values():
                     cells[place] = 0
@@ -244,6 +252,11 @@ class Metrics:
         whole = len(cells) // self.layout.size
         return cells[: whole * self.layout.size].reshape(whole, -1)
 
+    def processes(self) -> list[int]:
+        """Returns the ID of the process of each row, or 0 if it has ended."""
+        found: list[int] = self.rows()[:, _PID].tolist()
+        return found
+
     def totals(self) -> Totals:
         """Returns the current sums over all processes."""
         rows = self.rows()
@@ -251,13 +264,17 @@ class Metrics:
 
     def collect(self) -> Iterator[tuple[Metric, list[Sample]]]:
         """Yields every metric, summed over the rows, without the zeros of labeled counters and histograms."""
-        rows = self.rows()
-        totals: list[int] = rows.sum(axis=0).tolist()
-        joined = seated(self.layout, rows)
-        for metric in METRICS:
+        summed = self.totals()
+        yield from summed.durations()
+        totals: list[int] = summed.cells.tolist()
+        for metric in COUNTED:
+            if metric is TIMES:
+                continue
             places = self.layout.places(metric).items()
             samples = [_sample(metric, labels, totals, place) for labels, place in places if not is_seat(labels)]
-            samples += [Sample((name,), counted[metric]) for name, counted in joined.items() if metric in counted]
+            samples += [
+                Sample((name,), counted[metric]) for name, counted in summed.joined.items() if metric in counted
+            ]
             every = metric.kind is Kind.GAUGE or not metric.labels
             yield metric, [sample for sample in samples if every or sample.value]
 
@@ -269,6 +286,7 @@ class Totals:
         instance: identifier of the server instance.
         started: Unix time of its start, in seconds.
         joined: gauges of the devices that join and leave, see ``seated``.
+        cells: the sum of each cell.
     """
 
     def __init__(
@@ -276,7 +294,7 @@ class Totals:
     ) -> None:
         self.joined = joined or {}
         self._layout = layout
-        self._cells = cells
+        self.cells = cells
         self.instance = f"{int(cells[_INSTANCE]):08x}"
         self.started = int(cells[_STARTED]) / 1000
 
@@ -284,20 +302,37 @@ class Totals:
         """Returns the value of a counter or gauge."""
         if labels and labels[0] in self.joined:
             return self.joined[labels[0]][metric]
-        return int(self._cells[self._layout.places(metric)[labels]])
+        return int(self.cells[self._layout.places(metric)[labels]])
 
     def stages(self) -> NDArray[np.int64]:
         """Returns stage durations of shape (operators, stages, cells): the sum in microseconds, then the buckets."""
-        places = self._layout.places(STAGE_SECONDS)
+        places = self._layout.places(TIMES)
         start = next(iter(places.values()), 0)
-        size = len(places) * STAGE_SECONDS.cells
-        return self._cells[start : start + size].reshape(-1, len(STAGES), STAGE_SECONDS.cells)
+        size = len(places) * TIMES.cells
+        return self.cells[start : start + size].reshape(-1, len(STAGES), TIMES.cells)
+
+    def durations(self) -> Iterator[tuple[Metric, list[Sample]]]:
+        """Yields the metrics of the durations of operators, without those that never ran."""
+        stages = self.stages()
+        rows: list[list[list[int]]] = stages.tolist()
+        ran = [number for number, row in enumerate(rows) if any(row[_TOTAL][1:])]
+        yield STAGE_SECONDS, [_histogram((stage,), row) for stage, row in _named(STAGES, stages.sum(axis=0).tolist())]
+        yield OPERATOR_SECONDS, [_histogram((OPERATORS[number],), rows[number][_TOTAL]) for number in ran]
+        yield (
+            OPERATOR_STAGE_SECONDS,
+            [
+                Sample((OPERATORS[number], stage), row[0] / 1e6)
+                for number in ran
+                for stage, row in _named(STAGES, rows[number])
+                if stage != TOTAL
+            ],
+        )
 
     def requests(self) -> dict[str, NDArray[np.int64]]:
         """Returns the counts of requests per route, in the order of ``OUTCOMES``."""
         places = self._layout.places(REQUESTS)
         starts = {route: place for (route, code), place in places.items() if code == OUTCOMES[0]}
-        return {route: self._cells[place : place + len(OUTCOMES)] for route, place in starts.items()}
+        return {route: self.cells[place : place + len(OUTCOMES)] for route, place in starts.items()}
 
 
 def seated(layout: Layout, rows: NDArray[np.int64]) -> dict[str, dict[Metric, int]]:
@@ -314,5 +349,14 @@ def seated(layout: Layout, rows: NDArray[np.int64]) -> dict[str, dict[Metric, in
 def _sample(metric: Metric, labels: tuple[str, ...], totals: Sequence[int], place: int) -> Sample:
     if metric.kind is not Kind.HISTOGRAM:
         return Sample(labels, totals[place])
-    buckets = tuple(totals[place + 1 : place + metric.cells])
-    return Sample(labels, sum(buckets), totals[place], buckets)
+    return _histogram(labels, totals[place : place + metric.cells])
+
+
+def _histogram(labels: tuple[str, ...], cells: Sequence[int]) -> Sample:
+    buckets = tuple(cells[1:])
+    return Sample(labels, sum(buckets), cells[0], buckets)
+
+
+def _named(names: Sequence[str], rows: Sequence[list[int]]) -> Iterator[tuple[str, list[int]]]:
+    """Yields the cells of histograms that have counted something, with their names."""
+    return ((name, row) for name, row in zip(names, rows, strict=True) if any(row[1:]))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from importlib.metadata import version
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric as Exposed
 from prometheus_client.registry import Collector
 
 from .declarations import BOUNDS, Kind, Metric
@@ -18,18 +20,37 @@ _BOUNDS = (*(str(bound / 1e6) for bound in BOUNDS), "+Inf")
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
 
-def registry(metrics: Metrics, *, alone: bool) -> CollectorRegistry:
-    """Creates the registry to scrape.
-
-    Args:
-        metrics: metrics of the server.
-        alone: whether there is a single process, whose standard process metrics are then included.
-    """
+def registry(metrics: Metrics) -> CollectorRegistry:
+    """Creates the registry to scrape: the metrics of the server, and those of its processes."""
     made = CollectorRegistry()
     made.register(_Cells(metrics))
-    if alone:
-        ProcessCollector(registry=made)
+    made.register(_Processes(metrics))
     return made
+
+
+class _Processes(Collector):
+    """The standard metrics of each process. Those of several have their name as a label."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Exposed]:
+        families: dict[str, Exposed] = {}
+        for name, pid in self._processes():
+            for found in ProcessCollector(pid=partial(str, pid), registry=None).collect():
+                family = families.setdefault(found.name, Exposed(found.name, found.documentation, found.type))
+                for sample in found.samples:
+                    family.add_sample(sample.name, {"process": name} if name else {}, sample.value)
+        yield from families.values()
+
+    def describe(self) -> Iterator[Exposed]:
+        """Returns nothing; see ``_Cells``."""
+        return iter(())
+
+    def _processes(self) -> Iterator[tuple[str, int]]:
+        *workers, last = self._metrics.processes()
+        yield from ((f"worker-{row}", pid) for row, pid in enumerate(workers) if pid)
+        yield "supervisor" if workers else "", last
 
 
 class _Cells(Collector):

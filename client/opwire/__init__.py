@@ -1,7 +1,8 @@
-"""DirectML operators over HTTP: the operator contract, checked offline, and clients for a server that runs them.
+"""DirectML operators: the contract, checked offline, and clients that run them in this process or on a server.
 
 >>> import opwire
 >>> plan = opwire.check({"type": "DML_OPERATOR_ARGMAX", "desc": {...}}, "4_1")
+>>> opwire.local().argmax(x, axes=1).output
 >>> opwire.Client().argmax(x, axes=1).output
 """
 

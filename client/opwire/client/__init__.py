@@ -1,7 +1,7 @@
-"""Clients for an opwire server.
+"""Clients that run operators and graphs, on an opwire server or in this process.
 
 ``methods`` and ``calls`` turn arguments into calls; ``requests`` builds the HTTP requests and ``expected`` verifies the
-answers; ``clients`` sends the requests through ``opwire.transport``.
+answers; ``clients`` sends the requests through ``opwire.transport``. ``local_client`` runs the calls in this process.
 """
 
 from .clients import AsyncClient, Client

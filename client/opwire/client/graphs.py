@@ -54,12 +54,12 @@ class Graph(NodeMethods, BuiltGraph):
     """A graph under construction. Each operator method adds a node and returns its first output.
 
     Arrays passed as tensors become constants. The graph's outputs are those named with ``output``, or, if none are, all
-    tensors that no node reads. Run it with a client: ``client.execute(graph, {"x": array})``.
+    tensors that no node reads. Run it with a client: ``opwire.local().execute(graph, ...)``.
 
     >>> graph = Graph()
     >>> x = graph.input("x", "FLOAT32", [1, 8])
     >>> y = graph.activation_relu(graph.gemm(x, weights))
-    >>> client.execute(graph, {"x": array}).output
+    >>> opwire.local().execute(graph, {"x": array}).output
 
     The methods raise ContractViolation if the operator contract is broken.
     """

@@ -287,9 +287,18 @@ def _pool(attributes: Any, source: Array, outputs: Mapping[str, Array]) -> None:
                 values.append(source[place])
                 positions.append(row_major(place, source.shape))
         winner = _winner(values, "MAX", last=False)
-        outputs["OutputTensor"][coordinate] = values[winner]
+        outputs["OutputTensor"][coordinate] = pooled_maxima(values[winner])
         if "OutputIndicesTensor" in outputs:
             outputs["OutputIndicesTensor"][coordinate] = positions[winner]
+
+
+def pooled_maxima(winners: Any) -> Any:
+    """Returns the maxima of windows: those of DirectML start from the lowest finite FLOAT32, rounded."""
+    if winners.dtype.kind != "f":
+        return winners
+    with np.errstate(over="ignore"):
+        lowest = np.finfo(np.float32).min.astype(winners.dtype)
+    return np.where(winners > lowest, winners, lowest)
 
 
 def window_position(attributes: Any, window: Coordinate, offsets: Coordinate) -> Coordinate:

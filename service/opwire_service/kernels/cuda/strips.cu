@@ -110,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(STRIP_THREADS) pool_strips(const __
             Pack<Position, WIDE> out_places;
 #pragma unroll
             for (int i = 0; i < WIDE; ++i) {
-                narrow(out.lane[i], best[o][i].value);
+                narrow(out.lane[i], started(best[o][i].value));
                 out_places.lane[i] = best[o][i].position;
             }
             *reinterpret_cast<Pack<Input, WIDE> *>(values) = out;
@@ -119,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(STRIP_THREADS) pool_strips(const __
 #pragma unroll
             for (int i = 0; i < WIDE; ++i) {
                 if (left + i >= pooling.size[3]) break;
-                narrow(values[i], best[o][i].value);
+                narrow(values[i], started(best[o][i].value));
                 if (INDICES) places[i] = best[o][i].position;
             }
         }

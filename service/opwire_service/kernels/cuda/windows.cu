@@ -81,12 +81,13 @@ static __device__ Extreme winner(const Pooling &pooling, const Window &window, u
     }
 }
 
+// The maximum starts from the lowest finite float, which a window of NaN or -infinity alone does not exceed.
+static __device__ __forceinline__ float started(float best) { return fmaxf(best, -3.402823466e38f); }
+template <class W> static __device__ __forceinline__ W started(W best) { return best; }
+
 static __device__ void store(const Pooling &pooling, const Window &window, const Extreme &best) {
     bool found = best.order != NOWHERE;
-    if (found)
-        narrow(pooling.target[window.target], best.best);
-    else
-        pooling.target[window.target] = pooling.source[window.source];
+    narrow(pooling.target[window.target], started(best.best));
     if (pooling.positions) pooling.positions[window.positions] = found ? best.order : window.position;
 }
 

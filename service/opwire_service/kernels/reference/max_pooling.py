@@ -18,6 +18,8 @@ from ..windows import covering, dimensions_of, places, slices
 from .elements import CHUNK, Elements
 from .extreme import FIRST_GREATEST
 
+_LEAST = np.finfo(np.float32).min
+
 _KEPT = 1 << 12
 """Cache size of window winners."""
 
@@ -27,9 +29,21 @@ def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     dimensions = dimensions_of(plan.attributes, source.shape)
     for coordinate in coordinates(values.shape):
         ranges = places(dimensions, coordinate[2:])
-        position, values[coordinate] = _winner(source[coordinate[:2]], ranges, stop)
+        position, winner = _winner(source[coordinate[:2]], ranges, stop)
+        values[coordinate] = started(winner)
         if positions is not None:
             positions[coordinate] = _flat((*coordinate[:2], *position), source.shape)
+
+
+def started(winner: Any) -> Any:
+    """Returns the maximum of a window with this winner.
+
+    As in DirectML, it starts from the lowest finite FLOAT32, which a window of NaN or -infinity alone does not exceed.
+    """
+    if winner.dtype.kind != "f":
+        return winner
+    least = winner.dtype.type(-np.inf if winner.dtype == np.float16 else _LEAST)
+    return winner if winner > least else least
 
 
 def _winner(image: Array, ranges: tuple[range, ...], stop: Stop) -> tuple[tuple[int, ...], Any]:

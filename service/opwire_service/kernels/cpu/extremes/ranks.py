@@ -23,6 +23,9 @@ NOTHING = -(2**63)
 HALF_INFINITY = 0x7C00
 """Bits of infinity, the greatest FLOAT16. Bits of positive NaNs are above it."""
 
+LEAST = -(2.0**128 - 2.0**104)
+"""The lowest finite FLOAT32."""
+
 _OFFSET = 0x7FFF - HALF_INFINITY
 """Rank of the FLOAT16 zeros. Infinity gets the greatest int16, so that ranks of positive NaNs wrap to below -inf."""
 
@@ -130,6 +133,35 @@ def _lowest(element: Any) -> float:
     if element == HALF:
         return _OFFSET - HALF_INFINITY
     return float("-inf") if element == FLOAT32 else -(1 << (element.bitwidth - 1))
+
+
+@intrinsic
+def least_rank(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """Returns the rank of what a maximum starts from: the lowest number, for FLOAT32 the lowest finite one."""
+    rank = rank_type(zero)
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(context.get_value_type(rank), LEAST if zero == FLOAT32 else _lowest(zero))
+
+    return rank(zero), code
+
+
+@intrinsic
+def raised(typing: Any, element: Any) -> tuple[Any, Callable[..., Any]]:
+    """Returns the maximum of an element and what a maximum starts from, which is that of NaN too."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        (value,) = args
+        if element == FLOAT32:
+            least = ir.Constant(value.type, LEAST)
+            return builder.select(builder.fcmp_ordered(">", value, least), value, least)
+        if element == HALF:
+            magnitude = builder.and_(value, ir.Constant(value.type, 0x7FFF))
+            is_nan = builder.icmp_unsigned(">", magnitude, ir.Constant(value.type, HALF_INFINITY))
+            return builder.select(is_nan, ir.Constant(value.type, 0x8000 | HALF_INFINITY), value)
+        return value
+
+    return element(element), code
 
 
 @intrinsic

@@ -11,6 +11,7 @@ from opwire.tensor import packed_strides
 
 from ....execution import Arrays, Bound, Stop
 from ...layout import Loop, ReductionLayout, collapse, coordinates
+from ...reference.max_pooling import started
 from ...windows import covered
 from ..extremes import extreme_rows
 from ..extremes import parameters as extremes
@@ -126,7 +127,7 @@ class WindowsJob(Job):
             found = self._winner(ranges, source.ctypes.data, find, pool, stop)
             within = np.unravel_index(found, tuple(map(len, ranges)))
             winner = tuple(part[int(i)] for part, i in zip(ranges, within, strict=True))
-            values[place] = source[winner]
+            values[place] = started(source[winner])
             if indices is not None:
                 steps = packed_strides(source.shape)
                 indices[place] = sum(i * step for i, step in zip(winner, steps, strict=True))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..extremes.extreme_rows import first_of, put_index
 from ..extremes.rank_vectors import WIDE, equal_lanes, wide, wide_lanes, wide_ranks
-from ..extremes.ranks import NOTHING, element_of, is_float, is_number, lowest_rank, rank_of
+from ..extremes.ranks import NOTHING, element_of, is_float, is_number, least_rank, lowest_rank, raised, rank_of
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import address_of, integer_zero, load, of_bits, read, store
 from ..run.geometry import advance, at
@@ -103,7 +103,7 @@ def windows(zero: int, source: int, values: int, indices: int, geometry: int, be
         index = p.place_of(geometry, plane, depth, p.INDEX, p.CHANNEL_INDEX, p.IMAGE_INDEX, height)
         for i in range(first, first + _width(geometry, first)):
             found = _winner(zero, channel, geometry, depth, height, i)
-            store(values, value + i * step, _element_at(zero, channel, geometry, found))
+            store(values, value + i * step, raised(_element_at(zero, channel, geometry, found)))
             if size:
                 place = index + i * at(geometry, p.ACROSS + p.INDEX)
                 put_index(indices, place, plane * _plane_size(geometry) + found, size)
@@ -126,20 +126,19 @@ def _has_negative_zero(zero: int, channel: int, geometry: int, depth: int, heigh
 
 
 @inner
-def _has_zero_or_lowest(best: int, count: int, nought: int, lowest: int) -> tuple[bool, bool]:
-    """Whether any rank of a float is that of zero, and whether any is that of -inf."""
-    lanes, zero_rank, lowest_ranks = wide_lanes(lowest), wide(nought, lowest), wide(lowest, lowest)
-    zeros = lowests = 0
+def _has_zero(best: int, count: int, nought: int, lowest: int) -> bool:
+    """Whether any rank of a float is that of zero."""
+    lanes, zero_rank = wide_lanes(lowest), wide(nought, lowest)
+    zeros = 0
     for i in range(0, count, lanes):
         ranks, within = wide_ranks(best, i, 0, lowest), (1 << min(count - i, lanes)) - 1
         zeros |= equal_lanes(ranks, zero_rank) & within
-        lowests |= equal_lanes(ranks, lowest_ranks) & within
-    return zeros != 0, lowests != 0
+    return zeros != 0
 
 
 @inner
 def _put_ranks(zero: int, best: int, count: int, values: int, step: int, invert: int) -> None:
-    """Converts ranks to elements. Only NaN and zeros may differ from the elements that won."""
+    """Converts ranks to elements. Only zeros may differ from the elements that won."""
     lowest = lowest_rank(zero)
     if step == 1:
         for i in range(count):
@@ -150,12 +149,11 @@ def _put_ranks(zero: int, best: int, count: int, values: int, step: int, invert:
 
 
 @inner
-def _count_open(best: int, count: int, nought: int, lowest: int) -> int:
-    """Counts the ranks that are those of zeros (if ``nought`` is their rank), or of -inf and NaN."""
+def _count_open(best: int, count: int, nought: int) -> int:
+    """Counts the ranks of zeros."""
     found = 0
     for i in range(count):
-        rank = load(best, i, lowest)
-        if rank == lowest or rank == nought:  # noqa: SIM109 # numba does not support the set test
+        if load(best, i, nought) == nought:
             found += 1
     return found
 
@@ -180,18 +178,15 @@ def _put_winners(
     first: int,
     count: int,
     covered: int,
-    zeros: bool,
 ) -> bool:
-    """Decides windows that NaN, -inf and zeros leave open, one by one; returns False if a line of codes is cheaper."""
-    step, lowest = at(geometry, p.ACROSS + p.VALUE), lowest_rank(zero)
-    nought = rank_of(of_bits(0, zero), 0) if zeros else lowest
+    """Decides windows that zeros leave open, one by one; returns False if a line of codes is cheaper."""
+    step, nought = at(geometry, p.ACROSS + p.VALUE), rank_of(of_bits(0, zero), 0)
     rows, taps = _window_taps(geometry, depth, height)
     line = rows * covered + count * taps
-    if _count_open(best, count, nought, lowest) * rows * taps > _ONE_BY_ONE * line:
+    if _count_open(best, count, nought) * rows * taps > _ONE_BY_ONE * line:
         return False
     for i in range(count):
-        rank = load(best, i, lowest)
-        if rank == lowest or rank == nought:  # noqa: SIM109 # numba does not support the set test
+        if load(best, i, nought) == nought:
             found = _winner(zero, channel, geometry, depth, height, first + i)
             store(values, i * step, _element_at(zero, channel, geometry, found))
     return True
@@ -203,7 +198,7 @@ def _put_elements(zero: int, best: int, count: int, values: int, geometry: int, 
     step = at(geometry, p.ACROSS + p.VALUE)
     for i in range(count):
         found = ALL_ONES - (load(best, i, 0) & ALL_ONES)
-        store(values, i * step, _element_at(zero, channel, geometry, found))
+        store(values, i * step, raised(_element_at(zero, channel, geometry, found)))
 
 
 @inner
@@ -216,14 +211,14 @@ def _put_named(
     for i in range(count):
         found = ALL_ONES - (load(best, i, 0) & ALL_ONES)
         element = read(channel, found, zero) if packed else _element_at(zero, channel, geometry, found)
-        store(values, i * value_step, element)
+        store(values, i * value_step, raised(element))
         put_index(indices, i * index_step, base + found, size)
 
 
 @kernel
 def rows(zero: int, source: int, values: int, indices: int, geometry: int, begin: int, end: int) -> None:
     """Computes values only."""
-    lowest = lowest_rank(zero)
+    lowest = least_rank(zero)
     memory = np.empty(at(geometry, p.LINE) + at(geometry, p.TILE) + SLACK, np.int64)
     line = address_of(memory)
     best = line + 8 * at(geometry, p.LINE)
@@ -246,14 +241,12 @@ def rows(zero: int, source: int, values: int, indices: int, geometry: int, begin
         raise_lines(zero, channel, geometry, depth, height, place, covered, inside, False)
         along_line(lowest, line, geometry, count, best)
         _put_ranks(zero, best, count, here, at(geometry, p.ACROSS + p.VALUE), at(geometry, p.INVERT))
-        zeros = lowests = False
+        zeros = False
         if is_float(zero):
-            zeros, lowests = _has_zero_or_lowest(best, count, rank_of(of_bits(0, zero), 0), lowest)
+            zeros = _has_zero(best, count, rank_of(of_bits(0, zero), 0), lowest)
         if zeros:
             zeros = _has_negative_zero(zero, channel, geometry, depth, height, place, covered)
-        if (zeros or lowests) and not _put_winners(
-            zero, best, here, geometry, channel, depth, height, first, count, covered, zeros
-        ):
+        if zeros and not _put_winners(zero, best, here, geometry, channel, depth, height, first, count, covered):
             fill(NOTHING, line, at(geometry, p.LINE))
             raise_lines(zero, channel, geometry, depth, height, place, covered, line + 8 * before, True)
             along_line(NOTHING, line, geometry, count, best)

@@ -25,7 +25,7 @@ from .graph_tensors import GraphTensor, NodeMethods, desc_of, graph_tensor_of
 from .options import CallOptions
 
 
-def _with_layouts(call: Call) -> Mapping[str, Any]:
+def with_layouts(call: Call) -> Mapping[str, Any]:
     """Returns the operator of a call with the data types and layouts of its tensors, which placeholders do not have."""
     operator = deepcopy(dict(call.operator))
     described = ungrouped(operator.get("desc", {}))
@@ -227,7 +227,7 @@ class Graph(NodeMethods, BuiltGraph):
     def _run(self, call: Call, options: CallOptions) -> GraphTensor:
         if options:
             raise TypeError(f"{', '.join(options)} given; pass options to the call that runs the graph")
-        operator = _with_layouts(call)
+        operator = with_layouts(call)
         plan = check(operator, HIGHEST)
         sources = {name: self._source(array) for name, array in call.inputs.items()}
         name = self._name(plan.operator.name.lower())

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from math import inf
 from typing import Any
 
 from ..client.graph_tensors import GraphTensor
-from ..client.graphs import Graph, unused
+from ..client.graphs import Graph, unused, with_layouts
 from ..client.operands import operator_call
 from ..graph import CONSTANT, INPUT
 from ..graph.form import LONGEST_NAME
+from ..reading import read_desc
 from ..schema import schema_of
 from ..tensor import packed_strides
 from ..tensor_names import ungrouped
+from ..wire import Call
 from .errors import NotLowered
 from .values import Value, known_data_type, known_sizes, lacks_type, storable
 
@@ -83,11 +86,12 @@ class ModelGraph(Graph):
 
     def emit(self, operator: str, members: Mapping[str, Any]) -> GraphTensor:
         """Adds an operator and returns its first output (see ``NodeLowering.emit``)."""
-        schema = schema_of(operator)
-        names = [member.name for member in schema.members.inputs]
-        inputs = [members.get(name) for name in names]
-        others = {name: value for name, value in members.items() if name not in names}
-        return self._run(operator_call(operator, inputs, others), {})
+        return self._run(_call(operator, members), {})
+
+    def level_of(self, operator: str, members: Mapping[str, Any]) -> float:
+        """Returns the lowest feature level that has an operator with these members, infinity if none does."""
+        level = read_desc(with_layouts(_call(operator, members)), "").minimum_level()
+        return inf if level is None else level
 
     def _name(self, kind: str) -> str:
         wanted = f"{self._owner}/{kind}" if self._owner else kind
@@ -139,6 +143,12 @@ class ModelGraph(Graph):
         return len({desc.element_count for desc in descs}) == 1 and all(
             desc.element_strides == packed_strides(desc.sizes) for desc in descs
         )
+
+
+def _call(operator: str, members: Mapping[str, Any]) -> Call:
+    names = [member.name for member in schema_of(operator).members.inputs]
+    inputs = [members.get(name) for name in names]
+    return operator_call(operator, inputs, {name: value for name, value in members.items() if name not in names})
 
 
 def _allowed(name: str, reserved: str) -> str:

@@ -12,6 +12,7 @@ Outputs that the schema of the operator gives sizes to may have other sizes with
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -208,11 +209,33 @@ class NodeLowering:
             return tensor
         return self.emit("CAST", InputTensor=tensor, OutputTensor=self.desc(data_type, tensor.sizes))
 
+    def emit_lowest(self, *forms: tuple[str, Mapping[str, Any]]) -> GraphTensor:
+        """Adds one of several operators that mean the same: that of the lowest feature level, the first of equals.
+
+        Args:
+            forms: the operators, each with its members as ``emit`` takes them.
+        """
+        operator, members = min(forms, key=lambda form: self.graph.level_of(*form))
+        return self.graph.emit(operator, members)
+
 
 def lifted(tensor: GraphTensor, rank: int) -> GraphTensor:
     """Returns a view with ones before the sizes, up to a rank."""
     missing = rank - len(tensor.sizes)
-    return tensor.reshape((1,) * missing + tensor.sizes) if missing > 0 else tensor
+    if missing <= 0:
+        return tensor
+    strides = tensor.desc.element_strides
+    return tensor.with_strides((1,) * missing + tensor.sizes, (tensor.sizes[0] * strides[0],) * missing + strides)
+
+
+def relabelled(tensor: GraphTensor, data_type: DataType) -> GraphTensor:
+    """Returns a view of the same bytes as integers of the same width with or without sign."""
+    if tensor.data_type is data_type:
+        return tensor
+    whole = tensor.graph.of_node(tensor)
+    return GraphTensor(
+        tensor.graph, whole.source, replace(tensor.desc, data_type=data_type), whole.outputs, is_view=True
+    )
 
 
 def spread(tensor: GraphTensor, sizes: Sequence[int]) -> GraphTensor:

@@ -2,18 +2,28 @@
 
 from ..lowering import LOWERINGS
 from . import (
+    activations,
+    casts,
     convolution,
     elementwise,
     pooling,
     products,
+    reductions,
     regions,
+    shapes,
+    softmaxes,
 )
 
 __all__ = [
     "LOWERINGS",
+    "activations",
+    "casts",
     "convolution",
     "elementwise",
     "pooling",
     "products",
+    "reductions",
     "regions",
+    "shapes",
+    "softmaxes",
 ]

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, TypeProto
+from onnx import ModelProto, TensorProto, TypeProto, numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
 import opwire.onnx
@@ -60,8 +60,16 @@ def node_cases() -> dict[str, NodeCase]:
     for case in collected:
         for inputs, outputs in case.data_sets or ():
             assert case.model is not None
-            found[case.name] = NodeCase(case.name, case.model, inputs, outputs, case.rtol, case.atol)
+            arrays = [[_array(each) for each in tensors] for tensors in (inputs, outputs)]
+            found[case.name] = NodeCase(case.name, case.model, *arrays, case.rtol, case.atol)
     return found
+
+
+def _array(tensor: Any) -> Any:
+    """Returns a tensor of a case as an array; a sequence stays one."""
+    if isinstance(tensor, TensorProto):
+        return numpy_helper.to_array(tensor)
+    return np.asarray(tensor) if isinstance(tensor, np.generic) else tensor
 
 
 def with_constants(case: NodeCase) -> ModelProto:
@@ -69,8 +77,6 @@ def with_constants(case: NodeCase) -> ModelProto:
 
     DirectML takes axes, sizes and such as attributes, and the cases give them as inputs.
     """
-    from onnx import numpy_helper
-
     model = ModelProto()
     model.CopyFrom(case.model)
     kept = []

@@ -80,9 +80,10 @@ class ModelGraph(Graph):
         return self.constant(array.reshape(array.shape or (1,)))
 
     def _fed(self, value: Value) -> GraphTensor:
+        data_type, sizes = known_data_type(value), known_sizes(value)
         name = unused(_allowed(value.name, CONSTANT), self._inputs)
         self.fed[value.name] = name
-        return self.input(name, known_data_type(value), known_sizes(value) or (1,))
+        return self.input(name, data_type, sizes or (1,))
 
     def emit(self, operator: str, members: Mapping[str, Any]) -> GraphTensor:
         """Adds an operator and returns its first output (see ``NodeLowering.emit``)."""

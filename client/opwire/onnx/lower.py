@@ -35,7 +35,7 @@ def lower(node: ModelNode, graph: ModelGraph, values: Mapping[str, Value]) -> li
         try:
             outputs = lowerings.LOWERINGS[node.domain, node.proto.op_type](at)
         except ContractViolation as error:
-            raise NotLowered(str(error)) from error
+            raise NotLowered(error.violations[0].message) from error
         listed = [outputs] if isinstance(outputs, GraphTensor) else list(outputs)
         return [_as_declared(each, node, values, i) for i, each in enumerate(listed)]
 

@@ -232,10 +232,8 @@ def relabelled(tensor: GraphTensor, data_type: DataType) -> GraphTensor:
     """Returns a view of the same bytes as integers of the same width with or without sign."""
     if tensor.data_type is data_type:
         return tensor
-    whole = tensor.graph.of_node(tensor)
-    return GraphTensor(
-        tensor.graph, whole.source, replace(tensor.desc, data_type=data_type), whole.outputs, is_view=True
-    )
+    desc = replace(tensor.desc, data_type=data_type)
+    return GraphTensor(tensor.graph, tensor.source, desc, tensor.outputs, is_view=True)
 
 
 def spread(tensor: GraphTensor, sizes: Sequence[int]) -> GraphTensor:

@@ -243,7 +243,10 @@ class Model:
         value = self._prepared.values[name]
         sizes = sizes_of(value.type)
         found: Array = array if sizes is None else array.reshape(sizes)
-        return found.astype(np.bool_) if value.element_type == _BOOL else found
+        if value.element_type == _BOOL:
+            return found.astype(np.bool_)
+        # Integers of a node may be the same bytes with or without sign in the model.
+        return found if value.data_type is None else found.view(value.data_type.dtype)
 
     def _given(self, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Array]]:
         require_input(inputs, self.inputs)

@@ -194,7 +194,7 @@ class Preparation:
         unknown: dict[str, TypeProto | None] = dict.fromkeys(names)
         given = {name: self.prepared.values[name] for name in node.reads()}
         if node.schema is None:
-            if node.domain not in UNVERSIONED:
+            if node.domain not in UNVERSIONED and not is_lowered(node):
                 raise ModelError(f"{node} is unknown: neither ONNX nor the model defines the operator")
             return unknown | output_types(node, given)
         if any(value.type is None for value in given.values()):

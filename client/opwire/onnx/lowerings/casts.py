@@ -85,7 +85,7 @@ def clip(node: NodeLowering) -> GraphTensor:
 
 
 def _clipped(node: NodeLowering, least: Any, greatest: Any) -> GraphTensor:
-    """Clips to constant limits. A maximum below the minimum is the result everywhere, where DirectML has the minimum."""
+    """Clips to constant limits. A maximum below the minimum is the result everywhere, in DirectML the minimum."""
     x = node.lifted(0)
     low, high = _limits(x.data_type)
     greatest = high if greatest is None else greatest.item() if isinstance(greatest, np.ndarray) else greatest
@@ -106,5 +106,3 @@ def _limits(data_type: DataType) -> tuple[float, float]:
         return data_type.limits
     greatest = float(np.finfo(data_type.dtype).max)
     return -greatest, greatest
-
-

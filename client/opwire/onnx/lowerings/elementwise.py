@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial, reduce
 from typing import Any
 
+import numpy as np
+
 from ...client.graph_tensors import GraphTensor
 from ...tensor import DataType
 from ..errors import NotLowered
@@ -166,7 +168,11 @@ def is_inf(node: NodeLowering) -> GraphTensor:
 @lowers("Mod")
 def mod(node: NodeLowering) -> GraphTensor:
     """Lowers the remainder, which has the sign of the divisor, or that of the dividend if ``fmod`` is 1."""
-    return _binary("ELEMENT_WISE_MODULUS_" + ("TRUNCATE" if node.attribute("fmod") else "FLOOR"), node)
+    if node.attribute("fmod"):
+        return _binary("ELEMENT_WISE_MODULUS_TRUNCATE", node)
+    if node.data_type(0).is_float and not (node.is_constant(1) and np.isfinite(node.constant(1)).all()):
+        raise NotLowered("its divisor may be infinite, for which DirectML has no remainder")
+    return _binary("ELEMENT_WISE_MODULUS_FLOOR", node)
 
 
 @lowers("BitShift")
@@ -213,4 +219,3 @@ def image_scaler(node: NodeLowering) -> GraphTensor:
     """Lowers scale x + bias of each channel, an operator of early versions of ONNX."""
     scale, bias = node.attribute("scale", 1.0), node.attribute("bias", [])
     return node.emit("VALUE_SCALE_2D", InputTensor=node.tensor(0), Scale=scale, Bias=bias)
-

@@ -30,9 +30,7 @@ def _reduced(function: str, node: NodeLowering) -> GraphTensor:
     added = len(x.sizes) - rank
     axes = sorted({added + node.axis(each, rank) for each in _axes(node, rank)})
     sizes = [1 if axis in axes else size for axis, size in enumerate(x.sizes)]
-    made = node.emit(
-        "REDUCE", Function=function, InputTensor=x, OutputTensor=node.desc(x.data_type, sizes), Axes=axes
-    )
+    made = node.emit("REDUCE", Function=function, InputTensor=x, OutputTensor=node.desc(x.data_type, sizes), Axes=axes)
     kept = [size for axis, size in enumerate(sizes[added:], added) if node.attribute("keepdims", 1) or axis not in axes]
     return made.reshape(kept or (1,))
 

@@ -24,7 +24,9 @@ def resized(node: NodeLowering) -> GraphTensor:
 @lowers("Dropout")
 def dropout(node: NodeLowering) -> list[GraphTensor | None]:
     """Drops nothing: only training does, whose results are random."""
-    if node.has(2) and (not node.is_constant(2) or node.constant(2).item()):
+    is_training = node.has(2) and not (node.is_constant(2) and not node.constant(2).item())
+    keeps_all = node.is_constant(1) and not node.constant(1).item()
+    if is_training and not keeps_all:
         raise NotLowered("it may train, and drop elements at random")
     x = node.tensor(0)
     return [x, _ones(node, x) if node.wants(1) else None]
@@ -87,9 +89,7 @@ def concat(node: NodeLowering) -> GraphTensor:
     axis = len(tensors[0].sizes) - rank + node.axis(node.attribute("axis", 1), rank)
     total = sum(tensor.sizes[axis] for tensor in tensors)
     sizes = [*tensors[0].sizes[:axis], total, *tensors[0].sizes[axis + 1 :]]
-    made = node.emit(
-        "JOIN", InputTensors=tensors, OutputTensor=node.desc(tensors[0].data_type, sizes), Axis=axis
-    )
+    made = node.emit("JOIN", InputTensors=tensors, OutputTensor=node.desc(tensors[0].data_type, sizes), Axis=axis)
     return made.reshape(sizes[len(sizes) - rank :])
 
 
@@ -125,13 +125,17 @@ def _parts(node: NodeLowering, size: int) -> list[int]:
 
 @lowers("SpaceToDepth")
 def space_to_depth(node: NodeLowering) -> GraphTensor:
-    return node.emit("SPACE_TO_DEPTH", InputTensor=node.tensor(0), BlockSize=node.attribute("blocksize"))
+    return _blocks(node, "SPACE_TO_DEPTH")
 
 
 @lowers("DepthToSpace")
 def depth_to_space(node: NodeLowering) -> GraphTensor:
-    """Lowers both orders of the depth: DCR, which the first operator of this name has, and CRD."""
+    return _blocks(node, "DEPTH_TO_SPACE")
+
+
+def _blocks(node: NodeLowering, operator: str) -> GraphTensor:
+    """Lowers both orders of the depth: DCR, which the first operator of the name has, and CRD."""
     members = {"InputTensor": node.tensor(0), "BlockSize": node.attribute("blocksize")}
     if node.attribute("mode", "DCR") == "DCR":
-        return node.emit("DEPTH_TO_SPACE", **members)
-    return node.emit("DEPTH_TO_SPACE1", **members, Order="COLUMN_ROW_DEPTH")
+        return node.emit(operator, **members)
+    return node.emit(f"{operator}1", **members, Order="COLUMN_ROW_DEPTH")

@@ -42,7 +42,7 @@ def _cast(node: NodeLowering, to: int) -> GraphTensor:
     if to == TensorProto.BOOL:
         return not_zero(node, x)
     if x.data_type.is_float or data_type.is_float:
-        return _converted(node, x, data_type)
+        return node.cast(x, data_type)
     return _integer(node, x, data_type)
 
 
@@ -52,20 +52,16 @@ def not_zero(node: NodeLowering, x: GraphTensor) -> GraphTensor:
     return node.emit("ELEMENT_WISE_LOGICAL_NOT", InputTensor=compared(node, "ELEMENT_WISE_LOGICAL_EQUALS", x, zeros))
 
 
-def _converted(node: NodeLowering, x: GraphTensor, data_type: DataType) -> GraphTensor:
-    return node.emit("CAST", InputTensor=x, OutputTensor=node.desc(data_type, x.sizes))
-
-
 def _integer(node: NodeLowering, x: GraphTensor, data_type: DataType) -> GraphTensor:
     """Casts integers to integers, of which ONNX keeps the low bits, and CAST only where 8 bits are enough for them."""
     if x.data_type.bits == data_type.bits:
         return relabelled(x, data_type)
     if data_type.bits > 8 or x.data_type.bits <= 8:
-        return _converted(node, x, data_type)
+        return node.cast(x, data_type)
     unsigned = relabelled(x, _UNSIGNED.get(x.data_type, x.data_type))
     mask = node.filled(255, unsigned.data_type, unsigned.sizes)
     low = node.emit("ELEMENT_WISE_BIT_AND", ATensor=unsigned, BTensor=mask)
-    return relabelled(_converted(node, low, DataType.UINT8), data_type)
+    return relabelled(node.cast(low, DataType.UINT8), data_type)
 
 
 @lowers("Clip")

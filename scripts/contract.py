@@ -1,4 +1,4 @@
-"""Regenerates the OpenAPI document, the typed client methods, and the tables of the README and the docs.
+"""Regenerates the OpenAPI document, the typed client methods, and the tables and pictures of the docs.
 
 With ``--check``, nothing is written; the exit code tells whether anything is out of date.
 """
@@ -17,6 +17,8 @@ from opwire_service.process.application import create_app
 from opwire_service.settings import Settings
 
 from . import client_methods, directml_figures, figures, knowledge, operator_pages, tables
+from .drawing.palette import with_colors
+from .drawing.picture import pictures
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -49,7 +51,12 @@ def documents() -> Iterator[tuple[Path, str]]:
     """Yields each generated file with its new content."""
     yield ROOT / "openapi/openapi.json", openapi()
     yield ROOT / "client/opwire/client/typed.pyi", client_methods.client_methods()
-    for family, page in operator_pages.pages():
+    drawn = pictures()
+    for name, picture in drawn.items():
+        yield ROOT / f"docs/images/operators/{name.lower()}.svg", picture.svg
+    for path in sorted((ROOT / "docs/images").glob("*.svg")):
+        yield path, with_colors(path.read_text(encoding="utf-8"))
+    for family, page in operator_pages.pages(drawn):
         yield ROOT / f"docs/operators/{family}.md", page
     used: set[str] = set()
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):

@@ -1,4 +1,4 @@
-"""MkDocs hooks: add pages and images from other folders, and verify that pages load nothing from other hosts."""
+"""MkDocs hooks: add pages and images from other folders, put pictures into pages, and check what pages load."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
+
+from scripts.drawing.palette import STYLE
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -28,6 +30,11 @@ ELSEWHERE = {
     "images/serving.png": "benchmarks/results/serving.png",
 }
 """Files from outside docs, keyed by their path in the site."""
+
+_PICTURE = re.compile(
+    r'<img (?=[^>]*alt="(?P<alt>[^"]*)")[^>]*src="(?:\.\./)*(?P<path>images/(?:operators/)?\w+\.svg)"[^>]*>'
+)
+"""A picture that uses the colors of the page."""
 
 _LOADED = re.compile(r"<(?:script|img|iframe|link(?=[^>]*stylesheet))[^>]*?(?:src|href)=[\"']?(?:https?:)?//[^\s\"'>]+")
 
@@ -51,6 +58,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         else:
             files.append(File.generated(config, name, abs_src_path=str(ROOT / path)))
     return files
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Puts pictures into the page itself, where they follow its color scheme."""
+    return _PICTURE.sub(_inline, html)
+
+
+def _inline(found: re.Match[str]) -> str:
+    path, alt = ROOT / "docs" / found["path"], found["alt"]
+    if not path.exists():
+        return found[0]  # a diagram of measurements, with colors of its own
+    picture = STYLE.sub("", path.read_text(encoding="utf-8"))
+    return re.sub(r' role="img"(?: aria-label="[^"]*")?', f' role="img" aria-label="{alt}"', picture, count=1)
 
 
 def on_post_page(output: str, config: MkDocsConfig, **_: object) -> str:

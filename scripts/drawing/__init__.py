@@ -1,0 +1,1 @@
+"""Pictures of what operators do, drawn from their worked examples."""

@@ -57,7 +57,7 @@ def test_examples_match_in_every_form_on_every_device(http, devices, operator, e
 
 def test_members_with_a_default_can_be_left_out(http):
     matrix = {"DataType": "FLOAT32", "Sizes": [2, 2]}
-    given = {"data": [[1, 2], [3, 4]]}
+    given = {"data": [1, 2, 3, 4]}
     image = {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 2]}
     for operator, right in [
         ({"type": "GEMM", "desc": {"ATensor": matrix, "BTensor": matrix}}, [[7, 10], [15, 22]]),

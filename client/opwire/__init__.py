@@ -39,7 +39,7 @@ from .wire import Call, PoolingResult, Result
 
 if TYPE_CHECKING:
     from . import onnx as onnx
-    from .client import AsyncClient, Client, Graph, GraphTensor, LocalClient, local
+    from .client import AsyncClient, Client, Graph, GraphTensor, LocalClient, local, strided
     from .client.preparation import prepare
 
 __all__ = [
@@ -83,6 +83,7 @@ __all__ = [
     "check_graph",
     "local",
     "prepare",
+    "strided",
     "validate",
     "validate_graph",
 ]
@@ -96,7 +97,9 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-_CLIENT_NAMES = frozenset({"AsyncClient", "Client", "Graph", "GraphTensor", "LocalClient", "local", "prepare"})
+_CLIENT_NAMES = frozenset(
+    {"AsyncClient", "Client", "Graph", "GraphTensor", "LocalClient", "local", "prepare", "strided"}
+)
 
 if not TYPE_CHECKING:  # so that type checkers still report unknown names
 

@@ -53,6 +53,9 @@ def of_the_client(client: Client, wanted: bool) -> None:
     assert_type(client.activation_elu(X, alpha=2), Result)
     assert_type(client.relu(X, timeout=3), Result)
     assert_type(client.conv(X, X, strides=2), Result)
+    assert_type(client.add(X, 2.5), Result)
+    assert_type(client.add(opwire.strided(X), X), Result)
+    assert_type(client.sum(opwire.strided(OwnTensor()), 0), Result)
     assert_type(client.element_wise_sqrt(X, scale_bias=ScaleBias(1, 2)), Result)
     assert_type(client.execute(OPERATOR, X), Result)
     assert_type(client.execute(OPERATOR, {"InputTensor": [[1, 2]]}, priority=0, device="cpu"), Result)
@@ -119,6 +122,8 @@ def of_the_module() -> None:
 
 
 def refused(client: Client) -> None:
+    client.relu(2)  # type: ignore[arg-type]
+    opwire.strided([1, 2])  # type: ignore[arg-type]
     client.sum([1, 2], 0)  # type: ignore[arg-type]
     client.sum(X, 0, retries=3)  # type: ignore[call-arg]
     client.sum(X, 0, encoding="hex")  # type: ignore[arg-type]

@@ -4,6 +4,7 @@
 answers; ``clients`` sends the requests through ``opwire.transport``. ``local_client`` runs the calls in this process.
 """
 
+from .arrays import strided
 from .clients import AsyncClient, Client
 from .graph_tensors import GraphTensor
 from .graphs import Graph
@@ -11,4 +12,4 @@ from .local_client import LocalClient, local
 from .options import CallOptions
 from .preparation import prepare
 
-__all__ = ["AsyncClient", "CallOptions", "Client", "Graph", "GraphTensor", "LocalClient", "local", "prepare"]
+__all__ = ["AsyncClient", "CallOptions", "Client", "Graph", "GraphTensor", "LocalClient", "local", "prepare", "strided"]

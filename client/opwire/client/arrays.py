@@ -8,7 +8,7 @@ import numpy as np
 
 from ..desc import show
 from ..jsontensor import NumberError, read_numbers
-from ..tensor import Array, BufferTensorDesc, DataType
+from ..tensor import Array, BufferTensorDesc, DataType, packed_strides
 
 
 class SupportsArray(Protocol):
@@ -37,6 +37,70 @@ class Symbolic:
     stand_in: Array
 
 
+class Strided:
+    """A tensor that keeps the strides of its ``array``: see ``strided``."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.array, dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        array = self.array
+        return f"<Strided {array.dtype} {list(array.shape)} with strides {_strides(array)}>"
+
+
+def strided(array: ArrayLike) -> Strided:
+    """Returns a tensor that keeps the strides of an array; the methods send other arrays contiguous, without strides.
+
+    >>> client.gemm(strided(weights.T), x)
+    >>> client.add(x, strided(np.broadcast_to(bias, x.shape)))
+
+    Args:
+        array: an array whose strides are multiples of its element size and not negative. A stride of 0 repeats
+            elements, which are sent once.
+
+    Raises:
+        TypeError: it is not an array, or DirectML lacks its data type.
+        ValueError: a tensor desc cannot have its strides.
+    """
+    made = as_array(array, "array")
+    if isinstance(array, Symbolic):
+        raise TypeError(f"{array!r} has its strides already")
+    moving = [step for size, step in zip(made.shape, made.strides, strict=True) if size > 1]
+    if min(moving, default=0) < 0:
+        raise ValueError(f"array has the strides {list(made.strides)} in bytes; DirectML's are not negative")
+    if any(step % made.itemsize for step in moving):
+        raise ValueError(f"array has the strides {list(made.strides)} in bytes; DirectML counts whole elements")
+    return Strided(made)
+
+
+class LaidOut(np.ndarray[Any, Any]):
+    """An array whose strides are those of its desc."""
+
+
+def laid_out(array: Array) -> Array:
+    """Returns a view of an array that keeps its strides."""
+    return array.view(LaidOut)
+
+
+def layout_of(array: Array) -> BufferTensorDesc | None:
+    """Returns the desc of an array that keeps its strides, or None for one that is sent contiguous."""
+    if not isinstance(array, LaidOut):
+        return None
+    strides = _strides(array)
+    contiguous = strides == packed_strides(array.shape)
+    return None if contiguous else BufferTensorDesc(DataType.of(array.dtype), array.shape, strides)
+
+
+def _strides(array: Array) -> tuple[int, ...]:
+    """Returns the strides in elements; those of dimensions of size 1, which do not matter, as if contiguous."""
+    packed = packed_strides(array.shape)
+    given = zip(array.shape, array.strides, packed, strict=True)
+    return tuple(step // array.itemsize if size > 1 else plain for size, step, plain in given)
+
+
 ArrayLike = SupportsArray | SupportsDLPack
 """A tensor with a data type. Lists have none: [1, 2] could be FLOAT32 as well as INT64."""
 
@@ -61,6 +125,19 @@ def data_type_name(given: Any) -> Any:
     return given
 
 
+def is_number(value: object) -> bool:
+    """Returns whether a value is a number of Python or NumPy."""
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def number_of(value: float, data_type: DataType) -> float | None:
+    """Returns a number as one of a data type, or None if it has no such value; only floats are rounded to it."""
+    if data_type.is_float:
+        return float(value)
+    least, greatest = data_type.limits
+    return int(value) if least <= value <= greatest and value == int(value) else None
+
+
 def as_array(value: Any, name: str) -> Array:
     """Converts a value to an array without changing its data type.
 
@@ -73,6 +150,8 @@ def as_array(value: Any, name: str) -> Array:
     """
     if isinstance(value, Symbolic):
         return value.stand_in
+    if isinstance(value, Strided):
+        return laid_out(value.array)
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array, but tensors have no masked elements; fill them with .filled()")
     if isinstance(value, np.ndarray):

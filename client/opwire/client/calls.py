@@ -17,7 +17,7 @@ from ..schema import PREFIX, find, schema_of
 from ..tensor import Array, BufferTensorDesc, DataType, packed_strides
 from ..tensor_names import element
 from ..wire import Call
-from .arrays import ArrayLike, DTypeLike, TensorLike, as_array, as_array_or_bytes, data_type_name, fit
+from .arrays import ArrayLike, DTypeLike, TensorLike, as_array, as_array_or_bytes, data_type_name, fit, layout_of
 
 Axes = SupportsIndex | Iterable[SupportsIndex]
 Direction = AxisDirection | Literal["INCREASING", "DECREASING"]
@@ -100,7 +100,7 @@ def max_pooling(
     if ceil or index_type is not None:
         output = _pooled_sizes(array, desc, ceil=ceil)
         if output is not None:
-            desc["OutputTensor"] = {**desc["InputTensor"], "Sizes": output}
+            desc["OutputTensor"] = {"DataType": desc["InputTensor"]["DataType"], "Sizes": output}
             if index_type is not None:
                 desc["OutputIndicesTensor"] = {"DataType": data_type_name(index_type), "Sizes": output}
     return _call(name, desc, array)
@@ -235,7 +235,8 @@ def _differs_from_array(tensor: BufferTensorDesc) -> bool:
 
 def call_of(name: str, desc: Mapping[str, Any], arrays: Mapping[str, Array]) -> Call:
     """Returns a call of an operator type."""
-    return Call({"type": PREFIX + name, "desc": desc}, arrays)
+    layouts = {member: layout for member, array in arrays.items() if (layout := layout_of(array)) is not None}
+    return Call({"type": PREFIX + name, "desc": desc}, arrays, layouts)
 
 
 def _call(name: str, desc: Mapping[str, Any], array: Array) -> Call:
@@ -243,8 +244,10 @@ def _call(name: str, desc: Mapping[str, Any], array: Array) -> Call:
 
 
 def tensor_of(array: Array) -> dict[str, Any]:
-    """Returns the desc of an array that is sent contiguous."""
-    return {"DataType": DataType.of(array.dtype).name, "Sizes": list(array.shape)}
+    """Returns the desc of an array, with strides only if it keeps its own."""
+    desc = {"DataType": DataType.of(array.dtype).name, "Sizes": list(array.shape)}
+    layout = layout_of(array)
+    return desc if layout is None else {**desc, "Strides": list(layout.element_strides)}
 
 
 def _integers(given: Any, name: str) -> int | list[int]:

@@ -14,7 +14,7 @@ import numpy as np
 from ..desc import Report, read_tensor
 from ..errors import ContractViolation
 from ..tensor import Array, BufferTensorDesc, DataType, packed_strides
-from .arrays import ArrayLike, Symbolic, data_type_name
+from .arrays import ArrayLike, Symbolic, data_type_name, number_of
 from .calls import checked_name
 from .methods import OperatorMethods
 
@@ -172,12 +172,10 @@ class GraphTensor(Symbolic):
 
     def _number(self, value: float) -> float:
         """Returns a Python number as one of this tensor's data type; only floats are rounded to it."""
-        if self.data_type.is_float:
-            return float(value)
-        least, greatest = self.data_type.limits
-        if not least <= value <= greatest or value != int(value):
+        number = number_of(value, self.data_type)
+        if number is None:
             raise TypeError(f"{value!r} is no {self.data_type.name}, the data type of {self!r}")
-        return int(value)
+        return number
 
     def _filled(self, value: float) -> GraphTensor:
         """Returns a single element. Unlike a constant of a graph, the operator needs no higher level than graphs do."""

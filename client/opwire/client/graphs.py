@@ -19,7 +19,7 @@ from ..level import HIGHEST
 from ..tensor import Array, BufferTensorDesc, DataType
 from ..tensor_names import grouped, ungrouped
 from ..wire import Call, constant_bytes
-from .arrays import ArrayLike, DTypeLike, as_array
+from .arrays import ArrayLike, DTypeLike, as_array, layout_of
 from .calls import BuiltGraph, checked_name
 from .graph_tensors import GraphTensor, NodeMethods, desc_of, graph_tensor_of
 from .options import CallOptions
@@ -93,10 +93,10 @@ class Graph(NodeMethods, BuiltGraph):
         made = as_array(array, "array")
         if (tensor := graph_tensor_of(made)) is not None:
             raise TypeError(f"{tensor!r} has no elements yet, so it cannot be a constant")
-        name = self._name("constant")
+        name, layout = self._name("constant"), layout_of(made)
         self._nodes[name] = {"constant": ""}
-        self._constants[name] = made
-        return GraphTensor(self, name, BufferTensorDesc.packed(made), {})
+        self._constants[name] = made if layout is None else _buffer(made, layout)
+        return GraphTensor(self, name, layout or BufferTensorDesc.packed(made), {})
 
     def output(self, name: str, tensor: GraphTensor) -> None:
         """Names an output.
@@ -261,6 +261,13 @@ def _is_read_as(desc: BufferTensorDesc, given: object) -> bool:
     assert read is not None  # its node was checked
     mine, theirs = ((each.data_type, each.sizes, each.element_strides) for each in (desc, read.desc))
     return mine == theirs
+
+
+def _buffer(array: Array, layout: BufferTensorDesc) -> Array:
+    """Returns the elements of an array as they lie in memory, in one dimension."""
+    written = layout.lay_out(array)
+    assert written is not None  # elements that share an address are one in an array
+    return _typed(written[0].data, layout)
 
 
 def _typed(data: memoryview, desc: BufferTensorDesc) -> Array:

@@ -22,8 +22,10 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
     """One method per operator: Pythonic ones here, and those of ``DeclaredMethods``, which mirror DirectML.
 
     Tensors are numpy arrays or objects that convert to one (``__array__``, ``__dlpack__``), with any memory layout and
-    byte order. Data types are never converted, so lists, which have none, are accepted by ``execute`` alone. Axes are
-    one or more integers, counted from 0. Every method takes the options of ``CallOptions`` as additional keywords.
+    byte order; ``opwire.strided`` keeps the strides of one. Data types are never converted, so lists, which have none,
+    are accepted by ``execute`` alone. A number beside arrays is a tensor of one element of their data type, repeated by
+    strides of 0 where the operator takes equal sizes: ``client.add(x, 1)``. Axes are one or more integers, counted from
+    0. Every method takes the options of ``CallOptions`` as additional keywords.
     ``relu`` is short for ``activation_relu`` and ``add`` for ``element_wise_add``; so are the others of both kinds, and
     some names of other libraries, such as ``conv`` and ``matmul``.
 

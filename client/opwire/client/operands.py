@@ -12,7 +12,7 @@ from ..schema import OperatorSchema, find, schema_of
 from ..tensor import Array
 from ..tensor_names import element
 from ..wire import Call
-from .arrays import as_array, data_type_name
+from .arrays import as_array, data_type_name, is_number
 from .calls import call_of, tensor_of
 from .signatures import argument_name
 
@@ -33,9 +33,13 @@ def operator_call(name: str, inputs: Sequence[Any], others: Mapping[str, Any]) -
     schema = schema_of(name)
     desc: dict[str, Any] = {}
     arrays: dict[str, Array] = {}
-    for member, value in zip(schema.members.inputs, inputs, strict=True):
-        if value is not None or not member.role.is_optional:
-            desc[member.name] = _add(member, value, arrays)
+    given = [
+        (member, value)
+        for member, value in zip(schema.members.inputs, inputs, strict=True)
+        if value is not None or not member.role.is_optional
+    ]
+    for member, value in sorted(given, key=lambda pair: is_number(pair[1])):  # what a number means depends on the rest
+        desc[member.name] = _add(member, _filled(name, member, value, arrays), arrays)
     nested = {member.name for member in schema.members.nested}
     desc |= {
         member: _operators(value) if member in nested else _plain(value)
@@ -44,6 +48,15 @@ def operator_call(name: str, inputs: Sequence[Any], others: Mapping[str, Any]) -
     }
     _repeat(schema, desc, arrays)
     return call_of(name, desc, arrays)
+
+
+def _filled(name: str, member: TensorMember, value: Any, arrays: Mapping[str, Array]) -> Any:
+    """Returns the tensor that a number stands for; anything else is returned unchanged."""
+    if not is_number(value) or member.is_array:
+        return value
+    from .numbers import filled  # the rules that it asks are imported with the first family that is used
+
+    return filled(name, member, value, arrays)
 
 
 def _add(member: TensorMember, value: Any, arrays: dict[str, Array]) -> object:

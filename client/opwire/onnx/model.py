@@ -22,6 +22,9 @@ from ..tensor import Array
 from ..violation import Violation
 from .errors import ModelError
 from .export import write_dxdispatch
+from .graph import ModelGraph
+from .host import HostNode
+from .lower import lower
 from .nodes import ModelNode
 from .preparing import Dimensions, Preparation, Prepared, require_input
 from .reading import Source, read_model
@@ -91,8 +94,18 @@ class Node:
         self.uses = tuple(Use(*_operator(name, each)) for name, each in placed.operators.items())
 
     @property
+    def reads(self) -> list[str]:
+        """The names of the tensors that it reads, including those that its subgraphs take from outside."""
+        return list(dict.fromkeys(self._placed.node.reads()))
+
+    @property
     def model_node(self) -> ModelNode:
         return self._placed.node
+
+    @property
+    def host(self) -> HostNode | None:
+        """What runs it on the CPU, if it has no DirectML operators."""
+        return self._placed.host
 
     @property
     def is_lowered(self) -> bool:
@@ -114,6 +127,21 @@ class Node:
 def _operator(name: str, node: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], ReadDesc]:
     operator = {key: value for key, value in node.items() if key != "inputs"}
     return name, operator, read_desc(operator, "")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Isolated:
+    """A node by itself.
+
+    Attributes:
+        graph: the graph of its operators.
+        feeds: the input of the graph for each tensor of the model that the node reads, without constants.
+        results: the output of the graph for each tensor that it produces.
+    """
+
+    graph: Graph
+    feeds: Mapping[str, str]
+    results: Mapping[str, str]
 
 
 class Model:
@@ -143,7 +171,7 @@ class Model:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes, without those that are computed before the model runs."""
+        """The nodes that run: without those that are computed before, or that no output depends on."""
         return tuple(Node(each) for each in self._translation.placed)
 
     @property
@@ -168,6 +196,44 @@ class Model:
         if len(stages) != 1:
             raise ModelError("the model has more nodes than a graph may have")
         return stages[0].graph
+
+    def isolated(self, node: Node) -> Isolated:
+        """Returns the graph of a single node that has DirectML operators."""
+        graph, values = ModelGraph(), self._prepared.values
+        tensors = lower(node.model_node, graph, values)
+        results = {
+            name: graph.add_output(name, tensor, exact=False)
+            for name, tensor in zip(node.outputs, tensors, strict=False)
+            if name and tensor is not None
+        }
+        graph.prune()
+        return Isolated(graph, graph.feeds(), results)
+
+    def run_node(self, node: Node, tensors: Mapping[str, Any], runner: Runner) -> dict[str, Any]:
+        """Runs a single node and returns its outputs by name.
+
+        Args:
+            node: the node.
+            tensors: the tensors that it reads, without constants, as arrays of their types in the model.
+            runner: what runs its graph.
+
+        Raises:
+            ModelError: it cannot be evaluated.
+        """
+        if node.host is not None:
+            return node.host.run({name: self._array(name, tensors) for name in node.host.inputs})
+        alone = self.isolated(node)
+        feeds = {each: self._stored(self._array(name, tensors)) for name, each in alone.feeds.items()}
+        outputs = runner.execute(alone.graph, feeds).outputs
+        return {name: self._as_model(name, outputs[each]) for name, each in alone.results.items()}
+
+    def value(self, name: str) -> Value:
+        """Returns a tensor of the model.
+
+        Raises:
+            KeyError: it has none of that name.
+        """
+        return self._prepared.values[name]
 
     def report(self, level: FeatureLevel | str | int | None = None) -> LevelReport:
         """Returns what the model needs, and what of it a feature level lacks.

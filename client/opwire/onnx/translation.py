@@ -155,13 +155,24 @@ class _Translator:
                     stage.outputs[name] = stage.graph.add_output(name, stage.graph.known[name], exact=exact)
             stage.graph.prune()
             needed |= dict.fromkeys(stage.graph.feeds())
+        self.placed = self._used(wanted)
+
+    def _used(self, wanted: Mapping[str, None]) -> list[Placed]:
+        """Returns the nodes that results depend on, in order; the others were needed for attributes at most."""
         present = {name for stage in self.stages for name in stage.graph.node_names()}
-        self.placed = [
-            each
-            if each.host
-            else Placed(each.node, each.stage, {k: v for k, v in each.operators.items() if k in present})
-            for each in self.placed
-        ]
+        needed, used = {*wanted}, []
+        for each in reversed(self.placed):
+            if each.host is None and not each.operators:
+                is_used = not needed.isdisjoint(each.node.outputs)  # a view
+            elif each.host is None:
+                is_used = any(name in present for name in each.operators)
+            else:
+                is_used = any(each.host in stage.host for stage in self.stages)
+            if is_used:
+                needed.update(each.node.reads())
+                left = {name: node for name, node in each.operators.items() if name in present}
+                used.append(Placed(each.node, each.stage, left, each.host))
+        return used[::-1]
 
     @staticmethod
     def _is_needed(host: HostNode, needed: dict[str, None]) -> bool:

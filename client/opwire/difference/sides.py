@@ -1,0 +1,233 @@
+"""The sides that can be compared: each gives the tensors of a model as a backend computed them.
+
+A side is written as on the command line:
+
+- a folder of ``.npy`` files, or an ``.npz`` file, with tensors by name;
+- ``onnxruntime``, ``onnxruntime:Provider`` or ``onnxruntime:Provider:optimized``, run in this process;
+- ``cpu``, ``cuda`` or ``reference``, a device of this machine, or the ``http://`` address of a server;
+- ``command:PROGRAM ARGUMENTS``, a program that reads the inputs as ``.npy`` files from the folder that its next
+  argument names, and writes tensors to the folder that its last argument names.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import numpy as np
+
+from ..errors import OpwireError, ProblemCode, RequestError
+from ..tensor import Array
+from .subjects import Runner, Subject
+
+
+class SideError(RequestError):
+    """A side cannot be used, or failed."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(ProblemCode.INVALID_REQUEST, detail)
+
+
+class Side(ABC):
+    """A backend, or what it wrote.
+
+    Attributes:
+        name: what to call it.
+    """
+
+    name: str
+
+    @abstractmethod
+    def tensors(self, subject: Subject, inputs: Mapping[str, Array]) -> AbstractContextManager[Tensors]:
+        """Runs the model, if need be, and returns its tensors for as long as the context is open.
+
+        Raises:
+            SideError: it failed.
+        """
+
+
+class Tensors(ABC):
+    """The tensors of a model as a side computed them."""
+
+    @abstractmethod
+    def get(self, name: str) -> Array | None:
+        """Returns a tensor, or None if the side does not give it. The nodes of the model ask in their order."""
+
+
+class Files(Tensors):
+    """Tensors in a folder of ``.npy`` files or an ``.npz`` file, each read when it is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._found: dict[str, str] = {}
+        if path.is_dir():
+            self._found = {_tensor_name(each): str(each) for each in sorted(path.glob("*.npy"))}
+        self._archive = None if path.is_dir() else np.load(path, allow_pickle=False)
+
+    def get(self, name: str) -> Array | None:
+        if self._archive is not None:
+            return self._archive[name] if name in self._archive.files else None
+        file = self._found.get(name)
+        return None if file is None else np.load(file, mmap_mode="r", allow_pickle=False)
+
+
+def file_name(tensor: str) -> str:
+    """Returns the name of the file that has a tensor; characters that file names lack are written as in URLs."""
+    return f"{quote(tensor, ' #$&()+,;=@[]{}')}.npy"
+
+
+def _tensor_name(file: Path) -> str:
+    return unquote(file.name.removesuffix(".npy"))
+
+
+class FilesSide(Side):
+    """What a backend wrote before."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self._path = path
+
+    @contextmanager
+    def tensors(self, subject: Subject, inputs: Mapping[str, Array]) -> Iterator[Tensors]:
+        try:
+            yield Files(self._path)
+        except (ValueError, EOFError) as error:
+            raise SideError(f"{self._path} cannot be read: {error}") from None
+
+
+class CommandSide(Side):
+    """A program that reads inputs and writes tensors as ``.npy`` files."""
+
+    def __init__(self, command: str, timeout: float = 600) -> None:
+        self.name = command
+        self._command = shlex.split(command)
+        self._timeout = timeout
+
+    @contextmanager
+    def tensors(self, subject: Subject, inputs: Mapping[str, Array]) -> Iterator[Tensors]:
+        with tempfile.TemporaryDirectory(prefix="opwire-") as folder:
+            given, written = Path(folder, "inputs"), Path(folder, "outputs")
+            given.mkdir()
+            written.mkdir()
+            for name, array in inputs.items():
+                np.save(given / file_name(name), array, allow_pickle=False)
+            self._run([*self._command, str(given), str(written)])
+            yield Files(written)
+
+    def _run(self, command: list[str]) -> None:
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=self._timeout, check=False)
+        except subprocess.TimeoutExpired:
+            raise SideError(f"{self.name} did not end within {self._timeout:.0f} s") from None
+        except OSError as error:
+            raise SideError(f"{self.name} cannot be run: {error.strerror}") from None
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+            raise SideError(f"{self.name} ended with status {done.returncode}: {' '.join(said)}")
+
+
+class RunnerSide(Side):
+    """A device of this machine or a server, which runs the nodes one after the other."""
+
+    def __init__(self, name: str, runner: Runner) -> None:
+        self.name = name
+        self._runner = runner
+
+    @contextmanager
+    def tensors(self, subject: Subject, inputs: Mapping[str, Array]) -> Iterator[Tensors]:
+        yield _Chain(subject, inputs, self._runner)
+
+
+class _Chain(Tensors):
+    """Computes each node when its first output is asked for, and drops tensors that no later node reads."""
+
+    def __init__(self, subject: Subject, inputs: Mapping[str, Array], runner: Runner) -> None:
+        self._subject = subject
+        self._runner = runner
+        self._nodes = list(subject.nodes)
+        self._next = 0
+        self._known: dict[str, Array] = dict(inputs)
+        self._last = {name: i for i, node in enumerate(self._nodes) for name in (*node.inputs, *node.outputs)}
+        self._failed: dict[str, str] = {}
+
+    def get(self, name: str) -> Array | None:
+        while name not in self._known and name not in self._failed and self._next < len(self._nodes):
+            self._step()
+        return self._known.get(name)
+
+    def _step(self) -> None:
+        node = self._nodes[self._next]
+        try:
+            self._known |= self._subject.run(node, self._known, self._runner)
+        except (OpwireError, KeyError) as error:
+            self._failed |= dict.fromkeys(node.outputs, str(error))
+        self._next += 1
+        kept = {*self._subject.outputs, *self._nodes[self._next - 1].inputs}
+        self._known = {
+            name: array for name, array in self._known.items() if name in kept or self._last.get(name, 0) >= self._next - 1
+        }
+
+
+def side_of(given: str | Path | Side | Mapping[str, Any] | Runner) -> Side:
+    """Returns the side that a text, a path, arrays by name or a client stand for.
+
+    Raises:
+        SideError: there is no such side.
+    """
+    if isinstance(given, Side):
+        return given
+    if isinstance(given, Mapping):
+        return ArraysSide(given)
+    if not isinstance(given, str | Path):
+        return RunnerSide(repr(given), given)
+    text = str(given)
+    path = Path(text)
+    if path.is_dir() or (path.is_file() and path.suffix == ".npz"):
+        return FilesSide(path)
+    if text.startswith("command:"):
+        return CommandSide(text.removeprefix("command:"))
+    if text.partition(":")[0] == "onnxruntime":
+        from .onnxruntime_side import OnnxRuntimeSide  # its package is optional
+
+        _, _, rest = text.partition(":")
+        return OnnxRuntimeSide(*rest.split(":")) if rest else OnnxRuntimeSide()
+    if text.startswith(("http://", "https://")):
+        from ..client import Client
+
+        return RunnerSide(text, Client(text))
+    if text in ("cpu", "cuda", "reference"):
+        from ..client import local
+
+        return RunnerSide(text, local(device=text))
+    raise SideError(
+        f"{text!r} given; a side is a folder of .npy files, an .npz file, onnxruntime[:Provider], cpu, cuda, reference, "
+        "the http:// address of a server, or command:PROGRAM"
+    )
+
+
+class ArraysSide(Side):
+    """Tensors in memory."""
+
+    def __init__(self, arrays: Mapping[str, Any]) -> None:
+        self.name = "arrays"
+        self._arrays = arrays
+
+    @contextmanager
+    def tensors(self, subject: Subject, inputs: Mapping[str, Array]) -> Iterator[Tensors]:
+        yield _Given(self._arrays)
+
+
+class _Given(Tensors):
+    def __init__(self, arrays: Mapping[str, Any]) -> None:
+        self._arrays = arrays
+
+    def get(self, name: str) -> Array | None:
+        given = self._arrays.get(name)
+        return None if given is None else np.asarray(given)

@@ -46,18 +46,16 @@ class OnnxRuntimeSide(Side):
             listed = ", ".join(each.removesuffix("ExecutionProvider") for each in runtime.get_available_providers())
             raise SideError(f"onnxruntime has no {self._provider} here; it has {listed}")
         with tempfile.TemporaryDirectory(prefix="opwire-") as folder:
+            proto = subject.model.read_proto()
             for names in _chunks(subject):
-                self._run(runtime, subject, names, inputs, Path(folder))
+                self._run(runtime, marked(proto, names), inputs, Path(folder))
             yield Files(Path(folder))
 
-    def _run(
-        self, runtime: Any, subject: OnnxSubject, names: Sequence[str], inputs: Mapping[str, Array], folder: Path
-    ) -> None:
+    def _run(self, runtime: Any, model: ModelProto, inputs: Mapping[str, Array], folder: Path) -> None:
         options = runtime.SessionOptions()
         level = runtime.GraphOptimizationLevel
         options.graph_optimization_level = level.ORT_ENABLE_ALL if self._optimized else level.ORT_DISABLE_ALL
         options.log_severity_level = 4
-        model = marked(subject.model.proto, names)
         try:
             session = runtime.InferenceSession(model.SerializeToString(), options, providers=[self._provider])
             found = session.run(None, dict(inputs))

@@ -154,7 +154,8 @@ class _Chain(Tensors):
         self._nodes = list(subject.nodes)
         self._next = 0
         self._known: dict[str, Array] = dict(inputs)
-        self._last = {name: i for i, node in enumerate(self._nodes) for name in (*node.inputs, *node.outputs)}
+        self._last = dict.fromkeys(inputs, -1)
+        self._last |= {name: i for i, node in enumerate(self._nodes) for name in (*node.inputs, *node.outputs)}
         self._failed: dict[str, str] = {}
 
     def get(self, name: str) -> Array | None:
@@ -171,7 +172,9 @@ class _Chain(Tensors):
         self._next += 1
         kept = {*self._subject.outputs, *self._nodes[self._next - 1].inputs}
         self._known = {
-            name: array for name, array in self._known.items() if name in kept or self._last.get(name, 0) >= self._next - 1
+            name: array
+            for name, array in self._known.items()
+            if name in kept or self._last.get(name, 0) >= self._next - 1
         }
 
 
@@ -207,8 +210,8 @@ def side_of(given: str | Path | Side | Mapping[str, Any] | Runner) -> Side:
 
         return RunnerSide(text, local(device=text))
     raise SideError(
-        f"{text!r} given; a side is a folder of .npy files, an .npz file, onnxruntime[:Provider], cpu, cuda, reference, "
-        "the http:// address of a server, or command:PROGRAM"
+        f"{text!r} given; a side is a folder of .npy files, an .npz file, onnxruntime[:Provider], cpu, cuda, "
+        "reference, the http:// address of a server, or command:PROGRAM"
     )
 
 

@@ -35,7 +35,8 @@ def ulp(actual: Any, exact: Any) -> Array:
     one, other = np.broadcast_arrays(one, other)
     if one.dtype.kind in "iub":
         wide = object if one.dtype.itemsize == 8 else np.float64  # float64 has all integers up to 2**53
-        return np.abs(one.astype(wide) - other.astype(wide)).astype(np.float64)
+        distances: Array = np.abs(one.astype(wide) - other.astype(wide)).astype(np.float64)
+        return distances
     if one.dtype.kind != "f" or one.dtype.itemsize not in _BITS:
         raise TypeError(f"{one.dtype} given; ULP are of floats and integers")
     return _steps(np.ascontiguousarray(one), np.ascontiguousarray(other))

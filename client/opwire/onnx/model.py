@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from onnx import ModelProto
+from onnx.external_data_helper import load_external_data_for_model
 
 from ..check import read_level
 from ..client import Graph, local
@@ -147,7 +149,8 @@ class Isolated:
 class Model:
     """An ONNX model as DirectML operators."""
 
-    def __init__(self, preparation: Preparation, prepared: Prepared) -> None:
+    def __init__(self, source: Source, preparation: Preparation, prepared: Prepared) -> None:
+        self._source = source
         self._preparation = preparation
         self._prepared = prepared
 
@@ -158,6 +161,17 @@ class Model:
     @cached_property
     def _whole(self) -> Translation:
         return translate(self._prepared, self._preparation, keep="all")
+
+    def read_proto(self) -> ModelProto:
+        """Returns the model as it was given, with its external data.
+
+        Raises:
+            OSError: the file cannot be read any more.
+        """
+        model, folder = read_model(self._source)
+        if folder is not None:
+            load_external_data_for_model(model, str(folder))
+        return model
 
     @property
     def inputs(self) -> Mapping[str, Value]:
@@ -352,4 +366,4 @@ def load(source: Source, *, dimensions: Dimensions | None = None, like: Mapping[
     model, folder = read_model(source)
     shapes = {name: np.shape(array) for name, array in (like or {}).items()}  # type: ignore[arg-type]
     preparation = Preparation(model, folder, dict(dimensions or {}), shapes)
-    return Model(preparation, preparation.run())
+    return Model(source, preparation, preparation.run())

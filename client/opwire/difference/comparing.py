@@ -1,0 +1,134 @@
+"""Compares a model with a side, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..client import local
+from ..errors import OpwireError
+from ..tensor import Array
+from .judging import Judge, Tolerance
+from .results import Differences, NodeDifference, TensorDifference, Verdict
+from .sides import Side, Tensors
+from .subjects import Runner, Subject, SubjectNode
+
+
+def compare(
+    subject: Subject,
+    side: Side,
+    inputs: Mapping[str, Array],
+    *,
+    cumulative: bool = False,
+    tolerance: Tolerance | None = None,
+    runner: Runner | None = None,
+) -> Differences:
+    """Compares a model with a side.
+
+    Args:
+        subject: the model.
+        side: what to compare it with.
+        inputs: the inputs of the model by name.
+        cumulative: whether to compare whole runs, so that errors propagate; otherwise each node is computed from the
+            side's own inputs, and only its own error counts.
+        tolerance: what to allow in place of the verdicts; None for none.
+        runner: what computes the exact results; by default ``opwire.local()``.
+
+    Raises:
+        SideError: the side failed.
+    """
+    with nullcontext(runner) if runner is not None else local() as used, side.tensors(subject, inputs) as tensors:
+        comparison = _Comparison(subject, tensors, dict(inputs), used, cumulative, tolerance)
+        nodes = list(comparison.run())
+    return Differences(subject.name, side.name, cumulative, nodes)
+
+
+@dataclass(slots=True, eq=False)
+class _Comparison:
+    subject: Subject
+    side: Tensors
+    known: dict[str, Array]
+    """The tensors that nodes are computed from: the side's own, or exact ones where it has none or errors propagate."""
+    runner: Runner
+    cumulative: bool
+    tolerance: Tolerance | None
+
+    def run(self) -> Iterator[NodeDifference]:
+        last = {name: i for i, node in enumerate(self.subject.nodes) for name in node.inputs}
+        pending: dict[str, list[SubjectNode]] = {}
+        for i, node in enumerate(self.subject.nodes):
+            found = self._node(node, pending)
+            if found is not None:
+                yield found
+            for name in [name for name in self.known if last.get(name, -1) <= i]:
+                del self.known[name]
+
+    def _node(self, node: SubjectNode, pending: dict[str, list[SubjectNode]]) -> NodeDifference | None:
+        """Compares a node; None if the side has none of its tensors, so that it counts as part of later ones."""
+        before = list(dict.fromkeys(each for name in node.inputs for each in pending.get(name, ())))
+        missing = [name for name in node.inputs if name not in self.known]
+        if missing:
+            return self._unknown(node, f"{missing[0]} is not known")
+        try:
+            exact = self.subject.run(node, self.known, self.runner)
+        except OpwireError as error:
+            return self._unknown(node, str(error))
+        actual = {name: self.side.get(name) for name in node.outputs}
+        if not any(array is not None for array in actual.values()) and self._is_read(node):
+            self.known |= exact
+            pending |= dict.fromkeys(node.outputs, [*before, node])
+            return None
+        judge = Judge(self.subject, node, before, self.known, self.runner, self.tolerance)
+        tensors = tuple(self._tensor(judge, name, actual[name], exact.get(name)) for name in node.outputs)
+        for name, array in actual.items():
+            is_usable = array is not None and name in exact and _alike(array, exact[name])
+            if self.cumulative or not is_usable:
+                self.known |= {name: exact[name]} if name in exact else {}
+            elif array is not None:
+                self.known[name] = np.asarray(array)
+        return self._difference(node, tensors, before)
+
+    def _is_read(self, node: SubjectNode) -> bool:
+        return not any(name in self.subject.outputs for name in node.outputs)
+
+    @staticmethod
+    def _tensor(judge: Judge, name: str, actual: Array | None, exact: Array | None) -> TensorDifference:
+        if actual is None or exact is None:
+            return TensorDifference(name, Verdict.UNKNOWN, "the side does not give it" if actual is None else "")
+        if not _alike(actual, exact):
+            said = f"it is {actual.dtype}{list(actual.shape)} instead of {exact.dtype}{list(exact.shape)}"
+            return TensorDifference(name, Verdict.WRONG, said, str(exact.dtype), exact.shape)
+        return judge.tensor(name, np.asarray(actual), exact)
+
+    def _unknown(self, node: SubjectNode, reason: str) -> NodeDifference:
+        """Reports a node that cannot be computed; later ones go on with the side's own tensors."""
+        for name in node.outputs:
+            array = self.side.get(name)
+            if array is not None:
+                self.known[name] = np.asarray(array)
+        tensors = tuple(TensorDifference(name, Verdict.UNKNOWN, reason) for name in node.outputs)
+        return self._difference(node, tensors, ())
+
+    def _difference(
+        self, node: SubjectNode, tensors: tuple[TensorDifference, ...], before: Sequence[SubjectNode]
+    ) -> NodeDifference:
+        alone = self.subject.isolated(node)
+        types = (
+            ()
+            if alone is None
+            else tuple(
+                str(each["type"]).removeprefix("DML_OPERATOR_")
+                for each in alone.graph["nodes"].values()
+                if "type" in each
+            )
+        )
+        return NodeDifference(
+            node.name, node.operator, types, node.inputs, tensors, tuple(each.name for each in before)
+        )
+
+
+def _alike(one: Array, other: Array) -> bool:
+    return one.dtype == other.dtype and one.shape == other.shape

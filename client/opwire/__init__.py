@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from . import onnx as onnx
     from .client import AsyncClient, Client, Graph, GraphTensor, LocalClient, local, strided
     from .client.preparation import prepare
+    from .difference import assert_close_ulp, diff, ulp
 
 __all__ = [
     "AsyncClient",
@@ -79,11 +80,14 @@ __all__ = [
     "Validation",
     "Violation",
     "__version__",
+    "assert_close_ulp",
     "check",
     "check_graph",
+    "diff",
     "local",
     "prepare",
     "strided",
+    "ulp",
     "validate",
     "validate_graph",
 ]
@@ -101,6 +105,8 @@ _CLIENT_NAMES = frozenset(
     {"AsyncClient", "Client", "Graph", "GraphTensor", "LocalClient", "local", "prepare", "strided"}
 )
 
+_DIFFERENCE_NAMES = frozenset({"assert_close_ulp", "diff", "ulp"})
+
 if not TYPE_CHECKING:  # so that type checkers still report unknown names
 
     def __getattr__(name: str) -> Any:
@@ -109,6 +115,10 @@ if not TYPE_CHECKING:  # so that type checkers still report unknown names
             from . import client
 
             return globals().setdefault(name, getattr(client, name))
+        if name in _DIFFERENCE_NAMES:
+            from . import difference
+
+            return globals().setdefault(name, getattr(difference, name))
         if name == "onnx":
             from importlib import import_module
 

@@ -16,7 +16,7 @@ EXPORTED = """
     LimitExceededError LocalClient
     MethodNotAllowedError NotExecutableError NotFoundError OpwireError OverloadedError Plan PoolingResult ProblemCode
     RequestError Result SlowBodyError TransportError TransportTimeout UnavailableError UnsupportedMediaError Validation
-    Violation __version__ check check_graph local prepare strided validate validate_graph
+    Violation __version__ assert_close_ulp check check_graph diff local prepare strided ulp validate validate_graph
 """
 DEPENDENCIES = "import numpy, httptools, httpx, pybase64; from pydantic import TypeAdapter, with_config"
 """What the client uses of them; pydantic loads its parts on demand."""

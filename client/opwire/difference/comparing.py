@@ -79,7 +79,7 @@ class _Comparison:
         actual = {name: self.side.get(name) for name in node.outputs}
         if not any(array is not None for array in actual.values()) and self._is_read(node):
             self.known |= exact
-            pending |= dict.fromkeys(node.outputs, [*before, node])
+            pending |= {name: [*before, node] for name in node.outputs}
             return None
         judge = Judge(self.subject, node, before, self.known, self.runner, self.tolerance)
         tensors = tuple(self._tensor(judge, name, actual[name], exact.get(name)) for name in node.outputs)

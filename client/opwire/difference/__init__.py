@@ -16,7 +16,8 @@ from .comparing import compare
 from .drawing import Distribution, draw
 from .judging import Tolerance
 from .results import Differences, NodeDifference, TensorDifference, Verdict, Worst
-from .sides import Side, SideError, side_of
+from .sides import Side, SideError
+from .spelling import side_of
 from .subjects import Runner, Subject, SubjectNode, TensorType
 from .ulps import assert_close_ulp, ulp
 

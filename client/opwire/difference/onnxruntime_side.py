@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -35,7 +35,7 @@ class OnnxRuntimeSide(Side):
         self._optimized = bool(optimized)
 
     @contextmanager
-    def tensors(self, subject: Subject, inputs: Mapping[str, Array]) -> Iterator[Tensors]:
+    def tensors(self, subject: Subject, inputs: Mapping[str, Array]) -> Generator[Tensors]:
         if not isinstance(subject, OnnxSubject):
             raise SideError("onnxruntime runs ONNX models; other models are compared with files or a device")
         try:

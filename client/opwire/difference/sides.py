@@ -1,13 +1,4 @@
-"""The sides that can be compared: each gives the tensors of a model as a backend computed them.
-
-A side is written as on the command line:
-
-- a folder of ``.npy`` files, or an ``.npz`` file, with tensors by name;
-- ``onnxruntime``, ``onnxruntime:Provider`` or ``onnxruntime:Provider:optimized``, run in this process;
-- ``cpu``, ``cuda`` or ``reference``, a device of this machine, or the ``http://`` address of a server;
-- ``command:PROGRAM ARGUMENTS``, a program that reads the inputs as ``.npy`` files from the folder that its next
-  argument names, and writes tensors to the folder that its last argument names.
-"""
+"""The sides that can be compared: each gives the tensors of a model as a backend computed them."""
 
 from __future__ import annotations
 
@@ -15,7 +6,7 @@ import shlex
 import subprocess
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -95,7 +86,7 @@ class FilesSide(Side):
         self._path = path
 
     @contextmanager
-    def tensors(self, subject: Subject, inputs: Mapping[str, Array]) -> Iterator[Tensors]:
+    def tensors(self, subject: Subject, inputs: Mapping[str, Array]) -> Generator[Tensors]:
         try:
             yield Files(self._path)
         except (ValueError, EOFError) as error:
@@ -111,7 +102,7 @@ class CommandSide(Side):
         self._timeout = timeout
 
     @contextmanager
-    def tensors(self, subject: Subject, inputs: Mapping[str, Array]) -> Iterator[Tensors]:
+    def tensors(self, subject: Subject, inputs: Mapping[str, Array]) -> Generator[Tensors]:
         with tempfile.TemporaryDirectory(prefix="opwire-") as folder:
             given, written = Path(folder, "inputs"), Path(folder, "outputs")
             given.mkdir()
@@ -141,7 +132,7 @@ class RunnerSide(Side):
         self._runner = runner
 
     @contextmanager
-    def tensors(self, subject: Subject, inputs: Mapping[str, Array]) -> Iterator[Tensors]:
+    def tensors(self, subject: Subject, inputs: Mapping[str, Array]) -> Generator[Tensors]:
         yield _Chain(subject, inputs, self._runner)
 
 
@@ -178,43 +169,6 @@ class _Chain(Tensors):
         }
 
 
-def side_of(given: str | Path | Side | Mapping[str, Any] | Runner) -> Side:
-    """Returns the side that a text, a path, arrays by name or a client stand for.
-
-    Raises:
-        SideError: there is no such side.
-    """
-    if isinstance(given, Side):
-        return given
-    if isinstance(given, Mapping):
-        return ArraysSide(given)
-    if not isinstance(given, str | Path):
-        return RunnerSide(repr(given), given)
-    text = str(given)
-    path = Path(text)
-    if path.is_dir() or (path.is_file() and path.suffix == ".npz"):
-        return FilesSide(path)
-    if text.startswith("command:"):
-        return CommandSide(text.removeprefix("command:"))
-    if text.partition(":")[0] == "onnxruntime":
-        from .onnxruntime_side import OnnxRuntimeSide  # its package is optional
-
-        _, _, rest = text.partition(":")
-        return OnnxRuntimeSide(*rest.split(":")) if rest else OnnxRuntimeSide()
-    if text.startswith(("http://", "https://")):
-        from ..client import Client
-
-        return RunnerSide(text, Client(text))
-    if text in ("cpu", "cuda", "reference"):
-        from ..client import local
-
-        return RunnerSide(text, local(device=text))
-    raise SideError(
-        f"{text!r} given; a side is a folder of .npy files, an .npz file, onnxruntime[:Provider], cpu, cuda, "
-        "reference, the http:// address of a server, or command:PROGRAM"
-    )
-
-
 class ArraysSide(Side):
     """Tensors in memory."""
 
@@ -223,7 +177,7 @@ class ArraysSide(Side):
         self._arrays = arrays
 
     @contextmanager
-    def tensors(self, subject: Subject, inputs: Mapping[str, Array]) -> Iterator[Tensors]:
+    def tensors(self, subject: Subject, inputs: Mapping[str, Array]) -> Generator[Tensors]:
         yield _Given(self._arrays)
 
 

@@ -13,7 +13,8 @@ if find_spec("onnx") is None:
     raise ImportError("opwire.onnx needs the package onnx: pip install 'opwire[onnx]'")
 
 from .errors import ModelError, NotLowered
-from .model import Model, Node, Use, load
+from .model import Model, load
 from .report import LevelReport
+from .uses import Node, Use
 
 __all__ = ["LevelReport", "Model", "ModelError", "Node", "NotLowered", "Use", "load"]

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..level import FeatureLevel
 from ..violation import Violation
+from .uses import Node
+from .values import Value
 
-if TYPE_CHECKING:
-    from .model import Model, Node
+
+class Model(Protocol):
+    """A model that is reported on."""
+
+    @property
+    def nodes(self) -> Sequence[Node]: ...
+
+    @property
+    def level(self) -> FeatureLevel: ...
+
+    @property
+    def inputs(self) -> Mapping[str, Value]: ...
+
+    @property
+    def outputs(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +70,7 @@ class LevelReport:
             "minimum_feature_level": str(level),
             "directml": level.directml,
             "inputs": {name: value.to_json() for name, value in self.model.inputs.items()},
-            "outputs": self.model.outputs,
+            "outputs": list(self.model.outputs),
             "nodes": [self._node(node) for node in self.model.nodes],
             "on_cpu": [node.name for node in self.on_cpu],
         }

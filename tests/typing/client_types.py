@@ -18,6 +18,7 @@ from opwire import (
     Client,
     FeatureLevel,
     GraphTensor,
+    LocalClient,
     OpwireError,
     PoolingResult,
     Result,
@@ -77,6 +78,23 @@ def of_the_client(client: Client, wanted: bool) -> None:
     assert_type(client.with_options(timeout=3), Client)
     with client as same:
         assert_type(same, Client)
+
+
+def of_the_local_client() -> None:
+    client = assert_type(opwire.local("cpu", feature_level="4_1", strict=True, timeout=3), LocalClient)
+    assert_type(client.argmax(X, 1, device="reference"), Result)
+    assert_type(client.gemm(X, X).output, NDArray[Any])
+    assert_type(client.max_pooling(X, 2, indices=True), PoolingResult)
+    assert_type(client.execute(opwire.Graph(), {"x": X}), Result)
+    assert_type(client.run("request.json"), Result)
+    assert_type(client.execute_many([prepare.sum(X, 0)]), list[Result | OpwireError])
+    assert_type(client.validate(OPERATOR), Validation)
+    assert_type(client.register_graph("net", opwire.Graph()), GraphInfo)
+    assert_type(client.with_options(timeout=3), LocalClient)
+    with client as same:
+        assert_type(same, LocalClient)
+    opwire.local(5)  # type: ignore[arg-type]
+    client.conv(X)  # type: ignore[call-arg]
 
 
 async def of_the_async_client(client: AsyncClient) -> None:

@@ -21,8 +21,9 @@ from ..execution import Arrays, Bound
 from .durations import kind_of_work
 from .placement import UNKNOWN, Cost, Demand, Placement
 from .progress import Ran
-from .running import Watch, deadline_exceeded, is_whole, result, run_timed
+from .running import Watch, is_whole, result
 from .schedule import MAX_WAIT, Action, Evict, NoLane, QueueFull, Schedule, ScheduledJob, Start
+from .timed import deadline_exceeded, run_timed
 
 REFERENCE = "reference"
 """Name of the reference device, which is only chosen automatically if there is no other device."""

@@ -1,4 +1,4 @@
-"""Runs and times work, on this thread or another, and cancels it."""
+"""Work on another thread: stops it at its deadline, yields to the event loop, and cancels it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ import asyncio
 import threading
 import time
 from concurrent.futures import Future
-
-from opwire.errors import DeadlineExceededError, ProblemCode
-
-from ..execution import Bound, Stop, Stopped
 
 YIELD_INTERVAL = 0.02
 """Interval at which work on another thread yields the GIL, in seconds."""
@@ -44,20 +40,6 @@ class Watch:
         return self.told.is_set() or now > self._deadline
 
 
-def run_timed(run: Bound, stop: Stop) -> int:
-    """Runs bound work and returns its duration in microseconds.
-
-    Raises:
-        DeadlineExceededError: the work was told to stop.
-    """
-    started = time.perf_counter_ns()
-    try:
-        run(stop)
-    except Stopped:
-        raise deadline_exceeded("run") from None
-    return (time.perf_counter_ns() - started) // 1000
-
-
 def is_whole(work: Future[int]) -> bool:
     """Whether the work completed without an error."""
     return not work.cancelled() and work.exception() is None
@@ -73,9 +55,3 @@ async def result(work: Future[int], watch: Watch) -> int:
         # The request's memory must not be released while the work still uses it.
         await asyncio.gather(ended, return_exceptions=True)
         raise
-
-
-def deadline_exceeded(stage: str) -> DeadlineExceededError:
-    """Returns the error for work whose deadline passed in the stage ``queue`` or ``run``."""
-    what = {"queue": "the request waited for a device", "run": "the operator ran"}[stage]
-    return DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, f"the deadline passed while {what}", stage=stage)

@@ -22,7 +22,7 @@ from ..devices.base import Device, DeviceUnavailable
 from ..devices.kept import Kept
 from ..engine.inline_run import InlineRun
 from ..engine.plan_cache import PlanCache, Prepared
-from ..engine.running import run_timed
+from ..engine.timed import run_timed
 from ..execution import Arrays, Stop
 from .room import Room, machine_bytes
 

@@ -11,7 +11,7 @@ from threading import Condition
 
 from opwire.errors import LimitExceededError, ProblemCode
 
-from ..engine.running import deadline_exceeded
+from ..engine.timed import deadline_exceeded
 
 
 class Room:

@@ -1,0 +1,29 @@
+"""Runs work on the calling thread and times it."""
+
+from __future__ import annotations
+
+import time
+
+from opwire.errors import DeadlineExceededError, ProblemCode
+
+from ..execution import Bound, Stop, Stopped
+
+
+def run_timed(run: Bound, stop: Stop) -> int:
+    """Runs bound work and returns its duration in microseconds.
+
+    Raises:
+        DeadlineExceededError: the work was told to stop.
+    """
+    started = time.perf_counter_ns()
+    try:
+        run(stop)
+    except Stopped:
+        raise deadline_exceeded("run") from None
+    return (time.perf_counter_ns() - started) // 1000
+
+
+def deadline_exceeded(stage: str) -> DeadlineExceededError:
+    """Returns the error for work whose deadline passed in the stage ``queue`` or ``run``."""
+    what = {"queue": "the request waited for a device", "run": "the operator ran"}[stage]
+    return DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, f"the deadline passed while {what}", stage=stage)

@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,9 @@ import pytest
 import opwire
 from opwire import Client, Graph, LocalClient, prepare
 from opwire.client.options import EffectiveOptions
-from opwire_service.offline.engine import OfflineEngine
+from opwire.wire import request_of
+from opwire_service.engine.inline_run import InlineRun
+from opwire_service.offline.engine import OfflineEngine, shared
 from opwire_service.offline.session import OfflineSession
 from tests.examples import ROWS, VARIED, assert_right, check_all, tensors
 
@@ -301,3 +305,29 @@ def test_without_the_service_it_is_said_what_to_install():
     assert (
         last == "ImportError: running operators in this process needs the package numba: pip install 'opwire[service]'"
     )
+
+
+def least_microseconds(call: Callable[[], object]) -> float:
+    """Returns the least time of a call, which other work on the machine does not add to."""
+
+    def once() -> int:
+        began = time.perf_counter_ns()
+        call()
+        return time.perf_counter_ns() - began
+
+    return min(once() for _ in range(2000)) / 1000
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("name", ["argmax", "element_wise_add", "gemm"])
+def test_a_call_takes_little_longer_than_its_kernel(name):
+    x = np.ones((1, 1, 4, 4), np.float32)
+    inputs, others = ((x,), {"axes": [3]}) if name == "argmax" else ((x, x), {})
+    method = partial(getattr(opwire.local(), name), *inputs, **others)
+    device = shared().device("cpu")
+    plan = shared().prepare(request_of(getattr(prepare, name)(*inputs, **others))).plan
+    method()
+    while not device.runs_inline(plan):  # its kernels are being compiled
+        time.sleep(0.05)
+    kernel = partial(InlineRun(device, plan).run, lambda: False)
+    assert least_microseconds(method) < 100 + least_microseconds(kernel)

@@ -24,7 +24,9 @@ from .errors import ModelError
 from .export import write_dxdispatch
 from .graph import ModelGraph
 from .lower import lower
+from .nodes import ModelNode, make_node
 from .preparing import Dimensions, Preparation, Prepared, require_input
+from .provider import Provider
 from .reading import Source, read_model
 from .report import LevelReport
 from .translation import Stage, Translation, translate
@@ -98,7 +100,18 @@ class Model:
 
     @cached_property
     def _nodes(self) -> tuple[Node, ...]:
-        return tuple(Node(each) for each in self._translation.placed)
+        return tuple(Node(each, lambda: self._provider) for each in self._translation.placed)
+
+    @cached_property
+    def _provider(self) -> Provider:
+        placed = self._translation.placed
+        opsets = {each.node.name: each.opsets for each in placed}
+
+        def body(node: ModelNode) -> list[ModelNode] | None:
+            found = self._preparation.body_of(node, opsets.get(node.name, {}))
+            return None if found is None else [make_node(proto, found[1], i) for i, proto in enumerate(found[0])]
+
+        return Provider([each.node for each in placed], self._prepared.values, self.inputs, body)
 
     @property
     def level(self) -> FeatureLevel:

@@ -7,7 +7,7 @@ the first stage that has its inputs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..graph.form import MOST_NODES
@@ -48,12 +48,14 @@ class Placed:
         stage: the number of its stage.
         operators: its DirectML operators by the names of their nodes in the graph.
         host: the node on the CPU, if it has no operators.
+        opsets: the operator sets that it is from.
     """
 
     node: ModelNode
     stage: int
     operators: Mapping[str, Mapping[str, Any]]
     host: HostNode | None = None
+    opsets: Opsets = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -115,7 +117,7 @@ class _Translator:
             if name and tensor is not None:
                 graph.known[name] = tensor
                 self.produced[name] = (stage, False)
-        self.placed.append(Placed(node, stage, graph.nodes_since(size)))
+        self.placed.append(Placed(node, stage, graph.nodes_since(size), opsets=opsets))
         if graph.size > _ROOM:
             self.first = stage + 1
 
@@ -132,7 +134,7 @@ class _Translator:
         self.stages[stage].host.append(host)
         for name in filter(None, node.outputs):
             self.produced[name] = (stage, True)
-        self.placed.append(Placed(node, stage, {}, host))
+        self.placed.append(Placed(node, stage, {}, host, opsets))
 
     def _stage(self, node: ModelNode, *, on_host: bool) -> int:
         """Returns the first stage in which a node can run, which may be a new one."""
@@ -171,7 +173,7 @@ class _Translator:
             if is_used:
                 needed.update(each.node.reads())
                 left = {name: node for name, node in each.operators.items() if name in present}
-                used.append(Placed(each.node, each.stage, left, each.host))
+                used.append(replace(each, operators=left))
         return used[::-1]
 
     @staticmethod

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..level import FeatureLevel
@@ -11,6 +12,7 @@ from ..reading import ReadDesc, read_desc
 from ..violation import Violation
 from .host import HostNode
 from .nodes import ModelNode
+from .provider import Placement, Provider
 from .translation import Placed
 
 
@@ -58,8 +60,9 @@ class Node:
         reason: why it has no DirectML operators, or "".
     """
 
-    def __init__(self, placed: Placed) -> None:
+    def __init__(self, placed: Placed, provider: Callable[[], Provider]) -> None:
         self._placed = placed
+        self._provider = provider
         node = placed.node
         self.name, self.operator, self.domain = node.name, node.proto.op_type, node.domain
         self.inputs, self.outputs = node.inputs, node.outputs
@@ -92,6 +95,11 @@ class Node:
         if not self.is_lowered:
             return None
         return max((use.level for use in self.uses), default=min(FeatureLevel))
+
+    @cached_property
+    def provider(self) -> Placement:
+        """Where ONNX Runtime's DirectML provider runs the node, and the DirectML operators that it emits."""
+        return self._provider().placement(self._placed.node)
 
     def __repr__(self) -> str:
         became = " + ".join(use.type for use in self.uses) or ("a view" if self.is_lowered else "the CPU")

@@ -198,14 +198,21 @@ def catalog_table(kinds: Iterable[OperatorType]) -> Table:
 
 
 def nodes_table(report: LevelReport) -> Table:
-    """Returns a table of the nodes of a model with their DirectML operators, levels and the reasons for these."""
-    table = _table("node", "operator", "DirectML", "from", "why")
-    failing = set(report.failing)
-    for node in report.model.nodes:
+    """Returns a table of the nodes of a model with their DirectML operators, levels and the reasons for these.
+
+    A last column says where ONNX Runtime differs, if it does anywhere.
+    """
+    nodes = report.model.nodes
+    provider = [report.provider(node) for node in nodes]
+    table = _table("node", "operator", "DirectML", "from", "why", *(["ONNX Runtime"] if any(provider) else ()))
+    failing, emitted = {*report.failing}, {*report.failing_as_emitted}
+    for node, differs in zip(nodes, provider, strict=True):
         operators = " + ".join(use.type for use in node.uses) or ("" if node.is_lowered else "CPU")
         level = "" if node.level is None else node.level.short
         why = report.violations(node)[0].message if node in failing else report.why(node)
-        table.add_row(node.name, node.operator, operators, level, why, style="bold red" if node in failing else None)
+        style = "bold red" if node in failing else "red" if node in emitted else None
+        cells = (node.name, node.operator, operators, level, why, *([differs] if any(provider) else ()))
+        table.add_row(*cells, style=style)
     return table
 
 
@@ -216,9 +223,21 @@ def report_lines(title: str, report: LevelReport) -> Iterator[str]:
     yield f"{title}: DirectML runs {lowered} of {len(nodes)} nodes from {level} on (DirectML {level.directml})"
     for node in report.on_cpu:
         yield f"  {node.name} ({node.operator}) stays on the CPU: {node.reason}"
+    yield from _provider_lines(report)
     if report.level is not None:
-        count = len(report.failing)
+        count, more = len(report.failing), len(report.failing_as_emitted)
         yield f"  at {report.level}: {f'{count} of its nodes fail' if count else 'none of its nodes fails'}"
+        if more:
+            yield f"  at {report.level}: {more} more fail in ONNX Runtime, which emits operators of higher levels"
+
+
+def _provider_lines(report: LevelReport) -> Iterator[str]:
+    """Yields what ONNX Runtime's DirectML provider makes of a model."""
+    from opwire.onnx.provider import VERSION
+
+    level, left = report.provider_level, report.left_by_provider
+    kept = f", and leaves {len(left)} of these nodes to the CPU" if left else ""
+    yield f"  ONNX Runtime {VERSION} emits operators that need {level} (DirectML {level.directml}){kept}"
 
 
 def array_lines(name: str, array: Array, path: Path | None) -> Iterator[str]:

@@ -162,7 +162,7 @@ _INDEX_EXAMPLES = (
         ),
         inputs={"InputTensor": [[[["-Infinity", "NaN", 1]]]]},
         outputs={
-            "OutputTensor": [[[["-Infinity", "-Infinity", 1, 1]]]],
+            "OutputTensor": [[[[-3.4028234663852886e38, -3.4028234663852886e38, 1, 1]]]],
             "OutputIndicesTensor": [[[[0, 0, 2, 2]]]],
         },
     ),

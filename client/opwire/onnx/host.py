@@ -38,6 +38,11 @@ class HostNode:
         Raises:
             ModelError: it cannot be evaluated.
         """
+        ignored = next((name for name in _IGNORED.get(self.node.operator, ()) if self._gives(name)), None)
+        if ignored is not None:
+            raise ModelError(
+                f"{self.node} has no DirectML operators ({self.reason}), and onnx.reference ignores its {ignored}"
+            )
         try:
             if self._evaluator is None:
                 self._evaluator = evaluator(self.node, self._opsets)
@@ -49,6 +54,16 @@ class HostNode:
             said = f"{self.node} has no DirectML operators ({self.reason}), and fails in onnx.reference"
             raise ModelError(f"{said}: {type(error).__name__}: {error}") from error
         return dict(zip(filter(None, self.node.outputs), outputs, strict=True))
+
+    def _gives(self, name: str) -> bool:
+        """Returns whether an attribute or an input is given."""
+        formal = [] if self.node.schema is None else [each.name for each in self.node.schema.inputs]
+        given = {each.name for each in self.node.proto.attribute}
+        return name in given | {key for key, found in zip(formal, self.node.inputs, strict=False) if found}
+
+
+_IGNORED = dict.fromkeys(("RNN", "GRU", "LSTM"), ("activations", "clip", "sequence_lens"))
+"""Attributes and inputs that onnx.reference does not heed."""
 
 
 def evaluator(node: ModelNode, opsets: Mapping[Domain, int]) -> ReferenceEvaluator:

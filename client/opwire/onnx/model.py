@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 from onnx.external_data_helper import load_external_data_for_model
+from onnx.helper import tensor_dtype_to_np_dtype
 
 from ..check import read_level
 from ..client import Graph, local
@@ -248,8 +249,8 @@ class Model:
         value = self._prepared.values[name]
         sizes = sizes_of(value.type)
         found: Array = array if sizes is None else array.reshape(sizes)
-        if value.element_type == _BOOL:
-            return found.astype(np.bool_)
+        if value.element_type in _OTHER_IN_NUMPY:
+            return found.astype(tensor_dtype_to_np_dtype(value.element_type))
         # Integers of a node may be the same bytes with or without sign in the model.
         return found if value.data_type is None else found.view(value.data_type.dtype)
 
@@ -261,7 +262,8 @@ class Model:
             yield name, _checked(inputs[name], value)
 
 
-_BOOL = 9
+_OTHER_IN_NUMPY = frozenset((TensorProto.BOOL, TensorProto.INT4, TensorProto.UINT4))
+"""The element types whose NumPy type is not that of the bytes that a graph returns."""
 
 
 def _checked(given: Any, value: Value) -> Array:
@@ -269,8 +271,6 @@ def _checked(given: Any, value: Value) -> Array:
     if not value.is_tensor:
         return given  # type: ignore[no-any-return]  # a sequence, which only nodes on the CPU take
     array = np.asarray(given)
-    from onnx.helper import tensor_dtype_to_np_dtype
-
     if array.dtype != tensor_dtype_to_np_dtype(value.element_type) or array.shape != value.sizes:
         raise ModelError(f"{array.dtype}[{', '.join(map(str, array.shape))}] given for the input {value}")
     return array

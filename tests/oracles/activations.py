@@ -127,9 +127,11 @@ FORMULAS: Mapping[str, Callable[[Number, Attributes], Number]] = {
 
 
 def activated(activation: NestedOperator | None, x: Number) -> Number:
-    """Applies a fused activation to a number."""
+    """Applies an activation that is fused into an operator other than GEMM, where RELU multiplies by 0."""
     if activation is None:
         return x
+    if activation.name == "ACTIVATION_RELU":
+        return FORMULAS["LEAKY_RELU"](x, {"Alpha": 0.0})
     return FORMULAS[activation.name.removeprefix("ACTIVATION_")](x, activation.values)
 
 

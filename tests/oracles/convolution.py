@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
@@ -65,9 +66,20 @@ def _floats(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
     for place, pairs in _products_by_output(plan).items():
         is_padding = any(i >= size for i, size in zip(place[2:], inner, strict=True))
         numbers[place] = total([(float(source[at]), float(kernel[tap])) for at, tap in pairs if not is_padding])
+        if not is_padding and _unusual(plan, kernel, place[1]) - {tap for _, tap in pairs}:
+            numbers[place] = math.nan  # 0 of padding, or of a gap, times infinity or NaN
         if bias is not None and not is_padding:
             numbers[place] = plus(numbers[place], total([(float(bias.reshape(-1)[place[1]]),)]))
     return {"OutputTensor": fused_reals(numbers, plan.attributes.FusedActivation)}
+
+
+def _unusual(plan: Plan, kernel: Array, channel: int) -> set[Place]:
+    """Returns the weights of an output channel that are infinite or NaN."""
+    places = [tuple(map(int, place)) for place in np.argwhere(~np.isfinite(kernel))]
+    if plan.attributes.Direction.name != "BACKWARD":
+        return {place for place in places if place[0] == channel}
+    inputs = kernel.shape[0] // plan.attributes.GroupCount
+    return {place for place in places if place[0] // inputs * kernel.shape[1] + place[1] == channel}
 
 
 def _sums(plan: Plan, inputs: Mapping[str, Array]) -> Iterator[tuple[Place, int]]:

@@ -194,15 +194,38 @@ def test_each_position_of_short_lines_has_its_own_bound(device, size):
 
 @pytest.mark.parametrize("filters", [1, 9])
 @pytest.mark.parametrize("dtype", TYPES)
-def test_an_infinite_weight_adds_nothing_in_the_padding(device, filters, dtype):
+def test_an_infinite_weight_times_the_0_of_padding_is_nan(device, filters, dtype):
     source, kernel = np.ones((1, 1, 1, 40), dtype), np.ones((filters, 1, 1, 3), dtype)
     kernel[-1, 0, 0, 0] = np.inf
     fields = conv_fields(2, 1, 1, 1, 1) | {"StartPadding": [0, 1], "EndPadding": [0, 1]}
     found = answer(device, "CONVOLUTION", {"InputTensor": source, "FilterTensor": kernel}, **FORWARD, **fields)[0, :, 0]
     right = np.full((filters, 40), 3, dtype)
     right[:, [0, -1]] = 2
-    right[-1, 1:] = np.inf
+    right[-1] = [np.nan, *[np.inf] * 39]
     np.testing.assert_array_equal(found, right)
+
+
+@pytest.mark.parametrize("filters", [1, 9])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_an_infinite_weight_times_the_0_of_a_gap_is_nan(device, filters, dtype):
+    source, kernel = np.ones((1, 1, 1, 20), dtype), np.ones((1, filters, 1, 2), dtype)
+    kernel[0, -1, 0, 1] = np.inf
+    fields = conv_fields(2, 1, 1, 0, 1) | {"Strides": [1, 2], "Direction": "BACKWARD"}
+    found = answer(device, "CONVOLUTION", {"InputTensor": source, "FilterTensor": kernel}, **(FORWARD | fields))[
+        0, :, 0
+    ]
+    right = np.ones((filters, 40), dtype)
+    right[-1] = [np.nan, np.inf] * 20
+    np.testing.assert_array_equal(found, right)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_fused_relu_multiplies_what_is_below_0_by_0(device, dtype):
+    source, kernel = np.array([[[[-np.inf, -2, -0.0, np.nan, 3]]]], dtype), np.ones((9, 1, 1, 1), dtype)
+    fields = {**FORWARD, **conv_fields(2, 1, 1, 0, 1), "FusedActivation": {"Type": "ACTIVATION_RELU"}}
+    found = answer(device, "CONVOLUTION", {"InputTensor": source, "FilterTensor": kernel}, **fields)[0, :, 0]
+    np.testing.assert_array_equal(found, np.tile(np.array([np.nan, 0, 0, np.nan, 3], dtype), (9, 1)))
+    assert np.signbit(found[:, 1]).all()
 
 
 @pytest.mark.parametrize("groups", [1, 8])

@@ -47,6 +47,17 @@ class PhaseDimension(NamedTuple):
         return slice(self.tap, self.tap + (self.taps - 1) * self.apart + 1, self.apart)
 
 
+class Line(NamedTuple):
+    """A spatial dimension: sizes of the input, the filter and the output, and how the filter slides along it."""
+
+    size: int
+    window: int
+    target: int
+    stride: int
+    dilation: int
+    start: int
+
+
 class ConvolutionGeometry:
     """The sizes of a convolution and its partition into phases.
 
@@ -58,12 +69,14 @@ class ConvolutionGeometry:
         is_whole: whether every output belongs to a phase; the others consist of the bias alone.
         inner: sizes of the output without its own padding, whose elements are the activation of 0.
         margins: the boxes of that padding, none of which overlap, each as a slice of every spatial dimension.
+        lines: the spatial dimensions.
+        is_transposed, is_mirrored: whether the convolution is backward, and whether its filter is mirrored.
     """
 
     def __init__(self, plan: Plan) -> None:
         attributes = plan.attributes
-        self._transposed = getattr(attributes, "Direction", None) is ConvolutionDirection.BACKWARD
-        self._mirrored = getattr(attributes, "Mode", None) is ConvolutionMode.CONVOLUTION
+        self.is_transposed = getattr(attributes, "Direction", None) is ConvolutionDirection.BACKWARD
+        self.is_mirrored = getattr(attributes, "Mode", None) is ConvolutionMode.CONVOLUTION
         source, kernel = plan.inputs["InputTensor"].sizes, plan.inputs["FilterTensor"].sizes
         target = plan.outputs["OutputTensor"].sizes
         self.groups, self.images = attributes.GroupCount, source[0]
@@ -72,13 +85,14 @@ class ConvolutionGeometry:
         padding = getattr(attributes, "OutputPadding", (0,) * (len(target) - 2))
         self.inner = tuple(whole - pad for whole, pad in zip(target[2:], padding, strict=True))
         self.margins = list(_margins(target[2:], self.inner))
-        self._lines = list(zip(source[2:], kernel[2:], self.inner, *arrays, strict=True))
+        sizes = zip(source[2:], kernel[2:], self.inner, *arrays, strict=True)
+        self.lines = [Line(*members) for members in sizes]
         self._counts = [
-            min(window, stride // gcd(stride, dilation)) if self._transposed else 1
-            for _, window, _, stride, dilation, _ in self._lines
+            min(window, stride // gcd(stride, dilation)) if self.is_transposed else 1
+            for _, window, _, stride, dilation, _ in self.lines
         ]
-        self.is_whole = not self._transposed or all(
-            count == stride for count, (_, _, _, stride, _, _) in zip(self._counts, self._lines, strict=True)
+        self.is_whole = not self.is_transposed or all(
+            count == stride for count, (_, _, _, stride, _, _) in zip(self._counts, self.lines, strict=True)
         )
 
     @property
@@ -89,19 +103,19 @@ class ConvolutionGeometry:
     @property
     def longest(self) -> list[tuple[int, int]]:
         """The maximum numbers of taps and of outputs of any phase, for each dimension."""
-        if not self._transposed:
-            return [(window, target) for _, window, target, *_ in self._lines]
+        if not self.is_transposed:
+            return [(window, target) for _, window, target, *_ in self.lines]
         return [
             (-(-window // (stride // gcd(stride, dilation))), -(-target // stride))
-            for _, window, target, stride, dilation, _ in self._lines
+            for _, window, target, stride, dilation, _ in self.lines
         ]
 
     def phase(self, number: int) -> tuple[PhaseDimension, ...] | None:
         """Returns the dimensions of a phase, or None if it has no outputs."""
         lines = []
-        for count, line in zip(self._counts, self._lines, strict=True):
+        for count, line in zip(self._counts, self.lines, strict=True):
             number, tap = divmod(number, count)
-            found = _phase(tap, *line) if self._transposed else _forward(*line)
+            found = _phase(tap, *line) if self.is_transposed else _forward(*line)
             if found is None:
                 return None
             lines.append(found)
@@ -110,9 +124,9 @@ class ConvolutionGeometry:
     def filters_of(self, kernel: Array, phase: tuple[PhaseDimension, ...]) -> Array:
         """Returns a view of the filter for one phase, ``[groups, filters, *taps, channels]``."""
         spatial = tuple(range(3, kernel.ndim + 1))
-        view = np.flip(kernel, tuple(range(2, kernel.ndim))) if self._mirrored else kernel
+        view = np.flip(kernel, tuple(range(2, kernel.ndim))) if self.is_mirrored else kernel
         split = (self.groups, -1, *view.shape[1:])
-        own, shared = (2, 1) if self._transposed else (1, 2)
+        own, shared = (2, 1) if self.is_transposed else (1, 2)
         return view.reshape(split).transpose(0, own, *spatial, shared)[
             (slice(None), slice(None), *(line.filter for line in phase))
         ]

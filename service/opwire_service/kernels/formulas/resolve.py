@@ -6,7 +6,7 @@ Only tensors, constants and primitives remain.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor, isnan, trunc
 from typing import Any
@@ -75,7 +75,7 @@ class _Resolution:
             case Scaled(name, operand):
                 return self._scaled(self.attribute(name), self.of(operand))
             case FusedActivation(name, operand):
-                return activated_expression(self.attribute(name), self.of(operand))
+                return activated_expression(as_fused(self.attribute(name)), self.of(operand))
             case EnumChoice(name, options):
                 return self.of(dict(options)[self.attribute(name).name])
             case Operation(primitive, operands):
@@ -120,6 +120,16 @@ def resolve(formula: Expression, attribute: Callable[[str], Any], types: Mapping
             An expression of tensors, constants and primitives; for integers these include ``SCALED``.
     """
     return _Resolution(attribute, types).of(formula)
+
+
+def as_fused(activation: NestedOperator | None) -> NestedOperator | None:
+    """Returns an activation as all operators but GEMM fuse it.
+
+    As in DirectML, RELU multiplies what is not above 0 by 0: the zeros are negative, and NaN and -infinity give NaN.
+    """
+    if activation is None or activation.name != "ACTIVATION_RELU":
+        return activation
+    return replace(activation, name="ACTIVATION_LEAKY_RELU", values={"Alpha": 0.0})
 
 
 def activated_expression(activation: NestedOperator | None, operand: Expression) -> Expression:

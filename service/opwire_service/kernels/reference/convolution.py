@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import gcd
+from math import gcd, nan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,10 @@ from opwire.enums import ConvolutionDirection, ConvolutionMode
 from opwire.tensor import Array
 
 from ...execution import Arrays, Stop
+from ..convolutions import ConvolutionGeometry
 from ..exact import FORMATS
+from ..formulas.resolve import as_fused
+from ..gaps import Gaps
 from .places import places
 from .products import added, finished, integer_product_sum, product_sum, quantized, real, scaled
 
@@ -100,17 +103,19 @@ class Gathering:
 
 def convolution(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     target, bias = outputs["OutputTensor"], inputs.get("BiasTensor")
-    to = FORMATS[plan.outputs["OutputTensor"].data_type]
+    to, fused = FORMATS[plan.outputs["OutputTensor"].data_type], as_fused(plan.attributes.FusedActivation)
     gathering = Gathering(plan, inputs["InputTensor"], inputs["FilterTensor"])
     inner = [size - pad for size, pad in zip(target.shape[2:], plan.attributes.OutputPadding, strict=True)]
     for place in places(target.shape, stop):
         if any(at >= end for at, end in zip(place[2:], inner, strict=True)):
-            target[place] = finished(Fraction(0), plan.attributes.FusedActivation, to)
+            target[place] = finished(Fraction(0), fused, to)
             continue
         value = product_sum(*gathering.views(place), to, stop)
         if bias is not None:
             value = added(value, real(bias.flat[place[1]]))
-        target[place] = finished(value, plan.attributes.FusedActivation, to)
+        target[place] = finished(value, fused, to)
+    inside: tuple[Any, ...] = (..., *(slice(size) for size in inner))
+    Gaps(ConvolutionGeometry(plan)).fill(inputs["FilterTensor"], target[inside], finished(nan, fused, to), stop)
 
 
 def _integer_sums(plan: Plan, inputs: Arrays, stop: Stop) -> Callable[[Place], int]:

@@ -15,6 +15,7 @@ from ...execution import Arrays, Stop
 from ..activation import activated
 from ..decimals import FLOAT64
 from ..exact import FORMATS, Float, FloatFormat
+from ..formulas.resolve import as_fused
 from .batch_gradients import KERNELS as GRADIENTS
 from .elements import Elements, groups
 from .local_response import KERNELS as RESPONSES
@@ -55,16 +56,18 @@ def batch_normalization(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop)
     names = ("Mean", "Variance", "Scale", "Bias")
     means, variances, scales, biases = (_parameter(inputs[f"{name}Tensor"], source.shape, ZERO) for name in names)
     epsilon, to = real(plan.attributes.Epsilon), FORMATS[plan.outputs["OutputTensor"].data_type]
+    fused = as_fused(plan.attributes.FusedActivation)
     for place in places(source.shape, stop):
         divisor = root(add(variances(place), epsilon))
         value = normalized(source[place], means(place), divisor, scales(place), biases(place))
-        target[place] = finished(value, plan.attributes.FusedActivation, to)
+        target[place] = finished(value, fused, to)
 
 
 def batch_normalization_training(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     source, target, scale = inputs["InputTensor"], outputs["OutputTensor"], inputs["ScaleTensor"]
     bias, added = inputs["BiasTensor"], inputs.get("FusedAddTensor")
     to, epsilon = FORMATS[plan.outputs["OutputTensor"].data_type], real(plan.attributes.Epsilon)
+    fused = as_fused(plan.attributes.FusedActivation)
     for place in places(scale.shape, stop):
         group = group_at(place, scale.shape)
         found = moments(Elements(source[group], stop), to)
@@ -76,7 +79,7 @@ def batch_normalization_training(plan: Plan, inputs: Arrays, outputs: Arrays, st
         for at in places(view.shape, stop):
             summands = (real(bias[place]), *(() if more is None else (real(more[at]),)))
             value = normalized(view[at], mean, divisor, real(scale[place]), *summands)
-            into[at] = finished(value, plan.attributes.FusedActivation, to)
+            into[at] = finished(value, fused, to)
 
 
 def axes_of(plan: Plan) -> tuple[int, ...]:
@@ -109,6 +112,7 @@ def mean_variance_normalization(plan: Plan, inputs: Arrays, outputs: Arrays, sto
     scales = _stretched(inputs.get("ScaleTensor"), source.shape)
     biases = _stretched(inputs.get("BiasTensor"), source.shape)
     axes, to = axes_of(plan), FORMATS[plan.outputs["OutputTensor"].data_type]
+    fused = as_fused(plan.attributes.FusedActivation)
     # Partition all tensors into the same groups.
     parts = zip(groups(axes, source, target), groups(axes, scales, biases), strict=True)
     for (view, into), (scale, bias) in parts:
@@ -116,7 +120,7 @@ def mean_variance_normalization(plan: Plan, inputs: Arrays, outputs: Arrays, sto
         for at in places(view.shape, stop):
             shift = ZERO if "BiasTensor" not in inputs else real(bias[at])
             value = normalized(view[at], mean, divisor, real(scale[at]), shift)
-            into[at] = finished(value, plan.attributes.FusedActivation, to)
+            into[at] = finished(value, fused, to)
 
 
 def _stretched(array: Array | None, sizes: tuple[int, ...]) -> Array:

@@ -14,6 +14,7 @@ from opwire.tensor import Array
 from ....execution import Arrays, Bound, Stop
 from ...activation import activated
 from ...exact import FORMATS
+from ...formulas.resolve import as_fused
 from ...reference.normalization import normalized
 from ...reference.reals import Real, add, real, root
 from ..jit.compiler import Kernel
@@ -41,7 +42,7 @@ class GivenStatisticsJob(Job):
         self._plan = plan
         self._layout = layout_of(plan.inputs["InputTensor"], plan.outputs["OutputTensor"])
         self._epsilon = plan.attributes.Epsilon + 0.0  # removes the sign of zero
-        self._activation = plan.attributes.FusedActivation
+        self._activation = as_fused(plan.attributes.FusedActivation)
         # Results smaller than this share of the bias may be off by more than half an ULP.
         self._share = 16 * 2.0**-53 * 2.0 ** (FORMATS[plan.inputs["InputTensor"].data_type].fraction_bits + 2)
 

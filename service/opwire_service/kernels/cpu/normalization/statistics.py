@@ -15,6 +15,7 @@ from opwire.tensor import Array
 from ....execution import Arrays, Bound, Stop
 from ...activation import activated
 from ...exact import FORMATS
+from ...formulas.resolve import as_fused
 from ...reference.elements import Elements
 from ...reference.moments import moments
 from ...reference.normalization import axes_of, normalized, statistics_of, uses
@@ -211,7 +212,7 @@ class StatisticsJob(Job):
         if near.any():
             self._mend(x, near, tensors, at, known, stop)
         into = tensors.target[at]
-        into[...] = activated(self._plan.attributes.FusedActivation, x)
+        into[...] = activated(as_fused(self._plan.attributes.FusedActivation), x)
 
     def _without_sign(self, x: Array, found: RowMoments, factor: Array) -> Array:
         """Returns which deviations are too inaccurate to have a sign, which is all that an infinite factor leaves."""

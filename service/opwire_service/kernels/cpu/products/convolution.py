@@ -14,6 +14,8 @@ from opwire.tensor import Array
 from ....execution import Arrays, Bound, Stop, Stopped
 from ...activation import activated
 from ...convolutions import ConvolutionGeometry, PhaseDimension
+from ...formulas.resolve import as_fused
+from ...gaps import Gaps
 from ...layout import coordinates
 from ..jit.compiler import Kernel
 from ..run.job import Job, KernelStep
@@ -76,7 +78,8 @@ class ConvolutionJob(Job):
 
     def __init__(self, plan: Plan) -> None:
         self._geometry = geometry = ConvolutionGeometry(plan)
-        self._epilogue = Epilogue(1.0, 1.0, plan.attributes.FusedActivation)
+        self._epilogue = Epilogue(1.0, 1.0, as_fused(plan.attributes.FusedActivation))
+        self._gaps = Gaps(geometry) if Gaps(geometry).may_exist else None
         kernel = plan.inputs["FilterTensor"]
         self._filter_elements, self._dtype = kernel.element_count, kernel.data_type.dtype
         self._depth = prod(kernel.sizes[2:]) * geometry.channels
@@ -112,7 +115,8 @@ class ConvolutionJob(Job):
         return Boxes(extents, (tiling.groups, tiling.filters, *tiling.places))
 
     def scratch_bytes(self, threads: int) -> int:
-        return 4 * self._filter_elements + threads * self._tile_bytes(threads)
+        gaps = 0 if self._gaps is None else self._gaps.scratch_bytes
+        return 4 * self._filter_elements + gaps + threads * self._tile_bytes(threads)
 
     def _tile_bytes(self, threads: int) -> int:
         """Returns the maximum memory of a tile in bytes, of any phase or, if these are many, of any convolution."""
@@ -136,6 +140,7 @@ class ConvolutionJob(Job):
                 filters = self._filters(tensors, lines)
                 phase = self._phase(lines, flat_filters(filters, stop), filters.shape[2:], tensors, find, pool)
                 self._bound(phase, pool)(stop)
+        self._fill_gaps(inputs, outputs, stop)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         tensors = self._tensors(inputs, outputs)
@@ -145,7 +150,15 @@ class ConvolutionJob(Job):
             filters = self._filters(tensors, lines)
             flat = flat_view(filters)
             if flat is not None:
-                return self._bound(self._phase(lines, flat, filters.shape[2:], tensors, find, pool), pool)
+                compute = self._bound(self._phase(lines, flat, filters.shape[2:], tensors, find, pool), pool)
+                if self._gaps is None:
+                    return compute
+
+                def run(stop: Stop) -> None:
+                    compute(stop)
+                    self._fill_gaps(inputs, outputs, stop)
+
+                return run
         return super().bind(inputs, outputs, find, pool)
 
     def _tensors(self, inputs: Arrays, outputs: Arrays) -> ConvolutionTensors:
@@ -187,6 +200,12 @@ class ConvolutionJob(Job):
                     if stop():
                         raise Stopped
                     view[place] = value
+
+    def _fill_gaps(self, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        if self._gaps is not None:
+            inner: tuple[Any, ...] = (..., *(slice(size) for size in self._geometry.inner))
+            value = activated(self._epilogue.activation, np.full(1, np.nan))[0]
+            self._gaps.fill(inputs["FilterTensor"], outputs["OutputTensor"][inner], value, stop)
 
     def _phase(
         self,

@@ -8,10 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from opwire.check import Plan
+from opwire.fields.member import NestedOperator
 from opwire.tensor import Array
 
 from ....execution import Stop
 from ...exact import FORMATS
+from ...formulas.resolve import as_fused
 from ...reference.elements import Elements
 from ...reference.moments import moments
 from ...reference.normalization import axes_of, finished, length_of, normalized, statistics_of, uses
@@ -24,8 +26,7 @@ _STATE_BYTES, _ROW_BYTES, _STATISTICS_BYTES = 40, 32, 24
 _BESIDE = {"scale": "ScaleTensor", "bias": "BiasTensor", "added": "FusedAddTensor"}
 
 
-def _kernels(plan: Plan, *, mean: bool, variance: bool) -> RowKernels:
-    activation = getattr(plan.attributes, "FusedActivation", None)
+def _kernels(plan: Plan, activation: NestedOperator | None, *, mean: bool, variance: bool) -> RowKernels:
     return RowKernels(
         ("normalization/moments",),
         _STATE_BYTES,
@@ -40,7 +41,7 @@ def _by_own_statistics(plan: Plan, processors: int) -> NormalizationJob:
     """Returns the job that normalizes rows by their own statistics."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     mean, variance = uses(plan)
-    to, attributes = FORMATS[source.data_type], plan.attributes
+    to, fused = FORMATS[source.data_type], as_fused(plan.attributes.FusedActivation)
 
     def exact(row: Array, values: Array, beside: Mapping[str, Array], stop: Stop) -> Array:
         center, divisor = statistics_of(moments(Elements(row, stop), to), plan)
@@ -53,7 +54,7 @@ def _by_own_statistics(plan: Plan, processors: int) -> NormalizationJob:
             if key not in known:
                 value, scale, *summands = key
                 number = normalized(value, center, divisor, real(scale), *map(real, summands))
-                known[key] = finished(number, attributes.FusedActivation, to)
+                known[key] = finished(number, fused, to)
             found[place] = known[key]
         return found
 
@@ -62,7 +63,7 @@ def _by_own_statistics(plan: Plan, processors: int) -> NormalizationJob:
         return rounded(found.mean, to), rounded(found.spread(found.mean), to)
 
     beside = {key: SideTensor(name, plan.inputs[name]) for key, name in _BESIDE.items() if name in plan.inputs}
-    kernels = replace(_kernels(plan, mean=mean, variance=variance), exact=exact)
+    kernels = replace(_kernels(plan, fused, mean=mean, variance=variance), exact=exact)
     if "OutputMeanTensor" in plan.outputs:
         for key in ("mean", "variance"):
             name = f"Output{key.capitalize()}Tensor"
@@ -77,6 +78,7 @@ def _by_given_statistics(plan: Plan, processors: int) -> NormalizationJob:
     names = {"mean": "MeanTensor", "variance": "VarianceTensor", "scale": "ScaleTensor", "bias": "BiasTensor"}
     beside = {key: SideTensor(name, plan.inputs[name]) for key, name in names.items()}
     to, attributes = FORMATS[source.data_type], plan.attributes
+    fused = as_fused(attributes.FusedActivation)
 
     def exact(row: Array, values: Array, beside: Mapping[str, Array], stop: Stop) -> Array:
         keys = zip(values.tolist(), *(beside[key].tolist() for key in names), strict=True)
@@ -84,12 +86,12 @@ def _by_given_statistics(plan: Plan, processors: int) -> NormalizationJob:
         for place, (value, mean, variance, scale, bias) in enumerate(keys):
             divisor = root(add(real(variance), real(attributes.Epsilon)))
             number = normalized(value, real(mean), divisor, real(scale), real(bias))
-            found[place] = finished(number, attributes.FusedActivation, to)
+            found[place] = finished(number, fused, to)
         return found
 
     statistics = beside["mean"].desc, beside["variance"].desc
     axes = [i for i in range(source.rank) if all(desc.sizes[i] == 1 for desc in statistics)]
-    kernels = replace(_kernels(plan, mean=True, variance=True), exact=exact, given=True)
+    kernels = replace(_kernels(plan, fused, mean=True, variance=True), exact=exact, given=True)
     return NormalizationJob(source, target, beside, axes, kernels, processors)
 
 

@@ -15,8 +15,11 @@ from opwire.tensor import Array, BufferTensorDesc
 
 from ....execution import Arrays, Stop
 from ...convolutions import ConvolutionGeometry, PhaseDimension
+from ...formulas.resolve import as_fused
+from ...gaps import Gaps
 from ..job import CudaMemory, Launch, Program, device_desc
 from .batches import Batch, Batches
+from .gaps import GapFilling
 from .launching import ACTIVATED, ROUNDED, Launching, float_program
 from .tiles import NOWHERE, SPATIAL, TENSORS, WINDOW, BatchedProduct, ProductTiling, Scratch, Strides
 
@@ -35,7 +38,7 @@ class Convolution:
 
     def __init__(self, plan: Plan, processors: int) -> None:
         geometry = ConvolutionGeometry(plan)
-        fused = plan.attributes.FusedActivation
+        fused = as_fused(plan.attributes.FusedActivation)
         finish = ROUNDED if fused is None else ACTIVATED
         target = device_desc(plan.outputs["OutputTensor"])
         program = float_program(target.data_type, has_window=True, finish=finish, activation=fused)
@@ -55,6 +58,7 @@ class Convolution:
         self._margins = [replace(margin, addend=NOWHERE) for margin in margins]
         self._margin_batches = Batches(self._recorded_margins)
         alone = [*self._margins, *([] if self._fill is None else [self._fill])]
+        self._gaps = GapFilling(plan, geometry, target) if Gaps(geometry).may_exist else None
         self._scratch = max(
             Scratch.of(most, self._tiling, is_direct=self._is_direct).size,
             *(Scratch.of(each, ProductTiling.of(each, is_direct=True), is_direct=True).size for each in alone),
@@ -63,7 +67,8 @@ class Convolution:
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        return (self._launching.program,)
+        gaps = () if self._gaps is None else (self._gaps.program,)
+        return (self._launching.program, *gaps)
 
     @property
     def scratch_bytes(self) -> int:
@@ -82,6 +87,8 @@ class Convolution:
             addresses["addend"] = memory.inputs["BiasTensor"]
         for batch in self._batches:
             yield from batch.placed(self._launching.program, addresses, memory.scratch)
+        if self._gaps is not None:
+            yield self._gaps.launch(memory)
 
     def _recorded_margins(self) -> Iterator[Batch]:
         for margin in self._margins:

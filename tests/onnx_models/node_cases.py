@@ -60,8 +60,8 @@ def node_cases() -> dict[str, NodeCase]:
     for case in collected:
         for inputs, outputs in case.data_sets or ():
             assert case.model is not None
-            arrays = [[_array(each) for each in tensors] for tensors in (inputs, outputs)]
-            found[case.name] = NodeCase(case.name, case.model, *arrays, case.rtol, case.atol)
+            given, expected = ([_array(each) for each in tensors] for tensors in (inputs, outputs))
+            found[case.name] = NodeCase(case.name, case.model, given, expected, case.rtol, case.atol)
     return found
 
 

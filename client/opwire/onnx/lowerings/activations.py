@@ -29,7 +29,7 @@ _ACTIVATIONS: Mapping[str, tuple[str, Mapping[str, tuple[str, float]]]] = {
 
 def _activation(operator: str, members: Mapping[str, tuple[str, float]], node: NodeLowering) -> GraphTensor:
     given = {member: float(node.attribute(*attribute)) for member, attribute in members.items()}
-    return node.emit(f"ACTIVATION_{operator}", InputTensor=node.lifted(0), **given)
+    return node.emit(f"ACTIVATION_{operator}", InputTensor=node.lifted(0), **given).reshape(node.tensor(0).sizes)
 
 
 for _name, (_operator, _members) in _ACTIVATIONS.items():

@@ -93,7 +93,9 @@ def _clipped(node: NodeLowering, least: Any, greatest: Any) -> GraphTensor:
     typed = ("ELEMENT_WISE_CLIP1", {**form, "MinMaxDataType": x.data_type.name})
     plain = ("ELEMENT_WISE_CLIP", {**form, "Min": float(least), "Max": float(greatest)})
     # As floats, limits of the type itself round outward, and saturate.
-    fits = x.data_type.is_float or all(each in (low, high) or np.float32(each) == each for each in (least, greatest))
+    fits = x.data_type.is_float or all(
+        each in (low, high) or float(np.float32(each)) == each for each in (least, greatest)
+    )
     return node.emit_lowest(plain, typed) if fits else node.emit(typed[0], **typed[1])
 
 

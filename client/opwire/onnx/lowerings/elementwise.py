@@ -211,7 +211,8 @@ def _exponent(node: NodeLowering) -> GraphTensor:
 def affine(node: NodeLowering) -> GraphTensor:
     """Lowers alpha x + beta, an operator of early versions of ONNX."""
     scale = {"Scale": node.attribute("alpha", 1.0), "Bias": node.attribute("beta", 0.0)}
-    return node.emit("ELEMENT_WISE_IDENTITY", InputTensor=node.lifted(0), ScaleBias=scale)
+    made = node.emit("ELEMENT_WISE_IDENTITY", InputTensor=node.lifted(0), ScaleBias=scale)
+    return made.reshape(node.tensor(0).sizes)
 
 
 @lowers("ImageScaler")

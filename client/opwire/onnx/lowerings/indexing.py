@@ -62,11 +62,18 @@ def gather(node: NodeLowering) -> GraphTensor:
 def gather_elements(node: NodeLowering) -> GraphTensor:
     sizes = node.sizes(0)
     axis = node.axis(node.attribute("axis", 0), len(sizes))
-    data, indices = _same_rank(node.tensor(0), _indices(node, 1, [sizes[axis]]))
+    data, indices = _same_rank(_cut(node, axis), _indices(node, 1, [sizes[axis]]))
     made = node.emit(
         "GATHER_ELEMENTS", InputTensor=data, IndicesTensor=indices, Axis=len(data.sizes) - len(sizes) + axis
     )
     return made.reshape(node.sizes(1))
+
+
+def _cut(node: NodeLowering, axis: int) -> GraphTensor:
+    """Returns a view of the tensor with the sizes of the indices, which may be smaller, except along the axis."""
+    x, wanted = node.tensor(0), node.sizes(1)
+    sizes = [size if at == axis else min(size, wanted[at]) for at, size in enumerate(x.sizes)]
+    return x.with_strides(sizes, x.desc.element_strides)
 
 
 @lowers("GatherND")
@@ -88,6 +95,7 @@ def gather_nd(node: NodeLowering) -> GraphTensor:
 
 
 _REDUCTIONS = {
+    "none": None,
     "add": "ELEMENT_WISE_ADD",
     "mul": "ELEMENT_WISE_MULTIPLY",
     "max": "ELEMENT_WISE_MAX",
@@ -106,10 +114,8 @@ def scatter_elements(node: NodeLowering) -> GraphTensor:
     axis = node.axis(node.attribute("axis", 0), len(sizes))
     if _has_no_indices(node):
         return node.tensor(0)
-    if node.attribute("reduction", "none") != "none":
-        places: list[Array] = list(np.indices(_constant_indices(node).shape))
-        places[axis] = _constant_indices(node) % sizes[axis]
-        return _combined(node, np.ravel_multi_index(places, sizes).reshape(-1), 1)
+    if node.attribute("reduction", "none") != "none" or (node.is_constant(1) and not _fits(node, axis)):
+        return _combined(node, _element_positions(_constant_indices(node), axis, sizes), 1)
     data, indices, updates = _same_rank(node.tensor(0), _indices(node, 1, [sizes[axis]]), node.tensor(2))
     at = len(data.sizes) - len(sizes) + axis
     members = {"InputTensor": data, "IndicesTensor": indices, "UpdatesTensor": updates, "Axis": at}
@@ -126,7 +132,7 @@ def scatter_nd(node: NodeLowering) -> GraphTensor:
     indexed = sizes[: given[-1]]
     if node.attribute("reduction", "none") != "none":
         places = np.moveaxis(_constant_indices(node) % np.asarray(indexed), -1, 0)
-        return _combined(node, np.ravel_multi_index(list(places), indexed).reshape(-1), prod(sizes[given[-1] :]))
+        return _combined(node, np.ravel_multi_index(tuple(places), indexed).reshape(-1), prod(sizes[given[-1] :]))
     data, indices, updates = _same_rank(node.tensor(0), _indices(node, 1, indexed), node.tensor(2))
     return _scattered(node, data, indices, updates, (len(sizes), len(given))).reshape(sizes)
 
@@ -144,6 +150,20 @@ def _scattered(
     )
 
 
+def _element_positions(indices: Array, axis: int, sizes: Sequence[int]) -> Array:
+    """Returns the position in the whole tensor of the element that each index along an axis means."""
+    places = np.indices(indices.shape)
+    places[axis] = indices % sizes[axis]
+    positions: Array = np.asarray(np.ravel_multi_index(tuple(places), tuple(sizes)))
+    return positions.reshape(-1)
+
+
+def _fits(node: NodeLowering, axis: int) -> bool:
+    """Returns whether SCATTER_ELEMENTS takes the indices: of the sizes of the tensor, or fewer along the axis."""
+    pairs = enumerate(zip(node.sizes(1), node.sizes(0), strict=True))
+    return all(given <= size if at == axis else given == size for at, (given, size) in pairs)
+
+
 def _has_no_indices(node: NodeLowering) -> bool:
     return 0 in (node.value(1).sizes or ())
 
@@ -155,20 +175,21 @@ def _constant_indices(node: NodeLowering) -> Array:
 
 
 def _combined(node: NodeLowering, positions: Array, length: int) -> GraphTensor:
-    """Combines rows of a tensor with updates. DirectML only replaces rows, so they are gathered before.
+    """Combines rows of a tensor with updates, or replaces them. DirectML only replaces, so others are gathered before.
 
     Args:
         node: the node, whose inputs are the tensor, indices, and updates.
         positions: the row that each update belongs to.
         length: the number of elements of a row.
     """
-    operator = _REDUCTIONS[node.attribute("reduction")]
+    operator = _REDUCTIONS[node.attribute("reduction", "none")]
     rows, updates = node.tensor(0).reshape(1, 1, -1, length), node.tensor(2).reshape(1, 1, -1, length)
     for taken in _rounds(positions):
         chosen = updates if len(taken) == len(positions) else _rows(node, updates, taken)
-        made = node.emit(operator, ATensor=_rows(node, rows, positions[taken]), BTensor=chosen)
+        if operator:
+            chosen = node.emit(operator, ATensor=_rows(node, rows, positions[taken]), BTensor=chosen)
         at = node.graph.constant(positions[taken].astype("u4").reshape(1, 1, -1, 1))
-        rows = _scattered(node, rows, at, made, (2, 2))
+        rows = _scattered(node, rows, at, chosen, (2, 2))
     return rows.reshape(node.sizes(0))
 
 

@@ -73,7 +73,7 @@ def _array(tensor: Any) -> Any:
 
 
 def with_constants(case: NodeCase) -> ModelProto:
-    """Returns the model of a case with its integer inputs of at most 64 elements as initializers.
+    """Returns the model of a case with its inputs of at most 64 integers, scales and regions as initializers.
 
     DirectML takes axes, sizes and such as attributes, and the cases give them as inputs.
     """
@@ -81,8 +81,8 @@ def with_constants(case: NodeCase) -> ModelProto:
     model.CopyFrom(case.model)
     kept = []
     for info, array in zip(list(model.graph.input), case.inputs, strict=False):
-        is_small = isinstance(array, np.ndarray) and array.size <= _MOST and array.dtype.kind in "iub"
-        if is_small:
+        is_small = isinstance(array, np.ndarray) and array.size <= _MOST
+        if is_small and (array.dtype.kind in "iub" or info.name in _SCALES):
             model.graph.initializer.append(numpy_helper.from_array(array, info.name))
         else:
             kept.append(info)
@@ -93,6 +93,9 @@ def with_constants(case: NodeCase) -> ModelProto:
 
 
 _MOST = 64
+
+_SCALES = ("scales", "roi")
+"""Inputs of Resize that DirectML takes as attributes."""
 
 
 @dataclass(slots=True)

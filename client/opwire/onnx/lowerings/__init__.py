@@ -17,6 +17,7 @@ from . import (
     recurrent,
     reductions,
     regions,
+    resampling,
     shapes,
     softmaxes,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "recurrent",
     "reductions",
     "regions",
+    "resampling",
     "shapes",
     "softmaxes",
 ]

@@ -18,6 +18,7 @@ from tests.serving import serving
 from tests.sockets import talk
 from tests.support import COUNT, FACTS
 
+RELU = {"type": "ACTIVATION_RELU", "desc": {"InputTensor": {"DataType": "FLOAT32", "Sizes": [1]}}}
 COMMITTED = Path(__file__).parents[2] / "openapi" / "openapi.json"
 
 SCHEMAS = ("/v1/schema", "/v1/schema/meta", "/v1/schema/documents")
@@ -311,8 +312,46 @@ def test_every_operation_is_named_grouped_and_summarized(http):
         assert any(status.startswith("4") for status in operation["responses"])
         for status in {"429", "503"} & operation["responses"].keys():
             assert "Retry-After" in operation["responses"][status]["headers"]
-        content = operation["responses"]["200"].get("content", {})
-        headers = operation["responses"]["200"].get("headers", {})
-        assert ("Inference-Header-Content-Length" in headers) == ("application/octet-stream" in content)
+        answer = operation["responses"]["200"]
+        content, headers = answer.get("content", {}), answer["headers"]
+        assert ("Inference-Header-Content-Length" in headers) == (
+            "Accept: application/octet-stream" in answer["description"]
+        )
+        assert "application/octet-stream" not in content  # a generated client would take the JSON as either type
     assert document["servers"]
     assert document["info"]["license"]["identifier"] == "Apache-2.0"
+
+
+ASKED: list[tuple[str, str, dict[str, Any]]] = [
+    ("get", "/v1/server", {}),
+    ("get", "/v1/operators", {}),
+    ("get", "/v1/schema", {}),
+    ("get", "/v1/feature-levels", {}),
+    ("get", "/v1/graphs", {}),
+    ("get", "/readyz", {}),
+    ("get", "/metrics", {}),
+    ("get", "/v2", {}),
+    ("post", "/v1/execute", {"operator": RELU, "inputs": {"InputTensor": {"data": [1]}}}),
+    ("post", "/v1/batch", {"requests": []}),
+    ("post", "/v1/validate", {"operator": RELU}),
+    ("post", "/v1/validate", {}),
+]
+OF_HTTP = {"content-length", "content-type", "content-encoding", "date", "transfer-encoding", "vary", "cache-control"}
+
+
+@pytest.mark.parametrize(("method", "path", "body"), ASKED)
+def test_the_headers_of_a_response_are_documented(http, method, path, body):
+    response = http.request(method, path, json=body or None)
+    described = http.get("/openapi.json").json()["paths"][path][method]["responses"][str(response.status_code)]
+    names = {name.lower() for name in described["headers"]} - {"inference-header-content-length"}
+    assert names == {*response.headers} - OF_HTTP - {"x-content-type-options"}
+
+
+def test_each_error_has_its_header(http):
+    document = http.get("/openapi.json").json()
+    for path, item in document["paths"].items():
+        for operation in item.values():
+            for status, header in {"401": "WWW-Authenticate", "405": "Allow", "304": "ETag"}.items():
+                if status in operation["responses"]:
+                    assert header in operation["responses"][status]["headers"], path
+            assert all("X-Request-Id" in answer["headers"] for answer in operation["responses"].values())

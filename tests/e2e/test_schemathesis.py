@@ -13,6 +13,7 @@ from hypothesis import given
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
+    response_headers_conformance,
     response_schema_conformance,
     status_code_conformance,
 )
@@ -26,7 +27,13 @@ from tests.serving import serving
 LIMITS = Limits(
     body_bytes=2**20, tensor_elements=2**14, output_bytes=2**16, work=2**14, batch_requests=8, receive_ms=500
 )
-CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
 DATA_ROUTES = ("/v1/execute", "/v1/batch", "/v1/validate")
 MODES = list(schemathesis.GenerationMode)
 

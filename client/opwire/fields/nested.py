@@ -104,8 +104,11 @@ class Activations(StructuredMember, ABC):
     def operator_schema(self) -> Schema:
         """Returns the JSON Schema of one nested operator, in both of its forms."""
         names = [spelling for name in self.activations for spelling in (name, f"DML_OPERATOR_{name}")]
-        kinds = {name: {"enum": names} for name in _SPELLINGS[0]}
-        return {"type": "object", "properties": kinds, "anyOf": [{"required": [name]} for name in _SPELLINGS[0]]}
+        forms = [
+            {"type": "object", "required": [kind], "properties": {kind: {"enum": names}}, "additionalProperties": True}
+            for kind in _SPELLINGS[0]
+        ]
+        return {"anyOf": forms, "description": "with its members beside the type, or in Desc"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,9 +86,9 @@ def _with_default(member: Member) -> Schema:
     schema = member.json_schema()
     if member.default is None:
         return schema
-    if schema.get("type") == "array":
-        return {**schema, "description": f"{member.default} for each dimension if left out"}
-    return {**schema, "default": member.default}
+    each = " for each dimension" if schema.get("type") == "array" else ""
+    # Generators of clients take members with the keyword "default" as always there.
+    return {**schema, "description": f"{member.default}{each} if left out"}
 
 
 def desc_schema(schema: OperatorSchema) -> Schema:

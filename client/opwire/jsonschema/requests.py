@@ -29,7 +29,6 @@ _INPUT: Schema = {
 
 _LEVELS = [spelling for level in FeatureLevel for spelling in (str(level), level.short, level.value)]
 
-_ONE_OF_BOTH: Schema = {"oneOf": [{"required": ["operator"]}, {"required": ["graph"]}]}
 _LEVEL: Schema = {"enum": _LEVELS, "description": "the exact level to check against; defaults to the highest"}
 _STRICT: Schema = {
     "type": "boolean",
@@ -44,22 +43,27 @@ _OPTIONS: Mapping[str, Schema] = {
 }
 _MODEL: Schema = {
     "type": "object",
+    "additionalProperties": True,
     "description": "a DxDispatch model; the output of its print commands is returned, and file access is refused",
 }
 _GRAPH: Schema = {"anyOf": [ref("Graph"), {"type": "string", "description": "the name of a registered graph"}]}
-_EITHER: Mapping[str, Schema] = {**_CONTRACT, "operator": ref("Operator"), "graph": _GRAPH}
+_TARGETS: Mapping[str, Schema] = {"operator": ref("Operator"), "graph": _GRAPH}
+
+
+def _either(required: list[str], properties: Mapping[str, Schema]) -> list[Schema]:
+    """Returns the schemas of a request with an operator and of one with a graph."""
+    forms = _TARGETS.items()
+    return [object_schema([name, *required], {**_CONTRACT, name: schema, **properties}) for name, schema in forms]
+
 
 REQUESTS: Mapping[str, Schema] = {
     "InputTensor": _INPUT_TENSOR,
     "ExecuteRequest": {
-        **object_schema(
-            ["inputs"], {**_EITHER, "inputs": {"type": "object", "additionalProperties": _INPUT}, **_OPTIONS}
-        ),
-        **_ONE_OF_BOTH,
+        "anyOf": _either(["inputs"], {"inputs": {"type": "object", "additionalProperties": _INPUT}, **_OPTIONS})
     },
     "ExecuteModelRequest": object_schema(["model"], {**_CONTRACT, "model": _MODEL, **_OPTIONS}),
     "BatchRequest": object_schema(["requests"], {"requests": {"type": "array", "items": ref("ExecuteRequest")}}),
-    "ValidateRequest": {"anyOf": [{**object_schema([], _EITHER), **_ONE_OF_BOTH}, ref("Graph")]},
+    "ValidateRequest": {"anyOf": [*_either([], {}), ref("Graph")]},
     "ValidateModelRequest": object_schema(
         ["model"], {"feature_level": {"enum": _LEVELS}, "strict": _STRICT, "model": _MODEL}
     ),

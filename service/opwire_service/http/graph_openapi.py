@@ -9,9 +9,9 @@ from opwire.level import FeatureLevel
 from opwire.wire import BINARY, JSON
 
 from .graphs import ALL, ONE
-from .responses import ERRORS, LENGTH, TAIL, Schema, problem
+from .responses import ERRORS, LENGTH, Schema, answered, problem
 
-_DESCS = {"type": "object", "additionalProperties": {"type": "object"}}
+_DESCS = {"type": "object", "additionalProperties": ref("OutputDesc")}
 _DESCRIBED: dict[str, Schema] = {
     "name": {"type": "string"},
     "feature_level": {"enum": [str(level) for level in FeatureLevel]},
@@ -31,7 +31,8 @@ _WITHOUT_TENSORS = (
 GRAPH_SCHEMAS: dict[str, Schema] = {
     "RegisteredGraph": object_schema(list(_DESCRIBED), _DESCRIBED),
     "WholeGraph": object_schema(
-        [*_DESCRIBED, "graph"], {**_DESCRIBED, "graph": {"type": "object", "description": _WITHOUT_TENSORS}}
+        [*_DESCRIBED, "graph"],
+        {**_DESCRIBED, "graph": {"type": "object", "additionalProperties": True, "description": _WITHOUT_TENSORS}},
     ),
     "RegisteredGraphs": object_schema(["graphs"], {"graphs": {"type": "array", "items": ref("RegisteredGraph")}}),
 }
@@ -48,10 +49,7 @@ _NAME: Schema = {
 def _operation(
     name: str, summary: str, answers: dict[int, Schema], errors: Iterable[int], parameters: list[Schema]
 ) -> Schema:
-    responses: dict[str, Schema] = {
-        str(status): {"description": "The response", **(TAIL if BINARY in content else {}), "content": content}
-        for status, content in answers.items()
-    }
+    responses = {str(status): answer for status, answer in answers.items()}
     responses |= {str(status): problem(status) for status in errors}
     responses |= {str(status): error for status, error in ERRORS.items()}
     return {
@@ -63,13 +61,13 @@ def _operation(
     }
 
 
-_ONE: Schema = {JSON: {"schema": ref("RegisteredGraph")}}
-_WHOLE: Schema = {JSON: {"schema": ref("WholeGraph")}, BINARY: _BYTES}
+_ONE = answered(ref("RegisteredGraph"))
+_WHOLE = answered(ref("WholeGraph"), tail=True)
 
 GRAPH_PATHS: dict[str, Schema] = {
     ALL: {
         "get": _operation(
-            "graphs", "Lists the client's registered graphs", {200: {JSON: {"schema": ref("RegisteredGraphs")}}}, (), []
+            "graphs", "Lists the client's registered graphs", {200: answered(ref("RegisteredGraphs"))}, (), []
         )
     },
     ONE: {
@@ -88,7 +86,7 @@ GRAPH_PATHS: dict[str, Schema] = {
             },
         },
         "delete": _operation(
-            "unregister", "Removes a registered graph", {200: {JSON: {"schema": {"type": "object"}}}}, (404,), [_NAME]
+            "unregister", "Removes a registered graph", {200: answered({"type": "object"})}, (404,), [_NAME]
         ),
     },
 }

@@ -17,12 +17,13 @@ from opwire.listing import one_of_each_family
 from opwire.operator import Code, Operator
 from opwire.operators import OPERATORS
 from opwire.schema import CATALOG, PREFIX
+from opwire.tensor import DataType
 from opwire.violation import OBSERVED_SOURCE
 from opwire.wire import BINARY, JSON
 
 from ..kernels.executable import EXECUTABLE
 from .graph_openapi import GRAPH_PATHS, GRAPH_SCHEMAS
-from .responses import CONTRACT, DATA_STATUSES, LENGTH, ONE_OPERATOR, OPEN, TAIL, Schema, problem
+from .responses import CONTRACT, DATA_STATUSES, LENGTH, ONE_OPERATOR, OPEN, Schema, answered, problem
 
 
 def _operator_schema(operator: Operator[Any]) -> Schema:
@@ -35,24 +36,55 @@ def _operator_schema(operator: Operator[Any]) -> Schema:
     return object_schema(["type", "desc"], {"type": {"enum": names}, "desc": desc}, operator.summary)
 
 
+_LEVEL: Schema = {"enum": [str(level) for level in FeatureLevel]}
+_LEVEL_OR_NONE: Schema = {"enum": [*_LEVEL["enum"], None]}
+_DESCS: Schema = {"type": "object", "additionalProperties": ref("OutputDesc")}
+_UINT: Schema = {"type": "integer", "minimum": 0}
+_OUTPUT_DESC = {
+    "type": "object",
+    "description": "DML_BUFFER_TENSOR_DESC, without the members that have their default",
+    "required": ["DataType", "Sizes", "TotalTensorSizeInBytes"],
+    "properties": {
+        "DataType": {"enum": [data_type.name for data_type in DataType]},
+        "Sizes": {"type": "array", "items": _UINT},
+        "Strides": {"type": "array", "items": _UINT, "description": "in elements; contiguous without"},
+        "TotalTensorSizeInBytes": _UINT,
+        "Flags": {"type": "string"},
+        "GuaranteedBaseOffsetAlignment": _UINT,
+    },
+}
 _OUTPUT_TENSOR = {
     "type": "object",
     "required": ["desc"],
     "properties": {
-        "desc": {"type": "object"},
-        "data": {"description": "base64 of the whole buffer, or nested numbers"},
-        "binary_data_size": {"type": "integer", "minimum": 0},
+        "desc": ref("OutputDesc"),
+        "data": {
+            "type": ["string", "array"],
+            "items": {},
+            "description": "base64 of the whole buffer, or nested numbers",
+        },
+        "binary_data_size": {**_UINT, "description": "instead of data, its length in the binary tail"},
     },
 }
+
+
+def _outputs() -> Schema:
+    """Returns the schema of outputs by name: those that are single tensors in each operator, and any others."""
+    members = [member for operator in OPERATORS.values() for member in operator.members.outputs]
+    lists = {member.name for member in members if member.is_array}
+    return {
+        "type": "object",
+        "properties": {member.name: ref("OutputTensor") for member in members if member.name not in lists},
+        "additionalProperties": {"anyOf": [ref("OutputTensor"), {"type": "array", "items": ref("OutputTensor")}]},
+    }
+
+
 _EXECUTE_ANSWER = {
     "type": "object",
     "required": ["outputs", "feature_level", "device", "timing", "request_id"],
     "properties": {
-        "outputs": {
-            "type": "object",
-            "additionalProperties": {"anyOf": [ref("OutputTensor"), {"type": "array", "items": ref("OutputTensor")}]},
-        },
-        "feature_level": {"enum": [str(level) for level in FeatureLevel]},
+        "outputs": _outputs(),
+        "feature_level": _LEVEL,
         "device": {"type": "string"},
         "timing": {
             "type": "object",
@@ -69,8 +101,8 @@ _VIOLATION = {
         "code": {"enum": [code.value for code in Code]},
         "pointer": {"type": "string", "format": "json-pointer", "description": "place in the request"},
         "message": {"type": "string", "description": "what was given and what is allowed"},
-        "allowed": {"type": ["array", "null"]},
-        "available_from": {"enum": [*(str(level) for level in FeatureLevel), None]},
+        "allowed": {"type": ["array", "null"], "items": {}},
+        "available_from": _LEVEL_OR_NONE,
         "source": {
             "type": ["string", "null"],
             "description": f"the page that states the rule, or {OBSERVED_SOURCE} for what only the library shows",
@@ -99,6 +131,7 @@ SCHEMAS: dict[str, Schema] = {
     **{name: _operator_schema(operator) for name, operator in OPERATORS.items()},
     "Operator": {"anyOf": [ref(name) for name in OPERATORS]},
     **REQUESTS,
+    "OutputDesc": _OUTPUT_DESC,
     "OutputTensor": _OUTPUT_TENSOR,
     "ExecuteAnswer": _EXECUTE_ANSWER,
     "BatchAnswer": {
@@ -120,20 +153,35 @@ SCHEMAS: dict[str, Schema] = {
                 "items": ref("Violation"),
                 "description": "what DirectML accepts although it is undocumented, and why the operator does not run",
             },
-            "minimum_feature_level": {"enum": [*(str(level) for level in FeatureLevel), None]},
-            "outputs": {"type": "object", "additionalProperties": {"type": "object"}},
+            "minimum_feature_level": _LEVEL_OR_NONE,
+            "outputs": _DESCS,
             "minimum_feature_level_of": {
                 "type": "object",
+                "additionalProperties": _LEVEL_OR_NONE,
                 "description": "for a graph: the lowest level of a graph at all, of its constants and of its operators",
             },
             "nodes": {
                 "type": "array",
-                "items": {"type": "object"},
+                "items": ref("NodeValidation"),
                 "description": "for a graph: the lowest feature level and the tensor descs of each node on its own",
             },
-            "dispatchables": {"type": "object", "description": "for a model: the validation of each of its operators"},
+            "dispatchables": {
+                "type": "object",
+                "additionalProperties": {"type": "object", "additionalProperties": True},
+                "description": "for a model: the validation of each of its operators",
+            },
         },
     },
+    "NodeValidation": object_schema(
+        ["name", "pointer", "minimum_feature_level", "inputs", "outputs"],
+        {
+            "name": {"type": "string"},
+            "pointer": {"type": "string", "format": "json-pointer"},
+            "minimum_feature_level": _LEVEL_OR_NONE,
+            "inputs": _DESCS,
+            "outputs": _DESCS,
+        },
+    ),
     "Violation": _VIOLATION,
     "Problem": _PROBLEM,
 }
@@ -159,11 +207,10 @@ def _data_route(
     """
     schema = ref(request) if other is None else {"anyOf": [ref(request), ref(other)]}
     bodies: Schema = {JSON: {"schema": schema, "examples": dict(examples)}}
-    answers: Schema = {JSON: {"schema": ref(answer)}}
     if tail:
-        bodies[BINARY] = answers[BINARY] = {"schema": {"type": "string", "format": "binary"}}
+        bodies[BINARY] = {"schema": {"type": "string", "format": "binary"}}
     errors = _DATA_ERRORS if request == "BatchRequest" else _ERRORS_WITH_NAMES
-    responses = {200: {"description": "The response", **(TAIL if tail else {}), "content": answers}, **errors}
+    responses = {200: answered(ref(answer), tail=tail), **errors}
     return {
         "summary": summary,
         "operationId": request.removesuffix("Request").lower(),
@@ -241,6 +288,34 @@ def _complete(path: str, operation: Schema) -> None:
     operation["summary"] = operation.pop("description").removesuffix(".")
 
 
+_ID = "X-Request-Id"
+_HEADERS: dict[str, Schema] = {
+    _ID: {
+        "description": "The ID of the request, as in logs and traces",
+        "required": True,
+        "schema": {"type": "string"},
+    },
+    "WWW-Authenticate": {"description": "How to authenticate", "required": True, "schema": {"type": "string"}},
+    "Allow": {"description": "The methods of the route", "required": True, "schema": {"type": "string"}},
+    "ETag": {"description": "The version, for If-None-Match", "schema": {"type": "string"}},
+    "Server-Timing": {"description": "Milliseconds per stage", "required": True, "schema": {"type": "string"}},
+}
+"""Response headers by name."""
+
+_HEADERS_OF = {"401": ["WWW-Authenticate"], "405": ["Allow"], "304": ["ETag"]}
+"""The headers of a status besides the ID."""
+
+_TIMED = "/v1/execute"
+
+
+def _add_headers(path: str, status: str, response: Schema) -> None:
+    names = [_ID, *_HEADERS_OF.get(status, ())]
+    if status == "200":
+        names += ["ETag"] * (path in CONTRACT) + ["Server-Timing"] * (path == _TIMED or path.endswith("/infer"))
+    refs = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+    response["headers"] = {**response.get("headers", {}), **refs}
+
+
 def document(app: FastAPI, paths: Mapping[str, Schema], schemas: Mapping[str, Schema]) -> Schema:
     """Returns the OpenAPI document of an app, extended by the data routes and by ``paths`` with their ``schemas``."""
     schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
@@ -251,13 +326,20 @@ def document(app: FastAPI, paths: Mapping[str, Schema], schemas: Mapping[str, Sc
         for route in item.values():
             _complete(path, route)
             route["responses"].pop("422", None)  # FastAPI's own validation error, which this app never returns
-    schema["paths"] = {path: {"post": operation} for path, operation in DATA_PATHS.items()} | schema["paths"]
-    schema["paths"].update(deepcopy({**GRAPH_PATHS, **paths}))
+    data = {path: {"post": operation} for path, operation in DATA_PATHS.items()}
+    schema["paths"] = deepcopy({**data, **schema["paths"], **GRAPH_PATHS, **paths})
     schema.setdefault("components", {}).setdefault("schemas", {}).update({**SCHEMAS, **GRAPH_SCHEMAS, **schemas})
+    for unused in ("HTTPValidationError", "ValidationError"):  # of FastAPI
+        schema["components"]["schemas"].pop(unused, None)
     schema["components"]["securitySchemes"] = {_KEY: _API_KEY}
     schema["security"] = [{}, {_KEY: []}]
     for path in [each for each in schema["paths"] if each in OPEN or each.startswith(ONE_OPERATOR)]:
         for operation in schema["paths"][path].values():
             operation["security"] = []
             operation["responses"].pop("401", None)
+    schema["components"]["headers"] = deepcopy(_HEADERS)
+    for path, item in schema["paths"].items():
+        for operation in item.values():
+            for status, response in operation["responses"].items():
+                _add_headers(path, status, response)
     return schema

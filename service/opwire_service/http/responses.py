@@ -6,7 +6,7 @@ from typing import Any
 
 from opwire.errors import PROBLEMS
 from opwire.jsonschema import ref
-from opwire.wire import HEAD_LENGTH
+from opwire.wire import BINARY, HEAD_LENGTH, JSON
 
 Schema = dict[str, Any]
 
@@ -42,8 +42,19 @@ LENGTH: Schema = {
 }
 """Header parameter of routes whose bodies may have a binary tail."""
 
-TAIL: Schema = {"headers": {HEAD_LENGTH: {key: LENGTH[key] for key in ("schema", "description")}}}
-"""Header of responses that may have a binary tail."""
+_TAIL: Schema = {
+    "description": f"The response. With ``Accept: {BINARY}``, it is of that type: the JSON and a binary tail",
+    "headers": {HEAD_LENGTH: {key: LENGTH[key] for key in ("schema", "description")}},
+}
+
+
+def answered(schema: Schema, *, tail: bool = False) -> Schema:
+    """Returns the OpenAPI response of a success, which may have a binary tail if the client asks for one.
+
+    The type of such a body is said in words: a generated client would take the JSON as either type.
+    """
+    return {"description": "The response", **(_TAIL if tail else {}), "content": {JSON: {"schema": schema}}}
+
 
 OPERATOR: dict[str, Any] = {"responses": {404: problem(404)}}
 LISTING: dict[str, Any] = {"responses": {400: problem(400)}}
@@ -51,7 +62,10 @@ LISTING: dict[str, Any] = {"responses": {400: problem(400)}}
 
 def fixed(media: str) -> dict[str, Any]:
     """Returns the responses of a route whose document never changes while the server runs."""
-    document = {"description": "The document", "content": {media: {"schema": {"type": "object"}}}}
+    document = {
+        "description": "The document",
+        "content": {media: {"schema": {"type": "object", "additionalProperties": True}}},
+    }
     return {"responses": {200: document, 304: {"description": "The document matches If-None-Match"}}}
 
 

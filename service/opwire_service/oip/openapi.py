@@ -16,7 +16,7 @@ from opwire.tensor import DataType
 from opwire.tensor_names import element
 from opwire.wire import BINARY, JSON
 
-from ..http.responses import DATA_STATUSES, LENGTH, TAIL, Schema, problem
+from ..http.responses import DATA_STATUSES, LENGTH, Schema, answered, problem
 from ..kernels.executable import EXECUTABLE
 from .datatypes import NAMES
 from .models import version_at
@@ -134,13 +134,17 @@ SCHEMAS: dict[str, Schema] = {
                 {
                     "attributes": {"type": "object", "additionalProperties": _TEXT},
                     "support": _list(
-                        {"type": "object", "description": "supported data types and ranks at this version"}
+                        {
+                            "type": "object",
+                            "additionalProperties": True,
+                            "description": "supported data types and ranks at this version",
+                        }
                     ),
                 },
             ),
         },
     ),
-    "InferModelConfig": {"type": "object", "description": "Triton model configuration"},
+    "InferModelConfig": {"type": "object", "additionalProperties": True, "description": "Triton model configuration"},
     "InferStatistics": object_schema(
         ["model_stats"],
         {
@@ -298,7 +302,6 @@ def _operation(row: _DocumentedRoute) -> Schema:
         for part, (name, schema) in named.items()
         if part in row.path
     ]
-    answers: Schema = {JSON: {"schema": row.answer}}
     operation: Schema = {
         "summary": row.summary,
         "operationId": _identity(row.path),
@@ -307,7 +310,6 @@ def _operation(row: _DocumentedRoute) -> Schema:
     }
     if infer:
         raw = {BINARY: {"schema": {"type": "string", "format": "binary"}}}
-        answers |= raw
         parameters += [LENGTH, _HEADER]
         examples = {} if _VERSIONED in row.path else {"examples": dict(_examples())}
         content = {JSON: {"schema": ref("InferRequest"), **examples}, **raw}
@@ -315,7 +317,7 @@ def _operation(row: _DocumentedRoute) -> Schema:
     elif row.body is not None:
         operation["requestBody"] = {"required": True, "content": {JSON: {"schema": row.body}}}
     errors = {status: problem(status, JSON) for status in sorted({401, 405, 500, *row.errors})}
-    responses = {200: {"description": "The response", **(TAIL if infer else {}), "content": answers}, **errors}
+    responses = {200: answered(row.answer, tail=infer), **errors}
     return {**operation, "responses": {str(status): response for status, response in responses.items()}}
 
 

@@ -56,6 +56,7 @@ I32 = np.array([[-7, 3, 0], [5, -2, 9]], "i4")
         ("BitwiseXor", 18, [I32, np.array(12, "i4")], {}),
         ("BitwiseNot", 18, [I32.astype("i2")], {}),
         ("Relu", 14, [X], {}),
+        ("Relu", 14, [I32], {}),
         ("Celu", 12, [X], {"alpha": 2.0}),
         ("Selu", 6, [X], {}),
         ("Shrink", 9, [X], {"bias": 0.1, "lambd": 0.6}),

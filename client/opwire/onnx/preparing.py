@@ -206,6 +206,8 @@ class Preparation:
         try:
             found = onnx.shape_inference.infer_node_outputs(node.schema, node.proto, types, data, None, imports)
         except Exception as error:
+            if given and all(value.is_constant and _is_small(value) for value in given.values()):
+                return unknown  # what ONNX's inference refuses may still be computed
             described = ", ".join(str(value) for value in given.values())
             message = " ".join(str(error).split())
             raise ModelError(f"{node} cannot take {described or 'no input'}: {message}") from None
@@ -223,7 +225,9 @@ class Preparation:
             self._hold(evaluate(node, {node.inputs[0]: seen}, opsets))
             return True
         given = [values[name] for name in node.reads()]
-        is_foldable = all(each.is_constant for each in given) and all(_is_small(each) for each in outputs)
+        is_foldable = all(each.is_constant for each in given) and all(
+            _is_small(each) or each.type is None for each in outputs
+        )
         if not is_foldable or not outputs or _is_unbounded(node) or not all(each.data_type for each in given):
             return False
         recipe = Recipe(node, opsets, values)

@@ -10,7 +10,6 @@ from ..errors import NotLowered
 from ..lowering import NodeLowering, lifted, lowers, spread
 
 _ACTIVATIONS: Mapping[str, tuple[str, Mapping[str, tuple[str, float]]]] = {
-    "Relu": ("RELU", {}),
     "Sigmoid": ("SIGMOID", {}),
     "Tanh": ("TANH", {}),
     "Softsign": ("SOFTSIGN", {}),
@@ -34,6 +33,15 @@ def _activation(operator: str, members: Mapping[str, tuple[str, float]], node: N
 
 for _name, (_operator, _members) in _ACTIVATIONS.items():
     lowers(_name)(partial(_activation, _operator, _members))
+
+
+@lowers("Relu")
+def relu(node: NodeLowering) -> GraphTensor:
+    """Lowers the greater of x and 0: MAX for integers, which more types and lower levels have."""
+    x = node.lifted(0)
+    if x.data_type.is_float:
+        return node.emit("ACTIVATION_RELU", InputTensor=x)
+    return node.emit("ELEMENT_WISE_MAX", ATensor=x, BTensor=node.filled(0, x.data_type, x.sizes))
 
 
 @lowers("Softplus")

@@ -240,6 +240,16 @@ def _hot(node: NodeLowering, depth: int) -> GraphTensor:
     return node.cast(node.lifted(0), DataType.INT32)
 
 
+@lowers("NonZero", "Compress", "Unique")
+def selected(node: NodeLowering) -> GraphTensor:
+    """Keeps the node on the CPU.
+
+    Raises:
+        NotLowered: always.
+    """
+    raise NotLowered("the sizes of its output depend on elements, and those of a graph of DirectML do not")
+
+
 @lowers("TopK")
 def top_k(node: NodeLowering) -> list[GraphTensor | None]:
     """Lowers the greatest or least elements along an axis, in order, and their indices.

@@ -124,14 +124,15 @@ def placement(node: ModelNode, values: Mapping[str, Value], body: Body = lambda 
 def _row_of(node: ModelNode) -> tuple[Row | None, str]:
     """Returns the row of a node's operator, or why there is none."""
     rows = _rows().get((node.domain, node.proto.op_type), [])
-    found = next((row for row in rows if node.since in row["since"]), None)
+    since = node.since or 1  # operators of ONNX Runtime in ONNX's domain, which ONNX does not know
+    found = next((row for row in rows if since in row["since"]), None)
     if found is not None:
         return found, ""
     if not rows:
         return None, f"the provider has no {node.operator}"
     versions = sorted({since for row in rows for since in row["since"]})
     listed = f"{', '.join(map(str, versions[:-1]))} and {versions[-1]}" if versions[1:] else str(versions[0])
-    return None, f"the provider has {node.operator} {listed}, not {node.since}"
+    return None, f"the provider has {node.operator} {listed}, not {since}"
 
 
 def _outside(node: ModelNode) -> Placement | None:

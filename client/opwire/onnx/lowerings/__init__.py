@@ -20,6 +20,7 @@ from . import (
     resampling,
     shapes,
     softmaxes,
+    transformers,
 )
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "resampling",
     "shapes",
     "softmaxes",
+    "transformers",
 ]

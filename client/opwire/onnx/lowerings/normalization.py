@@ -67,15 +67,16 @@ def _trained(node: NodeLowering, x: GraphTensor, given: Sequence[GraphTensor]) -
 
 def _mixed(node: NodeLowering, a: GraphTensor, b: GraphTensor, share: float) -> GraphTensor:
     """Returns share * a + (1 - share) * b."""
-    one, other = (_scaled(node, tensor, scale) for tensor, scale in ((a, share), (b, 1 - share)))
+    one, other = (scaled(node, tensor, scale) for tensor, scale in ((a, share), (b, 1 - share)))
     return node.emit("ELEMENT_WISE_ADD", ATensor=one, BTensor=other)
 
 
-def _scaled(node: NodeLowering, tensor: GraphTensor, scale: float, bias: float = 0.0) -> GraphTensor:
+def scaled(node: NodeLowering, tensor: GraphTensor, scale: float, bias: float = 0.0) -> GraphTensor:
+    """Returns scale * tensor + bias."""
     return node.emit("ELEMENT_WISE_IDENTITY", InputTensor=tensor, ScaleBias={"Scale": scale, "Bias": bias})
 
 
-def _normalized(
+def normalized(
     node: NodeLowering, x: GraphTensor, scale: GraphTensor | None, bias: GraphTensor | None, epsilon: float
 ) -> GraphTensor:
     """Emits a normalization of rank 4 over the last two dimensions; a scale needs a bias below level 5_2."""
@@ -96,7 +97,7 @@ def _normalized(
 def instance_normalization(node: NodeLowering) -> GraphTensor:
     x = planar(node.tensor(0), 4)
     scale, bias = per_channel(node.tensor(1), 4), per_channel(node.tensor(2), 4)
-    return _normalized(node, x, scale, bias, node.attribute("epsilon", 1e-5))
+    return normalized(node, x, scale, bias, node.attribute("epsilon", 1e-5))
 
 
 @lowers("GroupNormalization")
@@ -108,7 +109,7 @@ def group_normalization(node: NodeLowering) -> GraphTensor:
         raise NotLowered(f"its {channels} channels do not form {groups} groups of the same size")
     x = node.tensor(0).reshape(batch, groups, channels // groups, prod(sizes[2:]))
     scale, bias = (_stashed(node, node.tensor(i).reshape(1, groups, -1, 1)) for i in (1, 2))
-    found = _normalized(node, _stashed(node, x), scale, bias, node.attribute("epsilon", 1e-5))
+    found = normalized(node, _stashed(node, x), scale, bias, node.attribute("epsilon", 1e-5))
     return node.cast(found, node.data_type(0)).reshape(sizes)
 
 
@@ -127,7 +128,7 @@ def layer_normalization(node: NodeLowering) -> list[GraphTensor | None]:
     scale = _stashed(node, _inner(node.tensor(1), x.sizes, axis))
     bias = _stashed(node, _inner(node.tensor(2), x.sizes, axis)) if node.has(2) else None
     epsilon = float(node.attribute("epsilon", 1e-5))
-    y = node.cast(_normalized(node, stashed, scale, bias, epsilon), data_type)
+    y = node.cast(normalized(node, stashed, scale, bias, epsilon), data_type).reshape(x.sizes)
     if not (node.wants(1) or node.wants(2)):
         return [y]
     mean = _average(node, stashed)
@@ -160,17 +161,20 @@ def _inverse_deviation(node: NodeLowering, x: GraphTensor, mean: GraphTensor, ep
 
 @lowers("RMSNormalization")
 def rms_normalization(node: NodeLowering) -> GraphTensor:
-    """Lowers X / sqrt(mean(X^2) + epsilon) * scale over n elements, as sqrt(n) X / sqrt(sum(X^2) + n epsilon)."""
-    x, data_type = node.tensor(0), node.data_type(0)
+    x = node.tensor(0)
     axis = node.axis(node.attribute("axis", -1), len(x.sizes))
-    count = prod(x.sizes[axis:])
-    stashed = _stashed(node, x.reshape(prod(x.sizes[:axis]), 1, 1, count))
-    epsilon = float(node.attribute("epsilon", 1e-5)) * count
-    divided = node.emit("LP_NORMALIZATION", InputTensor=stashed, Axis=3, Epsilon=epsilon, P=2)
-    normalized = node.cast(_scaled(node, divided, sqrt(count)), data_type)
-    scale = spread(_inner(node.tensor(1), x.sizes, axis), normalized.sizes)
-    found = node.emit("ELEMENT_WISE_MULTIPLY", ATensor=normalized, BTensor=node.cast(scale, data_type))
-    return found.reshape(x.sizes)
+    rows = x.reshape(prod(x.sizes[:axis]), 1, 1, prod(x.sizes[axis:]))
+    scale = _inner(node.tensor(1), x.sizes, axis)
+    return root_mean_square(node, rows, scale, float(node.attribute("epsilon", 1e-5))).reshape(x.sizes)
+
+
+def root_mean_square(node: NodeLowering, x: GraphTensor, scale: GraphTensor, epsilon: float) -> GraphTensor:
+    """Returns x / sqrt(mean(x^2) + epsilon) * scale of rows of n elements: sqrt(n) x / sqrt(sum(x^2) + n epsilon)."""
+    count = x.sizes[3]
+    divided = node.emit("LP_NORMALIZATION", InputTensor=_stashed(node, x), Axis=3, Epsilon=epsilon * count, P=2)
+    found = node.cast(scaled(node, divided, sqrt(count)), x.data_type)
+    factor = node.cast(spread(scale, x.sizes), x.data_type)
+    return node.emit("ELEMENT_WISE_MULTIPLY", ATensor=found, BTensor=factor)
 
 
 @lowers("LpNormalization")

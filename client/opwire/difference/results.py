@@ -136,6 +136,11 @@ class NodeDifference:
         return max(known, default=math.nan)
 
     @property
+    def worst_tensor(self) -> TensorDifference | None:
+        """The tensor with the worst verdict and, among these, the largest error; None if it has no tensors."""
+        return max(self.tensors, key=lambda each: (each.verdict.severity, _finite(each.largest_ulp)), default=None)
+
+    @property
     def detail(self) -> str:
         return next((each.detail for each in self.tensors if each.verdict is self.verdict), "")
 

@@ -29,6 +29,7 @@ from ..offline.tensor_files import write_outputs
 from . import render
 from .bench import bench_command
 from .contract import operators_command, schema_command
+from .diff import diff_command
 from .graph import graph_app
 from .help import CONTEXT, CONTRACT, FILES, SERVERS, Group, command
 from .key import key_command
@@ -258,6 +259,14 @@ command(
     "opwire level model.onnx --level 4_1 --dim batch=1",
 )(level_command)
 command(app, "export", FILES, "opwire export model.onnx folder")(export_command)
+command(
+    app,
+    "diff",
+    FILES,
+    "opwire diff model.onnx --against onnxruntime",
+    "opwire diff model.onnx --against onnxruntime:CUDA --input x=x.npy --dim batch=1",
+    "opwire diff model.onnx --against folder --draw uniform --junit report.xml",
+)(diff_command)
 command(
     app,
     "operators",

@@ -132,7 +132,12 @@ def _load(file: Path, dimensions: list[str] | None, like: Mapping[str, Array] | 
         from opwire import onnx
     except ImportError as error:
         raise RequestError(ProblemCode.INVALID_MODEL, str(error)) from None
-    return onnx.load(file, dimensions=dict(map(_dimension, dimensions or ())), like=like)
+    return onnx.load(file, dimensions=read_dimensions(dimensions), like=like)
+
+
+def read_dimensions(given: list[str] | None) -> dict[str, int]:
+    """Reads the sizes of ``--dim NAME=SIZE``."""
+    return dict(map(_dimension, given or ()))
 
 
 def _dimension(given: str) -> tuple[str, int]:

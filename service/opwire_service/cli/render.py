@@ -165,7 +165,7 @@ def _when(row: RowInfo) -> str:
 
 def support_table(kinds: Iterable[OperatorType], level: FeatureLevel | None) -> Table:
     """Returns a table of operators with the data types and ranks of each tensor, by level."""
-    table = _table("operator", "for", "from", "tensor", "data types", "ranks")
+    table = empty_table("operator", "for", "from", "tensor", "data types", "ranks")
     for kind in kinds:
         name, shown = kind.name, ""
         for row in rows_at(describe(kind), level):
@@ -190,7 +190,7 @@ def _alike(row: RowInfo) -> Iterator[tuple[str, str, str]]:
 
 def catalog_table(kinds: Iterable[OperatorType]) -> Table:
     """Returns a table of operator types with their value, first level, family and state."""
-    table = _table("value", "operator", "from", "family", "state")
+    table = empty_table("value", "operator", "from", "family", "state")
     for kind in kinds:
         state = state_of(kind, EXECUTABLE).value
         table.add_row(str(kind.value), kind.name, kind.introduced.short, kind.family, state)
@@ -204,7 +204,7 @@ def nodes_table(report: LevelReport) -> Table:
     """
     nodes = report.model.nodes
     provider = [report.provider(node) for node in nodes]
-    table = _table("node", "operator", "DirectML", "from", "why", *(["ONNX Runtime"] if any(provider) else ()))
+    table = empty_table("node", "operator", "DirectML", "from", "why", *(["ONNX Runtime"] if any(provider) else ()))
     failing, emitted = {*report.failing}, {*report.failing_as_emitted}
     for node, differs in zip(nodes, provider, strict=True):
         operators = " + ".join(use.type for use in node.uses) or ("" if node.is_lowered else "CPU")
@@ -258,7 +258,8 @@ def array_json(array: Array, path: Path | None) -> dict[str, object]:
     return {**found, "data": array.tolist() if array.dtype.kind in "bO" else write_numbers(array)}
 
 
-def _table(*columns: str) -> Table:
+def empty_table(*columns: str) -> Table:
+    """Returns an empty table."""
     from rich import box
     from rich.table import Table
 

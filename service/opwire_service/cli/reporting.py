@@ -24,8 +24,13 @@ def print_json(value: object) -> None:
 
 
 @contextmanager
-def reporting(as_json: bool) -> Generator[None]:
-    """Converts exceptions to a message and an exit code."""
+def reporting(as_json: bool, refused: int = REFUSED) -> Generator[None]:
+    """Converts exceptions to a message and an exit code.
+
+    Args:
+        as_json: whether the message is JSON.
+        refused: the exit code of what is read and refused.
+    """
     try:
         yield
         sys.stdout.flush()
@@ -36,7 +41,7 @@ def reporting(as_json: bool) -> Generator[None]:
             typer.echo(f"opwire: {error.detail}", err=True)
             for line in render.violation_lines(error.violations):
                 typer.echo(line, err=True)
-        raise typer.Exit(UNREADABLE if error.code in _UNREADABLE else REFUSED) from None
+        raise typer.Exit(UNREADABLE if error.code in _UNREADABLE else refused) from None
     except BrokenPipeError:  # the reader closed the pipe; typer exits silently
         raise
     except OSError as error:

@@ -31,6 +31,7 @@ class ModelGraph(Graph):
         self.fed: dict[str, str] = {}
         """The tensors of the model that are inputs of the graph: the name of the input by that of the tensor."""
         self._owner = ""
+        self._counts: dict[str, int] = {}
 
     @property
     def size(self) -> int:
@@ -95,8 +96,9 @@ class ModelGraph(Graph):
         return inf if level is None else level
 
     def _name(self, kind: str) -> str:
-        wanted = f"{self._owner}/{kind}" if self._owner else kind
-        return unused(_allowed(wanted, INPUT), self._nodes)
+        wanted = _allowed(f"{self._owner}/{kind}" if self._owner else kind, INPUT)
+        number = self._counts[wanted] = self._counts.get(wanted, 0) + 1
+        return wanted if number == 1 else unused(f"{wanted[: LONGEST_NAME - 8]}_{number}", self._nodes)
 
     def feeds(self) -> dict[str, str]:
         """Returns the inputs that are left: the name of the input by that of the tensor of the model."""
@@ -133,7 +135,8 @@ class ModelGraph(Graph):
         if not exact and tensor.is_view and tensor.outputs and self._is_whole(tensor):
             self._outputs[output] = tensor.source
         else:
-            self.output(output, tensor if tensor.outputs or tensor.is_view else self.element_wise_identity(tensor))
+            with self.lowering(name):
+                self.output(output, tensor if tensor.outputs or tensor.is_view else self.element_wise_identity(tensor))
         return output
 
     @staticmethod

@@ -28,7 +28,7 @@ from .lower import lower
 from .nodes import ModelNode, make_node
 from .preparing import Dimensions, Preparation, Prepared, require_input
 from .provider import Provider
-from .reading import Source, read_model
+from .reading import MOST_NODES, Source, read_model
 from .report import LevelReport
 from .translation import Stage, Translation, translate
 from .types import sizes_of
@@ -121,6 +121,11 @@ class Model:
         The weights count as inputs that DirectML owns, as ONNX Runtime passes them, rather than as constants.
         """
         return max(GRAPHS_FROM, *(node.level for node in self.nodes if node.level is not None), GRAPHS_FROM)
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether the model is one graph: whether all its nodes have DirectML operators, and it is not too large."""
+        return len(self._translation.stages) == 1 and not self._translation.stages[0].host
 
     @property
     def graph(self) -> Graph:
@@ -276,19 +281,26 @@ def _checked(given: Any, value: Value) -> Array:
     return array
 
 
-def load(source: Source, *, dimensions: Dimensions | None = None, like: Mapping[str, ArrayLike] | None = None) -> Model:
+def load(
+    source: Source,
+    *,
+    dimensions: Dimensions | None = None,
+    like: Mapping[str, ArrayLike] | None = None,
+    most_nodes: int = MOST_NODES,
+) -> Model:
     """Loads an ONNX model.
 
     Args:
         source: a path, the bytes of a model, or a ModelProto. Only a model in a file may have external data.
         dimensions: the sizes of dimensions that the model names or, as ``INPUT:AXIS``, of those without a name.
         like: arrays of its inputs, whose sizes its other dimensions take.
+        most_nodes: the most nodes that it may have, with those of its functions and subgraphs.
 
     Raises:
         ModelError: it is not a valid model, exceeds a limit, or a dimension is left unknown.
         OSError: a file cannot be read.
     """
-    model, folder = read_model(source)
+    model, folder = read_model(source, most_nodes)
     shapes = {name: np.shape(array) for name, array in (like or {}).items()}  # type: ignore[arg-type]
-    preparation = Preparation(model, folder, dict(dimensions or {}), shapes)
+    preparation = Preparation(model, folder, dict(dimensions or {}), shapes, most_nodes)
     return Model(source, preparation, preparation.run())

@@ -48,12 +48,18 @@ class Preparation:
     """The preparation of one model."""
 
     def __init__(
-        self, model: ModelProto, folder: Path | None, dimensions: dict[str, int], shapes: Mapping[str, Sequence[int]]
+        self,
+        model: ModelProto,
+        folder: Path | None,
+        dimensions: dict[str, int],
+        shapes: Mapping[str, Sequence[int]],
+        most_nodes: int = MOST_NODES,
     ) -> None:
         self.model = model
         self.folder = folder
         self.dimensions = dimensions
         self.shapes = shapes
+        self.most_nodes = most_nodes
         self.implied: dict[str, int] = {}
         self.opsets = {"" if each.domain == "ai.onnx" else each.domain: each.version for each in model.opset_import}
         self.functions = {(each.domain, each.name): each for each in model.functions}
@@ -129,8 +135,9 @@ class Preparation:
         left: list[tuple[ModelNode, Opsets]] = []
         for proto in protos:
             self.count += 1
-            if self.count > MOST_NODES:
-                raise ModelError(f"the model has more than {MOST_NODES} nodes with those of functions, opwire's limit")
+            if self.count > self.most_nodes:
+                most = self.most_nodes
+                raise ModelError(f"the model has more than {most} nodes with those of its functions, opwire's limit")
             left += self._node(make_node(proto, opsets, self.count), opsets)
         return left
 

@@ -27,8 +27,12 @@ DEEPEST = 16
 Source = str | PathLike[str] | bytes | ModelProto
 
 
-def read_model(source: Source) -> tuple[ModelProto, Path | None]:
+def read_model(source: Source, most_nodes: int = MOST_NODES) -> tuple[ModelProto, Path | None]:
     """Reads a model, and returns it with the folder of its external data; None if it may not have any.
+
+    Args:
+        source: a path, the bytes of a model, or a ModelProto.
+        most_nodes: the most nodes that it may have, with those of its functions and subgraphs.
 
     Raises:
         ModelError: it is not an ONNX model, or exceeds a limit.
@@ -45,7 +49,7 @@ def read_model(source: Source) -> tuple[ModelProto, Path | None]:
         model, folder = _parsed(path.read_bytes(), path.name), path.parent
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise ModelError("the model has no graph")
-    _count(model)
+    _count(model, most_nodes)
     return model, folder
 
 
@@ -59,7 +63,7 @@ def _parsed(data: bytes, what: str) -> ModelProto:
     return model
 
 
-def _count(model: ModelProto) -> None:
+def _count(model: ModelProto, most_nodes: int) -> None:
     """Counts nodes and depth before anything is done with them."""
     graphs = [(model.graph.node, 0), *((function.node, 0) for function in model.functions)]
     count = 0
@@ -68,8 +72,8 @@ def _count(model: ModelProto) -> None:
         count += len(nodes)
         if depth > DEEPEST:
             raise ModelError(f"the model has subgraphs more than {DEEPEST} deep, opwire's limit")
-        if count > MOST_NODES:
-            raise ModelError(f"the model has more than {MOST_NODES} nodes, opwire's limit")
+        if count > most_nodes:
+            raise ModelError(f"the model has more than {most_nodes} nodes, opwire's limit")
         graphs += [(graph.node, depth + 1) for node in nodes for graph in subgraphs(node.attribute)]
 
 

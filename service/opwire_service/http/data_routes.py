@@ -27,6 +27,7 @@ from opwire.wire import (
     write_error,
 )
 
+from ..engine import onnx_models
 from ..engine.batches import limit_concurrency
 from ..engine.limits import Allowance
 from ..engine.memory import Hold
@@ -133,11 +134,14 @@ async def _send_results(exchange: Exchange, results: list[asyncio.Task[Answer]])
 
 async def validate(engine: Engine, exchange: Exchange, hold: Hold) -> None:
     """Validates a desc or a model at a feature level, and finds the lowest level at which it is valid."""
-    length = exchange.head_length()
+    length = None if exchange.has_onnx else exchange.head_length()
     body = await exchange.read_body(engine.limits, hold)
-    found = None
-    with suppress(ModelGiven):
-        found = await engine.validate(body, length, exchange.progress, hold, exchange.client)
+    found: dict[str, object] | None = None
+    if exchange.has_onnx:
+        found = await onnx_models.validate(body, exchange.query(), exchange.progress, hold)
+    else:
+        with suppress(ModelGiven):
+            found = await engine.validate(body, length, exchange.progress, hold, exchange.client)
     if found is None:
         found = await models.validate(engine, await models.read(engine, exchange, body, hold, runs=False))
     await exchange.send_answer(Answer([to_json(found)]))

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from urllib.parse import parse_qs
 
 import numpy as np
 from starlette.requests import ClientDisconnect
@@ -25,6 +26,7 @@ from opwire.wire import BINARY, HEAD_LENGTH, JSON, Answer, Buffer
 
 from ..engine.limits import exceeded
 from ..engine.memory import Hold
+from ..engine.onnx_models import MEDIA_TYPE
 from ..engine.progress import Progress
 from ..settings import Limits
 from .connection import FIRST_WINDOW
@@ -113,6 +115,19 @@ class Exchange:
         if length is not None:
             raise RequestError(ProblemCode.INVALID_FRAMING, f"{HEAD_LENGTH} belongs to bodies of type {BINARY}")
         return None
+
+    @property
+    def has_onnx(self) -> bool:
+        """Whether the body is an ONNX model."""
+        given = self._headers.get(b"content-type")
+        return given is not None and given != _JSON and self.header(b"content-type").lower() == MEDIA_TYPE
+
+    def query(self) -> dict[str, list[str]]:
+        """Returns the parameters of the URL."""
+        try:
+            return parse_qs(self.scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=64)
+        except ValueError:
+            raise RequestError(ProblemCode.INVALID_REQUEST, "the URL has more than 64 parameters") from None
 
     def head_length_of_any_type(self) -> str | None:
         """Returns the head-length header whatever the content type, for clients that send none."""

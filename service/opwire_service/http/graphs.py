@@ -10,6 +10,7 @@ from pydantic_core import to_json
 
 from opwire.wire import Answer
 
+from ..engine import onnx_models
 from ..engine.memory import Hold
 from ..engine.pipeline import Engine
 from ..engine.registration import register
@@ -53,9 +54,11 @@ async def _show(name: str, engine: Engine, exchange: Exchange, hold: Hold) -> No
 
 
 async def _put(name: str, engine: Engine, exchange: Exchange, hold: Hold) -> None:
-    """Registers a graph."""
-    length = exchange.head_length()
+    """Registers a graph, or an ONNX model as one."""
+    length = None if exchange.has_onnx else exchange.head_length()
     body = await exchange.read_body(engine.limits, hold)
+    if exchange.has_onnx:
+        body, length = await onnx_models.as_registration(body, exchange.query(), exchange.progress, hold)
     graph, is_new = await register(engine, name, exchange.client, body, length, exchange.progress, hold)
     await exchange.send_answer(Answer([to_json(graph.to_json())]), status=201 if is_new else 200)
 

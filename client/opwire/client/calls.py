@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from operator import index
 from reprlib import repr as short_repr
-from typing import Any, Literal, SupportsIndex
+from typing import Any, Literal, Protocol, SupportsIndex
 
 import numpy as np
 
@@ -126,6 +126,13 @@ class BuiltGraph(ABC):
     def inputs(self) -> Mapping[str, BufferTensorDesc]:
         """The descs of its inputs, as far as known."""
         return {}
+
+
+class HasGraph(Protocol):
+    """A model that is a graph: ``opwire.onnx.Model``."""
+
+    @property
+    def graph(self) -> BuiltGraph: ...
 
 
 AnyGraph = Mapping[str, Any] | BuiltGraph | str

@@ -24,7 +24,7 @@ from ..transport.request import OutgoingRequest
 from ..transport.retry import Patience, Tries
 from ..wire import Call, Encoding, PoolingResult, Result
 from . import requests
-from .calls import AnyGraph, BuiltGraph, checked_calls
+from .calls import AnyGraph, BuiltGraph, HasGraph, checked_calls
 from .methods import OperatorMethods, P
 from .options import CallOptions, EffectiveOptions, encoding_of
 from .typed import R
@@ -184,6 +184,19 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
         """
         return self._send(partial(requests.register_graph, name, graph), self._settings.checking(feature_level, strict))
 
+    def register(self, name: str, model: HasGraph) -> GraphInfo:
+        """Registers an ONNX model, loaded with ``opwire.onnx.load``, as a graph: its weights are sent once.
+
+        Args:
+            name: the name of the graph, which ``execute`` then takes.
+            model: the model.
+
+        Raises:
+            ModelError: some of its nodes have no DirectML operators.
+            LimitExceededError: there is no room for it.
+        """
+        return self.register_graph(name, model.graph)
+
     def registered_graphs(self) -> list[GraphInfo]:
         """Lists the graphs registered with this client's API key."""
         return self._send(requests.registered_graphs, self._settings)
@@ -323,6 +336,10 @@ class AsyncClient(
         return await self._send(
             partial(requests.register_graph, name, graph), self._settings.checking(feature_level, strict)
         )
+
+    async def register(self, name: str, model: HasGraph) -> GraphInfo:
+        """As ``Client.register``."""
+        return await self.register_graph(name, model.graph)
 
     async def registered_graphs(self) -> list[GraphInfo]:
         """As ``Client.registered_graphs``."""

@@ -28,7 +28,7 @@ from ..wire import (
     validation_of,
     write_json,
 )
-from .calls import AnyGraph, BuiltGraph, checked_calls, checked_name, is_graph
+from .calls import AnyGraph, BuiltGraph, HasGraph, checked_calls, checked_name, is_graph
 from .methods import OperatorMethods
 from .options import CallOptions, EffectiveOptions
 from .requests import with_settings
@@ -158,6 +158,10 @@ class LocalClient(OperatorMethods[Result, PoolingResult]):
         constants = graph.constants if isinstance(graph, BuiltGraph) else {}
         plain = graph.to_json() if isinstance(graph, BuiltGraph) else graph
         return self._session.register(checked_name(name), registration_of(plain, constants, options))
+
+    def register(self, name: str, model: HasGraph) -> GraphInfo:
+        """As ``Client.register``."""
+        return self.register_graph(name, model.graph)
 
     def registered_graphs(self) -> list[GraphInfo]:
         """Lists the graphs registered with this client."""

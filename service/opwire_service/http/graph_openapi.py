@@ -8,8 +8,9 @@ from opwire.jsonschema import object_schema, ref
 from opwire.level import FeatureLevel
 from opwire.wire import BINARY, JSON
 
+from ..engine.onnx_models import MEDIA_TYPE
 from .graphs import ALL, ONE
-from .responses import ERRORS, LENGTH, Schema, answered, problem
+from .responses import DIMENSIONS, ERRORS, LENGTH, Schema, answered, problem
 
 _DESCS = {"type": "object", "additionalProperties": ref("OutputDesc")}
 _DESCRIBED: dict[str, Schema] = {
@@ -75,14 +76,14 @@ GRAPH_PATHS: dict[str, Schema] = {
         "put": {
             **_operation(
                 "register",
-                "Registers a graph, replacing any of the same name",
+                "Registers a graph or an ONNX model, replacing any graph of the same name",
                 {200: _ONE, 201: _ONE},
                 (400, 408, 411, 413, 415, 422, 429, 503, 504),
-                [_NAME, LENGTH],
+                [_NAME, LENGTH, DIMENSIONS],
             ),
             "requestBody": {
                 "required": True,
-                "content": {JSON: {"schema": ref("RegisterRequest")}, BINARY: _BYTES},
+                "content": {JSON: {"schema": ref("RegisterRequest")}, BINARY: _BYTES, MEDIA_TYPE: _BYTES},
             },
         },
         "delete": _operation(

@@ -21,9 +21,21 @@ from opwire.tensor import DataType
 from opwire.violation import OBSERVED_SOURCE
 from opwire.wire import BINARY, JSON
 
+from ..engine.onnx_models import MEDIA_TYPE
 from ..kernels.executable import EXECUTABLE
 from .graph_openapi import GRAPH_PATHS, GRAPH_SCHEMAS
-from .responses import CONTRACT, DATA_STATUSES, LENGTH, ONE_OPERATOR, OPEN, Schema, answered, problem
+from .responses import (
+    CONTRACT,
+    DATA_STATUSES,
+    DIMENSIONS,
+    LENGTH,
+    MODEL_LEVEL,
+    ONE_OPERATOR,
+    OPEN,
+    Schema,
+    answered,
+    problem,
+)
 
 
 def _operator_schema(operator: Operator[Any]) -> Schema:
@@ -193,7 +205,14 @@ _ERRORS_WITH_NAMES = {**_DATA_ERRORS, 404: problem(404)}
 
 
 def _data_route(
-    summary: str, request: str, answer: str, examples: Mapping[str, Any], *, tail: bool = True, other: str | None = None
+    summary: str,
+    request: str,
+    answer: str,
+    examples: Mapping[str, Any],
+    *,
+    tail: bool = True,
+    other: str | None = None,
+    takes_onnx: bool = False,
 ) -> Schema:
     """Returns the operation of a data route.
 
@@ -204,18 +223,22 @@ def _data_route(
         examples: examples of the request.
         tail: whether the bodies may have a binary tail.
         other: schema of an alternative request body.
+        takes_onnx: whether the body may be an ONNX model.
     """
     schema = ref(request) if other is None else {"anyOf": [ref(request), ref(other)]}
     bodies: Schema = {JSON: {"schema": schema, "examples": dict(examples)}}
     if tail:
         bodies[BINARY] = {"schema": {"type": "string", "format": "binary"}}
+    if takes_onnx:
+        bodies[MEDIA_TYPE] = {"schema": {"type": "string", "format": "binary"}}
+    parameters = [*([LENGTH] if tail else []), *([DIMENSIONS, MODEL_LEVEL] if takes_onnx else [])]
     errors = _DATA_ERRORS if request == "BatchRequest" else _ERRORS_WITH_NAMES
     responses = {200: answered(ref(answer), tail=tail), **errors}
     return {
         "summary": summary,
         "operationId": request.removesuffix("Request").lower(),
         "tags": ["operators"],
-        "parameters": [LENGTH] if tail else [],
+        "parameters": parameters,
         "requestBody": {"required": True, "content": bodies},
         "responses": {str(status): response for status, response in responses.items()},
     }
@@ -266,6 +289,7 @@ DATA_PATHS = {
         },
         tail=False,
         other="ValidateModelRequest",
+        takes_onnx=True,
     ),
 }
 _KEY = "apiKey"

@@ -6,6 +6,7 @@ from typing import Any
 
 from opwire.errors import PROBLEMS
 from opwire.jsonschema import ref
+from opwire.level import FeatureLevel
 from opwire.wire import BINARY, HEAD_LENGTH, JSON
 
 Schema = dict[str, Any]
@@ -32,6 +33,21 @@ ERRORS: dict[int | str, dict[str, Any]] = {status: problem(status) for status in
 """Errors that every route may return."""
 
 DATA_STATUSES = sorted({row.status for row in PROBLEMS.values()} - {404})
+
+DIMENSIONS: Schema = {
+    "name": "dim",
+    "in": "query",
+    "schema": {"type": "array", "items": {"type": "string", "pattern": "^.+=[0-9]+$"}},
+    "description": "of an ONNX model, the size of a dimension as NAME=SIZE, or INPUT:AXIS=SIZE if it has no name",
+}
+"""Parameter of the routes that take ONNX models."""
+
+MODEL_LEVEL: Schema = {
+    "name": "feature_level",
+    "in": "query",
+    "schema": {"enum": [str(level) for level in FeatureLevel]},
+    "description": "of an ONNX model, the feature level to check it against; bodies of JSON have a member for it",
+}
 
 LENGTH: Schema = {
     "name": HEAD_LENGTH,

@@ -27,12 +27,12 @@ from opwire.wire import (
     write_error,
 )
 
-from ..engine import onnx_models
 from ..engine.batches import limit_concurrency
 from ..engine.limits import Allowance
 from ..engine.memory import Hold
 from ..engine.pipeline import Engine
 from ..engine.registered_graph import RegisteredGraph
+from ..offline import onnx_models
 from ..telemetry import access_log
 from ..telemetry.declarations import BATCH_RESULTS, CLIENT_GONE, OK
 from ..telemetry.requests import Ended

@@ -26,8 +26,8 @@ from opwire.wire import BINARY, HEAD_LENGTH, JSON, Answer, Buffer
 
 from ..engine.limits import exceeded
 from ..engine.memory import Hold
-from ..engine.onnx_models import MEDIA_TYPE
 from ..engine.progress import Progress
+from ..offline.onnx_models import MEDIA_TYPE
 from ..settings import Limits
 from .connection import FIRST_WINDOW
 from .context import REQUEST_ID, request_id

@@ -8,7 +8,7 @@ from opwire.jsonschema import object_schema, ref
 from opwire.level import FeatureLevel
 from opwire.wire import BINARY, JSON
 
-from ..engine.onnx_models import MEDIA_TYPE
+from ..offline.onnx_models import MEDIA_TYPE
 from .graphs import ALL, ONE
 from .responses import DIMENSIONS, ERRORS, LENGTH, Schema, answered, problem
 

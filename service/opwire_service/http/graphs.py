@@ -10,10 +10,10 @@ from pydantic_core import to_json
 
 from opwire.wire import Answer
 
-from ..engine import onnx_models
 from ..engine.memory import Hold
 from ..engine.pipeline import Engine
 from ..engine.registration import register
+from ..offline import onnx_models
 from .data_routes import Handler, Route
 from .exchange import Exchange
 

@@ -16,8 +16,8 @@ from opwire.graph import validate_graph
 from opwire.graph.form import MOST_NODES
 from opwire.wire import Buffer, write_registration
 
-from .memory import Hold
-from .progress import Progress
+from ..engine.memory import Hold
+from ..engine.progress import Progress
 
 if TYPE_CHECKING:
     from opwire.onnx import Model

@@ -122,7 +122,9 @@ def _parameter(node: NodeLowering, i: int, axis: int, count: int) -> GraphTensor
     return given.reshape((1, 1, -1, 1) if axis == -2 else (1, 1, 1, -1))
 
 
-def _quantized(node: NodeLowering, name: str, places: tuple[int, int], axis: int, count: int) -> dict[str, GraphTensor]:
+def quantized_parameters(
+    node: NodeLowering, name: str, places: tuple[int, int], axis: int, count: int
+) -> dict[str, GraphTensor]:
     """Returns the scale and, if it is given, the zero point of an operand, with common sizes.
 
     Args:
@@ -157,9 +159,9 @@ def qlinear_matmul(node: NodeLowering) -> GraphTensor:
     a, b = matrices(node.tensor(0), node.tensor(3))
     rows, columns = a.sizes[2], b.sizes[3]
     parameters = {
-        **_quantized(node, "A", (1, 2), -2, rows),
-        **_quantized(node, "B", (4, 5), -1, columns),
-        **_quantized(node, "Output", (6, 7), -2, rows),
+        **quantized_parameters(node, "A", (1, 2), -2, rows),
+        **quantized_parameters(node, "B", (4, 5), -1, columns),
+        **quantized_parameters(node, "Output", (6, 7), -2, rows),
     }
     scales = {name: each for name, each in parameters.items() if name.endswith("ScaleTensor")}
     return node.emit(

@@ -204,6 +204,8 @@ class Preparation:
             if node.domain not in UNVERSIONED and not is_lowered(node):
                 raise ModelError(f"{node} is unknown: neither ONNX nor the model defines the operator")
             return unknown | output_types(node, given)
+        if node.schema.deprecated:  # types are not inferred, though models of the time are valid
+            return unknown | output_types(node, given)
         if any(value.type is None for value in given.values()):
             return unknown
         types = {name: value.type for name, value in given.items() if value.type is not None}

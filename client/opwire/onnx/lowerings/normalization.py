@@ -8,7 +8,7 @@ from math import prod, sqrt
 from ...client.graph_tensors import GraphTensor
 from ...tensor import DataType
 from ..errors import NotLowered
-from ..lowering import NodeLowering, lowers, spread
+from ..lowering import NodeLowering, lifted, lowers, spread
 from .windows import per_channel, planar
 
 _LEAST_NORMAL = 2.0**-126
@@ -140,8 +140,8 @@ def _inner(parameter: GraphTensor, sizes: Sequence[int], axis: int) -> GraphTens
     outer = len(parameter.sizes) - (len(sizes) - axis)
     if prod(parameter.sizes[: max(outer, 0)]) == 1:
         inner = parameter.sizes[max(outer, 0) :]
-        return spread(parameter.reshape(inner or (1,)), sizes[axis:]).reshape(1, 1, 1, prod(sizes[axis:]))
-    return spread(parameter, sizes).reshape(prod(sizes[:axis]), 1, 1, prod(sizes[axis:]))
+        return lifted(spread(parameter.reshape(inner or (1,)), sizes[axis:]), 4).reshape(1, 1, 1, prod(sizes[axis:]))
+    return lifted(spread(parameter, sizes), 4).reshape(prod(sizes[:axis]), 1, 1, prod(sizes[axis:]))
 
 
 def _average(node: NodeLowering, x: GraphTensor) -> GraphTensor:

@@ -136,12 +136,12 @@ def max_unpool(node: NodeLowering) -> GraphTensor:
     )
     wanted = tuple(node.integers(2)) if node.has(2) else places
     if wanted == places:
-        return row
+        return row.reshape(places)
     unpooled = lifted(row.reshape(places), 4)
     added = [0] * (4 - len(places)) + [size - known for size, known in zip(wanted, places, strict=True)]
     if min(added) < 0:
         raise NotLowered(f"its output_shape {list(wanted)} is less than {list(places)}, which its indices count in")
-    return node.emit(
+    continued = node.emit(
         "PADDING",
         InputTensor=unpooled,
         PaddingMode="CONSTANT",
@@ -149,6 +149,7 @@ def max_unpool(node: NodeLowering) -> GraphTensor:
         StartPadding=[0] * len(added),
         EndPadding=added,
     )
+    return continued.reshape(wanted)
 
 
 def _in_one_row(tensor: GraphTensor) -> GraphTensor:

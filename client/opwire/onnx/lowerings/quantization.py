@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import NamedTuple
 
@@ -185,9 +186,14 @@ def nibbles(node: NodeLowering, array: Array) -> GraphTensor:
     return node.graph.constant(array.astype(ml_dtypes.uint4))
 
 
+def _as_given(lowering: Callable[[NodeLowering], GraphTensor], node: NodeLowering) -> GraphTensor:
+    """Returns a result with the sizes of the input."""
+    return lowering(node).reshape(node.sizes(0) or (1,))
+
+
 for _domain in ("", MICROSOFT):
-    lowers("QuantizeLinear", domain=_domain)(quantize)
-    lowers("DequantizeLinear", domain=_domain)(dequantize)
+    lowers("QuantizeLinear", domain=_domain)(partial(_as_given, quantize))
+    lowers("DequantizeLinear", domain=_domain)(partial(_as_given, dequantize))
 
 
 @lowers("DynamicQuantizeLinear")

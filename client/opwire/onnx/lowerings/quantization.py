@@ -188,7 +188,8 @@ def nibbles(node: NodeLowering, array: Array) -> GraphTensor:
 
 def _as_given(lowering: Callable[[NodeLowering], GraphTensor], node: NodeLowering) -> GraphTensor:
     """Returns a result with the sizes of the input."""
-    return lowering(node).reshape(node.sizes(0) or (1,))
+    found, sizes = lowering(node), node.sizes(0) or (1,)
+    return found if found.sizes == sizes else found.reshape(sizes)
 
 
 for _domain in ("", MICROSOFT):

@@ -155,6 +155,10 @@ class TestCast:
         require_same(found, [self.VALUES.astype("u4")])
         assert model.level <= FeatureLevel.V3_0
 
+    def test_bits_are_views(self) -> None:
+        source = single("BitCast", [self.VALUES], opset=26, to=TensorProto.FLOAT)
+        require_same(lowered(source, [self.VALUES])[1], [self.VALUES.view("f4")])
+
     def test_types_that_directml_lacks(self) -> None:
         (node,) = opwire.onnx.load(single("Cast", [X], opset=13, to=TensorProto.BFLOAT16)).nodes
         assert node.reason == "it casts to bfloat16, which DirectML lacks"

@@ -229,7 +229,7 @@ def lifted(tensor: GraphTensor, rank: int) -> GraphTensor:
 
 
 def relabelled(tensor: GraphTensor, data_type: DataType) -> GraphTensor:
-    """Returns a view of the same bytes as integers of the same width with or without sign."""
+    """Returns a view of the same bytes as elements of another type of the same width."""
     if tensor.data_type is data_type:
         return tensor
     desc = replace(tensor.desc, data_type=data_type)

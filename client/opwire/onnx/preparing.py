@@ -165,8 +165,27 @@ class Preparation:
             return self.expand(branch(node, taken), opsets)
         if not is_lowered(node) and (body := self.body_of(node, opsets)) is not None:
             return self.expand(*body)
+        node = self._as_cast(node, opsets)
         self._infer(node, opsets)
-        return [] if self._fold(node, opsets) else [(node, opsets)]
+        return [] if self._fold(node, opsets) or self._hold_empty(node) else [(node, opsets)]
+
+    def _as_cast(self, node: ModelNode, opsets: Opsets) -> ModelNode:
+        """Returns a Cast in place of a CastLike of a constant, which takes no more than a type from its other input."""
+        values = self.prepared.values
+        if node.operator != "CastLike" or not values[node.inputs[0]].is_constant:
+            return node
+        to = values[node.inputs[1]].element_type
+        proto = onnx.helper.make_node("Cast", node.inputs[:1], node.outputs, node.name, to=to)
+        return make_node(proto, opsets, self.count) if to else node
+
+    def _hold_empty(self, node: ModelNode) -> bool:
+        """Makes outputs without elements constants, and returns whether nothing is left to run."""
+        outputs = [self.prepared.values[name] for name in node.outputs if name]
+        empty = [each for each in outputs if each.data_type is not None and 0 in (each.sizes or ())]
+        for each in empty:
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(each.element_type)
+            self._hold({each.name: np.zeros(each.sizes or (), dtype)})
+        return len(empty) == len(outputs) > 0
 
     def _constant(self, node: ModelNode) -> None:
         given = {each.name for each in node.proto.attribute}
@@ -235,7 +254,7 @@ class Preparation:
             return True
         given = [values[name] for name in node.reads()]
         is_foldable = all(each.is_constant for each in given) and all(
-            _is_small(each) or each.type is None for each in outputs
+            _is_small(each) or (each.type is None and node.schema is not None) for each in outputs
         )
         if not is_foldable or not outputs or _is_unbounded(node) or not all(each.data_type for each in given):
             return False

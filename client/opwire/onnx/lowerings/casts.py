@@ -33,6 +33,16 @@ def cast_like(node: NodeLowering) -> GraphTensor:
     return _cast(node, node.value(1).element_type)
 
 
+@lowers("BitCast")
+def bit_cast(node: NodeLowering) -> GraphTensor:
+    """Returns a view of the same bytes as elements of another type."""
+    x, to = node.tensor(0), node.attribute("to")
+    data_type = data_type_of(to)
+    if data_type is None or to == TensorProto.BOOL:  # whose bytes are 0 and 1 in DirectML
+        raise NotLowered(f"it casts to {element_type_name(to)}, which DirectML lacks")
+    return relabelled(x, data_type)
+
+
 def _cast(node: NodeLowering, to: int) -> GraphTensor:
     x, data_type = node.lifted(0), data_type_of(to)
     if data_type is None:

@@ -95,17 +95,19 @@ def concat(node: NodeLowering) -> GraphTensor:
 
 @lowers("Split")
 def split(node: NodeLowering) -> list[GraphTensor | None]:
-    """Splits a tensor along an axis, into given parts or equal ones, of which the last may be smaller."""
+    """Splits a tensor along an axis, into given parts or equal ones, of which the last may be smaller or empty."""
     x, rank = node.lifted(0), node.rank(0)
     axis = len(x.sizes) - rank + node.axis(node.attribute("axis", 0), rank)
     parts = _parts(node, x.sizes[axis])
-    if 0 in parts or sum(parts) != x.sizes[axis]:
-        raise NotLowered(f"it splits {x.sizes[axis]} elements into {parts}, and DirectML into parts with elements")
-    descs = [node.desc(x.data_type, [*x.sizes[:axis], part, *x.sizes[axis + 1 :]]) for part in parts]
-    if len(parts) == 1:
-        return [node.tensor(0)]
+    filled = [part for part in parts if part > 0]
+    if sum(parts) != x.sizes[axis] or min(parts) < 0:
+        raise NotLowered(f"it splits {x.sizes[axis]} elements into {parts}")
+    if len(filled) == 1:
+        return [node.tensor(0) if part else None for part in parts]
+    descs = [node.desc(x.data_type, [*x.sizes[:axis], part, *x.sizes[axis + 1 :]]) for part in filled]
     made = node.emit("SPLIT", InputTensor=x, OutputTensors=descs, Axis=axis)
-    return [_part(made, i, len(x.sizes) - rank) for i in range(len(parts))]
+    outputs = (_part(made, i, len(x.sizes) - rank) for i in range(len(filled)))
+    return [next(outputs) if part else None for part in parts]
 
 
 def _part(made: GraphTensor, i: int, added: int) -> GraphTensor:

@@ -3,11 +3,13 @@
 from ..lowering import LOWERINGS
 from . import (
     activations,
+    attention,
     casts,
     constants,
     convolution,
     einsum,
     elementwise,
+    grouped_attention,
     indexing,
     movement,
     normalization,
@@ -27,11 +29,13 @@ from . import (
 __all__ = [
     "LOWERINGS",
     "activations",
+    "attention",
     "casts",
     "constants",
     "convolution",
     "einsum",
     "elementwise",
+    "grouped_attention",
     "indexing",
     "movement",
     "normalization",

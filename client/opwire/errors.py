@@ -108,7 +108,9 @@ class OpwireError(Exception):
 def _line(violation: Violation) -> str:
     """Describes a violation: where, what, its code, and the first level without it."""
     level = "" if violation.available_from is None else f", from {violation.available_from} on"
-    return f"{violation.pointer or '(request)'}: {violation.message} [{violation.code}{level}]"
+    is_answered = not violation.listed or violation.message.endswith("?")  # with a suggestion
+    allowed = "" if is_answered else f"; allowed: {violation.listed}"
+    return f"{violation.pointer or '(request)'}: {violation.message}{allowed} [{violation.code}{level}]"
 
 
 class RequestError(OpwireError):

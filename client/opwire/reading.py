@@ -11,7 +11,7 @@ from .desc import MAX_REPORTED, GivenTensor, Report, ViolationAtLevels, is_objec
 from .fields import GivenTensors, TensorMember
 from .level import FeatureLevel
 from .operator import Operator
-from .operators import CATALOG, OPERATORS, OperatorType, declaration, find, hint
+from .operators import CATALOG, OperatorType, declaration, find, hint, nearest_first
 from .support import SupportRows, TensorSupport, row_for
 from .tensor import MAX_ELEMENTS, BufferTensorDesc
 from .tensor_names import split
@@ -245,10 +245,10 @@ def _read_type(operator: Mapping[str, Any], pointer: str, report: Report) -> Ope
         message = (
             f"{show(operator['type'])} is not one of DirectML's {len(CATALOG)} operator types{hint(operator['type'])}"
         )
-        report.add(Code.UNKNOWN_OPERATOR, at, message, list(OPERATORS))
+        report.add(Code.UNKNOWN_OPERATOR, at, message, nearest_first(operator["type"]))
     elif declaration(kind.name) is None:
         message = f"{kind.name} is a DirectML operator that opwire does not support yet"
-        report.add(Code.OPERATOR_NOT_EXECUTABLE, at, message, list(OPERATORS))
+        report.add(Code.OPERATOR_NOT_EXECUTABLE, at, message)
     return kind
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -66,6 +67,12 @@ class Basis(StrEnum):
     OPWIRE = "opwire"
 
 
+MOST_ALLOWED = 16
+"""Maximum length of a list of allowed values. Of a longer one, the first ``FEW_ALLOWED`` are left: the likeliest."""
+
+FEW_ALLOWED = 5
+"""Number of allowed values that are left of a long list, or shown to a person."""
+
 OBSERVED_SOURCE = "DirectML"
 """The source of a violation that no page of Microsoft's documentation explains: the library rejects such descs."""
 
@@ -78,12 +85,13 @@ class Violation:
         code: the kind of rule that is broken.
         pointer: JSON pointer (RFC 6901) to the location in the request; for something missing, to its parent.
         message: what was given and what is allowed.
-        allowed: the allowed values, if they can be listed.
+        allowed: the allowed values, if they can be listed; of a long list, the likeliest.
         available_from: the lowest feature level at which this would be valid; None if there is none, or if the level
             does not matter.
         source: the URL of the page that states the rule, ``DirectML`` for a rule that only the library shows, or None
             for the form of requests and rules of opwire.
         documented: whether Microsoft's documentation states the rule.
+        allowed_more: how many values are allowed besides ``allowed``.
     """
 
     code: Code
@@ -93,8 +101,28 @@ class Violation:
     available_from: FeatureLevel | None = None
     source: str | None = None
     documented: bool = False
+    allowed_more: int = 0
+
+    def __post_init__(self) -> None:
+        if self.allowed is None:
+            return
+        allowed = [value for i, value in enumerate(self.allowed) if value not in self.allowed[:i]]
+        if len(allowed) > MOST_ALLOWED:
+            object.__setattr__(self, "allowed_more", len(allowed) - FEW_ALLOWED)
+        object.__setattr__(self, "allowed", allowed[:FEW_ALLOWED] if self.allowed_more else allowed)
+
+    @property
+    def listed(self) -> str:
+        """The allowed values for a person, the first few of many; empty if there are none or the message has them."""
+        names = [*map(str, self.allowed or ())]
+        are_said = all(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self.message) for name in names)
+        if not self.allowed_more and (are_said or f"{names[0]} to {names[-1]}" in self.message):
+            return ""
+        more = len(names) + self.allowed_more - FEW_ALLOWED
+        return ", ".join([*names[:FEW_ALLOWED], *([f"... {more} more"] if more > 0 else [])])
 
     def to_json(self) -> dict[str, object]:
+        more = {"allowed_more": self.allowed_more} if self.allowed_more else {}
         return {
             "code": self.code.value,
             "pointer": self.pointer,
@@ -103,6 +131,7 @@ class Violation:
             "available_from": None if self.available_from is None else str(self.available_from),
             "source": self.source,
             "documented": self.documented,
+            **more,
         }
 
     @classmethod
@@ -121,6 +150,7 @@ class Violation:
             None if available is None else FeatureLevel.parse(available),
             given.get("source"),
             bool(given.get("documented")),
+            int(given.get("allowed_more", 0)),
         )
 
 

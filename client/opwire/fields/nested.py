@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, ClassVar
 
 from ..desc import Report, is_object, pointer_to, show
@@ -65,18 +66,24 @@ class Activations(StructuredMember, ABC):
         name = self.find(given)
         if name is None:
             message = f"{show(given)} is not a DirectML operator type"
-            report.add(Code.UNKNOWN_OPERATOR, pointer, message, list(self.activations))
+            report.add(Code.UNKNOWN_OPERATOR, pointer, message, self._nearest_first(given))
             return None
         since = self.activations.get(name)
         if since is None or since > LOWEST:
             when = "" if since is None else f" before {since}"
             message = f"{name} cannot be fused as {self.name}{when}"
             basis = Basis.OBSERVED if name in self.refused else Basis.BOTH
-            report.add(Code.OPERATOR_NOT_FUSABLE, pointer, message, list(self.activations), until=since, basis=basis)
+            report.add(
+                Code.OPERATOR_NOT_FUSABLE, pointer, message, self._nearest_first(given), until=since, basis=basis
+            )
         if name in self.undocumented:
             message = f"{name} is not listed among the operators that can be fused as {self.name}"
             report.add(Code.OPERATOR_NOT_FUSABLE, pointer, message, since=since, basis=Basis.PAGE)
         return name if since is not None else None
+
+    def _nearest_first(self, given: object) -> list[str]:
+        near = get_close_matches(str(given)[:100], self.activations, n=5, cutoff=0.5)
+        return list(dict.fromkeys((*near, *self.activations)))
 
     def _read_members(
         self, name: str, given: Mapping[str, Any], own: Iterable[str], pointer: str, report: Report

@@ -13,7 +13,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 from ..operator import Operator
-from ..schema import CATALOG, PREFIX, OperatorType, find, hint
+from ..schema import CATALOG, PREFIX, OperatorType, find, hint, nearest_first
 
 
 @cache
@@ -50,4 +50,4 @@ def _modules() -> frozenset[str]:
 OPERATORS: Mapping[str, Operator[Any]] = _Declared()
 """The declared operators by name."""
 
-__all__ = ["CATALOG", "OPERATORS", "PREFIX", "OperatorType", "declaration", "find", "hint"]
+__all__ = ["CATALOG", "OPERATORS", "PREFIX", "OperatorType", "declaration", "find", "hint", "nearest_first"]

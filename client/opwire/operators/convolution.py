@@ -27,6 +27,7 @@ from ..rules import (
     computable,
     divides,
     documented,
+    either,
     equal,
     length,
     number,
@@ -205,8 +206,7 @@ class PerFilter(Rule):
         for i, given in enumerate(desc.sizes):
             allowed = several if i == 1 else [1]
             if given not in allowed:
-                listed = " or ".join(map(str, allowed))
-                message = f"size {given} given for dimension {i} of {self.tensor}; allowed: {listed}"
+                message = f"size {given} given for dimension {i} of {self.tensor}; allowed: {either(allowed)}"
                 yield Fault(self.code, (self.tensor, "Sizes", i), message, allowed)
 
 

@@ -97,7 +97,7 @@ def gradient(
 
 def alike(*tensors: str) -> tuple[Rule, Rule, Rule]:
     """Returns the rules that the ``type``, ``rank`` and ``Sizes`` of the tensors are equal."""
-    return same_type(*tensors), same_rank(*tensors), same_sizes(*tensors)
+    return same_type(*tensors), same_rank(*tensors, sizes=True), same_sizes(*tensors)
 
 
 def vectors(

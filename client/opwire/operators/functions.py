@@ -57,7 +57,7 @@ _EXAMPLES = {
 _POW = declare(
     "ELEMENT_WISE_POW",
     rules=(
-        same_rank("InputTensor", "ExponentTensor"),
+        same_rank("InputTensor", "ExponentTensor", sizes=True),
         same_sizes("InputTensor", "ExponentTensor"),
         below(FeatureLevel.V3_0, same_type("InputTensor", "ExponentTensor")),
     ),

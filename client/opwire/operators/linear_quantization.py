@@ -53,7 +53,7 @@ _OUTPUT_PARAMETERS = ("OutputScaleTensor", "OutputZeroPointTensor")
 
 _QUANTIZE = declare(
     "ELEMENT_WISE_QUANTIZE_LINEAR",
-    rules=(same_rank(*_FLOATS), same_sizes(*_FLOATS), ScaleFits()),
+    rules=(same_rank(*_FLOATS, sizes=True), same_sizes(*_FLOATS), ScaleFits()),
     outputs={"OutputTensor": Derived(sizes_of("InputTensor"), like="ZeroPointTensor", default=DataType.UINT8)},
     work=elements_written,
     examples=(
@@ -89,7 +89,7 @@ _QUANTIZE = declare(
 
 _DEQUANTIZE = declare(
     "ELEMENT_WISE_DEQUANTIZE_LINEAR",
-    rules=(same_rank(*_FLOATS), same_sizes(*_FLOATS), same_type("InputTensor", "ZeroPointTensor")),
+    rules=(same_rank(*_FLOATS, sizes=True), same_sizes(*_FLOATS), same_type("InputTensor", "ZeroPointTensor")),
     outputs={"OutputTensor": Derived(sizes_of("InputTensor"), like="ScaleTensor")},
     work=elements_written,
     examples=(

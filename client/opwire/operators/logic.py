@@ -102,7 +102,7 @@ _IF = declare(
     "ELEMENT_WISE_IF",
     rules=(
         alike("ATensor", "BTensor"),
-        same_rank("ATensor", "ConditionTensor"),
+        same_rank("ATensor", "ConditionTensor", sizes=True),
         same_sizes("ATensor", "ConditionTensor"),
     ),
     outputs={"OutputTensor": like("ATensor")},

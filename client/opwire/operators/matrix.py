@@ -22,6 +22,7 @@ from ..rules import (
     Sizes,
     Values,
     documented,
+    either,
     observed,
     same_rank,
     same_sizes,
@@ -141,9 +142,7 @@ class PerRowOrColumn(Rule):
         for i, given in enumerate(desc.sizes):
             allowed = [1, matrix.sizes[self.dimension]] if i == several else [1]
             if given not in allowed:
-                message = f"size {given} given for dimension {i} of {self.tensor}; allowed: " + " or ".join(
-                    map(str, allowed)
-                )
+                message = f"size {given} given for dimension {i} of {self.tensor}; allowed: {either(allowed)}"
                 yield Fault(self.code, (self.tensor, "Sizes", i), message, allowed)
 
 

@@ -20,6 +20,7 @@ from ..rules import (
     between,
     computable,
     documented,
+    either,
     number,
     observed,
     pooled,
@@ -65,8 +66,7 @@ class PerChannel(Rule):
             for i in long:
                 allowed = [1, channels] if i == axis else [1]
                 if sizes[i] not in allowed:
-                    listed = " or ".join(map(str, allowed))
-                    message = f"size {sizes[i]} given for dimension {i} of {name}; allowed: {listed}"
+                    message = f"size {sizes[i]} given for dimension {i} of {name}; allowed: {either(allowed)}"
                     yield Fault(self.code, (name, "Sizes", i), message, allowed)
 
 

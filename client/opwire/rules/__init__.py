@@ -31,7 +31,7 @@ from .numbers import (
 )
 from .outputs import Chosen, Derived, Output, OutputRule, Sizes, SizesOf, Undecided, like, reduced, sizes_of
 from .presence import absent, any_given, at_most_one_given, exactly_one_given, given_together, required
-from .rule import Rule, Values
+from .rule import Rule, Values, either
 from .shapes import NamedSize, Shapes, shapes
 from .tensors import (
     blocks,
@@ -79,6 +79,7 @@ __all__ = [
     "computable",
     "divides",
     "documented",
+    "either",
     "elements",
     "equal",
     "exactly_one_given",

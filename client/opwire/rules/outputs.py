@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..tensor import BufferTensorDesc, DataType
 from ..violation import Basis, Code, Fault
-from .rule import Values, tensors_of
+from .rule import Values, either, tensors_of
 
 Sizes = tuple[Sequence[int], ...]
 """The allowed sizes of each dimension; the first is the one that opwire derives."""
@@ -77,7 +77,7 @@ _MAX_LISTED = 8
 def _listed(allowed: Sequence[int]) -> str:
     if len(allowed) > _MAX_LISTED:
         return f"{min(allowed[0], allowed[-1])} to {max(allowed[0], allowed[-1])}"
-    return " or ".join(map(str, allowed))
+    return either(allowed)
 
 
 class Output(ABC):

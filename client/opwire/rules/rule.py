@@ -71,6 +71,11 @@ def every_tensor(values: Values, names: Iterable[str]) -> Iterator[tuple[Path, s
             yield (name,), name, value
 
 
+def either(sizes: Iterable[int]) -> str:
+    """Writes each size once, as ``1 or 4``."""
+    return " or ".join(dict.fromkeys(map(str, sizes)))
+
+
 def listed(names: Iterable[str]) -> str:
     """Writes names as ``A, B and C``."""
     *first, last = names

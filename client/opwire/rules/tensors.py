@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..tensor import BufferTensorDesc
 from ..violation import Code, Fault
 from .expressions import Quantity
-from .rule import Rule, Values, every_tensor, listed, tensors_of
+from .rule import Rule, Values, either, every_tensor, listed, tensors_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,12 @@ class TypeNamed(Rule):
 
 @dataclass(frozen=True, slots=True)
 class SameRank(Rule):
-    """All given tensors have the same rank as the first one."""
+    """All given tensors have the same rank as the first one; with ``sizes``, another rule says that of their sizes."""
 
     code = Code.RANKS_DIFFER
 
     tensors: tuple[str, ...]
+    sizes: bool = False
 
     @property
     def reads(self) -> frozenset[str]:
@@ -80,13 +83,14 @@ class SameRank(Rule):
         return f"{listed(self.tensors)} have the same rank"
 
     def faults(self, values: Values) -> Iterator[Fault]:
-        first: tuple[str, int] | None = None
+        first: tuple[str, BufferTensorDesc] | None = None
         for path, name, desc in every_tensor(values, self.tensors):
             if first is None:
-                first = name, desc.rank
-            elif desc.rank != first[1]:
-                message = f"{name} has rank {desc.rank} and {first[0]} {first[1]}; they must be equal"
-                yield Fault(self.code, (*path, "Sizes"), message, [first[1]])
+                first = name, desc
+            elif desc.rank != first[1].rank:
+                how = _broadcasting((name, desc), first) if self.sizes else ""
+                message = f"{name} has rank {desc.rank} and {first[0]} {first[1].rank}; they must be equal{how}"
+                yield Fault(self.code, (*path, "Sizes"), message, [first[1].rank])
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +121,7 @@ class SameSizes(Rule):
             elif desc.rank == first[1].rank and _differ(desc.sizes, first[1].sizes, axis):
                 wanted = list(first[1].sizes)
                 rule = "they must be equal" if axis is None else f"they must be equal except along axis {axis}"
-                if all(1 in pair or pair[0] == pair[1] for pair in zip(desc.sizes, wanted, strict=True)):
-                    rule += ", and a stride of 0 repeats elements"
+                rule += _broadcasting((name, desc), first) if axis is None else ""
                 message = f"sizes {list(desc.sizes)} given for {name}, and {first[0]} has {wanted}; {rule}"
                 yield Fault(self.code, (*path, "Sizes"), message, [wanted] if axis is None else None)
 
@@ -146,6 +149,26 @@ class SameLeading(Rule):
                 if given != wanted:
                     message = f"size {given} given for dimension {i} of {name}, and {first[0]} has {wanted}"
                     yield Fault(self.code, (*path, "Sizes", i), f"{message}; they must be equal", [wanted])
+
+
+def _broadcasting(one: tuple[str, BufferTensorDesc], other: tuple[str, BufferTensorDesc]) -> str:
+    """Returns how to repeat one of two tensors that NumPy would broadcast, to append to a message; "" for others.
+
+    DirectML does not broadcast by itself: the sizes are equal, and a stride of 0 repeats elements.
+    """
+    try:
+        sizes = np.broadcast_shapes(one[1].sizes, other[1].sizes)
+    except ValueError:
+        return ""
+    given = [f"{name} the strides {_repeating(desc, sizes)}" for name, desc in (one, other) if desc.sizes != sizes]
+    return f". A stride of 0 repeats elements: give {' and '.join(given)} with the sizes {list(sizes)}"
+
+
+def _repeating(desc: BufferTensorDesc, sizes: tuple[int, ...]) -> list[int]:
+    """Returns the strides with which a tensor has other sizes, by which NumPy would broadcast it."""
+    added = len(sizes) - desc.rank
+    known = zip(desc.sizes, desc.element_strides, sizes[added:], strict=True)
+    return [0] * added + [0 if size < whole else step for size, step, whole in known]
 
 
 def _differ(given: tuple[int, ...], wanted: tuple[int, ...], axis: int | None) -> bool:
@@ -176,7 +199,7 @@ class Broadcast(Rule):
                 continue
             for i, (given, whole) in enumerate(zip(desc.sizes, target.sizes, strict=True)):
                 if given not in (1, whole):
-                    message = f"size {given} given for dimension {i} of {name}; allowed: 1 or {whole}"
+                    message = f"size {given} given for dimension {i} of {name}; allowed: {either((1, whole))}"
                     yield Fault(self.code, (*path, "Sizes", i), message, [1, whole])
 
 
@@ -319,9 +342,9 @@ def type_named(attribute: str, tensor: str) -> Rule:
     return TypeNamed(attribute, tensor)
 
 
-def same_rank(*tensors: str) -> Rule:
-    """``rank(A) == rank(B) == ...``"""
-    return SameRank(tensors)
+def same_rank(*tensors: str, sizes: bool = False) -> Rule:
+    """``rank(A) == rank(B) == ...``; with ``sizes``, for tensors whose ``Sizes`` are equal too."""
+    return SameRank(tensors, sizes)
 
 
 def same_sizes(*tensors: str, but_along: str | None = None) -> Rule:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..violation import Code, Fault
 from .dimension import Dimension
-from .rule import Rule, Values, listed
+from .rule import Rule, Values, either, listed
 
 PADDINGS = ("StartPadding", "EndPadding")
 _ARRAYS = ("Strides", "WindowSize", *PADDINGS)
@@ -134,8 +134,7 @@ class Pooled(Rule):
         for i, (given, dimension) in enumerate(zip(tensor.sizes[2:], dimensions, strict=True), 2):
             sizes = (dimension.gradient_size,) if self.exact else dimension.output_sizes
             if given not in sizes and sizes[0] > 0:
-                listed = " or ".join(map(str, sizes))
-                message = f"size {given} given for dimension {i} of {self.tensor}; allowed: {listed}"
+                message = f"size {given} given for dimension {i} of {self.tensor}; allowed: {either(sizes)}"
                 yield Fault(self.code, (self.tensor, "Sizes", i), message, list(sizes))
 
 

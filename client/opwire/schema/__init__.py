@@ -4,7 +4,7 @@ It consists of the JSON files in this package, each loaded on first use: ``opera
 ``types.json`` the enums and structs, and each other file has one family of operators.
 """
 
-from .catalog import CATALOG, PREFIX, OperatorType, find, hint
+from .catalog import CATALOG, PREFIX, OperatorType, find, hint, nearest_first
 from .decisions import Decision, Departure, Ground, decisions_of
 from .operator_document import operator_document
 from .operators import Accuracy, OperatorSchema, Promise, schema_of
@@ -24,6 +24,7 @@ __all__ = [
     "document",
     "find",
     "hint",
+    "nearest_first",
     "operator_document",
     "schema_of",
 ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from ..level import FeatureLevel
 from .source import document
@@ -70,6 +71,13 @@ def hint(given: object) -> str:
     longer = (name for ending, name in reversed(_ENDINGS) if word.startswith(ending) and ending == _normalized(name))
     near = next(begun, None) or next(longer, None)
     return "" if near is None else f"; did you mean {near}?"
+
+
+def nearest_first(given: object) -> list[str]:
+    """Returns the names of all operator types; those most like an unknown one come first."""
+    word = _normalized(given[:_MAX_COMPARED].removeprefix(PREFIX)) if isinstance(given, str) else ""
+    near = [name for ending, name in _ENDINGS if word and ending.startswith(word)]
+    return list(dict.fromkeys((*near, *get_close_matches(word, CATALOG, n=5, cutoff=0.5), *CATALOG)))
 
 
 def find(given: object) -> OperatorType | None:

@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from opwire.onnx import LevelReport
 
 
-MOST_ALLOWED = 5
-"""Maximum number of allowed values that are listed with a violation."""
-
-
 def validation_lines(title: str, found: Validation, level: FeatureLevel) -> Iterator[str]:
     """Yields whether an operator is valid, its outputs, and every violation and warning."""
     minimum = found.minimum_feature_level
@@ -73,10 +69,8 @@ def violation_lines(violations: Iterable[Violation]) -> Iterator[str]:
     for violation in violations:
         yield f"  {violation.pointer or '(root)'} [{violation.code.value}]"
         yield f"    {violation.message}"
-        allowed = [*map(str, violation.allowed or ())]
-        if allowed and f"allowed: {', '.join(allowed)}" not in violation.message:
-            more = f", ... {len(allowed) - MOST_ALLOWED} more" if len(allowed) > MOST_ALLOWED else ""
-            yield f"    allowed: {', '.join(allowed[:MOST_ALLOWED])}{more}"
+        if violation.listed:
+            yield f"    allowed: {violation.listed}"
         if violation.available_from is not None:
             yield f"    available from: {violation.available_from}"
         if violation.source == OBSERVED_SOURCE:

@@ -18,7 +18,7 @@ from opwire.operator import Code, Operator
 from opwire.operators import OPERATORS
 from opwire.schema import CATALOG, PREFIX
 from opwire.tensor import DataType
-from opwire.violation import OBSERVED_SOURCE
+from opwire.violation import FEW_ALLOWED, MOST_ALLOWED, OBSERVED_SOURCE
 from opwire.wire import BINARY, JSON
 
 from ..kernels.executable import EXECUTABLE
@@ -113,13 +113,18 @@ _VIOLATION = {
         "code": {"enum": [code.value for code in Code]},
         "pointer": {"type": "string", "format": "json-pointer", "description": "place in the request"},
         "message": {"type": "string", "description": "what was given and what is allowed"},
-        "allowed": {"type": ["array", "null"], "items": {}},
+        "allowed": {
+            "type": ["array", "null"],
+            "items": {},
+            "description": f"the allowed values; of more than {MOST_ALLOWED}, the likeliest {FEW_ALLOWED}",
+        },
         "available_from": _LEVEL_OR_NONE,
         "source": {
             "type": ["string", "null"],
             "description": f"the page that states the rule, or {OBSERVED_SOURCE} for what only the library shows",
         },
         "documented": {"type": "boolean", "description": "whether Microsoft's documentation states the rule"},
+        "allowed_more": {"type": "integer", "minimum": 1, "description": "number of values besides those in allowed"},
     },
 }
 _PROBLEM = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from ...client.graph_tensors import GraphTensor
 from ..errors import NotLowered
@@ -24,6 +25,33 @@ _ACTIVATIONS: Mapping[str, tuple[str, Mapping[str, tuple[str, float]]]] = {
     "ParametricSoftplus": ("PARAMETRIC_SOFTPLUS", {"Alpha": ("alpha", 1.0), "Beta": ("beta", 1.0)}),
 }
 """Functions of one tensor: the operator, and its members with the attribute that gives each and its default."""
+
+
+_FUSED = {name.lower(): each for name, each in _ACTIVATIONS.items()} | {
+    "affine": ("LINEAR", {"Alpha": ("alpha", 1.0), "Beta": ("beta", 0.0)}),
+    "relu": ("RELU", {}),
+    "softplus": ("SOFTPLUS", {}),
+}
+"""The functions that other operators may apply to their results, by their names in lower case."""
+
+
+def fusable(name: str) -> tuple[str, Mapping[str, tuple[str, float]]]:
+    """Returns the operator of an activation, without prefix, and its members, as in the table of functions.
+
+    Raises:
+        NotLowered: DirectML does not fuse it.
+    """
+    found = _FUSED.get(name.lower())
+    if found is None:
+        raise NotLowered(f"its activation is {name}, which DirectML does not fuse")
+    return found
+
+
+def fused_activation(node: NodeLowering, name: str, prefix: str) -> Mapping[str, Any]:
+    """Returns the desc of an activation whose parameters are attributes of a node with a prefix."""
+    operator, members = fusable(name)
+    given = {member: float(node.attribute(prefix + key, default)) for member, (key, default) in members.items()}
+    return {"Type": f"ACTIVATION_{operator}", **given}
 
 
 def _activation(operator: str, members: Mapping[str, tuple[str, float]], node: NodeLowering) -> GraphTensor:

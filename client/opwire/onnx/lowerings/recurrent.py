@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,23 +10,9 @@ from ...client.graph_tensors import GraphTensor
 from ...tensor import DataType
 from ..errors import NotLowered
 from ..lowering import NodeLowering, lowers, relabelled
+from .activations import fusable
 
 _DIRECTIONS = {"forward": "FORWARD", "reverse": "BACKWARD", "bidirectional": "BIDIRECTIONAL"}
-
-_ACTIVATIONS: Mapping[str, tuple[str, Mapping[str, float]]] = {
-    "affine": ("LINEAR", {"Alpha": 1.0, "Beta": 0.0}),
-    "elu": ("ELU", {"Alpha": 1.0}),
-    "hardsigmoid": ("HARD_SIGMOID", {"Alpha": 0.2, "Beta": 0.5}),
-    "leakyrelu": ("LEAKY_RELU", {"Alpha": 0.01}),
-    "relu": ("RELU", {}),
-    "scaledtanh": ("SCALED_TANH", {"Alpha": 1.0, "Beta": 1.0}),
-    "sigmoid": ("SIGMOID", {}),
-    "softplus": ("SOFTPLUS", {}),
-    "softsign": ("SOFTSIGN", {}),
-    "tanh": ("TANH", {}),
-    "thresholdedrelu": ("THRESHOLDED_RELU", {"Alpha": 1.0}),
-}
-"""The activations by their names in lower case: the DirectML operator, and its parameters with their defaults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +134,6 @@ def _activations(node: NodeLowering, default: Sequence[str], directions: int) ->
         "Beta": iter(node.attribute("activation_beta") or ()),
     }
     for name in names:
-        if name.lower() not in _ACTIVATIONS:
-            raise NotLowered(f"its activation is {name}, which DirectML does not fuse")
-        operator, parameters = _ACTIVATIONS[name.lower()]
-        found = {member: float(next(given[member], each)) for member, each in parameters.items()}
+        operator, members = fusable(name)
+        found = {member: float(next(given[member], default)) for member, (_, default) in members.items()}
         yield {"Type": f"ACTIVATION_{operator}", **found}

@@ -90,34 +90,37 @@ def bias_split_gelu(node: NodeLowering) -> GraphTensor:
     return multiplied(node, first, node.emit("ACTIVATION_GELU", InputTensor=second)).reshape(*x.sizes[:-1], half)
 
 
-@lowers("FusedMatMul", domain=MICROSOFT)
-def fused_matmul(node: NodeLowering) -> GraphTensor:
-    """Lowers alpha A B of matrices that are transposed by strides."""
+def product_of(node: NodeLowering) -> GraphTensor:
+    """Returns alpha A B, with matrices transposed."""
     a, b = _operand(node, 0, "A"), _operand(node, 1, "B")
+    trans_a, trans_b = (
+        len(x.sizes) > 1 and bool(node.attribute(name, 0)) for x, name in ((a, "transA"), (b, "transB"))
+    )
     stacked_a, stacked_b = matrices(a, b)
     found = node.emit(
         "GEMM",
         ATensor=stacked_a,
         BTensor=stacked_b,
-        TransA="NONE",
-        TransB="NONE",
+        TransA="TRANSPOSE" if trans_a else "NONE",
+        TransB="TRANSPOSE" if trans_b else "NONE",
         Alpha=float(node.attribute("alpha", 1.0)),
         Beta=0.0,
     )
     batch = np.broadcast_shapes(a.sizes[:-2], b.sizes[:-2])
-    rows = a.sizes[-2:-1] if len(a.sizes) > 1 else ()
-    columns = b.sizes[-1:] if len(b.sizes) > 1 else ()
+    rows = found.sizes[2:3] if len(a.sizes) > 1 else ()
+    columns = found.sizes[3:] if len(b.sizes) > 1 else ()
     return found.reshape((*batch, *rows, *columns) or (1,))
 
 
+lowers("FusedMatMul", domain=MICROSOFT)(product_of)
+
+
 def _operand(node: NodeLowering, i: int, name: str) -> GraphTensor:
-    """Returns an operand as a stack of matrices: rows may come before the batch, and columns before rows."""
+    """Returns an operand as a stack of matrices, whose rows may come before the batch."""
     x = node.tensor(i)
     rank = len(x.sizes)
     if rank > 1 and node.attribute(f"transBatch{name}", 0):
-        x = x.transpose(*range(1, rank - 1), 0, rank - 1)
-    if rank > 1 and node.attribute(f"trans{name}", 0):
-        x = x.transpose(*range(rank - 2), rank - 1, rank - 2)
+        return x.transpose(*range(1, rank - 1), 0, rank - 1)
     return x
 
 

@@ -144,8 +144,9 @@ class TestCast:
         source = single("Cast", [x], opset=13, to=_element_type(to))
         require_same(lowered(source, [x])[1], [expected])
 
-    def test_what_is_not_zero_is_true(self) -> None:
-        x = np.array([0.5, -0.25, 0, -0.0, np.nan, 3], "f4")
+    @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+    def test_what_is_not_zero_is_true(self, dtype: str) -> None:
+        x = np.array([0.5, -0.25, 0, -0.0, np.nan, 3], dtype)
         source = single("Cast", [x], opset=13, to=TensorProto.BOOL)
         require_same(lowered(source, [x])[1], [np.array([1, 1, 0, 0, 1, 1], bool)])
 

@@ -160,6 +160,10 @@ class TestOthers:
         source = single("Range", bounds, (0, 1, 2), opset=11)
         require_same(lowered(source, bounds)[1], [np.array([0.5, 1.25, 2, 2.75], "f4")])
 
+    def test_a_range_that_is_not_constant_is_no_loop(self) -> None:
+        bounds = [np.array(each, "f4") for each in (0.5, 3, 0.75)]
+        assert reason("Range", bounds, (0, 2), opset=11) == "its input 1, x1, is not constant"
+
     @pytest.mark.parametrize("value", [1.5, float("nan"), -7, True])
     def test_constant_of_shape(self, value: Any) -> None:
         expected = np.full((80, 90), value, {float: "f4", int: "i8", bool: "?"}[type(value)])

@@ -142,10 +142,15 @@ class Preparation:
         return left
 
     def body_of(self, node: ModelNode, opsets: Opsets) -> tuple[Iterator[NodeProto], Opsets] | None:
-        """Returns the nodes that ONNX defines an operator by, with their operator sets, or None."""
+        """Returns the nodes that ONNX defines an operator by, with their operator sets, or None.
+
+        Loops are none for an operator that has a lowering: its reason says more.
+        """
         types = [self.prepared.values[name].type if name else None for name in node.inputs]
         function = schema_function(node, types, opsets.get(node.domain, 1))
-        return None if function is None else (expanded(node, function), opsets_of(function, opsets))
+        if function is None or (is_lowered(node) and any(any(subgraphs(each.attribute)) for each in function.node)):
+            return None
+        return expanded(node, function), opsets_of(function, opsets)
 
     def _node(self, node: ModelNode, opsets: Opsets) -> list[tuple[ModelNode, Opsets]]:
         values = self.prepared.values

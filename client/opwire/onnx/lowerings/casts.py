@@ -57,7 +57,14 @@ def _cast(node: NodeLowering, to: int) -> GraphTensor:
 
 
 def not_zero(node: NodeLowering, x: GraphTensor) -> GraphTensor:
-    """Returns booleans that say which elements are not zero; NaN is not."""
+    """Returns booleans that say which elements are not zero; NaN is not.
+
+    FLOAT64, which is not compared, is zero where all bits but that of the sign are.
+    """
+    if x.data_type is DataType.FLOAT64:
+        bits = relabelled(x, DataType.UINT64)
+        magnitude = node.filled(2**63 - 1, DataType.UINT64, x.sizes)
+        x = node.emit("ELEMENT_WISE_BIT_AND", ATensor=bits, BTensor=magnitude)
     zeros = node.filled(0, x.data_type, x.sizes)
     return node.emit("ELEMENT_WISE_LOGICAL_NOT", InputTensor=compared(node, "ELEMENT_WISE_LOGICAL_EQUALS", x, zeros))
 

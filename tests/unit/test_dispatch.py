@@ -15,7 +15,8 @@ from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode, U
 from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.engine.dispatcher import INLINE_SECONDS, Dispatcher
 from opwire_service.engine.progress import Ran
-from opwire_service.execution import Arrays, Stop
+from opwire_service.engine.timed import MOST_SECONDS
+from opwire_service.execution import Arrays, Stop, Stopped
 from tests.dispatching import IN_TIME, until, until_schedule_is
 from tests.fake_device import FakeDevice
 
@@ -326,6 +327,7 @@ async def test_outputs_are_filled():
     soon = time.monotonic() + IN_TIME
     bound = partial(made.inline_device("reference").run, plan, inputs, outputs)
     ran = made.run_inline(plan, bound, soon)
+    assert ran is not None
     assert ran.queue == 0
     assert outputs["OutputTensor"].tolist() == [8]
     with pytest.raises(DeadlineExceededError) as late:
@@ -354,6 +356,23 @@ class SlowAtFirst(ReferenceDevice):
             began = time.thread_time()
             while time.thread_time() - began < 2 * INLINE_SECONDS:
                 pass
+
+
+async def test_inline_plans_that_take_far_too_long_are_stopped():
+    made = Dispatcher({"slow": SlowAtFirst()}, 1, 8)
+    plan, soon = check(OPERATOR), time.monotonic() + IN_TIME
+
+    def endless(stop: Stop) -> None:
+        while not stop():
+            pass
+        raise Stopped
+
+    assert made.run_bound(endless, soon) is None
+    assert made.run_inline(plan, endless, soon) is None
+    assert not made.fits_inline(plan, "slow")
+    with pytest.raises(DeadlineExceededError):
+        made.run_inline(plan, endless, time.monotonic() + MOST_SECONDS / 4)
+    await made.close()
 
 
 async def test_slow_inline_plans_move_to_threads_until_they_are_fast():

@@ -29,7 +29,7 @@ UNUSUAL = (0.0, -0.0, 1e-30, -1e-30, 1e30, "Infinity", "-Infinity", "NaN", 3.0, 
 
 ORDINARY = 1.25
 
-FACTOR = 30
+FACTOR = 12
 """Most times that a visit may take with unusual attributes; exact arithmetic takes hundreds or thousands of times."""
 
 ELEMENTS = range(1000, 20000)

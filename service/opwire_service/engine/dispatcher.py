@@ -23,7 +23,7 @@ from .placement import UNKNOWN, Cost, Demand, Placement
 from .progress import Ran
 from .running import Watch, is_whole, result
 from .schedule import MAX_WAIT, Action, Evict, NoLane, QueueFull, Schedule, ScheduledJob, Start
-from .timed import deadline_exceeded, run_timed
+from .timed import deadline_exceeded, run_briefly, run_timed
 
 REFERENCE = "reference"
 """Name of the reference device, which is only chosen automatically if there is no other device."""
@@ -216,25 +216,25 @@ class Dispatcher:
         """Returns the device on which plans that fit run inline."""
         return self._small if device == AUTO else self.devices[device]
 
-    def run_inline(self, plan: Plan, run: Bound, deadline: float) -> Ran:
-        """Runs a bound plan immediately on the calling thread.
+    def run_inline(self, plan: Plan, run: Bound, deadline: float) -> Ran | None:
+        """Runs a bound plan immediately on the calling thread; returns None if it takes too long there.
 
         Raises:
-            UnavailableError: the dispatcher is closing.
-            DeadlineExceededError: the deadline passed, in the stage ``run``.
+            UnavailableError, DeadlineExceededError: the dispatcher is closing; the deadline passed in stage ``run``.
         """
         self._refuse_if_closing()
-        began = time.thread_time()
+        began, ran = time.thread_time(), None
         try:
-            return Ran(0, run_timed(run, lambda: time.monotonic() > deadline))
+            ran = run_briefly(run, deadline)
         finally:
-            if time.thread_time() - began > INLINE_SECONDS:
+            if ran is None or time.thread_time() - began > INLINE_SECONDS:
                 self._slow.add(plan)
+        return ran
 
-    def run_bound(self, run: Bound, deadline: float) -> Ran:
-        """Runs a plan that has run inline before and is bound to kept arrays; errors are those of ``run_inline``."""
+    def run_bound(self, run: Bound, deadline: float) -> Ran | None:
+        """Like ``run_inline``, for a plan that has run inline before and is bound to kept arrays."""
         self._refuse_if_closing()
-        return Ran(0, run_timed(run, lambda: time.monotonic() > deadline))
+        return run_briefly(run, deadline)
 
     async def run(
         self,

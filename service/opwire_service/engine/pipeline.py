@@ -275,7 +275,8 @@ class Engine:
         inline = prepared.inline.get(device)
         if inline is not None:
             inline.fill(read_inputs(plan, request))
-            return self._run_bound(request, prepared, inline, device, progress)
+            if (done := self._run_bound(request, prepared, inline, device, progress)) is not None:
+                return done
         is_small = prepared.input_bytes + prepared.between_bytes <= INLINE_BYTES
         is_inline = is_small and self.dispatcher.fits_inline(plan, device)
         scratch = 0 if is_inline else await self._scratch_bytes(plan, device)
@@ -288,7 +289,10 @@ class Engine:
             buffers, outputs = prepared.allocate()
             progress.lap("decode")
             runner = self.dispatcher.inline_device(device)
-            progress.ran(self.dispatcher.run_inline(plan, partial(runner.run, plan, inputs, outputs), deadline))
+            ran = self.dispatcher.run_inline(plan, partial(runner.run, plan, inputs, outputs), deadline)
+            if ran is None:  # the plan now counts as slow
+                return await self._run(request, prepared, device, writing, progress, hold, guard, is_part=is_part)
+            progress.ran(ran)
             if prepared.is_repeated and InlineRun.pays(plan) and not self.dispatcher.is_slow(plan):
                 prepared.inline[device] = InlineRun(runner, plan)
             return Completed(request, prepared, buffers, runner.name)
@@ -309,12 +313,14 @@ class Engine:
 
     def _run_bound(
         self, request: ExecuteRequest, prepared: Prepared, inline: InlineRun, device: str, progress: Progress
-    ) -> Completed:
-        """Runs a plan on its kept arrays, which hold its inputs."""
+    ) -> Completed | None:
+        """Runs a plan on its kept arrays, which hold its inputs; returns None if that takes too long."""
         progress.lap("decode")
         ran = self.dispatcher.run_bound(inline.run, progress.deadline)
-        if ran.run > INLINE_SECONDS * 1e6:  # the thread may only have been preempted; the next run will show
+        if ran is None or ran.run > INLINE_SECONDS * 1e6:  # perhaps only preempted; the next run will show
             del prepared.inline[device]
+        if ran is None:
+            return None
         progress.ran(ran)
         return Completed(request, prepared, inline.outputs(), inline.device)
 

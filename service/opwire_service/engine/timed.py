@@ -7,6 +7,10 @@ import time
 from opwire.errors import DeadlineExceededError, ProblemCode
 
 from ..execution import Bound, Stop, Stopped
+from .progress import Ran
+
+MOST_SECONDS = 0.05
+"""Time after which work is stopped that was expected to be short: chosen data may make it take thousands of times."""
 
 
 def run_timed(run: Bound, stop: Stop) -> int:
@@ -21,6 +25,21 @@ def run_timed(run: Bound, stop: Stop) -> int:
     except Stopped:
         raise deadline_exceeded("run") from None
     return (time.perf_counter_ns() - started) // 1000
+
+
+def run_briefly(run: Bound, deadline: float) -> Ran | None:
+    """Runs bound work that is expected to be short; returns None if it is stopped because it takes too long.
+
+    Raises:
+        DeadlineExceededError: the deadline passed.
+    """
+    until = min(deadline, time.monotonic() + MOST_SECONDS)
+    try:
+        return Ran(0, run_timed(run, lambda: time.monotonic() > until))
+    except DeadlineExceededError:
+        if until == deadline:
+            raise
+        return None
 
 
 def deadline_exceeded(stage: str) -> DeadlineExceededError:

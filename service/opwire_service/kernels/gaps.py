@@ -31,8 +31,10 @@ class Gaps:
     @property
     def scratch_bytes(self) -> int:
         """The memory to fill them."""
-        filters = prod(line.window for line in self._geometry.lines) * self._geometry.channels * self._geometry.filters
-        return filters * self._geometry.groups + 40 * max(line.target for line in self._geometry.lines)
+        geometry = self._geometry
+        taps = prod(line.window for line in geometry.lines)
+        weights: int = geometry.groups * geometry.filters * geometry.channels * taps
+        return weights + 40 * max(line.target for line in geometry.lines)
 
     def _is_met(self, line: Line) -> bool:
         """Returns whether all weights meet elements at both ends of a dimension, and no element is next to a gap."""

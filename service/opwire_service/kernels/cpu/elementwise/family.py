@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from opwire.check import Plan
-from opwire.formulas import Expression, InputElement, Operation
+from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.operators import CATALOG
 from opwire.operators.work import STEP
 from opwire.tensor import BufferTensorDesc
@@ -27,6 +27,12 @@ from .planes import planes_of
 from .walk import Walk, walk_of
 
 KERNELS: tuple[Kernel, ...] = ()
+
+UNUSUAL_VISITS = 8
+"""Cost of an element whose result needs a bound of its own, in visits."""
+
+USUAL = 2.0**40
+"""Numbers of a formula are usual up to this, and from its reciprocal on."""
 
 
 class ElementsJob(Job):
@@ -86,13 +92,21 @@ class ElementsJob(Job):
     @property
     def method(self) -> str:
         """See ``Job.method``; NumPy, used where a layout's tiles are too small for a kernel, is far slower."""
+        if self._is_unusual:
+            return "unusual"
         return "compiled" if self._is_compiled else ""
+
+    @cached_property
+    def _is_unusual(self) -> bool:
+        """Whether numbers are so large or small that most elements may need bounds of their own."""
+        return self.formula.output.is_float and _has_unusual(self.formula.expression)
 
     @property
     def visits(self) -> int:
         """See ``Job.visits``."""
         tiles = self._compiled.planes.units if self._is_compiled and self._compiled is not None else 0
-        return self._plan.work + tiles * STEP
+        each = UNUSUAL_VISITS if self._is_unusual else 1
+        return self._plan.work * each + tiles * STEP
 
     @property
     def is_composable(self) -> bool:
@@ -198,6 +212,15 @@ def byte_strides(desc: BufferTensorDesc) -> tuple[int, ...]:
     """Returns the strides of a tensor in bytes."""
     size = desc.data_type.bits // 8
     return tuple(size * step for step in desc.element_strides)
+
+
+def _has_unusual(expression: Expression) -> bool:
+    match expression:
+        case Constant(value):
+            return value != 0 and not 1 / USUAL <= abs(value) <= USUAL
+        case Operation(_, operands):
+            return any(map(_has_unusual, operands))
+    return False
 
 
 def _is_truth(expression: Expression) -> bool:

@@ -22,6 +22,9 @@ from ..run.tiles import TILE
 from . import affine
 from .lines import Lines, layout_of, lines_of
 
+EXACT_VISITS = 1 << 9
+"""Cost of an exact divisor, in element visits."""
+
 _PLAIN = [np.full((), number) for number in (0.0, 1.0, 0.0, 0.0, 0.0)]
 """Parameters of the kernel: nothing is added, and nothing cancels."""
 
@@ -47,6 +50,13 @@ class LengthsJob(Job):
         plan, kind = self._plan, affine.SQUARES if self._squared else affine.MAGNITUDES
         tensors, ones = (plan.inputs["InputTensor"], plan.outputs["OutputTensor"]), [(1,) * len(self._layout.order)] * 5
         return lines_of(self._layout, *tensors, ones, kind=kind, epsilon=self._epsilon)
+
+    @property
+    def visits(self) -> int:
+        """See ``Job.visits``; divisors that a negative Epsilon may cancel may all be computed exactly."""
+        source = self._plan.inputs["InputTensor"]
+        rows = source.element_count // source.sizes[self._plan.attributes.Axis]
+        return self._plan.work + (EXACT_VISITS * rows if self._epsilon < 0 else 0)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto, TypeProto
 
 from ..desc import show
 from ..tensor import Array
@@ -112,7 +112,7 @@ class Preparation:
         bound.CopyFrom(given)
         for axis, dimension in enumerate(bound.tensor_type.shape.dim):
             for key in (dimension.dim_param, f"{name}:{axis}"):
-                if key and key in self.dimensions and not dimension.HasField("dim_value"):
+                if key and key in self.dimensions and _is_open(dimension):
                     used.add(key)
                     dimension.dim_value = self.dimensions[key]
         self._bind_like(name, bound)
@@ -298,6 +298,11 @@ def require_input(given: Iterable[str], inputs: Collection[str]) -> None:
         raise ModelError(f"the model has no input {show(min(unknown))}; it takes {', '.join(inputs) or 'none'}")
 
 
+def _is_open(dimension: TensorShapeProto.Dimension) -> bool:
+    """Returns whether a dimension has no size; some tools write -1 for that."""
+    return not dimension.HasField("dim_value") or dimension.dim_value < 0
+
+
 def _how_to_bind(value: Value) -> str:
     """Says which dimensions of an input are to be given, and how."""
     assert value.type is not None
@@ -305,9 +310,7 @@ def _how_to_bind(value: Value) -> str:
         return "its rank must be known"
     dimensions = value.type.tensor_type.shape.dim
     missing = [
-        f"{each.dim_param or f'{value.name}:{axis}'}=SIZE"
-        for axis, each in enumerate(dimensions)
-        if not each.HasField("dim_value")
+        f"{each.dim_param or f'{value.name}:{axis}'}=SIZE" for axis, each in enumerate(dimensions) if _is_open(each)
     ]
     return f"give the sizes of its dimensions: {', '.join(missing)}" if missing else "sizes are at least 0"
 

@@ -70,7 +70,7 @@ def type_text(proto: TypeProto | None) -> str:
     if not proto.tensor_type.HasField("shape"):
         return f"{name}[unknown rank]"
     given = [
-        each.dim_param or ("?" if not each.HasField("dim_value") else each.dim_value)
+        each.dim_param or ("?" if not each.HasField("dim_value") or each.dim_value < 0 else each.dim_value)
         for each in proto.tensor_type.shape.dim
     ]
     return f"{name}[{', '.join(str(each) for each in given)}]"

@@ -1,0 +1,121 @@
+"""Times networks in ONNX beside ONNX Runtime's CPU provider, and compares their outputs.
+
+``python -m tests.onnx_models.networks`` and ``benchmarks/exported.py`` provide networks; the light models of the
+``onnx`` package are always there. Both sides run one after the other in this process, with all cores; times are the
+least of several runs. Prints a table, in Markdown with ``--markdown``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+import opwire
+from opwire.difference import draw
+from opwire.difference.onnx_subject import OnnxSubject
+from opwire.level import FeatureLevel
+from opwire.onnx import Model, load
+from opwire.tensor import Array
+from tests.onnx_models.networks import Network, networks
+
+_RUNS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A network with its times in seconds."""
+
+    name: str
+    level: FeatureLevel
+    nodes: int
+    on_cpu: int
+    loading: float
+    opwire: float
+    onnxruntime: float
+    error: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="networks, all by default")
+    parser.add_argument("--markdown", action="store_true")
+    given = parser.parse_args()
+    line = (
+        "| {} | {} | {} | {} | {:.1f} | {:.1f} | {:.2f} | {:.1e} |"
+        if given.markdown
+        else (
+            "{:20} level {:4} {:5} nodes, {:3} on the CPU {:9.1f} ms, ONNX Runtime {:9.1f} ms, ratio {:6.2f}, error {:.1e}"
+        )
+    )
+    ratios = []
+    with opwire.local() as runner:
+        for network, path in networks():
+            if given.names and network.name not in given.names:
+                continue
+            row = _row(network, path, runner)
+            ratios.append(row.opwire / row.onnxruntime)
+            times = row.opwire * 1e3, row.onnxruntime * 1e3, ratios[-1], row.error
+            print(line.format(row.name, row.level.short, row.nodes, row.on_cpu, *times), flush=True)
+    print(f"geometric mean of the ratios: {np.exp(np.mean(np.log(ratios))):.2f}")
+
+
+def _row(network: Network, path: Path, runner: Any) -> Row:
+    began = time.perf_counter()
+    model = load(path, dimensions=network.dimensions)
+    level = model.level
+    loading = time.perf_counter() - began
+    inputs = drawn(model, network)
+    exact = model.run(inputs, runner=runner)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    theirs = dict(zip((each.name for each in session.get_outputs()), session.run(None, inputs), strict=True))
+    return Row(
+        network.name,
+        level,
+        len(model.nodes),
+        sum(not node.is_lowered for node in model.nodes),
+        loading,
+        _least(lambda: model.run(inputs, runner=runner)),
+        _least(lambda: session.run(None, inputs)),
+        max(error(exact[name], theirs[name]) for name in exact),
+    )
+
+
+def drawn(model: Model, network: Network) -> dict[str, Array]:
+    """Returns inputs of a network: normal floats, and integers below the network's bound."""
+    subject = OnnxSubject(model, network.name)
+    generator = np.random.default_rng(0)
+    found = draw(subject.inputs)
+    for name, kind in subject.inputs.items():
+        if kind.dtype.kind in "iu":
+            found[name] = generator.integers(0, network.integers, kind.sizes).astype(kind.dtype)
+    return found
+
+
+def error(one: Array, other: Array) -> float:
+    """Returns the largest difference, as a share of the largest element."""
+    if one.dtype.kind != "f":
+        return float(not np.array_equal(one, other))
+    largest = max(float(np.abs(other.astype(np.float64)).max(initial=0)), 1e-30)
+    return float(np.abs(one.astype(np.float64) - other.astype(np.float64)).max(initial=0)) / largest
+
+
+def _least(run: Callable[[], Mapping[str, Any] | list[Any]]) -> float:
+    times = []
+    for _ in range(_RUNS):
+        began = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+if __name__ == "__main__":
+    main()

@@ -112,6 +112,16 @@ def test_bodies_of_functions_are_placed():
     assert newer.reason == f"the provider has no HardSwish; {reason}"
 
 
+def test_parts_of_a_node_go_where_it_goes():
+    """Without DirectML operators, opwire takes the body of an operator; ONNX Runtime has a kernel for it on the CPU."""
+    sizes = [1, 2, 3, 4]
+    inputs = [info(name, sizes) for name in ("q", "k", "v")]
+    proto = model([node("Attention", ["q", "k", "v"], ["y"])], inputs, ["y"], opset=23)
+    nodes = load(proto).nodes
+    assert len(nodes) > 1
+    assert {each.provider.reason for each in nodes} == {"the provider has no Attention"}
+
+
 def test_arithmetic_on_shapes_prefers_the_cpu():
     nodes = [
         node("NonZero", ["x"], ["n"]),

@@ -105,14 +105,15 @@ class Model:
 
     @cached_property
     def _provider(self) -> Provider:
-        placed = self._translation.placed
-        opsets = {each.node.name: each.opsets for each in placed}
+        placed, preparation = self._translation.placed, self._preparation
+        opsets = {each.node: each.opsets for each in placed}
 
         def body(node: ModelNode) -> list[ModelNode] | None:
-            found = self._preparation.body_of(node, opsets.get(node.name, {}))
+            found = preparation.body_of(node, opsets.get(node, {node.domain: node.since}))
             return None if found is None else [make_node(proto, found[1], i) for i, proto in enumerate(found[0])]
 
-        return Provider([each.node for each in placed], self._prepared.values, self.inputs, body)
+        nodes = [each.node for each in placed]
+        return Provider(nodes, self._prepared.values, self.inputs, body, preparation.origins)
 
     @property
     def level(self) -> FeatureLevel:

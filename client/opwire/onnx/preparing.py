@@ -65,6 +65,8 @@ class Preparation:
         self.functions = {(each.domain, each.name): each for each in model.functions}
         self.prepared = Prepared()
         self.count = 0
+        self.origins: dict[ModelNode, list[ModelNode]] = {}
+        """The nodes of the model that a node is part of, where ONNX defines these by others: the outermost first."""
 
     def run(self) -> Prepared:
         graph, prepared = self.model.graph, self.prepared
@@ -141,6 +143,13 @@ class Preparation:
             left += self._node(make_node(proto, opsets, self.count), opsets)
         return left
 
+    def replaced(self, node: ModelNode, protos: Iterable[NodeProto], opsets: Opsets) -> list[tuple[ModelNode, Opsets]]:
+        """Prepares the nodes that ONNX defines an operator by, and returns those that are left."""
+        left = self.expand(protos, opsets)
+        for part, _ in left:
+            self.origins[part] = [*self.origins.get(node, ()), node, *self.origins.get(part, ())]
+        return left
+
     def body_of(self, node: ModelNode, opsets: Opsets) -> tuple[Iterator[NodeProto], Opsets] | None:
         """Returns the nodes that ONNX defines an operator by, with their operator sets, or None.
 
@@ -169,7 +178,7 @@ class Preparation:
         if node.operator == "If" and (taken := self._taken(node)) is not None:
             return self.expand(branch(node, taken), opsets)
         if not is_lowered(node) and (body := self.body_of(node, opsets)) is not None:
-            return self.expand(*body)
+            return self.replaced(node, *body)
         node = self._as_cast(node, opsets)
         self._infer(node, opsets)
         return [] if self._fold(node, opsets) or self._hold_empty(node) else [(node, opsets)]

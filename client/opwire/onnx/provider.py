@@ -144,9 +144,14 @@ def _outside(node: ModelNode) -> Placement | None:
     return None
 
 
+def is_inlined(node: ModelNode) -> bool:
+    """Returns whether ONNX Runtime replaces a node by its function body, as it has no kernel for it at all."""
+    return not node.domain and node.proto.op_type in _document()["inlined"] and _row_of(node)[0] is None
+
+
 def _inlined(node: ModelNode, reason: str, values: Mapping[str, Value], body: Body) -> Placement:
     """Returns where a node without a row goes: ONNX Runtime inlines what it has no kernel for at all."""
-    parts = body(node) if not node.domain and node.proto.op_type in _document()["inlined"] else None
+    parts = body(node) if is_inlined(node) else None
     if not parts:
         return Placement(is_taken=False, reason=reason)
     placed = [(part, placement(part, values, body)) for part in parts if part.operator != "Constant"]
@@ -258,18 +263,28 @@ class Provider:
         values: its tensors by name.
         inputs: the names of its inputs.
         body: what ONNX defines operators by.
+        origins: the nodes that a node is part of, the outermost first.
     """
 
     def __init__(
-        self, nodes: Iterable[ModelNode], values: Mapping[str, Value], inputs: Iterable[str], body: Body
+        self,
+        nodes: Iterable[ModelNode],
+        values: Mapping[str, Value],
+        inputs: Iterable[str],
+        body: Body,
+        origins: Mapping[ModelNode, Sequence[ModelNode]],
     ) -> None:
         self._values = values
         self._body = body
+        self._origins = origins
         self._inputs = frozenset(inputs)
         self._preferred = frozenset(self._prefer_cpu(nodes))
 
     def placement(self, node: ModelNode) -> Placement:
-        """Returns where the provider runs a node of the model."""
+        """Returns where the provider runs a node, or the one that it is part of unless that is inlined."""
+        for each in self._origins.get(node, ()):
+            if not is_inlined(each):
+                return placement(each, self._values, self._body)
         if node.name in self._preferred:
             return Placement(is_taken=False, reason="ONNX Runtime prefers the CPU for arithmetic on shapes")
         return placement(node, self._values, self._body)

@@ -123,7 +123,7 @@ class _Translator:
 
     def _replace(self, node: ModelNode, protos: Any, opsets: Opsets) -> None:
         known = {name: self.values.pop(name) for name in node.outputs if name in self.values}
-        for each, its in self.preparation.expand(protos, opsets):
+        for each, its in self.preparation.replaced(node, protos, opsets):
             self.place(each, its)
         for name, value in known.items():
             self.values.setdefault(name, value)

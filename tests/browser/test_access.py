@@ -74,6 +74,33 @@ def test_narrow_screens_do_not_scroll_sideways(tabs, console_url):
         assert page.evaluate("document.documentElement.scrollWidth") <= NARROW[0], address
 
 
+BROKEN_WORDS = """() => {
+    const broken = [];
+    const range = document.createRange();
+    for (const cell of document.querySelectorAll("th, td, h1")) {
+        const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+        while (cell.checkVisibility() && walker.nextNode()) {
+            for (const word of walker.currentNode.data.matchAll(/[A-Za-z0-9]{2,}/g)) {
+                range.setStart(walker.currentNode, word.index);
+                range.setEnd(walker.currentNode, word.index + word[0].length);
+                const lines = [...range.getClientRects()].filter((each) => each.width > 0).map((each) => each.top);
+                if (new Set(lines).size > 1) broken.push(word[0]);
+            }
+        }
+    }
+    return broken;
+}"""
+
+
+@pytest.mark.parametrize("size", [(400, 800), (800, 800), (1400, 900)])
+def test_tables_do_not_break_words(tabs, console_url, size):
+    for name in ("MULTIHEAD_ATTENTION", "CONVOLUTION", "ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL"):
+        page = tabs.open(f"{console_url}/operators/{name}", size)
+        expect(page.locator("#examples")).to_be_visible()
+        assert page.evaluate(BROKEN_WORDS) == []
+        tabs.close_all()
+
+
 def test_the_try_page_works_by_keyboard_alone(tabs, console_url):
     """A violation is found, fixed and run without a pointer, and the Tab key leaves the editor."""
     page = tabs.open(link(console_url, text=json.dumps(BAD, indent=1), inputs=NUMBERS))

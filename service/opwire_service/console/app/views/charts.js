@@ -29,7 +29,7 @@ function options(width, { series, isLog, isStacked, unit }, last) {
     stroke: text,
     grid: { stroke: variable("line"), width: 1 },
     ticks: { stroke: variable("line"), width: 1 },
-    font: "12px system-ui, sans-serif",
+    font: `12px ${getComputedStyle(document.body).fontFamily}`,
   };
   const back = variable("back");
   const shown = series.map((each) => {

@@ -10,7 +10,7 @@ import { Filters } from "./filters.js";
 import { Intro } from "./intro.js";
 import { Detail } from "./detail.js";
 import { ANSWERS, Matrix, STATE_WORDS } from "./matrix.js";
-import { ProblemNote, Status } from "./shell.js";
+import { breakable, ProblemNote, Status } from "./shell.js";
 
 const DEFAULTS = { ...NO_FILTER, open: "", band: "", ticked: "" };
 
@@ -175,8 +175,9 @@ function List({ contract, rows, view, change }) {
       const band = bands.find((each) => each.from <= level && level <= each.to) ?? bands[0];
       return html`
         <li key=${operator.name}>
-          <a href=${at(`operators/${operator.name}`).href} data-operator=${operator.name}><strong>${operator
-            .name}</strong></a>
+          <a href=${at(`operators/${operator.name}`).href} data-operator=${operator.name}><strong>${breakable(
+            operator.name,
+          )}</strong></a>
           <span class="state ${operator.state}">${STATE_WORDS[operator.state]}</span>
           <span class="quiet">from ${operator.introduced}</span>
           <button class="row" onClick=${() =>

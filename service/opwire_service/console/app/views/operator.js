@@ -11,7 +11,7 @@ import { matchesPublished } from "../published.js";
 import { devicesOf, Tensors, tryLink } from "./detail.js";
 import { useContract } from "./explorer.js";
 import { STATE_WORDS } from "./matrix.js";
-import { Copy, ProblemNote, Status } from "./shell.js";
+import { breakable, Copy, ProblemNote, Status } from "./shell.js";
 
 const NAME = decodeURIComponent(location.pathname.split("/").at(-1) ?? "").replace("DML_OPERATOR_", "");
 
@@ -47,7 +47,7 @@ export function OperatorPage({ server }) {
   return html`
     <div class="operator">
       <p><a href=${at("").href}>Operators</a> ›</p>
-      <div class="title"><h1>${name}</h1>
+      <div class="title"><h1>${breakable(name)}</h1>
           <span class="actions"><a class="button main" href=${tryLink(name, "")}>Try</a>
             <${Copy} text=${cStruct(operator, contract)} label="Copy the struct in C++">copy struct (C++)<//>
             <a class="button small" href=${at(`v1/operators/${name}`).href}>JSON</a></span></div>
@@ -55,14 +55,24 @@ export function OperatorPage({ server }) {
         <p class="facts"><span>from ${operator.introduced}</span><span>value ${info
           .value}</span><span class="state ${operator.state}">${runs}</span>
           <span>family <a href=${`${at("").href}#family=${operator.family}`}>${operator.family}</a></span>
-          <span><a href=${info.source} target="_blank" rel="noreferrer">Microsoft's documentation of ${info
-            .struct}</a></span></p>
+          <span><a href=${info.source} target="_blank" rel="noreferrer">Microsoft's documentation of ${breakable(
+            info.struct,
+          )}</a></span></p>
         <p>Accuracy: ${accuracyText(operator)}.</p>
         <${Members} info=${info} />
         <${Support} operator=${operator} contract=${contract} />
         <${Rules} info=${info} name=${name} />
         <${Examples} info=${info} name=${name} operator=${operator} />
       </div>
+  `;
+}
+
+/** A table that scrolls if its words do not fit. */
+function Wide({ label, children }) {
+  return html`
+    <div class="scroll" tabindex="0" role="region" aria-label=${label}>
+      <table>${children}</table>
+    </div>
   `;
 }
 
@@ -99,7 +109,7 @@ function Members({ info }) {
   return html`
     <section aria-labelledby="members">
       <h2 id="members">Members</h2>
-      <table class="wide">
+      <${Wide} label="Table of members">
         <thead>
           <tr>
             <th scope="col">name</th>
@@ -122,8 +132,8 @@ function Members({ info }) {
             </tr>
           `
         )}</tbody>
-      </table>
-    </section>
+        <//>
+        </section>
   `;
 }
 
@@ -221,7 +231,7 @@ function Rules({ info, name }) {
   return html`
     <section aria-labelledby="rules">
       <h2 id="rules">Rules</h2>
-      <table class="wide">
+      <${Wide} label="Table of rules">
         <thead>
           <tr>
             <th scope="col">code</th>
@@ -252,8 +262,8 @@ function Rules({ info, name }) {
           `
         )}
         </tbody>
-      </table>
-    </section>
+        <//>
+        </section>
   `;
 }
 
@@ -300,7 +310,7 @@ function Examples({ info, name, operator }) {
                   }</span>`}
                 <span class="quiet">${example.source}</span></summary>
             <pre tabindex="0" aria-label="Desc">${JSON.stringify(example.operator.desc, null, 1)}</pre>
-            <table class="wide">
+            <${Wide} label=${`Tensors of ${example.name}`}>
               <tbody>
                 ${byTensor(example.inputs).map(([tensor, { data }]) =>
                   html`
@@ -319,10 +329,10 @@ function Examples({ info, name, operator }) {
                   `
                 )}
               </tbody>
-            </table>
-            <p class="actions"><a class="button" href=${tryLink(name, "", example.name)}>Try</a></p>
-          </details>
-          <//>
+              <//>
+              <p class="actions"><a class="button" href=${tryLink(name, "", example.name)}>Try</a></p>
+              </details>
+              <//>
       `
     )
   }

@@ -293,6 +293,11 @@ export function Copy({ text, label, children }) {
   }</button>`;
 }
 
+/** A name that narrow screens break after an underscore. */
+export function breakable(name) {
+  return name.split("_").map((part, i) => html`${i > 0 && html`_<wbr />`}${part}`);
+}
+
 /** A line that screen readers announce. */
 export function Status({ children }) {
   return html`<p class="status" role="status">${children}</p>`;

@@ -18,7 +18,7 @@ from opwire_service.settings import Settings
 
 from . import client_methods, directml_figures, figures, knowledge, operator_pages, tables, webnn
 from .drawing.palette import with_colors
-from .drawing.picture import pictures
+from .drawing.picture import CAPTIONS, FOLDER, captions, pictures
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -54,7 +54,8 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield ROOT / "client/opwire/client/typed.pyi", client_methods.client_methods()
     drawn = pictures()
     for name, picture in drawn.items():
-        yield ROOT / f"docs/images/operators/{name.lower()}.svg", picture.svg
+        yield FOLDER / f"{name.lower()}.svg", picture.svg
+    yield CAPTIONS, captions(drawn)
     for path in sorted((ROOT / "docs/images").glob("*.svg")):
         yield path, with_colors(path.read_text(encoding="utf-8"))
     for family, page in operator_pages.pages(drawn):

@@ -12,7 +12,7 @@ from opwire.listing import FAMILIES, state_of
 from opwire.schema import CATALOG, Accuracy, Decision, decisions_of, schema_of
 from opwire_service.kernels.executable import EXECUTABLE
 
-from .drawing.picture import Picture
+from .drawing.picture import FOLDER, Picture
 from .markdown import table
 
 _LEVEL = "DML_FEATURE_LEVEL_"
@@ -126,7 +126,7 @@ def _member(field: FieldInfo) -> str:
 
 def _figure(picture: Picture) -> str:
     alt = f"{picture.operator}, example {picture.example.name}: what its outputs are computed from"
-    path = f"../images/operators/{picture.operator.lower()}.svg"
+    path = f"../../{FOLDER.relative_to(FOLDER.parents[3])}/{picture.operator.lower()}.svg"
     return f'<figure markdown="span">\n![{alt}]({path})\n<figcaption>{picture.caption}</figcaption>\n</figure>'
 
 

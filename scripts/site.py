@@ -31,6 +31,9 @@ ELSEWHERE = {
 }
 """Files from outside docs, keyed by their path in the site."""
 
+_SOURCES = {f"images/operators/{path.name}": path for path in (ROOT / CONSOLE / "pictures").glob("*.svg")}
+"""The pictures of operators, by their path in the site."""
+
 _PICTURE = re.compile(
     r'<img (?=[^>]*alt="(?P<alt>[^"]*)")[^>]*src="(?:\.\./)*(?P<path>images/(?:operators/)?\w+\.svg)"[^>]*>'
 )
@@ -50,7 +53,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the files from outside docs."""
-    for name, path in ELSEWHERE.items():
+    files_elsewhere = ELSEWHERE | {name: str(path.relative_to(ROOT)) for name, path in _SOURCES.items()}
+    for name, path in files_elsewhere.items():
         if name.endswith(".md"):
             # Their links are relative to the root of the repository, but in the site they are beside the pages of docs.
             content = (ROOT / path).read_text(encoding="utf-8").replace("](docs/", "](")
@@ -60,13 +64,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Turns links to the console's pictures, which work in the repository, into links of the site."""
+    return markdown.replace(f"../../{CONSOLE}/pictures/", "../images/operators/")
+
+
 def on_page_content(html: str, **_: object) -> str:
     """Puts pictures into the page itself, where they follow its color scheme."""
     return _PICTURE.sub(_inline, html)
 
 
 def _inline(found: re.Match[str]) -> str:
-    path, alt = ROOT / "docs" / found["path"], found["alt"]
+    path, alt = _SOURCES.get(found["path"], ROOT / "docs" / found["path"]), found["alt"]
     if not path.exists():
         return found[0]  # a diagram of measurements, with colors of its own
     picture = STYLE.sub("", path.read_text(encoding="utf-8"))

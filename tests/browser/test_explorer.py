@@ -56,6 +56,17 @@ def test_the_page_explains_itself(tabs, console_url, explorer):
     expect(deep.locator(".intro")).not_to_have_attribute("open", "")
 
 
+def test_pictures_of_operators_are_drawn(tabs, console_url):
+    page = tabs.open(f"{console_url}/operators/REDUCE")
+    picture = page.get_by_role("img", name="The tensors of an example of REDUCE")
+    expect(picture).to_be_visible()
+    assert picture.evaluate("image => image.naturalWidth") > 300
+    expect(page.locator(".picture figcaption")).to_contain_text("Function SUM, Axes [0].")
+    page.goto(f"{console_url}/operators/ELEMENT_WISE_ABS")
+    expect(page.locator("#examples")).to_be_visible()
+    expect(page.locator(".picture")).to_have_count(0)
+
+
 def test_wrong_links_lead_to_a_page_that_helps(tabs, console_url):
     page = tabs.open(f"{console_url}/operators/REDUCES", expected=[404])
     expect(page.get_by_role("heading", level=1)).to_have_text("Nothing is served here")

@@ -5,6 +5,7 @@ import { execute, get } from "../api.js";
 import { accuracyText, bandsOf, groupsOf, rankText, shortType } from "../contract.js";
 import { byTensor } from "../descs.js";
 import { writeNumbers } from "../json/write.js";
+import { PICTURES } from "../pictures.js";
 import { at } from "../place.js";
 import { cStruct } from "../struct.js";
 import { matchesPublished } from "../published.js";
@@ -59,11 +60,24 @@ export function OperatorPage({ server }) {
             info.struct,
           )}</a></span></p>
         <p>Accuracy: ${accuracyText(operator)}.</p>
+        ${name in PICTURES && html`<${Picture} name=${name} />`}
         <${Members} info=${info} />
         <${Support} operator=${operator} contract=${contract} />
         <${Rules} info=${info} name=${name} />
         <${Examples} info=${info} name=${name} operator=${operator} />
       </div>
+  `;
+}
+
+/** What the operator does with one of its examples. */
+function Picture({ name }) {
+  const source = new URL(`../../pictures/${name.toLowerCase()}.svg`, import.meta.url).href;
+  return html`
+    <figure class="picture">
+      <div class="scroll" tabindex="0" role="region"
+        aria-label="Picture"><img src=${source} alt="The tensors of an example of ${name}, with elements in colors" /></div>
+      <figcaption>${PICTURES[name]}</figcaption>
+    </figure>
   `;
 }
 

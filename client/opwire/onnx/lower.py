@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 from onnx import TypeProto
 
@@ -43,13 +44,19 @@ def lower(node: ModelNode, graph: ModelGraph, values: Mapping[str, Value]) -> li
 def _as_declared(
     tensor: GraphTensor | None, node: ModelNode, values: Mapping[str, Value], i: int
 ) -> GraphTensor | None:
-    """Returns an output with the sizes that the model gives it."""
+    """Returns an output with the sizes that the model gives it.
+
+    Raises:
+        NotLowered: these have another number of elements.
+    """
     if tensor is None or i >= len(node.outputs) or not node.outputs[i]:
         return None
     value = values.get(node.outputs[i])
     sizes = None if value is None else value.sizes
     if sizes is None or tensor.sizes == (sizes or (1,)):
         return tensor
+    if prod(sizes) != tensor.desc.element_count:
+        raise NotLowered(f"its output {value} has the sizes {list(tensor.sizes)}")
     return tensor.reshape(sizes or (1,))
 
 

@@ -10,6 +10,7 @@ from inspect import Parameter, Signature
 from opwire.client.clients import Client
 from opwire.client.declared import method_of
 from opwire.client.graphs import Graph
+from opwire.client.local_client import LocalClient
 from opwire.client.methods import OperatorMethods
 from opwire.client.short_names import SHORT_NAMES
 from opwire.client.signatures import signature_of
@@ -62,7 +63,7 @@ def client_methods() -> str:
 
 def handwritten() -> set[str]:
     """Returns the names that the clients and graphs define themselves."""
-    return {name for kind in (OperatorMethods, Client, Graph) for name in _defined(kind)}
+    return {name for kind in (OperatorMethods, Client, LocalClient, Graph) for name in _defined(kind)}
 
 
 def _defined(kind: type) -> set[str]:

@@ -11,12 +11,12 @@ from hypothesis import given
 
 import opwire
 from opwire import Client, FeatureLevel, errors, prepare
-from opwire.client.methods import OperatorMethods
 from opwire.client.signatures import argument_name
 from opwire.operator import BadExample, Code
 from opwire.tensor_names import grouped
 from opwire.wire import Encoding
 from opwire_service.kernels.executable import EXECUTABLE
+from scripts.client_methods import handwritten
 from tests import oracle
 from tests.examples import ROWS, VARIED, Row, assert_right, by_tensor, check_all, in_batches, tensors
 from tests.profiles import examples
@@ -63,7 +63,7 @@ def test_examples_match_by_execute(make_client, server_url, request, encoding):
 def by_method(client: Any, row: Row) -> Any:
     """Runs an example by the method of its operator."""
     name, desc, inputs = row.operator.name, row.example.desc, tensors(row)
-    if name.lower() not in vars(OperatorMethods):
+    if name.lower() not in handwritten():
         counts = {member.name for member in (*row.operator.members.counts, *row.operator.members.tensor_counts)}
         given: dict[str, Any] = {argument_name(member.name): None for member in row.operator.members.inputs}
         given |= {argument_name(key): inputs.get(key, value) for key, value in desc.items() if key not in counts}

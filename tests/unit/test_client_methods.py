@@ -15,12 +15,14 @@ import pytest
 
 from opwire import AsyncClient, Call, Client, ContractViolation, DataType, Graph, check, check_graph, prepare
 from opwire.client import typed
+from opwire.client.docstrings import tensor_text
 from opwire.client.operands import operator_call
 from opwire.client.short_names import SHORT_NAMES
 from opwire.client.signatures import argument_name
 from opwire.client.typed import DeclaredMethods
+from opwire.enums import ReduceFunction
 from opwire.operators import OPERATORS
-from opwire.schema import schema_of
+from opwire.schema import CATALOG, operator_document, schema_of
 from scripts.client_methods import client_methods, handwritten
 from tests.arrays import counted
 from tests.directml.documented import OPERATORS as DIRECTML
@@ -166,6 +168,46 @@ def test_each_generated_method_describes_its_arguments_and_outputs(name: str):
     assert text.count(f">>> client.{name.lower()}(") == 1
     assert f"ns-directml-{DIRECTML[name]['struct'].lower()}" in text
     assert max(map(len, text.splitlines())) <= 130
+
+
+def test_tensors_are_described_with_types_ranks_sizes_and_levels():
+    text = " ".join((inspect.getdoc(Client.element_wise_add) or "").split())
+    said = "a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or UINT64, from 5_1 on "
+    said += "INT16, UINT16, INT8 or UINT8, of rank 4 to 5, from 3_0 on 1 to 8."
+    assert [text.count(f"{name}: {said}") for name in ("a_tensor", "b_tensor", "OutputTensor")] == [1, 1, 1]
+    text = " ".join((inspect.getdoc(Client.gemm) or "").split())
+    assert (
+        "c_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 4, from 4_0 on 2 to 4, sizes [BatchCount] x "
+        "[ChannelCount] x M x N." in text
+    )
+    assert "trans_a: a DML_MATRIX_TRANSFORM: NONE or TRANSPOSE." in text
+
+
+HANDWRITTEN = {"ARGMAX": ["argmax"], "ARGMIN": ["argmin"], "MAX_POOLING": ["max_pooling"]}
+HANDWRITTEN["REDUCE"] = ["reduce", *(name.lower() for name in ReduceFunction.__members__ if "ARG" not in name)]
+BY_HAND = [(name, method) for name, methods in HANDWRITTEN.items() for method in methods]
+
+
+def test_every_method_is_generated_or_written_by_hand():
+    assert {*OPERATORS} - {*HANDWRITTEN} == {*GENERATED}
+
+
+@pytest.mark.parametrize(("name", "method"), BY_HAND)
+def test_each_method_that_is_written_by_hand_is_described_like_the_others(name: str, method: str):
+    text = inspect.getdoc(getattr(Client, method)) or ""
+    arguments = re.findall(r"^    (\w+): ", text.partition("Args:\n")[2].partition("\nReturns:")[0], re.MULTILINE)
+    assert arguments == [*inspect.signature(getattr(Client, method)).parameters][1:]
+    assert "OutputTensor: " in text.partition("\nReturns:")[2]
+    assert text.count(f">>> client.{method}(") == 1
+    assert f"Since feature level {CATALOG[name].introduced.short}:" in text
+    assert f"ns-directml-{DIRECTML[name]['struct'].lower()}" in text
+    newest = "MAX_POOLING2" if name == "MAX_POOLING" else name
+    members = {row["name"]: row for row in operator_document(newest)["members"]}
+    plain = " ".join(text.split())
+    if method != "reduce":  # its types depend on the function
+        assert f"x: {tensor_text(newest, members['InputTensor'], Function=method.upper())}" in plain
+    if "OutputIndicesTensor" in members:
+        assert f"OutputIndicesTensor: {tensor_text(newest, members['OutputIndicesTensor'])}" in plain
 
 
 STUB = ast.parse(Path(typed.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))

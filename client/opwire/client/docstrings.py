@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from inspect import Parameter
 from typing import Any
 
-from ..describe import describe
 from ..enums import ENUMS
-from ..schema import CATALOG, operator_document
+from ..schema import operator_document
 from .signatures import Described, Row, argument_name, is_derived, is_optional, signature_of
 
 _WIDTH = 104
@@ -17,16 +16,17 @@ _MOST_SHOWN = 70
 """Maximum length of the arguments in the example of a method; of longer ones, the last are left out."""
 
 _OPTIONS = "options: see CallOptions"
+_LEVEL = "DML_FEATURE_LEVEL_"
 
 
 def docstring_of(name: str) -> str:
     """Returns the docstring of a method: what it does, its arguments and outputs, an example, and where it is from."""
-    document, support = operator_document(name), _support(name)
+    document = operator_document(name)
     inputs, attributes, outputs = Described.of(name)
-    arguments = [f"{argument_name(row['name'])}: {_tensor(support, row)}" for row in inputs]
+    arguments = [f"{argument_name(row['name'])}: {tensor_text(name, row)}" for row in inputs]
     arguments += [f"{argument_name(row['name'])}: {_attribute(row)}" for row in attributes]
     arguments += [f"{argument_name(row['name'])}: {_override(name, row)}" for row in outputs]
-    returned = [f"{row['name']}: {_tensor(support, row)}" for row in outputs]
+    returned = [f"{row['name']}: {tensor_text(name, row)}" for row in outputs]
     return "\n".join(
         [
             textwrap.fill(document["summary"], _WIDTH + 4),
@@ -39,7 +39,7 @@ def docstring_of(name: str) -> str:
             "Returns:",
             *(_entry(f"{text}.") for text in returned),
             "",
-            f"Since feature level {document['introduced'].removeprefix('DML_FEATURE_LEVEL_')}:",
+            f"Since feature level {document['introduced'].removeprefix(_LEVEL)}:",
             page_of(document["struct"]),
         ]
     )
@@ -63,25 +63,56 @@ def _example(name: str) -> Sequence[str]:
     return called
 
 
-def _support(name: str) -> Mapping[str, tuple[list[str], list[int]]]:
-    """Returns the data types and ranks of each tensor at the highest level, with any attributes."""
-    rows = describe(CATALOG[name])["support"]
-    newest = [row for row in rows if row["feature_level"] == rows[0]["feature_level"]]
-    found: dict[str, tuple[list[str], list[int]]] = {}
-    for row in newest:
-        for tensor, limits in row["tensors"].items():
-            types, ranks = found.setdefault(tensor, ([], []))
-            types += [each for each in limits["data_types"] if each not in types]
-            ranks += [each for each in limits["ranks"] if each not in ranks]
-    return found
+def tensor_text(name: str, row: Row, **attributes: str) -> str:
+    """Describes a tensor: its data types and ranks, with the levels that added them, and its sizes.
 
-
-def _tensor(support: Mapping[str, tuple[list[str], list[int]]], row: Row) -> str:
-    types, ranks = support[row["name"]]
-    least, greatest = min(ranks), max(ranks)
+    Args:
+        name: the operator type.
+        row: the tensor.
+        attributes: the value of the attribute that the support depends on; by default it may have any.
+    """
+    history = _history(name, row["name"], attributes)
     what = "a list of tensors" if row["kind"] == "tensors" else "a tensor"
-    span = f"rank {least}" if least == greatest else f"rank {least} to {greatest}"
-    return f"{'optional, ' if is_optional(row) else ''}{what} of {_either(types)}, of {span}"
+    sizes = history[-1][1].get("dimensions")
+    named = f", sizes {' x '.join(sizes)}" if sizes else ""
+    optional = "optional, " if is_optional(row) else ""
+    return f"{optional}{what} of {_types(history)}, of rank {_ranks(history)}{named}"
+
+
+_History = Sequence[tuple[str, Mapping[str, Any]]]
+"""The limits of a tensor by level, lowest first."""
+
+
+def _history(name: str, tensor: str, attributes: Mapping[str, str]) -> _History:
+    rows = [row for row in operator_document(name)["support"] if _applies(row.get("when", {}), attributes)]
+    return [(row["from"], row["tensors"][tensor]) for row in reversed(rows)]
+
+
+def _applies(when: Mapping[str, Sequence[str]], attributes: Mapping[str, str]) -> bool:
+    return all(attributes.get(attribute, values[0]) in values for attribute, values in when.items())
+
+
+def _types(history: _History) -> str:
+    """Lists data types, those of the first level first."""
+    added: dict[str, list[str]] = {}
+    for level, limits in sorted(history, key=lambda row: row[0]):
+        known = [each for names in added.values() for each in names]
+        new = [each for each in limits["data_types"] if each not in known]
+        if new:
+            added.setdefault(level, []).extend(new)
+    first, *later = added.items()
+    return ", ".join([_either(first[1]), *(f"from {level} on {_either(names)}" for level, names in later)])
+
+
+def _ranks(history: _History) -> str:
+    spans: dict[str, str] = {}
+    for level, limits in history:
+        least, greatest = limits["ranks"]
+        span = f"{least}" if least == greatest else f"{least} to {greatest}"
+        if span not in spans.values():
+            spans[level] = span
+    first, *later = spans.items()
+    return ", ".join([first[1], *(f"from {level} on {span}" for level, span in later)])
 
 
 def _either(names: Sequence[str]) -> str:

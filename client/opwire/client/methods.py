@@ -5,20 +5,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
-from ..tensor import DataType
 from ..wire import Call
 from . import calls
-from .arrays import ArrayLike, DTypeLike
-from .calls import AnyGraph, Axes, Direction, Function, IndexType, Inputs, PoolingOperator
+from .arrays import ArrayLike
+from .calls import AnyGraph, Axes, IndexType, Inputs, PoolingOperator
 from .keywords import explains_keywords, no_attribute
 from .options import CallOptions
-from .typed import DeclaredMethods, R
+from .reductions import Reductions
+from .typed import R
 
 P = TypeVar("P")
 """Return type of pooling with indices: a PoolingResult, or an awaitable of one."""
 
 
-class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
+class OperatorMethods(Reductions[R], Generic[R, P]):
     """One method per operator: Pythonic ones here, and those of ``DeclaredMethods``, which mirror DirectML.
 
     Tensors are numpy arrays or objects that convert to one (``__array__``, ``__dlpack__``), with any memory layout and
@@ -52,6 +52,9 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
     ) -> R:
         """Runs any operator or graph.
 
+        >>> desc = {"InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]}, "Function": "MAX", "Axes": [1]}
+        >>> client.execute({"type": "REDUCE", "desc": desc}, x).output
+
         Args:
             operator: ``{"type": ..., "desc": {...}}`` as in DxDispatch, an ``opwire.Graph``, a graph as JSON, or the
                 name of a registered graph.
@@ -60,116 +63,11 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
                 elements or of UINT8, or as bytes; or lists of numbers, which take the data type of the desc. For an
                 array of tensors, pass a list of these.
             options: see CallOptions.
+
+        Returns:
+            The outputs of the operator, or of the graph, by name.
         """
         return self._run(calls.execute(operator, inputs), options)
-
-    @explains_keywords
-    def argmax(
-        self,
-        x: ArrayLike,
-        axes: Axes,
-        *,
-        direction: Direction = "INCREASING",
-        output_type: IndexType = "UINT32",
-        **options: Unpack[CallOptions],
-    ) -> R:
-        """Returns the position of the greatest element along the axes, in row-major order over them. NaN is skipped.
-
-        Args:
-            x: the tensor.
-            axes: the axes to reduce; they keep size 1.
-            direction: on ties, INCREASING takes the first element and DECREASING the last.
-            output_type: data type of the positions.
-            options: see CallOptions.
-        """
-        return self._run(calls.argreduce("ARGMAX", x, axes, direction, output_type), options)
-
-    @explains_keywords
-    def argmin(
-        self,
-        x: ArrayLike,
-        axes: Axes,
-        *,
-        direction: Direction = "INCREASING",
-        output_type: IndexType = "UINT32",
-        **options: Unpack[CallOptions],
-    ) -> R:
-        """Returns the position of the least element along the axes. Takes the same arguments as ``argmax``."""
-        return self._run(calls.argreduce("ARGMIN", x, axes, direction, output_type), options)
-
-    @explains_keywords
-    def reduce(
-        self,
-        x: ArrayLike,
-        function: Function,
-        axes: Axes,
-        *,
-        output_type: DataType | DTypeLike | str | None = None,
-        **options: Unpack[CallOptions],
-    ) -> R:
-        """Reduces the elements along the axes with a function.
-
-        Args:
-            x: the tensor.
-            function: a member of ``DML_REDUCE_FUNCTION``.
-            axes: the axes to reduce; they keep size 1. If empty, the function is applied to each element on its own.
-            output_type: data type of the output, for ARGMAX and ARGMIN; the other functions keep that of ``x``.
-            options: see CallOptions.
-        """
-        return self._run(calls.reduce(x, function, axes, output_type), options)
-
-    def _reduce(self, x: ArrayLike, function: Function, axes: Axes, options: CallOptions) -> R:
-        return self._run(calls.reduce(x, function, axes, None), options)
-
-    @explains_keywords
-    def sum(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """Returns the sum along the axes: correctly rounded for floats, wrapping around for integers."""
-        return self._reduce(x, "SUM", axes, options)
-
-    @explains_keywords
-    def average(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """Returns the mean along the axes, correctly rounded. Floats only."""
-        return self._reduce(x, "AVERAGE", axes, options)
-
-    @explains_keywords
-    def l1(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """Returns the sum of absolute values along the axes."""
-        return self._reduce(x, "L1", axes, options)
-
-    @explains_keywords
-    def l2(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """Returns the square root of the sum of squares along the axes, correctly rounded. Floats only."""
-        return self._reduce(x, "L2", axes, options)
-
-    @explains_keywords
-    def log_sum(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """Returns the natural logarithm of the sum along the axes. Floats only."""
-        return self._reduce(x, "LOG_SUM", axes, options)
-
-    @explains_keywords
-    def log_sum_exp(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """Returns the natural logarithm of the sum of exponentials along the axes, without overflow. Floats only."""
-        return self._reduce(x, "LOG_SUM_EXP", axes, options)
-
-    @explains_keywords
-    def max(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """Returns the greatest element along the axes. NaN is skipped."""
-        return self._reduce(x, "MAX", axes, options)
-
-    @explains_keywords
-    def min(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """Returns the least element along the axes. NaN is skipped."""
-        return self._reduce(x, "MIN", axes, options)
-
-    @explains_keywords
-    def multiply(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """Returns the product along the axes: correctly rounded for floats, wrapping around for integers."""
-        return self._reduce(x, "MULTIPLY", axes, options)
-
-    @explains_keywords
-    def sum_square(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
-        """Returns the sum of squares along the axes."""
-        return self._reduce(x, "SUM_SQUARE", axes, options)
 
     @overload
     def max_pooling(
@@ -242,19 +140,31 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
 
         The window and the arguments that follow it are one integer per spatial dimension, or one for all of them.
 
+        >>> client.max_pooling(image, 2, strides=2).output
+
         Args:
-            x: the tensor, of rank 4 or 5: N, C and the spatial dimensions.
-            window: size of the window.
-            strides: steps from one window to the next. Defaults to 1.
+            x: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT8 or UINT8, from 5_0 on INT64, UINT64, INT32,
+                UINT32, INT16 or UINT16, of rank 4 to 5: N, C and the spatial dimensions.
+            window: the size of the window.
+            strides: the steps from one window to the next. Defaults to 1.
             start_padding: elements before the first. Defaults to 0. A padding element is never the greatest.
             end_padding: elements after the last. Defaults to 0.
-            dilations: steps from one element of a window to the next. Defaults to 1.
-            indices: whether to also return the position of each greatest element (``PoolingResult.indices``), in
-                row-major order over the whole of ``x``.
-            index_type: data type of the positions.
+            dilations: the steps from one element of a window to the next. Defaults to 1; from 2_1 on.
+            indices: whether to also return the position of each greatest element, in row-major order over the
+                whole of x; from 2_0 on.
+            index_type: the data type of the positions.
             ceil: whether to include a last window that fits only in part.
-            operator: MAX_POOLING, MAX_POOLING1 or MAX_POOLING2. Defaults to the oldest one with the requested features.
+            operator: MAX_POOLING, MAX_POOLING1 or MAX_POOLING2. Defaults to the oldest one with the requested
+                features.
             options: see CallOptions.
+
+        Returns:
+            OutputTensor: a tensor of the data type and rank of x.
+            OutputIndicesTensor: optional, a tensor of UINT32, from 5_0 on UINT64, of rank 4 to 5
+                (``PoolingResult.indices``).
+
+        Since feature level 1_0:
+        https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_max_pooling_operator_desc
         """
         with_indices = calls.checked_flag(indices, "indices")
         call = calls.max_pooling(

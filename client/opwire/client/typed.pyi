@@ -88,15 +88,15 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_identity(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4 to 5, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_identity_operator_desc
@@ -115,13 +115,15 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_abs(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT64, INT32, INT16 or INT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, INT16 or INT8, from 4_1 on INT64,
+                of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, INT32, INT16 or INT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, INT16 or INT8, from 4_1 on INT64,
+                of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_abs_operator_desc
@@ -140,13 +142,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_acos(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_acos_operator_desc
@@ -160,16 +162,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_add(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
+            a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or UINT64,
+                from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4 to 5, from 3_0 on 1 to 8.
+            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or UINT64,
+                from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4 to 5, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or
+                UINT64, from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_add_operator_desc
@@ -188,13 +190,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_asin(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_asin_operator_desc
@@ -213,13 +215,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_atan(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_atan_operator_desc
@@ -238,13 +240,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_ceil(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_ceil_operator_desc
@@ -265,8 +267,8 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_clip(input_tensor, min=..., max=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 5_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             min: FLOAT.
             max: FLOAT.
@@ -274,8 +276,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 5_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_clip_operator_desc
@@ -294,13 +296,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_cos(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_cos_operator_desc
@@ -314,16 +316,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_divide(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
+            a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 5_1 on INT16, UINT16,
+                INT8 or UINT8, from 6_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 5_1 on INT16, UINT16,
+                INT8 or UINT8, from 6_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 5_1 on INT16,
+                UINT16, INT8 or UINT8, from 6_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_divide_operator_desc
@@ -342,13 +344,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_exp(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_exp_operator_desc
@@ -367,13 +369,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_floor(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_floor_operator_desc
@@ -392,13 +394,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_log(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_log_operator_desc
@@ -412,13 +414,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_logical_and(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of UINT32 or UINT8, of rank 1 to 8.
-            b_tensor: a tensor of UINT32 or UINT8, of rank 1 to 8.
+            a_tensor: a tensor of UINT32, from 2_0 on UINT8, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of UINT32, from 2_0 on UINT8, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT32 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of UINT32, from 2_0 on UINT8, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_logical_and_operator_desc
@@ -432,15 +434,15 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_logical_equals(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
+            a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
+                from 4_1 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
+                from 4_1 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT32 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of UINT32, from 2_0 on UINT8, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_logical_equals_operator_desc
@@ -454,15 +456,15 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_logical_greater_than(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
+            a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
+                from 4_1 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
+                from 4_1 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT32 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of UINT32, from 2_0 on UINT8, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_logical_greater_than_operator_desc
@@ -476,15 +478,15 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_logical_less_than(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
+            a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
+                from 4_1 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
+                from 4_1 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT32 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of UINT32, from 2_0 on UINT8, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_logical_less_than_operator_desc
@@ -498,12 +500,12 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_logical_not(input_tensor).output
 
         Args:
-            input_tensor: a tensor of UINT32 or UINT8, of rank 1 to 8.
+            input_tensor: a tensor of UINT32, from 2_0 on UINT8, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT32 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of UINT32, from 2_0 on UINT8, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_logical_not_operator_desc
@@ -517,13 +519,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_logical_or(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of UINT32 or UINT8, of rank 1 to 8.
-            b_tensor: a tensor of UINT32 or UINT8, of rank 1 to 8.
+            a_tensor: a tensor of UINT32, from 2_0 on UINT8, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of UINT32, from 2_0 on UINT8, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT32 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of UINT32, from 2_0 on UINT8, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_logical_or_operator_desc
@@ -537,13 +539,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_logical_xor(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of UINT32 or UINT8, of rank 1 to 8.
-            b_tensor: a tensor of UINT32 or UINT8, of rank 1 to 8.
+            a_tensor: a tensor of UINT32, from 2_0 on UINT8, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of UINT32, from 2_0 on UINT8, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT32 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of UINT32, from 2_0 on UINT8, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_logical_xor_operator_desc
@@ -557,16 +559,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_max(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
+            a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
+                from 5_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
+                from 5_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 5_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_max_operator_desc
@@ -580,13 +582,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_mean(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, of rank 1 to 8.
+            a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, of rank 4, from 3_0 on 1 to
+                8.
+            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, of rank 4, from 3_0 on 1 to
+                8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, of rank 4, from 3_0 on 1
+                to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_mean_operator_desc
@@ -600,16 +605,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_min(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
+            a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
+                from 5_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
+                from 5_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 5_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_min_operator_desc
@@ -623,16 +628,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_multiply(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
+            a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or UINT64,
+                from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4 to 5, from 3_0 on 1 to 8.
+            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or UINT64,
+                from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4 to 5, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or
+                UINT64, from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_multiply_operator_desc
@@ -652,17 +657,17 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_pow(input_tensor, exponent_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, of rank 1
-                to 8.
-            exponent_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, of rank
-                1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, of rank 4, from 3_0 on 1 to 8.
+            exponent_tensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, of rank 1
-                to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_pow_operator_desc
@@ -682,14 +687,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_constant_pow(input_tensor, exponent=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             exponent: FLOAT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_constant_pow_operator_desc
@@ -708,13 +715,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_recip(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_recip_operator_desc
@@ -733,13 +740,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_sin(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_sin_operator_desc
@@ -758,13 +765,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_sqrt(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_sqrt_operator_desc
@@ -778,16 +785,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_subtract(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
+            a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or UINT64,
+                from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or UINT64,
+                from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or
+                UINT64, from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_subtract_operator_desc
@@ -806,13 +813,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_tan(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_tan_operator_desc
@@ -832,16 +839,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_threshold(input_tensor, min=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, of rank 1
-                to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             min: FLOAT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, of rank 1
-                to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_threshold_operator_desc
@@ -861,14 +868,15 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_quantize_linear(input_tensor, scale_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16 or INT32, of rank 1 to 8.
-            scale_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32, from 2_1 on INT32, from 6_0 on FLOAT16, of rank 4, from 3_0 on 1
+                to 8.
+            scale_tensor: a tensor of FLOAT32, from 6_0 on FLOAT16, of rank 4, from 3_0 on 1 to 8.
+            zero_point_tensor: optional, a tensor of UINT8, from 2_1 on INT8, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of UINT8, from 2_1 on INT8, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_quantize_linear_operator_desc
@@ -888,15 +896,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_dequantize_linear(input_tensor, scale_tensor).output
 
         Args:
-            input_tensor: a tensor of INT32, UINT32, INT16, UINT16, INT8 or UINT8, of rank 1 to 8.
-            scale_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            zero_point_tensor: optional, a tensor of INT32, UINT32, INT16, UINT16, INT8 or UINT8, of rank 1 to
-                8.
+            input_tensor: a tensor of UINT8, from 2_1 on INT32, UINT32, INT16, UINT16 or INT8, of rank 4, from
+                3_0 on 1 to 8.
+            scale_tensor: a tensor of FLOAT32, from 6_0 on FLOAT16, of rank 4, from 3_0 on 1 to 8.
+            zero_point_tensor: optional, a tensor of UINT8, from 2_1 on INT32, UINT32, INT16, UINT16 or INT8, of
+                rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32, from 6_0 on FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_dequantize_linear_operator_desc
@@ -915,13 +924,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_elu(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
             alpha: FLOAT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_elu_operator_desc
@@ -935,12 +944,12 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_hardmax(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_hardmax_operator_desc
@@ -960,14 +969,14 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_hard_sigmoid(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
             alpha: FLOAT.
             beta: FLOAT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_hard_sigmoid_operator_desc
@@ -981,12 +990,12 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_identity(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_identity_operator_desc
@@ -1005,13 +1014,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_leaky_relu(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
             alpha: FLOAT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_leaky_relu_operator_desc
@@ -1031,14 +1040,14 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_linear(input_tensor, alpha=..., beta=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
             alpha: FLOAT.
             beta: FLOAT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_linear_operator_desc
@@ -1052,12 +1061,12 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_log_softmax(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_log_softmax_operator_desc
@@ -1076,13 +1085,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_parameterized_relu(input_tensor, slope_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, INT16 or INT8, of rank 1 to 8.
-            slope_tensor: a tensor of FLOAT32, FLOAT16, INT32, INT16 or INT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, INT16 or INT8, of rank 4, from 2_0
+                on 4 to 5, from 3_0 on 1 to 8.
+            slope_tensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, INT16 or INT8, of rank 4, from 2_0
+                on 4 to 5, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, INT16 or INT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, INT16 or INT8, of rank 4, from 2_0
+                on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_parameterized_relu_operator_desc
@@ -1102,14 +1114,14 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_parametric_softplus(input_tensor, alpha=..., beta=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
             alpha: FLOAT.
             beta: FLOAT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_parametric_softplus_operator_desc
@@ -1123,12 +1135,14 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_relu(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, INT16 or INT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, INT16 or INT8, of rank 4, from 2_0
+                on 4 to 5, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, INT16 or INT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, INT16 or INT8, of rank 4, from 2_0
+                on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_relu_operator_desc
@@ -1148,14 +1162,14 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_scaled_elu(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
             alpha: FLOAT.
             gamma: FLOAT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_scaled_elu_operator_desc
@@ -1175,14 +1189,14 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_scaled_tanh(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
             alpha: FLOAT.
             beta: FLOAT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_scaled_tanh_operator_desc
@@ -1196,12 +1210,12 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_sigmoid(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_sigmoid_operator_desc
@@ -1215,12 +1229,12 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_softmax(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_softmax_operator_desc
@@ -1239,13 +1253,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_softplus(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
             steepness: FLOAT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_softplus_operator_desc
@@ -1259,12 +1273,12 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_softsign(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_softsign_operator_desc
@@ -1278,12 +1292,12 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_tanh(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_tanh_operator_desc
@@ -1302,13 +1316,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_thresholded_relu(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
             alpha: FLOAT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_thresholded_relu_operator_desc
@@ -1338,9 +1352,12 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.convolution(input_tensor, filter_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 3 to 5.
-            filter_tensor: a tensor of FLOAT32 or FLOAT16, of rank 3 to 5.
-            bias_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 3 to 5.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4 to 5, from 4_0 on 3 to 5, sizes BatchCount x
+                InputChannelCount x [InputDepth] x [InputHeight] x InputWidth.
+            filter_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4 to 5, from 4_0 on 3 to 5, sizes
+                FilterBatchCount x FilterChannelCount x [FilterDepth] x [FilterHeight] x FilterWidth.
+            bias_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 4 to 5, from 4_0 on 3 to 5, sizes 1 x
+                OutputChannelCount x [1] x [1] x 1.
             mode: a DML_CONVOLUTION_MODE: CONVOLUTION or CROSS_CORRELATION.
             direction: a DML_CONVOLUTION_DIRECTION: FORWARD or BACKWARD.
             strides: a list of UINT, or one UINT for all.
@@ -1354,7 +1371,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 3 to 5.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4 to 5, from 4_0 on 3 to 5, sizes BatchCount x
+                OutputChannelCount x [OutputDepth] x [OutputHeight] x OutputWidth.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_convolution_operator_desc
@@ -1379,9 +1397,12 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.gemm(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32 or FLOAT16, of rank 2 to 4.
-            b_tensor: a tensor of FLOAT32 or FLOAT16, of rank 2 to 4.
-            c_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 2 to 4.
+            a_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 4_0 on 2 to 4, sizes [BatchCount] x
+                [ChannelCount] x M x K.
+            b_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 4_0 on 2 to 4, sizes [BatchCount] x
+                [ChannelCount] x K x N.
+            c_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 4, from 4_0 on 2 to 4, sizes
+                [BatchCount] x [ChannelCount] x M x N.
             trans_a: a DML_MATRIX_TRANSFORM: NONE or TRANSPOSE.
             trans_b: a DML_MATRIX_TRANSFORM: NONE or TRANSPOSE.
             alpha: FLOAT.
@@ -1391,7 +1412,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 2 to 4.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 4_0 on 2 to 4, sizes [BatchCount] x
+                [ChannelCount] x M x N.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_gemm_operator_desc
@@ -1507,8 +1529,8 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.slice(input_tensor, offsets=..., sizes=..., strides=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16 or UINT16, from 2_1 on INT8 or
+                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4 to 5, from 3_0 on 1 to 8.
             offsets: a list of UINT.
             sizes: a list of UINT.
             strides: a list of UINT, at least 1.
@@ -1516,8 +1538,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16 or UINT16, from 2_1 on INT8 or
+                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_slice_operator_desc
@@ -1529,14 +1551,14 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.cast(input_tensor, output_tensor=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32, FLOAT16, INT16, UINT16, INT8 or UINT8, from 3_0 on INT64, UINT64,
+                INT32 or UINT32, from 4_1 on FLOAT64, of rank 4, from 3_1 on 1 to 8.
             output_tensor: the desc of OutputTensor.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT16, UINT16, INT8 or UINT8, from 3_0 on INT64, UINT64,
+                INT32 or UINT32, from 4_1 on FLOAT64, of rank 4, from 3_1 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_cast_operator_desc
@@ -1550,15 +1572,15 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.split(input_tensor, axis=..., output_tensors=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16 or UINT16, from 2_1 on INT8 or
+                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
             axis: UINT.
             output_tensors: the desc of OutputTensors.
             options: see CallOptions.
 
         Returns:
-            OutputTensors: a list of tensors of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16,
-                UINT16, INT8 or UINT8, of rank 1 to 8.
+            OutputTensors: a list of tensors of FLOAT32, FLOAT16, INT32, UINT32, INT16 or UINT16, from 2_1 on
+                INT8 or UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_split_operator_desc
@@ -1577,15 +1599,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.join(input_tensors, axis=...).output
 
         Args:
-            input_tensors: a list of tensors of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16,
-                UINT16, INT8 or UINT8, of rank 1 to 8.
+            input_tensors: a list of tensors of FLOAT32, FLOAT16, INT32, UINT32, INT16 or UINT16, from 2_1 on
+                INT8 or UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 4 to 5, from 3_1 on
+                1 to 8.
             axis: UINT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16 or UINT16, from 2_1 on INT8 or
+                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 4 to 5, from 3_1 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_join_operator_desc
@@ -1607,8 +1630,8 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.padding(input_tensor, padding_mode=..., padding_value=..., ...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 5_0 on FLOAT64, INT64 or UINT64, of rank 4 to 5, from 3_1 on 1 to 8.
             padding_mode: a DML_PADDING_MODE: CONSTANT, EDGE, REFLECTION, SYMMETRIC or WRAP.
             padding_value: FLOAT.
             start_padding: a list of UINT.
@@ -1617,8 +1640,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 5_0 on FLOAT64, INT64 or UINT64, of rank 4 to 5, from 3_1 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_padding_operator_desc
@@ -1693,17 +1716,18 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.gather(input_tensor, indices_tensor, axis=..., index_dimensions=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
-            indices_tensor: a tensor of INT64, UINT64, INT32 or UINT32, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            indices_tensor: a tensor of UINT32, from 3_0 on INT64, UINT64 or INT32, of rank 4, from 3_0 on 1 to
+                8.
             axis: UINT.
             index_dimensions: UINT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_gather_operator_desc
@@ -1722,15 +1746,17 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.space_to_depth(input_tensor, block_size=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 4.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 5_0 on FLOAT64, INT64 or UINT64, of rank 4, sizes BatchCount x InputChannelCount x
+                InputHeight x InputWidth.
             block_size: UINT, at least 1.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 4.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 5_0 on FLOAT64, INT64 or UINT64, of rank 4, sizes BatchCount x OutputChannelCount x
+                OutputHeight x OutputWidth.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_space_to_depth_operator_desc
@@ -1749,15 +1775,17 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.depth_to_space(input_tensor, block_size=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 4.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 5_0 on FLOAT64, INT64 or UINT64, of rank 4, sizes BatchCount x InputChannelCount x
+                InputHeight x InputWidth.
             block_size: UINT, at least 1.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 4.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 5_0 on FLOAT64, INT64 or UINT64, of rank 4, sizes BatchCount x OutputChannelCount x
+                OutputHeight x OutputWidth.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_depth_to_space_operator_desc
@@ -1776,15 +1804,15 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.tile(input_tensor, repeats=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 4_1 on INT64 or UINT64, from 5_1 on FLOAT64, of rank 4, from 3_1 on 1 to 8.
             repeats: a list of UINT, at least 1.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 4_1 on INT64 or UINT64, from 5_1 on FLOAT64, of rank 4, from 3_1 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_tile_operator_desc
@@ -1805,8 +1833,8 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.top_k(input_tensor, axis=..., k=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 5_0 on INT64 or UINT64, of rank 4, from 3_1 on 1 to 8.
             axis: UINT.
             k: UINT, at least 1.
             output_value_tensor: the desc of OutputValueTensor, which is derived otherwise.
@@ -1814,9 +1842,9 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputValueTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8
-                or UINT8, of rank 1 to 8.
-            OutputIndexTensor: a tensor of UINT64 or UINT32, of rank 1 to 8.
+            OutputValueTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 5_0 on INT64 or UINT64, of rank 4, from 3_1 on 1 to 8.
+            OutputIndexTensor: a tensor of UINT32, from 5_0 on UINT64, of rank 4, from 3_1 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_top_k_operator_desc
@@ -1841,11 +1869,14 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.batch_normalization(input_tensor, mean_tensor, variance_tensor, scale_tensor, ...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            mean_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            variance_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            scale_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            bias_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_1 on 1 to 8, sizes
+                InputDimensions[].
+            mean_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_1 on 1 to 8, sizes MeanDimensions[].
+            variance_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_1 on 1 to 8, sizes
+                VarianceDimensions[].
+            scale_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_1 on 1 to 8, sizes
+                ScaleDimensions[].
+            bias_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_1 on 1 to 8, sizes BiasDimensions[].
             spatial: BOOL.
             epsilon: FLOAT.
             fused_activation: optional, an activation that is fused into the operator.
@@ -1853,7 +1884,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_1 on 1 to 8, sizes
+                InputDimensions[].
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_batch_normalization_operator_desc
@@ -1877,9 +1909,12 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.mean_variance_normalization(input_tensor, cross_channel=..., normalize_variance=..., epsilon=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4.
-            scale_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 4.
-            bias_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 4.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, sizes BatchCount x ChannelCount x Height x
+                Width.
+            scale_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 4, sizes ScaleBatchCount x
+                ScaleChannelCount x ScaleHeight x ScaleWidth.
+            bias_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 4, sizes BiasBatchCount x
+                BiasChannelCount x BiasHeight x BiasWidth.
             cross_channel: BOOL.
             normalize_variance: BOOL.
             epsilon: FLOAT.
@@ -1888,7 +1923,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, sizes BatchCount x ChannelCount x Height x
+                Width.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_mean_variance_normalization_operator_desc
@@ -1942,7 +1978,7 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.lp_normalization(input_tensor, axis=..., epsilon=..., p=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_1 on 1 to 8.
             axis: UINT.
             epsilon: FLOAT.
             p: UINT.
@@ -1950,7 +1986,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_1 on 1 to 8.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_lp_normalization_operator_desc
@@ -2099,14 +2135,14 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_sign(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 4_1 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 4_1 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_sign_operator_desc
@@ -2120,12 +2156,12 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_is_nan(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT32 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of UINT32 or UINT8, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_is_nan_operator_desc
@@ -2144,13 +2180,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_erf(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_erf_operator_desc
@@ -2169,13 +2205,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_sinh(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_sinh_operator_desc
@@ -2194,13 +2230,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_cosh(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_cosh_operator_desc
@@ -2219,13 +2255,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_tanh(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_tanh_operator_desc
@@ -2244,13 +2280,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_asinh(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_asinh_operator_desc
@@ -2269,13 +2305,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_acosh(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_acosh_operator_desc
@@ -2294,13 +2330,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_atanh(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_atanh_operator_desc
@@ -2320,17 +2356,17 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_if(condition_tensor, a_tensor, b_tensor).output
 
         Args:
-            condition_tensor: a tensor of UINT8, of rank 1 to 8.
-            a_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8
-                or UINT8, of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8
-                or UINT8, of rank 1 to 8.
+            condition_tensor: a tensor of UINT8, of rank 4, from 3_0 on 1 to 8.
+            a_tensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
+                from 5_0 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
+                from 5_0 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 5_0 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_if_operator_desc
@@ -2350,14 +2386,14 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_add1(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            a_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4 to 5, from 3_0 on 1 to 8.
+            b_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4 to 5, from 3_0 on 1 to 8.
             fused_activation: optional, an activation that is fused into the operator.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_add1_operator_desc
@@ -2377,16 +2413,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_shrink(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, of rank 1
-                to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, of rank 4 to 5, from 3_0 on 1 to 8.
             bias: FLOAT.
             threshold: FLOAT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, of rank 1
-                to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, of rank 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_shrink_operator_desc
@@ -2409,8 +2445,8 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.max_pooling1(input_tensor, window_size=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 4 to 5.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT8 or UINT8, from 5_0 on INT64, UINT64,
+                INT32, UINT32, INT16 or UINT16, of rank 4 to 5.
             strides: a list of UINT, or one UINT for all.
             window_size: a list of UINT.
             start_padding: a list of UINT, or one UINT for all.
@@ -2420,9 +2456,9 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 4 to 5.
-            OutputIndicesTensor: optional, a tensor of UINT64 or UINT32, of rank 4 to 5.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT8 or UINT8, from 5_0 on INT64, UINT64,
+                INT32, UINT32, INT16 or UINT16, of rank 4 to 5.
+            OutputIndicesTensor: optional, a tensor of UINT32, from 5_0 on UINT64, of rank 4 to 5.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_max_pooling1_operator_desc
@@ -2436,15 +2472,15 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.max_unpooling(input_tensor, indices_tensor, output_tensor=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 4.
-            indices_tensor: a tensor of UINT64 or UINT32, of rank 4.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 5_0 on INT64, UINT64, INT32, UINT32, INT16,
+                UINT16, INT8 or UINT8, of rank 4.
+            indices_tensor: a tensor of UINT32, from 5_0 on UINT64, of rank 4.
             output_tensor: the desc of OutputTensor.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 4.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 5_0 on INT64, UINT64, INT32, UINT32, INT16,
+                UINT16, INT8 or UINT8, of rank 4.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_max_unpooling_operator_desc
@@ -2462,8 +2498,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 2 to 4.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 5_1 on FLOAT64, INT64 or UINT64, of rank 4, from 4_0 on 2 to 4.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_diagonal_matrix_operator_desc
@@ -2484,18 +2520,19 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.scatter_elements(input_tensor, indices_tensor, updates_tensor, axis=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
-            indices_tensor: a tensor of INT64, UINT64, INT32 or UINT32, of rank 1 to 8.
-            updates_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            indices_tensor: a tensor of UINT32, from 3_0 on INT64, UINT64 or INT32, of rank 4, from 3_0 on 1 to
+                8.
+            updates_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
             axis: UINT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_scatter_operator_desc
@@ -2515,16 +2552,17 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.one_hot(indices_tensor, values_tensor, axis=..., output_tensor=...).output
 
         Args:
-            indices_tensor: a tensor of INT64, UINT64, INT32 or UINT32, of rank 1 to 8.
-            values_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            indices_tensor: a tensor of UINT32, from 3_0 on INT64, UINT64 or INT32, of rank 4, from 3_0 on 1 to
+                8.
+            values_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
             axis: UINT.
             output_tensor: the desc of OutputTensor.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
+                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_one_hot_operator_desc
@@ -2544,14 +2582,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.resample(input_tensor, interpolation_mode=..., scales=..., output_tensor=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT8 or UINT8, of rank 1 to 4.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 6_2 on INT8 or UINT8, of rank 4, from 5_1 on 1 to
+                4.
             interpolation_mode: a DML_INTERPOLATION_MODE: NEAREST_NEIGHBOR or LINEAR.
             scales: a list of FLOAT.
             output_tensor: the desc of OutputTensor.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT8 or UINT8, of rank 1 to 4.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 6_2 on INT8 or UINT8, of rank 4, from 5_1 on 1 to
+                4.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_resample_operator_desc
@@ -2565,13 +2605,14 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_bit_shift_left(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of UINT64, UINT32, UINT16 or UINT8, of rank 1 to 8.
-            b_tensor: a tensor of UINT64, UINT32, UINT16 or UINT8, of rank 1 to 8.
+            a_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on UINT64, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT64, UINT32, UINT16 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on UINT64, of rank 4, from 3_0 on 1 to
+                8.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_bit_shift_left_operator_desc
@@ -2585,13 +2626,14 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_bit_shift_right(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of UINT64, UINT32, UINT16 or UINT8, of rank 1 to 8.
-            b_tensor: a tensor of UINT64, UINT32, UINT16 or UINT8, of rank 1 to 8.
+            a_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on UINT64, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT64, UINT32, UINT16 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on UINT64, of rank 4, from 3_0 on 1 to
+                8.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_bit_shift_right_operator_desc
@@ -2610,13 +2652,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_round(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             rounding_mode: a DML_ROUNDING_MODE: HALVES_TO_NEAREST_EVEN, TOWARD_ZERO or TOWARD_INFINITY.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_round_operator_desc
@@ -2635,13 +2677,13 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_is_infinity(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_0 on 1 to 8.
             infinity_mode: a DML_IS_INFINITY_MODE: EITHER, POSITIVE or NEGATIVE.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of UINT8, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_is_infinity_operator_desc
@@ -2655,16 +2697,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_modulus_truncate(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
+            a_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 6_0 on
+                INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 6_0 on
+                INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 6_0 on
+                INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_modulus_truncate_operator_desc
@@ -2678,16 +2720,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_modulus_floor(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
+            a_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 6_0 on
+                INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 6_0 on
+                INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 6_0 on
+                INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_modulus_floor_operator_desc
@@ -2712,8 +2754,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
+                FLOAT64, INT64 or UINT64, of rank 4, from 4_0 on 1 to 8.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_fill_value_constant_operator_desc
@@ -2740,8 +2782,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 5_0 on
+                INT64 or UINT64, of rank 4, from 4_0 on 1 to 8.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_fill_value_sequence_operator_desc
@@ -2762,7 +2804,8 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.cumulative_summation(input_tensor, axis=..., axis_direction=..., has_exclusive_sum=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32 or UINT32, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, from 5_0 on INT64 or UINT64, of rank 4,
+                from 4_0 on 1 to 8.
             axis: UINT.
             axis_direction: a DML_AXIS_DIRECTION: INCREASING or DECREASING.
             has_exclusive_sum: BOOL.
@@ -2770,7 +2813,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32 or UINT32, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, from 5_0 on INT64 or UINT64, of rank 4,
+                from 4_0 on 1 to 8.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_cumulative_summation_operator_desc
@@ -2790,16 +2834,17 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.reverse_subsequences(input_tensor, sequence_lengths_tensor, axis=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
-            sequence_lengths_tensor: a tensor of UINT64 or UINT32, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 5_0 on
+                FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 4 to 5, from 4_0 on 1 to 8.
+            sequence_lengths_tensor: a tensor of UINT32, from 5_0 on UINT64, of rank 4, from 3_0 on 4 to 5, from
+                4_0 on 1 to 8.
             axis: UINT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 5_0 on
+                FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 4 to 5, from 4_0 on 1 to 8.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_reverse_subsequences_operator_desc
@@ -2819,16 +2864,17 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.gather_elements(input_tensor, indices_tensor, axis=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
-            indices_tensor: a tensor of INT64, UINT64, INT32 or UINT32, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
+                FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            indices_tensor: a tensor of UINT32, from 3_0 on INT64, UINT64 or INT32, of rank 4, from 3_0 on 1 to
+                8.
             axis: UINT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
+                FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_gather_elements_operator_desc
@@ -2849,17 +2895,18 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.gather_nd(input_tensor, indices_tensor, input_dimension_count=..., ...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
-            indices_tensor: a tensor of INT64, UINT64, INT32 or UINT32, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
+                FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            indices_tensor: a tensor of UINT32, from 3_0 on INT64, UINT64 or INT32, of rank 4, from 3_0 on 1 to
+                8.
             input_dimension_count: UINT, at least 1.
             indices_dimension_count: UINT, at least 1.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
+                FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_gather_nd_operator_desc
@@ -2881,19 +2928,20 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.scatter_nd(input_tensor, indices_tensor, updates_tensor, ...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
-            indices_tensor: a tensor of INT64, UINT64, INT32 or UINT32, of rank 1 to 8.
-            updates_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
+                FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            indices_tensor: a tensor of UINT32, from 3_0 on INT64, UINT64 or INT32, of rank 4, from 3_0 on 1 to
+                8.
+            updates_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1
+                on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
             input_dimension_count: UINT, at least 1.
             indices_dimension_count: UINT, at least 1.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
+                FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_scatter_nd_operator_desc
@@ -2917,8 +2965,8 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.max_pooling2(input_tensor, window_size=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 4 to 5.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT8 or UINT8, from 5_0 on INT64, UINT64,
+                INT32, UINT32, INT16 or UINT16, of rank 4 to 5.
             strides: a list of UINT, or one UINT for all.
             window_size: a list of UINT.
             start_padding: a list of UINT, or one UINT for all.
@@ -2929,9 +2977,9 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 4 to 5.
-            OutputIndicesTensor: optional, a tensor of UINT64 or UINT32, of rank 4 to 5.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT8 or UINT8, from 5_0 on INT64, UINT64,
+                INT32, UINT32, INT16 or UINT16, of rank 4 to 5.
+            OutputIndicesTensor: optional, a tensor of UINT32, from 5_0 on UINT64, of rank 4 to 5.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_max_pooling2_operator_desc
@@ -2952,8 +3000,8 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.slice1(input_tensor, input_window_offsets=..., input_window_sizes=..., ...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
+                FLOAT64, INT64 or UINT64, of rank 4 to 5, from 3_0 on 1 to 8.
             input_window_offsets: a list of UINT.
             input_window_sizes: a list of UINT, at least 1.
             input_window_strides: a list of INT.
@@ -2961,8 +3009,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
+                FLOAT64, INT64 or UINT64, of rank 4 to 5, from 3_0 on 1 to 8.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_slice1_operator_desc
@@ -2984,8 +3032,8 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.top_k1(input_tensor, axis=..., k=..., axis_direction=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 5_0 on
+                INT64 or UINT64, of rank 4, from 3_1 on 1 to 8.
             axis: UINT.
             k: UINT, at least 1.
             axis_direction: a DML_AXIS_DIRECTION: INCREASING or DECREASING.
@@ -2994,9 +3042,9 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputValueTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8
-                or UINT8, of rank 1 to 8.
-            OutputIndexTensor: a tensor of UINT64 or UINT32, of rank 1 to 8.
+            OutputValueTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from
+                5_0 on INT64 or UINT64, of rank 4, from 3_1 on 1 to 8.
+            OutputIndexTensor: a tensor of UINT32, from 5_0 on UINT64, of rank 4, from 3_1 on 1 to 8.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_top_k1_operator_desc
@@ -3016,16 +3064,18 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.depth_to_space1(input_tensor, block_size=..., order=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 4.
+            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 5_0 on
+                FLOAT64, INT64 or UINT64, of rank 4, sizes BatchCount x InputChannelCount x InputHeight x
+                InputWidth.
             block_size: UINT, at least 1.
             order: a DML_DEPTH_SPACE_ORDER: DEPTH_COLUMN_ROW or COLUMN_ROW_DEPTH.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 4.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 5_0 on
+                FLOAT64, INT64 or UINT64, of rank 4, sizes BatchCount x OutputChannelCount x OutputHeight x
+                OutputWidth.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_depth_to_space1_operator_desc
@@ -3045,16 +3095,18 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.space_to_depth1(input_tensor, block_size=..., order=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 4.
+            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 5_0 on
+                FLOAT64, INT64 or UINT64, of rank 4, sizes BatchCount x InputChannelCount x InputHeight x
+                InputWidth.
             block_size: UINT, at least 1.
             order: a DML_DEPTH_SPACE_ORDER: DEPTH_COLUMN_ROW or COLUMN_ROW_DEPTH.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 4.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 5_0 on
+                FLOAT64, INT64 or UINT64, of rank 4, sizes BatchCount x OutputChannelCount x OutputHeight x
+                OutputWidth.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_space_to_depth1_operator_desc
@@ -3078,9 +3130,9 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.mean_variance_normalization1(input_tensor, axes=..., normalize_variance=..., epsilon=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            scale_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            bias_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_1 on 1 to 8.
+            scale_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_1 on 1 to 8.
+            bias_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_1 on 1 to 8.
             axes: a list of UINT.
             normalize_variance: BOOL.
             epsilon: FLOAT.
@@ -3089,7 +3141,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 3_1 on 1 to 8.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_mean_variance_normalization1_operator_desc
@@ -3111,7 +3163,8 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.resample1(input_tensor, interpolation_mode=..., scales=..., output_tensor=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT8 or UINT8, of rank 1 to 4.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 6_2 on INT8 or UINT8, of rank 4, from 5_1 on 1 to
+                4.
             interpolation_mode: a DML_INTERPOLATION_MODE: NEAREST_NEIGHBOR or LINEAR.
             scales: a list of FLOAT.
             input_pixel_offsets: a list of FLOAT, or one FLOAT for all.
@@ -3120,7 +3173,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT8 or UINT8, of rank 1 to 4.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 6_2 on INT8 or UINT8, of rank 4, from 5_1 on 1 to
+                4.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_resample1_operator_desc
@@ -3141,15 +3195,20 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.matrix_multiply_integer(a_tensor, a_zero_point_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of INT8 or UINT8, of rank 2 to 4.
-            a_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 1 to 4.
-            b_tensor: a tensor of INT8 or UINT8, of rank 2 to 4.
-            b_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 1 to 4.
+            a_tensor: a tensor of INT8 or UINT8, of rank 4, from 4_0 on 2 to 4, sizes [BatchCount] x
+                [ChannelCount] x M x K.
+            a_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 4, from 4_0 on 1 to 4, sizes [1] x
+                [1] x AZeroPointCount x [1].
+            b_tensor: a tensor of INT8 or UINT8, of rank 4, from 4_0 on 2 to 4, sizes [BatchCount] x
+                [ChannelCount] x K x N.
+            b_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 4, from 4_0 on 2 to 4, from 5_2 on
+                1 to 4, sizes [1] x [1] x [1] x BZeroPointCount.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of INT32, of rank 2 to 4.
+            OutputTensor: a tensor of INT32, of rank 4, from 4_0 on 2 to 4, sizes [BatchCount] x [ChannelCount]
+                x M x N.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_matrix_multiply_integer_operator_desc
@@ -3174,19 +3233,19 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.quantized_linear_matrix_multiply(a_tensor, a_scale_tensor, a_zero_point_tensor, b_tensor, ...).output
 
         Args:
-            a_tensor: a tensor of INT8 or UINT8, of rank 2 to 4.
-            a_scale_tensor: a tensor of FLOAT32, of rank 1 to 4.
-            a_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 1 to 4.
-            b_tensor: a tensor of INT8 or UINT8, of rank 2 to 4.
-            b_scale_tensor: a tensor of FLOAT32, of rank 1 to 4.
-            b_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 1 to 4.
-            output_scale_tensor: a tensor of FLOAT32, of rank 1 to 4.
-            output_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 1 to 4.
+            a_tensor: a tensor of INT8 or UINT8, of rank 4, from 4_0 on 2 to 4.
+            a_scale_tensor: a tensor of FLOAT32, of rank 4, from 4_0 on 1 to 4.
+            a_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 4, from 4_0 on 1 to 4.
+            b_tensor: a tensor of INT8 or UINT8, of rank 4, from 4_0 on 2 to 4.
+            b_scale_tensor: a tensor of FLOAT32, of rank 4, from 4_0 on 1 to 4.
+            b_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 4, from 4_0 on 1 to 4.
+            output_scale_tensor: a tensor of FLOAT32, of rank 4, from 4_0 on 1 to 4.
+            output_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 4, from 4_0 on 1 to 4.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of INT8 or UINT8, of rank 2 to 4.
+            OutputTensor: a tensor of INT8 or UINT8, of rank 4, from 4_0 on 2 to 4.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_quantized_linear_matrix_multiply_operator_desc
@@ -3212,10 +3271,14 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.convolution_integer(input_tensor, input_zero_point_tensor, filter_tensor, strides=..., ...).output
 
         Args:
-            input_tensor: a tensor of INT8 or UINT8, of rank 3 to 4.
-            input_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 1 to 4.
-            filter_tensor: a tensor of INT8 or UINT8, of rank 3 to 4.
-            filter_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 1 to 4.
+            input_tensor: a tensor of INT8 or UINT8, of rank 4, from 4_0 on 3 to 4, sizes BatchCount x
+                InputChannelCount x [InputHeight] x InputWidth.
+            input_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 4, from 4_0 on 1 to 4, sizes
+                [1] x [1] x [1] x 1.
+            filter_tensor: a tensor of INT8 or UINT8, of rank 4, from 4_0 on 3 to 4, sizes FilterBatchCount x
+                FilterChannelCount x [FilterHeight] x FilterWidth.
+            filter_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 4, from 4_0 on 1 to 4, sizes
+                [1] x FilterZeroPointChannelCount x [1] x [1].
             strides: a list of UINT.
             dilations: a list of UINT.
             start_padding: a list of UINT.
@@ -3225,7 +3288,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of INT32, of rank 3 to 4.
+            OutputTensor: a tensor of INT32, of rank 4, from 4_0 on 3 to 4, sizes BatchCount x
+                OutputChannelCount x [OutputHeight] x OutputWidth.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_convolution_integer_operator_desc
@@ -3256,15 +3320,15 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.quantized_linear_convolution(input_tensor, input_scale_tensor, input_zero_point_tensor, ...).output
 
         Args:
-            input_tensor: a tensor of INT8 or UINT8, of rank 3 to 4.
-            input_scale_tensor: a tensor of FLOAT32, of rank 1 to 4.
-            input_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 1 to 4.
-            filter_tensor: a tensor of INT8 or UINT8, of rank 3 to 4.
-            filter_scale_tensor: a tensor of FLOAT32, of rank 1 to 4.
-            filter_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 1 to 4.
-            bias_tensor: optional, a tensor of INT32, of rank 3 to 4.
-            output_scale_tensor: a tensor of FLOAT32, of rank 1 to 4.
-            output_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 1 to 4.
+            input_tensor: a tensor of INT8 or UINT8, of rank 4, from 4_0 on 3 to 4.
+            input_scale_tensor: a tensor of FLOAT32, of rank 4, from 4_0 on 1 to 4.
+            input_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 4, from 4_0 on 1 to 4.
+            filter_tensor: a tensor of INT8 or UINT8, of rank 4, from 4_0 on 3 to 4.
+            filter_scale_tensor: a tensor of FLOAT32, of rank 4, from 4_0 on 3 to 4, from 5_2 on 1 to 4.
+            filter_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 4, from 4_0 on 1 to 4.
+            bias_tensor: optional, a tensor of INT32, of rank 4, from 4_0 on 3 to 4.
+            output_scale_tensor: a tensor of FLOAT32, of rank 4, from 4_0 on 1 to 4.
+            output_zero_point_tensor: optional, a tensor of INT8 or UINT8, of rank 4, from 4_0 on 1 to 4.
             strides: a list of UINT.
             dilations: a list of UINT.
             start_padding: a list of UINT.
@@ -3274,7 +3338,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of INT8 or UINT8, of rank 3 to 4.
+            OutputTensor: a tensor of INT8 or UINT8, of rank 4, from 4_0 on 3 to 4.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_quantized_linear_convolution_operator_desc
@@ -3288,16 +3352,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_bit_and(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8
-                or UINT8, of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8
-                or UINT8, of rank 1 to 8.
+            a_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64, UINT64,
+                INT32, INT16 or INT8, of rank 1 to 8.
+            b_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64, UINT64,
+                INT32, INT16 or INT8, of rank 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64,
+                UINT64, INT32, INT16 or INT8, of rank 1 to 8.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_bit_and_operator_desc
@@ -3311,16 +3375,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_bit_or(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8
-                or UINT8, of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8
-                or UINT8, of rank 1 to 8.
+            a_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64, UINT64,
+                INT32, INT16 or INT8, of rank 1 to 8.
+            b_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64, UINT64,
+                INT32, INT16 or INT8, of rank 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64,
+                UINT64, INT32, INT16 or INT8, of rank 1 to 8.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_bit_or_operator_desc
@@ -3334,16 +3398,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_bit_xor(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8
-                or UINT8, of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8
-                or UINT8, of rank 1 to 8.
+            a_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64, UINT64,
+                INT32, INT16 or INT8, of rank 1 to 8.
+            b_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64, UINT64,
+                INT32, INT16 or INT8, of rank 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64,
+                UINT64, INT32, INT16 or INT8, of rank 1 to 8.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_bit_xor_operator_desc
@@ -3357,14 +3421,14 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_bit_not(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            input_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64,
+                UINT64, INT32, INT16 or INT8, of rank 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64,
+                UINT64, INT32, INT16 or INT8, of rank 1 to 8.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_bit_not_operator_desc
@@ -3378,8 +3442,8 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_bit_count(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            input_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64,
+                UINT64, INT32, INT16 or INT8, of rank 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
@@ -3398,10 +3462,10 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_logical_greater_than_or_equal(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
+            a_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
+                INT64 or UINT64, of rank 1 to 8.
+            b_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
+                INT64 or UINT64, of rank 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
@@ -3420,10 +3484,10 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_logical_less_than_or_equal(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
+            a_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
+                INT64 or UINT64, of rank 1 to 8.
+            b_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
+                INT64 or UINT64, of rank 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
@@ -3472,13 +3536,15 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.activation_relu_grad(input_tensor, input_gradient_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, INT16 or INT8, of rank 1 to 8.
-            input_gradient_tensor: a tensor of FLOAT32, FLOAT16, INT32, INT16 or INT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, INT16 or INT8, of rank 1 to 8.
+            input_gradient_tensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, INT16 or INT8, of rank 1
+                to 8.
             output_gradient_tensor: the desc of OutputGradientTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputGradientTensor: a tensor of FLOAT32, FLOAT16, INT32, INT16 or INT8, of rank 1 to 8.
+            OutputGradientTensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, INT16 or INT8, of rank 1 to
+                8.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_relu_grad_operator_desc
@@ -3535,8 +3601,10 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.max_pooling_grad(input_tensor, input_gradient_tensor, strides=..., window_size=..., ...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4 to 5.
-            input_gradient_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4 to 5.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 4_0 on 4 to 5, sizes BatchCount x
+                ChannelCount x [InputDepth] x InputHeight x InputWidth.
+            input_gradient_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 4_0 on 4 to 5, sizes
+                BatchCount x ChannelCount x [OutputDepth] x OutputHeight x OutputWidth.
             strides: a list of UINT.
             window_size: a list of UINT.
             start_padding: a list of UINT.
@@ -3546,7 +3614,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputGradientTensor: a tensor of FLOAT32 or FLOAT16, of rank 4 to 5.
+            OutputGradientTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 4_0 on 4 to 5, sizes
+                BatchCount x ChannelCount x [InputDepth] x InputHeight x InputWidth.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_max_pooling_grad_operator_desc
@@ -3566,15 +3635,18 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.random_generator(input_state_tensor, output_tensor=...).output
 
         Args:
-            input_state_tensor: a tensor of UINT32, of rank 1 to 8.
+            input_state_tensor: a tensor of UINT32, of rank 4, from 4_0 on 1 to 8, sizes [1] x [1] x [1] x [1] x
+                [1] x [1] x [1] x 6.
             type: a DML_RANDOM_GENERATOR_TYPE: PHILOX_4X32_10.
             output_tensor: the desc of OutputTensor.
             output_state_tensor: the desc of OutputStateTensor, which is left out otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT32, of rank 1 to 8.
-            OutputStateTensor: optional, a tensor of UINT32, of rank 1 to 8.
+            OutputTensor: a tensor of UINT32, of rank 4, from 4_0 on 1 to 8, sizes [D0] x [D1] x [D2] x [D3] x
+                [D4] x [D5] x [D6] x D7.
+            OutputStateTensor: optional, a tensor of UINT32, of rank 4, from 4_0 on 1 to 8, sizes [1] x [1] x
+                [1] x [1] x [1] x [1] x [1] x 6.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_random_generator_operator_desc
@@ -3593,15 +3665,17 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.nonzero_coordinates(input_tensor).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, of rank 1
-                to 8.
+            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, of rank 4
+                to 5, from 4_0 on 1 to 8, sizes [D0] x [D1] x [D2] x [D3] x [D4] x [D5] x [D6] x D7.
             output_count_tensor: the desc of OutputCountTensor, which is derived otherwise.
             output_coordinates_tensor: the desc of OutputCoordinatesTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputCountTensor: a tensor of UINT32, of rank 1 to 8.
-            OutputCoordinatesTensor: a tensor of UINT32, of rank 2 to 8.
+            OutputCountTensor: a tensor of UINT32, of rank 4 to 5, from 4_0 on 1 to 8, sizes [1] x [1] x [1] x
+                [1] x [1] x [1] x [1] x 1.
+            OutputCoordinatesTensor: a tensor of UINT32, of rank 4 to 5, from 4_0 on 2 to 8, sizes [1] x [1] x
+                [1] x [1] x [1] x [1] x M x N.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_nonzero_coordinates_operator_desc
@@ -3623,7 +3697,7 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.resample_grad(input_gradient_tensor, interpolation_mode=..., scales=..., ...).output
 
         Args:
-            input_gradient_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 4.
+            input_gradient_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 5_1 on 1 to 4.
             interpolation_mode: a DML_INTERPOLATION_MODE: NEAREST_NEIGHBOR or LINEAR.
             scales: a list of FLOAT.
             input_pixel_offsets: a list of FLOAT, or one FLOAT for all.
@@ -3632,7 +3706,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputGradientTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 4.
+            OutputGradientTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 5_1 on 1 to 4.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_resample_grad_operator_desc
@@ -3653,8 +3727,8 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.slice_grad(input_gradient_tensor, input_window_offsets=..., ...).output
 
         Args:
-            input_gradient_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16,
-                UINT16, INT8 or UINT8, of rank 1 to 8.
+            input_gradient_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
+                from 4_1 on FLOAT64, INT64 or UINT64, of rank 4 to 5, from 3_1 on 1 to 8.
             input_window_offsets: a list of UINT.
             input_window_sizes: a list of UINT.
             input_window_strides: a list of INT.
@@ -3662,8 +3736,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputGradientTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16,
-                UINT16, INT8 or UINT8, of rank 1 to 8.
+            OutputGradientTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
+                from 4_1 on FLOAT64, INT64 or UINT64, of rank 4 to 5, from 3_1 on 1 to 8.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_slice_grad_operator_desc
@@ -3691,11 +3765,11 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.adam_optimizer(input_parameters_tensor, input_first_moment_tensor, ...).output
 
         Args:
-            input_parameters_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            input_first_moment_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            input_second_moment_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            gradient_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            training_step_tensor: a tensor of UINT32, of rank 1 to 8.
+            input_parameters_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 4_0 on 1 to 8.
+            input_first_moment_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 4_0 on 1 to 8.
+            input_second_moment_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 4_0 on 1 to 8.
+            gradient_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 4_0 on 1 to 8.
+            training_step_tensor: a tensor of UINT32, of rank 4, from 4_0 on 1 to 8.
             learning_rate: FLOAT.
             beta1: FLOAT.
             beta2: FLOAT.
@@ -3706,9 +3780,9 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputParametersTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            OutputFirstMomentTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            OutputSecondMomentTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputParametersTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 4_0 on 1 to 8.
+            OutputFirstMomentTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 4_0 on 1 to 8.
+            OutputSecondMomentTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 4_0 on 1 to 8.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_adam_optimizer_operator_desc
@@ -3737,7 +3811,7 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4.
             roi_tensor: a tensor of FLOAT32 or FLOAT16, of rank 2 to 4.
-            batch_indices_tensor: a tensor of UINT64 or UINT32, of rank 1 to 4.
+            batch_indices_tensor: a tensor of UINT32, from 5_0 on UINT64, of rank 1 to 4.
             reduction_function: a DML_REDUCE_FUNCTION: ARGMAX, ARGMIN, AVERAGE, L1, L2, LOG_SUM, LOG_SUM_EXP,
                 MAX, MIN, MULTIPLY, SUM or SUM_SQUARE.
             interpolation_mode: a DML_INTERPOLATION_MODE: NEAREST_NEIGHBOR or LINEAR.
@@ -3772,8 +3846,8 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.gather_nd1(input_tensor, indices_tensor, input_dimension_count=..., ...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
+                FLOAT64, INT64 or UINT64, of rank 1 to 8.
             indices_tensor: a tensor of INT64, UINT64, INT32 or UINT32, of rank 1 to 8.
             input_dimension_count: UINT, at least 1.
             indices_dimension_count: UINT, at least 1.
@@ -3782,8 +3856,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
+                FLOAT64, INT64 or UINT64, of rank 1 to 8.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_gather_nd1_operator_desc
@@ -3824,18 +3898,18 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_clip_grad(input_tensor, input_gradient_tensor, min=..., max=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
-            input_gradient_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 5_0 on
+                INT64 or UINT64, of rank 1 to 8.
+            input_gradient_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
+                from 5_0 on INT64 or UINT64, of rank 1 to 8.
             min: FLOAT.
             max: FLOAT.
             output_gradient_tensor: the desc of OutputGradientTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputGradientTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputGradientTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
+                from 5_0 on INT64 or UINT64, of rank 1 to 8.
 
         Since feature level 3_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_clip_grad_operator_desc
@@ -3849,13 +3923,16 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.element_wise_difference_square(a_tensor, b_tensor).output
 
         Args:
-            a_tensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, of rank 1 to 8.
+            a_tensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, from 5_1 on INT16, UINT16, INT8 or UINT8,
+                of rank 1 to 8.
+            b_tensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, from 5_1 on INT16, UINT16, INT8 or UINT8,
+                of rank 1 to 8.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, from 5_1 on INT16, UINT16, INT8 or
+                UINT8, of rank 1 to 8.
 
         Since feature level 3_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_difference_square_operator_desc
@@ -3911,7 +3988,8 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.cumulative_product(input_tensor, axis=..., axis_direction=..., has_exclusive_product=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32 or UINT32, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, from 5_0 on INT64 or UINT64, of rank 4,
+                from 4_0 on 1 to 8.
             axis: UINT.
             axis_direction: a DML_AXIS_DIRECTION: INCREASING or DECREASING.
             has_exclusive_product: BOOL.
@@ -3919,7 +3997,8 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32 or UINT32, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, from 5_0 on INT64 or UINT64, of rank 4,
+                from 4_0 on 1 to 8.
 
         Since feature level 3_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_cumulative_product_operator_desc
@@ -3944,11 +4023,11 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.batch_normalization_grad(input_tensor, input_gradient_tensor, mean_tensor, variance_tensor, ...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            input_gradient_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            mean_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            variance_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            scale_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes InputDimensions[].
+            input_gradient_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes InputDimensions[].
+            mean_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes MeanDimensions[].
+            variance_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes MeanDimensions[].
+            scale_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes MeanDimensions[].
             epsilon: FLOAT.
             output_gradient_tensor: the desc of OutputGradientTensor, which is derived otherwise.
             output_scale_gradient_tensor: the desc of OutputScaleGradientTensor, which is derived otherwise.
@@ -3956,9 +4035,9 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputGradientTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            OutputScaleGradientTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            OutputBiasGradientTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputGradientTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes InputDimensions[].
+            OutputScaleGradientTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes MeanDimensions[].
+            OutputBiasGradientTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes MeanDimensions[].
 
         Since feature level 3_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_batch_normalization_grad_operator_desc
@@ -4056,7 +4135,7 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 4.
             roi_tensor: a tensor of FLOAT32 or FLOAT16, of rank 2 to 4.
-            batch_indices_tensor: a tensor of UINT64 or UINT32, of rank 1 to 4.
+            batch_indices_tensor: a tensor of UINT32, from 5_0 on UINT64, of rank 1 to 4.
             reduction_function: a DML_REDUCE_FUNCTION: ARGMAX, ARGMIN, AVERAGE, L1, L2, LOG_SUM, LOG_SUM_EXP,
                 MAX, MIN, MULTIPLY, SUM or SUM_SQUARE.
             interpolation_mode: a DML_INTERPOLATION_MODE: NEAREST_NEIGHBOR or LINEAR.
@@ -4148,10 +4227,10 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.batch_normalization_training(input_tensor, scale_tensor, bias_tensor, epsilon=...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            scale_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            bias_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            fused_add_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes InputDimensions[].
+            scale_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes ScaleDimensions[].
+            bias_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes ScaleDimensions[].
+            fused_add_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes InputDimensions[].
             epsilon: FLOAT.
             fused_activation: optional, an activation that is fused into the operator.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
@@ -4160,9 +4239,9 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            OutputMeanTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            OutputVarianceTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes InputDimensions[].
+            OutputMeanTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes ScaleDimensions[].
+            OutputVarianceTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes ScaleDimensions[].
 
         Since feature level 4_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_batch_normalization_training_operator_desc
@@ -4187,11 +4266,11 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.batch_normalization_training_grad(input_tensor, input_gradient_tensor, mean_tensor, variance_tensor, ...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            input_gradient_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            mean_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            variance_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            scale_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes InputDimensions[].
+            input_gradient_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes InputDimensions[].
+            mean_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes MeanDimensions[].
+            variance_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes MeanDimensions[].
+            scale_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes MeanDimensions[].
             epsilon: FLOAT.
             output_gradient_tensor: the desc of OutputGradientTensor, which is derived otherwise.
             output_scale_gradient_tensor: the desc of OutputScaleGradientTensor, which is derived otherwise.
@@ -4199,9 +4278,9 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputGradientTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            OutputScaleGradientTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
-            OutputBiasGradientTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8.
+            OutputGradientTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes InputDimensions[].
+            OutputScaleGradientTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes MeanDimensions[].
+            OutputBiasGradientTensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 8, sizes MeanDimensions[].
 
         Since feature level 4_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_batch_normalization_training_grad_operator_desc
@@ -4439,7 +4518,7 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.resample2(input_tensor, interpolation_mode=..., rounding_direction=..., ...).output
 
         Args:
-            input_tensor: a tensor of FLOAT32, FLOAT16, INT8 or UINT8, of rank 1 to 4.
+            input_tensor: a tensor of FLOAT32 or FLOAT16, from 6_2 on INT8 or UINT8, of rank 1 to 4.
             interpolation_mode: a DML_INTERPOLATION_MODE: NEAREST_NEIGHBOR or LINEAR.
             rounding_direction: a DML_AXIS_DIRECTION: INCREASING or DECREASING.
             scales: a list of FLOAT.
@@ -4449,7 +4528,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT8 or UINT8, of rank 1 to 4.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 6_2 on INT8 or UINT8, of rank 1 to 4.
 
         Since feature level 5_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_resample2_operator_desc
@@ -4762,20 +4841,24 @@ class DeclaredMethods(ABC, Generic[R]):
         >>> client.matrix_multiply_integer_to_float(a_tensor, a_scale_tensor, a_zero_point_tensor, b_tensor, ...).output
 
         Args:
-            a_tensor: a tensor of INT32, UINT32, INT16, UINT16, INT8 or UINT8, of rank 2 to 4.
-            a_scale_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 4.
+            a_tensor: a tensor of INT32, UINT32, INT16, UINT16, INT8 or UINT8, of rank 2 to 4, sizes
+                [BatchCount] x [ChannelCount] x M x K.
+            a_scale_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 4, sizes AScaleDimensions[].
             a_zero_point_tensor: optional, a tensor of INT32, UINT32, INT16, UINT16, INT8 or UINT8, of rank 1 to
-                4.
-            b_tensor: a tensor of INT32, UINT32, INT16, UINT16, INT8 or UINT8, of rank 2 to 4.
-            b_scale_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 4.
+                4, sizes [1] x [1] x AZeroPointCount x [1].
+            b_tensor: a tensor of INT32, UINT32, INT16, UINT16, INT8 or UINT8, of rank 2 to 4, sizes
+                [BatchCount] x [ChannelCount] x K x N.
+            b_scale_tensor: a tensor of FLOAT32 or FLOAT16, of rank 1 to 4, sizes BScaleDimensions[].
             b_zero_point_tensor: optional, a tensor of INT32, UINT32, INT16, UINT16, INT8 or UINT8, of rank 1 to
-                4.
-            bias_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 2 to 4.
+                4, sizes [1] x [1] x [1] x BZeroPointCount.
+            bias_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 2 to 4, sizes [BatchCount] x
+                [ChannelCount] x M x N.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 2 to 4.
+            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 2 to 4, sizes [BatchCount] x [ChannelCount] x
+                M x N.
 
         Since feature level 6_2:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_matrix_multiply_integer_to_float_operator_desc

@@ -19,7 +19,7 @@ from opwire.level import FeatureLevel
 from ..onnx_models.single import agree, lowered, require_same, single, types
 
 rng = np.random.default_rng(9)
-X = rng.normal(size=(2, 4, 6)).astype("f4")
+X: Any = rng.normal(size=(2, 4, 6)).astype("f4")
 HALF = np.float32(0.5)
 
 
@@ -31,7 +31,8 @@ def as_evaluated(operator: str, inputs: list[Any], **options: Any) -> opwire.onn
     """Compares a node with the evaluator of the onnx package, and returns the model."""
     source = single(operator, inputs, range(1, len(inputs)), **options)
     model, found = lowered(source, inputs)
-    require_same(found, ReferenceEvaluator(source).run(None, {"x0": inputs[0]}))
+    expected: Any = ReferenceEvaluator(source).run(None, {"x0": inputs[0]})
+    require_same(found, expected)
     return model
 
 
@@ -153,7 +154,7 @@ class TestOnnxRuntime:
     @pytest.mark.parametrize("with_padding", [0, 1])
     def test_average_pool(self, last: int, with_padding: int) -> None:
         x = bytes_of(2, 5, 6, 4) if last else bytes_of(2, 4, 5, 6)
-        given = {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "strides": [2, 2], "channels_last": last}
+        given: dict[str, Any] = {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "strides": [2, 2], "channels_last": last}
         parameters = [np.float32(0.1), np.uint8(7), np.float32(0.173), np.uint8(20)]
         ms("QLinearAveragePool", [x, *parameters], count_include_pad=with_padding, **given)
         ms("QLinearGlobalAveragePool", [x, *parameters], channels_last=last)

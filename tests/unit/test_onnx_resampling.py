@@ -27,7 +27,7 @@ def as_evaluated(inputs: list[Any], *, opset: int = 19, **attributes: Any) -> op
     """Compares a Resize with constant scales, sizes and region with the evaluator, and returns the model."""
     source = single("Resize", inputs, (1, 2, 3), opset=opset, **attributes)
     model, found = lowered(source, inputs)
-    expected = ReferenceEvaluator(source).run(None, {"x0": inputs[0]})
+    expected: Any = ReferenceEvaluator(source).run(None, {"x0": inputs[0]})
     require_same(found, expected, 1e-4, 1e-5)
     return model
 
@@ -44,14 +44,14 @@ def sized(*sizes: int, x: Any = IMAGE) -> list[Any]:
 class TestTransformations:
     @pytest.mark.parametrize("scales", [(2, 2), (0.5, 1.5), (0.6, 3), (0.25, 0.2)])
     def test_linear(self, mode: str, scales: tuple[float, float]) -> None:
-        given = {"coordinate_transformation_mode": mode, "mode": "linear"}
+        given: dict[str, Any] = {"coordinate_transformation_mode": mode, "mode": "linear"}
         model = as_evaluated(scaled(1, 1, *scales), **given)
         assert model.level is FeatureLevel.V2_1
 
     @pytest.mark.parametrize("sizes", [(8, 3), (1, 1), (3, 12)])
     @pytest.mark.parametrize("rounding", ROUNDINGS)
     def test_nearest(self, mode: str, rounding: str, sizes: tuple[int, int]) -> None:
-        given = {"coordinate_transformation_mode": mode, "nearest_mode": rounding}
+        given: dict[str, Any] = {"coordinate_transformation_mode": mode, "nearest_mode": rounding}
         as_evaluated(sized(1, 2, *sizes), **given)
 
     def test_cubic(self, mode: str) -> None:
@@ -73,14 +73,16 @@ def test_weights_outside_do_not_count() -> None:
 @pytest.mark.parametrize("region", [(0.2, 0.4, 0.7, 0.9), (-0.3, 0.13, 0.8, 1.4)])
 def test_regions_of_some_axes(mode: str, region: tuple[float, ...]) -> None:
     inputs = [IMAGE, np.array(region, "f4"), None, np.array([5, 7])]
-    given = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 9.0}
+    given: dict[str, Any] = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 9.0}
     as_evaluated(inputs, mode=mode, axes=[2, 3], **given)
 
 
 def test_axes_count_from_the_end() -> None:
     inputs = [IMAGE, None, np.array([3, 0.5], "f4")]
-    found = [lowered(single("Resize", inputs, (2,), opset=19, axes=axes), inputs)[1] for axes in ([-1, -2], [3, 2])]
-    require_same(*found)
+    one, other = (
+        lowered(single("Resize", inputs, (2,), opset=19, axes=axes), inputs)[1] for axes in ([-1, -2], [3, 2])
+    )
+    require_same(one, other)
 
 
 @pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])

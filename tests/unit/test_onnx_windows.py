@@ -31,7 +31,7 @@ class TestConv:
     @pytest.mark.parametrize("auto_pad", ["NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"])
     def test_planes(self, opset: int, auto_pad: str) -> None:
         pads = {"pads": [1, 0, 2, 1]} if auto_pad == "NOTSET" else {}
-        given = {"auto_pad": auto_pad, "strides": [2, 3], "group": 2, **pads}
+        given: dict[str, Any] = {"auto_pad": auto_pad, "strides": [2, 3], "group": 2, **pads}
         agree("Conv", [IMAGE, filters(6, 2, 3, 2), filters(6)], (1, 2), opset=opset, tolerance=1e-4, **given)
 
     def test_dilations(self) -> None:
@@ -73,7 +73,7 @@ class TestConvTranspose:
         assert found.shape == (2, 3, 14, 12)
 
     def test_lines(self) -> None:
-        given = {"strides": [3], "pads": [1, 1], "output_padding": [2]}
+        given: dict[str, Any] = {"strides": [3], "pads": [1, 1], "output_padding": [2]}
         agree("ConvTranspose", [LINE, filters(4, 2, 4), filters(2)], (1, 2), opset=11, tolerance=1e-4, **given)
 
 
@@ -81,7 +81,7 @@ class TestIntegers:
     def test_conv_integer_with_zero_points_of_filters(self) -> None:
         w = rng.integers(0, 255, size=(3, 2, 3, 2)).astype("u1")
         x_zero, w_zero = np.array(120, "u1"), np.array([7], "u1")
-        given = {"pads": [1, 1, 0, 1], "strides": [2, 1]}
+        given: dict[str, Any] = {"pads": [1, 1, 0, 1], "strides": [2, 1]}
         x = BYTES[:, :2]
         agree("ConvInteger", [x, w, x_zero, w_zero], (1, 2, 3), opset=10, **given)
 
@@ -119,7 +119,7 @@ class TestPooling:
         agree("MaxPool", [x], opset=12, outputs=2, kernel_shape=[2] * (x.ndim - 2))
 
     def test_positions_along_columns(self, x: Any) -> None:
-        given = {"kernel_shape": [2] * (x.ndim - 2), "storage_order": 1}
+        given: dict[str, Any] = {"kernel_shape": [2] * (x.ndim - 2), "storage_order": 1}
         _, (values, places) = lowered(source := single("MaxPool", [x], opset=12, outputs=2, **given), [x])
         assert source.graph.node[0].op_type == "MaxPool"
         axes = (0, 1, *range(x.ndim - 1, 1, -1))
@@ -130,11 +130,11 @@ class TestPoolingOfPlanes:
     @pytest.mark.parametrize("ceil", [0, 1])
     @pytest.mark.parametrize("with_padding", [0, 1])
     def test_what_is_beyond_the_padding_does_not_count(self, ceil: int, with_padding: int) -> None:
-        given = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 3]}
+        given: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 3]}
         agree("AveragePool", [IMAGE], opset=19, count_include_pad=with_padding, ceil_mode=ceil, **given)
 
     def test_dilations(self) -> None:
-        given = {"kernel_shape": [2, 2], "dilations": [2, 3], "ceil_mode": 1}
+        given: dict[str, Any] = {"kernel_shape": [2, 2], "dilations": [2, 3], "ceil_mode": 1}
         model = agree("MaxPool", [IMAGE], opset=10, **given)
         assert types(model) == ["MAX_POOLING2"]
         agree("AveragePool", [IMAGE], opset=19, **given)
@@ -165,7 +165,7 @@ class TestRegions:
     @pytest.mark.parametrize("mode", ["half_pixel", "output_half_pixel"])
     @pytest.mark.parametrize("ratio", [0, 2])
     def test_roi_align(self, mode: str, ratio: int) -> None:
-        given = {"output_height": 3, "output_width": 2, "sampling_ratio": ratio, "spatial_scale": 0.5}
+        given: dict[str, Any] = {"output_height": 3, "output_width": 2, "sampling_ratio": ratio, "spatial_scale": 0.5}
         inputs = [IMAGE, self.ROIS, self.BATCH]
         model = agree("RoiAlign", inputs, opset=16, coordinate_transformation_mode=mode, tolerance=1e-4, **given)
         assert model.level is (FeatureLevel.V3_0 if mode == "half_pixel" else FeatureLevel.V4_0)

@@ -103,6 +103,11 @@ def test_level_is_that_of_the_tensors_as_they_are_passed(rank, element_type, lev
     assert found.level == FeatureLevel.parse(level)
 
 
+def test_level_is_also_that_of_the_output():
+    found = placed("Greater", [info("x", [2, 3]), info("b", [3])], output=TensorProto.BOOL)
+    assert found.why == "ELEMENT_WISE_LOGICAL_GREATER_THAN takes UINT8 of rank 4 as OutputTensor from 2_0 on"
+
+
 def test_bodies_of_functions_are_placed():
     found = placed("HardSwish", [info("x", [2, 3])], opset=21)
     assert found.is_taken

@@ -155,7 +155,8 @@ class Preparation:
 
         Loops are none for an operator that has a lowering: its reason says more.
         """
-        types = [self.prepared.values[name].type if name else None for name in node.inputs]
+        known = self.prepared.values
+        types = [known[name].type if name in known else None for name in node.inputs]
         function = schema_function(node, types, opsets.get(node.domain, 1))
         if function is None or (is_lowered(node) and any(any(subgraphs(each.attribute)) for each in function.node)):
             return None

@@ -118,7 +118,7 @@ def placement(node: ModelNode, values: Mapping[str, Value], body: Body = lambda 
     types = _variant(seen, row)
     if not types:
         return Placement(is_taken=True, reason="the provider computes it on the CPU")
-    return Placement(is_taken=True, emits=tuple(_emitted(seen, row, each) for each in types))
+    return Placement(is_taken=True, emits=tuple(_emitted(seen, row, each, is_alone=len(types) == 1) for each in types))
 
 
 def _row_of(node: ModelNode) -> tuple[Row | None, str]:
@@ -203,12 +203,12 @@ def _variant(seen: Seen, row: Row) -> Sequence[str]:
     return tuple(chosen["emits"])
 
 
-def _emitted(seen: Seen, row: Row, type_: str) -> Emitted:
+def _emitted(seen: Seen, row: Row, type_: str, *, is_alone: bool) -> Emitted:
     """Returns an emitted operator with the lowest level that takes the node's tensors."""
     introduced = CATALOG[type_].introduced
     lowest, why = introduced, f"{type_} exists from {introduced.short} on"
     rows = _support(type_, row.get("function", ""))
-    for member, data_type, rank in _tensors(seen, row, type_):
+    for member, data_type, rank in _tensors(seen, row, type_, is_alone=is_alone):
         level = min((each.level for each in rows if _admits(each, member, data_type, rank)), default=None)
         if level is not None and level > lowest:
             lowest, why = level, f"{type_} takes {data_type.name} of rank {rank} as {member} from {level.short} on"
@@ -227,22 +227,22 @@ def _admits(row: SupportRow, member: str, data_type: DataType, rank: int) -> boo
     return data_type in limits.data_types and limits.ranks[0] <= rank <= limits.ranks[1]
 
 
-def _tensors(seen: Seen, row: Row, type_: str) -> Iterator[tuple[str, DataType, int]]:
+def _tensors(seen: Seen, row: Row, type_: str, *, is_alone: bool) -> Iterator[tuple[str, DataType, int]]:
     """Yields the members of an operator that tensors of the node become: name, data type and rank.
 
-    The first input is the first of the node, or an output if there is none; others are named in ``provider.json``.
+    The first input is the first of the node, and the first output its output, unless another operator comes between;
+    others are named in ``provider.json``.
     """
     members = schema_of(type_).members
-    first = next(iter(members.inputs), None)
-    given: dict[str, str] = {} if first is None else {first.name: "input 0"}
-    if first is None:
-        given = {next(iter(members.outputs)).name: "output 0"}
+    given = {member.name: "input 0" for member in members.inputs[:1]}
+    if not given or is_alone:
+        given |= {member.name: "output 0" for member in members.outputs[:1]}
     given |= _document()["members"].get(type_, {})
     values = {name: _referred(seen, source) for name, source in given.items()}
-    filled = max((len(value.sizes or ()) for value in values.values() if value is not None), default=0)
+    ranks = [len(value.sizes or ()) for value in values.values() if value is not None]
+    rank = max([*ranks, 1 if row.get("natural_rank") else 4])
     for name, value in values.items():
         if value is not None and (data_type := value.data_type) is not None:
-            rank = max(len(value.sizes or ()), 1) if row.get("natural_rank") else max(filled, 4)
             yield name, _unsigned(data_type) if given[name].startswith("unsigned") else data_type, rank
 
 

@@ -236,3 +236,27 @@ def test_constants_are_computed_lazily_where_they_are_attributes():
     nodes = [node("Mul", ["one", "two"], ["scale"]), node("Mul", ["x", "scale"], ["y"])]
     loaded = load(model(nodes, [info("x", [2, 3])], ["y"], {"one": np.float32(1.5), "two": np.float32(2)}))
     np.testing.assert_array_equal(loaded.run({"x": X})["y"], X * 3)
+
+
+def test_what_has_no_elements_is_constant():
+    nodes = [node("Split", ["x", "parts"], ["a", "b"], axis=1), node("Concat", ["b", "a", "b"], ["y"], axis=1)]
+    loaded = load(model(nodes, [info("x", [2, 3])], ["y", "b"], {"parts": np.array([3, 0])}))
+    assert all(each.is_lowered for each in loaded.nodes)
+    outputs = loaded.run({"x": X})
+    np.testing.assert_array_equal(outputs["y"], X)
+    assert outputs["b"].shape == (2, 0)
+
+
+def test_the_type_of_a_constant_may_be_that_of_another_tensor():
+    nodes = [node("CastLike", ["value", "x"], ["filler"]), node("Pad", ["x", "pads", "filler"], ["y"])]
+    constants = {"value": np.array(1.5, np.float64), "pads": np.array([0, 1, 0, 0])}
+    loaded = load(model(nodes, [info("x", [2, 3])], ["y"], constants))
+    assert all(each.is_lowered for each in loaded.nodes)
+    np.testing.assert_array_equal(loaded.run({"x": X})["y"], np.pad(X, [(0, 0), (1, 0)], constant_values=1.5))
+
+
+def test_constants_that_the_inference_refuses_are_computed():
+    nodes = [node("Range", ["start", "limit", "delta"], ["counted"]), node("Gather", ["x", "counted"], ["y"])]
+    constants = {"start": np.array(0), "limit": np.array([2]), "delta": np.array(1)}
+    loaded = load(model(nodes, [info("x", [2, 3])], ["y"], constants))
+    np.testing.assert_array_equal(loaded.run({"x": X})["y"], X)

@@ -220,6 +220,12 @@ class TestGather:
         agree("OneHot", inputs, [1, *(0 for _ in constant)], opset=11)
 
 
+@pytest.mark.parametrize("axis", [None, 1, -1])
+def test_a_constant_condition_selects(axis: int | None) -> None:
+    given: dict[str, Any] = {} if axis is None else {"axis": axis}
+    agree("Compress", [X, np.array([0, 1, 1, 0], bool)], (1,), opset=11, **given)
+
+
 class TestCombined:
     @pytest.mark.parametrize("reduction", ["add", "mul", "max", "min"])
     def test_several_updates_of_elements(self, reduction: str) -> None:

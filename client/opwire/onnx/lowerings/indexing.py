@@ -43,19 +43,46 @@ def _padded(sizes: Sequence[int], rank: int) -> list[int]:
 @lowers("Gather")
 def gather(node: NodeLowering) -> GraphTensor:
     """Lowers the selection of slices along an axis."""
-    sizes, count = node.sizes(0), node.rank(1)
+    sizes = node.sizes(0)
     axis = node.axis(node.attribute("axis", 0), len(sizes))
-    made = [*sizes[:axis], *node.sizes(1), *sizes[axis + 1 :]]
-    data, indices = _same_rank(node.tensor(0), _indices(node, 1, [sizes[axis]]), least=max(len(made), 4))
-    rank = len(data.sizes)
+    return _gathered(node, node.tensor(0), axis, _indices(node, 1, [sizes[axis]]), node.sizes(1))
+
+
+def _gathered(
+    node: NodeLowering, data: GraphTensor, axis: int, indices: GraphTensor, index_sizes: Sequence[int]
+) -> GraphTensor:
+    """Adds the selection of slices along an axis.
+
+    Args:
+        node: the node.
+        data: the tensor that is selected from.
+        axis: the axis, counted from the first.
+        indices: the indices.
+        index_sizes: their sizes, () for a scalar.
+    """
+    made = [*data.sizes[:axis], *index_sizes, *data.sizes[axis + 1 :]]
+    x, at = _same_rank(data, indices, least=max(len(made), 4))
+    rank = len(x.sizes)
     return node.emit(
         "GATHER",
-        InputTensor=data,
-        IndicesTensor=indices,
-        OutputTensor=node.desc(data.data_type, _padded(made, rank)),
-        Axis=rank - len(sizes) + axis,
-        IndexDimensions=count,
+        InputTensor=x,
+        IndicesTensor=at,
+        OutputTensor=node.desc(x.data_type, _padded(made, rank)),
+        Axis=rank - len(data.sizes) + axis,
+        IndexDimensions=len(index_sizes),
     ).reshape(made or (1,))
+
+
+@lowers("Compress")
+def compress(node: NodeLowering) -> GraphTensor:
+    """Lowers the selection of slices, or of elements, for which a constant condition is true."""
+    given = node.attribute("axis")
+    x = node.tensor(0).reshape(-1) if given is None else node.tensor(0)
+    axis = 0 if given is None else node.axis(given, len(x.sizes))
+    chosen = np.flatnonzero(node.constant(1).reshape(-1)[: x.sizes[axis]]).astype("u4")
+    if not chosen.size:
+        raise NotLowered("it selects nothing, and DirectML has no tensors without elements")
+    return _gathered(node, x, axis, node.graph.constant(chosen), chosen.shape)
 
 
 @lowers("GatherElements")
@@ -208,9 +235,7 @@ def _rounds(positions: Array) -> list[Array]:
 
 
 def _rows(node: NodeLowering, rows: GraphTensor, numbers: Array) -> GraphTensor:
-    desc = node.desc(rows.data_type, [1, 1, len(numbers), rows.sizes[3]])
-    at = node.graph.constant(numbers.astype("u4").reshape(1, 1, 1, -1))
-    return node.emit("GATHER", InputTensor=rows, IndicesTensor=at, OutputTensor=desc, Axis=2, IndexDimensions=1)
+    return _gathered(node, rows, 2, node.graph.constant(numbers.astype("u4")), numbers.shape)
 
 
 @lowers("OneHot")
@@ -240,7 +265,7 @@ def _hot(node: NodeLowering, depth: int) -> GraphTensor:
     return node.cast(node.lifted(0), DataType.INT32)
 
 
-@lowers("NonZero", "Compress", "Unique")
+@lowers("NonZero", "Unique")
 def selected(node: NodeLowering) -> GraphTensor:
     """Keeps the node on the CPU.
 

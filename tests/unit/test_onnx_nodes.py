@@ -40,7 +40,7 @@ def runner() -> Iterator[LocalClient]:
 def test_every_operator_gives_the_expected_results_in_its_first_case(runner: LocalClient) -> None:
     """Runs the first case of each operator that has a lowering whose nodes all become operators."""
     left = {name for _, name in LOWERINGS} & {case.operator for case in node_cases().values()}
-    errors = {}
+    errors: dict[str, str] = {}
     for case in node_cases().values():
         if case.operator in left and case.name not in OTHER_RESULTS:
             ((_, outcome),) = outcomes(runner, [case.name])

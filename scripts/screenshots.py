@@ -95,6 +95,9 @@ def take(browser: Browser, url: str, folder: Path) -> None:
         page.screenshot(path=folder / f"console-{name}.png")
         page.close()
 
+    page = _open(browser, f"{url}/")
+    page.locator(".matrix").wait_for()
+    save(page, "start")
     explorer = f"{url}/#q=pool&type=FLOAT16&open=MAX_POOLING2&band=1"
     for name, dark in (("explorer", False), ("dark", True)):
         page = _open(browser, explorer, dark=dark)
@@ -106,8 +109,8 @@ def take(browser: Browser, url: str, folder: Path) -> None:
     page = _open(browser, link(url, text=_BAD, level="2_1", inputs=_NUMBERS))
     page.locator(".violations li").first.wait_for()
     save(page, "violations")
-    save(_pooled(browser, url), "try")
     save(_compare(browser, url), "compare")
+    save(_pooled(browser, url), "try")  # its kernel is compiled by now
     save(_graph(browser, url), "graph")
     page = _open(browser, link(url, text=_BAD, level="2_1", inputs=_NUMBERS), PHONE)
     page.locator(".violations li").first.wait_for()

@@ -2,22 +2,15 @@
 
 import numpy as np
 import pytest
-from onnx import TensorProto
 
-import opwire
 from opwire.level import FeatureLevel
 from opwire.onnx import ModelError, load
-from tests.onnx_models.building import info, model, node
-from tests.onnx_models.peers import assert_as_in_onnxruntime
+from tests.onnx_models.single import by_onnx_runtime, lowered, require_same, single
+
+pytest.importorskip("onnxruntime")
 
 STEPS, BATCH, ELEMENTS, HIDDEN = 4, 3, 2, 5
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
-
-
-@pytest.fixture(scope="module")
-def runner():
-    with opwire.local() as client:
-        yield client
 
 
 def network(operator, *, optional=(), outputs=("y", "h"), **attributes):
@@ -39,23 +32,33 @@ def network(operator, *, optional=(), outputs=("y", "h"), **attributes):
     if attributes.get("layout"):
         arrays |= {name: np.swapaxes(arrays[name], 0, 1).copy() for name in ("x", "h0", "c0")}
     names = ["x", "w", "r", "b", "lengths", "h0", *(["c0", "p"] if operator == "LSTM" else [])]
-    given = [name if name in ("x", "w", "r", *optional) else "" for name in names]
-    built = node(operator, given, outputs, hidden_size=HIDDEN, **attributes)
-    inputs = [name for name in ("x", "lengths", "h0", "c0") if name in given]
-    constants = {name: arrays[name] for name in given if name and name not in inputs}
-    types = {"lengths": TensorProto.INT32}
-    infos = [info(name, arrays[name].shape, types.get(name, TensorProto.FLOAT)) for name in inputs]
-    return model([built], infos, [name for name in outputs if name], constants), {name: arrays[name] for name in inputs}
+    given = [arrays[name] if name in ("x", "w", "r", *optional) else None for name in names]
+    source = single(operator, given, WEIGHTS, opset=21, outputs=len(outputs), hidden_size=HIDDEN, **attributes)
+    for i, name in enumerate(outputs):
+        source.graph.node[0].output[i] = name and f"y{i}"
+    kept = [each for each in source.graph.output if each.name in source.graph.node[0].output]
+    del source.graph.output[:]
+    source.graph.output.extend(kept)
+    return source, given
 
+
+def assert_as_in_onnx_runtime(source, inputs):
+    loaded, found = lowered(source, inputs)
+    require_same(found, by_onnx_runtime(source, inputs), 1e-5, 1e-5)
+    return loaded
+
+
+WEIGHTS = (1, 2, 3, 7)
+"""The places of the inputs that are constants."""
 
 ALL = ("b", "lengths", "h0", "c0", "p")
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("operator", GATES)
-def test_all_optional_inputs(operator, direction, runner):
-    proto, inputs = network(operator, optional=ALL, direction=direction)
-    loaded = assert_as_in_onnxruntime(proto, inputs, runner)
+def test_all_optional_inputs(operator, direction):
+    source, inputs = network(operator, optional=ALL, direction=direction)
+    loaded = assert_as_in_onnx_runtime(source, inputs)
     assert [use.type for each in loaded.nodes for use in each.uses] == [operator]
     assert [each.level for each in loaded.nodes] == [FeatureLevel.V1_0]
 
@@ -81,42 +84,38 @@ def test_all_optional_inputs(operator, direction, runner):
         ("LSTM", {"activations": ["Sigmoid", "Relu", "Softplus"]}),
     ],
 )
-def test_attributes(operator, attributes, runner):
-    proto, inputs = network(operator, optional=("b", "h0"), **attributes)
-    assert_as_in_onnxruntime(proto, inputs, runner)
+def test_attributes(operator, attributes):
+    source, inputs = network(operator, optional=("b", "h0"), **attributes)
+    assert_as_in_onnx_runtime(source, inputs)
 
 
 @pytest.mark.parametrize("operator", GATES)
 @pytest.mark.parametrize("outputs", [("", "h"), ("y",)])
-def test_outputs_may_be_left_out(operator, outputs, runner):
-    proto, inputs = network(operator, outputs=outputs)
-    assert_as_in_onnxruntime(proto, inputs, runner)
+def test_outputs_may_be_left_out(operator, outputs):
+    source, inputs = network(operator, outputs=outputs)
+    assert_as_in_onnx_runtime(source, inputs)
 
 
 @pytest.mark.parametrize("outputs", [("y", "h", "c"), ("", "", "c")])
-def test_cell(outputs, runner):
-    proto, inputs = network("LSTM", outputs=outputs, optional=ALL, direction="bidirectional")
-    assert_as_in_onnxruntime(proto, inputs, runner)
+def test_cell(outputs):
+    source, inputs = network("LSTM", outputs=outputs, optional=ALL, direction="bidirectional")
+    assert_as_in_onnx_runtime(source, inputs)
 
 
 @pytest.mark.parametrize("operator", GATES)
-def test_batch_first_is_the_same_transposed(operator, runner):
+def test_batch_first_is_the_same_transposed(operator):
     """ONNX Runtime has no kernel for it."""
     outputs = ("y", "h", "c") if operator == "LSTM" else ("y", "h")
-    proto, inputs = network(operator, outputs=outputs, optional=ALL, direction="bidirectional")
-    expected = load(proto).run(inputs, runner=runner)
-    proto, inputs = network(operator, outputs=outputs, optional=ALL, direction="bidirectional", layout=1)
-    loaded = load(proto)
-    found = loaded.run(inputs, runner=runner)
-    assert all(each.is_lowered for each in loaded.nodes)
-    np.testing.assert_array_equal(found["y"], expected["y"].transpose(2, 0, 1, 3))
-    for name in outputs[1:]:
-        np.testing.assert_array_equal(found[name], np.swapaxes(expected[name], 0, 1))
+    y, *states = lowered(*network(operator, outputs=outputs, optional=ALL, direction="bidirectional"))[1]
+    first, *others = lowered(*network(operator, outputs=outputs, optional=ALL, direction="bidirectional", layout=1))[1]
+    np.testing.assert_array_equal(first, y.transpose(2, 0, 1, 3))
+    for one, other in zip(others, states, strict=True):
+        np.testing.assert_array_equal(one, np.swapaxes(other, 0, 1))
 
 
-def test_clip_of_other_networks_is_refused_rather_than_ignored(runner):
-    proto, inputs = network("GRU", clip=0.5)
-    loaded = load(proto)
+def test_clip_of_other_networks_is_refused_rather_than_ignored():
+    source, inputs = network("GRU", clip=0.5)
+    loaded = load(source)
     assert [each.reason for each in loaded.nodes] == ["it has a clip, which DirectML has for LSTM alone"]
     with pytest.raises(ModelError, match="ignores its clip"):
-        loaded.run(inputs, runner=runner)
+        loaded.run({"x0": inputs[0]})

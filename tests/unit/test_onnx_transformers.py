@@ -8,7 +8,7 @@ import pytest
 import opwire.onnx
 from opwire.level import FeatureLevel
 from opwire.onnx import load
-from tests.onnx_models.single import agree, lowered, single, types
+from tests.onnx_models.single import agree, by_onnx_runtime, lowered, require_same, single, types
 
 pytest.importorskip("onnxruntime")
 RNG = np.random.default_rng(5)
@@ -96,8 +96,6 @@ def test_skip_layer_normalization(is_simplified, has_bias):
 
 
 def assert_same(source, inputs):
-    from tests.onnx_models.single import by_onnx_runtime, require_same
-
     model, found = lowered(source, inputs)
     require_same(found, by_onnx_runtime(source, inputs))
     return model

@@ -73,17 +73,21 @@ def compared(node: NodeLowering, operator: str, a: GraphTensor, b: GraphTensor) 
     return node.emit(operator, ATensor=spread(a, sizes), BTensor=spread(b, sizes), OutputTensor=booleans)
 
 
-def numbered(node: NodeLowering, count: int, axis: int) -> GraphTensor:
-    """Returns 0, 1, ... along an axis of rank 4."""
+def numbered(node: NodeLowering, count: int, axis: int, first: int = 0) -> GraphTensor:
+    """Returns consecutive numbers along an axis of rank 4."""
     sizes = [count if each == axis else 1 for each in range(4)]
-    return node.graph.constant(np.arange(count, dtype=np.int32).reshape(sizes))
+    return node.graph.constant(np.arange(first, first + count, dtype=np.int32).reshape(sizes))
 
 
 def causal(node: NodeLowering, data_type: DataType, queries: int, keys: int) -> GraphTensor:
     """Returns the bias that hides the keys that come after each query, of which the last are as many as queries."""
-    hidden = np.arange(keys) > np.arange(queries)[:, None] + keys - queries
-    value = np.asarray(lowest(data_type), data_type.dtype)
-    return node.graph.constant(np.where(hidden, value, np.zeros_like(value)).reshape(1, 1, queries, keys))
+    return hidden_from(node, numbered(node, queries, 2, keys - queries + 1), keys, data_type)
+
+
+def hidden_from(node: NodeLowering, ends: GraphTensor, keys: int, data_type: DataType) -> GraphTensor:
+    """Returns the bias that hides keys from an end on, which each query has, along axis 2."""
+    seen = compared(node, "ELEMENT_WISE_LOGICAL_GREATER_THAN", ends, numbered(node, keys, 3))
+    return chosen(node, seen, data_type, lowest(data_type))
 
 
 def lowest(data_type: DataType) -> float:

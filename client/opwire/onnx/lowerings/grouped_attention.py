@@ -10,7 +10,7 @@ from ...client.graph_tensors import GraphTensor
 from ...tensor import DataType
 from ..errors import NotLowered
 from ..lowering import MICROSOFT, NodeLowering, lifted, lowers, spread
-from .attention import attended, biases, by_head, chosen, compared, lowest, merged, numbered
+from .attention import attended, biases, by_head, chosen, compared, hidden_from, lowest, merged, numbered
 from .shapes import copied
 from .transformers import added, joined, parts, rotated, rows_of
 
@@ -107,8 +107,7 @@ def _rotated(node: NodeLowering, x: GraphTensor, lengths: _Lengths) -> GraphTens
 def _positions(node: NodeLowering, lengths: _Lengths, axis: int) -> GraphTensor:
     """Returns the position of each new token along an axis of rank 4, after the sequence if that differs."""
     if lengths.offsets is None:
-        counted = np.arange(lengths.past, lengths.total, dtype=np.int32)
-        return node.graph.constant(counted.reshape([lengths.new if each == axis else 1 for each in range(4)]))
+        return numbered(node, lengths.new, axis, lengths.past)
     return added(node, lengths.offsets, numbered(node, lengths.new, axis))
 
 
@@ -150,13 +149,12 @@ def _hidden(node: NodeLowering, lengths: _Lengths, keys: int, data_type: DataTyp
     window = int(node.attribute("local_window_size", -1))
     if lengths.new == 1 and lengths.offsets is None and window < 0:
         return None
-    at, positions = numbered(node, keys, 3), _positions(node, lengths, 2)
-    operator = "ELEMENT_WISE_LOGICAL_GREATER_THAN"
-    following = compared(node, operator, added(node, positions, _one(node, 1)), at)
-    found = chosen(node, following, data_type, lowest(data_type))
+    positions = _positions(node, lengths, 2)
+    found = hidden_from(node, added(node, positions, _one(node, 1)), keys, data_type)
     if window < 0:
         return found
-    near = compared(node, operator, added(node, at, _one(node, window)), positions)
+    reach = added(node, numbered(node, keys, 3), _one(node, window))
+    near = compared(node, "ELEMENT_WISE_LOGICAL_GREATER_THAN", reach, positions)
     return node.emit("ELEMENT_WISE_MIN", ATensor=found, BTensor=chosen(node, near, data_type, lowest(data_type)))
 
 

@@ -24,6 +24,7 @@ STATUSES = {
     "tensor_too_large": 413,
     "work_too_large": 413,
     "batch_too_large": 413,
+    "invalid_model": 400,
     "head_too_large": 431,
     "unsupported_media_type": 415,
     "contract_violation": 422,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opwire import Call, Client, Graph, check, prepare, strided
+from opwire import Call, Client, FeatureLevel, Graph, check, prepare, strided, validate_graph
 from opwire.client.operands import operator_call
 from opwire.operators import OPERATORS
 from opwire.wire import Encoding, write_call
@@ -142,6 +142,17 @@ def test_numbers_and_strides_compute_what_numpy_does(make_client: Any, server_ur
         (client.max(strided(X.T), 0), X.T.max(0, keepdims=True)),
     ]:
         np.testing.assert_array_equal(result.output, right)
+
+
+def test_a_number_in_a_graph_needs_no_level_of_constants():
+    graph = Graph()
+    x = graph.input("x", np.float32, [1, 1, 2, 3])
+    graph.output("y", graph.add(graph.mul(x, 2), 0.5))
+    assert not graph.constants
+    assert validate_graph(graph.to_json()).minimum_feature_level is FeatureLevel.V2_1
+    with_nan = Graph()
+    with_nan.add(with_nan.input("x", np.float32, [2]), np.nan)
+    assert len(with_nan.constants) == 1  # JSON has no such number
 
 
 def test_graphs_take_numbers_and_strides(make_client: Any, server_url: str):

@@ -68,7 +68,7 @@ def strided(array: ArrayLike) -> Strided:
     made = as_array(array, "array")
     if isinstance(array, Symbolic):
         raise TypeError(f"{array!r} has its strides already")
-    moving = [step for size, step in zip(made.shape, made.strides, strict=True) if size > 1]
+    moving = _moving(made)
     if min(moving, default=0) < 0:
         raise ValueError(f"array has the strides {list(made.strides)} in bytes; DirectML's are not negative")
     if any(step % made.itemsize for step in moving):
@@ -92,6 +92,18 @@ def layout_of(array: Array) -> BufferTensorDesc | None:
     strides = _strides(array)
     contiguous = strides == packed_strides(array.shape)
     return None if contiguous else BufferTensorDesc(DataType.of(array.dtype), array.shape, strides)
+
+
+def is_single(array: Array) -> bool:
+    """Returns whether an array that keeps its strides has a single element in memory, which is finite."""
+    if not isinstance(array, LaidOut) or array.size == 0 or any(_moving(array)):
+        return False
+    return bool(np.isfinite(array.reshape(-1)[0]))
+
+
+def _moving(array: Array) -> list[int]:
+    """Returns the strides in bytes of the dimensions with several elements."""
+    return [step for size, step in zip(array.shape, array.strides, strict=True) if size > 1]
 
 
 def _strides(array: Array) -> tuple[int, ...]:

@@ -26,6 +26,11 @@ class NodeMethods(OperatorMethods["GraphTensor", "GraphTensor"]):
     def constant(self, array: ArrayLike) -> GraphTensor:
         """Adds a constant, to share it between nodes."""
 
+    def of_number(self, value: float, data_type: DataType, rank: int) -> GraphTensor:
+        """Returns a single element. Unlike a constant of a graph, the operator needs no higher level than graphs do."""
+        desc = {"DataType": data_type.name, "Sizes": [1] * rank}
+        return self.fill_value_constant(output_tensor=desc, value_data_type=data_type, value=value)
+
     @abstractmethod
     def undone_on_error(self) -> AbstractContextManager[None]:
         """Returns a context that removes the nodes added within it if an error leaves it."""
@@ -178,9 +183,7 @@ class GraphTensor(Symbolic):
         return number
 
     def _filled(self, value: float) -> GraphTensor:
-        """Returns a single element. Unlike a constant of a graph, the operator needs no higher level than graphs do."""
-        desc = {"DataType": self.data_type.name, "Sizes": [1] * len(self.sizes)}
-        return self.graph.fill_value_constant(output_tensor=desc, value_data_type=self.data_type, value=value)
+        return self.graph.of_number(value, self.data_type, len(self.sizes))
 
     def _with(self, other: object, method: Callable[..., GraphTensor], *, swapped: bool = False) -> GraphTensor:
         """Adds a node with two operands, broadcast to common sizes."""

@@ -19,7 +19,7 @@ from ..level import HIGHEST
 from ..tensor import Array, BufferTensorDesc, DataType
 from ..tensor_names import grouped, ungrouped
 from ..wire import Call, constant_bytes
-from .arrays import ArrayLike, DTypeLike, as_array, layout_of
+from .arrays import ArrayLike, DTypeLike, as_array, is_single, layout_of
 from .calls import BuiltGraph, checked_name
 from .graph_tensors import GraphTensor, NodeMethods, desc_of, graph_tensor_of
 from .options import CallOptions
@@ -242,6 +242,8 @@ class Graph(NodeMethods, BuiltGraph):
 
     def _source(self, array: Array) -> str:
         tensor = graph_tensor_of(array)
+        if tensor is None and is_single(array):
+            return self.of_number(array.reshape(-1)[0].item(), DataType.of(array.dtype), array.ndim).source
         if tensor is None:
             return self.constant(array).source
         if tensor.graph is not self:

@@ -140,7 +140,15 @@ class TestOthers:
     @pytest.mark.parametrize("batch", [0, 1])
     def test_reverse_sequence(self, constant: tuple[int, ...], batch: int) -> None:
         lengths = ints([1, 4, 3] if batch == 0 else [0, 1, 2, 3])
-        agree("ReverseSequence", [X, lengths], constant, opset=10, batch_axis=batch, time_axis=1 - batch)
+        options: dict[str, Any] = {"opset": 10, "batch_axis": batch, "time_axis": 1 - batch}
+        model = agree("ReverseSequence", [X, lengths], constant, **options)
+        assert model.level is (FeatureLevel.V2_1 if constant else FeatureLevel.V3_0)
+        if not constant:
+            integers = (X * 9).astype("i8")
+            source = single("ReverseSequence", [integers, lengths], **options)
+            (found,) = lowered(source, [integers, lengths])[1]
+            (moved,) = lowered(single("ReverseSequence", [X, lengths], **options), [X, lengths])[1]
+            np.testing.assert_array_equal(found, (moved * 9).astype("i8"))
 
     def test_col2im_with_uneven_padding(self) -> None:
         columns = rng.normal(size=(1, 8, 12)).astype("f4")

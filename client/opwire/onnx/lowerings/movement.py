@@ -159,16 +159,18 @@ def reverse_sequence(node: NodeLowering) -> GraphTensor:
     time = added + node.axis(node.attribute("time_axis", 0), rank)
     batch = added + node.axis(node.attribute("batch_axis", 1), rank)
     sizes = tuple(size if axis == batch else 1 for axis, size in enumerate(x.sizes))
-    lengths = _lengths(node).reshape(sizes)
+    lengths = _lengths(node, x.data_type).reshape(sizes)
     spread_to = tuple(1 if axis == time else size for axis, size in enumerate(x.sizes))
     return node.emit("REVERSE_SUBSEQUENCES", InputTensor=x, SequenceLengthsTensor=spread(lengths, spread_to), Axis=time)
 
 
-def _lengths(node: NodeLowering) -> GraphTensor:
-    """Returns the lengths without sign; constant ones in 32 bits, which lower levels take."""
+def _lengths(node: NodeLowering, data_type: DataType) -> GraphTensor:
+    """Returns the lengths without sign, in 32 bits unless the elements need the level of 64 bits anyway."""
     if node.is_constant(1):
         return node.graph.constant(node.constant(1).astype("u4"))
-    return relabelled(node.tensor(1), DataType.UINT64)
+    if data_type.bits == 64:
+        return relabelled(node.tensor(1), DataType.UINT64)
+    return node.cast(node.lifted(1), DataType.UINT32)
 
 
 @lowers("Col2Im")

@@ -16,6 +16,8 @@ from onnx.reference import ReferenceEvaluator
 import opwire.onnx
 from opwire.level import FeatureLevel
 
+from ..onnx_models.building import info, model, node
+from ..onnx_models.peers import in_onnxruntime
 from ..onnx_models.single import agree, lowered, require_same, single, types
 
 rng = np.random.default_rng(9)
@@ -82,8 +84,8 @@ class TestLinear:
 
     def test_parameters_that_do_not_fit_stay_on_the_cpu(self) -> None:
         data, scale = bytes_of(2, 4, 6), np.ones((2, 2, 6), "f4")
-        (node,) = opwire.onnx.load(single("DequantizeLinear", [data, scale], (1,), opset=21, block_size=3)).nodes
-        assert "do not divide" in node.reason
+        (only,) = opwire.onnx.load(single("DequantizeLinear", [data, scale], (1,), opset=21, block_size=3)).nodes
+        assert "do not divide" in only.reason
 
 
 class TestBlocks:
@@ -183,3 +185,19 @@ class TestOnnxRuntime:
         inputs = [rng.normal(size=(2, 3, k)).astype("f4"), weights, scale, *zero]
         model = ms("MatMulNBits", inputs, K=k, N=n, bits=bits, block_size=block, tolerance=1e-3)
         assert types(model) == ["DEQUANTIZE", "GEMM"]
+
+
+@pytest.mark.parametrize("domain", ["", "com.microsoft"])
+@pytest.mark.parametrize("opset", [10, 13, 19])
+def test_constant_weights(domain: str, opset: int) -> None:
+    constants = {"w": bytes_of(3, 4), "scale": np.float32(0.1), "zero": np.uint8(7), "b": X[0, :3, :4]}
+    nodes = [
+        node("DequantizeLinear", ["w", "scale", "zero"], ["real"], domain=domain),
+        node("QuantizeLinear", ["b", "scale", "zero"], ["bytes"], domain=domain),
+        node("DequantizeLinear", ["bytes", "scale", "zero"], ["back"], domain=domain),
+        node("Sum", ["x", "real", "back"], ["y"]),
+    ]
+    source = model(nodes, [info("x", [3, 4])], ["y"], constants, opset=opset, ir_version=9)
+    x = X[1, :3, :4]
+    found = opwire.onnx.load(source).run({"x": x})["y"]
+    np.testing.assert_allclose(found, in_onnxruntime(source, {"x": x})[0], rtol=1e-5)

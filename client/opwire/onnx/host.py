@@ -67,21 +67,35 @@ _IGNORED = dict.fromkeys(("RNN", "GRU", "LSTM"), ("activations", "clip", "sequen
 
 
 def evaluator(node: ModelNode, opsets: Mapping[Domain, int]) -> ReferenceEvaluator:
-    """Returns an evaluator of a single node."""
+    """Returns an evaluator of a single node. If the package lacks its version of an operator, a later one stands in."""
     untyped = onnx.TypeProto()
     infos = [onnx.helper.make_value_info(name, untyped) for name in dict.fromkeys(node.reads())]
     outputs = [onnx.helper.make_value_info(name, untyped) for name in node.outputs if name]
     graph = onnx.helper.make_graph([node.proto], node.name, infos, outputs)
-    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
-    if node.domain not in opsets:
-        imports.append(onnx.helper.make_opsetid(node.domain, 1))
-    model = onnx.helper.make_model(graph, opset_imports=imports)
-    try:
-        return ReferenceEvaluator(model)
-    except Exception as error:
-        raise ModelError(
-            f"{node} has neither DirectML operators nor an implementation in onnx.reference: {error}"
-        ) from error
+    reason: Exception | None = None
+    for version in _versions(node, opsets):
+        imports = [onnx.helper.make_opsetid(*each) for each in {**opsets, node.domain: version}.items()]
+        try:
+            return ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports))
+        except Exception as error:
+            reason = reason or error
+    raise ModelError(
+        f"{node} has neither DirectML operators nor an implementation in onnx.reference: {reason}"
+    ) from reason
+
+
+def _versions(node: ModelNode, opsets: Mapping[Domain, int]) -> list[int]:
+    """Returns the version of the operator set of a node, and later ones in which the operator has the same attributes.
+
+    The package implements DequantizeLinear from version 19 on, for example, and models have it since version 10.
+    """
+    own = opsets.get(node.domain, 1)
+    if node.domain or node.schema is None:
+        return [own]
+    given = {each.name for each in node.proto.attribute}
+    later = range(own + 1, onnx.defs.onnx_opset_version() + 1)
+    schemas = {version: onnx.defs.get_schema(node.proto.op_type, version, node.domain) for version in later}
+    return [own, *(version for version, schema in schemas.items() if given <= schema.attributes.keys())]
 
 
 def evaluate(node: ModelNode, tensors: Mapping[str, Any], opsets: Mapping[Domain, int]) -> dict[str, Any]:

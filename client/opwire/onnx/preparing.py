@@ -278,7 +278,10 @@ class Preparation:
             for each in outputs:
                 each.recipe = recipe
             return False
-        self._hold(recipe.compute())
+        try:
+            self._hold(recipe.compute())
+        except ModelError:  # the onnx package lacks the operator, which DirectML may have
+            return False
         return True
 
     def _hold(self, arrays: Mapping[str, Array]) -> None:

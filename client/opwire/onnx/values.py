@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, TypeProto
 
 from ..tensor import Array, DataType
-from .errors import NotLowered
+from .errors import ModelError, NotLowered
 from .host import evaluate
 from .nodes import ModelNode
 from .types import data_type_of, element_type_name, sizes_of, tensor_type, type_text
@@ -53,9 +53,12 @@ class Value:
 
     @property
     def array(self) -> Array | None:
-        """Its elements if it is constant, else None."""
+        """Its elements if it is constant and they can be computed, else None."""
         if self._array is None and self.recipe is not None:
-            self._array = self.recipe.compute()[self.name]
+            try:
+                self._array = self.recipe.compute()[self.name]
+            except ModelError:
+                self.recipe = None
         return self._array
 
     @property

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -10,7 +12,8 @@ import onnx
 import pytest
 
 from opwire.difference.drawing import Distribution
-from tests.commands import opwire
+from opwire.tensor import Array
+from tests.commands import Ended, opwire
 from tests.onnx_models.building import info, model, node
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
@@ -32,12 +35,12 @@ def given(tmp_path, monkeypatch):
     return tmp_path
 
 
-def diff(tensors, *options):
-    np.savez("side.npz", **tensors)
+def diff(tensors: Mapping[str, Array], *options: str) -> Ended:
+    np.savez("side.npz", **dict[str, Any](tensors))
     return opwire("diff", "net.onnx", "--against", "side.npz", "--input", "x=x.npy", *options)
 
 
-def wrong_clip():
+def wrong_clip() -> dict[str, Array]:
     """Returns tensors in which one node is wrong, and the one after it computes the right result from the wrong one."""
     r = RIGHT["r"].copy()
     r[1, 2] += 1
@@ -107,7 +110,7 @@ def test_junit_has_a_test_for_each_node(given):
     }
     cases = {case.get("name"): [each.tag for each in case] for case in suite}
     assert cases == {"clip with double": ["failure"], "negate": ["skipped"]}
-    assert "r[1, 2] is 7.0 instead of 6.0" in suite[0][0].get("message")
+    assert "r[1, 2] is 7.0 instead of 6.0" in str(suite[0][0].get("message"))
 
 
 def test_names_that_xml_lacks_characters_of_are_written(given):

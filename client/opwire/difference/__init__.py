@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ..desc import show
+from ..errors import ProblemCode, RequestError
 from ..tensor import Array
 from .comparing import compare
 from .drawing import Distribution, draw
 from .judging import Tolerance
+from .models import subject_of
 from .results import Differences, NodeDifference, TensorDifference, Verdict, Worst
 from .sides import Side, SideError
 from .spelling import side_of
@@ -56,7 +60,8 @@ def diff(
     """Compares the tensors of a model, as a backend computes them, with the exact ones.
 
     Args:
-        model: the path of an ONNX file, a loaded ``opwire.onnx.Model``, or a Subject.
+        model: the path of an ONNX file, a graph, a DxDispatch model or an operator; an ``opwire.Graph``, an
+            ``opwire.onnx.Model``, or a Subject.
         against: the backend, as a text of ``opwire diff --against``, arrays by tensor name, a client, or a Side.
         inputs: the inputs by name; those left out are drawn.
         dimensions: the sizes of dimensions that an ONNX model names.
@@ -72,26 +77,26 @@ def diff(
     """
     subject = subject_of(model, dimensions, inputs)
     drawn = draw(subject.inputs, seed, distribution)
-    given = {**drawn, **(inputs or {})}
+    given = {**drawn, **subject.given, **_checked(subject, inputs or {})}
     side = side_of(str(against) if isinstance(against, PathLike) else against)
     return compare(subject, side, given, cumulative=cumulative, tolerance=tolerance, runner=runner)
 
 
-def subject_of(
-    model: Any, dimensions: Mapping[str, int] | None = None, inputs: Mapping[str, Array] | None = None
-) -> Subject:
-    """Returns a model as a subject.
+def _checked(subject: Subject, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Returns inputs as arrays, if they are of the types and sizes that the model takes.
 
     Raises:
-        ModelError: it cannot be used.
-        OSError: it cannot be read.
+        RequestError: they are not, or the model has no such input.
     """
-    if isinstance(model, Subject):
-        return model
-    from ..onnx import Model, load  # its package is optional
-    from .onnx_subject import OnnxSubject
-
-    if isinstance(model, Model):
-        return OnnxSubject(model, "model")
-    name = Path(model).name if isinstance(model, str | PathLike) else "model"
-    return OnnxSubject(load(model, dimensions=dimensions, like=inputs), name)
+    found: dict[str, Array] = {}
+    for name, given in inputs.items():
+        known = subject.inputs.get(name)
+        if known is None:
+            listed = ", ".join(subject.inputs) or "none"
+            raise RequestError(ProblemCode.INVALID_REQUEST, f"the model has no input {show(name)}; it takes {listed}")
+        array = subject.adapted(name, np.asarray(given))
+        if (array.dtype, array.shape) != (known.dtype, known.sizes):
+            said = f"{array.dtype}{list(array.shape)} given for the input {show(name)}, which is {known}"
+            raise RequestError(ProblemCode.INVALID_REQUEST, said)
+        found[name] = array
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -12,8 +12,9 @@ from ..client import local
 from ..errors import OpwireError
 from ..tensor import Array
 from .judging import Judge, Tolerance
+from .received import Received
 from .results import Differences, NodeDifference, TensorDifference, Verdict
-from .sides import Side, Tensors
+from .sides import Side
 from .subjects import Runner, Subject, SubjectNode
 
 
@@ -25,6 +26,7 @@ def compare(
     cumulative: bool = False,
     tolerance: Tolerance | None = None,
     runner: Runner | None = None,
+    keep: Keep | None = None,
 ) -> Differences:
     """Compares a model with a side.
 
@@ -36,25 +38,49 @@ def compare(
             side's own inputs, and only its own error counts.
         tolerance: what to allow in place of the verdicts; None for none.
         runner: what computes the exact results; by default ``opwire.local()``.
+        keep: what to pass the tensors of each node to.
 
     Raises:
         SideError: the side failed.
     """
     with nullcontext(runner) if runner is not None else local() as used, side.tensors(subject, inputs) as tensors:
-        comparison = _Comparison(subject, tensors, dict(inputs), used, cumulative, tolerance)
-        nodes = list(comparison.run())
-    return Differences(subject.name, side.name, cumulative, nodes)
+        received = Received(subject, tensors)
+        nodes = list(_Comparison(subject, received, dict(inputs), used, cumulative, tolerance, keep).run())
+        unused = received.unused()
+    return Differences(subject.name, side.name, cumulative, nodes, unused)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """A node that was compared, with its tensors, which are dropped afterwards.
+
+    Attributes:
+        difference: what was found.
+        nodes: the node, after those that were computed with it.
+        inputs: the tensors that they were computed from.
+        actual, exact: the tensors that it produces, of the side and exactly.
+    """
+
+    difference: NodeDifference
+    nodes: Sequence[SubjectNode]
+    inputs: Mapping[str, Array]
+    actual: Mapping[str, Array]
+    exact: Mapping[str, Array]
+
+
+Keep = Callable[[Compared], None]
 
 
 @dataclass(slots=True, eq=False)
 class _Comparison:
     subject: Subject
-    side: Tensors
+    side: Received
     known: dict[str, Array]
     """The tensors that nodes are computed from: the side's own, or exact ones where it has none or errors propagate."""
     runner: Runner
     cumulative: bool
     tolerance: Tolerance | None
+    keep: Keep | None
 
     def run(self) -> Iterator[NodeDifference]:
         last = {name: i for i, node in enumerate(self.subject.nodes) for name in node.inputs}
@@ -83,21 +109,36 @@ class _Comparison:
             return None
         judge = Judge(self.subject, node, before, self.known, self.runner, self.tolerance)
         tensors = tuple(self._tensor(judge, name, actual[name], exact.get(name)) for name in node.outputs)
+        found = self._difference(node, tensors, before)
+        self._keep(found, [*before, node], actual, exact)
         for name, array in actual.items():
             is_usable = array is not None and name in exact and _alike(array, exact[name])
             if self.cumulative or not is_usable:
                 self.known |= {name: exact[name]} if name in exact else {}
             elif array is not None:
                 self.known[name] = np.asarray(array)
-        return self._difference(node, tensors, before)
+        return found
+
+    def _keep(
+        self,
+        found: NodeDifference,
+        nodes: Sequence[SubjectNode],
+        actual: Mapping[str, Array | None],
+        exact: Mapping[str, Array],
+    ) -> None:
+        if self.keep is None:
+            return
+        produced = {name for node in nodes for name in node.outputs}
+        read = dict.fromkeys(name for node in nodes for name in node.inputs if name not in produced)
+        inputs = {name: self.known[name] for name in read if name in self.known}
+        self.keep(Compared(found, nodes, inputs, {k: v for k, v in actual.items() if v is not None}, exact))
 
     def _is_read(self, node: SubjectNode) -> bool:
         return not any(name in self.subject.outputs for name in node.outputs)
 
-    @staticmethod
-    def _tensor(judge: Judge, name: str, actual: Array | None, exact: Array | None) -> TensorDifference:
+    def _tensor(self, judge: Judge, name: str, actual: Array | None, exact: Array | None) -> TensorDifference:
         if actual is None or exact is None:
-            return TensorDifference(name, Verdict.UNKNOWN, "the side does not give it" if actual is None else "")
+            return TensorDifference(name, Verdict.UNKNOWN, self.side.missing(name) if actual is None else "")
         if not _alike(actual, exact):
             said = f"it is {actual.dtype}{list(actual.shape)} instead of {exact.dtype}{list(exact.shape)}"
             return TensorDifference(name, Verdict.WRONG, said, str(exact.dtype), exact.shape)

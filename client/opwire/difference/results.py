@@ -172,6 +172,7 @@ class Differences:
     side: str
     cumulative: bool
     nodes: Sequence[NodeDifference]
+    unused: Sequence[str] = ()
 
     @property
     def wrong(self) -> list[NodeDifference]:
@@ -192,6 +193,7 @@ class Differences:
             "side": self.side,
             "mode": "cumulative" if self.cumulative else "isolated",
             "verdicts": counts,
+            "unused": list(self.unused),
             "nodes": [node.to_json() for node in self.nodes],
         }
 

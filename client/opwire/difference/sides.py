@@ -51,6 +51,14 @@ class Tensors(ABC):
     def get(self, name: str) -> Array | None:
         """Returns a tensor, or None if the side does not give it. The nodes of the model ask in their order."""
 
+    def missing(self, name: str) -> str:
+        """Returns why the side does not give a tensor."""
+        return "the side does not give it"
+
+    def names(self) -> list[str]:
+        """Returns the names of the tensors that it has, as far as it knows them without the model."""
+        return []
+
 
 class Files(Tensors):
     """Tensors in a folder of ``.npy`` files or an ``.npz`` file, each read when it is asked for."""
@@ -67,6 +75,9 @@ class Files(Tensors):
             return self._archive[name] if name in self._archive.files else None
         file = self._found.get(name)
         return None if file is None else np.load(file, mmap_mode="r", allow_pickle=False)
+
+    def names(self) -> list[str]:
+        return list(self._found) if self._archive is None else list(self._archive.files)
 
 
 def file_name(tensor: str) -> str:
@@ -154,6 +165,9 @@ class _Chain(Tensors):
             self._step()
         return self._known.get(name)
 
+    def missing(self, name: str) -> str:
+        return self._failed.get(name) or super().missing(name)
+
     def _step(self) -> None:
         node = self._nodes[self._next]
         try:
@@ -188,3 +202,6 @@ class _Given(Tensors):
     def get(self, name: str) -> Array | None:
         given = self._arrays.get(name)
         return None if given is None else np.asarray(given)
+
+    def names(self) -> list[str]:
+        return [str(name) for name in self._arrays]

@@ -75,12 +75,18 @@ class Subject(ABC):
         inputs: its inputs by name.
         outputs: the names of its outputs.
         nodes: its nodes, each after those that it reads from.
+        given: the tensors that it has itself, such as the buffers of a DxDispatch model.
     """
 
     name: str
     inputs: Mapping[str, TensorType]
     outputs: Sequence[str]
     nodes: Sequence[SubjectNode]
+    given: Mapping[str, Array] = {}
+
+    def adapted(self, tensor: str, array: Array) -> Array:
+        """Returns a tensor of a side as the model has it."""
+        return array
 
     @abstractmethod
     def type_of(self, tensor: str) -> TensorType | None:

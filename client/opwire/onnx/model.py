@@ -18,11 +18,11 @@ from onnx.helper import tensor_dtype_to_np_dtype
 from ..check import read_level
 from ..client import Graph, local
 from ..client.arrays import ArrayLike
+from ..client.exporting import write_dxdispatch
 from ..graph import GRAPHS_FROM
 from ..level import FeatureLevel
 from ..tensor import Array
 from .errors import ModelError
-from .export import write_dxdispatch
 from .graph import ModelGraph
 from .lower import lower
 from .nodes import ModelNode, make_node

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from opwire.dxdispatch import Model, lowest_level
+from opwire.dxdispatch.opening import open_graphs
 from opwire.errors import RequestError
 from opwire.level import HIGHEST, FeatureLevel
 from opwire.wire import Executed
@@ -22,7 +23,6 @@ from ..devices import DEVICES
 from ..devices.base import Device
 from ..offline.documents import read_document
 from ..offline.engine import OfflineEngine
-from ..offline.graph_files import open_graphs
 from ..offline.run import Step, execute, prepare
 from ..offline.skipping import without_unsupported
 from ..offline.tensor_files import write_outputs
@@ -264,6 +264,7 @@ command(
     "diff",
     FILES,
     "opwire diff model.onnx --against onnxruntime",
+    "opwire diff examples/reduce.json --against reference",
     "opwire diff model.onnx --against onnxruntime:CUDA --input x=x.npy --dim batch=1",
     "opwire diff model.onnx --against folder --draw uniform --junit report.xml",
 )(diff_command)

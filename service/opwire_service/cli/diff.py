@@ -13,6 +13,8 @@ from .reporting import REFUSED, UNREADABLE, reporting
 
 _INPUTS, _ALLOWED, _REPORTS = "Inputs", "What is allowed", "Reports"
 
+_MODEL = "An ONNX model, or a graph, a DxDispatch model or an operator as JSON."
+
 SideOption = Annotated[
     str,
     typer.Option(
@@ -46,7 +48,7 @@ JunitOption = Annotated[
 
 
 def diff_command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX model.", show_default=False)],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help=_MODEL, show_default=False)],
     against: SideOption,
     inputs: InputOption = None,
     dimensions: DimensionOption = None,

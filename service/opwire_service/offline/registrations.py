@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from opwire.client.calls import BuiltGraph
+from opwire.dxdispatch.opening import constant_beside, read_whole
 from opwire.graph import CONSTANT, as_named, check_graph
 from opwire.graph.serialized import read_serialized
 from opwire.graph_files import parse_graph, read_file_constants, request_level
 from opwire.level import HIGHEST, FeatureLevel
 from opwire.tensor import Array
 from opwire.wire import ExecuteRequest
-
-from .graph_files import constant_beside, read_whole
 
 _BINARY = ".bin"
 """File name suffix of ONNX Runtime's graph files."""

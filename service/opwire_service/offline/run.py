@@ -16,17 +16,16 @@ from opwire.desc import Report, show
 from opwire.dxdispatch import (
     Buffer,
     Command,
-    Deferred,
     Dispatch,
     GraphDispatchable,
     Model,
     OperatorDispatchable,
     Print,
-    SourceFile,
     WriteFile,
 )
+from opwire.dxdispatch.opening import IMAGES, load_buffer, open_graphs
 from opwire.errors import ContractViolation
-from opwire.files import is_npy, locate, read_npy, read_raw
+from opwire.files import is_npy
 from opwire.level import FeatureLevel
 from opwire.operator import Code
 from opwire.tensor import Array, DataType, rounded
@@ -35,10 +34,7 @@ from ..devices.base import Device
 from ..execution import Arrays
 from .bindings import Piece, bind, require_all, require_apart
 from .engine import refuse_not_executable, run_plan
-from .graph_files import open_graphs
 from .tensor_files import write_array
-
-_IMAGES = (".jpg", ".jpeg", ".png")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +86,7 @@ def prepare(
     """
     report = Report()
     model = open_graphs(model, folder)
-    buffers = {name: _load(buffer, folder, report) for name, buffer in model.resources.items()}
+    buffers = {name: load_buffer(buffer, folder, report) for name, buffer in model.resources.items()}
     plans: dict[str, Plan] = {}
     for name, dispatchable in model.dispatchables.items():
         try:
@@ -130,27 +126,6 @@ def _refuse(report: Report) -> None:
         count = len(report.violations)
         detail = f"the model cannot be run: {count} violation{'s' if count != 1 else ''}"
         raise ContractViolation(report.violations, detail)
-
-
-def _load(buffer: Buffer, folder: Path, report: Report) -> Buffer:
-    """Loads the initial values of a buffer from its file, if it has one."""
-    if isinstance(buffer.initial, Deferred):
-        message = "deferred buffers take their size from an ONNX model, which opwire does not support"
-        report.add(Code.VALUE_NOT_ALLOWED, buffer.pointer + "/initialValues", message)
-    if not isinstance(buffer.initial, SourceFile):
-        return buffer
-    path = locate(buffer.initial.path, folder)
-    at = buffer.pointer + "/initialValues/sourcePath"
-    if path.suffix.lower() in _IMAGES:
-        message = f"{show(path.name)} is an image; opwire reads .npy files and raw bytes"
-        report.add(Code.UNKNOWN_VALUE, at, message)
-        return buffer
-    try:
-        array = read_npy(path) if is_npy(path) else read_raw(path)
-    except ValueError as error:
-        report.add(Code.WRONG_TYPE, at, f"{show(path.name)} cannot be read: {error}")
-        return buffer
-    return buffer.with_file(array.reshape(-1), DataType.of(array.dtype) if is_npy(path) else None, report)
 
 
 class _Session:
@@ -227,7 +202,7 @@ class _Session:
     def _save(self, command: WriteFile, report: Report) -> Save | None:
         path = self.output_folder / command.target
         memory = self.memory[command.resource]
-        if path.suffix.lower() in _IMAGES:
+        if path.suffix.lower() in IMAGES:
             message = f"{show(command.target)} is an image; opwire writes .npy files and raw bytes"
             report.add(Code.UNKNOWN_VALUE, command.pointer + "/targetPath", message)
             return None

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 from ..results import Differences, NodeDifference, Worst
 
+_LISTED = 8
+
 
 def title(node: NodeDifference) -> str:
     """Returns the name of a node, with those that it was compared together with."""
@@ -51,6 +53,9 @@ def summary_lines(found: Differences) -> Iterator[str]:
     counts = Counter(str(node.verdict) for node in found.by_severity)
     listed = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "no nodes"
     yield f"{found.subject} against {found.side}: {listed}"
+    if found.unused:
+        more = f" and {len(found.unused) - _LISTED} more" if len(found.unused) > _LISTED else ""
+        yield f"the side also has {', '.join(found.unused[:_LISTED])}{more}, which the model does not have"
     first = next((node for node in found.nodes if node in found.wrong), None)
     if found.cumulative and first is not None:
         yield f"the first that is wrong, in the order of the model: {title(first)} ({first.operator})"

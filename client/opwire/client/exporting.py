@@ -1,4 +1,4 @@
-"""Writes a model as a DxDispatch model: one dispatchable per operator, and a file per constant."""
+"""Writes a graph as a DxDispatch model: one dispatchable per operator, and a file per constant."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from ..client.graphs import Graph, unused
 from ..graph import CONSTANT, Bytes, Place, Step, check_graph
 from ..schema import PREFIX, schema_of
 from ..tensor import Array, BufferTensorDesc, DataType
 from ..tensor_names import grouped
 from ..wire import constant_bytes
+from .calls import BuiltGraph
+from .graphs import unused
 
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
 
 
-def write_dxdispatch(graph: Graph, inputs: Mapping[str, Array], folder: Path, name: str = "model") -> Path:
+def write_dxdispatch(graph: BuiltGraph, inputs: Mapping[str, Array], folder: Path, name: str = "model") -> Path:
     """Writes a graph and its tensors to a folder, and returns the path of the DxDispatch model.
 
     Args:
@@ -33,7 +34,7 @@ def write_dxdispatch(graph: Graph, inputs: Mapping[str, Array], folder: Path, na
     """
     writer = _Writer(graph, folder)
     for each, desc in writer.plan.inputs.items():
-        if each in graph.inputs:
+        if not each.startswith(CONSTANT):
             writer.add_input(each, desc, inputs.get(each))
     for step in writer.plan.attributes.steps:
         writer.add_step(step)
@@ -46,11 +47,13 @@ def write_dxdispatch(graph: Graph, inputs: Mapping[str, Array], folder: Path, na
 
 
 class _Writer:
-    def __init__(self, graph: Graph, folder: Path) -> None:
+    def __init__(self, graph: BuiltGraph, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.graph = graph
+        written = graph.to_json()
+        self.nodes: Mapping[str, Any] = written["nodes"]
+        self.constants = graph.constants
         self.folder = folder
-        self.plan = check_graph(graph.to_json())
+        self.plan = check_graph(written)
         self.resources: dict[str, Any] = {}
         self.dispatchables: dict[str, Any] = {}
         self.commands: list[dict[str, Any]] = []
@@ -65,7 +68,7 @@ class _Writer:
     def add_step(self, step: Step) -> None:
         """Adds an operator and the command that runs it."""
         name = self._unused(step.name, self.dispatchables)
-        node = self.graph.nodes[step.name]
+        node = self.nodes[step.name]
         self.dispatchables[name] = {"type": node["type"], "desc": _complete(node, step)}
         for tensor, at in step.outputs.items():
             if at not in self._names:
@@ -80,7 +83,7 @@ class _Writer:
         if at not in self._names:  # constants become resources when they are read first
             name = str(at.name).removeprefix(CONSTANT)
             resource = self._name(at, name)
-            self.resources[resource] = self._file(resource, self.graph.constants[name])
+            self.resources[resource] = self._file(resource, self.constants[name])
         return self._names[at]
 
     def _name(self, at: Bytes, wanted: str) -> str:

@@ -1,18 +1,22 @@
-"""Graph files referenced by a DxDispatch model, and the files of their constants."""
+"""Opens the files that a DxDispatch model refers to: graphs with their constants, and the values of buffers."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
-from opwire.desc import show
-from opwire.dxdispatch import Dispatchable, GraphFile, Model
-from opwire.errors import ContractViolation, RequestError
-from opwire.files import locate
-from opwire.graph.serialized import MOST_BYTES
-from opwire.operator import Code, Violation
+from ..desc import Report, show
+from ..errors import ContractViolation, RequestError
+from ..files import is_npy, locate, read_npy, read_raw
+from ..graph.serialized import MOST_BYTES
+from ..operator import Code, Violation
+from ..tensor import DataType
+from .model import Dispatchable, GraphFile, Model
+from .resources import Buffer, Deferred, SourceFile
 
 _SUFFIX = ".bin"
+IMAGES = (".jpg", ".jpeg", ".png")
+"""Suffixes of images, which DxDispatch reads and writes and opwire does not."""
 
 
 def open_graphs(model: Model, folder: Path) -> Model:
@@ -64,3 +68,28 @@ def _open(dispatchable: Dispatchable, folder: Path) -> Dispatchable:
         return dispatchable.read(read_whole(path, at), lambda name: constant_beside(path, name, at).read_bytes())
     except RequestError as error:
         raise ContractViolation([Violation(Code.WRONG_TYPE, at, f"{show(path.name)}: {error.detail}")]) from None
+
+
+def load_buffer(buffer: Buffer, folder: Path, report: Report) -> Buffer:
+    """Loads the initial values of a buffer from its file, if it has one; reports what is wrong with it.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    if isinstance(buffer.initial, Deferred):
+        message = "deferred buffers take their size from an ONNX model, which opwire does not support"
+        report.add(Code.VALUE_NOT_ALLOWED, buffer.pointer + "/initialValues", message)
+    if not isinstance(buffer.initial, SourceFile):
+        return buffer
+    path = locate(buffer.initial.path, folder)
+    at = buffer.pointer + "/initialValues/sourcePath"
+    if path.suffix.lower() in IMAGES:
+        message = f"{show(path.name)} is an image; opwire reads .npy files and raw bytes"
+        report.add(Code.UNKNOWN_VALUE, at, message)
+        return buffer
+    try:
+        array = read_npy(path) if is_npy(path) else read_raw(path)
+    except ValueError as error:
+        report.add(Code.WRONG_TYPE, at, f"{show(path.name)} cannot be read: {error}")
+        return buffer
+    return buffer.with_file(array.reshape(-1), DataType.of(array.dtype) if is_npy(path) else None, report)

@@ -96,7 +96,7 @@ INFERENCE = declare(
                 [1, 2, 1, 2], _PER_CHANNEL, Spatial=True, Epsilon=0, FusedActivation={"Type": "ACTIVATION_RELU"}
             ),
             inputs=_CHANNELS,
-            outputs={"OutputTensor": [[[[0, 1]], [[3, 7]]]]},
+            outputs={"OutputTensor": [[[[-0.0, 1]], [[3, 7]]]]},
         ),
     ),
     bad_examples=(
@@ -204,7 +204,7 @@ TRAINING = declare(
                 FusedActivation={"Type": "ACTIVATION_RELU"},
             ),
             inputs={"InputTensor": [1, 3], "ScaleTensor": [1], "BiasTensor": [0], "FusedAddTensor": [5, -9]},
-            outputs={"OutputTensor": [4, 0], "OutputMeanTensor": [2], "OutputVarianceTensor": [1]},
+            outputs={"OutputTensor": [4, -0.0], "OutputMeanTensor": [2], "OutputVarianceTensor": [1]},
         ),
     ),
     bad_examples=(

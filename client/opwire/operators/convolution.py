@@ -328,7 +328,7 @@ _FLOATS = declare(
             name="activated",
             desc=_desc([1, 1, 3, 3], [1, 1, 2, 2], FusedActivation={"Type": "ACTIVATION_RELU"}),
             inputs={"InputTensor": _SQUARE, "FilterTensor": [[[[-1, 0], [0, 0]]]]},
-            outputs={"OutputTensor": [[[[0, 0], [0, 0]]]]},
+            outputs={"OutputTensor": [[[[-0.0, -0.0], [-0.0, -0.0]]]]},
         ),
         Example(
             name="output_padding",

@@ -17,6 +17,7 @@ from opwire.onnx.values import Value, constant_value
 from opwire.schema import CATALOG
 from opwire_service.cli.app import app
 from tests.onnx_models.building import info, model, node
+from tests.onnx_models.node_cases import node_cases, with_constants
 
 W = np.zeros((2, 3, 3, 3), np.float32)
 IMAGE = info("x", [1, 3, 8, 8])
@@ -176,3 +177,19 @@ def test_level_command_shows_where_onnx_runtime_differs(tmp_path):
     assert f"ONNX Runtime {provider.VERSION} emits operators that need DML_FEATURE_LEVEL_5_0" in shown.output
     assert "and leaves 1 of these nodes to the CPU" in shown.output
     assert shown.exit_code == 0
+
+
+@pytest.mark.thorough
+def test_no_node_needs_a_higher_level_than_what_onnx_runtime_emits():
+    checked = 0
+    for case in (each for each in node_cases().values() if each.is_static):
+        proto = with_constants(case)
+        left = {each.name for each in proto.graph.input}
+        given = zip(case.model.graph.input, case.inputs, strict=False)
+        for each in load(proto, like={one.name: array for one, array in given if one.name in left}).nodes:
+            level, own = each.provider.level, each.level
+            checked += level is not None and own is not None
+            assert level is None or own is None or own <= level, (
+                f"{case.name}: {each.operator} needs {own}, not {level}"
+            )
+    assert checked > 1000

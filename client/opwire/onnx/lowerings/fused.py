@@ -158,7 +158,7 @@ def group_norm(node: NodeLowering) -> GraphTensor:
     batch, count, area = x.sizes[0], channels // groups, prod(x.sizes[1:]) // channels
     strides = (area * channels, count, 1, channels) if is_last else (area * channels, count * area, area, 1)
     viewed = x.with_strides((batch, groups, count, area), strides)
-    scale, bias = (node.cast(node.tensor(i), x.data_type).reshape(1, groups, count, 1) for i in (1, 2))
+    scale, bias = (node.cast(node.tensor(i).reshape(1, groups, count, 1), x.data_type) for i in (1, 2))
     found = normalized(node, viewed, scale, bias, float(node.attribute("epsilon", 1e-5)))
     if node.attribute("activation", 0):
         found = multiplied(node, found, node.emit("ACTIVATION_SIGMOID", InputTensor=found))

@@ -10,7 +10,7 @@ import numpy as np
 from ...client.graph_tensors import GraphTensor
 from ...tensor import DataType
 from ..errors import NotLowered
-from ..lowering import MICROSOFT, NodeLowering, broadcast, lifted, lowers, spread
+from ..lowering import MICROSOFT, NodeLowering, broadcast, lifted, lowers, relabelled, spread
 from .normalization import normalized, root_mean_square, scaled
 from .products import matrices
 
@@ -32,9 +32,12 @@ def parts(node: NodeLowering, x: GraphTensor, axis: int, sizes: Sequence[int]) -
     """Returns the parts of a tensor along an axis."""
     if len(sizes) == 1:
         return [x]
-    descs = [node.desc(x.data_type, [*x.sizes[:axis], size, *x.sizes[axis + 1 :]]) for size in sizes]
-    made = node.emit("SPLIT", InputTensor=x, OutputTensors=descs, Axis=axis)
-    return [made[f"OutputTensors[{i}]"] for i in range(len(sizes))]
+    wide = lifted(x, 4)
+    more = len(wide.sizes) - len(x.sizes)
+    shapes = [[*x.sizes[:axis], size, *x.sizes[axis + 1 :]] for size in sizes]
+    descs = [node.desc(x.data_type, [1] * more + shape) for shape in shapes]
+    made = node.emit("SPLIT", InputTensor=wide, OutputTensors=descs, Axis=axis + more)
+    return [made[f"OutputTensors[{i}]"].reshape(shape) for i, shape in enumerate(shapes)]
 
 
 def joined(node: NodeLowering, tensors: Sequence[GraphTensor], axis: int) -> GraphTensor:
@@ -42,8 +45,11 @@ def joined(node: NodeLowering, tensors: Sequence[GraphTensor], axis: int) -> Gra
     if len(tensors) == 1:
         return tensors[0]
     first = tensors[0]
+    more = max(4 - len(first.sizes), 0)
     sizes = [*first.sizes[:axis], sum(each.sizes[axis] for each in tensors), *first.sizes[axis + 1 :]]
-    return node.emit("JOIN", InputTensors=list(tensors), OutputTensor=node.desc(first.data_type, sizes), Axis=axis)
+    output = node.desc(first.data_type, [1] * more + sizes)
+    wide = [lifted(each, 4) for each in tensors]
+    return node.emit("JOIN", InputTensors=wide, OutputTensor=output, Axis=axis + more).reshape(sizes)
 
 
 def _with_bias(node: NodeLowering) -> GraphTensor:
@@ -194,7 +200,8 @@ def _lengths(node: NodeLowering, batch: int) -> GraphTensor:
 
 
 def rows_of(node: NodeLowering, table: GraphTensor, ids: GraphTensor) -> GraphTensor:
-    """Returns the rows of a table that indices of rank 2 name."""
+    """Returns the rows of a table that indices of rank 2 name. None are negative; lower levels take them so."""
+    ids = relabelled(ids, DataType.UINT32) if ids.data_type is DataType.INT32 else ids
     sizes = (1, *ids.sizes, table.sizes[1])
     return node.emit(
         "GATHER",

@@ -1,16 +1,19 @@
 """The node tests of the ``onnx`` package: models, mostly of one node, with inputs and expected outputs.
 
-``python -m tests.onnx_models.node_cases [OPERATOR ...]`` runs them and prints what becomes of each operator.
+``python -m tests.onnx_models.node_cases [OPERATOR ...]`` runs them and prints what becomes of each operator; with
+``--write``, it writes what became of each case to ``tests/data/onnx-nodes.json``, from which the documentation counts.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,9 @@ from onnx.backend.test.case.node import collect_testcases
 
 import opwire.onnx
 from opwire.onnx.model import Runner
+
+STATES = Path(__file__).parents[1] / "data" / "onnx-nodes.json"
+"""What became of each case, by operator and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,22 +180,29 @@ def outcomes(runner: Runner, operators: Sequence[str] = ()) -> Iterator[tuple[No
             yield case, outcome
 
 
-def main(operators: Sequence[str]) -> None:
+def state_of(outcome: Outcome) -> str:
+    """Returns what became of a case: lowered, wrong, or why its nodes stay on the CPU."""
+    return "wrong" if outcome.error else "lowered" if outcome.lowered else "CPU"
+
+
+def main(arguments: Sequence[str]) -> None:
     from opwire import local
 
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    operators = [each for each in arguments if each != "--write"]
+    states: dict[str, dict[str, str]] = defaultdict(dict)
     with local() as runner:
         for case, outcome in outcomes(runner, operators):
-            kind = "wrong" if outcome.error else "lowered" if outcome.lowered else "CPU"
-            counts[case.operator][kind] += 1
+            state = states[case.operator][case.name] = state_of(outcome)
             said = " ".join((outcome.error or "; ".join(outcome.reasons)).split())
-            if kind != "lowered" or operators:
-                sys.stdout.write(
-                    f"{kind:8}{case.operator:24}{case.name:60}{' '.join(outcome.uses)[:60]:60}{said[:200]}\n"
-                )
-    for operator, each in sorted(counts.items()):
-        sys.stdout.write(f"{operator:32}{dict(each)}\n")
+            if state != "lowered" or operators:
+                uses = " ".join(outcome.uses)[:60]
+                sys.stdout.write(f"{state:8}{case.operator:24}{case.name:60}{uses:60}{said[:200]}\n")
+    counts = {operator: Counter(found.values()) for operator, found in sorted(states.items())}
+    for operator, count in counts.items():
+        sys.stdout.write(f"{operator:32}{dict(count)}\n")
     sys.stdout.write(f"{dict(sum(counts.values(), Counter()))}\n")
+    if "--write" in arguments:
+        STATES.write_text(json.dumps(dict(sorted(states.items())), indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

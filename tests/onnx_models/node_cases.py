@@ -1,7 +1,7 @@
 """The node tests of the ``onnx`` package: models, mostly of one node, with inputs and expected outputs.
 
 ``python -m tests.onnx_models.node_cases [OPERATOR ...]`` runs them and prints what becomes of each operator; with
-``--write``, it writes what became of each case to ``tests/data/onnx-nodes.json``, from which the documentation counts.
+``--write``, it counts them by operator in ``tests/data/onnx-nodes.json``, for the documentation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import opwire.onnx
 from opwire.onnx.model import Runner
 
 STATES = Path(__file__).parents[1] / "data" / "onnx-nodes.json"
-"""What became of each case, by operator and name."""
+"""How many cases of each operator have each state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,28 +181,35 @@ def outcomes(runner: Runner, operators: Sequence[str] = ()) -> Iterator[tuple[No
 
 
 def state_of(outcome: Outcome) -> str:
-    """Returns what became of a case: lowered, wrong, or why its nodes stay on the CPU."""
+    """Returns what became of a case."""
     return "wrong" if outcome.error else "lowered" if outcome.lowered else "CPU"
+
+
+def _tested(case: NodeCase) -> str:
+    """Returns the operator that a case tests, also if the case has the body of its function instead."""
+    plain = node_cases().get(case.name.partition("_expanded")[0])
+    return case.operator if plain is None else plain.operator
 
 
 def main(arguments: Sequence[str]) -> None:
     from opwire import local
 
     operators = [each for each in arguments if each != "--write"]
-    states: dict[str, dict[str, str]] = defaultdict(dict)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     with local() as runner:
         for case, outcome in outcomes(runner, operators):
-            state = states[case.operator][case.name] = state_of(outcome)
+            state = state_of(outcome)
+            counts[_tested(case)][state] += 1
             said = " ".join((outcome.error or "; ".join(outcome.reasons)).split())
             if state != "lowered" or operators:
                 uses = " ".join(outcome.uses)[:60]
                 sys.stdout.write(f"{state:8}{case.operator:24}{case.name:60}{uses:60}{said[:200]}\n")
-    counts = {operator: Counter(found.values()) for operator, found in sorted(states.items())}
-    for operator, count in counts.items():
+    for operator, count in sorted(counts.items()):
         sys.stdout.write(f"{operator:32}{dict(count)}\n")
     sys.stdout.write(f"{dict(sum(counts.values(), Counter()))}\n")
     if "--write" in arguments:
-        STATES.write_text(json.dumps(dict(sorted(states.items())), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        lines = [f"{json.dumps(name)}: {json.dumps(count, sort_keys=True)}" for name, count in sorted(counts.items())]
+        STATES.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

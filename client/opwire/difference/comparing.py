@@ -89,8 +89,10 @@ class _Comparison:
             found = self._node(node, pending)
             if found is not None:
                 yield found
-            for name in [name for name in self.known if last.get(name, -1) <= i]:
+            read = {name for nodes in pending.values() for each in nodes for name in each.inputs}
+            for name in [name for name in self.known if last.get(name, -1) <= i and name not in read]:
                 del self.known[name]
+            pending = {name: nodes for name, nodes in pending.items() if last.get(name, -1) > i}
 
     def _node(self, node: SubjectNode, pending: dict[str, list[SubjectNode]]) -> NodeDifference | None:
         """Compares a node; None if the side has none of its tensors, so that it counts as part of later ones."""
@@ -107,7 +109,7 @@ class _Comparison:
             self.known |= exact
             pending |= {name: [*before, node] for name in node.outputs}
             return None
-        judge = Judge(self.subject, node, before, self.known, self.runner, self.tolerance)
+        judge = Judge(self.subject, node, before, self.known, exact, self.runner, self.tolerance)
         tensors = tuple(self._tensor(judge, name, actual[name], exact.get(name)) for name in node.outputs)
         found = self._difference(node, tensors, before)
         self._keep(found, [*before, node], actual, exact)
@@ -142,7 +144,7 @@ class _Comparison:
         if not _alike(actual, exact):
             said = f"it is {actual.dtype}{list(actual.shape)} instead of {exact.dtype}{list(exact.shape)}"
             return TensorDifference(name, Verdict.WRONG, said, str(exact.dtype), exact.shape)
-        return judge.tensor(name, np.asarray(actual), exact)
+        return judge.tensor(name, np.asarray(actual))
 
     def _unknown(self, node: SubjectNode, reason: str) -> NodeDifference:
         """Reports a node that cannot be computed; later ones go on with the side's own tensors."""

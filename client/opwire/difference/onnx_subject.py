@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
 
+from ..errors import OpwireError
 from ..onnx import Model, Node
+from ..onnx.errors import NotLowered
+from ..onnx.model import Isolated as GraphOfNode
+from ..onnx.values import storable
 from ..tensor import Array
 from .subjects import Isolated, Runner, Subject, SubjectNode, TensorType
+
+_CHOICES: Mapping[str, Sequence[Any]] = {
+    "coordinate_transformation_mode": (
+        "half_pixel",
+        "asymmetric",
+        "align_corners",
+        "pytorch_half_pixel",
+        "tf_half_pixel_for_nn",
+    ),
+    "nearest_mode": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
+    "count_include_pad": (0, 1),
+    "select_last_index": (0, 1),
+    "linear_before_reset": (0, 1),
+    "fmod": (0, 1),
+    "mode": ("DCR", "CRD", "nearest", "linear"),
+    "approximate": ("none", "tanh"),
+    "auto_pad": ("SAME_UPPER", "SAME_LOWER", "VALID"),
+}
+"""Attributes that are taken for each other, with their values."""
+
+_SAID: Mapping[tuple[str, Any], str] = {
+    ("select_last_index", 1): "the last instead of the first on ties",
+    ("select_last_index", 0): "the first instead of the last on ties",
+    ("count_include_pad", 1): "padding counted",
+    ("count_include_pad", 0): "padding not counted",
+    ("approximate", "tanh"): "GELU by tanh",
+}
+"""What choices are called, where the attribute does not say it."""
 
 
 class OnnxSubject(Subject):
@@ -40,5 +73,27 @@ class OnnxSubject(Subject):
     def isolated(self, node: SubjectNode) -> Isolated | None:
         if node.reason:
             return None
-        alone = self.model.isolated(node.origin)
-        return Isolated(alone.graph.to_json(), alone.graph.constants, alone.feeds, alone.results)
+        return _isolated(self.model.isolated(node.origin))
+
+    def variants(self, node: SubjectNode) -> Iterator[tuple[str, Isolated]]:
+        if node.reason:
+            return
+        rank = max((len(known.sizes) for name in node.outputs if (known := self.type_of(name))), default=0)
+        given = node.origin.model_node.attributes
+        for name, choices in {"axis": range(rank), **_CHOICES}.items():
+            for other in choices if name in given else ():
+                if other in (given[name], given[name] + rank if isinstance(given[name], int) else None):
+                    continue
+                try:
+                    alone = self.model.isolated(node.origin, {name: other})
+                except (NotLowered, OpwireError, ValueError):  # other sizes come out
+                    continue
+                yield _SAID.get((name, other), f"{name} {other} instead of {given[name]}"), _isolated(alone)
+
+    def constant(self, tensor: str) -> Array | None:
+        array = self.model.value(tensor).array
+        return None if array is None else storable(array)
+
+
+def _isolated(alone: GraphOfNode) -> Isolated:
+    return Isolated(alone.graph.to_json(), alone.graph.constants, alone.feeds, alone.results)

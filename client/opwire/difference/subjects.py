@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -103,3 +103,11 @@ class Subject(ABC):
     @abstractmethod
     def isolated(self, node: SubjectNode) -> Isolated | None:
         """Returns a node by itself, or None if it has no DirectML operators."""
+
+    def variants(self, node: SubjectNode) -> Iterator[tuple[str, Isolated]]:
+        """Yields a node with other attributes, as somebody may take it by mistake, each with what is different."""
+        yield from ()
+
+    def constant(self, tensor: str) -> Array | None:
+        """Returns a tensor that is the same in every run, or None."""
+        return None

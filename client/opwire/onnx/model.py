@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -143,10 +143,20 @@ class Model:
             raise ModelError("the model has more nodes than a graph may have")
         return stages[0].graph
 
-    def isolated(self, node: Node) -> Isolated:
-        """Returns the graph of a single node that has DirectML operators."""
+    def isolated(self, node: Node, attributes: Mapping[str, Any] | None = None) -> Isolated:
+        """Returns the graph of a single node that has DirectML operators.
+
+        Args:
+            node: the node.
+            attributes: attributes to take in place of its own.
+
+        Raises:
+            NotLowered: DirectML has no operators for the node with these attributes.
+        """
         graph, values = ModelGraph(), self._prepared.values
-        tensors = lower(node.model_node, graph, values)
+        given = node.model_node
+        changed = replace(given, attributes={**given.attributes, **attributes}) if attributes else given
+        tensors = lower(changed, graph, values)
         results = {
             name: graph.add_output(name, tensor, exact=False)
             for name, tensor in zip(node.outputs, tensors, strict=False)

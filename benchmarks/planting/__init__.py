@@ -1,0 +1,1 @@
+"""Networks, a backend that is right but for planted faults, and the faults."""

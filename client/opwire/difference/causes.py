@@ -1,0 +1,113 @@
+"""Known causes of wrong tensors: what fits all elements is named, the most definite first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import monotonic
+
+import numpy as np
+
+from ..errors import OpwireError
+from ..tensor import Array
+from .chain import Chain, Key, Operation
+from .evidence import Evidence
+from .structure import structure_of
+from .variants import Inputs, Variant, variants
+
+_SECONDS = 10.0
+"""How long variants of a node are tried."""
+
+_FEW = 0.005
+"""The share of elements that are wrong at which a fault of these is looked for first."""
+
+
+def cause_of(evidence: Evidence) -> str:
+    """Returns what is wrong with a tensor, or "" if it is not known."""
+    with np.errstate(all="ignore"):
+        return next(_causes(evidence), "")
+
+
+def _causes(evidence: Evidence) -> Iterator[str]:
+    yield from _special_values(evidence)
+    is_few = np.count_nonzero(evidence.unlikely) <= max(1, _FEW * evidence.exact.size)
+    is_discrete = evidence.exact.dtype.kind != "f" or not np.any(evidence.limit(slice(0, 1 << 16)).likely)
+    if is_few and not is_discrete:
+        yield from structure_of(evidence)
+    yield from _varied(evidence)
+    yield from structure_of(evidence)
+
+
+def _special_values(evidence: Evidence) -> Iterator[str]:
+    """Yields causes that are seen at the values alone: NaN, and integers at the end of their range."""
+    wrong, actual, exact = evidence.unlikely, evidence.actual, evidence.exact
+    if exact.dtype.kind == "f":
+        added, lost = np.isnan(actual) & ~np.isnan(exact), np.isnan(exact) & ~np.isnan(actual)
+        if added.any() and not np.any(wrong & ~added):
+            yield f"NaN instead of numbers in {_counted(added)}: {_nan_source(evidence)}"
+        if lost.any() and not np.any(wrong & ~lost):
+            yield f"numbers instead of NaN in {_counted(lost)}: NaN is skipped"
+    elif exact.dtype.kind in "iu":
+        limit = np.iinfo(exact.dtype)
+        ends = (exact == limit.max) | (exact == limit.min)
+        if not np.any(wrong & ~ends):
+            yield "saturation missing: integers wrap"
+
+
+def _nan_source(evidence: Evidence) -> str:
+    chain = evidence.chain
+    given = {} if chain is None else chain.given
+    if any(np.isnan(array).any() for array in given.values() if array.dtype.kind == "f"):
+        return (
+            "NaN of an input is kept, which the DirectML operator skips or replaces (ONNX leaves it open or keeps it)"
+        )
+    return "the inputs have none"
+
+
+def _counted(mask: Array) -> str:
+    count = int(np.count_nonzero(mask))
+    return "1 element" if count == 1 else f"{count} elements"
+
+
+def _varied(evidence: Evidence) -> Iterator[str]:
+    chain = evidence.chain
+    if chain is None:
+        return
+    start = monotonic()
+    for name, other, key in evidence.others():
+        found = _as_run(evidence, other, key)
+        if found is not None and evidence.is_about(found):
+            yield name
+    for i, operation in reversed(list(enumerate(chain.operations))):
+        for variant in variants(operation):
+            if monotonic() - start > _SECONDS:
+                return
+            found = _with_variant(evidence, chain, i, variant)
+            if found is not None and evidence.is_about(found):
+                yield variant.name
+
+
+def _as_run(evidence: Evidence, chain: Chain, key: Key) -> Array | None:
+    try:
+        chain.run()
+    except OpwireError:
+        return None
+    return evidence.elements(chain.buffers, key)
+
+
+def _with_variant(evidence: Evidence, chain: Chain, place: int, variant: Variant) -> Array | None:
+    """Returns the tensor with a variant of one operator, and those after it computed from its result."""
+
+    def run(operation: Operation, inputs: Inputs) -> Inputs:
+        return operation.run(chain.runner, inputs)
+
+    changed = dict(chain.buffers)
+    operation = chain.operations[place]
+    try:
+        outputs = variant.compute(operation, chain.inputs_of(operation), run)
+        changed |= {operation.outputs[name]: array for name, array in outputs.items() if name in operation.outputs}
+        for later in chain.operations[place + 1 :]:
+            found = later.run(chain.runner, {name: changed[key] for name, key in later.inputs.items()})
+            changed |= {later.outputs[name]: array for name, array in found.items()}
+    except (OpwireError, ValueError, KeyError):
+        return None  # there is no such operator
+    return evidence.elements(changed)

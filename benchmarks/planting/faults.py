@@ -54,7 +54,9 @@ def _channel(node: NodeProto, inputs: Inputs, right: list[Array], run: Run, rng:
 
 
 def _half(node: NodeProto, inputs: Inputs, right: list[Array], run: Run, rng: np.random.Generator) -> Array | None:
-    return FP16.rounded(right[0]) if right[0].dtype == np.float32 and np.abs(right[0]).max() > 1e-3 else None
+    y = right[0]
+    has_room = y.dtype == np.float32 and y.size and 1e-3 < np.abs(y).max() < FP16.largest
+    return FP16.rounded(y) if has_room else None
 
 
 def _tf32(node: NodeProto, inputs: Inputs, right: list[Array], run: Run, rng: np.random.Generator) -> Array | None:

@@ -234,7 +234,7 @@ def _drawn(generator: np.random.Generator, node: NodeProto, place: int, sizes: t
     if node.op_type == "BatchNormalization":
         values = generator.uniform(0.5, 1.5, sizes) if place in (1, 4) else 0.1 * generator.standard_normal(sizes)
     elif len(sizes) >= 2:
-        values = generator.standard_normal(sizes) * np.sqrt(2 / np.prod(sizes[1:]))
+        values = generator.standard_normal(sizes) * np.sqrt(1.5 / np.prod(sizes[1:]))
     else:
         values = 0.1 * generator.standard_normal(sizes)
     return values.astype(np.float32)

@@ -54,13 +54,23 @@ def _special_values(evidence: Evidence) -> Iterator[str]:
 
 
 def _nan_source(evidence: Evidence) -> str:
+    given = {} if evidence.chain is None else evidence.chain.given
+    has_nan = any(np.isnan(array).any() for array in given.values() if array.dtype.kind == "f")
+    return "NaN of the inputs is not skipped" if has_nan else "the inputs have none"
+
+
+def kept_nan(evidence: Evidence) -> str:
+    """Returns how a tensor follows ONNX, whose operators keep NaN, where those of DirectML give numbers; or ""."""
     chain = evidence.chain
-    given = {} if chain is None else chain.given
-    if any(np.isnan(array).any() for array in given.values() if array.dtype.kind == "f"):
-        return (
-            "NaN of an input is kept, which the DirectML operator skips or replaces (ONNX leaves it open or keeps it)"
-        )
-    return "the inputs have none"
+    if chain is None or evidence.exact.dtype.kind != "f":
+        return ""
+    added = np.isnan(evidence.actual) & ~np.isnan(evidence.exact)
+    if not added.any() or np.any(evidence.unlikely & ~added):
+        return ""
+    same = [array for array in chain.given.values() if array.dtype.kind == "f" and array.size == added.size]
+    if not np.all(np.any([np.isnan(array) for array in same], axis=0)[added] if same else False):
+        return ""
+    return f"NaN is kept as by ONNX, where {chain.operations[-1].type} of DirectML gives numbers, in {_counted(added)}"
 
 
 def _counted(mask: Array) -> str:

@@ -109,7 +109,7 @@ class _Comparison:
             self.known |= exact
             pending |= {name: [*before, node] for name in node.outputs}
             return None
-        judge = Judge(self.subject, node, before, self.known, exact, self.runner, self.tolerance)
+        judge = Judge(self.subject, node, before, self.known, exact, self.runner, self.tolerance, not self.cumulative)
         tensors = tuple(self._tensor(judge, name, actual[name], exact.get(name)) for name in node.outputs)
         found = self._difference(node, tensors, before)
         self._keep(found, [*before, node], actual, exact)

@@ -30,6 +30,7 @@ class Evidence:
         chain: the operators that compute it, if they can be varied.
         key: its buffer in the chain.
         others: yields variants of the node in the model's own words, as chains that have not run, with their buffers.
+        is_alone: whether the errors are of the node alone, so that what it does otherwise can be known.
     """
 
     actual: Array
@@ -39,10 +40,11 @@ class Evidence:
     chain: Chain | None
     key: Key | None
     others: Callable[[], Iterator[tuple[str, Chain, Key]]]
+    is_alone: bool = True
 
     def verdict(self) -> tuple[Verdict, str]:
         """Returns the verdict, and what the difference is like."""
-        from .causes import cause_of
+        from .causes import cause_of, kept_nan
         from .precision import precision_of
 
         if self.is_likely(self.exact):
@@ -52,7 +54,10 @@ class Evidence:
             return Verdict.REDUCED, reduced
         if self.beyond_possible == 0:
             return Verdict.EXPLAINED, "for an unfavourable order of the terms"
-        return Verdict.WRONG, cause_of(self)
+        kept = kept_nan(self)
+        if kept:
+            return Verdict.EXPLAINED, kept
+        return Verdict.WRONG, cause_of(self) if self.is_alone else ""
 
     def is_likely(self, other: Array, room: float = 1) -> bool:
         """Returns whether every element is as near to another tensor as is likely for the exact one."""

@@ -53,6 +53,7 @@ class Judge:
         exact: the exact tensors that it produces.
         runner: what computes exact results.
         tolerance: what to allow in place of the verdicts, if anything.
+        is_alone: whether it was computed from the side's own tensors, so that the errors are its own.
     """
 
     subject: Subject
@@ -62,6 +63,7 @@ class Judge:
     exact: Mapping[str, Array]
     runner: Runner
     tolerance: Tolerance | None
+    is_alone: bool = True
     _chain: Chain | None = None
     _limits: Mapping[Key, Limit] | None = None
 
@@ -107,7 +109,9 @@ class Judge:
         chain = self._chain
         key = None if chain is None else chain.results[name]
         elements = np.ascontiguousarray(exact).reshape(-1)
-        return Evidence(actual.reshape(-1), elements, exact.shape, limit, chain, key, partial(self._others, name))
+        return Evidence(
+            actual.reshape(-1), elements, exact.shape, limit, chain, key, partial(self._others, name), self.is_alone
+        )
 
     def _others(self, name: str) -> Iterator[tuple[str, Chain, Key]]:
         for said, alone in self.subject.variants(self.node):

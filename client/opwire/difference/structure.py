@@ -21,15 +21,15 @@ def structure_of(evidence: Evidence) -> Iterator[str]:
         at = [int(each[0]) for each in np.nonzero(wrong)]
         yield f"1 element, at {at}"
         return
-    yield from _one_index(wrong)
+    yield from _one_index(wrong, evidence.exact.reshape(evidence.sizes))
     yield from _related(evidence)
     yield from _moved(evidence)
     if count <= max(8, 1e-3 * wrong.size):
         yield f"{count} elements"
 
 
-def _one_index(wrong: Array) -> Iterator[str]:
-    """Yields the index along an axis that all wrong elements have, if about half of those of the index are wrong."""
+def _one_index(wrong: Array, exact: Array) -> Iterator[str]:
+    """Yields the index along an axis that all wrong elements have, if many of those of the index are wrong."""
     places = np.nonzero(wrong)
     fixed = [
         (axis, int(place[0]))
@@ -37,8 +37,8 @@ def _one_index(wrong: Array) -> Iterator[str]:
         if wrong.shape[axis] > 1 and place.min() == place.max()
     ]
     for axis, index in fixed:
-        part = wrong.take(index, axis)
-        if len(fixed) == 1 and np.count_nonzero(part) * 4 >= part.size:
+        changeable = np.count_nonzero(exact.take(index, axis))  # a factor changes no zeros
+        if len(fixed) == 1 and np.count_nonzero(wrong.take(index, axis)) * 4 >= changeable:
             yield f"channel {index} of axis {axis}" if axis == 1 else f"index {index} of axis {axis}"
     if len(fixed) > 1:
         yield "the elements at " + ", ".join(f"index {index} of axis {axis}" for axis, index in fixed)

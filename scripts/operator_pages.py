@@ -121,7 +121,9 @@ def _member(field: FieldInfo) -> str:
             kind = "list of activations"
         case other:
             kind = other
-    return f"`{field['name']}`: {kind}"
+    each = " for each dimension" if field["kind"] == "array" else ""
+    default = f"; {field['default']}{each} if left out" if "default" in field else ""
+    return f"`{field['name']}`: {kind}{default}"
 
 
 def _figure(picture: Picture) -> str:

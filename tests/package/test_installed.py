@@ -47,6 +47,10 @@ def test_package_is_typed(package):
     assert resources.files(importlib.import_module(package)).joinpath("py.typed").is_file()
 
 
+def test_the_signatures_of_the_clients_are_installed():
+    assert resources.files("opwire.client").joinpath("typed.pyi").is_file()
+
+
 def test_the_command_has_help():
     shown = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, timeout=120, check=True).stdout
     assert {"serve", "validate", "run", "operators"} <= set(re.findall(r"\w+", shown))

@@ -141,6 +141,8 @@ function Members({ info }) {
                 ? "yes"
                 : member.kind === "count" || member.role === "output"
                 ? "derived"
+                : "default" in member
+                ? html`no: <code>${member.default}</code>`
                 : "no"}</td>
               ${limited && html`<td>${allowedOf(member)}</td>`}
             </tr>

@@ -14,7 +14,8 @@ if find_spec("onnx") is None:
 
 from .errors import ModelError, NotLowered
 from .model import Model, load
+from .provider import Emitted, Placement
 from .report import LevelReport
 from .uses import Node, Use
 
-__all__ = ["LevelReport", "Model", "ModelError", "Node", "NotLowered", "Use", "load"]
+__all__ = ["Emitted", "LevelReport", "Model", "ModelError", "Node", "NotLowered", "Placement", "Use", "load"]

@@ -19,6 +19,8 @@ SUM = {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": {"DataType":
 Ask = Callable[[Any], object]
 
 CALLS: list[tuple[Ask, type[Exception], str]] = [
+    (lambda c: c.max(X, X), TypeError, "an integer or a list of integers; element_wise_max takes two tensors"),
+    (lambda c: c.multiply(X, X), TypeError, "; element_wise_multiply takes two tensors"),
     (lambda c: c.argmax(X, axes="0"), TypeError, "axes is '0'; it takes an integer or a list of integers"),
     (lambda c: c.argmax(X, axes=[0.5]), TypeError, r"axes is \[0\.5\]; it takes an integer"),
     (lambda c: c.sum(X, True), TypeError, "axes is True; it takes an integer"),

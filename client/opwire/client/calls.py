@@ -60,7 +60,7 @@ def argreduce(name: str, x: ArrayLike, axes: Axes, direction: Direction, output_
 
 def reduce(x: ArrayLike, function: Function, axes: Axes, output_type: DataType | DTypeLike | str | None) -> Call:
     """Returns a call of REDUCE. Without an output type, the server derives it."""
-    array, listed = as_array(x, "x"), _axes(axes)
+    array, listed = as_array(x, "x"), _axes(axes, function)
     desc = {"Function": function, "InputTensor": tensor_of(array), "AxisCount": len(listed), "Axes": listed}
     if output_type is not None:
         desc["OutputTensor"] = _reduced(array, listed, output_type)
@@ -272,8 +272,13 @@ def _index(given: Any) -> int:
     return index(given)
 
 
-def _axes(axes: Axes) -> list[int]:
-    given = _integers(axes, "axes")
+def _axes(axes: Axes, function: object = None) -> list[int]:
+    try:
+        given = _integers(axes, "axes")
+    except TypeError as error:
+        two = f"ELEMENT_WISE_{getattr(function, 'name', function)}"
+        hint = f"; {two.lower()} takes two tensors" if hasattr(axes, "__array__") and find(two) else ""
+        raise TypeError(f"{error}{hint}") from None
     listed = [given] if isinstance(given, int) else given
     for axis in listed:
         if axis < 0:

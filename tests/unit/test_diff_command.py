@@ -143,7 +143,7 @@ def test_nodes_beyond_the_worst_are_shown_on_request(given):
         (["net.onnx", "--against", "cpu", "--input", "z=x.npy"], 'no input "z"'),
         (["net.onnx", "--against", "command:false", "--dim", "batch=2"], "false ended with status 1"),
         (["net.onnx", "--against", "cpu", "--draw", "cauchy"], "cauchy"),
-        (["net.onnx"], "--against"),
+        (["net.onnx", "--dim", "batch=2"], "no backend to compare with"),
     ],
 )
 def test_what_cannot_be_used_exits_with_2(given, options, said):

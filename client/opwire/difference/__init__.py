@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,9 @@ from .comparing import compare
 from .drawing import Distribution, draw
 from .judging import Tolerance
 from .models import subject_of
+from .repro import SIDE, Reproductions, is_reproduction
 from .results import Differences, NodeDifference, TensorDifference, Verdict, Worst
-from .sides import Side, SideError
+from .sides import FilesSide, Side, SideError
 from .spelling import side_of
 from .subjects import Runner, Subject, SubjectNode, TensorType
 from .ulps import assert_close_ulp, ulp
@@ -47,7 +50,7 @@ __all__ = [
 
 def diff(
     model: Any,
-    against: str | PathLike[str] | Side | Mapping[str, Any] | Runner,
+    against: str | PathLike[str] | Side | Mapping[str, Any] | Runner | None = None,
     inputs: Mapping[str, Array] | None = None,
     *,
     dimensions: Mapping[str, int] | None = None,
@@ -56,6 +59,7 @@ def diff(
     cumulative: bool = False,
     tolerance: Tolerance | None = None,
     runner: Runner | None = None,
+    repro: str | PathLike[str] | None = None,
 ) -> Differences:
     """Compares the tensors of a model, as a backend computes them, with the exact ones.
 
@@ -63,12 +67,14 @@ def diff(
         model: the path of an ONNX file, a graph, a DxDispatch model or an operator; an ``opwire.Graph``, an
             ``opwire.onnx.Model``, or a Subject.
         against: the backend, as a text of ``opwire diff --against``, arrays by tensor name, a client, or a Side.
+            None for what a folder that reproduces a node has.
         inputs: the inputs by name; those left out are drawn.
         dimensions: the sizes of dimensions that an ONNX model names.
         seed, distribution: how inputs are drawn.
         cumulative: whether to compare whole runs, so that errors propagate, instead of each node by itself.
         tolerance: what to allow in place of the verdicts.
         runner: what computes the exact results; by default ``opwire.local()``.
+        repro: a folder to write one to for each wrong node, which reproduces it alone.
 
     Raises:
         ModelError: the model cannot be used.
@@ -78,8 +84,19 @@ def diff(
     subject = subject_of(model, dimensions, inputs)
     drawn = draw(subject.inputs, seed, distribution)
     given = {**drawn, **subject.given, **_checked(subject, inputs or {})}
-    side = side_of(str(against) if isinstance(against, PathLike) else against)
-    return compare(subject, side, given, cumulative=cumulative, tolerance=tolerance, runner=runner)
+    side = _side(model, against)
+    written = None if repro is None else Reproductions(Path(repro), subject, side.name)
+    keep = None if written is None else written.keep
+    found = compare(subject, side, given, cumulative=cumulative, tolerance=tolerance, runner=runner, keep=keep)
+    return found if written is None else replace(found, repros=[str(each) for each in written.written])
+
+
+def _side(model: Any, against: str | PathLike[str] | Side | Mapping[str, Any] | Runner | None) -> Side:
+    if against is not None:
+        return side_of(str(against) if isinstance(against, PathLike) else against)
+    if not isinstance(model, str | PathLike) or not is_reproduction(Path(model)):
+        raise SideError("no backend to compare with; only a folder that reproduces a node has its results")
+    return FilesSide(Path(model) / SIDE)
 
 
 def _checked(subject: Subject, inputs: Mapping[str, Array]) -> dict[str, Array]:

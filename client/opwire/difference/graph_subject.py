@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..client.calls import BuiltGraph
+from ..client.graphs import unused
 from ..graph import CONSTANT, INPUT, Bytes, Place, Step, check_graph
 from ..tensor import Array, BufferTensorDesc
 from ..tensor_names import grouped
@@ -53,6 +54,7 @@ class GraphSubject(Subject):
         plan = check_graph(self._written)
         self._names: dict[Bytes, str] = {}
         self._descs: dict[str, BufferTensorDesc] = {}
+        self._sources: dict[Bytes, str] = {}
         for each, desc in plan.inputs.items():
             self._add(Bytes(Place.INPUT, each), (names or {}).get(INPUT + each, each), desc)
         self.inputs = {
@@ -63,7 +65,7 @@ class GraphSubject(Subject):
         outputs = {plan.attributes.copies.get(each, Bytes(Place.OUTPUT, each)): each for each in plan.outputs}
         for step in plan.attributes.steps:
             for tensor, at in step.outputs.items():
-                source = f"{step.name}.{tensor}"
+                source = self._sources[at] = f"{step.name}.{tensor}"
                 shown = outputs.get(at, source)
                 shown = (names or {}).get(source) or (names or {}).get(shown) or shown
                 self._add(at, shown, step.plan.outputs[tensor])
@@ -97,27 +99,40 @@ class GraphSubject(Subject):
         return {name: outputs[given] for name, given in alone.results.items()}
 
     def isolated(self, node: SubjectNode) -> Isolated:
-        """Returns a node as a graph, whose inputs and outputs are called as the node's tensors."""
-        step: Step = node.origin
-        feeds: dict[str, str] = {}
-        sources: dict[str, str] = {}
-        for tensor, at in step.inputs.items():
-            if _is_constant(at):
-                sources[tensor] = str(at.name).removeprefix(CONSTANT)
-            else:
-                sources[tensor] = INPUT + feeds.setdefault(self._names[at], _plain(tensor))
-        held = {name: self._constants[name] for name in sources.values() if not name.startswith(INPUT)}
-        operator = {name: value for name, value in self._written["nodes"][step.name].items() if name != "inputs"}
+        return self.part([node])
+
+    def part(self, nodes: Sequence[SubjectNode]) -> Isolated:
+        """Returns nodes as a graph of their own, whose inputs and outputs are called as the nodes' tensors."""
+        written, feeds, held = {}, dict[str, str](), dict[str, Array]()
+        produced = {at for node in nodes for at in node.origin.outputs.values()}
+        for node in nodes:
+            step: Step = node.origin
+            sources = {tensor: self._source(tensor, at, produced, feeds, held) for tensor, at in step.inputs.items()}
+            written[step.name] = {**self._written["nodes"][step.name], "inputs": grouped(sources)}
+        results, last = dict[str, str](), nodes[-1].origin
+        for tensor, at in last.outputs.items():
+            results[self._names[at]] = _plain(tensor)
         graph = {
-            "nodes": {
-                step.name: {**operator, "inputs": grouped(sources)},
-                **{name: {"constant": ""} for name in held},
-            },
+            "nodes": {**written, **{name: {"constant": ""} for name in held}},
             "inputs": {given: self._descs[name].to_json() for name, given in feeds.items()},
-            "outputs": {_plain(tensor): f"{step.name}.{tensor}" for tensor in step.outputs},
+            "outputs": {_plain(tensor): f"{last.name}.{tensor}" for tensor in last.outputs},
         }
-        results = {self._names[at]: _plain(tensor) for tensor, at in step.outputs.items()}
         return Isolated(graph, held, feeds, results)
+
+    def _source(
+        self, tensor: str, at: Bytes, produced: Set[Bytes], feeds: dict[str, str], held: dict[str, Array]
+    ) -> str:
+        """Returns the source of a tensor in a part, and adds what it needs to the inputs and constants of the part."""
+        if at in produced:
+            return self._sources[at]
+        if _is_constant(at):
+            name = str(at.name).removeprefix(CONSTANT)
+            held[name] = self._constants[name]
+            return name
+        given = feeds.get(self._names[at])
+        if given is None:
+            given = feeds[self._names[at]] = unused(_plain(tensor), [*feeds.values()])
+        return INPUT + given
 
 
 def _plain(tensor: str) -> str:

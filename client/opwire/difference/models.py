@@ -1,4 +1,4 @@
-"""Reads models to compare: ONNX files, and graphs, DxDispatch models and operators as JSON."""
+"""Reads models to compare: ONNX files, graphs, DxDispatch models and operators as JSON, and folders of nodes."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ..tensor_names import grouped
 from ..wire import RequestBody, parse_execute, read_inputs
 from .dxdispatch_subject import DxDispatchSubject
 from .graph_subject import GraphSubject, WrittenGraph
+from .repro import is_reproduction, read_reproduction
 from .subjects import Subject
 
 
@@ -30,7 +31,7 @@ def subject_of(
 
     Args:
         model: the path of an ONNX file, of a graph, of an operator or of a DxDispatch model; a graph as JSON, an
-            ``opwire.Graph``, an ``opwire.onnx.Model``, or a Subject.
+            ``opwire.Graph``, an ``opwire.onnx.Model``, or a Subject. Or a folder that reproduces a node.
         dimensions: the sizes of dimensions that an ONNX model names.
         inputs: arrays of its inputs, whose sizes other dimensions take.
 
@@ -45,6 +46,8 @@ def subject_of(
         return GraphSubject(model, "graph")
     if isinstance(model, Mapping):
         return _json_subject(model, Path(), "graph")
+    if isinstance(model, str | PathLike) and is_reproduction(Path(model)):
+        return read_reproduction(Path(model))
     if isinstance(model, str | PathLike) and Path(model).suffix.lower() == ".json":
         path = Path(model)
         data = path.read_bytes()

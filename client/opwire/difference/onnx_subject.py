@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper, numpy_helper
 
 from ..errors import OpwireError
 from ..onnx import Model, Node
@@ -94,6 +96,38 @@ class OnnxSubject(Subject):
         array = self.model.value(tensor).array
         return None if array is None else storable(array)
 
+    def write_part(self, nodes: Sequence[SubjectNode], inputs: Mapping[str, Array], folder: Path) -> str:
+        origins: list[Node] = [node.origin for node in nodes]
+        read = dict.fromkeys(name for node in origins for name in node.reads)
+        constants = [name for name in read if self.model.value(name).is_constant]
+        opsets = {domain: version for node in origins for domain, version in node.opsets.items()}
+        imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+        graph = helper.make_graph(
+            [node.model_node.proto for node in origins],
+            nodes[-1].name,
+            [_info(name, array) for name, array in inputs.items()],
+            [
+                helper.make_value_info(name, self.model.value(name).type or onnx.TypeProto())
+                for name in nodes[-1].outputs
+            ],
+            [numpy_helper.from_array(np.asarray(self.model.value(name).array), name) for name in constants],
+        )
+        model = helper.make_model(
+            graph, opset_imports=imports, ir_version=helper.find_min_ir_version_for(imports, ignore_unknown=True)
+        )
+        is_large = sum(tensor.ByteSize() for tensor in graph.initializer) > _LARGE
+        onnx.save(model, folder / _FILE, save_as_external_data=is_large)
+        return _FILE
+
 
 def _isolated(alone: GraphOfNode) -> Isolated:
     return Isolated(alone.graph.to_json(), alone.graph.constants, alone.feeds, alone.results)
+
+
+_FILE = "model.onnx"
+_LARGE = 1 << 30
+"""Bytes of constants from which on they are in a file of their own; a model has less than 2 GiB."""
+
+
+def _info(name: str, array: Array) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)

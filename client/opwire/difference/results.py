@@ -166,6 +166,7 @@ class Differences:
         cumulative: whether whole runs were compared, rather than each node with the side's own inputs.
         nodes: the nodes, in the order of the model.
         unused: tensors that the side has and the model does not.
+        repros: the folders that were written, each of which reproduces a wrong node alone.
     """
 
     subject: str
@@ -173,6 +174,7 @@ class Differences:
     cumulative: bool
     nodes: Sequence[NodeDifference]
     unused: Sequence[str] = ()
+    repros: Sequence[str] = ()
 
     @property
     def wrong(self) -> list[NodeDifference]:
@@ -194,6 +196,7 @@ class Differences:
             "mode": "cumulative" if self.cumulative else "isolated",
             "verdicts": counts,
             "unused": list(self.unused),
+            "repros": list(self.repros),
             "nodes": [node.to_json() for node in self.nodes],
         }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -111,3 +112,11 @@ class Subject(ABC):
     def constant(self, tensor: str) -> Array | None:
         """Returns a tensor that is the same in every run, or None."""
         return None
+
+    def write_part(self, nodes: Sequence[SubjectNode], inputs: Mapping[str, Array], folder: Path) -> str:
+        """Writes nodes as a model of their own to a folder, and returns the name of its file.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
+        raise NotImplementedError

@@ -76,6 +76,11 @@ class Node:
         return list(dict.fromkeys(self._placed.node.reads()))
 
     @property
+    def opsets(self) -> Mapping[str, int]:
+        """The versions of the operator sets that it is read with."""
+        return self._placed.opsets
+
+    @property
     def model_node(self) -> ModelNode:
         return self._placed.node
 

@@ -266,7 +266,7 @@ command(
     "opwire diff model.onnx --against onnxruntime",
     "opwire diff examples/reduce.json --against reference",
     "opwire diff model.onnx --against onnxruntime:CUDA --input x=x.npy --dim batch=1",
-    "opwire diff model.onnx --against folder --draw uniform --junit report.xml",
+    "opwire diff model.onnx --against folder --draw uniform --junit report.xml --repro wrong",
 )(diff_command)
 command(
     app,

@@ -13,10 +13,10 @@ from .reporting import REFUSED, UNREADABLE, reporting
 
 _INPUTS, _ALLOWED, _REPORTS = "Inputs", "What is allowed", "Reports"
 
-_MODEL = "An ONNX model, or a graph, a DxDispatch model or an operator as JSON."
+_MODEL = "An ONNX model, a graph, DxDispatch model or operator as JSON, or a folder that --repro wrote."
 
 SideOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--against",
         metavar="SIDE",
@@ -46,10 +46,19 @@ JunitOption = Annotated[
     ),
 ]
 
+ReproOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        rich_help_panel=_REPORTS,
+        help="Write a folder to this one for each wrong node, which reproduces it alone: opwire diff DIR/NODE.",
+    ),
+]
+
 
 def diff_command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help=_MODEL, show_default=False)],
-    against: SideOption,
+    against: SideOption = None,
     inputs: InputOption = None,
     dimensions: DimensionOption = None,
     seed: Annotated[int, typer.Option(min=0, rich_help_panel=_INPUTS, help="Seed of the inputs that are drawn.")] = 0,
@@ -69,6 +78,7 @@ def diff_command(
     ] = None,
     show_all: Annotated[bool, typer.Option("--all", help="Show all nodes, rather than the 20 worst.")] = False,
     junit: JunitOption = None,
+    repro: ReproOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find the operators of a model that a backend computes wrongly, by comparing each with its exact result.
@@ -88,6 +98,7 @@ def diff_command(
             distribution=draw,
             cumulative=cumulative,
             tolerance=differences.tolerance(ulp, rtol, atol),
+            repro=repro,
         )
         differences.write_reports(found, junit=junit)
         differences.show(found, show_all=show_all, as_json=as_json)

@@ -22,7 +22,7 @@ _SHOWN = 20
 """The nodes that are shown if not all are."""
 
 
-def compare(model: Path, against: str, *given: Any, **options: Any) -> Differences:
+def compare(model: Path, against: str | None, *given: Any, **options: Any) -> Differences:
     """Returns what ``opwire.diff`` finds.
 
     Raises:

@@ -56,6 +56,8 @@ def summary_lines(found: Differences) -> Iterator[str]:
     if found.unused:
         more = f" and {len(found.unused) - _LISTED} more" if len(found.unused) > _LISTED else ""
         yield f"the side also has {', '.join(found.unused[:_LISTED])}{more}, which the model does not have"
+    for folder in found.repros[:_LISTED]:
+        yield f"opwire diff {folder} reproduces it alone"
     first = next((node for node in found.nodes if node in found.wrong), None)
     if found.cumulative and first is not None:
         yield f"the first that is wrong, in the order of the model: {title(first)} ({first.operator})"

@@ -1,6 +1,7 @@
 """Makes upscale.onnx: a small network that doubles the width and height of images."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,12 +11,12 @@ from onnx import TensorProto, helper, numpy_helper
 def make_model() -> onnx.ModelProto:
     """Returns the model. Its weights are multiples of 1/8, so that the file is the same everywhere."""
     generator = np.random.default_rng(1)
-    weights = {
+    weights: dict[str, np.ndarray[Any, Any]] = {
         "features": generator.integers(-8, 9, (4, 3, 3, 3)).astype(np.float32) / 8,
         "colors": generator.integers(-8, 9, (3, 4, 3, 3)).astype(np.float32) / 8,
         "scales": np.array([1, 1, 2, 2], np.float32),
-        "zero": np.float32(0),
-        "one": np.float32(1),
+        "zero": np.array(0, np.float32),
+        "one": np.array(1, np.float32),
     }
     nodes = [
         helper.make_node("Conv", ["image", "features"], ["a"], "conv1", pads=[1, 1, 1, 1]),

@@ -14,7 +14,9 @@ def onnx_nodes() -> str:
     total = sum(sum(each.values()) for each in counts.values())
     lowered = sum(each.get("lowered", 0) for each in counts.values())
     wrong = sum(each.get("wrong", 0) for each in counts.values())
-    whole, partly, never = [], [], []
+    whole: list[str] = []
+    partly: list[str] = []
+    never: list[str] = []
     for name, each in counts.items():
         run, all_ = each.get("lowered", 0) + each.get("wrong", 0), sum(each.values())
         (whole if run == all_ else partly if run else never).append(f"{name} {run}/{all_}" if run else name)

@@ -56,12 +56,12 @@ def known_operators() -> str:
 
 def settings() -> str:
     """Returns the options of ``opwire serve``, except the limits."""
-    return table(["option", "environment variable", "default", "description"], _options(Settings))
+    return table(["option and variable", "default", "description"], _options(Settings))
 
 
 def limits() -> str:
     """Returns the limits of a server, which are also options."""
-    return table(["option", "environment variable", ">default", "description"], _options(Limits))
+    return table(["option and variable", ">default", "description"], _options(Limits))
 
 
 def _options(kind: type[Settings | Limits]) -> Iterator[list[str]]:
@@ -73,7 +73,7 @@ def _options(kind: type[Settings | Limits]) -> Iterator[list[str]]:
                 first = flag.partition("/")[0]
                 variable = "OPWIRE_" + first.removeprefix("--").replace("-", "_").upper()
                 shown = flag.replace("/", "`, `")
-                yield [f"`{shown}`", f"`{variable}`", _default(each), option.help]
+                yield [f"`{shown}`<br>`{variable}`", _default(each), option.help]
 
 
 def _default(each: Field[Any]) -> str:

@@ -26,7 +26,7 @@ def cpu_nodes(tmp_path: Path) -> Path:
     nodes = [node("NonZero", ["x"], ["places"], "where"), node("Not", ["m"], ["other"], "not")]
     proto = model(nodes, [info("x", ["n"]), info("m", [2], onnx.TensorProto.BOOL)], ["places", "other"])
     onnx.save(proto, tmp_path / "m.onnx")
-    np.save(tmp_path / "x.npy", np.float32([0, 3, 0, 4]))
+    np.save(tmp_path / "x.npy", np.array([0, 3, 0, 4], np.float32))
     np.save(tmp_path / "m.npy", np.array([True, False]))
     return tmp_path / "m.onnx"
 

@@ -28,7 +28,6 @@ ON_CPU = {
     "NonZero": "the sizes of its output depend on elements",
     "OneHot": "its depth is a float, and no constant of the cases",
     "ReduceLogSumExp": "its cases are of FLOAT64",
-    "STFT": "the onnx package infers both sides of a spectrum if the node does not say that it has one",
     "Unique": "the sizes of its output depend on elements",
 }
 """Operators with a lowering that stay on the CPU in every case, and why."""

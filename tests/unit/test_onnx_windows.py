@@ -60,6 +60,8 @@ class TestConvTranspose:
             {"output_shape": [15, 14], "strides": [2, 2], "auto_pad": "SAME_UPPER"},
             {"output_shape": [14, 13], "strides": [2, 2]},
             {"auto_pad": "VALID", "strides": [1, 2]},
+            {"auto_pad": "SAME_UPPER", "strides": [2, 2], "output_padding": [1, 1]},
+            {"auto_pad": "SAME_LOWER", "strides": [4, 2], "output_padding": [3, 0]},
         ],
         ids=str,
     )
@@ -132,6 +134,13 @@ class TestPoolingOfPlanes:
     def test_what_is_beyond_the_padding_does_not_count(self, ceil: int, with_padding: int) -> None:
         given: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 3]}
         agree("AveragePool", [IMAGE], opset=19, count_include_pad=with_padding, ceil_mode=ceil, **given)
+
+    @pytest.mark.parametrize("operator", ["AveragePool", "LpPool", "MaxPool"])
+    @pytest.mark.parametrize("opset", [18, 22])
+    def test_windows_that_start_beyond_the_input_are_left_out(self, operator: str, opset: int) -> None:
+        given: dict[str, Any] = {"kernel_shape": [1, 2], "strides": [3, 2], "pads": [0, 0, 0, 1], "ceil_mode": 1}
+        agree(operator, [IMAGE], opset=opset, **given)
+        agree(operator, [IMAGE], opset=opset, kernel_shape=[1, 2], strides=[3, 2], auto_pad="VALID", ceil_mode=1)
 
     def test_dilations(self) -> None:
         given: dict[str, Any] = {"kernel_shape": [2, 2], "dilations": [2, 3], "ceil_mode": 1}

@@ -238,7 +238,7 @@ class Preparation:
             if node.domain not in UNVERSIONED and not is_lowered(node):
                 raise ModelError(f"{node} is unknown: neither ONNX nor the model defines the operator")
             return unknown | output_types(node, given)
-        if node.schema.deprecated:  # types are not inferred, though models of the time are valid
+        if not _is_inferred(node):
             return unknown | output_types(node, given)
         if any(value.type is None for value in given.values()):
             return unknown
@@ -326,6 +326,24 @@ def _how_to_bind(value: Value) -> str:
         f"{each.dim_param or f'{value.name}:{axis}'}=SIZE" for axis, each in enumerate(dimensions) if _is_open(each)
     ]
     return f"give the sizes of its dimensions: {', '.join(missing)}" if missing else "sizes are at least 0"
+
+
+def _is_inferred(node: ModelNode) -> bool:
+    """Returns whether the onnx package infers the types of a node's outputs, and rightly.
+
+    It refuses deprecated operators, which models of their time have. It counts windows of pooling that start beyond the
+    input before version 22, both sides of a spectrum where the node does not say that it wants one, the default, and
+    the padding of outputs beside the padding that is found for them.
+    """
+    assert node.schema is not None
+    if node.operator == "ConvTranspose":
+        is_found = node.attributes.get("auto_pad", "NOTSET").startswith("SAME")
+        return not is_found or not any(node.attributes.get("output_padding", ()))
+    if node.operator in ("AveragePool", "LpPool", "MaxPool"):
+        return node.since >= 22 or not node.attributes.get("ceil_mode", 0)
+    if node.operator == "STFT":
+        return any(each.name == "onesided" for each in node.proto.attribute)
+    return not node.schema.deprecated
 
 
 def _is_small(value: Value) -> bool:

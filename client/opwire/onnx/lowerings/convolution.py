@@ -43,39 +43,40 @@ def conv_transpose(node: NodeLowering) -> GraphTensor:
     x, w = planar(node.tensor(0)), planar(node.tensor(1))
     found, outputs = _transposed(node, source, kernel)
     given, group = found.members(), node.attribute("group", 1)
-    sizes = planar_sizes((x.sizes[0], w.sizes[1] * group, *outputs))
-    return node.emit(
+    sizes = (x.sizes[0], w.sizes[1] * group, *outputs)
+    made = node.emit(
         "CONVOLUTION",
         InputTensor=x,
         FilterTensor=w,
         BiasTensor=_per_channel(node, 2, len(x.sizes)),
-        OutputTensor=node.desc(x.data_type, sizes),
+        OutputTensor=node.desc(x.data_type, planar_sizes(sizes)),
         GroupCount=group,
         **given,
         **_floats("BACKWARD", given["Strides"]),
     )
+    return made.reshape(sizes)
 
 
 def _transposed(node: NodeLowering, source: Numbers, kernel: Numbers) -> tuple[Windows, Numbers]:
     """Returns the windows of a transposed convolution, and the spatial sizes of its output.
 
-    An output has (in - 1) * stride + reach + output_padding elements, less the padding. Its sizes are given, or those
-    of the input times the strides if the padding is to be found, or what the padding leaves.
+    An output has (in - 1) * stride + reach + output_padding elements, less the padding. Its sizes are given; or padding
+    takes what is more than the input times the strides; or the padding is given.
     """
     count, kind = len(source), node.attribute("auto_pad", "NOTSET")
     strides, dilations = numbers(node, "strides", count, 1), numbers(node, "dilations", count, 1)
     extra = numbers(node, "output_padding", count, 0)
     each = zip(source, strides, kernel, dilations, extra, strict=True)
     whole = [(size - 1) * stride + reach(k, dilation) + more for size, stride, k, dilation, more in each]
-    wanted = node.attribute("output_shape")
+    wanted = list(node.attribute("output_shape") or ())[-count:]
     if wanted or kind.startswith("SAME"):
-        outputs = list(wanted)[-count:] if wanted else [a * b for a, b in zip(source, strides, strict=True)]
-        totals = [size - output for size, output in zip(whole, outputs, strict=True)]
+        least = wanted or [size * stride for size, stride in zip(source, strides, strict=True)]
+        totals = [max(size - output, 0) for size, output in zip(whole, least, strict=True)]
         starts, ends = halves(totals, upper=kind == "SAME_UPPER")
     else:
         starts, ends = paddings(node, count) if kind == "NOTSET" else ([0] * count, [0] * count)
-        outputs = [size - start - end for size, start, end in zip(whole, starts, ends, strict=True)]
-    return Windows(kernel, strides, dilations, starts, ends), outputs
+    left = [size - start - end for size, start, end in zip(whole, starts, ends, strict=True)]
+    return Windows(kernel, strides, dilations, starts, ends), wanted or left
 
 
 @lowers("ConvInteger")

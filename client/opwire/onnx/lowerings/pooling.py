@@ -10,31 +10,40 @@ from ...client.graph_tensors import GraphTensor
 from ...tensor import DataType
 from ..errors import NotLowered
 from ..lowering import NodeLowering, lifted, lowers
-from .windows import Numbers, Windows, members, numbers, paddings, planar, planar_sizes, windows
+from .windows import Numbers, Windows, members, numbers, paddings, planar, planar_sizes, positions, windows
 
 
 def _windows(node: NodeLowering) -> Windows:
     return windows(node, node.sizes(0)[2:], node.attribute("kernel_shape"))
 
 
-def _pool(node: NodeLowering, operator: str, dilated: str, found: Windows, **others: Any) -> GraphTensor:
+def _pool(
+    node: NodeLowering, operator: str, dilated: str, found: Windows, sizes: Numbers, **others: Any
+) -> GraphTensor:
     """Emits one of two operators: the second also takes dilations, and needs a higher level."""
     x = planar(node.tensor(0))
-    given = members(found, InputTensor=x, OutputTensor=node.desc(x.data_type, planar_sizes(node.output_sizes())))
+    given = members(found, InputTensor=x, OutputTensor=node.desc(x.data_type, planar_sizes(sizes)))
     chosen = dilated if found.is_dilated else operator
     if chosen != dilated:
         del given["Dilations"]
-    return node.emit(chosen, **{**given, **others})
+    return node.emit(chosen, **{**given, **others}).reshape(sizes)
+
+
+def _pooled(node: NodeLowering, found: Windows) -> tuple[int, ...]:
+    """Returns the sizes of the result."""
+    sizes = node.sizes(0)
+    return (*sizes[:2], *positions(sizes[2:], found, ceil=bool(node.attribute("ceil_mode", 0))))
 
 
 @lowers("AveragePool")
 def average_pool(node: NodeLowering) -> GraphTensor:
     """Lowers means of windows. Padding counts if asked; what a window reaches beyond it does not."""
     found, with_padding = _windows(node), bool(node.attribute("count_include_pad", 0))
-    if with_padding and _reach_beyond(node.sizes(0)[2:], node.output_sizes()[2:], found):
+    sizes = _pooled(node, found)
+    if with_padding and _reach_beyond(node.sizes(0)[2:], sizes[2:], found):
         found, x = _padded(node, found)
-        return _pool(node, *_AVERAGE, found, InputTensor=x, IncludePadding=False)
-    return _pool(node, *_AVERAGE, found, IncludePadding=with_padding)
+        return _pool(node, *_AVERAGE, found, sizes, InputTensor=x, IncludePadding=False)
+    return _pool(node, *_AVERAGE, found, sizes, IncludePadding=with_padding)
 
 
 _AVERAGE = "AVERAGE_POOLING", "AVERAGE_POOLING1"
@@ -62,31 +71,33 @@ def _padded(node: NodeLowering, found: Windows) -> tuple[Windows, GraphTensor]:
 
 @lowers("LpPool")
 def lp_pool(node: NodeLowering) -> GraphTensor:
-    return _pool(node, "LP_POOLING", "LP_POOLING1", _windows(node), P=int(node.attribute("p", 2)))
+    found = _windows(node)
+    return _pool(node, "LP_POOLING", "LP_POOLING1", found, _pooled(node, found), P=int(node.attribute("p", 2)))
 
 
 @lowers("MaxPool")
 def max_pool(node: NodeLowering) -> list[GraphTensor]:
     """Lowers maxima of windows, and their positions in the whole input."""
     found = _windows(node)
+    sizes = _pooled(node, found)
     if not node.wants(1):
-        return [_pool(node, "MAX_POOLING", "MAX_POOLING2", found)]
+        return [_pool(node, "MAX_POOLING", "MAX_POOLING2", found, sizes)]
     if node.attribute("storage_order", 0):
-        return _max_pool_by_columns(node, found)
-    indices = node.desc(_INDICES, planar_sizes(node.output_sizes()))
-    values = _pool(node, "MAX_POOLING2", "MAX_POOLING2", found, OutputIndicesTensor=indices)
-    return [values, node.cast(values["OutputIndicesTensor"], DataType.INT64)]
+        return _max_pool_by_columns(node, found, sizes)
+    indices = node.desc(_INDICES, planar_sizes(sizes))
+    values = _pool(node, "MAX_POOLING2", "MAX_POOLING2", found, sizes, OutputIndicesTensor=indices)
+    return [values, node.cast(values["OutputIndicesTensor"], DataType.INT64).reshape(sizes)]
 
 
 _INDICES = DataType.UINT32
 """The type of indices at the lowest level; those of ONNX are INT64."""
 
 
-def _max_pool_by_columns(node: NodeLowering, found: Windows) -> list[GraphTensor]:
+def _max_pool_by_columns(node: NodeLowering, found: Windows, pooled: Numbers) -> list[GraphTensor]:
     """Lowers maxima whose positions count along columns first, as those of the transposed input count along rows."""
     x = planar(node.tensor(0))
     axes = (0, 1, *range(len(x.sizes) - 1, 1, -1))
-    sizes = [planar_sizes(node.output_sizes())[axis] for axis in axes]
+    sizes = [planar_sizes(pooled)[axis] for axis in axes]
     given = {name: values[::-1] for name, values in members(found).items()}
     values = node.emit(
         "MAX_POOLING2",
@@ -96,7 +107,7 @@ def _max_pool_by_columns(node: NodeLowering, found: Windows) -> list[GraphTensor
         **given,
     )
     indices = node.cast(values["OutputIndicesTensor"], DataType.INT64)
-    return [values.transpose(axes), indices.transpose(axes)]
+    return [each.transpose(axes).reshape(pooled) for each in (values, indices)]
 
 
 def _global_pool(operator: str, node: NodeLowering, **others: Any) -> GraphTensor:

@@ -28,7 +28,7 @@ def test_sentences_are_whole_and_clauses_are_not(name):
 
 
 def test_pages_say_what_the_documentation_and_directml_say_otherwise():
-    page = dict(operator_pages.pages())["selection"].partition("## NONZERO_COORDINATES")[2]
+    page = dict(operator_pages.pages({}))["selection"].partition("## NONZERO_COORDINATES")[2]
     (decision,) = (each for each in decisions_of("NONZERO_COORDINATES") if each.departure is Departure.UNDEFINED)
     assert f"- {decision.what[:-1]} ([ours](../operators.md#decisions)). The documentation" in page
     assert f"The documentation says: {decision.page}. DirectML {decision.directml} (undefined)." in page

@@ -80,6 +80,21 @@ def test_fused_activations(activation, parameters):
     agree_fused("Add", [floats(2, 3), floats(2, 3)], activation, **parameters)
 
 
+def test_attributes_of_the_fused_normalizations():
+    inputs = [IMAGE]
+    fused = single("DmlFusedMeanVarianceNormalization", inputs, across_channels=1, fused_activation="Relu", **FUSED)
+    (found,) = lowered(fused, inputs)[1]
+    (plain,) = by_onnx_runtime(single("MeanVarianceNormalization", inputs, axes=[0, 1, 2, 3]), inputs)
+    np.testing.assert_allclose(found, np.maximum(plain, 0), rtol=1e-5, atol=1e-5)
+    inputs = [IMAGE, floats(4), floats(4), floats(4), floats(4) ** 2 + 1]
+    given = {"spatial": 1, "momentum": 0.9, "training_mode": 0}
+    (found,) = lowered(single("DmlFusedBatchNormalization", inputs, fused_activation="Relu", **given, **FUSED), inputs)[
+        1
+    ]
+    (plain,) = by_onnx_runtime(single("BatchNormalization", inputs), inputs)
+    np.testing.assert_allclose(found, np.maximum(plain, 0), rtol=1e-5, atol=1e-5)
+
+
 def test_what_cannot_be_fused():
     inputs = [floats(2, 3), floats(3, 2)]
     source = single("DmlFusedMatMul", inputs, fused_activation="Mish", **FUSED)

@@ -29,6 +29,7 @@ _ACTIVATIONS: Mapping[str, tuple[str, Mapping[str, tuple[str, float]]]] = {
 
 _FUSED = {name.lower(): each for name, each in _ACTIVATIONS.items()} | {
     "affine": ("LINEAR", {"Alpha": ("alpha", 1.0), "Beta": ("beta", 0.0)}),
+    "dropout": ("IDENTITY", {}),
     "relu": ("RELU", {}),
     "softplus": ("SOFTPLUS", {}),
 }

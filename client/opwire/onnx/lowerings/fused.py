@@ -62,10 +62,24 @@ def _activation(node: NodeLowering) -> Mapping[str, Any]:
 
 def _fused(operator: str, node: NodeLowering) -> GraphTensor:
     """Lowers an operator of ONNX with an activation fused."""
-    attributes = {name: each for name, each in node.node.attributes.items() if not name.startswith("fused_")}
+    given = node.node.attributes
+    if not given.get("spatial", 1) or given.get("training_mode", 0):
+        raise NotLowered("it normalizes elements by themselves, or trains")
+    known = onnx.defs.get_schema(operator, _OPSET, "").attributes
+    attributes = {name: each for name, each in given.items() if name in known}
+    if operator == "MeanVarianceNormalization":
+        attributes |= _axes(given)
     inner = _Fusing(_as_onnx(node.node, operator, node.node.inputs, attributes), node.graph, node.values)
     inner.activation = _activation(node)
     return _lowered(inner)
+
+
+def _axes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the axes of a normalization, which the fused operator has as before opset 9."""
+    if not attributes.get("normalize_variance", 1):
+        raise NotLowered("it leaves the variance as it is")
+    across = [0, 1, 2, 3] if attributes.get("across_channels", 0) else [0, 2, 3]
+    return {"axes": attributes.get("axes", across)}
 
 
 for _name in (

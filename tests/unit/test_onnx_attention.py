@@ -218,3 +218,19 @@ def test_total_length_must_be_constant():
     assert [each.reason for each in load(source).nodes] == ["its input 6, x6, is not constant"]
     softcapped = single("GroupQueryAttention", inputs, (6,), outputs=3, softcap=3.0, **GROUPED)
     assert [each.reason for each in load(softcapped).nodes] == ["its softcap is 3.0"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "attributes"),
+    [
+        ([floats(3)], MICROSOFT),
+        ([QUERY, floats(BATCH, 5, 3), VALUE], MICROSOFT),
+        ([QUERY, KEY, VALUE], {"domain": "com.microsoft"}),
+        ([QUERY, KEY, VALUE], {"domain": "com.microsoft", "num_heads": 0}),
+    ],
+)
+def test_tensors_that_do_not_belong_together(inputs, attributes):
+    """ONNX has no schema that refuses them."""
+    (found,) = load(single("MultiHeadAttention", inputs, **attributes)).nodes
+    assert found.reason
+    assert not found.is_lowered

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from math import prod
 
 from onnx import TypeProto
+from onnx.checker import ValidationError
+from onnx.shape_inference import InferenceError
 
 from ..client.graph_tensors import GraphTensor
 from ..errors import ContractViolation
@@ -37,8 +39,19 @@ def lower(node: ModelNode, graph: ModelGraph, values: Mapping[str, Value]) -> li
             outputs = lowerings.LOWERINGS[node.domain, node.proto.op_type](at)
         except ContractViolation as error:
             raise NotLowered(error.violations[0].message) from error
+        except _MISFITS as error:
+            raise NotLowered(_misfit(node, values, error)) from error
         listed = [outputs] if isinstance(outputs, GraphTensor) else list(outputs)
         return [_as_declared(each, node, values, i) for i, each in enumerate(listed)]
+
+
+_MISFITS = (ArithmeticError, LookupError, TypeError, ValueError, InferenceError, ValidationError)
+"""What lowerings raise for tensors and attributes that do not belong together, where ONNX has not refused these."""
+
+
+def _misfit(node: ModelNode, values: Mapping[str, Value], error: Exception) -> str:
+    given = ", ".join(str(values[name]) for name in node.inputs if name)
+    return f"it cannot take {given or 'no input'}: {' '.join(str(error).split())}"
 
 
 def _as_declared(

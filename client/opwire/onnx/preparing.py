@@ -176,7 +176,7 @@ class Preparation:
         if node.operator == "Constant":
             self._constant(node)
             return []
-        if node.operator == "If" and (taken := self._taken(node)) is not None:
+        if node.operator == "If" and any(node.inputs) and (taken := self._taken(node)) is not None:
             return self.expand(branch(node, taken), opsets)
         if not is_lowered(node) and (body := self.body_of(node, opsets)) is not None:
             return self.replaced(node, *body)
@@ -187,9 +187,12 @@ class Preparation:
     def _as_cast(self, node: ModelNode, opsets: Opsets) -> ModelNode:
         """Returns a Cast in place of a CastLike of a constant, which takes no more than a type from its other input."""
         values = self.prepared.values
-        if node.operator != "CastLike" or not values[node.inputs[0]].is_constant:
+        if node.operator != "CastLike" or len([each for each in node.inputs if each]) < 2:
             return node
-        to = values[node.inputs[1]].element_type
+        data, like = (values[name] for name in node.inputs[:2])
+        if not data.is_constant:
+            return node
+        to = like.element_type
         proto = onnx.helper.make_node("Cast", node.inputs[:1], node.outputs, node.name, to=to)
         return make_node(proto, opsets, self.count) if to else node
 

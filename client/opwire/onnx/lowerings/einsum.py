@@ -47,7 +47,7 @@ def einsum(node: NodeLowering) -> GraphTensor:
 
 def _read(node: NodeLowering) -> tuple[list[_Operand], Labels]:
     """Returns the operands of the equation, and the labels of its result."""
-    terms, arrow, result = "".join(node.attribute("equation").split()).partition("->")
+    terms, arrow, result = "".join(node.attribute("equation", "").split()).partition("->")
     listed = terms.split(",")
     if len(listed) != node.input_count:
         raise NotLowered(f"its equation has {len(listed)} terms for {node.input_count} inputs")

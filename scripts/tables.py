@@ -12,6 +12,7 @@ from opwire.listing import FAMILIES
 from opwire.operator import Code
 from opwire.operators import OPERATORS
 from opwire.schema import CATALOG
+from opwire_service.kernels.cuda import JOBS
 from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.process.application import create_app
 from opwire_service.settings import Limits, Option, Settings
@@ -52,6 +53,12 @@ def known_operators() -> str:
     for kind in CATALOG.values():
         brought.setdefault(kind.introduced, []).append(f"**{kind.name}**" if kind.name in EXECUTABLE else kind.name)
     return "\n\n".join(f"**{level.short}** ({len(names)}): {', '.join(names)}" for level, names in brought.items())
+
+
+def cuda_operators() -> str:
+    """Returns which operator types the CUDA device lacks."""
+    lacking = [name for name in CATALOG if name not in JOBS]
+    return f"The `cuda` device runs {len(CATALOG) - len(lacking)} of the {len(CATALOG)} operator types: all but {', '.join(lacking)}."
 
 
 def settings() -> str:
@@ -127,6 +134,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "level-matrix": level_matrix,
     "families": families,
     "known-operators": known_operators,
+    "cuda-operators": cuda_operators,
     "settings": settings,
     "limits": limits,
     "problems": problems,

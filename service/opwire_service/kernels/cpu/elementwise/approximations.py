@@ -1,4 +1,4 @@
-"""Vectorized FLOAT64 functions, each with a proven bound on its relative error.
+"""Vectorized FLOAT64 functions, each with a bound on its relative error.
 
 u = 2**-53 is the relative error of one operation. The error of a polynomial is its maximum deviation from the function,
 found with 160 bits at thousands of points between which both are smooth; it is well below the rounding errors. Of

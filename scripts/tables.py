@@ -58,7 +58,8 @@ def known_operators() -> str:
 def cuda_operators() -> str:
     """Returns which operator types the CUDA device lacks."""
     lacking = [name for name in CATALOG if name not in JOBS]
-    return f"The `cuda` device runs {len(CATALOG) - len(lacking)} of the {len(CATALOG)} operator types: all but {', '.join(lacking)}."
+    count = len(CATALOG) - len(lacking)
+    return f"The `cuda` device runs {count} of the {len(CATALOG)} operator types: all but {', '.join(lacking)}."
 
 
 def settings() -> str:

@@ -6,17 +6,17 @@ from opwire_service.kernels.cpu.families import PREPARE
 from opwire_service.kernels.cuda import JOBS
 from opwire_service.kernels.executable import EXECUTABLE
 
-_SEQUENTIAL = "each step waits for the one before, so a card gains nothing over the CPU"
-_TRAINING = "gradients of training are rarely large; the CPU runs them"
-_ATTENTION = "runs on the CPU, as several products that share their intermediates"
+_SEQUENTIAL = "each step waits for the one before; the CPU runs it"
+_TRAINING = "a step of training; the CPU runs it"
+_ATTENTION = "several products that share their intermediates; the CPU runs them"
 
 WITHOUT = {
-    "cpu": {"ROI_ALIGN_GRAD": "its scatter has no compiled kernel yet; the reference runs it"},
+    "cpu": {"ROI_ALIGN_GRAD": "its scatter has no compiled kernel; the reference runs it"},
     "cuda": {
         "RNN": _SEQUENTIAL,
         "LSTM": _SEQUENTIAL,
         "GRU": _SEQUENTIAL,
-        "RANDOM_GENERATOR": "Philox on the CPU keeps up with the transfer of its bits",
+        "RANDOM_GENERATOR": "its bits depend on no input; the CPU runs it",
         "ADAM_OPTIMIZER": _TRAINING,
         "LOCAL_RESPONSE_NORMALIZATION_GRAD": _TRAINING,
         "BATCH_NORMALIZATION_GRAD": _TRAINING,
@@ -24,7 +24,7 @@ WITHOUT = {
         "ROI_ALIGN_GRAD": _TRAINING,
         "MULTIHEAD_ATTENTION": _ATTENTION,
         "MULTIHEAD_ATTENTION1": _ATTENTION,
-        "QUANTIZED_LINEAR_AVERAGE_POOLING": "its integer sums have no kernel on a card yet",
+        "QUANTIZED_LINEAR_AVERAGE_POOLING": "its integer sums have no kernel on a card; the CPU runs it",
     },
 }
 """The operators that another device runs, and why."""

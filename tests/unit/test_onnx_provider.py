@@ -89,6 +89,7 @@ def test_operators_depend_on_the_node():
     equation = {"equation": "ij,jk->ik"}
     square = info("a", [2, 2]), info("b", [2, 2])
     assert [each.type for each in placed("Einsum", square, **equation).emits] == ["GEMM"]
+    assert placed("Einsum", [info("a", [2, 2])], equation="ij->i").level == FeatureLevel.V3_0  # a REDUCE
     outer = placed("Einsum", square, equation="ij,kl->ijkl")
     assert [each.type for each in outer.emits] == ["ELEMENT_WISE_MULTIPLY"]
     assert "letters" in placed("Einsum", square, equation="...j,jk->...k").reason

@@ -187,7 +187,7 @@ class Preparation:
     def _as_cast(self, node: ModelNode, opsets: Opsets) -> ModelNode:
         """Returns a Cast in place of a CastLike of a constant, which takes no more than a type from its other input."""
         values = self.prepared.values
-        if node.operator != "CastLike" or len([each for each in node.inputs if each]) < 2:
+        if node.operator != "CastLike" or len(node.inputs) < 2 or not all(node.inputs):
             return node
         data, like = (values[name] for name in node.inputs[:2])
         if not data.is_constant:

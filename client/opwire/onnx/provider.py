@@ -207,7 +207,7 @@ def _emitted(seen: Seen, row: Row, type_: str, *, is_alone: bool) -> Emitted:
     """Returns an emitted operator with the lowest level that takes the node's tensors."""
     introduced = CATALOG[type_].introduced
     lowest, why = introduced, f"{type_} exists from {introduced.short} on"
-    rows = _support(type_, row.get("function", ""))
+    rows = _support(type_, row.get("function", "SUM"))
     for member, data_type, rank in _tensors(seen, row, type_, is_alone=is_alone):
         level = min((each.level for each in rows if _admits(each, member, data_type, rank)), default=None)
         if level is not None and level > lowest:
@@ -217,7 +217,7 @@ def _emitted(seen: Seen, row: Row, type_: str, *, is_alone: bool) -> Emitted:
 
 @cache
 def _support(type_: str, function: str) -> Sequence[SupportRow]:
-    """Returns the support rows of an operator type; those of a function of REDUCE if it is given."""
+    """Returns the support rows of an operator type; of REDUCE, those of a function."""
     support = schema_of(type_).support
     return support.rows({support.attribute: ReduceFunction[function]} if support.attribute else {})
 

@@ -283,6 +283,7 @@ def test_the_documentation_page_loads_only_from_this_server(http):
         if link.endswith(".css"):
             for target in re.findall(r"(?:@import|url\()\s*['\"]?([^'\")\s]+)", loaded.text):
                 assert target.startswith("data:") or not urlsplit(urljoin(link, target)).netloc, target
+                assert target.startswith("data:") or http.get(urljoin(link, target)).status_code == 200, target
     assert "/openapi.json" in scripts
 
 

@@ -187,7 +187,7 @@ class _Framework(FastAPI):
         self._protocols = protocols
         for router in _ROUTERS:
             self.include_router(router)
-        docs.install(self)
+        docs.install(self, has_console=has_console)
         icon.install(self)
         if has_console:
             errors.install(self, not_found=console.install(self))

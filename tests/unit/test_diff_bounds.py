@@ -10,7 +10,7 @@ import pytest
 import opwire
 from opwire.difference.bounds import Errors, Limit, apart, limits, whole
 from opwire.difference.chain import Chain, single
-from opwire.difference.error_rules import rule_of
+from opwire.difference.error_table import rule_of
 from opwire.schema import CATALOG
 from opwire.tensor import Array
 

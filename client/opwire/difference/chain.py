@@ -131,6 +131,14 @@ def unchanged(operation: Operation, inputs: dict[str, Array]) -> tuple[Operation
     return operation, inputs
 
 
+def shaped(array: Array, tensor: BufferTensorDesc) -> Array:
+    """Returns the elements of a buffer in the sizes of its tensor."""
+    if tensor.strides is None:
+        return array[: tensor.element_count].reshape(tensor.sizes)
+    steps = [step * array.itemsize for step in tensor.strides]
+    return np.lib.stride_tricks.as_strided(array, tensor.sizes, steps, writeable=False)
+
+
 def chain_of(
     subject: Subject,
     nodes: Sequence[SubjectNode],

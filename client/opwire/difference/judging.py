@@ -12,7 +12,7 @@ from ..errors import OpwireError
 from ..tensor import Array
 from .bounds import SLICE, Limit, apart, limits
 from .chain import Chain, Key, chain_of
-from .error_rules import rule_of
+from .error_table import rule_of
 from .evidence import Evidence, sampled
 from .results import TensorDifference, Verdict, Worst, histogram
 from .subjects import Runner, Subject, SubjectNode

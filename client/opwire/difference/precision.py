@@ -13,7 +13,8 @@ from ..schema import CATALOG
 from ..tensor import Array
 from .bounds import apart
 from .chain import Chain, Key, Operation, unchanged
-from .error_rules import Sum, rule_of
+from .error_rules import Exact, Sum
+from .error_table import rule_of
 from .evidence import Evidence
 
 
@@ -246,8 +247,6 @@ _BOUNDED = frozenset(
 
 
 def _is_exact(operation: Operation) -> bool:
-    from .error_rules import Exact
-
     return isinstance(rule_of(operation), Exact)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..fields import Enumerated
 from ..schema import CATALOG, schema_of
 from ..tensor import Array
-from .chain import Operation
+from .chain import Operation, shaped
 
 Inputs = dict[str, Array]
 
@@ -209,9 +209,7 @@ def _renormalized(squared: Callable[[Array, int], Array]) -> Callable[..., Input
         zero = {} if bias is None else {"BiasTensor": np.zeros_like(bias)}
         found = run(operation, {**inputs, **zero})["OutputTensor"].astype(np.float64).reshape(tensor.sizes) * ratio
         if bias is not None:
-            desc_of = operation.tensors["BiasTensor"]
-            steps = [step * bias.itemsize for step in desc_of.element_strides]
-            found = found + np.lib.stride_tricks.as_strided(bias, desc_of.sizes, steps)
+            found = found + shaped(bias, operation.tensors["BiasTensor"])
         return {"OutputTensor": found.astype(inputs["InputTensor"].dtype).reshape(-1)}
 
     return compute
@@ -317,9 +315,7 @@ def _quantized(operation: Operation) -> Iterator[Variant]:
 def _quantizing(rounding: Callable[[Array], Array], *, wraps: bool = False) -> Callable[..., Inputs]:
     def compute(operation: Operation, inputs: Inputs, run: Callable[[Operation, Inputs], Inputs]) -> Inputs:
         def logical(name: str) -> Array:
-            tensor, array = operation.tensors[name], inputs[name]
-            steps = [step * array.itemsize for step in tensor.element_strides]
-            return np.lib.stride_tricks.as_strided(array, tensor.sizes, steps).astype(np.float64)
+            return shaped(inputs[name], operation.tensors[name]).astype(np.float64)
 
         quotient = rounding(logical("InputTensor") / logical("ScaleTensor"))
         zero = logical("ZeroPointTensor") if "ZeroPointTensor" in inputs else 0.0
@@ -340,9 +336,7 @@ def _swapped(operation: Operation) -> Iterator[Variant]:
 
     def picking(name: str) -> Callable[..., Inputs]:
         def compute(operation: Operation, inputs: Inputs, run: Callable[[Operation, Inputs], Inputs]) -> Inputs:
-            tensor, array = operation.tensors[name], inputs[name]
-            steps = [step * array.itemsize for step in tensor.element_strides]
-            found = np.lib.stride_tricks.as_strided(array, tensor.sizes, steps)
+            found = shaped(inputs[name], operation.tensors[name])
             return {"OutputTensor": np.ascontiguousarray(found).reshape(-1)}
 
         return compute

@@ -208,7 +208,7 @@ def _operations(step: Step, node: Mapping[str, Any], key: Callable[[Bytes], Key]
     """Yields the operator of a step, and its fused activation as one of its own."""
     inputs = {name: key(at) for name, at in step.inputs.items()}
     outputs = {name: key(at) for name, at in step.outputs.items()}
-    kind = str(node["type"]).removeprefix(PREFIX)
+    kind = step.plan.operator.name
     yield from split(Operation(kind, node["desc"], inputs, outputs, {**step.plan.inputs, **step.plan.outputs}))
 
 
@@ -222,11 +222,19 @@ def split(operation: Operation) -> Iterator[Operation]:
     between = Key(operation.outputs[output].node, f"{operation.outputs[output].name} before its activation")
     plain = {name: value for name, value in operation.desc.items() if name != "FusedActivation"}
     yield replace(operation, desc=plain, outputs={**operation.outputs, output: between})
-    tensor = operation.tensors[output]
-    desc = {**fused.get("desc", {}), "InputTensor": tensor.to_json(), "OutputTensor": tensor.to_json()}
-    kind = str(fused["type"]).removeprefix(PREFIX)
+    tensor = replace(operation.tensors[output], strides=None, total_size_in_bytes=0)
+    kind, members = _spelled(fused)
+    desc = {**members, "InputTensor": tensor.to_json(), "OutputTensor": tensor.to_json()}
     tensors = {"InputTensor": tensor, "OutputTensor": tensor}
     yield Operation(kind, desc, {"InputTensor": between}, {"OutputTensor": operation.outputs[output]}, tensors)
+
+
+def _spelled(fused: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Returns the type and the members of an operator within a desc, which has several spellings."""
+    kind = str(fused.get("type", fused.get("Type"))).removeprefix(PREFIX)
+    inner = fused.get("desc", fused.get("Desc"))
+    rest = {name: value for name, value in fused.items() if name.casefold() not in ("type", "desc")}
+    return kind, {**rest, **(inner or {})}
 
 
 def single(operator: Mapping[str, Any], inputs: Mapping[str, Array], runner: Runner) -> Chain:

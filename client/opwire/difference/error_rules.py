@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from math import frexp, prod
+from math import frexp, isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -52,8 +52,8 @@ class Rounded:
 
     def __call__(self, run: Run, output: str) -> Limit:
         exact, u = run.outputs[output], run.smallest(output)
-        factors = (run.operation.desc.get(name, 1.0) for name in ("Alpha", "Beta", "Gamma"))
-        absolute = self.absolute * u * max(1.0, *(abs(each) for each in factors))
+        factors = (abs(float(run.operation.desc.get(name, 1.0))) for name in ("Alpha", "Beta", "Gamma"))
+        absolute = self.absolute * u * max(1.0, *(each for each in factors if isfinite(each)))
         given = next((array for array in run.inputs.values() if array.size == exact.size), None)
 
         def at(part: slice) -> Errors:

@@ -54,6 +54,9 @@ _FORMATS = (FP16, TF32, BF16)
 _NEARER = 4
 """How many times nearer the tensor of a class must be than the exact one."""
 
+_ENOUGH = 8
+"""Different numbers of a format that are no accident."""
+
 _SPREAD = 0.1
 """The share of elements with larger errors than are likely that a class must have; fewer are a fault of these."""
 
@@ -93,6 +96,8 @@ def _rounded_results(evidence: Evidence) -> Iterator[str]:
         if form.digits < np.finfo(evidence.exact.dtype).nmant
         and np.array_equal(form.rounded(evidence.actual), evidence.actual, equal_nan=True)
     ]
+    if np.unique(evidence.actual[np.isfinite(evidence.actual)]).size < _ENOUGH:
+        return
     likely = evidence.limit(slice(0, evidence.exact.size)).likely
     for truncated in (False, True):
         fitting = []
@@ -114,6 +119,8 @@ def _names(forms: Sequence[Format], truncated: bool) -> str:
 def _rounded_operands(evidence: Evidence) -> Iterator[str]:
     """Yields the formats of operands that give the tensor; some give the same for these operands."""
     if evidence.chain is None or all(array.dtype.kind != "f" for array in evidence.chain.given.values()):
+        return
+    if evidence.exact.size < _ENOUGH:
         return
     least = evidence.distance(evidence.exact) / _NEARER
     for truncated, only_constants in ((False, False), (True, False), (False, True)):

@@ -217,7 +217,7 @@ def _finite(value: float) -> float:
 def histogram(distances: Array) -> tuple[int, ...]:
     """Returns the number of elements by distance: 0, up to 1, 2, 4, ... 2**30 ULP, beyond, and infinite."""
     finite = distances[np.isfinite(distances)]
-    edges = [0, *(2**i for i in range(31))]
-    places = np.searchsorted(edges, finite.reshape(-1), side="left")
-    counts = np.bincount(places, minlength=len(edges) + 1)
+    parts, exponents = np.frexp(finite.reshape(-1))
+    places = np.clip(exponents + (parts > 0.5), 0, 32)  # a power of 2 is the end of its own
+    counts = np.bincount(places, minlength=33)
     return (*(int(each) for each in counts), int(distances.size - finite.size))

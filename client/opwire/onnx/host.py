@@ -62,7 +62,9 @@ class HostNode:
         return name in given | {key for key, found in zip(formal, self.node.inputs, strict=False) if found}
 
 
-_IGNORED = dict.fromkeys(("RNN", "GRU", "LSTM"), ("activations", "clip", "sequence_lens"))
+_IGNORED: Mapping[str, tuple[str, ...]] = dict.fromkeys(
+    ("RNN", "GRU", "LSTM"), ("activations", "clip", "sequence_lens")
+)
 """Attributes and inputs that onnx.reference does not heed."""
 
 

@@ -130,9 +130,7 @@ class _Comparison:
     ) -> None:
         if self.keep is None:
             return
-        produced = {name for node in nodes for name in node.outputs}
-        read = dict.fromkeys(name for node in nodes for name in node.inputs if name not in produced)
-        inputs = {name: self.known[name] for name in read if name in self.known}
+        inputs = {name: self.known[name] for name in _read(nodes) if name in self.known}
         self.keep(Compared(found, nodes, inputs, {k: v for k, v in actual.items() if v is not None}, exact))
 
     def _is_read(self, node: SubjectNode) -> bool:
@@ -169,8 +167,19 @@ class _Comparison:
             )
         )
         return NodeDifference(
-            node.name, node.operator, types, node.inputs, tensors, tuple(each.name for each in before)
+            node.name,
+            node.operator,
+            types,
+            tuple(_read([*before, node])),
+            tensors,
+            tuple(each.name for each in before),
         )
+
+
+def _read(nodes: Sequence[SubjectNode]) -> list[str]:
+    """Returns the tensors that nodes read and do not produce themselves."""
+    produced = {name for node in nodes for name in node.outputs}
+    return list(dict.fromkeys(name for node in nodes for name in node.inputs if name not in produced))
 
 
 def _alike(one: Array, other: Array) -> bool:

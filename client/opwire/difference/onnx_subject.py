@@ -64,7 +64,10 @@ class OnnxSubject(Subject):
         return SubjectNode(node.name, node.operator, tuple(read), produced, node.reason, node)
 
     def type_of(self, tensor: str) -> TensorType | None:
-        value = self.model.value(tensor)
+        try:
+            value = self.model.value(tensor)
+        except KeyError:
+            return None
         if value.sizes is None or not value.element_type:
             return None
         return TensorType(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(value.element_type)), value.sizes)

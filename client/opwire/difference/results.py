@@ -113,7 +113,7 @@ class NodeDifference:
     Attributes:
         name, operator: as in the model.
         directml: its DirectML operators.
-        inputs: the tensors that it reads and that are not constant.
+        inputs: the tensors that it reads, with its members, and that are not constant.
         tensors: the tensors that it produces.
         members: the names of further nodes that were compared together with it, as the side lacks what is between.
     """
@@ -204,7 +204,8 @@ class Differences:
 def number(value: Any) -> Any:
     """Returns a number as JSON has it; NaN and infinities as strings."""
     if isinstance(value, np.generic):
-        value = value.item()
+        is_narrow = isinstance(value, np.floating) and value.itemsize < 8
+        value = float(str(value)) if is_narrow else value.item()  # the shortest text that reads as the same number
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value

@@ -91,7 +91,7 @@ class Subject(ABC):
 
     @abstractmethod
     def type_of(self, tensor: str) -> TensorType | None:
-        """Returns the type of a tensor, or None if it is not known before the model runs."""
+        """Returns the type of a tensor, or None if it is not known before the model runs, or none of the model."""
 
     @abstractmethod
     def run(self, node: SubjectNode, tensors: Mapping[str, Array], runner: Runner) -> dict[str, Array]:

@@ -265,7 +265,7 @@ command(
     FILES,
     "opwire diff model.onnx --against onnxruntime",
     "opwire diff examples/reduce.json --against reference",
-    "opwire diff model.onnx --against onnxruntime:CUDA --input x=x.npy --dim batch=1",
+    "opwire diff model.onnx --against onnxruntime:CUDA --input x=x.npy --dim batch=1 --html report.html",
     "opwire diff model.onnx --against folder --draw uniform --junit report.xml --repro wrong",
 )(diff_command)
 command(

@@ -46,6 +46,10 @@ JunitOption = Annotated[
     ),
 ]
 
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", rich_help_panel=_REPORTS, help="Write a page to read, which needs no network."),
+]
 ReproOption = Annotated[
     Path | None,
     typer.Option(
@@ -78,6 +82,7 @@ def diff_command(
     ] = None,
     show_all: Annotated[bool, typer.Option("--all", help="Show all nodes, rather than the 20 worst.")] = False,
     junit: JunitOption = None,
+    html: HtmlOption = None,
     repro: ReproOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -100,7 +105,7 @@ def diff_command(
             tolerance=differences.tolerance(ulp, rtol, atol),
             repro=repro,
         )
-        differences.write_reports(found, junit=junit)
+        differences.write_reports(found, junit=junit, html=html)
         differences.show(found, show_all=show_all, as_json=as_json)
     if found.wrong:
         raise typer.Exit(REFUSED)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from opwire.difference import Differences, NodeDifference, Tolerance, Verdict, diff
-from opwire.difference.reports import to_junit, wording
+from opwire.difference.reports import to_html, to_junit, wording
 from opwire.errors import ProblemCode, RequestError
 
 from . import render
@@ -40,7 +40,7 @@ def tolerance(ulp: float | None, rtol: float | None, atol: float | None) -> Tole
     return None if ulp is rtol is atol is None else Tolerance(ulp, rtol, atol)
 
 
-def write_reports(found: Differences, *, junit: Path | None) -> None:
+def write_reports(found: Differences, *, junit: Path | None, html: Path | None) -> None:
     """Writes the reports that are wanted.
 
     Raises:
@@ -48,6 +48,8 @@ def write_reports(found: Differences, *, junit: Path | None) -> None:
     """
     if junit is not None:
         junit.write_text(to_junit(found), encoding="utf-8")
+    if html is not None:
+        html.write_text(to_html(found), encoding="utf-8")
 
 
 def show(found: Differences, *, show_all: bool, as_json: bool) -> None:

@@ -267,7 +267,8 @@ def print_table(table: Table) -> None:
     """Prints a table at the width of the terminal, or with 140 columns if there is none."""
     from rich.console import Console
 
-    Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)
+    width = None if sys.stdout.isatty() else 140
+    Console(width=width, highlight=False, markup=False, emoji=False).print(table)
 
 
 def outputs_json(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import islice
@@ -46,6 +47,19 @@ def pointer_to(base: str, *path: str | int) -> str:
         text = str(part)
         base += "/" + (text if text.isalnum() else text.replace("~", "~0").replace("/", "~1"))
     return base
+
+
+def data_type_name(given: Any) -> Any:
+    """Returns the name of a data type given as such or as one of numpy; anything else is returned unchanged.
+
+    Raises:
+        TypeError: DirectML lacks the type.
+    """
+    if isinstance(given, DataType):
+        return given.name
+    if isinstance(given, np.dtype) or (isinstance(given, type) and issubclass(given, np.generic)):
+        return DataType.of(np.dtype(given)).name
+    return given
 
 
 def show(value: object) -> str:
@@ -192,6 +206,9 @@ class Report:
 
     def member(self, value: object, pointer: str, names: Mapping[str, int], prefix: str) -> int | None:
         """Returns the value of an enum member given by full name, short name or value, or reports a violation."""
+        if names is DATA_TYPE_CODES and not isinstance(value, str | int):
+            with suppress(TypeError):  # a data type that DirectML lacks is refused below
+                value = data_type_name(value)
         if isinstance(value, str):
             number = names.get(value.removeprefix(prefix))
             known = number is not None

@@ -342,7 +342,7 @@ def test_members_with_a_default_can_be_left_out(name, desc, defaults):
 
 
 def test_an_array_that_is_left_out_is_as_long_as_the_others():
-    desc = {"InputTensor": tensor("FLOAT32", 1, 1, 5, 5), "WindowSize": [2, 2, 2]}
+    desc: dict[str, Any] = {"InputTensor": tensor("FLOAT32", 1, 1, 5, 5), "WindowSize": [2, 2, 2]}
     assert {code for code, _ in refusal({"type": "MAX_POOLING", "desc": desc})} == {"count_mismatch"}
     desc["DimensionCount"] = 2
     assert refusal({"type": "MAX_POOLING", "desc": desc}) == [("count_mismatch", "/desc/WindowSize")]

@@ -315,6 +315,26 @@ def test_types_of_numpy_are_data_types():
         prepare.reduce(MATRIX, "SUM", 1, output_type=np.complex64)
 
 
+@pytest.mark.parametrize("given", [np.float32, np.dtype("float32"), DataType.FLOAT32])
+def test_descs_take_types_of_numpy(make_client: Any, server_url: str, given: Any):
+    operator = {"type": "ACTIVATION_RELU", "desc": {"InputTensor": {"DataType": given, "Sizes": [2, 3]}}}
+    node = {**operator, "inputs": {"InputTensor": "input:x"}}
+    graph = {"nodes": {"relu": node}, "outputs": {"y": "relu"}}
+    assert check(operator).inputs["InputTensor"].data_type is DataType.FLOAT32
+    client = make_client(server_url)
+    x = np.array([[1, -1, 2], [-2, 3, -3]], np.float32)
+    assert client.validate(operator).valid
+    for target, inputs in ((operator, x), (graph, {"x": x})):
+        assert client.execute(target, inputs).output.tolist() == [[1, 0, 2], [0, 3, 0]]
+    assert client.register_graph("named_types", graph)["inputs"]["x"]["DataType"] == "FLOAT32"
+    client.delete_graph("named_types")
+
+
+def test_a_type_of_numpy_that_directml_lacks_is_refused():
+    with pytest.raises(ContractViolation, match=r"complex64.* given; allowed: FLOAT32, "):
+        check({"type": "ACTIVATION_RELU", "desc": {"InputTensor": {"DataType": np.complex64, "Sizes": [2]}}})
+
+
 @pytest.mark.parametrize(
     "given", ["RELU", "relu", "ACTIVATION_RELU", "DML_OPERATOR_ACTIVATION_RELU", {"Type": "ACTIVATION_RELU"}]
 )

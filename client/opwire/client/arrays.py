@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..desc import show
+from ..desc import data_type_name, show
 from ..jsontensor import NumberError, read_numbers
 from ..tensor import Array, BufferTensorDesc, DataType, packed_strides
 
@@ -124,17 +125,13 @@ DTypeLike = np.dtype[Any] | type[np.generic]
 """A data type of numpy: ``np.float32``, or the ``dtype`` of an array."""
 
 
-def data_type_name(given: Any) -> Any:
-    """Returns the name of a data type given as such or as one of numpy; anything else is returned unchanged.
-
-    Raises:
-        TypeError: DirectML lacks the type.
-    """
-    if isinstance(given, DataType):
-        return given.name
-    if isinstance(given, np.dtype) or (isinstance(given, type) and issubclass(given, np.generic)):
-        return DataType.of(np.dtype(given)).name
-    return given
+def with_type_names(value: Any) -> Any:
+    """Returns a desc, or a graph with descs, with the names of its data types, which may be those of NumPy."""
+    if isinstance(value, Mapping):
+        return {name: with_type_names(member) for name, member in value.items()}
+    if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping | list | tuple):
+        return [with_type_names(item) for item in value]
+    return data_type_name(value)
 
 
 def is_number(value: object) -> bool:

@@ -10,14 +10,23 @@ from typing import Any, Literal, Protocol, SupportsIndex
 
 import numpy as np
 
-from ..desc import Report, read_tensor, show
+from ..desc import Report, data_type_name, read_tensor, show
 from ..enums import AxisDirection, ReduceFunction
 from ..fields import TensorMember
 from ..schema import PREFIX, find, schema_of
 from ..tensor import Array, BufferTensorDesc, DataType, packed_strides
 from ..tensor_names import element
 from ..wire import Call
-from .arrays import ArrayLike, DTypeLike, TensorLike, as_array, as_array_or_bytes, data_type_name, fit, layout_of
+from .arrays import (
+    ArrayLike,
+    DTypeLike,
+    TensorLike,
+    as_array,
+    as_array_or_bytes,
+    fit,
+    layout_of,
+    with_type_names,
+)
 
 Axes = SupportsIndex | Iterable[SupportsIndex]
 Direction = AxisDirection | Literal["INCREASING", "DECREASING"]
@@ -165,7 +174,7 @@ def graph_call(graph: AnyGraph, inputs: Inputs) -> Call:
         return Call(graph.to_json(), arrays, layouts, is_graph=True, constants=graph.constants)
     if isinstance(graph, str):
         return Call({}, arrays, is_graph=True, graph_name=graph)
-    return Call(graph, arrays, layouts, is_graph=True)
+    return Call(with_type_names(graph), arrays, layouts, is_graph=True)
 
 
 def _declared_inputs(graph: Mapping[str, Any] | str) -> dict[str, BufferTensorDesc]:
@@ -179,6 +188,11 @@ def execute(operator: AnyGraph, inputs: Inputs) -> Call:
     """Returns a call of any operator or graph. Errors in the desc are left for the server to report."""
     if isinstance(operator, BuiltGraph | str) or is_graph(operator):
         return graph_call(operator, inputs)
+    named: Mapping[str, Any] = with_type_names(operator)
+    return _operator_call(named, inputs)
+
+
+def _operator_call(operator: Mapping[str, Any], inputs: Inputs) -> Call:
     given = inputs if isinstance(inputs, Mapping) else {_only_input(operator): inputs}
     arrays: dict[str, Array] = {}
     layouts: dict[str, BufferTensorDesc] = {}

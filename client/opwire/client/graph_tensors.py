@@ -11,10 +11,10 @@ from typing import Any, NoReturn, SupportsIndex, cast
 
 import numpy as np
 
-from ..desc import Report, read_tensor
+from ..desc import Report, data_type_name, read_tensor
 from ..errors import ContractViolation
 from ..tensor import Array, BufferTensorDesc, DataType, packed_strides
-from .arrays import ArrayLike, Symbolic, data_type_name, number_of
+from .arrays import ArrayLike, Symbolic, number_of
 from .calls import checked_name
 from .methods import OperatorMethods
 

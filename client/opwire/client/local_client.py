@@ -28,6 +28,7 @@ from ..wire import (
     validation_of,
     write_json,
 )
+from .arrays import with_type_names
 from .calls import AnyGraph, BuiltGraph, HasGraph, checked_calls, checked_name, is_graph
 from .methods import OperatorMethods
 from .options import CallOptions, EffectiveOptions
@@ -132,7 +133,7 @@ class LocalClient(OperatorMethods[Result, PoolingResult]):
     ) -> Validation:
         """As ``Client.validate``."""
         options = self._settings.checking(feature_level, strict).contract()
-        desc = operator.to_json() if isinstance(operator, BuiltGraph) else operator
+        desc = operator.to_json() if isinstance(operator, BuiltGraph) else with_type_names(operator)
         return self._session.validate(validation_of(desc, options, is_graph=is_graph(operator)))
 
     def register_graph(
@@ -156,7 +157,7 @@ class LocalClient(OperatorMethods[Result, PoolingResult]):
         """
         options = self._settings.checking(feature_level, strict).contract()
         constants = graph.constants if isinstance(graph, BuiltGraph) else {}
-        plain = graph.to_json() if isinstance(graph, BuiltGraph) else graph
+        plain = graph.to_json() if isinstance(graph, BuiltGraph) else with_type_names(graph)
         return self._session.register(checked_name(name), registration_of(plain, constants, options))
 
     def register(self, name: str, model: HasGraph) -> GraphInfo:

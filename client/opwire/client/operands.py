@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ..desc import data_type_name
 from ..fields import TensorMember
 from ..schema import OperatorSchema, find, schema_of
 from ..tensor import Array
 from ..tensor_names import element
 from ..wire import Call
-from .arrays import as_array, data_type_name, is_number
+from .arrays import as_array, is_number
 from .calls import call_of, tensor_of
 from .signatures import argument_name
 

@@ -27,6 +27,7 @@ from ..wire import (
     write_json,
     write_registration,
 )
+from .arrays import with_type_names
 from .calls import AnyGraph, BuiltGraph, checked_name, is_graph
 from .expected import Expected
 from .graph_tensors import graph_tensor_of
@@ -98,7 +99,7 @@ def register_graph(
     if isinstance(graph, BuiltGraph):
         headers, chunks = write_registration(graph.to_json(), graph.constants, options)
     else:
-        headers, chunks = write_registration(graph, {}, options)
+        headers, chunks = write_registration(with_type_names(graph), {}, options)
     request = _get(_graph_path(name), settings, lambda found: cast(GraphInfo, found))
     return replace(request, method="PUT", headers={**headers, "Accept": JSON}, chunks=chunks)
 
@@ -134,7 +135,7 @@ def _segment(name: object) -> str:
 def validate(operator: AnyGraph, settings: EffectiveOptions) -> OutgoingRequest[Validation]:
     """Checks an operator desc or a graph."""
     kind = "graph" if is_graph(operator) else "operator"
-    desc = operator.to_json() if isinstance(operator, BuiltGraph) else operator
+    desc = operator.to_json() if isinstance(operator, BuiltGraph) else with_type_names(operator)
     request = {kind: desc, **settings.contract()}
     body = write_json(request)
     headers = {"Content-Type": JSON, "Accept": JSON, "Content-Length": str(len(body))}

@@ -103,7 +103,7 @@ def _whisper(path: Path) -> None:
     import torch
     import transformers
 
-    made = transformers.WhisperConfig(d_model=256, encoder_layers=4, attn_implementation="eager")
+    made = transformers.WhisperConfig(encoder_layers=4, attn_implementation="eager")
     encoder = transformers.WhisperModel(made).encoder
 
     class Plain(torch.nn.Module):
@@ -138,8 +138,10 @@ def _export(network: Any, inputs: tuple[Any, ...], names: list[str], path: Path)
 
     torch.manual_seed(0)
     network.eval()
-    options = {"input_names": names, "opset_version": 17, "dynamo": False}
-    torch.onnx.export(network, inputs, str(path), **options)
+    try:
+        torch.onnx.export(network, inputs, str(path), input_names=names, opset_version=17, dynamo=False)
+    except torch.onnx.errors.UnsupportedOperatorError:  # of the older exporter
+        torch.onnx.export(network, inputs, str(path), input_names=names, opset_version=18, external_data=False)
 
 
 def main(folder: Path) -> None:

@@ -47,13 +47,10 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="networks, all by default")
     parser.add_argument("--markdown", action="store_true")
     given = parser.parse_args()
-    line = (
-        "| {} | {} | {} | {} | {:.1f} | {:.1f} | {:.2f} | {:.1e} |"
-        if given.markdown
-        else (
-            "{:20} level {:4} {:5} nodes, {:3} on the CPU {:9.1f} ms, ONNX Runtime {:9.1f} ms, ratio {:6.2f}, error {:.1e}"
-        )
+    plain = (
+        "{:20} level {:4} {:5} nodes, {:3} on the CPU {:9.1f} ms, ONNX Runtime {:9.1f} ms, ratio {:6.2f}, error {:.1e}"
     )
+    line = "| {} | {} | {} | {} | {:.1f} | {:.1f} | {:.2f} | {:.1e} |" if given.markdown else plain
     ratios = []
     with opwire.local() as runner:
         for network, path in networks():

@@ -55,6 +55,7 @@ def of_the_client(client: Client, wanted: bool) -> None:
     assert_type(client.relu(X, timeout=3), Result)
     assert_type(client.conv(X, X, strides=2), Result)
     assert_type(client.add(X, 2.5), Result)
+    assert_type(client.max_pool(X, 2, indices=True), PoolingResult)
     assert_type(client.add(opwire.strided(X), X), Result)
     assert_type(client.sum(opwire.strided(OwnTensor()), 0), Result)
     assert_type(client.element_wise_sqrt(X, scale_bias=ScaleBias(1, 2)), Result)

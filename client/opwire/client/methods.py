@@ -179,3 +179,5 @@ class OperatorMethods(Reductions[R], Generic[R, P]):
             name=operator,
         )
         return self._run_pooling(call, options) if with_indices else self._run(call, options)
+
+    max_pool = max_pooling

@@ -15,7 +15,7 @@ ARG CUPY=14.2.0
 ARG CUDA=13.4
 RUN python3 -m venv --without-pip /opt/opwire \
     && pip --python /opt/opwire/bin/python install --no-cache-dir --only-binary :all: \
-        "opwire[service] @ file://$(ls /wheels/*.whl)" "cupy-cuda13x==${CUPY}" \
+        "opwire[service,onnx] @ file://$(ls /wheels/*.whl)" "cupy-cuda13x==${CUPY}" \
         "cuda-toolkit[nvrtc,cudart,cublas]==${CUDA}.*" \
     && find /opt/opwire -type d -name tests -prune -exec rm -r {} +
 COPY docker/entrypoint docker/healthcheck.py /opt/opwire/

@@ -32,7 +32,7 @@ RIGHT = NUMBERS.astype("i8").sum(axis=1, keepdims=True).astype("f4").tobytes()
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Deployment]:
     """A head, two workers of one CPU each and a server, with token authentication."""
-    extras = ("--build-arg", "EXTRAS=service,ray", "--build-arg", "PACKAGES=ray[default]")
+    extras = ("--build-arg", "EXTRAS=service,onnx,ray", "--build-arg", "PACKAGES=ray[default]")
     arguments = ("--network", "host", "--build-arg", f"BASE={BASE}", "--build-arg", "REVISION=tested", *extras)
     run("docker", "build", *arguments, "-f", str(ROOT / "docker/Dockerfile"), "-t", IMAGE, str(ROOT))
     env = {"COMPOSE_PROJECT_NAME": NAME, "OPWIRE_RAY_IMAGE": IMAGE, "OPWIRE_RAY_AUTH": "token"}

@@ -1,8 +1,8 @@
 """Code blocks in the README and the documentation do what they claim.
 
 A Python block prints the text block below it. A shell command succeeds and prints the text below it, or JSON with the
-members of the JSON below it, where ``"..."`` matches anything. A block with a title is the content of that file. A block
-that cannot be run has a comment above it that says why: ``<!-- not run: reason -->``.
+members of the JSON below it, where ``"..."`` matches anything. A block with a title is the content of that file. A
+block that cannot be run has a comment above it that says why: ``<!-- not run: reason -->``.
 """
 
 from __future__ import annotations

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from opwire.check import Plan
 from opwire.tensor import Array
 
-from ....execution import Arrays, Stop
+from ....execution import Arrays, Stop, Stopped
 from ...decimals import FLOAT64, round_decimal
 from ...exact import FORMATS
+from ...formulas.careful import product_rest
 from ...reference.optimizer import NAMES, OptimizerStep
 from ..jit.compiler import Kernel
 from ..run.arranged import Arrangement
@@ -36,7 +38,7 @@ class AdamJob(Job):
         return ()
 
     def scratch_bytes(self, threads: int) -> int:
-        return 96 * TILE * min(threads, self._layout.tiles.count)
+        return 256 * TILE * min(threads, self._layout.tiles.count)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         order, tiles = self._layout.order, self._layout.tiles
@@ -48,11 +50,11 @@ class AdamJob(Job):
         def piece(begin: int, end: int) -> None:
             with np.errstate(all="ignore"):
                 for number in range(begin, end):
-                    self._tile(sources, targets, tiles.at(number), step)
+                    self._tile(sources, targets, tiles.at(number), step, stop)
 
         pool.run(piece, tiles.count, 1, stop)
 
-    def _tile(self, sources: list[Array], targets: list[Array], at: Slices, step: OptimizerStep) -> None:
+    def _tile(self, sources: list[Array], targets: list[Array], at: Slices, step: OptimizerStep, stop: Stop) -> None:
         x, m, v, g = (np.array(source[at], np.float64, order="C") for source in sources)
         for moment in (m, v):
             moment[np.isinf(moment)] = np.nan
@@ -70,17 +72,55 @@ class AdamJob(Job):
         moved *= -float(step.rate)
         doubtful |= _near_zero(x, moved, self._share)
         if doubtful.any():
-            self._mend([x, m, v], [source[at] for source in sources], doubtful, step)
+            self._mend([x, m, v], [source[at] for source in sources], doubtful, step, stop)
         for target, result in zip(targets, (x, m, v), strict=True):
             target[at] = result
 
-    @staticmethod
-    def _mend(results: list[Array], sources: list[Array], doubtful: Array, step: OptimizerStep) -> None:
+    def _mend(
+        self, results: list[Array], sources: list[Array], doubtful: Array, step: OptimizerStep, stop: Stop
+    ) -> None:
+        """Recomputes doubtful elements: with the residues of the moments' sums, or exactly."""
         index = tuple(np.argwhere(doubtful).T)
-        rows = zip(*(source[index].tolist() for source in sources), strict=True)
-        exact = np.array([[float(round_decimal(each, FLOAT64)) for each in step.apply(*row)] for row in rows])
-        for result, column in zip(results, exact.T, strict=True):
-            result[index] = column
+        taken = [source[index].astype(np.float64) for source in sources]
+        found, is_certain = self._with_residues(step, *taken)
+        for number in np.flatnonzero(~is_certain).tolist():
+            if stop():
+                raise Stopped
+            exact = step.apply(*(float(each[number]) for each in taken))
+            found[:, number] = [float(round_decimal(each, FLOAT64)) for each in exact]
+        for result, row in zip(results, found, strict=True):
+            result[index] = row
+
+    def _with_residues(self, step: OptimizerStep, x: Array, m: Array, v: Array, g: Array) -> tuple[Array, Array]:
+        m, is_certain = _mixed(self._attributes.Beta1, m, g)
+        v, is_sure = _mixed(self._attributes.Beta2, v, g * g)
+        limit = self._share * np.abs(x)
+        rate = float(step.rate)
+        x = x - m / (np.sqrt(v) + self._attributes.Epsilon) * rate
+        is_told = np.where(np.isnan(x), (v < 0) | np.isnan(rate), np.abs(x) >= limit)
+        found = np.array([x, m, v])
+        return found, is_certain & is_sure & is_told & np.isfinite(found[1:]).all(axis=0) & ~np.isinf(x)
+
+
+def _mixed(weight: float, old: Array, new: Array) -> tuple[Array, Array]:
+    """Returns ``weight * old + (1 - weight) * new`` with the residues of all operations, and where that is certain.
+
+    The first product is exact. The share ``1 - weight`` is the sum of two numbers.
+    """
+    share = 1 - weight
+    rest = _residue(1.0, -weight, share)
+    kept, added = old * weight, new * share
+    residue, beyond = product_rest(new, np.full(new.shape, share), added), new * rest
+    total = kept + added
+    found = total + (_residue(kept, added, total) + (residue + beyond))
+    is_exact = (total == 0) & ((residue == 0) | (beyond == 0))
+    return found, is_exact | (np.abs(found) >= 2.0**-70 * np.abs(kept))
+
+
+def _residue(a: Any, b: Any, total: Any) -> Any:
+    """Returns the rounding residue of a sum exactly."""
+    part = total - a
+    return (a - (total - part)) + (b - part)
 
 
 def _near_zero(a: Array, b: Array, share: float) -> Array:

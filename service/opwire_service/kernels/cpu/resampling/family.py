@@ -257,8 +257,7 @@ def prepare(plan: Plan) -> Job:
 
 def prepare_gradient(plan: Plan) -> Job:
     source, target = plan.inputs["InputGradientTensor"], plan.outputs["OutputGradientTensor"]
-    axes = resampled_axes(plan, target.sizes, source.sizes)
-    return ReferenceJob(plan) if any(axis.is_nowhere for axis in axes) else WeightedJob(plan, axes, backward=True)
+    return WeightedJob(plan, resampled_axes(plan, target.sizes, source.sizes), backward=True)
 
 
 PREPARE = {

@@ -101,6 +101,8 @@ def transposed_table(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> W
     """Returns a table of the outputs that read elements ``begin`` to ``end``, or None if it has too many weights."""
     if 2 * axis.outputs > TAPS:
         return None
+    if axis.is_nowhere:
+        return _table_of_all(0 if is_linear(plan.attributes) and axis.size > 1 else axis.outputs, end - begin)
     coordinates = axis.coordinates(np.arange(axis.outputs))
     if is_linear(plan.attributes):
         low, part = neighbors(coordinates, axis.size)
@@ -116,6 +118,12 @@ def transposed_table(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> W
     below = 1.0 - share
     weights = np.where(low[outputs] == elements[inputs], below, share)
     return _table(first, taps, starts, weights, bool((1.0 - below == share).all()))
+
+
+def _table_of_all(taps: int, elements: int) -> WeightTable:
+    """Returns a table in which the same outputs read all elements, once each."""
+    first = starts = np.zeros(elements, np.int64)
+    return _table(first, np.full(elements, taps), starts, np.ones(taps), True)
 
 
 def nearest_table(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> Array:

@@ -112,6 +112,7 @@ def take(browser: Browser, url: str, folder: Path) -> None:
     save(_compare(browser, url), "compare")
     save(_pooled(browser, url), "try")  # its kernel is compiled by now
     save(_graph(browser, url), "graph")
+    save(_model(browser, url), "model")
     page = _open(browser, link(url, text=_BAD, level="2_1", inputs=_NUMBERS), PHONE)
     page.locator(".violations li").first.wait_for()
     save(page, "phone")
@@ -159,6 +160,17 @@ def _graph(browser: Browser, url: str) -> Page:
     page.locator(".output").first.wait_for()
     page.locator(".graph").scroll_into_view_if_needed()
     page.evaluate("document.querySelector('.graph').scrollIntoView()")
+    return page
+
+
+def _model(browser: Browser, url: str) -> Page:
+    """Opens an ONNX model at a level at which a node fails."""
+    page = _open(browser, f"{url}/try")
+    page.locator("input[accept='.onnx']").set_input_files(_ROOT / "examples" / "upscale.onnx")
+    page.get_by_label("batch").wait_for()
+    page.get_by_role("button", name="Check").click()
+    page.get_by_role("radio", name="2_0").click()
+    page.locator("g.box.bad").wait_for()
     return page
 
 

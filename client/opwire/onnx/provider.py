@@ -95,6 +95,7 @@ class Placement:
         return {
             "is_taken": self.is_taken,
             "reason": self.reason or None,
+            "why": self.why or None,
             "directml": [{"type": each.type, "minimum_feature_level": str(each.level)} for each in self.emits],
             "minimum_feature_level": None if level is None else str(level),
         }

@@ -152,6 +152,16 @@ export async function validate(subject, text, level, signal) {
 }
 
 /**
+ * Validates an ONNX model: its nodes with their levels, and the graph that it becomes.
+ * @param {Blob} model @param {Record<string, string>} sizes of its dimensions @param {AbortSignal} signal
+ */
+export async function validateModel(model, sizes, signal) {
+  const query = new URLSearchParams(Object.entries(sizes).map(([name, size]) => ["dim", `${name}=${size}`]));
+  const headers = { "Content-Type": "application/x-onnx" };
+  return json(await send(`v1/validate?${query}`, { method: "POST", body: model, headers, signal }));
+}
+
+/**
  * Runs a text on tensors.
  * @param {{subject: string, text: string, level: string, device: string, timeout?: number}} request
  * @param {{name: string, blob: Blob}[]} inputs by name; those of an array as NAME[0], NAME[1], ...

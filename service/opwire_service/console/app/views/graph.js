@@ -213,23 +213,26 @@ function Chosen({ box, watched, watch, go, canRun }) {
       <h3>${box.name} ${box.type &&
         html`<a class="small" href=${at(`operators/${box.type}`).href}>${box.type}</a>`}</h3>
       <ul class="bad">${box.marks.map((mark) =>
-        html`<li><button class="go" onClick=${() => go(mark)}>L${mark.line}</button> ${mark.message}</li>`
+        html`<li>${
+          go && html`<button class="go" onClick=${() => go(mark)}>L${mark.line}</button>`
+        } ${mark.message}</li>`
       )}</ul>
       ${outputs.length > 0 && html`<ul class="gives">${
         outputs.map(([name, desc]) => {
           const title = `${box.name}.${name}`;
+          if (!watch) return html`<li>${name} <span class="quiet">${shapeText(desc)}</span></li>`;
           return html`<li><label class="inline"><input type="checkbox" checked=${watched.includes(title)}
       disabled=${!canRun && !watched.includes(title)} onChange=${() => watch(title)} /> show ${name}</label>
       <span class="quiet">${shapeText(desc)}</span></li>`;
         })
       }</ul>`}
-      ${box.place && html`<p><button class="small" onClick=${() => go(null)}>Go to text</button></p>`}
+      ${go && box.place && html`<p><button class="small" onClick=${() => go(null)}>Go to text</button></p>`}
     </aside>
   `;
 }
 
-/** @param {any} props go takes a mark, goTo a pointer into the text */
-export function GraphView({ bench, contract, go, goTo, canRun, watch }) {
+/** @param {any} props go takes a mark, goTo a pointer into the text; without a text to go to or outputs to watch, none is given */
+export function GraphView({ bench, contract, go = null, goTo = null, canRun = false, watch = null }) {
   const { drawing, subject, validation, marks, doc } = bench;
   const [chosen, setChosen] = useState("");
   const shown = useMemo(
@@ -249,8 +252,9 @@ export function GraphView({ bench, contract, go, goTo, canRun, watch }) {
           ? html`<${Picture} drawing=${drawing} shown=${shown} chosen=${chosen} choose=${choose} />`
           : html`<div><p class="quiet">Too many boxes to draw: ${drawing.boxes.length}.</p>${list}</div>`}
         ${box &&
-          html`<${Chosen} box=${box} watched=${doc.watched} watch=${watch} canRun=${canRun} go=${(mark) =>
-            mark ? go(mark) : goTo(subject.below + box.place)} />`}
+          html`<${Chosen} box=${box} watched=${doc.watched} watch=${watch} canRun=${canRun} go=${
+            go && ((mark) => mark ? go(mark) : goTo(subject.below + box.place))
+          } />`}
       </div>
       ${isDrawn && html`<details><summary>As a list</summary>${list}</details>`}
     </section>

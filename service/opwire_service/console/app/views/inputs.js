@@ -1,6 +1,7 @@
 /** Input tensors and the source of their values. */
 
 import { html, useState } from "../../vendor/preact.js";
+import { isModel } from "../onnx.js";
 import { byteCount, dataType, descMistake, elementCount } from "../tensor/types.js";
 
 export const KINDS = {
@@ -130,9 +131,10 @@ function Input({ name, desc, recipe, set, mistake, useDesc }) {
   const [over, setOver] = useState(false);
   const wrong = descMistake(desc);
   const drop = (event) => {
-    event.preventDefault();
     setOver(false);
     const file = event.dataTransfer.files[0];
+    if (isModel(file)) return; // the page opens it
+    event.preventDefault();
     if (file) set({ ...DEFAULTS[file.type.startsWith("image/") ? "picture" : "file"], file: file.name, blob: file });
   };
   return html`<fieldset class="input ${over ? "over" : ""}" onDragOver=${(event) => {

@@ -33,7 +33,7 @@ export function LevelStrip({ levels, level, validation, choose }) {
 }
 
 /** Writes a count with its noun. @param {number} count @param {string} noun */
-function counted(count, noun) {
+export function counted(count, noun) {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 

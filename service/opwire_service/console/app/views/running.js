@@ -49,9 +49,14 @@ export async function material(id, desc, recipe) {
  */
 function refuseTooLarge(tensors, limits) {
   const size = tensors.reduce((sum, { desc }) => sum + (descMistake(desc) ? 0 : byteCount(desc)), 0);
+  refuseLarger(size, limits, "the input tensors exceed");
+}
+
+/** @param {number} size @param {Record<string, number> | undefined} limits @param {string} what is too large */
+export function refuseLarger(size, limits, what) {
   const limit = limits?.body_bytes ?? Infinity;
   if (size <= limit) return;
-  const detail = "the input tensors exceed the size limit of a request; nothing was sent";
+  const detail = `${what} the size limit of a request; nothing was sent`;
   throw new Problem({ status: 413, title: "Body too large", detail, members: { limit, size: `${size} bytes` } });
 }
 

@@ -1,6 +1,6 @@
 /** The Try page: a desc, its inputs, a run and its outputs. */
 
-import { Fragment, html, useEffect, useLayoutEffect, useRef, useState } from "../../vendor/preact.js";
+import { Fragment, html, useCallback, useEffect, useLayoutEffect, useRef, useState } from "../../vendor/preact.js";
 import { completions, explain } from "../editor/completion.js";
 import { GRAPH } from "../graph/names.js";
 import { child, find, pointerAt, rangeOf } from "../json/pointers.js";
@@ -12,6 +12,7 @@ import { Inputs } from "./inputs.js";
 import { LevelStrip, Violations } from "./levels.js";
 import { Outputs } from "./outputs.js";
 import { CopyMenu } from "./copyMenu.js";
+import { ModelView, OpenModel, useDroppedModel } from "./onnxModel.js";
 import { Copy, ProblemNote } from "./shell.js";
 import { useTry } from "./useTry.js";
 
@@ -40,16 +41,23 @@ function Bench({ contract, server }) {
   const { doc, setDoc, subject, operator, validation, marks, run, start } = bench;
   const narrow = useNarrow();
   const editor = useRef(null);
+  const [model, setModel] = useState(null);
+  const openModel = useCallback((file) => setModel((now) => ({ file, id: (now?.id ?? 0) + 1 })), []);
+  useDroppedModel(openModel);
+  const closeModel = () => {
+    setModel(null);
+    document.getElementById("main")?.focus();
+  };
   const { levels } = contract;
   const runsNowhere = operator && subject.kind === "operator" && operator.state !== "executable";
-  const canRun = !!doc && !subject.mistakes.length && !runsNowhere;
+  const canRun = !!doc && !model && !subject.mistakes.length && !runsNowhere;
 
   useLayoutEffect(() => {
     const pressed = (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented) {
         event.preventDefault();
         if (canRun) start();
-      } else if (event.key === "F8" && !event.defaultPrevented && marks.length) {
+      } else if (event.key === "F8" && !event.defaultPrevented && !model && marks.length) {
         event.preventDefault();
         const mark = event.shiftKey ? marks[marks.length - 1] : marks[0];
         editor.current.select(mark.from, mark.to);
@@ -57,8 +65,14 @@ function Bench({ contract, server }) {
     };
     document.addEventListener("keydown", pressed);
     return () => document.removeEventListener("keydown", pressed);
-  }, [start, canRun, marks]);
+  }, [start, canRun, model, marks]);
 
+  if (model) {
+    return html`
+      <${ModelView} key=${model.id} file=${model.file} open=${openModel} close=${closeModel} contract=${contract}
+        server=${server} />
+    `;
+  }
   if (!doc) {
     return html`<h1>Try</h1><p class="quiet">Loading the example …</p>${
       run.problem && html`<${ProblemNote} problem=${run.problem} />`
@@ -93,7 +107,7 @@ function Bench({ contract, server }) {
   };
   return html`<${Fragment}>
     <h1 class="offscreen">Try</h1>
-    <${Bar} bench=${bench} contract=${contract} server=${server} canRun=${canRun} />
+    <${Bar} bench=${bench} contract=${contract} server=${server} canRun=${canRun} openModel=${openModel} />
     ${bench.linkMistake && html`<p class="note bad" role="alert">${bench.linkMistake}</p>`}
     ${runsNowhere && html`<p class="note">No device runs ${operator.name} yet; its desc is only validated.</p>`}
     <div class="bench">
@@ -163,7 +177,7 @@ function explainAt(contract, text, offset, level) {
   return lines && found ? { from: offset, to: Math.min(found.to, offset + 1), lines } : null;
 }
 
-function Bar({ bench, contract, server, canRun }) {
+function Bar({ bench, contract, server, canRun, openModel }) {
   const { doc, setDoc, info, run, start, cancel, show, showGraph, fail, subject } = bench;
   const devices = ["auto", ...(server?.devices ?? []).map((device) => device.name)];
   const about = subject.kind === "operator" ? doc.operator : NAMES[subject.kind];
@@ -203,6 +217,7 @@ function Bar({ bench, contract, server, canRun }) {
       ${
     [...new Set([...devices, doc.device])].map((name) => html`<option selected=${name === doc.device}>${name}</option>`)
   }</select></label>
+    <${OpenModel} open=${openModel} />
     <span class="buttons">
       <button class="main" disabled=${!canRun || run.busy} onClick=${() =>
     start()}>Run <kbd class="wide">Ctrl+Enter</kbd></button>

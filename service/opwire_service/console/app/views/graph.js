@@ -53,24 +53,39 @@ function outputsOf(box, facts, contract) {
   );
 }
 
+/** Returns the marks of each place, those of the places in it included. */
+function marksByPlace(marks, below) {
+  const found = new Map();
+  for (const mark of marks) {
+    if (!mark.pointer.startsWith(`${below}/`)) continue;
+    const pointer = mark.pointer.slice(below.length);
+    for (let end = pointer.length; end > 0; end = pointer.lastIndexOf("/", end - 1)) {
+      const place = pointer.slice(0, end);
+      if (!found.has(place)) found.set(place, []);
+      found.get(place).push(mark);
+    }
+  }
+  return found;
+}
+
 /** Adds to the boxes and edges what is shown of them: levels, outputs, shapes and violations. */
 function describe(drawing, { below, marks, validation, contract }) {
   const facts = factsOf(drawing, validation);
-  const isAt = (pointer, place) => place && (pointer === below + place || pointer.startsWith(`${below}${place}/`));
+  const found = marksByPlace(marks, below);
   const boxes = new Map(drawing.boxes.map((box) => [box.id, {
     ...box,
     level: shortLevel(facts.get(box.id)?.minimum_feature_level),
     isKnown: facts.has(box.id),
     note: box.kind === "input" ? shapeText(box.desc) : box.note,
     outputs: box.kind === "operator" ? outputsOf(box, facts.get(box.id), contract) : {},
-    marks: marks.filter(({ pointer }) => isAt(pointer, box.place)),
+    marks: found.get(box.place) ?? [],
   }]));
   const edges = drawing.edges.map((edge) => {
     const { outputs = {} } = boxes.get(edge.from) ?? {};
     const own = edge.slot ? outputs[edge.slot] : Object.values(outputs)[0];
     const reader = boxes.get(edge.to);
     const read = reader?.kind === "operator" ? tensorDesc(reader.desc, edge.tensor) : undefined;
-    return { ...edge, shape: shapeText(read ?? own), isBad: marks.some(({ pointer }) => isAt(pointer, edge.place)) };
+    return { ...edge, shape: shapeText(read ?? own), isBad: found.has(edge.place) };
   });
   return { boxes, edges };
 }
@@ -235,6 +250,7 @@ function Chosen({ box, watched, watch, go, canRun }) {
 export function GraphView({ bench, contract, go = null, goTo = null, canRun = false, watch = null }) {
   const { drawing, subject, validation, marks, doc } = bench;
   const [chosen, setChosen] = useState("");
+  const [unfolded, setUnfolded] = useState(false);
   const shown = useMemo(
     () => describe(drawing, { below: subject.below, marks, validation, contract }),
     [drawing, subject.below, marks, validation, contract],
@@ -250,13 +266,16 @@ export function GraphView({ bench, contract, go = null, goTo = null, canRun = fa
       <div class="drawn ${box ? "open" : ""}">
         ${isDrawn
           ? html`<${Picture} drawing=${drawing} shown=${shown} chosen=${chosen} choose=${choose} />`
-          : html`<div><p class="quiet">Too many boxes to draw: ${drawing.boxes.length}.</p>${list}</div>`}
+          : html`<div><p class="quiet">Too many boxes to draw: ${drawing.boxes.length}.</p>${go && list}</div>`}
         ${box &&
           html`<${Chosen} box=${box} watched=${doc.watched} watch=${watch} canRun=${canRun} go=${
             go && ((mark) => mark ? go(mark) : goTo(subject.below + box.place))
           } />`}
       </div>
-      ${isDrawn && html`<details><summary>As a list</summary>${list}</details>`}
+      ${(isDrawn || !go) && html`
+        <details onToggle=${(event) => setUnfolded(event.target.open)}><summary>As a list</summary>${unfolded &&
+          list}</details>
+      `}
     </section>
   `;
 }

@@ -60,6 +60,7 @@ def diff(
     tolerance: Tolerance | None = None,
     runner: Runner | None = None,
     repro: str | PathLike[str] | None = None,
+    timeout: float | None = None,
 ) -> Differences:
     """Compares the tensors of a model, as a backend computes them, with the exact ones.
 
@@ -74,6 +75,7 @@ def diff(
         cumulative: whether to compare whole runs, so that errors propagate, instead of each node by itself.
         tolerance: what to allow in place of the verdicts.
         runner: what computes the exact results; by default ``opwire.local()``.
+        timeout: the seconds after which a backend that runs in a process of its own is stopped.
         repro: a folder to write one to for each wrong node, which reproduces it alone.
 
     Raises:
@@ -84,16 +86,18 @@ def diff(
     subject = subject_of(model, dimensions, inputs)
     drawn = draw(subject.inputs, seed, distribution)
     given = {**drawn, **subject.given, **_checked(subject, inputs or {})}
-    side = _side(model, against)
+    side = _side(model, against, timeout)
     written = None if repro is None else Reproductions(Path(repro), subject, side.name)
     keep = None if written is None else written.keep
     found = compare(subject, side, given, cumulative=cumulative, tolerance=tolerance, runner=runner, keep=keep)
     return found if written is None else replace(found, repros=[str(each) for each in written.written])
 
 
-def _side(model: Any, against: str | PathLike[str] | Side | Mapping[str, Any] | Runner | None) -> Side:
+def _side(
+    model: Any, against: str | PathLike[str] | Side | Mapping[str, Any] | Runner | None, timeout: float | None
+) -> Side:
     if against is not None:
-        return side_of(str(against) if isinstance(against, PathLike) else against)
+        return side_of(str(against) if isinstance(against, PathLike) else against, timeout)
     if not isinstance(model, str | PathLike) or not is_reproduction(Path(model)):
         raise SideError("no backend to compare with; only a folder that reproduces a node has its results")
     return FilesSide(Path(model) / SIDE)

@@ -46,8 +46,8 @@ def compare(
     with nullcontext(runner) if runner is not None else local() as used, side.tensors(subject, inputs) as tensors:
         received = Received(subject, tensors)
         nodes = list(_Comparison(subject, received, dict(inputs), used, cumulative, tolerance, keep).run())
-        unused = received.unused()
-    return Differences(subject.name, side.name, cumulative, nodes, unused)
+        unused, failure = received.unused(), tensors.failure
+    return Differences(subject.name, side.name, cumulative, nodes, unused, failure=failure)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,6 +107,8 @@ class _Comparison:
         actual = {name: self.side.get(name) for name in node.outputs}
         if not any(array is not None for array in actual.values()) and self._is_read(node):
             self.known |= exact
+            for name, stand_in in exact.items():
+                self.side.offer(name, stand_in)
             pending |= {name: [*before, node] for name in node.outputs}
             return None
         judge = Judge(self.subject, node, before, self.known, exact, self.runner, self.tolerance, not self.cumulative)
@@ -115,6 +117,8 @@ class _Comparison:
         self._keep(found, [*before, node], actual, exact)
         for name, array in actual.items():
             is_usable = array is not None and name in exact and _alike(array, exact[name])
+            if name in exact and not is_usable:
+                self.side.offer(name, exact[name])
             if self.cumulative or not is_usable:
                 self.known |= {name: exact[name]} if name in exact else {}
             elif array is not None:

@@ -37,6 +37,9 @@ class Received(Tensors):
     def missing(self, name: str) -> str:
         return self._unreadable.get(name) or self._tensors.missing(name)
 
+    def offer(self, name: str, array: Array) -> None:
+        self._tensors.offer(name, array)
+
     def names(self) -> list[str]:
         return self._tensors.names()
 

@@ -167,6 +167,7 @@ class Differences:
         nodes: the nodes, in the order of the model.
         unused: tensors that the side has and the model does not.
         repros: the folders that were written, each of which reproduces a wrong node alone.
+        failure: how the side failed although it gave some tensors, or "".
     """
 
     subject: str
@@ -175,11 +176,18 @@ class Differences:
     nodes: Sequence[NodeDifference]
     unused: Sequence[str] = ()
     repros: Sequence[str] = ()
+    failure: str = ""
 
     @property
     def wrong(self) -> list[NodeDifference]:
         """The nodes that are wrong."""
         return [node for node in self.nodes if node.verdict is Verdict.WRONG]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the side did not fail, and at least one node was compared, if there are any."""
+        is_compared = any(node.verdict is not Verdict.UNKNOWN for node in self.nodes) or not self.nodes
+        return is_compared and not self.failure
 
     @property
     def by_severity(self) -> list[NodeDifference]:
@@ -197,6 +205,7 @@ class Differences:
             "verdicts": counts,
             "unused": list(self.unused),
             "repros": list(self.repros),
+            "failure": self.failure or None,
             "nodes": [node.to_json() for node in self.nodes],
         }
 

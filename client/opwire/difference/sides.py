@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import quote, unquote
+from zipfile import BadZipFile
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 
-from ..errors import OpwireError, ProblemCode, RequestError
+from ..errors import OpwireError, ProblemCode, RequestError, TransportError
 from ..tensor import Array
-from .subjects import Runner, Subject
+from . import programs
+from .subjects import Runner, Subject, SubjectNode
+
+_TIMEOUT = 3600.0
+"""The seconds after which a program is stopped."""
 
 
 class SideError(RequestError):
@@ -45,7 +50,13 @@ class Side(ABC):
 
 
 class Tensors(ABC):
-    """The tensors of a model as a side computed them."""
+    """The tensors of a model as a side computed them.
+
+    Attributes:
+        failure: how the side failed although it gives some tensors, or "".
+    """
+
+    failure: str = ""
 
     @abstractmethod
     def get(self, name: str) -> Array | None:
@@ -53,7 +64,10 @@ class Tensors(ABC):
 
     def missing(self, name: str) -> str:
         """Returns why the side does not give a tensor."""
-        return "the side does not give it"
+        return self.failure or "the side does not give it"
+
+    def offer(self, name: str, array: Array) -> None:  # noqa: B027  # most sides have computed all before
+        """Takes the exact tensor that stands in for one that the side does not give, so that it can go on."""
 
     def names(self) -> list[str]:
         """Returns the names of the tensors that it has, as far as it knows them without the model."""
@@ -61,23 +75,43 @@ class Tensors(ABC):
 
 
 class Files(Tensors):
-    """Tensors in a folder of ``.npy`` files or an ``.npz`` file, each read when it is asked for."""
+    """Tensors in a folder of ``.npy`` files, each read when it is asked for.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._found: dict[str, str] = {}
-        if path.is_dir():
-            self._found = {_tensor_name(each): str(each) for each in sorted(path.glob("*.npy"))}
-        self._archive = None if path.is_dir() else np.load(path, allow_pickle=False)
+    Args:
+        folder: the folder.
+        failure: how the side failed, or "".
+        reasons: why it does not give tensors, by name.
+    """
+
+    def __init__(self, folder: Path, failure: str = "", reasons: Mapping[str, str] | None = None) -> None:
+        self.failure = failure
+        self._reasons = reasons or {}
+        self._found = {_tensor_name(each): str(each) for each in sorted(folder.glob("*.npy"))}
 
     def get(self, name: str) -> Array | None:
-        if self._archive is not None:
-            return self._archive[name] if name in self._archive.files else None
         file = self._found.get(name)
         return None if file is None else np.load(file, mmap_mode="r", allow_pickle=False)
 
+    def missing(self, name: str) -> str:
+        return self._reasons.get(name) or super().missing(name)
+
     def names(self) -> list[str]:
-        return list(self._found) if self._archive is None else list(self._archive.files)
+        return list(self._found)
+
+
+class Archive(Tensors):
+    """Tensors in an ``.npz`` file, each read when it is asked for."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._archive = np.load(file, allow_pickle=False)
+        if not isinstance(self._archive, NpzFile):
+            raise ValueError("it is not a .npz file")
+
+    def get(self, name: str) -> Array | None:
+        return self._archive[name] if name in self._archive.files else None
+
+    def names(self) -> list[str]:
+        return list(self._archive.files)
 
 
 def file_name(tensor: str) -> str:
@@ -98,19 +132,24 @@ class FilesSide(Side):
 
     @contextmanager
     def tensors(self, subject: Subject, inputs: Mapping[str, Array]) -> Generator[Tensors]:
-        try:
+        if self._path.is_dir():
             yield Files(self._path)
-        except (ValueError, EOFError) as error:
-            raise SideError(f"{self._path} cannot be read: {error}") from None
+            return
+        with self._path.open("rb") as file:
+            try:
+                archive = Archive(file)
+            except (ValueError, EOFError, BadZipFile) as error:
+                raise SideError(f"{self._path} cannot be read: {error}") from None
+            yield archive
 
 
 class CommandSide(Side):
     """A program that reads inputs and writes tensors as ``.npy`` files."""
 
-    def __init__(self, command: str, timeout: float = 600) -> None:
+    def __init__(self, command: str, timeout: float | None = None) -> None:
         self.name = command
         self._command = shlex.split(command)
-        self._timeout = timeout
+        self._timeout = timeout or _TIMEOUT
 
     @contextmanager
     def tensors(self, subject: Subject, inputs: Mapping[str, Array]) -> Generator[Tensors]:
@@ -120,19 +159,11 @@ class CommandSide(Side):
             written.mkdir()
             for name, array in inputs.items():
                 np.save(given / file_name(name), array, allow_pickle=False)
-            self._run([*self._command, str(given), str(written)])
-            yield Files(written)
-
-    def _run(self, command: list[str]) -> None:
-        try:
-            done = subprocess.run(command, capture_output=True, timeout=self._timeout, check=False)
-        except subprocess.TimeoutExpired:
-            raise SideError(f"{self.name} did not end within {self._timeout:.0f} s") from None
-        except OSError as error:
-            raise SideError(f"{self.name} cannot be run: {error.strerror}") from None
-        if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-            raise SideError(f"{self.name} ended with status {done.returncode}: {' '.join(said)}")
+            failure = programs.run([*self._command, str(given), str(written)], self._timeout)
+            failure = f"{self.name} {failure}" if failure else ""
+            if failure and not any(written.iterdir()):
+                raise SideError(failure)
+            yield Files(written, failure)
 
 
 class RunnerSide(Side):
@@ -170,10 +201,11 @@ class _Chain(Tensors):
 
     def _step(self) -> None:
         node = self._nodes[self._next]
-        try:
-            self._known |= self._subject.run(node, self._known, self._runner)
-        except (OpwireError, KeyError) as error:
-            self._failed |= dict.fromkeys(node.outputs, str(error))
+        missing = [name for name in node.inputs if name not in self._known]
+        if self.failure or missing:
+            self._failed |= dict.fromkeys(node.outputs, self.failure or f"{missing[0]} is not known")
+        else:
+            self._run(node)
         self._next += 1
         kept = {*self._subject.outputs, *self._nodes[self._next - 1].inputs}
         self._known = {
@@ -181,6 +213,18 @@ class _Chain(Tensors):
             for name, array in self._known.items()
             if name in kept or self._last.get(name, 0) >= self._next - 1
         }
+
+    def _run(self, node: SubjectNode) -> None:
+        try:
+            self._known |= self._subject.run(node, self._known, self._runner)
+        except TransportError as error:
+            self.failure = str(error)  # later nodes would fail alike, each after some time
+            self._failed |= dict.fromkeys(node.outputs, self.failure)
+        except OpwireError as error:
+            self._failed |= dict.fromkeys(node.outputs, str(error))
+
+    def offer(self, name: str, array: Array) -> None:
+        self._known.setdefault(name, array)
 
 
 class ArraysSide(Side):

@@ -17,7 +17,7 @@ from .sides import ArraysSide, CommandSide, FilesSide, RunnerSide, Side, SideErr
 from .subjects import Runner
 
 
-def side_of(given: str | Path | Side | Mapping[str, Any] | Runner) -> Side:
+def side_of(given: str | Path | Side | Mapping[str, Any] | Runner, timeout: float | None = None) -> Side:
     """Returns the side that a text, a path, arrays by name or a client stand for.
 
     Raises:
@@ -34,12 +34,12 @@ def side_of(given: str | Path | Side | Mapping[str, Any] | Runner) -> Side:
     if path.is_dir() or (path.is_file() and path.suffix == ".npz"):
         return FilesSide(path)
     if text.startswith("command:"):
-        return CommandSide(text.removeprefix("command:"))
+        return CommandSide(text.removeprefix("command:"), timeout)
     if text.partition(":")[0] == "onnxruntime":
         from .onnxruntime_side import OnnxRuntimeSide  # its package is optional
 
-        _, _, rest = text.partition(":")
-        return OnnxRuntimeSide(*rest.split(":")) if rest else OnnxRuntimeSide()
+        provider, _, optimized = text.partition(":")[2].partition(":")
+        return OnnxRuntimeSide(provider or "CPU", optimized, timeout)
     if text.startswith(("http://", "https://")):
         from ..client import Client
 

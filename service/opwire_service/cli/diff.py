@@ -63,6 +63,10 @@ ReproOption = Annotated[
 def diff_command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help=_MODEL, show_default=False)],
     against: SideOption = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="SECONDS", help="Stop a backend that runs in a process after this time."),
+    ] = None,
     inputs: InputOption = None,
     dimensions: DimensionOption = None,
     seed: Annotated[int, typer.Option(min=0, rich_help_panel=_INPUTS, help="Seed of the inputs that are drawn.")] = 0,
@@ -89,7 +93,7 @@ def diff_command(
     """Find the operators of a model that a backend computes wrongly, by comparing each with its exact result.
 
     Each node gets the tensors of the backend, so that errors of others do not count. Exits with 1 if a node is wrong,
-    with 2 if the model or the backend cannot be used.
+    with 2 if the model or the backend cannot be used, or the backend failed.
     """
     with reporting(as_json, refused=UNREADABLE):
         from . import differences  # slow to import
@@ -104,8 +108,11 @@ def diff_command(
             cumulative=cumulative,
             tolerance=differences.tolerance(ulp, rtol, atol),
             repro=repro,
+            timeout=timeout,
         )
         differences.write_reports(found, junit=junit, html=html)
         differences.show(found, show_all=show_all, as_json=as_json)
     if found.wrong:
         raise typer.Exit(REFUSED)
+    if not found.is_complete:
+        raise typer.Exit(UNREADABLE)

@@ -53,6 +53,8 @@ def summary_lines(found: Differences) -> Iterator[str]:
     counts = Counter(str(node.verdict) for node in found.by_severity)
     listed = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "no nodes"
     yield f"{found.subject} against {found.side}: {listed}"
+    if found.failure:
+        yield f"the side failed: {found.failure}"
     if found.unused:
         more = f" and {len(found.unused) - _LISTED} more" if len(found.unused) > _LISTED else ""
         yield f"the side also has {', '.join(found.unused[:_LISTED])}{more}, which the model does not have"

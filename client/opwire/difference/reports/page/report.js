@@ -104,6 +104,7 @@ function summary(report) {
       { class: "counts" },
       counts.map(([verdict, count]) => make("li", {}, make("strong", {}, String(count)), " ", badge(verdict))),
     ),
+    report.failure && make("p", { class: "failure" }, `The side failed: ${report.failure}`),
     report.unused?.length > 0 &&
       make("p", { class: "quiet" }, `The side also has ${report.unused.join(", ")}, which the model does not have.`),
   );

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
+from opwire.schema import PREFIX, schema_of
 from tests.commands import opwire
 from tests.onnx_models.building import info, model, node
 
@@ -88,6 +89,10 @@ def test_an_exported_model_computes_the_same(tmp_path):
     done = opwire("export", UPSCALE, tmp_path / "out", "--input", f"image={IMAGE}")
     assert done.returncode == 0
     assert opwire("validate", tmp_path / "out" / "model.json").returncode == 0
+    for each in json.loads((tmp_path / "out" / "model.json").read_text())["dispatchables"].values():
+        members = schema_of(each["type"].removeprefix(PREFIX)).members
+        assert members.completed(each["desc"]) == each["desc"]
+        assert each["desc"].keys() >= {member.name for member in (*members.outputs, *members.counts)}
     shown = json.loads(opwire("run", tmp_path / "out" / "model.json", "--json").stdout)["commands"][-1]
     opwire("run", UPSCALE, "--input", f"image={IMAGE}", "--output", tmp_path / "direct.npy")
     np.testing.assert_array_equal(np.float32(shown["values"]), np.load(tmp_path / "direct.npy").reshape(-1))

@@ -116,15 +116,24 @@ class _Writer:
 
 
 def _complete(node: Mapping[str, Any], step: Step) -> dict[str, Any]:
-    """Returns the desc of an operator with its outputs and counts, which DxDispatch does not derive."""
-    desc = dict(node["desc"])
+    """Returns the desc of an operator with its outputs, counts and defaults, which DxDispatch does not have."""
     schema = schema_of(node["type"].removeprefix(PREFIX))
+    desc = dict(schema.members.completed(node["desc"]))
+    desc |= {member.name: _nested(desc[member.name]) for member in schema.members.nested if desc.get(member.name)}
     desc |= {name: each for name, each in grouped(_descs(step.plan.outputs)).items() if desc.get(name) is None}
     for count in schema.members.counts:
         lengths = [len(desc[name]) for name in count.counts if isinstance(desc.get(name), list)]
         if lengths:
             desc.setdefault(count.name, lengths[0])
     return desc
+
+
+def _nested(given: Any) -> Any:
+    """Returns a nested operator, or a list of them, with its defaults."""
+    if isinstance(given, list):
+        return [_nested(each) for each in given]
+    kind = schema_of(str(given["Type"]).removeprefix(PREFIX))
+    return {**given, "Desc": kind.members.completed(given.get("Desc", {}))}
 
 
 def _descs(tensors: Mapping[str, BufferTensorDesc]) -> dict[str, Any]:

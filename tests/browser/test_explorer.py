@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.tabs import PHONE, link
+from tests.directml.documented import OPERATORS
 from tests.support import COUNT, FACTS, LEVELS, introduced_by
-
-DIRECTML: dict[str, Any] = json.loads(
-    gzip.decompress((Path(__file__).parents[1] / "data" / "directml.json.gz").read_bytes())
-)
-OPERATORS: dict[str, dict[str, Any]] = {row["operator"]: row for row in DIRECTML["operators"]}
 
 
 def rows(page: Page) -> Any:

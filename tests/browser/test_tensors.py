@@ -286,7 +286,7 @@ def test_a_picture_is_read_as_a_tensor(tabs, console_url, tmp_path):
     page = tabs.open(link(console_url, text=json.dumps({"type": "ELEMENT_WISE_IDENTITY", "desc": desc})))
     expect(page.get_by_text("valid from")).to_be_visible()
     page.get_by_role("radio", name="image").check()
-    page.locator("input[type=file]").set_input_files(tmp_path / "picture.png")
+    page.locator("fieldset input[type=file]").set_input_files(tmp_path / "picture.png")
     run(page)
     assert numbers_of(page) == ["255", "0", "1", "4"]
     page.get_by_label("index 1").fill("2")

@@ -30,7 +30,8 @@ from opwire_service.devices.cpu import CpuDevice
 from tests.directml.computed import Computed, cases
 from tests.directml.differences import differences
 
-UNLISTED = "no listed reason"
+UNLISTED = "small errors"
+"""Errors that are larger than floats explain, and smaller than those that are listed."""
 
 
 def verdict_of(case: Computed, runner: opwire.LocalClient, device: CpuDevice) -> tuple[Verdict, str]:
@@ -84,7 +85,7 @@ def rows(names: list[str]) -> Iterator[dict[str, Any]]:
             yield {
                 "operator": name,
                 "verdicts": {each.value: counts[each.value] for each in Verdict if counts[each.value]},
-                "details": dict(Counter(detail for _, detail in verdicts if detail).most_common()),
+                "details": dict(Counter(detail.partition(":")[0] for _, detail in verdicts if detail).most_common()),
             }
     device.close()
 

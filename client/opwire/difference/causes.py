@@ -12,7 +12,7 @@ from ..tensor import Array
 from .chain import Chain, Key, Operation
 from .evidence import Evidence
 from .structure import structure_of
-from .variants import Inputs, Variant, variants
+from .variants import Inputs, Variant, quantized_ties, variants
 
 _SECONDS = 10.0
 """How long variants of a node are tried."""
@@ -35,6 +35,12 @@ def _causes(evidence: Evidence) -> Iterator[str]:
         yield from structure_of(evidence)
     yield from _varied(evidence)
     yield from structure_of(evidence)
+
+
+def mistake_of(evidence: Evidence) -> str:
+    """Returns the variant of an operator that fits a tensor, or "" if none does."""
+    with np.errstate(all="ignore"):
+        return next(_varied(evidence), "")
 
 
 def _special_values(evidence: Evidence) -> Iterator[str]:
@@ -71,6 +77,29 @@ def kept_nan(evidence: Evidence) -> str:
     if not np.all(np.any([np.isnan(array) for array in same], axis=0)[added] if same else False):
         return ""
     return f"NaN is kept as by ONNX, where {chain.operations[-1].type} of DirectML gives numbers, in {_counted(added)}"
+
+
+def tie_rule(evidence: Evidence) -> str:
+    """Returns the rule that all quotients halfway between integers follow, if it is not the operator's; or "".
+
+    A rounding error may explain each of them, but not that all of them, and no others, go the same way.
+    """
+    chain = evidence.chain
+    if chain is None or evidence.exact.dtype.kind not in "iu":
+        return ""
+    differ = evidence.actual != evidence.exact
+    if np.count_nonzero(differ) < _SEVERAL:
+        return ""
+    last = len(chain.operations) - 1
+    for variant in quantized_ties(chain.operations[last]):
+        found = _with_variant(evidence, chain, last, variant)
+        if found is not None and np.array_equal(found, evidence.actual):
+            return variant.name
+    return ""
+
+
+_SEVERAL = 3
+"""Elements that follow a rule by no accident."""
 
 
 def _counted(mask: Array) -> str:

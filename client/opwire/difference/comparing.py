@@ -14,6 +14,7 @@ from ..tensor import Array
 from .judging import Judge, Tolerance
 from .received import Received
 from .results import Differences, NodeDifference, TensorDifference, Verdict
+from .shapes import sizes_cause
 from .sides import Side
 from .subjects import Runner, Subject, SubjectNode
 
@@ -145,6 +146,9 @@ class _Comparison:
             return TensorDifference(name, Verdict.UNKNOWN, self.side.missing(name) if actual is None else "")
         if not _alike(actual, exact):
             said = f"it is {actual.dtype}{list(actual.shape)} instead of {exact.dtype}{list(exact.shape)}"
+            alone = judge.subject.isolated(judge.node)
+            cause = sizes_cause(actual.shape, exact.shape, None if alone is None else alone.graph)
+            said = f"{said}: {cause}" if cause else said
             return TensorDifference(name, Verdict.WRONG, said, str(exact.dtype), exact.shape)
         return judge.tensor(name, np.asarray(actual))
 

@@ -53,16 +53,17 @@ def mean_variance(run: Run, output: str) -> Limit:
     divides = bool(desc.get("NormalizeVariance", desc.get("UseVariance", True)))
     deviation = np.sqrt(variance + float(desc.get("Epsilon", 0))) if divides else np.ones(1)
     deviation = np.maximum(deviation, 1e-30)
-    u = min(run.smallest(output), 2.0**-24)
-    roundings = Errors(np.asarray(LIKELY * np.sqrt(n) + 8), np.asarray(n + 8.0))
+    between = run.smallest(output)  # steps may be rounded to the type; sums of FLOAT16 are in FLOAT32
+    u = min(between, 2.0**-24)
+    roundings = Errors(np.asarray(LIKELY * np.sqrt(n) + 8), np.asarray(max(n, LIKELY * np.sqrt(n)) + 8))
     scale = np.abs(_logical(run, "ScaleTensor")) if "ScaleTensor" in run.inputs else np.ones(1)
     bias = np.abs(_logical(run, "BiasTensor")) if "BiasTensor" in run.inputs else np.zeros(1)
     exact = run.outputs[output]
     tiers = []
     for k in roundings:
-        of_mean = k * u * np.sqrt(squares) + 4 * u * (np.abs(x) + np.abs(mean))
-        of_deviation = np.abs(x - mean) * (k * u * squares / np.square(deviation) + 8 * u)
-        found = scale * (of_mean + of_deviation) / deviation + 4 * u * bias
+        of_mean = k * u * np.sqrt(squares) + 4 * between * (np.abs(x) + np.abs(mean))
+        of_deviation = np.abs(x - mean) * (k * u * squares / np.square(deviation) + 8 * between)
+        found = scale * (of_mean + of_deviation) / deviation + 4 * between * bias
         own = 1.5 * ulps_of(exact, run.smallest(output))
         tiers.append(own + np.broadcast_to(found, tensor.sizes).reshape(-1))
     return lambda part: Errors(tiers[0][part], tiers[1][part])

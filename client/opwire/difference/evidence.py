@@ -15,6 +15,9 @@ from .chain import Chain, Key
 from .results import Verdict
 from .subjects import Runner, Subject, SubjectNode
 
+_FAR = 4.0
+"""The multiple of a likely error from which a known mistake that fits is meant rather than an unfavourable order."""
+
 _FEW = 0.01
 """The share of integers that may differ by 1 from those of a variant: quotients near a tie are rounded otherwise."""
 
@@ -44,16 +47,19 @@ class Evidence:
 
     def verdict(self) -> tuple[Verdict, str]:
         """Returns the verdict, and what the difference is like."""
-        from .causes import cause_of, kept_nan
+        from .causes import cause_of, kept_nan, mistake_of, tie_rule
         from .precision import precision_of
 
         if self.is_likely(self.exact):
-            return Verdict.EXPLAINED, ""
+            rule = tie_rule(self)
+            return (Verdict.WRONG, rule) if rule else (Verdict.EXPLAINED, "")
         reduced = precision_of(self)
         if reduced:
             return Verdict.REDUCED, reduced
         if self.beyond_possible == 0:
-            return Verdict.EXPLAINED, "for an unfavourable order of the terms"
+            mistake = mistake_of(self) if self.is_alone and self.excess > _FAR else ""
+            said = "for an unfavourable order of the terms"
+            return (Verdict.WRONG, mistake) if mistake else (Verdict.EXPLAINED, said)
         kept = kept_nan(self)
         if kept:
             return Verdict.EXPLAINED, kept
@@ -84,6 +90,16 @@ class Evidence:
             int(np.count_nonzero(apart(self.actual[part], self.exact[part]) > self.limit(part).possible))
             for part in self._parts()
         )
+
+    @cached_property
+    def excess(self) -> float:
+        """The largest error as a multiple of what is likely."""
+        found = 0.0
+        for part in self._parts():
+            error = apart(self.actual[part], self.exact[part])
+            likely = np.maximum(self.limit(part).likely, 1e-300)
+            found = max(found, float(np.max(error / likely, initial=0)))
+        return found
 
     @cached_property
     def unlikely(self) -> Array:

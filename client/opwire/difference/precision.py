@@ -71,7 +71,8 @@ def precision_of(evidence: Evidence) -> str:
 
 def _classes(evidence: Evidence) -> Iterator[str]:
     yield from _flushed_results(evidence)
-    if np.count_nonzero(evidence.unlikely) < min(_SPREAD * np.count_nonzero(evidence.exact), evidence.exact.size / 2):
+    numbers = np.count_nonzero(np.isfinite(evidence.exact) & (evidence.exact != 0))
+    if np.count_nonzero(evidence.unlikely) < _SPREAD * numbers:
         yield from _flushed_inputs(evidence)
         return
     yield from _rounded_results(evidence)
@@ -244,7 +245,8 @@ def _approximated(evidence: Evidence) -> Iterator[str]:
         top = 1.0 if last.type in _BOUNDED else 0.0
         error = apart(evidence.actual, evidence.exact)
         if np.all(error <= _COARSE * np.maximum(size, top) + evidence.limit(slice(0, error.size)).likely):
-            yield f"an approximate function: relative errors up to {float(np.nanmax(_relative(error, size, top))):.1e}"
+            largest = np.max(_relative(error, size, top)[evidence.unlikely], initial=0)
+            yield f"an approximate function: relative errors up to {largest:.1e}"
 
 
 _BOUNDED = frozenset(

@@ -303,13 +303,23 @@ def _softmax_axes(operation: Operation) -> Iterator[Variant]:
 
 def _quantized(operation: Operation) -> Iterator[Variant]:
     """Other roundings of a quotient, before the zero point is added."""
+    yield from _other_roundings()
+    yield Variant("saturation missing: integers wrap", _quantizing(np.rint, wraps=True))
+
+
+def _other_roundings() -> Iterator[Variant]:
     for name, rounding in (
         ("halves rounded away from zero", half_away),
         ("rounded toward zero", np.trunc),
         ("rounded down", np.floor),
     ):
         yield Variant(name, _quantizing(rounding))
-    yield Variant("saturation missing: integers wrap", _quantizing(np.rint, wraps=True))
+
+
+def quantized_ties(operation: Operation) -> Iterator[Variant]:
+    """Yields other rules for quotients halfway between integers, for operators that round them to even."""
+    if operation.type == "ELEMENT_WISE_QUANTIZE_LINEAR":
+        yield from _other_roundings()
 
 
 def _quantizing(rounding: Callable[[Array], Array], *, wraps: bool = False) -> Callable[..., Inputs]:

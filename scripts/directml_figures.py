@@ -37,6 +37,26 @@ def accuracy_versions() -> str:
     return f"{versions(stored(_ACCURACY)['versions'])}."
 
 
+_VERDICTS = "directml-verdicts.json"
+_COLUMNS = ("exact", "faithful", "within what floating point explains", "reduced precision", "wrong")
+
+
+def verdicts() -> str:
+    """Returns how DirectML's recorded results are judged: one row per operator."""
+    rows = [_verdict_row(row) for row in stored(_VERDICTS)["operators"]]
+    titles = ("exact", "faithful", "explained", "reduced", "wrong")
+    return table(["operator", *(f">{title}" for title in titles), "of these"], rows)
+
+
+def _verdict_row(row: Mapping[str, Any]) -> list[str]:
+    counts = [row["verdicts"].get(name, 0) for name in _COLUMNS]
+    details = [f"{_DETAILS.get(name, name)}: {count}" for name, count in row["details"].items()]
+    return [row["operator"], *(f"{count:,}" if count else "" for count in counts), "; ".join(details)]
+
+
+_DETAILS = {"machines": "the machines disagree", "undefined": "undefined", "accuracy": "coarse"}
+
+
 def times() -> str:
     """Returns the times of DirectML and opwire on the same card: one row per case."""
     rows = []
@@ -62,5 +82,6 @@ REGIONS: dict[str, Callable[[], str]] = {
     "accuracy-directml-operators": operators,
     "accuracy-directml-versions": accuracy_versions,
     "directml-times": times,
+    "directml-verdicts": verdicts,
 }
 """The generated regions of the docs by name."""

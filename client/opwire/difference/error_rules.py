@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import OpwireError
 from ..tensor import Array
-from .bounds import Errors, Limit, Run, apart, moved, signs, spacing, unit
+from .bounds import SLICE, Errors, Limit, Run, apart, moved, signs, spacing, unit
 
 Rule = Callable[[Run, str], Limit]
 
@@ -161,7 +161,7 @@ class Sampled:
         if exact.dtype.kind != "f":
             return lambda part: Errors(largest[part], largest[part])
         n = self.terms(run)
-        top = float(np.max(finite(exact), initial=0))
+        top = _top(exact)
 
         def at(part: slice) -> Errors:
             own = self.ulps * ulps_of(exact[part], u) + self.absolute * u * top
@@ -193,6 +193,12 @@ def ulps_of(exact: Array, u: float) -> Array:
     return np.maximum(spacing(exact), 2 * u * finite(exact)) if exact.dtype.kind == "f" else np.zeros(exact.size)
 
 
+def _top(array: Array) -> float:
+    """Returns the largest of the finite elements, without their signs."""
+    parts = (array[start : start + SLICE] for start in range(0, array.size, SLICE))
+    return max((float(np.max(finite(part), initial=0)) for part in parts), default=0.0)
+
+
 def finite(array: Array) -> Array:
     return np.nan_to_num(np.abs(array.astype(np.float64)), nan=0.0, posinf=0.0)
 
@@ -204,17 +210,14 @@ def _root_of_squares(run: Run, output: str) -> tuple[Array, float]:
     if str(desc.get("Function", "")).endswith("L1"):
         squared["Function"] = "SUM"  # type: ignore[assignment]
     operation = replace(run.operation, desc={**desc, **squared})
-    largest = {
-        name: max(float(np.max(finite(array), initial=0)), 1e-300)
-        for name, array in run.inputs.items()
-        if array.dtype.kind == "f"
-    }
+    largest = {name: max(_top(array), 1e-300) for name, array in run.inputs.items() if array.dtype.kind == "f"}
     additive = [name for name in largest if name in ("BiasTensor", "CTensor")]
     product = prod(value for name, value in largest.items() if name not in additive and name != "ROITensor")
     scales = {name: product if name in additive else value for name, value in largest.items() if name != "ROITensor"}
     inputs = {name: _squares(array, scales.get(name)) for name, array in run.inputs.items()}
     found = operation.run(run.runner, inputs)[output]
-    return np.sqrt(np.maximum(found, np.float32(0))), product
+    np.maximum(found, np.float32(0), out=found)
+    return np.sqrt(found, out=found), product
 
 
 def _squares(array: Array, scale: float | None) -> Array:
@@ -222,8 +225,10 @@ def _squares(array: Array, scale: float | None) -> Array:
         return array
     if scale is None:
         return array.astype(np.float32)
-    found = np.nan_to_num(array, nan=0.0, posinf=0.0, neginf=0.0).astype(np.float32) / np.float32(max(scale, 1e-38))
-    return np.asarray(np.square(found, out=found))
+    found = array.astype(np.float32)
+    np.nan_to_num(found, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+    found /= np.float32(max(scale, 1e-38))
+    return np.square(found, out=found)
 
 
 def as_float32(value: Any) -> Any:

@@ -76,8 +76,8 @@ def _classes(evidence: Evidence) -> Iterator[str]:
         yield from _flushed_inputs(evidence)
         return
     yield from _rounded_results(evidence)
-    yield from _rounded_operands(evidence)
     yield from _flushed_inputs(evidence)
+    yield from _rounded_operands(evidence)
     yield from _low_sums(evidence)
     yield from _approximated(evidence)
 
@@ -133,11 +133,17 @@ def _rounded_operands(evidence: Evidence) -> Iterator[str]:
             def low(array: Array, form: Format = form, truncated: bool = truncated) -> Array:
                 return form.rounded(array, truncated=truncated)
 
+            if any(_overflows(array, form) for array in evidence.chain.given.values()):
+                continue  # an infinite operand shows no format
             found = _with_operands(evidence, low, only_constants=only_constants)
             if found is not None and evidence.distance(found) <= least and evidence.is_likely(found, 2):
                 fitting.append(form)
         if fitting:
             yield f"{'constants' if only_constants else 'operands'} rounded to {_names(fitting, truncated)}"
+
+
+def _overflows(array: Array, form: Format) -> bool:
+    return array.dtype.kind == "f" and bool(np.any(np.isfinite(array) & (np.abs(array) > form.largest)))
 
 
 def _with_operands(

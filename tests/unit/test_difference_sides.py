@@ -41,7 +41,7 @@ def test_tensors_of_other_types_and_shapes_are_wrong_and_the_rest_is_compared():
     found = diff({"a": (-X).astype(np.float64), "b": RIGHT["b"].T, "y": RIGHT["y"]})
     assert verdicts(found) == {
         "first": (Verdict.WRONG, "it is float64[2, 3] instead of float32[2, 3]"),
-        "second": (Verdict.WRONG, "it is float32[3, 2] instead of float32[2, 3]"),
+        "second": (Verdict.WRONG, "it is float32[3, 2] instead of float32[2, 3]: the axes are in another order"),
         "third": (Verdict.EXACT, ""),
     }
 

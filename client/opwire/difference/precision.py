@@ -51,6 +51,9 @@ FP16 = Format("FLOAT16", 10, -14, 65504.0)
 
 _FORMATS = (FP16, TF32, BF16)
 
+_SEVERAL = 3
+"""Elements with larger errors that are no fault of one of them."""
+
 _NEARER = 4
 """How many times nearer the tensor of a class must be than the exact one."""
 
@@ -74,6 +77,8 @@ def _classes(evidence: Evidence) -> Iterator[str]:
     numbers = np.count_nonzero(np.isfinite(evidence.exact) & (evidence.exact != 0))
     if np.count_nonzero(evidence.unlikely) < _SPREAD * numbers:
         yield from _flushed_inputs(evidence)
+        if np.count_nonzero(evidence.unlikely) >= _SEVERAL:
+            yield from _approximated(evidence)  # some are coarse in parts of their range only
         return
     yield from _rounded_results(evidence)
     yield from _flushed_inputs(evidence)

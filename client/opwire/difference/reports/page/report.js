@@ -264,7 +264,7 @@ function worstOf(tensor) {
     ["it is", String(worst.actual)],
     ["exactly", String(worst.exact)],
     ["apart", ulpText(ulpOf(worst.ulp))],
-    ...("bound" in worst ? [["explained up to", String(worst.bound)]] : []),
+    ...("bound" in worst ? [["explained up to", Number(worst.bound).toPrecision(3)]] : []),
     ...inputs.map(([name, value]) => [`from ${name}`, String(value)]),
   ];
   return make("dl", { class: "worst" }, rows.map(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));

@@ -1,5 +1,7 @@
 """Tests of operators that ONNX Runtime fuses of others, and of those with another layout, as DirectML operators."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,15 +11,15 @@ from tests.onnx_models.single import agree, by_onnx_runtime, lowered, single, ty
 
 pytest.importorskip("onnxruntime")
 RNG = np.random.default_rng(8)
-FUSED = {"domain": "com.microsoft.dml"}
-MICROSOFT = {"domain": "com.microsoft"}
+FUSED: dict[str, Any] = {"domain": "com.microsoft.dml"}
+MICROSOFT: dict[str, Any] = {"domain": "com.microsoft"}
 
 
-def floats(*sizes):
+def floats(*sizes: Any) -> Any:
     return RNG.standard_normal(sizes).astype(np.float32)
 
 
-def activated(name, x, alpha, beta):
+def activated(name: Any, x: Any, alpha: Any, beta: Any) -> Any:
     """Returns the activation of an array."""
     return {
         "Relu": lambda: np.maximum(x, 0),
@@ -28,9 +30,13 @@ def activated(name, x, alpha, beta):
     }[name]()
 
 
-def agree_fused(operator, inputs, activation="Relu", *, alpha=None, beta=None, **attributes):
+def agree_fused(
+    operator: Any, inputs: Any, activation: Any = "Relu", *, alpha: Any = None, beta: Any = None, **attributes: Any
+) -> Any:
     """Compares a fused operator with the one that it is of, in ONNX Runtime, then activated."""
-    given = {f"fused_{key}": each for key, each in {"alpha": alpha, "beta": beta}.items() if each is not None}
+    given: dict[str, Any] = {
+        f"fused_{key}": each for key, each in {"alpha": alpha, "beta": beta}.items() if each is not None
+    }
     fused = single(f"DmlFused{operator}", inputs, fused_activation=activation, **given, **attributes, **FUSED)
     model, found = lowered(fused, inputs)
     plain = by_onnx_runtime(single(operator, inputs, opset=13, **attributes), inputs)
@@ -87,7 +93,7 @@ def test_attributes_of_the_fused_normalizations():
     (plain,) = by_onnx_runtime(single("MeanVarianceNormalization", inputs, axes=[0, 1, 2, 3]), inputs)
     np.testing.assert_allclose(found, np.maximum(plain, 0), rtol=1e-5, atol=1e-5)
     inputs = [IMAGE, floats(4), floats(4), floats(4), floats(4) ** 2 + 1]
-    given = {"spatial": 1, "momentum": 0.9, "training_mode": 0}
+    given: dict[str, Any] = {"spatial": 1, "momentum": 0.9, "training_mode": 0}
     (found,) = lowered(single("DmlFusedBatchNormalization", inputs, fused_activation="Relu", **given, **FUSED), inputs)[
         1
     ]
@@ -108,7 +114,7 @@ def test_what_cannot_be_fused():
 def test_activated_product(activation, parameters):
     """ONNX Runtime has it for DirectML alone."""
     inputs = [floats(2, 3, 4), floats(4, 5)]
-    given = {f"activation_{key}": each for key, each in parameters.items()}
+    given: dict[str, Any] = {f"activation_{key}": each for key, each in parameters.items()}
     source = single("FusedMatMulActivation", inputs, activation=activation, alpha=0.5, **given, **MICROSOFT)
     (found,) = lowered(source, inputs)[1]
     expected = activated(activation, 0.5 * inputs[0] @ inputs[1], parameters.get("alpha"), parameters.get("beta"))
@@ -117,7 +123,7 @@ def test_activated_product(activation, parameters):
 
 def test_softmax_of_a_product():
     inputs = [floats(2, 3, 4), floats(5, 4)]
-    attributes = {"activation": "Softmax", "activation_axis": -1, "transB": 1}
+    attributes: dict[str, Any] = {"activation": "Softmax", "activation_axis": -1, "transB": 1}
     model, (found,) = lowered(single("FusedMatMulActivation", inputs, **attributes, **MICROSOFT), inputs)
     exponents = np.exp(inputs[0] @ inputs[1].T)
     np.testing.assert_allclose(found, exponents / exponents.sum(-1, keepdims=True), rtol=1e-5)
@@ -125,7 +131,7 @@ def test_softmax_of_a_product():
 
 
 def test_channels_last_convolution():
-    attributes = {"strides": [2, 1], "pads": [1, 0, 2, 1], "dilations": [1, 2]}
+    attributes: dict[str, Any] = {"strides": [2, 1], "pads": [1, 0, 2, 1], "dilations": [1, 2]}
     (expected,) = by_onnx_runtime(
         single("Conv", [IMAGE, FILTERS, floats(6)], group=2, **attributes), [IMAGE, FILTERS, BIAS]
     )
@@ -152,7 +158,12 @@ def test_group_norm(channels_last, activation):
     """ONNX Runtime has no kernel for it on the CPU."""
     scale, bias = floats(4), floats(4)
     inputs = [IMAGE.transpose(0, 2, 3, 1).copy() if channels_last else IMAGE, scale, bias]
-    attributes = {"groups": 2, "channels_last": channels_last, "activation": activation, "epsilon": 1e-3}
+    attributes: dict[str, Any] = {
+        "groups": 2,
+        "channels_last": channels_last,
+        "activation": activation,
+        "epsilon": 1e-3,
+    }
     (found,) = lowered(single("GroupNorm", inputs, **attributes, **MICROSOFT), inputs)[1]
     x = IMAGE.astype("f8").reshape(2, 2, -1)
     x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-3)

@@ -1,5 +1,7 @@
 """Tests of reading, preparing and running ONNX models; the operators have tests of their own."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -13,7 +15,7 @@ from tests.onnx_models.building import graph, info, model, node
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 
 
-def run(proto, x=X, **options):
+def run(proto: Any, x: Any = X, **options: Any) -> Any:
     return load(proto, like={"x": x}).run({"x": x}, **options)
 
 
@@ -100,7 +102,7 @@ def test_nodes_that_directml_lacks_run_on_the_cpu_between_graphs():
         node("Det", ["square"], ["d"], "det"),
         node("Add", ["b", "d"], ["c"]),
     ]
-    proto = model(nodes, [info("x", [2, 3])], ["c", "where"], {"square": np.float32([[2, 0], [0, 3]])})
+    proto = model(nodes, [info("x", [2, 3])], ["c", "where"], {"square": np.array([[2, 0], [0, 3]], np.float32)})
     loaded = load(proto)
     assert {each.name for each in loaded.nodes if not each.is_lowered} == {"nonzero", "det"}
     found = loaded.run({"x": X})
@@ -118,7 +120,9 @@ def test_every_tensor_can_be_returned():
 
 
 def test_outputs_may_be_inputs_or_constants():
-    found = run(model([node("Identity", ["x"], ["y"])], [info("x", [2, 3])], ["y", "c"], {"c": np.float32([1, 2])}))
+    found = run(
+        model([node("Identity", ["x"], ["y"])], [info("x", [2, 3])], ["y", "c"], {"c": np.array([1, 2], np.float32)})
+    )
     np.testing.assert_array_equal(found["y"], X)
     np.testing.assert_array_equal(found["c"], [1, 2])
 
@@ -151,7 +155,7 @@ def test_external_data_outside_the_folder_is_refused(tmp_path):
 RELU = [node("Relu", ["x"], ["y"], "relu")]
 
 
-def _with_raw(dims, data):
+def _with_raw(dims: Any, data: Any) -> Any:
     proto = model([node("Add", ["x", "w"], ["y"])], [info("x", [2, 3])], ["y"])
     proto.graph.initializer.append(TensorProto(name="w", data_type=TensorProto.FLOAT, dims=dims, raw_data=data))
     return proto
@@ -181,7 +185,7 @@ BAD = {
     "elements": (_with_raw([1 << 31, 1 << 31], bytes(8)), '"w" has 8 bytes'),
     "negative size": (_with_raw([-1], bytes(8)), r'"w" has the sizes \[-1\]'),
     "type of operands": (
-        model([node("Add", ["x", "i"], ["y"], "add")], [info("x", [2, 3])], ["y"], {"i": np.int64([1])}),
+        model([node("Add", ["x", "i"], ["y"], "add")], [info("x", [2, 3])], ["y"], {"i": np.array([1])}),
         r"node add \(Add\) cannot take",
     ),
 }

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import opwire
-from opwire.difference import draw
+from opwire.difference.drawing import draw
 from opwire.difference.onnx_subject import OnnxSubject
 from opwire.level import FeatureLevel
 from opwire.onnx import load

@@ -1,6 +1,7 @@
 """Tests of where ONNX Runtime's DirectML provider runs nodes, and what it emits."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,12 +24,20 @@ W = np.zeros((2, 3, 3, 3), np.float32)
 IMAGE = info("x", [1, 3, 8, 8])
 
 
-def placements(nodes, inputs, constants=None, **options):
+def placements(nodes: Any, inputs: Any, constants: Any = None, **options: Any) -> Any:
     loaded = load(model(nodes, inputs, [nodes[-1].output[0]], constants, **options))
     return {each.operator: each.provider for each in loaded.nodes}
 
 
-def placed(operator, inputs, constants=None, *, opset=21, output=TensorProto.FLOAT, **attributes):
+def placed(
+    operator: Any,
+    inputs: Any,
+    constants: Any = None,
+    *,
+    opset: Any = 21,
+    output: Any = TensorProto.FLOAT,
+    **attributes: Any,
+) -> Any:
     names = [*(each.name for each in inputs), *(constants or {})]
     values = {each.name: Value(each.name, each.type) for each in (*inputs, info("y", None, output))}
     values |= {name: constant_value(name, array) for name, array in (constants or {}).items()}
@@ -37,6 +46,7 @@ def placed(operator, inputs, constants=None, *, opset=21, output=TensorProto.FLO
 
 def body_of(given):
     function = schema_function(given, [None] * len(given.inputs), given.since)
+    assert function is not None
     return [make_node(each, {"": given.since}, i) for i, each in enumerate(expanded(given, function))]
 
 

@@ -17,8 +17,7 @@ import opwire.onnx
 from opwire.level import FeatureLevel
 
 from ..onnx_models.building import info, model, node
-from ..onnx_models.peers import in_onnxruntime
-from ..onnx_models.single import agree, lowered, require_same, single, types
+from ..onnx_models.single import agree, by_onnx_runtime, lowered, require_same, single, types
 
 rng = np.random.default_rng(9)
 X: Any = rng.normal(size=(2, 4, 6)).astype("f4")
@@ -195,9 +194,9 @@ def test_constant_weights(domain: str, opset: int) -> None:
         node("DequantizeLinear", ["w", "scale", "zero"], ["real"], domain=domain),
         node("QuantizeLinear", ["b", "scale", "zero"], ["bytes"], domain=domain),
         node("DequantizeLinear", ["bytes", "scale", "zero"], ["back"], domain=domain),
-        node("Sum", ["x", "real", "back"], ["y"]),
+        node("Sum", ["x0", "real", "back"], ["y"]),
     ]
-    source = model(nodes, [info("x", [3, 4])], ["y"], constants, opset=opset, ir_version=9)
+    source = model(nodes, [info("x0", [3, 4])], ["y"], constants, opset=opset, ir_version=9)
     x = X[1, :3, :4]
-    found = opwire.onnx.load(source).run({"x": x})["y"]
-    np.testing.assert_allclose(found, in_onnxruntime(source, {"x": x})[0], rtol=1e-5)
+    found = opwire.onnx.load(source).run({"x0": x})["y"]
+    np.testing.assert_allclose(found, by_onnx_runtime(source, [x])[0], rtol=1e-5)

@@ -1,5 +1,7 @@
 """Tests of recurrent networks of ONNX, as DirectML operators."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ STEPS, BATCH, ELEMENTS, HIDDEN = 4, 3, 2, 5
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
-def network(operator, *, optional=(), outputs=("y", "h"), **attributes):
+def network(operator: Any, *, optional: Any = (), outputs: Any = ("y", "h"), **attributes: Any) -> Any:
     """Returns a model of one node with random weights, and its inputs."""
     rng = np.random.default_rng(7)
     directions = 2 if attributes.get("direction") == "bidirectional" else 1
@@ -42,7 +44,7 @@ def network(operator, *, optional=(), outputs=("y", "h"), **attributes):
     return source, given
 
 
-def assert_as_in_onnx_runtime(source, inputs):
+def assert_as_in_onnx_runtime(source: Any, inputs: Any) -> Any:
     loaded, found = lowered(source, inputs)
     require_same(found, by_onnx_runtime(source, inputs), 1e-5, 1e-5)
     return loaded

@@ -1,6 +1,7 @@
 """Tests of ONNX Runtime's operators for transformers, as DirectML operators."""
 
 from math import erf
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +13,10 @@ from tests.onnx_models.single import agree, by_onnx_runtime, lowered, require_sa
 
 pytest.importorskip("onnxruntime")
 RNG = np.random.default_rng(5)
-MICROSOFT = {"domain": "com.microsoft"}
+MICROSOFT: dict[str, Any] = {"domain": "com.microsoft"}
 
 
-def floats(*sizes):
+def floats(*sizes: Any) -> Any:
     return RNG.standard_normal(sizes).astype(np.float32)
 
 
@@ -38,7 +39,7 @@ def test_default_of_quick_gelu():
     agree("QuickGelu", [X], **MICROSOFT)
 
 
-@pytest.mark.parametrize("inputs", [[X], [X, floats(8)], [np.float32([[-40, -8, -1e-3, 0, 1e-3, 8, 40]])]])
+@pytest.mark.parametrize("inputs", [[X], [X, floats(8)], [np.array([[-40, -8, -1e-3, 0, 1e-3, 8, 40]], np.float32)]])
 def test_fast_gelu_is_that_of_tanh(inputs):
     model = agree("FastGelu", inputs, **MICROSOFT)
     assert model.nodes[0].level == FeatureLevel.V1_0
@@ -95,7 +96,7 @@ def test_skip_layer_normalization(is_simplified, has_bias):
         np.testing.assert_allclose(lowered(source, inputs)[1][1], total, rtol=1e-5, atol=1e-6)
 
 
-def assert_same(source, inputs):
+def assert_same(source: Any, inputs: Any) -> Any:
     model, found = lowered(source, inputs)
     require_same(found, by_onnx_runtime(source, inputs))
     return model

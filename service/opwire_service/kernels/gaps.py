@@ -55,7 +55,10 @@ class Gaps:
         Raises:
             Stopped: ``stop()`` returned True.
         """
-        for channel, taps in self._unusual(kernel):
+        is_finite = np.isfinite(kernel)
+        if is_finite.all():
+            return
+        for channel, taps in self._unusual(is_finite):
             if stop():
                 raise Stopped
             for axis, (line, places) in enumerate(zip(self._geometry.lines, taps, strict=True)):
@@ -75,15 +78,12 @@ class Gaps:
                 found &= (at >= 0) & (at < line.size)
         return found
 
-    def _unusual(self, kernel: Array) -> Iterator[tuple[int, list[Array]]]:
+    def _unusual(self, is_finite: Array) -> Iterator[tuple[int, list[Array]]]:
         """Yields the output channels with weights that are infinite or NaN, and their places along each dimension."""
-        unusual: Array = np.isfinite(kernel)
-        np.logical_not(unusual, out=unusual)
-        if not unusual.any():
-            return
+        unusual: Array = np.logical_not(is_finite, out=is_finite)
         if self._geometry.is_transposed:
             unusual = unusual.reshape(self._geometry.groups, -1, *unusual.shape[1:])
-        unusual = unusual.any(axis=1).reshape(-1, *kernel.shape[2:])
+        unusual = unusual.any(axis=1).reshape(-1, *is_finite.shape[2:])
         if self._geometry.is_mirrored:
             unusual = np.flip(unusual, tuple(range(1, unusual.ndim)))
         for channel in np.flatnonzero(unusual.any(axis=tuple(range(1, unusual.ndim)))).tolist():

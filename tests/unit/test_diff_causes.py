@@ -287,6 +287,7 @@ def test_a_bias_left_out(runner: opwire.LocalClient) -> None:
         ([1, 3, 5, 5], [1, 3, 4, 4], 1, ""),
         ([1, 5, 4], [1, 4, 5], 1, "the axes are in another order"),
         ([1, 5], [1, 4, 5], 1, ""),
+        ([1, 5, 4], [1, 5, 4], 2, ""),
     ],
 )
 def test_sizes_that_differ(actual: list[int], exact: list[int], stride: int, said: str) -> None:

@@ -39,6 +39,10 @@ _PICTURE = re.compile(
 )
 """A picture that uses the colors of the page."""
 
+_TEXT = re.compile(r">[^<>]+<")
+_NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+){2,}")
+"""The name of an operator, or of its desc."""
+
 _LOADED = re.compile(r"<(?:script|img|iframe|link(?=[^>]*stylesheet))[^>]*?(?:src|href)=[\"']?(?:https?:)?//[^\s\"'>]+")
 
 
@@ -83,7 +87,12 @@ def _inline(found: re.Match[str]) -> str:
 
 
 def on_post_page(output: str, config: MkDocsConfig, **_: object) -> str:
-    """Rejects a page that loads something from another host."""
+    """Lets narrow screens break long names after an underscore, and rejects a page that loads from another host."""
     if found := _LOADED.search(output):
         raise PluginError(f"a page loads a resource from another host: {found[0]}")
-    return output
+    frame, begin, article = output.partition("<article")
+    return frame + begin + _TEXT.sub(lambda found: _NAME.sub(_breakable, found[0]), article)
+
+
+def _breakable(name: re.Match[str]) -> str:
+    return name[0].replace("_", "_<wbr>")

@@ -63,3 +63,17 @@ def test_the_page_can_be_read_by_all(tabs, address, size, scheme):
     found = Axe().run(page).response["violations"]
     assert not found, found
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+
+
+def test_the_console_opens_reports(tabs, console_url, tmp_path):
+    page = tabs.open(f"{console_url}/report")
+    (tmp_path / "report.html").write_text(_report(), "utf-8")
+    (tmp_path / "other.json").write_text('{"nodes": {}}', "utf-8")
+    page.get_by_label("Report").set_input_files(tmp_path / "other.json")
+    expect(page.get_by_role("alert")).to_have_text("other.json cannot be opened: this is not a report of opwire diff")
+    page.get_by_label("Report").set_input_files(tmp_path / "report.html")
+    expect(page.locator(".box")).to_have_count(49)
+    expect(page.get_by_role("alert")).to_have_text("")
+    assert page.locator(".box.wrong rect").evaluate("each => each.style.fill")
+    found = Axe().run(page).response["violations"]
+    assert not found, found

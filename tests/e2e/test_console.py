@@ -26,7 +26,7 @@ from tests.serving import serving
 
 CONSOLE = Path(opwire_service.__file__).parent / "console"
 VENDOR = CONSOLE / "vendor"
-PAGES = ("/", "/operators/REDUCE", "/try", "/live")
+PAGES = ("/", "/operators/REDUCE", "/try", "/live", "/report")
 MODELS = Path(__file__).parents[1] / "data" / "dxdispatch"
 
 POLICY = {

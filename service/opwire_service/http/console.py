@@ -18,6 +18,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
+import opwire
 from opwire.errors import NotFoundError, ProblemCode
 from opwire.schema import find
 
@@ -25,9 +26,12 @@ from . import security
 from .fixed import is_known, takes_gzip
 
 FOLDER = Path(__file__).parents[1] / "console"
+REPORT = Path(opwire.__file__).parent / "difference" / "reports" / "page"
+"""The folder of what shows reports of comparisons, which comes with the client."""
+_FROM_REPORT = {"report.js": "app/report.js", "report.css": "css/report.css"}
 
 FILES = "/console"
-PAGES = {"/": "index", "/operators/{name}": "operator", "/try": "try", "/live": "live"}
+PAGES = {"/": "index", "/operators/{name}": "operator", "/try": "try", "/live": "live", "/report": "report"}
 NOT_FOUND = "missing"
 PATHS = (*PAGES, f"{FILES}/{{version}}/{{path:path}}")
 OPEN_PREFIXES = (f"{FILES}/", "/operators/")
@@ -83,6 +87,7 @@ class Console:
             for path in sorted(folder.rglob("*"))
             if path.suffix in _TYPES
         }
+        read |= {name: (REPORT / file).read_bytes() for file, name in _FROM_REPORT.items()}
         names = hashlib.sha256()
         for name, data in read.items():
             names.update(f"{name}\0{len(data)}\0".encode() + data)
@@ -193,7 +198,10 @@ def install(app: FastAPI) -> Callable[[Request], Awaitable[Response]]:
     async def live(request: Request) -> Response:
         return await routes.page(request, "live")
 
-    pages: tuple[Callable[..., Awaitable[Response]], ...] = (operators, operator, attempt, live, routes.file)
+    async def report(request: Request) -> Response:
+        return await routes.page(request, "report")
+
+    pages: tuple[Callable[..., Awaitable[Response]], ...] = (operators, operator, attempt, live, report, routes.file)
     for path, page in zip(PATHS, pages, strict=True):
         app.add_api_route(path, page, include_in_schema=False, response_model=None)
     return routes.not_found

@@ -24,7 +24,8 @@ function draw(tag, attributes = {}, ...children) {
 
 function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    if (name === "style") element.style.cssText = value; // which the policy of the console allows
+    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (value !== null && value !== false) element.setAttribute(name, String(value));
   }
   element.append(...children.flat(2).filter((each) => each !== null && each !== false && each !== undefined));
@@ -142,7 +143,7 @@ function graph(report, choose) {
     before[i].map((from) => {
       const [x1, y1, x2, y2] = [x(from) + BOX.width / 2, y(from) + BOX.height, x(i) + BOX.width / 2, y(i)];
       // A wire past other nodes bends out of their column.
-      const isLong = depth[i] - depth[from] > 1, [aside, bend] = isLong ? [BOX.width * .72, 30] : [0, (y2 - y1) / 2];
+      const isLong = depth[i] - depth[from] > 1, [aside, bend] = isLong ? [BOX.width * 1.05, 24] : [0, (y2 - y1) / 2];
       const curve = `${x1 + aside} ${y1 + bend} ${x2 + aside} ${y2 - bend} ${x2} ${y2}`;
       return draw("path", { d: `M${x1} ${y1}C${curve}`, class: "wire" });
     })
@@ -173,7 +174,7 @@ function graph(report, choose) {
       draw("text", { x: 10, y: 35, class: "ulp" }, ulpText(ulp) || node.verdict),
     );
   });
-  const size = { width: widest * BOX.right + 16, height: height * BOX.down - 12 };
+  const size = { width: widest * BOX.right + 40, height: height * BOX.down - 12 };
   return section(
     "The graph",
     "graph",

@@ -42,4 +42,4 @@ def to_html(found: Differences) -> str:
 
 
 def _read(name: str) -> str:
-    return (files(__package__) / "page" / name).read_text("utf-8").strip()
+    return (files("opwire.difference.reports") / "page" / name).read_text("utf-8").strip()

@@ -203,5 +203,6 @@ def _same(one: Array, other: Array) -> bool:
     """Returns whether a fault changes nothing that rounding does not."""
     if one.dtype.kind != "f":
         return bool(np.array_equal(one, other))
-    with np.errstate(invalid="ignore"):
-        return bool(np.allclose(one, other, rtol=1e-5, atol=1e-6 * float(np.abs(other).max(initial=0)), equal_nan=True))
+    with np.errstate(invalid="ignore", over="ignore"):
+        away = np.abs(one.astype(np.float64) - other.astype(np.float64))
+    return not bool(np.nanmax(away, initial=0) > 3e-5 * float(np.nanmax(np.abs(other), initial=0)))

@@ -24,6 +24,7 @@ from opwire.difference.error_table import rule_of
 from opwire.difference.evidence import Evidence
 from opwire.difference.results import Verdict
 from opwire.difference.ulps import ulp
+from opwire.difference.verdicts import verdict_of
 from opwire.errors import OpwireError
 from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
@@ -34,7 +35,7 @@ UNLISTED = "small errors"
 """Errors that are larger than floats explain, and smaller than those that are listed."""
 
 
-def verdict_of(case: Computed, runner: opwire.LocalClient, device: CpuDevice) -> tuple[Verdict, str]:
+def case_verdict(case: Computed, runner: opwire.LocalClient, device: CpuDevice) -> tuple[Verdict, str]:
     """Returns the worst verdict of a case's outputs, with the class of precision or the reason that is listed."""
     outputs = case.run(device)
     found = [_judged(case, name, ours, runner) for name, ours in outputs.items()]
@@ -53,7 +54,7 @@ def _judged(case: Computed, name: str, ours: Array, runner: opwire.LocalClient) 
     chain, limit = _limit(case, name, exact, runner)
     key = None if chain is None else chain.results[name]
     evidence = Evidence(actual, exact, ours.shape, limit, chain, key, lambda: iter(()), is_alone=False)
-    return evidence.verdict()
+    return verdict_of(evidence)
 
 
 def _limit(case: Computed, name: str, exact: Array, runner: opwire.LocalClient) -> tuple[Chain | None, Limit]:
@@ -80,7 +81,7 @@ def rows(names: list[str]) -> Iterator[dict[str, Any]]:
             by_operator.setdefault(case.name, []).append(case)
     with opwire.local() as runner, np.errstate(all="ignore"):
         for name, found in by_operator.items():
-            verdicts = [verdict_of(case, runner, device) for case in found]
+            verdicts = [case_verdict(case, runner, device) for case in found]
             counts = Counter(verdict.value for verdict, _ in verdicts)
             yield {
                 "operator": name,

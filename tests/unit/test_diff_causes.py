@@ -16,6 +16,7 @@ from opwire.difference.error_table import rule_of
 from opwire.difference.evidence import Evidence
 from opwire.difference.shapes import sizes_cause
 from opwire.difference.ulps import ulp
+from opwire.difference.verdicts import verdict_of
 from opwire.tensor import Array, DataType
 
 RNG = np.random.default_rng(7)
@@ -50,7 +51,7 @@ def judged(
     actual = change(exact.reshape(sizes).copy()) if callable(change) else change
     actual = np.ascontiguousarray(actual).reshape(-1)
     assert ulp(actual, exact).max() > (exact.dtype.kind == "f")
-    return Evidence(actual, exact, sizes, limits(chain, rule_of)[key], chain, key, lambda: iter(())).verdict()
+    return verdict_of(Evidence(actual, exact, sizes, limits(chain, rule_of)[key], chain, key, lambda: iter(())))
 
 
 def execute(runner: opwire.LocalClient, kind: str, inputs: Mapping[str, Array], output: str, **given: Any) -> Array:

@@ -17,6 +17,7 @@ from .evidence import Evidence, sampled
 from .results import TensorDifference, Verdict, Worst, histogram
 from .subjects import Runner, Subject, SubjectNode
 from .ulps import ulp
+from .verdicts import verdict_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class Judge:
         if found.largest <= 1 and exact.dtype.kind == "f":
             return Verdict.FAITHFUL, "", None
         evidence = self._evidence(name, actual, exact)
-        return (*evidence.verdict(), evidence.limit)
+        return (*verdict_of(evidence), evidence.limit)
 
     def _evidence(self, name: str, actual: Array, exact: Array) -> Evidence:
         """Returns the tensor with the errors that it may have."""

@@ -264,3 +264,16 @@ def test_constants_that_the_inference_refuses_are_computed():
     constants = {"start": np.array(0), "limit": np.array([2]), "delta": np.array(1)}
     loaded = load(model(nodes, [info("x", [2, 3])], ["y"], constants))
     np.testing.assert_array_equal(loaded.run({"x": X})["y"], X)
+
+
+@pytest.mark.parametrize(("axis", "new_axis"), [(1, 0), (-1, 0), (0, 1), (-1, 1)])
+def test_a_sequence_with_known_members_is_joined(axis, new_axis):
+    nodes = [
+        node("Neg", ["x"], ["n"]),
+        node("SequenceConstruct", ["x", "n", "x"], ["s"]),
+        node("ConcatFromSequence", ["s"], ["y"], axis=axis, new_axis=new_axis),
+    ]
+    loaded = load(model(nodes, [info("x", [2, 3])], ["y"]))
+    join = np.stack if new_axis else np.concatenate
+    np.testing.assert_array_equal(loaded.run({"x": X})["y"], join([X, -X, X], axis))
+    assert all(each.is_lowered for each in loaded.nodes)

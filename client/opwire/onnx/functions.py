@@ -125,6 +125,19 @@ def branch(node: ModelNode, graph: GraphProto) -> Iterator[NodeProto]:
             yield onnx.helper.make_node("Identity", [inner_name], [outer], f"{prefix}{inner_name}")
 
 
+def concatenated(node: ModelNode, members: Sequence[str]) -> Iterator[NodeProto]:
+    """Yields nodes in place of a ConcatFromSequence whose sequence has known members."""
+    axis, makes_axis = int(node.attributes["axis"]), bool(node.attributes.get("new_axis"))
+    names = list(members)
+    if makes_axis:
+        axes = f"{node.name}/axes"
+        yield onnx.helper.make_node("Constant", [], [axes], axes, value_ints=[axis])
+        names = [f"{node.name}/{i}" for i in range(len(members))]
+        for name, member in zip(names, members, strict=True):
+            yield onnx.helper.make_node("Unsqueeze", [member, axes], [name], name)
+    yield onnx.helper.make_node("Concat", names, node.outputs, node.name, axis=axis)
+
+
 def _rename_known(node: NodeProto, names: Mapping[str, str]) -> None:
     """Renames the tensors of a node, and of its subgraphs, that have another name outside."""
     for tensors in (node.input, node.output):

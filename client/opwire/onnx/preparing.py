@@ -14,7 +14,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProt
 from ..desc import show
 from ..tensor import Array
 from .errors import ModelError
-from .functions import Opsets, branch, expanded, opsets_of, schema_function
+from .functions import Opsets, branch, concatenated, expanded, opsets_of, schema_function
 from .host import evaluate
 from .lower import is_lowered, output_types
 from .nodes import UNVERSIONED, ModelNode, captured, make_node
@@ -61,6 +61,8 @@ class Preparation:
         self.shapes = shapes
         self.most_nodes = most_nodes
         self.implied: dict[str, int] = {}
+        self.sequences: dict[str, list[str]] = {}
+        """The members of sequences that the model makes of tensors."""
         self.opsets = {"" if each.domain == "ai.onnx" else each.domain: each.version for each in model.opset_import}
         self.functions = {(each.domain, each.name): each for each in model.functions}
         self.prepared = Prepared()
@@ -178,6 +180,10 @@ class Preparation:
             return []
         if node.operator == "If" and any(node.inputs) and (taken := self._taken(node)) is not None:
             return self.expand(branch(node, taken), opsets)
+        if node.operator == "SequenceConstruct":
+            self.sequences[node.outputs[0]] = node.inputs
+        if node.operator == "ConcatFromSequence" and (members := self.sequences.get(node.inputs[0])):
+            return self.expand(concatenated(node, members), opsets)
         if not is_lowered(node) and (body := self.body_of(node, opsets)) is not None:
             return self.replaced(node, *body)
         node = self._as_cast(node, opsets)

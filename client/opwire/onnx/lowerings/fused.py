@@ -162,6 +162,7 @@ def conv_transpose_with_dynamic_pads(node: NodeLowering) -> GraphTensor:
     return _lowered(NodeLowering(_as_onnx(node.node, "ConvTranspose", inputs, attributes), node.graph, node.values))
 
 
+@lowers("GroupNorm")
 @lowers("GroupNorm", domain=MICROSOFT)
 def group_norm(node: NodeLowering) -> GraphTensor:
     """Lowers a normalization of groups of channels, which may be last, then x sigmoid(x) if that is wanted."""

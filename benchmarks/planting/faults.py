@@ -190,13 +190,17 @@ class Planting:
     def __call__(self, node: NodeProto, inputs: Inputs, right: list[Array]) -> list[Array]:
         if node.name not in self._chosen:
             return right
-        for fault in sorted(FAULTS, key=lambda each: self._order[each.name]):
+        for fault in sorted(FAULTS, key=self._rank):
             found = fault.make(node, inputs, right, self._run, self._rng)
             if found is not None and not _same(found, right[0]):
                 self._order[fault.name] += 1
                 self.planted[node.name] = fault
                 return [found, *right[1:]]
         return right
+
+    def _rank(self, fault: Fault) -> tuple[int, int]:
+        """Orders faults by how often they were planted, and the last first, as few nodes can have them."""
+        return self._order[fault.name], -FAULTS.index(fault)
 
 
 def _same(one: Array, other: Array) -> bool:

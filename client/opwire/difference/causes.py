@@ -34,6 +34,8 @@ def _causes(evidence: Evidence) -> Iterator[str]:
     if is_few and not is_discrete:
         yield from structure_of(evidence)
     yield from _varied(evidence)
+    if _has_extremes(evidence):
+        yield "the inputs have infinities or NaN, of which backends make different things"
     yield from structure_of(evidence)
 
 
@@ -57,6 +59,11 @@ def _special_values(evidence: Evidence) -> Iterator[str]:
         ends = (exact == limit.max) | (exact == limit.min)
         if not np.any(wrong & ~ends):
             yield "saturation missing: integers wrap"
+
+
+def _has_extremes(evidence: Evidence) -> bool:
+    given = {} if evidence.chain is None else evidence.chain.given
+    return not all(np.isfinite(array).all() for array in given.values() if array.dtype.kind == "f")
 
 
 def _nan_source(evidence: Evidence) -> str:

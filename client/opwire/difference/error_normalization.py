@@ -9,7 +9,7 @@ import numpy as np
 from ..tensor import Array
 from .bounds import Errors, Limit, Run
 from .chain import shaped
-from .error_rules import LIKELY, Rounded, ulps_of
+from .error_rules import LIKELY, Rounded, overflows, ulps_of
 
 
 def softmax(run: Run, output: str) -> Limit:
@@ -65,7 +65,7 @@ def mean_variance(run: Run, output: str) -> Limit:
         of_deviation = np.abs(x - mean) * (k * u * squares / np.square(deviation) + 8 * between)
         found = scale * (of_mean + of_deviation) / deviation + 4 * between * bias
         own = 1.5 * ulps_of(exact, run.smallest(output))
-        tiers.append(own + np.broadcast_to(found, tensor.sizes).reshape(-1))
+        tiers.append(own + np.broadcast_to(found + overflows(n * squares), tensor.sizes).reshape(-1))
     return lambda part: Errors(tiers[0][part], tiers[1][part])
 
 

@@ -119,7 +119,7 @@ class Sum:
 
         def at(part: slice) -> Errors:
             size = root[part].astype(np.float64) * scale
-            own = 1.5 * ulps_of(exact[part], u) + far * sums * size
+            own = 1.5 * ulps_of(exact[part], u) + far * sums * size + overflows(size * np.sqrt(n))
             likely = LIKELY * (np.sqrt(n) + 2) * sums * (finite(exact[part]) + size)
             possible = (n + _CONSTANT) * sums * size * (1 if self.is_mean else np.sqrt(n))
             return Errors(own + likely, own + np.maximum(likely, possible))
@@ -191,6 +191,11 @@ def _moved_floats(desc: Mapping[str, Any], by: float) -> dict[str, Any]:
 def ulps_of(exact: Array, u: float) -> Array:
     """Returns an ULP of each element, or of a wider rounding in between."""
     return np.maximum(spacing(exact), 2 * u * finite(exact)) if exact.dtype.kind == "f" else np.zeros(exact.size)
+
+
+def overflows(sums: Array) -> Array:
+    """Returns an infinite error where sums of this size may overflow in FLOAT32, and 0 elsewhere."""
+    return np.where(sums > float(np.finfo(np.float32).max), np.inf, 0.0)
 
 
 def _top(array: Array) -> float:

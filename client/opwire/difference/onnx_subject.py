@@ -43,6 +43,9 @@ _SAID: Mapping[tuple[str, Any], str] = {
     ("count_include_pad", 1): "padding counted",
     ("count_include_pad", 0): "padding not counted",
     ("approximate", "tanh"): "GELU by tanh",
+    ("auto_pad", "SAME_UPPER"): "padding as by auto_pad SAME_UPPER",
+    ("auto_pad", "SAME_LOWER"): "padding as by auto_pad SAME_LOWER",
+    ("auto_pad", "VALID"): "padding left out",
 }
 """What choices are called, where the attribute does not say it."""
 

@@ -72,7 +72,7 @@ def diff(
         inputs: the inputs by name; those left out are drawn.
         dimensions: the sizes of dimensions that an ONNX model names.
         seed, distribution: how inputs are drawn.
-        cumulative: whether to compare whole runs, so that errors propagate, instead of each node by itself.
+        cumulative: whether the errors are those of whole runs, which grow from node to node.
         tolerance: what to allow in place of the verdicts.
         runner: what computes the exact results; by default ``opwire.local()``.
         timeout: the seconds after which a backend that runs in a process of its own is stopped.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
@@ -35,8 +36,9 @@ def compare(
         subject: the model.
         side: what to compare it with.
         inputs: the inputs of the model by name.
-        cumulative: whether to compare whole runs, so that errors propagate; otherwise each node is computed from the
-            side's own inputs, and only its own error counts.
+        cumulative: whether the errors are those of whole runs, which grow from node to node; otherwise each node is
+            computed from the side's own inputs, and only its own error counts. Unless there is a tolerance, verdicts
+            are those of each node by itself in both cases.
         tolerance: what to allow in place of the verdicts; None for none.
         runner: what computes the exact results; by default ``opwire.local()``.
         keep: what to pass the tensors of each node to.
@@ -46,7 +48,14 @@ def compare(
     """
     with nullcontext(runner) if runner is not None else local() as used, side.tensors(subject, inputs) as tensors:
         received = Received(subject, tensors)
-        nodes = list(_Comparison(subject, received, dict(inputs), used, cumulative, tolerance, keep).run())
+        alone = _Comparison(subject, received, dict(inputs), used, False, tolerance, keep)
+        if cumulative:
+            whole = _Comparison(subject, received, dict(inputs), used, True, tolerance or _ANYTHING, None)
+            # One after the other for each node, as the tensors of the side are dropped after it.
+            pairs = zip(alone.run(), whole.run(), strict=False)
+            nodes = [error if tolerance else _judged(error, verdict) for verdict, error in pairs]
+        else:
+            nodes = list(alone.run())
         unused, failure = received.unused(), tensors.failure
     return Differences(subject.name, side.name, cumulative, nodes, unused, failure=failure)
 
@@ -182,6 +191,16 @@ class _Comparison:
             tensors,
             tuple(each.name for each in before),
         )
+
+
+_ANYTHING = Tolerance(ulp=inf)
+
+
+def _judged(error: NodeDifference, verdict: NodeDifference) -> NodeDifference:
+    """Returns the errors of a node with the verdict on it by itself."""
+    pairs = zip(error.tensors, verdict.tensors, strict=True)
+    tensors = tuple(replace(each, verdict=alone.verdict, detail=alone.detail) for each, alone in pairs)
+    return replace(error, tensors=tensors)
 
 
 def _read(nodes: Sequence[SubjectNode]) -> list[str]:

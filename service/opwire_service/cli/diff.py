@@ -73,7 +73,7 @@ def diff_command(
     draw: DrawOption = "normal",
     cumulative: Annotated[
         bool,
-        typer.Option("--cumulative", help="Compare whole runs, in which errors grow, instead of each node by itself."),
+        typer.Option("--cumulative", help="Show the errors of whole runs, which grow from node to node."),
     ] = False,
     ulp: Annotated[
         float | None, typer.Option(min=0, rich_help_panel=_ALLOWED, metavar="N", help="Allow up to N ULP.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -164,3 +165,25 @@ def test_onnx_runtime_says_why_it_refuses_a_model():
     refused = model([node("Relu", ["x"], ["y"])], [info("x", [2], onnx.TensorProto.INT16)], ["y"])
     with pytest.raises(SideError, match=r"onnxruntime:CPU fails: .*NOT_IMPLEMENTED"):
         opwire.diff(opwire.onnx.load(refused), "onnxruntime")
+
+
+@pytest.mark.parametrize("cumulative", [False, True])
+def test_tensors_stream(tmp_path, cumulative):
+    """A longer model takes no more memory, whether the side is files or a device."""
+    x = np.random.default_rng(3).standard_normal((512, 512)).astype(np.float32)
+
+    def peak(length: int, side: Any) -> int:
+        nodes = [node("Neg", [f"t{i}"], [f"t{i + 1}"]) for i in range(length)]
+        loaded = opwire.onnx.load(model(nodes, [info("t0", [512, 512])], [f"t{length}"]))
+        tracemalloc.start()
+        found = opwire.diff(loaded, side, {"t0": x}, cumulative=cumulative)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert {each.verdict for each in found.nodes} == {Verdict.EXACT}
+        return most
+
+    for i in range(24):
+        np.save(tmp_path / f"t{i + 1}.npy", x * (-1) ** (i + 1))
+    for side in (tmp_path, "cpu"):
+        peak(4, side)  # compiles and imports
+        assert peak(24, side) < peak(4, side) + 8 * x.nbytes

@@ -167,6 +167,30 @@ def test_onnx_runtime_says_why_it_refuses_a_model():
         opwire.diff(opwire.onnx.load(refused), "onnxruntime")
 
 
+def test_tensors_that_python_lacks_a_type_of_are_not_compared():
+    pytest.importorskip("onnxruntime")
+    nodes = [
+        node("Cast", ["x"], ["y"], to=onnx.TensorProto.BFLOAT16, name="cast"),
+        node("Abs", ["x"], ["z"], name="abs"),
+    ]
+    found = opwire.diff(opwire.onnx.load(model(nodes, [info("x", [2, 3])], ["y", "z"])), "onnxruntime")
+    assert verdicts(found) == {
+        "cast": (Verdict.UNKNOWN, "onnxruntime:CPU does not return tensor(bfloat16) in Python"),
+        "abs": (Verdict.EXACT, ""),
+    }
+    assert found.is_complete
+
+
+def test_random_results_are_not_compared():
+    nodes = [node("RandomNormalLike", ["x"], ["y"], name="draw"), node("Abs", ["y"], ["z"], name="abs")]
+    random = opwire.onnx.load(model(nodes, [info("x", [2, 3])], ["z"]))
+    found = opwire.diff(random, {"y": X, "z": np.abs(X)}, {"x": X})
+    assert verdicts(found) == {
+        "draw": (Verdict.UNKNOWN, "its results differ from run to run"),
+        "abs": (Verdict.EXACT, ""),
+    }
+
+
 @pytest.mark.parametrize("cumulative", [False, True])
 def test_tensors_stream(tmp_path, cumulative):
     """A longer model takes no more memory, whether the side is files or a device."""

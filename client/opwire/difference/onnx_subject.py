@@ -11,9 +11,10 @@ import onnx
 from onnx import helper, numpy_helper
 
 from ..errors import OpwireError
-from ..onnx import Model, Node
+from ..onnx import Model, ModelError, Node
 from ..onnx.errors import NotLowered
 from ..onnx.model import Isolated as GraphOfNode
+from ..onnx.preparing import RANDOM
 from ..onnx.values import storable
 from ..tensor import Array
 from .subjects import Isolated, Runner, Subject, SubjectNode, TensorType
@@ -76,6 +77,8 @@ class OnnxSubject(Subject):
         return TensorType(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(value.element_type)), value.sizes)
 
     def run(self, node: SubjectNode, tensors: Mapping[str, Array], runner: Runner) -> dict[str, Array]:
+        if node.operator in RANDOM:
+            raise ModelError("its results differ from run to run")
         return self.model.run_node(node.origin, tensors, runner)
 
     def isolated(self, node: SubjectNode) -> Isolated | None:

@@ -65,9 +65,11 @@ class OnnxRuntimeSide(Side):
         self._write_task(subject, inputs, folder)
         failure = programs.run([sys.executable, str(_WORKER), str(folder)], self._timeout)
         reasons: dict[str, str] = {}
+        failure = f"{self.name} {failure}" if failure else ""
         for failed in _failed(folder / "failed.jsonl"):
-            reasons |= dict.fromkeys(failed["tensors"], f"{self.name} fails: {failed['error']}")
-        failure = f"{self.name} {failure}" if failure else next(iter(reasons.values()), "")
+            reason = f"{self.name} {failed['reason']}"
+            reasons |= dict.fromkeys(failed["tensors"], reason)
+            failure = failure or (reason if failed["is_failure"] else "")
         if failure and not any(outputs.iterdir()):
             raise SideError(failure)
         return Files(outputs, failure, reasons)

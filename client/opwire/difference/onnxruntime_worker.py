@@ -16,6 +16,8 @@ import onnx
 import onnxruntime
 
 FAILED = "failed.jsonl"
+_FLOATS = ("bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1")
+_NOT_IN_NUMPY = {f"tensor({each})" for each in (*_FLOATS, "int4", "uint4", "int2", "uint2")}
 
 
 def main(folder: Path) -> None:
@@ -26,9 +28,12 @@ def main(folder: Path) -> None:
         try:
             _run(marked(model, group), inputs, folder, task)
         except Exception as error:
-            failed = {"tensors": [*group], "error": " ".join(str(error).split())}
-            with (folder / FAILED).open("a", encoding="utf-8") as file:
-                file.write(json.dumps(failed) + "\n")
+            _fail(folder, group, f"fails: {' '.join(str(error).split())}", is_failure=True)
+
+
+def _fail(folder: Path, tensors: list[str], reason: str, *, is_failure: bool = False) -> None:
+    with (folder / FAILED).open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"tensors": tensors, "reason": reason, "is_failure": is_failure}) + "\n")
 
 
 def _run(model: onnx.ModelProto, inputs: dict[str, Any], folder: Path, task: dict[str, Any]) -> None:
@@ -38,10 +43,15 @@ def _run(model: onnx.ModelProto, inputs: dict[str, Any], folder: Path, task: dic
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=[task["provider"]])
     taken = {each.name for each in session.get_inputs()}
-    found = session.run(None, {name: array for name, array in inputs.items() if name in taken})
-    for output, array in zip(session.get_outputs(), found, strict=True):
+    outputs = {each.name: each.type for each in session.get_outputs()}
+    for name, kind in outputs.items():
+        if kind in _NOT_IN_NUMPY:
+            _fail(folder, [name], f"does not return {kind} in Python")
+    names = [name for name, kind in outputs.items() if kind not in _NOT_IN_NUMPY]
+    found = session.run(names, {name: array for name, array in inputs.items() if name in taken}) if names else []
+    for name, array in zip(names, found, strict=True):
         if isinstance(array, np.ndarray):
-            np.save(folder / "outputs" / task["files"][output.name], array, allow_pickle=False)
+            np.save(folder / "outputs" / task["files"][name], array, allow_pickle=False)
 
 
 def marked(model: onnx.ModelProto, names: list[str]) -> onnx.ModelProto:

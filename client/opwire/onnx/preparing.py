@@ -298,7 +298,7 @@ class Preparation:
             self.prepared.values[name] = constant_value(name, np.asarray(array))
 
 
-_RANDOM = frozenset(
+RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
 """Operators whose results differ from run to run."""
@@ -306,7 +306,7 @@ _RANDOM = frozenset(
 
 def _is_unbounded(node: ModelNode) -> bool:
     """Returns whether a node differs from run to run, or may run for any time although its results are small."""
-    return node.proto.op_type in _RANDOM or any(subgraphs(node.proto.attribute))
+    return node.proto.op_type in RANDOM or any(subgraphs(node.proto.attribute))
 
 
 def require_input(given: Iterable[str], inputs: Collection[str]) -> None:

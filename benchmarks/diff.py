@@ -9,10 +9,13 @@ and named if the detail says what was planted; a node without a fault that is ca
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from onnx import ModelProto
@@ -107,10 +110,12 @@ def score(planting: Planting, found: Differences) -> Score:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", nargs="+", default=[*SMALL, *LIGHT], help="which networks")
-    parser.add_argument("--faults", type=int, default=20, help="faults in each network")
+    parser.add_argument("--faults", type=int, default=28, help="faults in each network")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path, help="JSON file for the results")
     given = parser.parse_args()
     total, console = Score(), Console()
+    rows: list[dict[str, Any]] = []
     with opwire.local() as runner:
         for name, model in networks(given.networks):
             inputs = inputs_of(model)
@@ -120,12 +125,23 @@ def main() -> None:
             for node in found.nodes:
                 if node.verdict in _ALARMS:
                     console.print(f"  {node.name} ({node.operator}): {node.verdict.value}: {node.detail}")
+            rows.append({"network": name, "verdicts": dict(verdicts), "times_both": round(compared / ran, 2)})
             planted = with_faults(model, inputs, given.faults, given.seed, runner)
             for line in (*planted.missed, *(f"false alarm: {each}" for each in planted.false)):
                 console.print(f"  {line}")
             for mine, theirs in zip(vars(total).values(), vars(planted).values(), strict=True):
                 mine += theirs  # counters and lists grow in place
     console.print(_table(total))
+    if given.output is not None:
+        given.output.write_text(json.dumps(_result(rows, total), indent=1) + "\n", encoding="utf-8")
+
+
+def _result(rows: list[dict[str, Any]], total: Score) -> dict[str, Any]:
+    faults = [
+        {"fault": name, **{each: vars(total)[each][name] for each in ("planted", "found", "named")}}
+        for name in (fault.name for fault in FAULTS)
+    ]
+    return {"networks": rows, "faults": faults, "false_alarms": len(total.false)}
 
 
 def _table(total: Score) -> Table:

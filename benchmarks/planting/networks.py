@@ -28,7 +28,7 @@ class _Network:
 
     def weight(self, *sizes: int, scale: float | None = None, near: float = 0.0) -> str:
         """Adds a constant of normal elements; by default, a filter or matrix that keeps the variance."""
-        inner = int(np.prod(sizes[1:])) if len(sizes) > 2 else sizes[0]
+        inner = int(np.prod(sizes[1:] if len(sizes) > 2 else sizes[:1]))
         deviation = 1 / np.sqrt(inner) if scale is None else scale
         return self.constant((near + deviation * self._generator.standard_normal(sizes)).astype(np.float32))
 

@@ -210,7 +210,7 @@ def bits(array: Array, kept: int) -> Array:
     [
         (lambda x: x.astype("f2").astype("f4"), "operands rounded to FLOAT16 or TF32"),
         (lambda x: bits(x, 10), "operands rounded to FLOAT16 or TF32 toward zero"),
-        (lambda x: bits(x, 7), "operands rounded to BF16 toward zero"),
+        (lambda x: bits(x, 7), "operands rounded to BFLOAT16 toward zero"),
     ],
 )
 def test_operands_of_less_precision(runner: opwire.LocalClient, low: Callable[[Array], Array], said: str) -> None:

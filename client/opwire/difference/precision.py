@@ -46,7 +46,7 @@ class Format:
 
 
 TF32 = Format("TF32", 10, -126, float(np.finfo(np.float32).max))
-BF16 = Format("BF16", 7, -126, 3.3895313892515355e38)
+BF16 = Format("BFLOAT16", 7, -126, 3.3895313892515355e38)
 FP16 = Format("FLOAT16", 10, -14, 65504.0)
 
 _FORMATS = (FP16, TF32, BF16)

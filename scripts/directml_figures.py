@@ -76,11 +76,35 @@ def _shown(microseconds: float) -> str:
     return f"{microseconds:,.0f}" if microseconds == int(microseconds) else f"{microseconds:,}"
 
 
+_PLANTED = "diff.json"
+
+
+def planted() -> str:
+    """Returns which of the planted faults `opwire diff` found and named: one row per kind of fault."""
+    found = stored(_PLANTED)["faults"]
+    counts = ("planted", "found", "named")
+    total = ["**all**", *(str(sum(row[each] for row in found)) for each in counts)]
+    rows = [[row["fault"], *(str(row[each]) for each in counts)] for row in found]
+    return table(["fault", ">planted", ">found", ">named"], [*rows, total])
+
+
+def compared() -> str:
+    """Returns the verdicts on ONNX Runtime as it is: one row per network."""
+    titles = ("exact", "faithful", "explained", "reduced", "wrong")
+    rows = [
+        [row["network"], *(str(row["verdicts"].get(name) or "") for name in _COLUMNS), f"{row['times_both']:.2f}"]
+        for row in stored(_PLANTED)["networks"]
+    ]
+    return table(["network", *(f">{title}" for title in titles), ">time"], rows)
+
+
 REGIONS: dict[str, Callable[[], str]] = {
     "accuracy-directml-float32": lambda: functions("FLOAT32"),
     "accuracy-directml-float16": lambda: functions("FLOAT16"),
     "accuracy-directml-operators": operators,
     "accuracy-directml-versions": accuracy_versions,
+    "diff-networks": compared,
+    "diff-planted": planted,
     "directml-times": times,
     "directml-verdicts": verdicts,
 }

@@ -195,8 +195,9 @@ function Keys() {
   };
   return html`
     <${Fragment}>
-      <footer class="bottom"><button class="plain" onClick=${() =>
-        dialog.current.showModal()}>Shortcuts <kbd>?</kbd></button></footer>
+      <footer
+        class="bottom"><a href=${at("report").href}>Reports</a> <button class="plain" onClick=${() =>
+          dialog.current.showModal()}>Shortcuts <kbd>?</kbd></button></footer>
       <dialog ref=${dialog} aria-labelledby="keys-title">
         <h2 id="keys-title">Keyboard shortcuts</h2>
         <dl class="keys">${KEYS.map(([name, does]) =>

@@ -148,7 +148,12 @@ class CommandSide(Side):
 
     def __init__(self, command: str, timeout: float | None = None) -> None:
         self.name = command
-        self._command = shlex.split(command)
+        try:
+            self._command = shlex.split(command)
+        except ValueError as error:
+            raise SideError(f"{command!r} is not a command: {error}") from None
+        if not self._command:
+            raise SideError("command: given without a program")
         self._timeout = timeout or _TIMEOUT
 
     @contextmanager

@@ -39,11 +39,17 @@ def side_of(given: str | Path | Side | Mapping[str, Any] | Runner, timeout: floa
         from .onnxruntime_side import OnnxRuntimeSide  # its package is optional
 
         provider, _, optimized = text.partition(":")[2].partition(":")
+        if optimized not in ("", "optimized"):
+            raise SideError(f"{text!r} given; only optimized may follow the provider")
         return OnnxRuntimeSide(provider or "CPU", optimized, timeout)
     if text.startswith(("http://", "https://")):
         from ..client import Client
 
-        return RunnerSide(text, Client(text))
+        try:
+            client = Client(text)
+        except ValueError as error:
+            raise SideError(str(error)) from None
+        return RunnerSide(text, client)
     if text in ("cpu", "cuda", "reference"):
         from ..client import local
 

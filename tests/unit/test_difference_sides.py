@@ -211,3 +211,16 @@ def test_tensors_stream(tmp_path, cumulative):
     for side in (tmp_path, "cpu"):
         peak(4, side)  # compiles and imports
         assert peak(24, side) < peak(4, side) + 8 * x.nbytes
+
+
+def test_a_view_of_a_node_with_further_outputs_is_compared():
+    """A Dropout passes its input on, and its mask, which nothing reads, needs an operator."""
+    nodes = [
+        node("Neg", ["x"], ["a"], name="first"),
+        node("Dropout", ["a"], ["b", "mask"], name="second"),
+        node("Neg", ["b"], ["y"], name="third"),
+    ]
+    loaded = opwire.onnx.load(model(nodes, [info("x", [2, 3])], ["y"]))
+    assert [each.name for each in loaded.nodes] == ["first", "second", "third"]
+    found = opwire.diff(loaded, {"a": -X, "b": -X, "y": X}, {"x": X})
+    assert verdicts(found)["third"] == (Verdict.EXACT, "")

@@ -6,7 +6,7 @@ the first stage that has its inputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -164,10 +164,8 @@ class _Translator:
         present = {name for stage in self.stages for name in stage.graph.node_names()}
         needed, used = {*wanted}, []
         for each in reversed(self.placed):
-            if each.host is None and not each.operators:
-                is_used = not needed.isdisjoint(each.node.outputs)  # a view
-            elif each.host is None:
-                is_used = any(name in present for name in each.operators)
+            if each.host is None:
+                is_used = any(name in present for name in each.operators) or self._is_view(each, needed)
             else:
                 is_used = any(each.host in stage.host for stage in self.stages)
             if is_used:
@@ -175,6 +173,13 @@ class _Translator:
                 left = {name: node for name, node in each.operators.items() if name in present}
                 used.append(replace(each, operators=left))
         return used[::-1]
+
+    def _is_view(self, placed: Placed, needed: Collection[str]) -> bool:
+        """Returns whether an output that is needed comes from none of the node's operators, but views its input."""
+        known = self.stages[placed.stage].graph.known
+        sources = [known[name].source for name in placed.node.outputs if name in needed and name in known]
+        own = tuple(f"{name}." for name in placed.operators)
+        return any(not f"{source}.".startswith(own) for source in sources)
 
     @staticmethod
     def _is_needed(host: HostNode, needed: dict[str, None]) -> bool:

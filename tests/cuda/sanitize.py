@@ -378,7 +378,8 @@ def kernels_of(launch: KernelLaunch, plan: Plan) -> Iterator[Kernel]:
         yield Kernel(launch.entry, computes(launch.program), launch.grid[1] > 1)
     elif any(source.startswith("products/") for source in launch.program.sources):
         macros = dict(launch.program.macros)
-        yield Kernel(launch.entry, (macros.get("LEFT", macros.get("INPUT")), macros.get("QUANTIZED")))
+        operand = macros.get("LEFT") or macros.get("INPUT") or macros.get("ELEMENT")
+        yield Kernel(launch.entry, (operand, macros.get("QUANTIZED")))
     elif "elementwise" in launch.program.kernels:
         for walk in re.findall(r"load<\w+, (\w+),", launch.program.generated):
             yield Kernel(launch.entry, (walk,))
@@ -434,6 +435,8 @@ def required() -> Iterator[Kernel]:
     for source, entry in sorted(entries()):
         if source == "products/requantize":
             yield from (Kernel(entry, ("u8", is_quantized)) for is_quantized in (0, 1))
+        elif source == "products/gaps":
+            yield from (Kernel(entry, (kind, None)) for kind in ("u32", "u16"))
         elif source.startswith("products/"):
             yield from (Kernel(entry, (kind, None)) for kind in ("f32", "f16"))
 

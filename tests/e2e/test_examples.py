@@ -127,4 +127,6 @@ def test_an_example_in_another_language_prints_its_results(language, server_url,
 
 
 def test_every_other_language_is_tested():
-    assert {path.name for path in EXAMPLES.iterdir() if path.is_dir()} == {"typescript", "go", "c"}
+    """Folders of Python are packages, which have tests of their own."""
+    folders = [path for path in EXAMPLES.iterdir() if path.is_dir() and not (path / "pyproject.toml").exists()]
+    assert {path.name for path in folders} == {"typescript", "go", "c"}

@@ -7,6 +7,7 @@ Exit codes: 0 success; 1 the file violates the contract; 2 invalid usage, or a f
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -118,6 +119,8 @@ def validate_command(
     as_json: JsonOption = False,
 ) -> None:
     """Validate an operator desc or a model against a feature level. Of a model, every dispatchable is validated."""
+    if is_model(file):
+        raise typer.BadParameter(f"{file} is an ONNX model, which opwire level checks", param_hint="FILE")
     with reporting(as_json):
         document = read_document(_read(file), _folder(file))
         if isinstance(document, Model):
@@ -191,6 +194,11 @@ def run_command(
 ) -> None:
     """Run an operator, a graph, an ONNX model or a DxDispatch model. The outputs are printed or saved."""
     if is_model(file):
+        _refuse(
+            file,
+            {"--level": level, "--strict": strict, "--skip-unsupported": skip},
+            "files of JSON; opwire level checks ONNX models",
+        )
         with reporting(as_json):
             run_model(
                 Path(file),
@@ -204,25 +212,48 @@ def run_command(
                 as_json=as_json,
             )
         return
-    files = dict(_named_file(given) for given in inputs or ())
+    _refuse(file, {"--all": keep_all, "--dim": dimensions, "--url": url}, "ONNX models")
     with reporting(as_json):
-        document = read_document(_read(file), _folder(file))
-        if isinstance(document, Model):
-            if files:
-                raise typer.BadParameter("a model takes its tensors from its resources", param_hint="--input")
-            folder = _folder(file)
-            with OfflineEngine() as engine:
-                chosen = _device(engine, device)
-                document = _supported(document, skip=skip)
-                steps = prepare(document, level or HIGHEST, folder, output or folder, strict=strict)
-                _run_model(steps, level or HIGHEST, chosen, as_json)
-        else:
-            is_strict = strict or document.request.strict
-            plan = document.dispatchable.check(level or document.level, strict=is_strict)
-            arrays = document.read_inputs(plan, files)
-            with OfflineEngine() as engine:
-                chosen = _device(engine, device or document.request.device)
-                _show_outputs(engine.execute(plan, arrays, chosen), output, as_json)
+        _run_file(file, inputs, output, level=level, device=device, strict=strict, skip=skip, as_json=as_json)
+
+
+def _refuse(file: str, given: Mapping[str, object], what: str) -> None:
+    """Refuses options that mean nothing for a file."""
+    for option, value in given.items():
+        if value:
+            raise typer.BadParameter(f"given for {file}, but it is for {what}", param_hint=option)
+
+
+def _run_file(
+    file: str,
+    inputs: list[str] | None,
+    output: Path | None,
+    *,
+    level: FeatureLevel | None,
+    device: str | None,
+    strict: bool,
+    skip: bool,
+    as_json: bool,
+) -> None:
+    """Runs a file of JSON."""
+    files = dict(_named_file(given) for given in inputs or ())
+    document = read_document(_read(file), _folder(file))
+    if isinstance(document, Model):
+        if files:
+            raise typer.BadParameter("a model takes its tensors from its resources", param_hint="--input")
+        folder = _folder(file)
+        with OfflineEngine() as engine:
+            chosen = _device(engine, device)
+            document = _supported(document, skip=skip)
+            steps = prepare(document, level or HIGHEST, folder, output or folder, strict=strict)
+            _run_model(steps, level or HIGHEST, chosen, as_json)
+    else:
+        is_strict = strict or document.request.strict
+        plan = document.dispatchable.check(level or document.level, strict=is_strict)
+        arrays = document.read_inputs(plan, files)
+        with OfflineEngine() as engine:
+            chosen = _device(engine, device or document.request.device)
+            _show_outputs(engine.execute(plan, arrays, chosen), output, as_json)
 
 
 def _run_model(steps: list[Step], level: FeatureLevel, device: Device, as_json: bool) -> None:

@@ -55,7 +55,7 @@ class OpwireRunner(BaseRunner):  # type: ignore[misc]  # Polygraphy has no types
         del self.model, self.client
 
 
-class OpwireRunnerArgs(BaseRunnerArgs):  # type: ignore[misc]
+class OpwireRunnerArgs(BaseRunnerArgs):  # type: ignore[misc]  # likewise
     """
     opwire Inference: running inference exactly.
 

@@ -84,7 +84,7 @@ class _Arguments(NamedTuple):
         if missing := [name for name, value in values.items() if value is Parameter.empty]:
             raise TypeError(f"{self.method}() misses {', '.join(missing)}. {what_it_takes(list(self.defaults))}")
         others = {member: values[name] for name, member in self.members.items()}
-        return [values[name] for name in self.inputs], others, CallOptions(**options)  # type: ignore[typeddict-item]
+        return [values[name] for name in self.inputs], others, CallOptions(**options)  # type: ignore[typeddict-item]  # checked
 
     def _by_position(self, given: Sequence[Any], keywords: Mapping[str, Any]) -> Mapping[str, Any]:
         if len(given) > len(self.inputs):

@@ -211,9 +211,9 @@ def finite(array: Array) -> Array:
 def _root_of_squares(run: Run, output: str) -> tuple[Array, float]:
     """Returns the root of the sum of the squared terms of each element, and what to multiply it by."""
     desc = as_float32(run.operation.desc)
-    squared = {name: float(desc[name]) ** 2 for name in ("Alpha", "Beta") if name in desc}
+    squared: dict[str, Any] = {name: float(desc[name]) ** 2 for name in ("Alpha", "Beta") if name in desc}
     if str(desc.get("Function", "")).endswith("L1"):
-        squared["Function"] = "SUM"  # type: ignore[assignment]
+        squared["Function"] = "SUM"
     operation = replace(run.operation, desc={**desc, **squared})
     largest = {name: max(_top(array), 1e-300) for name, array in run.inputs.items() if array.dtype.kind == "f"}
     additive = [name for name in largest if name in ("BiasTensor", "CTensor")]

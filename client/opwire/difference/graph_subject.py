@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,13 @@ import numpy as np
 from ..client.calls import BuiltGraph
 from ..client.graphs import unused
 from ..graph import CONSTANT, INPUT, Bytes, Place, Step, check_graph
+from ..graph_files import write_graph
 from ..tensor import Array, BufferTensorDesc
 from ..tensor_names import grouped
+from ..wire import constant_bytes
 from .subjects import Isolated, Runner, Subject, SubjectNode, TensorType
+
+_FILE = "graph.json"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,6 +123,15 @@ class GraphSubject(Subject):
             "outputs": {_plain(tensor): f"{last.name}.{tensor}" for tensor in last.outputs},
         }
         return Isolated(graph, held, feeds, results)
+
+    def write_part(
+        self, nodes: Sequence[SubjectNode], inputs: Mapping[str, Array], folder: Path
+    ) -> tuple[str, Mapping[str, str]]:
+        part = self.part(nodes)
+        constants = {name: constant_bytes(array) for name, array in part.constants.items()}
+        write_graph(folder / _FILE, part.graph, constants, "inside")
+        names = {INPUT + each: name for name, each in part.feeds.items()}
+        return _FILE, names | {part.graph["outputs"][each]: name for name, each in part.results.items()}
 
     def _source(
         self, tensor: str, at: Bytes, produced: Set[Bytes], feeds: dict[str, str], held: dict[str, Array]

@@ -105,7 +105,9 @@ class OnnxSubject(Subject):
         array = self.model.value(tensor).array
         return None if array is None else storable(array)
 
-    def write_part(self, nodes: Sequence[SubjectNode], inputs: Mapping[str, Array], folder: Path) -> str:
+    def write_part(
+        self, nodes: Sequence[SubjectNode], inputs: Mapping[str, Array], folder: Path
+    ) -> tuple[str, Mapping[str, str]]:
         origins: list[Node] = [node.origin for node in nodes]
         read = dict.fromkeys(name for node in origins for name in node.reads)
         constants = [name for name in read if self.model.value(name).is_constant]
@@ -126,7 +128,7 @@ class OnnxSubject(Subject):
         )
         is_large = sum(tensor.ByteSize() for tensor in graph.initializer) > _LARGE
         onnx.save(model, folder / _FILE, save_as_external_data=is_large)
-        return _FILE
+        return _FILE, {}
 
 
 def _isolated(alone: GraphOfNode) -> Isolated:

@@ -27,7 +27,7 @@ def main(folder: Path) -> None:
     for group in task["groups"]:
         try:
             _run(marked(model, group), inputs, folder, task)
-        except Exception as error:
+        except Exception as error:  # ONNX Runtime has a class for each status, without a common one
             _fail(folder, group, f"fails: {' '.join(str(error).split())}", is_failure=True)
 
 

@@ -18,10 +18,7 @@ import numpy as np
 from ..client.exporting import write_dxdispatch
 from ..client.graphs import Graph
 from ..errors import ProblemCode, RequestError
-from ..graph import INPUT
-from ..graph_files import write_graph
 from ..tensor import Array
-from ..wire import constant_bytes
 from .comparing import Compared
 from .graph_subject import GraphSubject, WrittenGraph
 from .results import Verdict
@@ -86,14 +83,8 @@ class Reproductions:
 
 def _write_model(subject: Subject, compared: Compared, folder: Path) -> dict[str, Any]:
     """Writes the nodes as a model of their own, and returns its file and what its tensors are called in the other."""
-    if not isinstance(subject, GraphSubject):
-        return {"model": subject.write_part(compared.nodes, compared.inputs, folder)}
-    part = subject.part(compared.nodes)
-    constants = {name: constant_bytes(array) for name, array in part.constants.items()}
-    write_graph(folder / "graph.json", part.graph, constants, "inside")
-    names = {INPUT + each: name for name, each in part.feeds.items()}
-    names |= {part.graph["outputs"][each]: name for name, each in part.results.items()}
-    return {"model": "graph.json", "names": names}
+    file, names = subject.write_part(compared.nodes, compared.inputs, folder)
+    return {"model": file, "names": names} if names else {"model": file}
 
 
 def _write_dxdispatch(subject: Subject, compared: Compared, folder: Path) -> None:

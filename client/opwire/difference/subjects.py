@@ -113,10 +113,15 @@ class Subject(ABC):
         """Returns a tensor that is the same in every run, or None."""
         return None
 
-    def write_part(self, nodes: Sequence[SubjectNode], inputs: Mapping[str, Array], folder: Path) -> str:
-        """Writes nodes as a model of their own to a folder, and returns the name of its file.
+    @abstractmethod
+    def write_part(
+        self, nodes: Sequence[SubjectNode], inputs: Mapping[str, Array], folder: Path
+    ) -> tuple[str, Mapping[str, str]]:
+        """Writes nodes as a model of their own to a folder.
+
+        Returns:
+            The name of its file, and what its tensors are called in the whole model where they have other names.
 
         Raises:
             OSError: a file cannot be written.
         """
-        raise NotImplementedError

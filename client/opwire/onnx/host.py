@@ -50,7 +50,7 @@ class HostNode:
                 outputs = self._evaluator.run(None, {name: tensors[name] for name in self.inputs})
         except ModelError:
             raise
-        except Exception as error:
+        except Exception as error:  # of any class: implementations check little
             said = f"{self.node} has no DirectML operators ({self.reason}), and fails in onnx.reference"
             raise ModelError(f"{said}: {type(error).__name__}: {error}") from error
         return dict(zip(filter(None, self.node.outputs), outputs, strict=True))
@@ -79,7 +79,7 @@ def evaluator(node: ModelNode, opsets: Mapping[Domain, int]) -> ReferenceEvaluat
         imports = [onnx.helper.make_opsetid(*each) for each in {**opsets, node.domain: version}.items()]
         try:
             return ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports))
-        except Exception as error:
+        except Exception as error:  # the package raises several classes, some of them its own
             reason = reason or error
     raise ModelError(
         f"{node} has neither DirectML operators nor an implementation in onnx.reference: {reason}"

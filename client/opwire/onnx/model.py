@@ -216,7 +216,13 @@ class Model:
         stored = {names[name]: self._stored(array) for name, array in given.items() if name in names}
         return write_dxdispatch(graph, stored, Path(folder))
 
-    def run(self, inputs: Mapping[str, Any], *, all: bool = False, runner: Runner | None = None) -> dict[str, Array]:  # noqa: A002
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        all: bool = False,  # noqa: A002  # named as the option of the command
+        runner: Runner | None = None,
+    ) -> dict[str, Array]:
         """Runs the model and returns its outputs by name.
 
         Args:
@@ -312,6 +318,6 @@ def load(
         OSError: a file cannot be read.
     """
     model, folder = read_model(source, most_nodes)
-    shapes = {name: np.shape(array) for name, array in (like or {}).items()}  # type: ignore[arg-type]
+    shapes = {name: np.shape(array) for name, array in (like or {}).items()}  # type: ignore[arg-type]  # DLPack
     preparation = Preparation(model, folder, dict(dimensions or {}), shapes, most_nodes)
     return Model(source, preparation, preparation.run())

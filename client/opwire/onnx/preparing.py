@@ -257,7 +257,7 @@ class Preparation:
         imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
         try:
             found = onnx.shape_inference.infer_node_outputs(node.schema, node.proto, types, data, None, imports)
-        except Exception as error:
+        except Exception as error:  # C++ raises classes that the package does not name
             if given and all(value.is_constant and _is_small(value) for value in given.values()):
                 return unknown  # what ONNX's inference refuses may still be computed
             described = ", ".join(str(value) for value in given.values())

@@ -33,9 +33,9 @@ def title(family: str) -> str:
 def _page(family: str, pictures: Mapping[str, Picture]) -> str:
     names = [name for name, kind in CATALOG.items() if kind.family == family]
     listed = table(
-        ["operator", "from", "state", "description"],
+        ["operator", "from", "description"],
         (
-            [f"[{name}](#{name.lower()})", CATALOG[name].introduced.short, _state(name), schema_of(name).summary]
+            [f"[{name}](#{name.lower()})", CATALOG[name].introduced.short, schema_of(name).summary]
             for name in names
         ),
     )

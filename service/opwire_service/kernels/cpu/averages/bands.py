@@ -29,9 +29,10 @@ from ..numbers.vectors import (
     spread,
     store_vector,
 )
-from ..pooling import geometry as p
-from ..run.geometry import advance, at
-from . import geometry as g
+from ..pooling.geometry import place_of
+from ..run.geometry import advance
+from ..run.walk import split
+from .geometry import Sums
 from .lines import extent, extremes_of, fill, no_extent
 from .rounded_sums import error_bound, settle
 
@@ -40,51 +41,51 @@ SLACK = 4 * WIDTH
 
 
 @kernel
-def bands(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def bands(zero: float, source: int, target: int, states: int, geometry: Sums, begin: int, end: int) -> None:
     """Averages bands of output rows; a unit is a band of a plane."""
-    most = at(geometry, p.TILE)
-    stride, tiles = at(geometry, p.HEIGHT + p.STRIDE), at(geometry, p.TILES)
-    room, line_room = stride * _apart(geometry) + SLACK, at(geometry, p.LINE) + SLACK
+    most = geometry.tile
+    stride, tiles = geometry.height.stride, geometry.tiles
+    room, line_room = stride * _apart(geometry) + SLACK, geometry.line + SLACK
     memory = np.empty(room + line_room + LIMBS + WIDTH, np.float64)
     sums = address_of(memory)
     line = sums + 8 * room
     limbs = line + 8 * line_room
     fill(0.0, line, line_room)
     for unit in range(begin, end):
-        plane = unit // tiles
-        first = (unit - plane * tiles) * most
-        count = min(most, at(geometry, p.HEIGHT + p.OUT) - first)
-        channel = advance(source, p.place_of(geometry, plane, 0, p.SOURCE, p.CHANNEL_SOURCE, p.IMAGE_SOURCE, -1), zero)
-        here = p.place_of(geometry, plane, 0, p.VALUE, p.CHANNEL_VALUE, p.IMAGE_VALUE, first)
+        plane, band = split(unit, tiles)
+        first = band * most
+        count = min(most, geometry.height.out - first)
+        channel = advance(source, place_of(geometry, geometry.source, plane, 0, 0), zero)
+        here = place_of(geometry, geometry.value, plane, 0, first)
         error = _sum_rows(zero, channel, geometry, first, count, line, sums)
         _round(zero, channel, geometry, first, count, advance(target, here, zero), sums, error, limbs)
     memory[0] = 0.0  # keeps the buffer alive until here
 
 
 @inner
-def _apart(geometry: int) -> int:
+def _apart(geometry: Sums) -> int:
     """Returns the distance between the sums of consecutive row phases, for vertical strides greater than 1."""
-    window, stride = at(geometry, p.HEIGHT + p.WINDOW), at(geometry, p.HEIGHT + p.STRIDE)
-    rows = at(geometry, p.TILE) + (window + stride - 1) // stride
-    return rows * at(geometry, p.ACROSS + p.OUT) + WIDTH  # for the vector at the end of the last row
+    window, stride = geometry.height.window, geometry.height.stride
+    rows = geometry.tile + (window + stride - 1) // stride
+    return rows * geometry.across.out + WIDTH  # for the vector at the end of the last row
 
 
 @inner
-def _sum_rows(zero: float, channel: int, geometry: int, first: int, count: int, line: int, sums: int) -> float:
+def _sum_rows(zero: float, channel: int, geometry: Sums, first: int, count: int, line: int, sums: int) -> float:
     """Stores the sums along the windows of ``count`` output rows; returns an error bound of the totals."""
-    stride, apart = at(geometry, p.HEIGHT + p.STRIDE), _apart(geometry)
-    width, size = at(geometry, p.ACROSS + p.OUT), at(geometry, p.ACROSS + p.SIZE)
-    window, infinity = at(geometry, p.ACROSS + p.WINDOW), infinity_bits(zero)
-    step, within = at(geometry, p.ACROSS + p.SOURCE), line + 8 * at(geometry, p.ACROSS + p.START)
+    stride, apart = geometry.height.stride, _apart(geometry)
+    width, size = geometry.across.out, geometry.across.size
+    window, infinity = geometry.across.window, infinity_bits(zero)
+    step, within = geometry.source.across, line + 8 * geometry.across.start
     greatest, least = no_extent()
     whole = size - size % WIDTH
     phase, here = 0, sums
-    for row in range((count - 1) * stride + at(geometry, p.HEIGHT + p.WINDOW)):
-        height = first * stride + row - at(geometry, p.HEIGHT + p.START)
-        if height < 0 or height >= at(geometry, p.HEIGHT + p.SIZE):
+    for row in range((count - 1) * stride + geometry.height.window):
+        height = first * stride + row - geometry.height.start
+        if height < 0 or height >= geometry.height.size:
             fill(0.0, here, width)
         else:
-            given = advance(channel, height * at(geometry, p.HEIGHT + p.SOURCE), zero)
+            given = advance(channel, height * geometry.source.height, zero)
             for i in range(0, size, WIDTH):
                 if step != 1:
                     bits = first_elements_apart(advance(given, i * step, zero), step, size - i, zero)
@@ -96,7 +97,7 @@ def _sum_rows(zero: float, channel: int, geometry: int, first: int, count: int, 
                 greatest, least = extent(bits, greatest, least, infinity)
                 store_vector(within, i, values(bits))
             for i in range(0, width, WIDTH):
-                if at(geometry, p.ACROSS + p.STRIDE) == 1:
+                if geometry.across.stride == 1:
                     store_vector(here, i, _total(line, i, 1, window))
                 else:
                     store_vector(here, i, _total_of_seconds(line, 2 * i, window))
@@ -104,7 +105,7 @@ def _sum_rows(zero: float, channel: int, geometry: int, first: int, count: int, 
         here += 8 * apart
         if phase == stride:
             phase, here = 0, here + 8 * (width - stride * apart)
-    terms = window * at(geometry, p.HEIGHT + p.WINDOW)
+    terms = window * geometry.height.window
     high, low = extremes_of(greatest, least, infinity)
     return error_bound(geometry, high, low, terms, zero)
 
@@ -146,7 +147,7 @@ def _divided(zero: float, total: Vector, divisor: float, differing: Vector, erro
 def _round(
     zero: float,
     channel: int,
-    geometry: int,
+    geometry: Sums,
     first: int,
     rows: int,
     target: int,
@@ -155,11 +156,11 @@ def _round(
     limbs: int,
 ) -> None:
     """Adds up the row sums of windows and writes their averages."""
-    width, window = at(geometry, p.ACROSS + p.OUT), at(geometry, p.HEIGHT + p.WINDOW)
-    divisor, infinity = float(at(geometry, g.DIVISOR)), infinity_bits(zero)
+    width, window = geometry.across.out, geometry.height.window
+    divisor, infinity = float(geometry.divisor), infinity_bits(zero)
     lower, upper, slack = (1 - 4 * UNIT) / divisor, (1 + 4 * UNIT) / divisor, error / divisor * (1 + 2.0**-50)
     rest = limbs + 8 * LIMBS
-    stride, apart = at(geometry, p.HEIGHT + p.STRIDE), _apart(geometry)
+    stride, apart = geometry.height.stride, _apart(geometry)
     first_count = (window + stride - 1) // stride
     for i in range(0, rows * width, WIDTH):
         total = _total(sums, i, width, first_count)
@@ -184,6 +185,6 @@ def _round(
             store_vector(rest, 0, differing)
             for k in range(count):
                 if load(rest, k, int32(0)):
-                    row = (i + k) // width
-                    place = 0, first + row, i + k - row * width
+                    row, across = split(i + k, width)
+                    place = 0, first + row, across
                     put(target, i + k, settle(zero, channel, geometry, place, AVERAGE, limbs), zero)

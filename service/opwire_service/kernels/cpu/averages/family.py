@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from math import lcm, prod
 from typing import NamedTuple
 
@@ -15,8 +14,8 @@ from ...windows import covered, dimensions_of
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF
 from ..numbers.rounding import AVERAGE, L2
-from ..pooling import geometry as p
 from ..pooling.family import PoolingJob
+from ..pooling.geometry import encode
 from ..reduce import family as reduce
 from ..run.job import Job, KernelStep
 from ..run.reference import ReferenceJob
@@ -176,7 +175,7 @@ def _in_bands(sums: _WindowSums) -> Job | None:
     units, taps = prod(sums.target.sizes[:2]) * tiles, height.window + across.window
     lines = band * height.stride + height.window
     visits = lines * width * taps
-    parameters = {p.TILE: band, p.TILES: tiles, p.LINE: line}
+    parameters = {"tile": band, "tiles": tiles, "line": line}
     costs = units * (visits // LANES + LINE_VISITS * band // 4 + TILE_VISITS)
     return _job(sums, bands, parameters, units, visits, costs, (lines + height.stride) * width + line)
 
@@ -196,7 +195,7 @@ def _prepare(plan: Plan, sums: _WindowSums) -> Job:
             even = -(-outputs // tiles)
             costs = sums.visits(even) // LANES + LINE_VISITS * sums.lines + TILE_VISITS
             line = sums.line(even)
-            parameters = {p.TILE: even, p.TILES: tiles, p.LINE: line}
+            parameters = {"tile": even, "tiles": tiles, "line": line}
             room = 3 * line + 9 * even
             return _job(sums, kernels.rows, parameters, rows * tiles, sums.visits(even), rows * tiles * costs, room)
     if window > SETTLED:
@@ -204,7 +203,7 @@ def _prepare(plan: Plan, sums: _WindowSums) -> Job:
     width = min(width, max(1, USUAL // window))
     costs = EXACT_VISITS * (work + sums.target.element_count)
     tiles = -(-outputs // width)
-    parameters, visits = {p.TILE: width, p.TILES: tiles, p.LINE: 0}, width * (8 * window + 16)
+    parameters, visits = {"tile": width, "tiles": tiles}, width * (8 * window + 16)
     return _job(sums, kernels.windows, parameters, rows * tiles, visits, costs, 0)
 
 
@@ -219,14 +218,14 @@ def _width(sums: _WindowSums, most: int) -> int:
 
 
 def _job(
-    sums: _WindowSums, function: object, parameters: dict[int, int], units: int, visits: int, costs: int, room: int
+    sums: _WindowSums, function: object, parameters: dict[str, int], units: int, visits: int, costs: int, room: int
 ) -> PoolingJob:
     """Returns the job of tiles of outputs that a kernel sums.
 
     Args:
         sums: the sums to compute.
         function: the kernel.
-        parameters: geometry slots to set.
+        parameters: fields of the geometry.
         units, visits: the number of tiles, and the elements that one visits.
         costs: cost of all tiles, in visits.
         room: scratch space of a thread, in float64.
@@ -236,25 +235,27 @@ def _job(
     return PoolingJob(step, 8 * (room + 1024), costs, *names)
 
 
-def _encode(sums: _WindowSums, parameters: dict[int, int]) -> array[int]:
+def _encode(sums: _WindowSums, parameters: dict[str, int]) -> g.Sums:
     weights = [(multiple or 1) * taps for multiple, taps in zip(sums.common, sums.taps, strict=True)]
-    own = {
-        g.KIND: sums.kind,
-        g.FUNCTION: sums.function,
-        g.BACKWARD: int(sums.backward),
-        g.WHOLE: sums.whole,
-        g.WEIGHT: prod(weights),
-        g.DIVISOR: sums.divisor,
-    }
-    row = p.encode_tensors(
-        (sums.source, sums.target, sums.target), sums.dimensions, sums.target.sizes, own | parameters
+    geometry = encode(
+        g.Sums,
+        (sums.source, sums.target, sums.target),
+        sums.dimensions,
+        sums.target.sizes,
+        kind=sums.kind,
+        function=sums.function,
+        backward=sums.backward,
+        whole=sums.whole,
+        weight=prod(weights),
+        divisor=sums.divisor,
+        **parameters,
     )
-    if sums.backward:
-        for i, size in enumerate(reversed(sums.source.sizes[2:])):
-            row[p.ACROSS - i * p.WIDTH + p.SIZE] = size
-    for i, multiple in enumerate(reversed(sums.common)):
-        row[p.ACROSS - i * p.WIDTH + g.LEAST_COMMON] = multiple
-    return row
+    axes = geometry.across, geometry.height, geometry.depth
+    for axis, size, multiple in zip(axes, reversed(sums.source.sizes[2:]), reversed(sums.common), strict=False):
+        axis.common = multiple
+        if sums.backward:
+            axis.size = size
+    return geometry
 
 
 def _as_reduction(plan: Plan, function: ReduceFunction) -> Job | None:

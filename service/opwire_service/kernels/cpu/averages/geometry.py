@@ -7,41 +7,51 @@ gathers the windows that contain it, which are adjacent along each dimension.
 from __future__ import annotations
 
 from ..jit.compiler import inner
-from ..pooling import geometry as p
-from ..run.geometry import at
-
-# Slots between those of pooling.
-KIND = 13  # kind of the terms
-FUNCTION = 14  # function applied to a sum
-BACKWARD = 15  # whether outputs gather windows
-WHOLE = 16  # elements of a window, if padding counts as well; otherwise 0
-WEIGHT = 17  # maximum sum of the weights of a sum
-DIVISOR = 18  # divisor of every sum, or 0 if it is the number of elements
-LEAST_COMMON = 9  # per dimension: common multiple of all window sizes, of which each gets a share; 0 for weights of 1
+from ..pooling.geometry import Axis, Windows, first_tap, position, taps_end
 
 SIGNED, MAGNITUDE, SQUARES = 0, 1, 2
 """Kinds of terms: elements, magnitudes or squares."""
 
 
+class Sums(Windows):
+    """Sums over windows.
+
+    The ``common`` of an axis is a common multiple of all window sizes, of which each gets a share; 0 for weights of 1.
+
+    Attributes:
+        kind, function: the kind of the terms, and the function applied to a sum.
+        backward: whether outputs gather windows.
+        whole: elements of a window, if padding counts as well; otherwise 0.
+        weight: maximum sum of the weights of a sum.
+        divisor: divisor of every sum, or 0 if it is the number of elements.
+    """
+
+    kind: int
+    function: int
+    backward: bool
+    whole: int
+    weight: int
+    divisor: int
+
+
 @inner
-def windows_of(geometry: int, dimension: int, out: int) -> tuple[int, int, int]:
+def windows_of(geometry: Sums, axis: Axis, out: int) -> tuple[int, int, int]:
     """Returns what an output gathers along a dimension: the first input position, how many, and their distance."""
-    if at(geometry, BACKWARD):
-        reach, stride = out + at(geometry, dimension + p.START), at(geometry, dimension + p.STRIDE)
-        first = max(0, -((at(geometry, dimension + p.WINDOW) - 1 - reach) // stride))
-        last = min(at(geometry, dimension + p.SIZE) - 1, reach // stride)
+    if geometry.backward:
+        reach = out + axis.start
+        first = max(0, -((axis.window - 1 - reach) // axis.stride))
+        last = min(axis.size - 1, reach // axis.stride)
         return first, max(0, last - first + 1), 1
-    first = p.first_tap(geometry, dimension, out)
-    count = max(0, p.taps_end(geometry, dimension, out) - first)
-    return p.position(geometry, dimension, out, first), count, at(geometry, dimension + p.DILATION)
+    first = first_tap(axis, out)
+    count = max(0, taps_end(axis, out) - first)
+    return position(axis, out, first), count, axis.dilation
 
 
 @inner
-def weight_of(geometry: int, dimension: int, window: int) -> float:
+def weight_of(axis: Axis, window: int) -> float:
     """Returns the weight of a window in the gradient: an integer."""
-    whole = at(geometry, dimension + LEAST_COMMON)
-    if whole == 0:
+    if axis.common == 0:
         return 1.0
-    begin = window * at(geometry, dimension + p.STRIDE) - at(geometry, dimension + p.START)
-    end = min(begin + at(geometry, dimension + p.WINDOW), at(geometry, dimension + p.OUT))
-    return float(whole // max(1, end - max(begin, 0)))
+    begin = window * axis.stride - axis.start
+    end = min(begin + axis.window, axis.out)
+    return float(axis.common // max(1, end - max(begin, 0)))

@@ -23,9 +23,8 @@ from ..numbers.vectors import (
     spread,
     store_vector,
 )
-from ..pooling import geometry as p
-from ..run.geometry import advance, at
-from . import geometry as g
+from ..run.geometry import advance
+from .geometry import MAGNITUDE, SIGNED, SQUARES, Sums
 
 MOST_BITS = 0x7FFFFFFF
 """Greatest integer; greater than the bits of any magnitude."""
@@ -44,9 +43,9 @@ def fill(value: float, line: int, count: int) -> None:
 def _add_vector(bits: Vector, line: int, i: int, weight: float, kind: int) -> None:
     x = values(bits)
     total = load_vector(line, i, 0.0)
-    if kind == g.SQUARES:
+    if kind == SQUARES:
         total = fused_vectors(x, x, total)
-    elif kind == g.MAGNITUDE:
+    elif kind == MAGNITUDE:
         total = total + absolutes(x)
     else:
         total = fused_vectors(x, weight, total)
@@ -107,8 +106,8 @@ def add_row(
     which change no sum.
     """
     if step == 1:
-        if kind == g.SIGNED:
-            return _add_row(zero, row, None, 1, count, line, weight, g.SIGNED, rest)
+        if kind == SIGNED:
+            return _add_row(zero, row, None, 1, count, line, weight, SIGNED, rest)
         return _add_row(zero, row, None, 1, count, line, weight, kind, rest)
     return _add_row(zero, row, step, step, count, line, weight, kind, rest)
 
@@ -132,10 +131,10 @@ def _sum_vectors(line: int, offset: int, step: int, taps: int, count: int, resul
 
 
 @inner
-def sum_windows(line: int, length: int, geometry: int, count: int, phases: int, result: int) -> None:
+def sum_windows(line: int, length: int, geometry: Sums, count: int, phases: int, result: int) -> None:
     """Computes the sums of the windows along a padded line, the first of which begins at its start."""
-    taps, dilation = at(geometry, p.ACROSS + p.WINDOW), at(geometry, p.ACROSS + p.DILATION)
-    stride = at(geometry, p.ACROSS + p.STRIDE)
+    taps, dilation = geometry.across.window, geometry.across.dilation
+    stride = geometry.across.stride
     if stride == 1:
         _sum_vectors(line, 0, dilation, taps, count, result)
         return
@@ -158,13 +157,13 @@ def sum_windows(line: int, length: int, geometry: int, count: int, phases: int, 
 
 
 @inner
-def sum_having(line: int, before: int, geometry: int, first: int, count: int, phases: int, result: int) -> None:
+def sum_having(line: int, before: int, geometry: Sums, first: int, count: int, phases: int, result: int) -> None:
     """Computes, for each of ``count`` positions from ``first`` on, the sum over the windows that contain it.
 
     ``before`` is the position in the line of the last window that contains the first position, or would if it existed.
     """
-    window, stride = at(geometry, p.ACROSS + p.WINDOW), at(geometry, p.ACROSS + p.STRIDE)
-    begin = (first + at(geometry, p.ACROSS + p.START)) % stride
+    window, stride = geometry.across.window, geometry.across.stride
+    begin = (first + geometry.across.start) % stride
     if stride == 1:
         _sum_vectors(line, before, -1, window, count, result)
         return

@@ -20,16 +20,15 @@ from ..numbers.vectors import (
     spread,
     store_vector,
 )
-from ..pooling import geometry as p
-from ..run.geometry import advance, at
-from . import geometry as g
+from ..run.geometry import advance
+from .geometry import MAGNITUDE, SIGNED, SQUARES, Sums, weight_of, windows_of
 
 DEPTH = 4
 """Rounding errors of a sum besides its additions."""
 
 
 @inner
-def error_bound(geometry: int, greatest: int, least: int, terms: int, zero: float) -> float:
+def error_bound(geometry: Sums, greatest: int, least: int, terms: int, zero: float) -> float:
     """Returns an error bound of float64 sums of elements with magnitudes in a range; 0 if the sums are exact.
 
     All elements are multiples of the last bit of the least one, and so are the sums. They are exact if the greatest
@@ -39,9 +38,9 @@ def error_bound(geometry: int, greatest: int, least: int, terms: int, zero: floa
         return 0.0
     mantissa = 23 if infinity_bits(zero) > 0x7C00 else 10
     top, bottom = max(greatest >> mantissa, 1), max(least >> mantissa, 1)
-    weight = at(geometry, g.WEIGHT)
+    weight = geometry.weight
     spread_bits, significant, power = top - bottom, mantissa + 1, 1
-    if at(geometry, g.KIND) == g.SQUARES:
+    if geometry.kind == SQUARES:
         spread_bits, significant, power = 2 * spread_bits, 2 * significant, 2
     bits = 0
     while (1 << bits) < weight:
@@ -89,37 +88,37 @@ def round_vectors(
 
 
 @inner
-def settle(zero: float, channel: int, geometry: int, place: tuple[int, int, int], function: int, limbs: int) -> int:
+def settle(zero: float, channel: int, geometry: Sums, place: tuple[int, int, int], function: int, limbs: int) -> int:
     """Returns the bits of one result, computed with exact arithmetic."""
     depth, height, across = place
-    kind = at(geometry, g.KIND)
-    plain = -0.0 if kind == g.SIGNED else 0.0
+    kind = geometry.kind
+    plain = -0.0 if kind == SIGNED else 0.0
     clear_limbs(limbs)
     count = 0
-    d, depths, apart_d = g.windows_of(geometry, p.DEPTH, depth)
+    d, depths, apart_d = windows_of(geometry, geometry.depth, depth)
     for _ in range(depths):
-        h, heights, apart_h = g.windows_of(geometry, p.HEIGHT, height)
+        h, heights, apart_h = windows_of(geometry, geometry.height, height)
         for _ in range(heights):
-            outer = g.weight_of(geometry, p.DEPTH, d) * g.weight_of(geometry, p.HEIGHT, h)
-            row = d * at(geometry, p.DEPTH + p.SOURCE) + h * at(geometry, p.HEIGHT + p.SOURCE)
+            outer = weight_of(geometry.depth, d) * weight_of(geometry.height, h)
+            row = d * geometry.source.depth + h * geometry.source.height
             here = advance(channel, row, zero)
-            w, widths, apart_w = g.windows_of(geometry, p.ACROSS, across)
+            w, widths, apart_w = windows_of(geometry, geometry.across, across)
             count += widths
             for _ in range(widths):
-                value = masked(read(here, w * at(geometry, p.ACROSS + p.SOURCE), zero), -1)
-                if kind == g.MAGNITUDE:
+                value = masked(read(here, w * geometry.source.across, zero), -1)
+                if kind == MAGNITUDE:
                     value = abs(value)
-                elif kind == g.SQUARES:
+                elif kind == SQUARES:
                     value = value * value
-                value = value * outer * g.weight_of(geometry, p.ACROSS, w)
+                value = value * outer * weight_of(geometry.across, w)
                 plain += value
                 if value - value == 0.0:
                     add_value(limbs, value)
                 w += apart_w
             h += apart_h
         d += apart_d
-    divisor = 1 if function == L2 else at(geometry, g.DIVISOR)
-    if count < at(geometry, g.WHOLE):
+    divisor = 1 if function == L2 else geometry.divisor
+    if count < geometry.whole:
         plain += 0.0  # padding that counts
     if divisor == 0:
         divisor = count

@@ -9,9 +9,9 @@ from ..jit.element import address_of, choose, float64, int32, load, store
 from ..numbers.accumulator import LIMBS
 from ..numbers.formats import put
 from ..numbers.vectors import WIDTH
-from ..pooling import geometry as p
-from ..run.geometry import advance, at
-from . import geometry as g
+from ..pooling.geometry import place_of, tile_of, width_of
+from ..run.geometry import advance
+from .geometry import SIGNED, Sums, weight_of, windows_of
 from .lines import MOST_BITS, MOST_PHASES, add_row, fill, sum_having, sum_windows
 from .rounded_sums import error_bound, round_vectors, settle
 
@@ -20,36 +20,36 @@ SLACK = 4 * WIDTH
 
 
 @inner
-def _lay_out(geometry: int, first: int, count: int) -> tuple[int, int, int, int]:
+def _lay_out(geometry: Sums, first: int, count: int) -> tuple[int, int, int, int]:
     """Returns a tile's line: its padded length, where the input starts, how much it is, and its first position."""
-    stride, start = at(geometry, p.ACROSS + p.STRIDE), at(geometry, p.ACROSS + p.START)
-    size, window = at(geometry, p.ACROSS + p.SIZE), at(geometry, p.ACROSS + p.WINDOW)
-    if at(geometry, g.BACKWARD):
+    stride, start = geometry.across.stride, geometry.across.start
+    size, window = geometry.across.size, geometry.across.window
+    if geometry.backward:
         begin = (first + start) // stride - (window - 1) // stride
         length = (first + count - 1 + start) // stride - begin + 1
     else:
         begin = first * stride - start
-        length = (count - 1) * stride + (window - 1) * at(geometry, p.ACROSS + p.DILATION) + 1
+        length = (count - 1) * stride + (window - 1) * geometry.across.dilation + 1
     before, place = min(max(-begin, 0), length), max(begin, 0)
     return length, before, max(min(size - place, length - before), 0), place
 
 
 @inner
-def _fill_tile(geometry: int, first: int, count: int, elements: int, divisors: int, weights: int, room: int) -> None:
+def _fill_tile(geometry: Sums, first: int, count: int, elements: int, divisors: int, weights: int, room: int) -> None:
     """Computes what depends only on a tile's position in its row: window sizes, parts of divisors, and weights."""
-    counted = at(geometry, g.DIVISOR) == 0
+    counted = geometry.divisor == 0
     for i in range(count + WIDTH):
         store(divisors, i, 1.0)
-    if counted or at(geometry, g.WHOLE):
+    if counted or geometry.whole:
         for i in range(count):
-            _, taps, _ = g.windows_of(geometry, p.ACROSS, first + i)
+            _, taps, _ = windows_of(geometry, geometry.across, first + i)
             store(elements, i, float64(taps))
             if counted:
                 store(divisors, i, float64(taps))
-    if at(geometry, p.ACROSS + g.LEAST_COMMON):
+    if geometry.across.common:
         _, _, covered, place = _lay_out(geometry, first, count)
         for i in range(min(covered, room)):
-            store(weights, i, g.weight_of(geometry, p.ACROSS, place + i))
+            store(weights, i, weight_of(geometry.across, place + i))
 
 
 @inner
@@ -68,18 +68,18 @@ def _add_zeros(sums: int, elements: int, count: int, outer: float, whole: float)
 
 @inner
 def _add_rows(
-    zero: float, source: int, geometry: int, depth: int, height: int, count: int, line: int, rest: int
+    zero: float, source: int, geometry: Sums, depth: int, height: int, count: int, line: int, rest: int
 ) -> tuple[int, int, int]:
     """Adds what a row of outputs gathers to a line; returns the number of rows, and the extreme magnitudes."""
-    step, kind = at(geometry, p.ACROSS + p.SOURCE), at(geometry, g.KIND)
-    d, of_depth, apart_d = g.windows_of(geometry, p.DEPTH, depth)
-    h_first, of_height, apart_h = g.windows_of(geometry, p.HEIGHT, height)
+    step, kind = geometry.source.across, geometry.kind
+    d, of_depth, apart_d = windows_of(geometry, geometry.depth, depth)
+    h_first, of_height, apart_h = windows_of(geometry, geometry.height, height)
     greatest, least = 0, MOST_BITS
     for _ in range(of_depth):
         h = h_first
         for _ in range(of_height):
-            weight = g.weight_of(geometry, p.DEPTH, d) * g.weight_of(geometry, p.HEIGHT, h)
-            offset = d * at(geometry, p.DEPTH + p.SOURCE) + h * at(geometry, p.HEIGHT + p.SOURCE)
+            weight = weight_of(geometry.depth, d) * weight_of(geometry.height, h)
+            offset = d * geometry.source.depth + h * geometry.source.height
             high, low = add_row(zero, advance(source, offset, zero), step, count, line, weight, kind, rest)
             greatest, least = max(greatest, high), min(least, low)
             h += apart_h
@@ -88,28 +88,24 @@ def _add_rows(
 
 
 @kernel
-def windows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def windows(zero: float, source: int, target: int, states: int, geometry: Sums, begin: int, end: int) -> None:
     """Computes outputs one by one, for windows that skip most of the input."""
     memory = np.empty(LIMBS, np.float64)
     limbs = address_of(memory)
-    heights, depths, tiles = at(geometry, p.HEIGHT + p.OUT), at(geometry, p.DEPTH + p.OUT), at(geometry, p.TILES)
     for unit in range(begin, end):
-        row = unit // tiles
-        first = (unit - row * tiles) * at(geometry, p.TILE)
-        height, outer = row % heights, row // heights
-        depth, plane = outer % depths, outer // depths
-        channel = advance(source, p.place_of(geometry, plane, 0, p.SOURCE, p.CHANNEL_SOURCE, p.IMAGE_SOURCE, -1), zero)
-        offset = p.place_of(geometry, plane, depth, p.VALUE, p.CHANNEL_VALUE, p.IMAGE_VALUE, height)
-        for across in range(first, min(first + at(geometry, p.TILE), at(geometry, p.ACROSS + p.OUT))):
-            bits = settle(zero, channel, geometry, (depth, height, across), at(geometry, g.FUNCTION), limbs)
-            put(target, offset + across * at(geometry, p.ACROSS + p.VALUE), bits, zero)
+        plane, depth, height, first = tile_of(geometry, unit)
+        channel = advance(source, place_of(geometry, geometry.source, plane, 0, 0), zero)
+        offset = place_of(geometry, geometry.value, plane, depth, height)
+        for across in range(first, first + width_of(geometry, first)):
+            bits = settle(zero, channel, geometry, (depth, height, across), geometry.function, limbs)
+            put(target, offset + across * geometry.value.across, bits, zero)
     memory[0] = 0.0  # keeps the buffer alive until here
 
 
 @kernel
-def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def rows(zero: float, source: int, target: int, states: int, geometry: Sums, begin: int, end: int) -> None:
     """Sums the windows of tiles along a line; a unit is a tile of outputs."""
-    room, most = at(geometry, p.LINE) + SLACK, at(geometry, p.TILE) + SLACK
+    room, most = geometry.line + SLACK, geometry.tile + SLACK
     phased = room + MOST_PHASES * (WIDTH + 1) + most
     memory = np.empty(2 * room + phased + 5 * most + LIMBS + WIDTH, np.float64)
     line = address_of(memory)
@@ -121,40 +117,36 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
     results = taps + 8 * most
     limbs = results + 16 * most
     rest = limbs + 8 * LIMBS
-    heights, depths, tiles = at(geometry, p.HEIGHT + p.OUT), at(geometry, p.DEPTH + p.OUT), at(geometry, p.TILES)
-    function, backward = at(geometry, g.FUNCTION), at(geometry, g.BACKWARD)
-    nothing = -0.0 if at(geometry, g.KIND) == g.SIGNED else 0.0
+    function, backward = geometry.function, geometry.backward
+    nothing = -0.0 if geometry.kind == SIGNED else 0.0
     filled = -1
     for unit in range(begin, end):
-        row = unit // tiles
-        first = (unit - row * tiles) * at(geometry, p.TILE)
-        count = min(at(geometry, p.TILE), at(geometry, p.ACROSS + p.OUT) - first)
-        height, rest_of_row = row % heights, row // heights
-        depth, plane = rest_of_row % depths, rest_of_row // depths
-        channel = advance(source, p.place_of(geometry, plane, 0, p.SOURCE, p.CHANNEL_SOURCE, p.IMAGE_SOURCE, -1), zero)
-        offset = p.place_of(geometry, plane, depth, p.VALUE, p.CHANNEL_VALUE, p.IMAGE_VALUE, height)
-        step = at(geometry, p.ACROSS + p.VALUE)
+        plane, depth, height, first = tile_of(geometry, unit)
+        count = width_of(geometry, first)
+        channel = advance(source, place_of(geometry, geometry.source, plane, 0, 0), zero)
+        offset = place_of(geometry, geometry.value, plane, depth, height)
+        step = geometry.value.across
         here = advance(target, offset + first * step, zero)
         length, before, covered, place = _lay_out(geometry, first, count)
         if first != filled:
             _fill_tile(geometry, first, count, taps, divisors, weights, room)
             filled = first
         fill(nothing, line, length + SLACK)
-        begin_of_rows = advance(channel, place * at(geometry, p.ACROSS + p.SOURCE), zero)
+        begin_of_rows = advance(channel, place * geometry.source.across, zero)
         outer, greatest, least = _add_rows(
             zero, begin_of_rows, geometry, depth, height, covered, line + 8 * before, rest
         )
-        if at(geometry, p.ACROSS + g.LEAST_COMMON):
+        if geometry.across.common:
             _weigh(line + 8 * before, weights, covered)
         if backward:
-            last = (at(geometry, p.ACROSS + p.WINDOW) - 1) // at(geometry, p.ACROSS + p.STRIDE)
+            last = (geometry.across.window - 1) // geometry.across.stride
             sum_having(line, last, geometry, first, count, phases, sums)
         else:
             sum_windows(line, length, geometry, count, phases, sums)
-        if at(geometry, g.WHOLE):
-            _add_zeros(sums, taps, count, float64(outer), float64(at(geometry, g.WHOLE)))
-        error = error_bound(geometry, greatest, least, outer + at(geometry, p.ACROSS + p.WINDOW), zero)
-        divisor = at(geometry, g.DIVISOR)
+        if geometry.whole:
+            _add_zeros(sums, taps, count, float64(outer), float64(geometry.whole))
+        error = error_bound(geometry, greatest, least, outer + geometry.across.window, zero)
+        divisor = geometry.divisor
         factor = float64(divisor if divisor else outer)
         some_open = round_vectors(zero, sums, divisors, factor, count, error, function, results)
         if some_open:

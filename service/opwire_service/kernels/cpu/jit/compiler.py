@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from functools import cache as cached
+from typing import Any, TypeVar, cast, get_type_hints
 
 from numba import njit
 
 from . import cache
-from .element import ADDRESS, FLOAT32
+from .element import FLOAT32
 from .lowering import ForKernels
+from .record_types import type_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,9 +22,6 @@ _LOADING = threading.Lock()
 
 OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
 """numba options of all kernels: they release the GIL, and float division by zero follows IEEE 754."""
-
-ARGUMENTS = 6
-"""Integers after a kernel's ``zero``: three buffer addresses, that of its geometry, first unit and last unit + 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +59,12 @@ def uncached_kernel(function: F) -> F:
     return cast(F, njit(**OPTIONS)(function))
 
 
+@cached
+def _arguments(function: Callable[..., object]) -> tuple[Any, ...]:
+    """Returns the types of what follows a kernel's ``zero``: addresses or other integers, and records."""
+    return tuple(type_of(kind) for name, kind in get_type_hints(function).items() if name not in ("zero", "return"))
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """A kernel for one element type.
@@ -87,7 +92,7 @@ class Kernel:
 
     @property
     def signature(self) -> tuple[Any, ...]:
-        return (self.element, *(ADDRESS,) * ARGUMENTS)
+        return (self.element, *_arguments(self.function.py_func))
 
     @property
     def is_loaded(self) -> bool:

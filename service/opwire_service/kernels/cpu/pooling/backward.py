@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from math import prod
 
 import numpy as np
@@ -17,9 +16,9 @@ from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT8, INT16, INT32, INT64
 from ..run.job import PIECE, Job, KernelStep
 from ..run.pool import Find, Pool
-from . import geometry as p
 from . import gradient, unpooling
 from .family import prepare as prepare_max
+from .geometry import encode
 from .tiles import TILE_VISITS
 
 FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF}
@@ -56,9 +55,8 @@ class GradientJob(Job):
         columns = min(width, BLOCK)
         rows = min(height, max(1, BLOCK // width))
         packed = BufferTensorDesc(DataType.UINT64, pooled.sizes)
-        geometry = p.encode_tensors(
-            (target, pooled, packed), dimensions, pooled.sizes, {gradient.ROWS: rows, gradient.COLUMNS: columns}
-        )
+        tensors = target, pooled, packed
+        geometry = encode(gradient.Gradient, tensors, dimensions, pooled.sizes, rows=rows, columns=columns)
         units = prod(source.sizes[:-2]) * -(-height // rows) * -(-width // columns)
         windows = pooled.element_count * 4 * prod(min(each.window, each.size) for each in dimensions[:1])
         visits = rows * columns + windows // units + 1
@@ -120,17 +118,20 @@ class UnpoolingJob(Job):
         self._units = prod(target.sizes[:2])
         self._by_plane = source.sizes[:2] == target.sizes[:2]
         self._plane_visits = source.element_count // self._units * 2 + prod(target.sizes[2:])
-        row = [0] * unpooling.PLACES
-        row[: unpooling.ELEMENTS + 1] = [
-            source.sizes[1],
-            *source.sizes[2:],
-            *target.sizes[2:],
-            target.element_count,
-        ]
-        row[unpooling.INDEX_BYTES] = indices.data_type.bits // 8
-        steps = zip(source.element_strides, indices.element_strides, target.element_strides, strict=True)
-        row[unpooling.STEPS :] = [step for three in steps for step in three]
-        self._geometry = array("q", row)
+        channels, rows, columns = source.sizes[1:]
+        height, width = target.sizes[2:]
+        self._geometry = unpooling.Unpooling(
+            channels=channels,
+            rows=rows,
+            columns=columns,
+            height=height,
+            width=width,
+            elements=target.element_count,
+            index_bytes=indices.data_type.bits // 8,
+            source=source.element_strides,
+            index=indices.element_strides,
+            target=target.element_strides,
+        )
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -146,8 +147,7 @@ class UnpoolingJob(Job):
         foreign = np.ones(1, np.int64)
         if self._by_plane and self._plane_visits <= LARGEST_PLANE:
             foreign[0] = 0
-            geometry = self._geometry[:]
-            geometry[unpooling.INDICES], geometry[unpooling.FOREIGN] = indices.ctypes.data, foreign.ctypes.data
+            geometry = self._geometry.replaced(indices=indices.ctypes.data, foreign=foreign.ctypes.data)
             step = KernelStep(self._kernel, geometry, self._units, self._plane_visits)
             kept = source, indices, target, foreign
             step.bind(source.ctypes.data, target.ctypes.data, 0, find, pool, kept)(stop)

@@ -7,12 +7,12 @@ from math import prod
 import numpy as np
 
 from opwire.check import Plan
-from opwire.tensor import packed_strides
+from opwire.tensor import BufferTensorDesc, packed_strides
 
 from ....execution import Arrays, Bound, Stop
 from ...layout import Loop, ReductionLayout, collapse, coordinates
 from ...reference.max_pooling import started
-from ...windows import covered
+from ...windows import covered, dimensions_of
 from ..extremes import extreme_rows
 from ..extremes import parameters as extremes
 from ..extremes.family import ELEMENTS
@@ -22,9 +22,9 @@ from ..jit.element import INT64
 from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..run.tiling import ROW_SEGMENT, cut
-from . import geometry as p
 from . import rows as max_pooling_rows
-from .tiles import LANES, cut_rows
+from .geometry import MaxPooling, encode
+from .tiles import LANES, RowTiling, cut_rows
 
 KERNELS = (
     *(
@@ -49,12 +49,40 @@ def prepare(plan: Plan) -> Job:
     function = max_pooling_rows.windows
     if tiles.by_line:
         function = max_pooling_rows.named_rows if indices else max_pooling_rows.rows
-    geometry = p.encode(plan, {p.INVERT: invert, p.TILE: tiles.width, p.TILES: tiles.number, p.LINE: tiles.line})
+    geometry = _encode(plan, tiles, invert)
     units = prod(plan.outputs["OutputTensor"].sizes[:-1]) * tiles.number
     step = KernelStep(Kernel(function, ELEMENTS[source.data_type]), geometry, units, tiles.elements)
     # For floats, codes replace ranks where NaN or zeros leave the winner open.
     place = 8 if indices or source.data_type.is_float else rank_size(step.kernel.element)
     return PoolingJob(step, place * (tiles.line + tiles.width) if tiles.by_line else 0, tiles.visits)
+
+
+def _encode(plan: Plan, tiles: RowTiling, invert: int) -> MaxPooling:
+    source, values = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+    indices = plan.outputs.get("OutputIndicesTensor")
+    return encode(
+        MaxPooling,
+        (source, values, indices or values),
+        dimensions_of(plan.attributes, source.sizes),
+        values.sizes,
+        index_size=0 if indices is None else indices.data_type.bits // 8,
+        packed=_is_packed(source),
+        invert=invert,
+        tile=tiles.width,
+        tiles=tiles.number,
+        line=tiles.line,
+    )
+
+
+def _is_packed(desc: BufferTensorDesc) -> bool:
+    """Whether channels are contiguous in row-major order, so that positions in a channel are offsets."""
+    moving = [(size, step) for size, step in zip(desc.sizes[2:], desc.element_strides[2:], strict=True) if size > 1]
+    expected = 1
+    for size, step in reversed(moving):
+        if step != expected:
+            return False
+        expected *= size
+    return True
 
 
 class PoolingJob(Job):

@@ -10,8 +10,8 @@ from ..extremes.rank_vectors import every_other, store_ranks, wide_lanes
 from ..extremes.ranks import greater, is_number, key_of, lowest_rank, rank_of
 from ..jit.compiler import inlined, inner
 from ..jit.element import choose, larger, load, read, store
-from ..run.geometry import advance, at
-from . import geometry as p
+from ..run.geometry import advance
+from .geometry import MaxPooling, first_tap, position, taps_end
 
 ALL_ONES = 0xFFFFFFFF
 """The low 32 bits of a code, which hold the inverted position."""
@@ -24,17 +24,17 @@ _NOT_A_NUMBER = -(1 << 31)
 
 
 @inner
-def covered_positions(geometry: int, first: int, count: int) -> tuple[int, int, int, int]:
+def covered_positions(geometry: MaxPooling, first: int, count: int) -> tuple[int, int, int, int]:
     """Returns what the windows of a tile cover along the innermost dimension.
 
     Returns the first input position, the number of input positions, the padding before them, and the number of
     positions including all padding.
     """
-    stride, start = at(geometry, p.ACROSS + p.STRIDE), at(geometry, p.ACROSS + p.START)
-    length = at(geometry, p.LINE) - (at(geometry, p.TILE) - count) * stride
+    stride, start = geometry.across.stride, geometry.across.start
+    length = geometry.line - (geometry.tile - count) * stride
     begin = first * stride - start
     before, place = min(max(-begin, 0), length), max(begin, 0)
-    return place, max(min(at(geometry, p.ACROSS + p.SIZE) - place, length - before), 0), before, length
+    return place, max(min(geometry.across.size - place, length - before), 0), before, length
 
 
 @inner
@@ -83,25 +83,33 @@ def _raise_named(
 
 
 @inner
-def covered_rows(geometry: int, height: int) -> tuple[int, int, int]:
+def covered_rows(geometry: MaxPooling, height: int) -> tuple[int, int, int]:
     """Returns the rows that a window covers at one depth: how many, the first one, and their distance."""
-    begin = p.first_tap(geometry, p.HEIGHT, height)
-    count = p.taps_end(geometry, p.HEIGHT, height) - begin
-    return count, p.position(geometry, p.HEIGHT, height, begin), at(geometry, p.HEIGHT + p.DILATION)
+    begin = first_tap(geometry.height, height)
+    count = taps_end(geometry.height, height) - begin
+    return count, position(geometry.height, height, begin), geometry.height.dilation
 
 
 @inner
 def raise_lines(
-    zero: int, channel: int, geometry: int, depth: int, height: int, place: int, count: int, line: int, named: bool
+    zero: int,
+    channel: int,
+    geometry: MaxPooling,
+    depth: int,
+    height: int,
+    place: int,
+    count: int,
+    line: int,
+    named: bool,
 ) -> None:
     """Reduces all rows covered by a tile's windows, ``count`` elements of each from ``place`` on, into the line."""
-    step, down, invert = at(geometry, p.ACROSS + p.SOURCE), at(geometry, p.HEIGHT + p.SOURCE), at(geometry, p.INVERT)
+    step, down, invert = geometry.source.across, geometry.source.height, geometry.invert
     rows, top, dilation = covered_rows(geometry, height)
-    apart, across = advance(0, dilation * down, zero), at(geometry, p.ACROSS + p.SIZE)
-    for i in range(p.first_tap(geometry, p.DEPTH, depth), p.taps_end(geometry, p.DEPTH, depth)):
-        d = p.position(geometry, p.DEPTH, depth, i)
-        row = advance(channel, d * at(geometry, p.DEPTH + p.SOURCE) + top * down + place * step, zero)
-        name, next_name = (d * at(geometry, p.HEIGHT + p.SIZE) + top) * across + place, dilation * across
+    apart, across = advance(0, dilation * down, zero), geometry.across.size
+    for i in range(first_tap(geometry.depth, depth), taps_end(geometry.depth, depth)):
+        d = position(geometry.depth, depth, i)
+        row = advance(channel, d * geometry.source.depth + top * down + place * step, zero)
+        name, next_name = (d * geometry.height.size + top) * across + place, dilation * across
         left = rows
         while left > 0:
             few = min(left, 3) if step == 1 else 1
@@ -146,10 +154,10 @@ def _every_other(lowest: int, line: int, dilation: int, window: int, count: int,
 
 
 @inner
-def along_line(lowest: int, line: int, geometry: int, count: int, best: int) -> None:
+def along_line(lowest: int, line: int, geometry: MaxPooling, count: int, best: int) -> None:
     """Reduces each window along the line to its greatest rank or code."""
-    stride, window = at(geometry, p.ACROSS + p.STRIDE), at(geometry, p.ACROSS + p.WINDOW)
-    dilation = at(geometry, p.ACROSS + p.DILATION)
+    stride, window = geometry.across.stride, geometry.across.window
+    dilation = geometry.across.dilation
     if count < min(window, _FEW) and window > 3:
         for i in range(count):
             first = advance(line, i * stride, lowest)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -72,19 +71,19 @@ class KernelStep(NamedTuple):
 
     Attributes:
         kernel: the kernel to run.
-        geometry: its loops.
+        geometry: its loops, a record or an array of int64.
         units: number of units.
         elements: input elements that a unit visits.
         reads_states: whether its input is the states written by an earlier step.
-        called: a kernel that this one calls, with the geometry slot that receives its address.
+        called: a kernel that this one calls, with the field of its geometry that receives the address.
     """
 
     kernel: Kernel
-    geometry: array[int]
+    geometry: Any
     units: int
     elements: int
     reads_states: bool = False
-    called: tuple[int, Kernel] | None = None
+    called: tuple[int | str, Kernel] | None = None
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -96,8 +95,12 @@ class KernelStep(NamedTuple):
     def bind(self, source: int, target: int, states: int, find: Find, pool: Pool, kept: Kept = ()) -> Bound:
         """Returns a function that runs the step on memory at these addresses; ``kept`` owns that memory."""
         if self.called is not None:
-            slot, kernel = self.called
-            self.geometry[slot] = find(kernel).address
+            field, kernel = self.called
+            address = find(kernel).address
+            if isinstance(field, str):
+                setattr(self.geometry, field, address)
+            else:
+                self.geometry[field] = address
         grain = max(1, PIECE // self.elements)
         if self.units > grain:
             asked = max(1, ASKED // (grain * self.elements))

@@ -7,13 +7,12 @@ import os
 import sys
 import threading
 import time
-from array import array
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import count
 from queue import SimpleQueue
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ....execution import Bound, Stop, Stopped
 from ..jit.compiler import Entry, Kernel
@@ -49,7 +48,7 @@ class Task(NamedTuple):
 
     function: int
     is_float: bool
-    geometry: array[int]
+    geometry: Any
     units: int
     grain: int
     asked: int

@@ -14,7 +14,7 @@ import pytest
 from opwire.graph import Steps, check_graph
 from opwire_service.execution import Stop
 from opwire_service.kernels.cpu.families import PREPARE
-from opwire_service.kernels.cpu.run.graph import GraphJob, SinglePart
+from opwire_service.kernels.cpu.run.graph import GraphJob, GraphPart
 from opwire_service.kernels.cpu.run.pool import Find, Pool
 from opwire_service.kernels.graph import GraphMemory, GraphTensors
 from opwire_service.process.server import HttpServer
@@ -65,7 +65,7 @@ def test_a_disconnect_stops_a_graph(server):
     until(lambda: is_idle(server))
 
 
-class FailingPart(SinglePart):
+class FailingPart(GraphPart):
     """A step that fails on the device."""
 
     def run(self, tensors: GraphTensors, find: Find, pool: Pool, stop: Stop) -> None:
@@ -80,7 +80,7 @@ def test_a_failed_step_stops_a_graph():
     }
     plan = check_graph({"nodes": nodes, "outputs": {"y": "c"}})
     steps: Steps = plan.attributes
-    first, second, third = (SinglePart(step, PREPARE["REDUCE"](step.plan)) for step in steps.steps)
+    first, second, third = (GraphPart(step, PREPARE["REDUCE"](step.plan)) for step in steps.steps)
     job = GraphJob(GraphMemory(plan), (first, FailingPart(second.step, second.job), third))
     y, pool = np.full(1, 7, np.float32), Pool(1)
     with pytest.raises(MemoryError):

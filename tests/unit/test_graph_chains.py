@@ -24,7 +24,7 @@ from opwire_service.execution import Stopped
 from opwire_service.kernels.cpu.elementwise.family import ElementsJob
 from opwire_service.kernels.cpu.elementwise.fusing import MOST, InPlace, fused
 from opwire_service.kernels.cpu.families import PREPARE
-from opwire_service.kernels.cpu.run.graph import SinglePart
+from opwire_service.kernels.cpu.run.graph import GraphPart
 from opwire_service.kernels.graph import GraphMemory
 from tests.elements import ATTRIBUTES, FORMULAS, drawn_floats
 from tests.execution import execute
@@ -158,7 +158,7 @@ def test_a_formula_can_overwrite_its_input(cpu_device, operator):
     x[:2] = -(2**-25), 2**-24  # exp is close to a tie there
     graph = branches(len(x), [operator])
     graph["nodes"]["n0"]["desc"] |= ALONE[operator]
-    assert steps_and_memory(graph)[0] == [SinglePart, InPlace, SinglePart]
+    assert steps_and_memory(graph)[0] == [GraphPart, InPlace, GraphPart]
     found = execute_large(cpu_device, check_graph(graph), x)
     assert found.tobytes() == one_by_one_large(cpu_device, graph, x).tobytes()
 
@@ -199,7 +199,7 @@ def test_intermediates_of_a_chain_take_no_memory(count):
     parts, memory = steps_and_memory(branches(count, SUMS))
     size = -(-count * 4 // 64) * 64
     is_in_place = count != 200_003  # overlapping vectors would read what was already written
-    assert parts == [SinglePart, InPlace if is_in_place else SinglePart, SinglePart]
+    assert parts == [GraphPart, InPlace if is_in_place else GraphPart, GraphPart]
     assert memory.size == size * (1 if is_in_place else 2)
 
 

@@ -35,6 +35,17 @@ def test_model_in_one_graph_runs_as_in_numpy():
         np.testing.assert_array_equal(client.execute(loaded.graph, {"x": X}).output, np.maximum(X @ w.T, 0))
 
 
+def test_a_model_runs_repeatedly_with_the_options_of_each_client():
+    nodes = [node("Mul", ["x", "w"], ["y"]), node("Sub", ["y", "w"], ["z"])]
+    loaded = load(model(nodes, [info("x", [2, 3])], ["z"], {"w": X + 1}))
+    with opwire.local() as client:
+        for i, other in enumerate((client, client.with_options(strict=True), client, opwire.local("reference"))):
+            np.testing.assert_array_equal(loaded.run({"x": X + i}, runner=other)["z"], (X + i) * (X + 1) - (X + 1))
+        for _ in range(2):
+            with pytest.raises(opwire.ContractViolation, match="graphs require DML_FEATURE_LEVEL_2_1"):
+                loaded.run({"x": X}, runner=client.with_options(feature_level="1_0"))
+
+
 def test_level_is_that_of_the_operators_with_owned_weights():
     loaded = load(model([node("Relu", ["x"], ["y"])], [info("x", [1, 1, 2, 3])], ["y"]))
     assert [each.level for each in loaded.nodes] == [FeatureLevel.V1_0]

@@ -137,6 +137,27 @@ class BuiltGraph(ABC):
         return {}
 
 
+class FixedGraph(BuiltGraph):
+    """A graph as it is now. Clients in this process check it once for all calls."""
+
+    def __init__(self, graph: BuiltGraph) -> None:
+        self._json, self._constants, self._inputs = graph.to_json(), dict(graph.constants), dict(graph.inputs)
+
+    def to_json(self) -> dict[str, Any]:
+        """See ``BuiltGraph``."""
+        return self._json
+
+    @property
+    def constants(self) -> Mapping[str, Array]:
+        """See ``BuiltGraph``."""
+        return self._constants
+
+    @property
+    def inputs(self) -> Mapping[str, BufferTensorDesc]:
+        """See ``BuiltGraph``."""
+        return self._inputs
+
+
 class HasGraph(Protocol):
     """A model that is a graph: ``opwire.onnx.Model``."""
 
@@ -171,7 +192,8 @@ def graph_call(graph: AnyGraph, inputs: Inputs) -> Call:
     }
     layouts = {name: desc for name, desc in descs.items() if name in arrays and _differs_from_array(desc)}
     if isinstance(graph, BuiltGraph):
-        return Call(graph.to_json(), arrays, layouts, is_graph=True, constants=graph.constants)
+        fixed = graph if isinstance(graph, FixedGraph) else None
+        return Call(graph.to_json(), arrays, layouts, is_graph=True, constants=graph.constants, fixed=fixed)
     if isinstance(graph, str):
         return Call({}, arrays, is_graph=True, graph_name=graph)
     return Call(with_type_names(graph), arrays, layouts, is_graph=True)

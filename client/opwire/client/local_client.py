@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from copy import copy
+from dataclasses import replace
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, Unpack, cast
+from weakref import WeakKeyDictionary
 
 from ..check import Validation
 from ..describe import GraphInfo
@@ -38,7 +40,9 @@ from .requests import with_settings
 class Session(Protocol):
     """Runs the requests of a client in this process, and keeps its registered graphs. Safe to share between threads."""
 
-    def run(self, request: ExecuteRequest) -> Executed: ...
+    def run(self, request: ExecuteRequest, graph: Any = None) -> Executed: ...
+
+    def prepare(self, request: ExecuteRequest) -> Any: ...
 
     def run_document(self, data: bytes, folder: Path, options: Mapping[str, object]) -> Executed: ...
 
@@ -67,6 +71,7 @@ class LocalClient(OperatorMethods[Result, PoolingResult]):
         self._session = session
         self._settings = settings
         self._owns_session = True
+        self._fixed: WeakKeyDictionary[object, dict[str, Any]] = WeakKeyDictionary()
 
     def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """Returns a client with other options that shares this client's registered graphs and closes with it."""
@@ -83,8 +88,20 @@ class LocalClient(OperatorMethods[Result, PoolingResult]):
 
     def _execute(self, call: Call, settings: EffectiveOptions) -> Result:
         began = time.perf_counter_ns()
-        executed = self._session.run(request_of(with_settings(call, settings)))
+        call, graph = with_settings(call, settings), None
+        if call.fixed is not None:
+            graph = self._prepared(call)
+            call = replace(call, graph_name="", constants={})
+        executed = self._session.run(request_of(call), graph)
         return result_of(executed, (time.perf_counter_ns() - began) // 1000)
+
+    def _prepared(self, call: Call) -> Any:
+        """Returns a graph that never changes, prepared for the options of a call."""
+        options = {name: call.options[name] for name in ("feature_level", "strict") if name in call.options}
+        prepared, key = self._fixed.setdefault(call.fixed, {}), str(options)
+        if key not in prepared:
+            prepared[key] = self._session.prepare(registration_of(call.operator, call.constants, options))
+        return prepared[key]
 
     def run(self, document: Mapping[str, Any] | str | PathLike[str], **options: Unpack[CallOptions]) -> Result:
         """Runs a document as ``opwire run`` does: a request with its inputs, or a graph without any.

@@ -245,8 +245,8 @@ class Model:
     def _run(self, stage: Stage, tensors: dict[str, Any], runner: Runner) -> dict[str, Any]:
         found: dict[str, Any] = {}
         if stage.outputs:
-            feeds = {each: self._stored(self._array(name, tensors)) for name, each in stage.graph.feeds().items()}
-            result = runner.execute(stage.graph, feeds)
+            feeds = {each: self._stored(self._array(name, tensors)) for name, each in stage.feeds.items()}
+            result = runner.execute(stage.fixed, feeds)
             found = {name: self._as_model(name, result.outputs[each]) for name, each in stage.outputs.items()}
         for host in stage.host:
             known = {**tensors, **found}

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+from ..client.calls import FixedGraph
 from ..graph.form import MOST_NODES
 from .errors import NotLowered
 from .functions import Opsets
@@ -24,7 +26,7 @@ _ROOM = MOST_NODES - 256
 """Nodes after which a graph takes no further node of the model, which may become several."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Stage:
     """A graph, and the nodes on the CPU that run after it.
 
@@ -37,6 +39,16 @@ class Stage:
     graph: ModelGraph = field(default_factory=ModelGraph)
     outputs: dict[str, str] = field(default_factory=dict)
     host: list[HostNode] = field(default_factory=list)
+
+    @cached_property
+    def fixed(self) -> FixedGraph:
+        """The graph as it runs, once it is complete."""
+        return FixedGraph(self.graph)
+
+    @cached_property
+    def feeds(self) -> Mapping[str, str]:
+        """The inputs of that graph, see ``ModelGraph.feeds``."""
+        return self.graph.feeds()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

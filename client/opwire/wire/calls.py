@@ -40,6 +40,7 @@ class Call:
         is_graph: whether it is a graph.
         constants: the tensors of constants by the names of their nodes, for a graph in named form without them.
         graph_name: the name of a registered graph.
+        fixed: what identifies a graph that never changes, for all its calls.
     """
 
     operator: Mapping[str, Any]
@@ -49,6 +50,7 @@ class Call:
     is_graph: bool = False
     constants: Mapping[str, Array] = field(default_factory=dict)
     graph_name: str | None = None
+    fixed: object = None
 
 
 def write_call(call: Call, encoding: Encoding) -> tuple[dict[str, str], list[Buffer]]:

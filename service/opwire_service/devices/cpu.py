@@ -23,6 +23,7 @@ from ..kernels.cpu.families import ALWAYS, COMPILING, KERNELS, PREPARE
 from ..kernels.cpu.jit.compiler import Kernel
 from ..kernels.cpu.jit.compiling import CompilingFailed
 from ..kernels.cpu.jit.library import AHEAD, Library
+from ..kernels.cpu.run.bound_graph import BoundGraphs
 from ..kernels.cpu.run.graph import GraphJob
 from ..kernels.cpu.run.job import Job
 from ..kernels.cpu.run.pool import Pool
@@ -55,6 +56,8 @@ class _Prepared:
         method: algorithm, see ``Device.method``.
         borrowed: element visits done by reference kernels.
         is_ready: whether its kernels were ready at the last check.
+        is_repeated: whether it has run before.
+        scratch: its scratch memory in bytes, once known.
     """
 
     job: Job
@@ -62,6 +65,8 @@ class _Prepared:
     method: str
     borrowed: int
     is_ready: bool = False
+    is_repeated: bool = False
+    scratch: int | None = None
 
 
 class CpuDevice(Device):
@@ -82,6 +87,7 @@ class CpuDevice(Device):
         self._pool = Pool(threads or int(os.environ.get(THREADS_VARIABLE, "0")) or _cores())
         self._library = Library(KERNELS, compiling, ALWAYS)
         self._prepared = Kept(_prepared)
+        self._graphs = BoundGraphs(self._library.find, self._pool)
 
     @property
     def inline_work(self) -> int:
@@ -108,9 +114,19 @@ class CpuDevice(Device):
         prepared = self._prepare(plan)
         if prepared.is_ready or self._obtain(plan, prepared, stop):
             with suppress(CompilingFailed):
+                if plan.operator is GRAPH and self._run_bound(plan, prepared, inputs, outputs, stop):
+                    return
                 prepared.job.run(inputs, outputs, partial(self._library.find, stop=stop), self._pool, stop)
                 return
         REFERENCE[plan.operator.name](plan, inputs, outputs, stop)
+
+    def _run_bound(self, plan: Plan, prepared: _Prepared, inputs: Arrays, outputs: Arrays, stop: Stop) -> bool:
+        """Runs a graph as it was bound in an earlier run; returns whether it has."""
+        is_repeated, prepared.is_repeated = prepared.is_repeated, True
+        if not (is_repeated and prepared.is_ready and isinstance(prepared.job, GraphJob)):
+            return False
+        bound = self._graphs.of(plan, prepared.job, inputs)
+        return bound is not None and bound.run(inputs, outputs, stop)
 
     def bind(self, plan: Plan, inputs: Arrays, outputs: Arrays) -> Bound:
         """See ``Device.bind``."""
@@ -127,7 +143,10 @@ class CpuDevice(Device):
 
     def scratch_bytes(self, plan: Plan) -> int:
         """See ``Device.scratch_bytes``. Includes exact arithmetic, in case the reference kernels run the plan."""
-        return max(CHUNK_BYTES, self._prepare(plan).job.scratch_bytes(self._pool.threads))
+        prepared = self._prepare(plan)
+        if prepared.scratch is None:
+            prepared.scratch = max(CHUNK_BYTES, prepared.job.scratch_bytes(self._pool.threads))
+        return prepared.scratch
 
     def warm_up(self, plans: Iterable[Plan] = ()) -> Iterator[None]:
         """Waits until all kernels are compiled, which takes minutes if the cache on disk is empty."""

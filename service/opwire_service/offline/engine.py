@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache, partial
 from importlib.util import find_spec
 from threading import Lock
@@ -55,12 +56,15 @@ class OfflineEngine:
         self._opening = Lock()
         self._planning = Lock()
 
-    def run(self, request: ExecuteRequest, prepared: Prepared | None = None) -> Executed:
+    def run(
+        self, request: ExecuteRequest, prepared: Prepared | None = None, constants: Arrays | None = None
+    ) -> Executed:
         """Runs a request.
 
         Args:
             request: the request.
             prepared: its plan, if it is known.
+            constants: inputs of the plan that are not among those of the request.
 
         Raises:
             OpwireError: the request is invalid, no device runs it, or its time has run out.
@@ -70,7 +74,7 @@ class OfflineEngine:
         prepared = prepared or self._plan(request)
         plan = prepared.plan
         refuse_not_executable([plan], opened.device)  # before the inputs are read, as a server does
-        inputs = read_inputs(plan, request)
+        inputs = read_inputs(plan, request) if constants is None else _with_constants(plan, request, constants)
         done = opened.run_bound(prepared, inputs, _stop(deadline))
         return done or self._execute(plan, inputs, opened.device, deadline)
 
@@ -209,6 +213,11 @@ def refuse_not_executable(plans: Iterable[Plan], device: Device) -> None:
         if not device.executes(name):
             detail = f"the desc is valid, but device {device.name} does not run {name}"
             raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=name, devices=[])
+
+
+def _with_constants(plan: Plan, request: ExecuteRequest, constants: Arrays) -> Arrays:
+    given = {name: desc for name, desc in plan.inputs.items() if name not in constants}
+    return {**constants, **read_inputs(replace(plan, inputs=given), request)}
 
 
 def _deadline(timeout_ms: int | None) -> float | None:

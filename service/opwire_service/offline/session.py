@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,15 +23,25 @@ from opwire.wire import Executed, ExecuteRequest, Payload, ValidateRequest, read
 from ..engine.graph_registry import refuse_name
 from ..engine.plan_cache import Prepared
 from ..engine.registered_graph import StoredGraph, as_named
+from ..execution import Arrays
 from .documents import read_document
 from .engine import OfflineEngine, shared
 
 
-class _Graph(NamedTuple):
-    """A registered graph with its plan."""
+class PreparedGraph(NamedTuple):
+    """A graph that is checked once for all its runs.
+
+    Attributes:
+        stored: the graph.
+        prepared: its plan.
+        constants: the arrays of its constants, by input of the plan.
+        strict: whether it was checked strictly.
+    """
 
     stored: StoredGraph
     prepared: Prepared
+    constants: Arrays
+    strict: bool
 
     def info(self, name: str) -> GraphInfo:
         return cast(GraphInfo, {"name": name, **self.stored.describe(), "byte_size": self.stored.size})
@@ -42,13 +52,17 @@ class OfflineSession:
 
     def __init__(self, engine: OfflineEngine) -> None:
         self._engine = engine
-        self._graphs: dict[str, _Graph] = {}
+        self._graphs: dict[str, PreparedGraph] = {}
         self._running = 0
         self._closed = False
         self._changed = Condition()
 
-    def run(self, request: ExecuteRequest) -> Executed:
+    def run(self, request: ExecuteRequest, graph: PreparedGraph | None = None) -> Executed:
         """Runs a request, which may name a registered graph.
+
+        Args:
+            request: the request.
+            graph: the graph that it runs, if that is prepared; the request then has any name for it.
 
         Raises:
             OpwireError: see ``OfflineEngine.run``; or there is no graph of that name.
@@ -56,21 +70,21 @@ class OfflineSession:
         """
         with self._call():
             if request.is_graph and isinstance(request.operator, str):
-                return self._run_registered(self._find(request.operator), request)
+                return self._run_prepared(graph or self._find(request.operator), request)
             return self._engine.run(request)
 
-    def _run_registered(self, graph: _Graph, request: ExecuteRequest) -> Executed:
+    def _run_prepared(self, graph: PreparedGraph, request: ExecuteRequest) -> Executed:
         stored, level = graph.stored, graph.stored.plan.level
+        given = level if request.feature_level is None else request.feature_level
+        if (graph.strict or not request.strict) and read_level(given, "/feature_level") is level:
+            return self._engine.run(request, graph.prepared, graph.constants)
         constants = {CONSTANT + name: data for name, data in stored.constants.items()}
         whole = request._replace(
             operator=stored.graph,
-            feature_level=level if request.feature_level is None else request.feature_level,
+            feature_level=given,
             inputs={**request.inputs, **constants},
             places=dict.fromkeys(constants, request.plan_pointer),
         )
-        as_registered = not request.strict and read_level(whole.feature_level, "/feature_level") is level
-        if as_registered:
-            return self._engine.run(whole, graph.prepared)
         try:
             prepared = self._engine.prepare(whole)
         except ContractViolation as error:
@@ -109,12 +123,24 @@ class OfflineSession:
         """
         with self._call():
             refuse_name(name)
-            prepared = self._engine.prepare(request)
-            constants = read_constants(prepared.plan, request)
-            kept = {node: _kept(data, request.inputs[CONSTANT + node]) for node, data in constants.items()}
-            graph = _Graph(StoredGraph(request.operator, prepared.plan, kept), prepared)
-            self._graphs[name] = graph
+            graph = self._graphs[name] = self._prepare(request, _kept)
             return graph.info(name)
+
+    def prepare(self, request: ExecuteRequest) -> PreparedGraph:
+        """Prepares a graph, given as for ``register``, whose constants never change.
+
+        Raises:
+            ContractViolation, RequestError: as for ``register``.
+        """
+        with self._call():
+            return self._prepare(request, lambda data, given: data)
+
+    def _prepare(self, request: ExecuteRequest, keep: Callable[[memoryview, Payload], memoryview]) -> PreparedGraph:
+        prepared = self._engine.prepare(request)
+        found = read_constants(prepared.plan, request)
+        kept = {node: keep(data, request.inputs[CONSTANT + node]) for node, data in found.items()}
+        arrays = {CONSTANT + node: prepared.plan.inputs[CONSTANT + node].view(data) for node, data in kept.items()}
+        return PreparedGraph(StoredGraph(request.operator, prepared.plan, kept), prepared, arrays, request.strict)
 
     def registered(self) -> list[GraphInfo]:
         """Describes the registered graphs, sorted by name."""
@@ -167,7 +193,7 @@ class OfflineSession:
             self._changed.wait_for(lambda: not self._running)
         self._graphs.clear()
 
-    def _find(self, name: str) -> _Graph:
+    def _find(self, name: str) -> PreparedGraph:
         found = self._graphs.get(name)
         if found is None:
             raise NotFoundError(ProblemCode.NOT_FOUND, f"no graph {show(name)} is registered with this client")

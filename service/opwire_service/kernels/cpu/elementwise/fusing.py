@@ -10,11 +10,11 @@ from opwire.formulas import Expression, InputElement, Operation
 from opwire.graph import Bytes, Step, Steps
 from opwire.tensor import BufferTensorDesc, DataType
 
-from ....execution import Stop
+from ....execution import Bound, Stop
 from ...chains import ChainMember, StepGroup, grouped
 from ...formulas.formula import PlanFormula
 from ...graph import GraphTensors
-from ..run.graph import GraphPart, SinglePart
+from ..run.graph import GraphPart
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from .code import AS_STORED
@@ -64,10 +64,10 @@ def _may_be_in_place(job: ElementsJob) -> bool:
 
 def _part(group: StepGroup[ElementsJob], steps: Steps, jobs: Sequence[Job]) -> GraphPart:
     if not group.members:
-        return SinglePart(steps.steps[group.steps.start], jobs[group.steps.start])
+        return GraphPart(steps.steps[group.steps.start], jobs[group.steps.start])
     last = group.members[-1]
     step, job = (last.step, last.job) if len(group.members) == 1 else _composed(group.members)
-    return InPlace(step, job) if last.in_place else SinglePart(step, job)
+    return InPlace(step, job) if last.in_place else GraphPart(step, job)
 
 
 def _composed(members: Sequence[ChainMember[ElementsJob]]) -> tuple[Step, ElementsJob]:
@@ -106,7 +106,7 @@ def _replaced(expression: Expression, known: Mapping[str, Expression]) -> Expres
 
 
 @dataclass(frozen=True, slots=True)
-class InPlace(SinglePart):
+class InPlace(GraphPart):
     """A formula whose output shares memory with an input; unless it can run in place, it uses a temporary array."""
 
     job: ElementsJob
@@ -117,13 +117,21 @@ class InPlace(SinglePart):
 
     def run(self, tensors: GraphTensors, find: Find, pool: Pool, stop: Stop) -> None:
         """See ``GraphPart``."""
+        self.bind(tensors, find, pool)(stop)
+
+    def bind(self, tensors: GraphTensors, find: Find, pool: Pool) -> Bound:
+        """See ``GraphPart``."""
         inputs, outputs = tensors.of(self.step)
         if not self._is_copied:
-            self.job.run(inputs, outputs, find, pool, stop)
-            return
+            return self.job.bind(inputs, outputs, find, pool)
         _, beside = self.job.target.allocate()
-        self.job.run(inputs, {self.job.output: beside}, find, pool, stop)
-        outputs[self.job.output][...] = beside
+        compute, target = self.job.bind(inputs, {self.job.output: beside}, find, pool), outputs[self.job.output]
+
+        def run(stop: Stop) -> None:
+            compute(stop)
+            target[...] = beside
+
+        return run
 
     def scratch_bytes(self, threads: int) -> int:
         """See ``GraphPart``."""

@@ -227,7 +227,7 @@ class ConvolutionJob(Job):
         """Returns a function that computes a phase."""
         if self._by_lines:
             return self._bound_lines(phase, pool)
-        return partial(self._run_tiles, phase, Workspaces(partial(PhaseTiles, phase)), pool)
+        return partial(self._run_tiles, phase, Workspaces(partial(PhaseTiles, phase), pool.scratch), pool)
 
     def _bound_lines(self, phase: Phase, pool: Pool) -> Bound:
         groups, filters, *extents = phase.target.shape

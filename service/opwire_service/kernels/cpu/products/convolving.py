@@ -13,6 +13,7 @@ from opwire.tensor import Array
 from ....execution import Stop, Stopped
 from ..jit.compiler import Kernel
 from ..numbers.vectors import WIDTH
+from ..run.scratch import Take
 from .calls import Calls, KernelCall
 from .columns import UNFOLD
 from .finishing import StridedOperand, of_type
@@ -157,8 +158,8 @@ class _ConvolutionShape:
 class PhaseTiles:
     """Computes tiles of a phase one by one, in its own workspace."""
 
-    def __init__(self, phase: Phase) -> None:
-        self.workspace = Workspace(phase.tiling.sizes)
+    def __init__(self, phase: Phase, take: Take) -> None:
+        self.workspace = Workspace(phase.tiling.sizes, take)
         self._phase = phase
         self._shapes: dict[tuple[int, ...], _ConvolutionShape] = {}
 

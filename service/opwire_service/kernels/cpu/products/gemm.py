@@ -17,6 +17,7 @@ from ..jit.compiler import Kernel
 from ..numbers.vectors import WIDTH
 from ..run.job import Job
 from ..run.pool import Find, Pool
+from ..run.scratch import lined
 from . import blas
 from .calls import CALLS
 from .certified import EXACT_BYTES, Epilogue, SumsTile, finish
@@ -177,8 +178,11 @@ class GemmJob(Job):
             Operand.of(a), Operand.of(b), addend, output, sizes, self._widen, self._pack, self._finish, find
         )
         if tiling.units > 1 or self._softmax is not None:
-            return partial(self._run, product, Workspaces(partial(MatrixTiles, product)), tiling, target, pool)
-        return partial(self._run_alone, product, MatrixTiles(product), MatrixTile(*tiling.place(0)))
+            return partial(
+                self._run, product, Workspaces(partial(MatrixTiles, product), pool.scratch), tiling, target, pool
+            )
+        take = lined if pool.scratch is None else pool.scratch.take(0)
+        return partial(self._run_alone, product, MatrixTiles(product, take), MatrixTile(*tiling.place(0)))
 
     def _run(
         self,
@@ -195,7 +199,7 @@ class GemmJob(Job):
             return
         sums = softmax.sums()
         product = product._replace(target=Operand.of(self._batched(sums)))
-        spaces = Workspaces(partial(MatrixTiles, product))
+        spaces = Workspaces(partial(MatrixTiles, product), pool.scratch)
         pool.run(partial(self._tiles, product, spaces, tiling, stop), tiling.units, 1, stop, product.find)
         softmax.finish(sums, target, pool, stop)
 

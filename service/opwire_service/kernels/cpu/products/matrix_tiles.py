@@ -12,6 +12,7 @@ from opwire.tensor import Array
 from ....execution import Stop, Stopped
 from ..jit.compiler import Kernel
 from ..run.pool import Find
+from ..run.scratch import Take
 from .calls import Calls
 from .finishing import NOTHING, Finish, StridedOperand, matrix_window
 from .multiplying import GATHER, MULTIPLY
@@ -134,8 +135,8 @@ class _ProductShape:
 class MatrixTiles:
     """Computes tiles of a run one by one, in its own workspace."""
 
-    def __init__(self, product: GemmRun) -> None:
-        self.workspace = Workspace(product.sizes)
+    def __init__(self, product: GemmRun, take: Take) -> None:
+        self.workspace = Workspace(product.sizes, take)
         self._product = product
         self._shapes: dict[tuple[int, ...], _ProductShape] = {}
 

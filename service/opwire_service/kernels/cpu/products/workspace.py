@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from itertools import count
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from opwire.tensor import Array
-
 from ..numbers.vectors import WIDTH
+from ..run.scratch import Scratch, Take, lined
 from .multiplying import PANEL_ELEMENTS
-from .operands import LINE, apart
+from .operands import apart
 from .settling import STAGE_BYTES
-
-
-def lined(count: int) -> Array:
-    """Returns a buffer of float64 aligned to a cache line, so that vectors span as few lines as possible."""
-    memory = np.empty(count + LINE)
-    first = -(memory.ctypes.data // 8) % LINE
-    return memory[first : first + count]
 
 
 class Sizes(NamedTuple):
@@ -63,6 +56,10 @@ class Places(NamedTuple):
 class Workspace:
     """Scratch memory of one thread.
 
+    Args:
+        sizes: the sizes.
+        take: returns the memory.
+
     Attributes:
         left, right: operands in float64, flat.
         sums: sums of products, flat.
@@ -74,18 +71,18 @@ class Workspace:
         places: the buffers' addresses.
     """
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: Sizes, take: Take = lined) -> None:
         elements = sizes.matrices * sizes.rows * sizes.columns
-        self.left = lined(sizes.left)
+        self.left = take(sizes.left)
         # Loads of a partial panel reach past the last row.
-        self.right = lined(sizes.matrices * sizes.depth * sizes.columns + WIDTH)
-        self.sums = lined(elements)
-        self.row_squares = np.empty(sizes.matrices * sizes.rows)
-        self.column_squares = np.empty(sizes.matrices * sizes.columns)
-        self.offsets = np.empty(sizes.depth, np.int64)
-        self.panel = lined(PANEL_ELEMENTS)
-        self.opens = np.empty(1 + elements, np.int64)
-        self.stage = np.empty(STAGE_BYTES // 8)
+        self.right = take(sizes.matrices * sizes.depth * sizes.columns + WIDTH)
+        self.sums = take(elements)
+        self.row_squares = take(sizes.matrices * sizes.rows)
+        self.column_squares = take(sizes.matrices * sizes.columns)
+        self.offsets = take(sizes.depth).view(np.int64)
+        self.panel = take(PANEL_ELEMENTS)
+        self.opens = take(1 + elements).view(np.int64)
+        self.stage = take(STAGE_BYTES // 8)
         memory = self.sums, self.row_squares, self.column_squares, self.opens, self.stage
         self.places = Places(*(each.ctypes.data for each in memory))
 
@@ -94,10 +91,15 @@ Space = TypeVar("Space")
 
 
 class Workspaces(Generic[Space]):
-    """Reusable workspaces of a run's threads; a new one is created when none is free."""
+    """Reusable workspaces of a run's threads; a new one is created when none is free.
 
-    def __init__(self, make: Callable[[], Space]) -> None:
-        self._make = make
+    Args:
+        make: makes one from its memory.
+        scratch: that memory, if it is shared.
+    """
+
+    def __init__(self, make: Callable[[Take], Space], scratch: Scratch | None) -> None:
+        self._make, self._scratch, self._numbers = make, scratch, count()
         self._free: list[Space] = []
 
     @contextmanager
@@ -105,7 +107,7 @@ class Workspaces(Generic[Space]):
         try:
             workspace = self._free.pop()
         except IndexError:
-            workspace = self._make()
+            workspace = self._make(lined if self._scratch is None else self._scratch.take(next(self._numbers)))
         try:
             yield workspace
         finally:

@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from opwire.graph import Step
 
-from ....execution import Arrays, Stop, Stopped
+from ....execution import Arrays, Bound, Stop, Stopped
 from ...graph import GraphMemory, GraphTensors
 from ..jit.compiler import Kernel
 from .job import Job
 from .pool import Find, Pool
 
 
-class GraphPart(Protocol):
-    """Runs one or more steps of a graph.
+@dataclass(frozen=True, slots=True)
+class GraphPart:
+    """One or more steps of a graph that run as one.
 
     Attributes:
-        kernels, later: see ``Job``.
+        step: the steps as one.
+        job: what computes it.
     """
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]: ...
-
-    @property
-    def later(self) -> tuple[Kernel, ...]: ...
-
-    def run(self, tensors: GraphTensors, find: Find, pool: Pool, stop: Stop) -> None:
-        """Runs the steps on the graph's tensors."""
-
-    def scratch_bytes(self, threads: int) -> int:
-        """Returns the maximum scratch memory, in bytes, of a run on this many threads, besides those tensors."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class SinglePart(GraphPart):
-    """A single step."""
 
     step: Step
     job: Job
@@ -51,11 +34,15 @@ class SinglePart(GraphPart):
         return self.job.later
 
     def run(self, tensors: GraphTensors, find: Find, pool: Pool, stop: Stop) -> None:
-        """See ``GraphPart``."""
+        """Runs the steps on the graph's tensors."""
         self.job.run(*tensors.of(self.step), find, pool, stop)
 
+    def bind(self, tensors: GraphTensors, find: Find, pool: Pool) -> Bound:
+        """Does the work shared by several runs on the same tensors, see ``Job.bind``."""
+        return self.job.bind(*tensors.of(self.step), find, pool)
+
     def scratch_bytes(self, threads: int) -> int:
-        """See ``GraphPart``."""
+        """Returns the maximum scratch memory, in bytes, of a run on this many threads, besides those tensors."""
         return self.job.scratch_bytes(threads)
 
 

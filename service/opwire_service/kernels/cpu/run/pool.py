@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 from functools import partial
 from itertools import count
 from queue import SimpleQueue
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from ....execution import Bound, Stop, Stopped
 from ..jit.compiler import Entry, Kernel
 from . import sharing
+from .scratch import Scratch
 
 Piece = Callable[[int, int], object]
 """Computes units ``begin`` to ``end``; releases the GIL."""
@@ -67,10 +69,16 @@ class _SharedWork(Protocol):
 
 
 class Pool:
-    """A fixed number of threads, including the calling one."""
+    """A fixed number of threads, including the calling one.
+
+    Attributes:
+        threads: their number.
+        scratch: memory for the scratch data of jobs that share it; None if each has its own.
+    """
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
+        self.scratch: Scratch | None = None
         self._tickets: SimpleQueue[_SharedWork | None] = SimpleQueue()
         self._memory = (ctypes.c_int64 * (sharing.EARS + sharing.EAR * threads))()
         self._address = ctypes.addressof(self._memory)
@@ -81,6 +89,12 @@ class Pool:
         self._core, self._avoided = _find_core(), -1
         for helper in self._helpers:
             helper.start()
+
+    def with_scratch(self, scratch: Scratch) -> Pool:
+        """Returns the same threads for jobs that never run at the same time, with memory for all of them."""
+        other = copy(self)
+        other.scratch = scratch
+        return other
 
     def run(self, piece: Piece, units: int, grain: int, stop: Stop, find: Find | None = None) -> None:
         """Runs a Python function over units of work.

@@ -28,7 +28,7 @@ _LEAST = 2.0**-200
 
 @dataclass
 class QuickSource:
-    """Implementation of ``formulas.quick.Writer`` that generates CUDA C. Numbers are variable names or constants.
+    """Implementation of ``formulas.writer.Writer`` that generates CUDA C. Numbers are variable names or constants.
 
     Attributes:
         names: the names of the tensors, in argument order.
@@ -39,7 +39,7 @@ class QuickSource:
         constants: the value of each constant, by its spelling.
         kept: the index of each constant in constant memory.
         lines: the statements.
-        unsure: conditions under which the computed value is meaningless.
+        undecided: conditions under which the computed value is meaningless.
     """
 
     names: tuple[str, ...]
@@ -50,7 +50,7 @@ class QuickSource:
     constants: dict[str, float] = field(default_factory=dict)
     kept: dict[str, int] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
-    unsure: list[str] = field(default_factory=list)
+    undecided: list[str] = field(default_factory=list)
 
     def named(self, declared: str, value: str) -> str:
         """Declares a new variable and returns its name."""
@@ -82,7 +82,7 @@ class QuickSource:
         return self._double(f"{a} * {b}")
 
     def divide(self, a: str, b: str) -> str:
-        self.unsure.append(self.named("bool", f"is_extreme({b})"))
+        self.undecided.append(self.named("bool", f"is_extreme({b})"))
         return self.ratio(a, b)
 
     def ratio(self, a: str, b: str) -> str:
@@ -106,7 +106,7 @@ class QuickSource:
         return result
 
     def root(self, x: str) -> str:
-        self.unsure.append(self.named("bool", f"!__double2hiint({x})"))
+        self.undecided.append(self.named("bool", f"!__double2hiint({x})"))
         return self._double(f"quick_root({x})")
 
     def negate(self, a: str) -> str:
@@ -228,10 +228,15 @@ class QuickSource:
                 return self.of(expression)
 
     def _quick(self, function: Callable[..., str], primitive: str, operands: list[str]) -> str:
-        self.unsure += quick.unsure(self, primitive, operands)
+        self.undecided += quick.undecided(self, primitive, operands)
         return function(self, *operands)
 
     def _call(self, primitive: str, operands: list[str]) -> str:
+        if primitive.startswith(quick.GUARD):
+            name = primitive.removeprefix(quick.GUARD)
+            value = self._call(name, operands)
+            self.undecided.append(quick.is_steep(self, name, operands, value))
+            return value
         if primitive in quick.FUNCTIONS:
             return self._quick(quick.FUNCTIONS[primitive], primitive, operands)
         if primitive == "negate":
@@ -276,17 +281,12 @@ def quick_lines(formula: PlanFormula, names: tuple[str, ...], numbers: str) -> t
     if bound is None or bound > WORTH:
         return "", []
     source = QuickSource(names, inputs, numbers)
-    value = source.last(expression)
+    value = source.last(quick.guarded(expression, inputs))
     reach = bound + 2 * quick.POLYNOMIAL.unit
-    is_certain = str(_is_infinity_certain(expression)).lower()
+    is_certain = str(quick.is_last_alone(expression)).lower()
     settled = f"quickly({value}, {ceil(reach * 2.0**53) + 1}u, {reach.hex()}, {is_certain}, result)"
-    lines = [*source.lines, f"    return {' & '.join((settled, *(f'!{each}' for each in source.unsure)))};"]
+    lines = [*source.lines, f"    return {' & '.join((settled, *(f'!{each}' for each in source.undecided)))};"]
     return f"__constant__ double {numbers}[] = {{{', '.join(source.kept)}}};\n" if source.kept else "", lines
-
-
-def _is_infinity_certain(expression: Expression) -> bool:
-    """Whether infinite results are correct, since no operand is itself computed by a quick function."""
-    return isinstance(expression, Operation) and not any(map(quick.is_worth, expression.operands))
 
 
 def _is_finite(expression: Expression) -> bool:

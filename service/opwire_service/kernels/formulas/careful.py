@@ -182,8 +182,8 @@ def _quotient(primitive: str, a: Bounded, b: Bounded) -> Bounded:
 
 def _compare(primitive: str, a: Bounded, b: Bounded) -> Bounded:
     error = np.asarray(a.error + b.error)
-    unsure = ~(np.abs(a.value - b.value) > error) & (error > 0)
-    return Bounded(FUNCTIONS[primitive](a.value, b.value), np.where(unsure, np.inf, 0.0))
+    undecided = ~(np.abs(a.value - b.value) > error) & (error > 0)
+    return Bounded(FUNCTIONS[primitive](a.value, b.value), np.where(undecided, np.inf, 0.0))
 
 
 def _select(primitive: str, condition: Bounded, yes: Bounded, no: Bounded) -> Bounded:

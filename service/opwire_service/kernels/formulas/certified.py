@@ -20,8 +20,8 @@ from .long import scaled_floats, scaled_integers
 ABSOLUTE = 2.0**-47
 """Absolute error of a cosine computed from a tangent; near the zeros of the cosine it is large in relative terms."""
 
-DECIDED = 1 << 11
-"""Elements per batch of individual bounds; all intermediates of one element take up to 1 KiB."""
+SETTLED = 1 << 11
+"""Elements per batch; all intermediates of one element take up to 1 KiB."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,23 @@ class Certified:
             target: the output.
             stop: polled where many elements need the exact path.
         """
+        undecided = self._uniformly(tensors, target)
+        if undecided.any():
+            self._each(tensors, target, np.nonzero(undecided), stop)
+
+    def settle(self, tensors: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
+        """Computes the elements at the given places, indices along each dimension."""
+        for first in range(0, places[0].size, SETTLED):
+            part = tuple(place[first : first + SETTLED] for place in places)
+            given = {name: np.broadcast_to(array, target.shape)[part] for name, array in tensors.items()}
+            found = np.empty(part[0].size, target.dtype)
+            self.compute(given, found, stop)
+            target[part] = found
+
+    def _uniformly(self, tensors: Mapping[str, Array], target: Array) -> Array:
+        """Fills in all elements and returns a mask of those that a bound for all of them leaves undecided."""
         if self.error is None:
-            places = tuple(index.ravel() for index in np.indices(target.shape, np.int32))
-            self.decide(tensors, target, places, stop)
-            return
+            return np.ones(target.shape, bool)
         wide = {name: array.astype(np.float64) for name, array in tensors.items()}
         values = float64.evaluate(self.expression, wide) if not self.absolute else self._cosine(wide)
         # The real value lies between these two; where both round to the same float, that is the result.
@@ -75,11 +88,10 @@ class Certified:
             low -= self.absolute
             high += self.absolute
         below[...], above[...] = low, high
-        undecided = _bits(below) != _bits(above)
+        undecided: Array = _bits(below) != _bits(above)
         if self.infinite:
             undecided |= np.isnan(above)
-        if undecided.any():
-            self.decide(tensors, target, np.nonzero(undecided), stop)
+        return undecided
 
     def _cosine(self, wide: Mapping[str, Array]) -> Any:
         """Computes the cosine from the tangent of half the angle, which NumPy vectorizes."""
@@ -88,12 +100,12 @@ class Certified:
         t *= t
         return (1 - t) / (1 + t)
 
-    def decide(self, tensors: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
-        """Decides the elements at the given places with individual bounds, and the undecided ones exactly."""
-        for first in range(0, places[0].size, DECIDED):
-            self._decide(tensors, target, tuple(place[first : first + DECIDED] for place in places), stop)
+    def _each(self, tensors: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
+        """Computes the elements at the given places with individual bounds, and the undecided ones exactly."""
+        for first in range(0, places[0].size, SETTLED):
+            self._some(tensors, target, tuple(place[first : first + SETTLED] for place in places), stop)
 
-    def _decide(self, tensors: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
+    def _some(self, tensors: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
         taken = {name: np.broadcast_to(array, target.shape)[places] for name, array in tensors.items()}
         if self.output.bits == 64:
             self._long(taken, target, places, stop)

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from opwire.formulas import Expression, Operation, erfc, sqrt
+from opwire.tensor import DataType
 
 from . import quick_coefficients as fitted
-from .bounds import BINARY64, Precision
+from .bounds import BINARY64, Precision, error_bound
 from .formula import primitives
 from .writer import Number, Writer
 
@@ -26,20 +27,30 @@ MOST = 690.0
 TURNS = 2.0**20
 """Largest angle that the two-part pi/2 reduces accurately."""
 
+STEEP = 2.0**10
+"""Maximum amplification of an operand's error in ``GUARDED`` functions; more than that leaves the result undecided."""
+
+GUARDED = ("log", "sin", "cos", "tan", "power")
+"""Functions that can amplify an operand's error without bound: close to their zeros, or with a large exponent."""
+
+GUARD = "guarded "
+"""Prefix of ``GUARDED`` functions with an inexact operand."""
+
 QUICK = Precision(
-    50,
+    53,
     2.0**-38.1,
     {
         **{"log": 2.0**-44, "log1p": 2.0**-43, "expm1": 2.0**-42, "tanh": 2.0**-39.4, "erf": 2.0**-41},
         **{"sin": 2.0**-41, "cos": 2.0**-41, "tan": 2.0**-43, "gelu": 2.0**-37.8, "power": 2.0**-37},
         **{"sinh": 2.0**-43, "atan": 2.0**-43, "asin": 2.0**-41.4, "acos": 2.0**-41.4},
+        **dict.fromkeys(("asinh", "acosh", "atanh"), 2.0**-42),
     },
-    {**BINARY64.condition, "gelu": 220.0},
+    {**BINARY64.condition, "gelu": 220.0, **dict.fromkeys(GUARDED, STEEP)},
 )
 """Error bounds of the functions and of quotients: approximation error plus some roundings."""
 
-POLYNOMIAL = replace(QUICK, own={**QUICK.own, "exp": 2.0**-42, "gelu": 2.0**-39.2, "power": 2.0**-38.5})
-"""Error bounds without the lookup table for powers of two."""
+POLYNOMIAL = replace(QUICK, bits=50, own={**QUICK.own, "exp": 2.0**-42, "gelu": 2.0**-39.2, "power": 2.0**-38.5})
+"""Error bounds without the lookup table for powers of two, where quotients and roots are only within 2**-50."""
 
 
 def _exp2(v: Writer, a: Number, factor: float) -> Number:
@@ -74,11 +85,14 @@ def expm1(v: Writer, x: Number) -> Number:
     return _exp2m1(v, v.limited(x, MOST), v.number(_LOG2_E))
 
 
-def log(v: Writer, x: Number) -> Number:
+def _log_of_usual(v: Writer, x: Number) -> Number:
     f, e = v.split(x)
     s = v.ratio(f, v.add(f, v.number(2)))
-    result = v.multiply_add(e, v.number(_LN2), v.multiply(s, v.horner(fitted.LOG, v.multiply(s, s))))
-    return v.of_positive(x, result)
+    return v.multiply_add(e, v.number(_LN2), v.multiply(s, v.horner(fitted.LOG, v.multiply(s, s))))
+
+
+def log(v: Writer, x: Number) -> Number:
+    return v.of_positive(x, _log_of_usual(v, x))
 
 
 def log1p(v: Writer, x: Number) -> Number:
@@ -229,16 +243,52 @@ def acos(v: Writer, x: Number) -> Number:
     return v.choose(v.compare(">", x, v.number(0.5)), part, v.subtract(start, part))
 
 
+def _log_of_1_plus(v: Writer, y: Number) -> Number:
+    """For nonnegative numbers: the logarithm of 1 + y rounded, plus a correction for the rounding."""
+    total = v.add(y, v.number(1))
+    rest = v.ratio(v.subtract(y, v.subtract(total, v.number(1))), total)
+    is_finite = v.compare("<", y, v.number(math.inf))
+    return v.choose(is_finite, v.add(_log_of_usual(v, total), rest), y)
+
+
+def asinh(v: Writer, x: Number) -> Number:
+    """The logarithm's argument is exact within a few roundings, which it does not amplify."""
+    size = v.absolute(x)
+    squared = v.multiply(size, size)
+    above = v.add(size, v.ratio(squared, v.add(v.root(v.add(squared, v.number(1))), v.number(1))))
+    above = v.choose(v.compare("<", size, v.number(math.inf)), above, size)
+    return v.sign_of(_log_of_1_plus(v, above), x)
+
+
+def acosh(v: Writer, x: Number) -> Number:
+    """Like ``asinh``; the difference is exact close to 1."""
+    above = v.subtract(x, v.number(1))
+    root = v.root(v.multiply(above, v.add(x, v.number(1))))
+    above = v.choose(v.compare("<", x, v.number(1)), v.number(math.nan), v.add(above, root))
+    return _log_of_1_plus(v, above)
+
+
+def atanh(v: Writer, x: Number) -> Number:
+    """Half the logarithm of 1 + y, where y = 2x / (1 - x)."""
+    size = v.absolute(x)
+    y = v.divide(v.add(size, size), v.subtract(v.number(1), size))
+    y = v.choose(v.compare(">", size, v.number(1)), v.number(math.nan), y)
+    return v.sign_of(v.multiply(_log_of_1_plus(v, y), v.number(0.5)), x)
+
+
 FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     function.__name__: function
-    for function in (exp, expm1, log, log1p, power, tanh, sinh, cosh, erf, gelu, sin, cos, tan, atan, asin, acos)
+    for function in (
+        *(exp, expm1, log, log1p, power, tanh, sinh, cosh, erf, gelu, sin, cos, tan, atan, asin, acos),
+        *(asinh, acosh, atanh),
+    )
 }
 
 LAST: Mapping[str, Callable[..., Number]] = {**FUNCTIONS, "tanh": rounded_tanh}
 """The functions where their result is final, that is, only rounded."""
 
 
-def unsure(v: Writer, name: str, operands: Sequence[Number]) -> list[Number]:
+def undecided(v: Writer, name: str, operands: Sequence[Number]) -> list[Number]:
     """Returns the conditions under which a function may exceed its bound; otherwise it is NaN only if undefined."""
     x = operands[0]
     if name in ("sin", "cos", "tan"):
@@ -249,6 +299,32 @@ def unsure(v: Writer, name: str, operands: Sequence[Number]) -> list[Number]:
         is_finite = v.compare("<", v.absolute(operands[1]), v.number(math.inf))
         return [v.not_(v.is_usual(x)), v.compare("<", x, v.number(0)), v.not_(is_finite)]
     return []
+
+
+def is_steep(v: Writer, name: str, operands: Sequence[Number], value: Number) -> Number:
+    """Returns where a guarded function amplifies the relative error of its first operand more than ``STEEP`` times.
+
+    The condition number of the logarithm is 1/log(x); that of sine and cosine at most x over their value, that of the
+    tangent ``x * (t + 1/t)``, and that of a power its exponent.
+    """
+    x, size = v.absolute(operands[0]), v.absolute(value)
+    if name == "power":
+        return v.compare(">", v.absolute(operands[1]), v.number(STEEP))
+    if name == "log":
+        return v.compare("<", size, v.number(1 / STEEP))
+    steep = v.multiply(size, v.number(STEEP))
+    if name == "tan":
+        return v.compare("<", steep, v.multiply(x, v.multiply_add(size, size, v.number(1))))
+    return v.compare("<", steep, x)
+
+
+def guarded(expression: Expression, types: Mapping[str, DataType]) -> Expression:
+    """Returns an expression in which functions with inexact operands leave undecided what they amplify too much."""
+    if not isinstance(expression, Operation):
+        return expression
+    operands = tuple(guarded(operand, types) for operand in expression.operands)
+    is_exact = expression.primitive not in GUARDED or error_bound(expression.operands[0], types, QUICK) == 0
+    return Operation(expression.primitive if is_exact else GUARD + expression.primitive, operands)
 
 
 def condensed(expression: Expression) -> Expression:
@@ -263,4 +339,9 @@ def condensed(expression: Expression) -> Expression:
 
 def is_worth(expression: Expression) -> bool:
     """Returns whether a formula contains any fast function."""
-    return not primitives(expression).isdisjoint(FUNCTIONS)
+    return any(primitive.removeprefix(GUARD) in FUNCTIONS for primitive in primitives(expression))
+
+
+def is_last_alone(expression: Expression) -> bool:
+    """Returns whether no operand is itself computed by a fast function, so that infinite results are correct."""
+    return isinstance(expression, Operation) and not any(map(is_worth, expression.operands))

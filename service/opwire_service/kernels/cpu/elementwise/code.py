@@ -1,4 +1,4 @@
-"""Vector code for formulas: in the tensors' own type, or in FLOAT64 with a list of the elements left undecided."""
+"""Vector code for formulas in the tensors' own type."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from opwire.formulas import Expression, InputElement, Operation
 from opwire.tensor import DataType
 
 from ...formulas.integers import WORD
-from .approximations import TURNS, is_steep
-from .inverse_functions import FUNCTIONS
-from .lanes import BIT, DOUBLE, FLOAT, HALF, LONG, SHORT, Lanes, Vector
-from .quotients import NEAREST_QUOTIENT, nearest_quotient
+from ...formulas.quick import FUNCTIONS
+from .lanes import BIT, DOUBLE, FLOAT, HALF, SHORT, Lanes, Vector
+from .quotients import NEAREST_QUOTIENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +28,13 @@ class KernelParameter(Expression):
     index: int
 
 
-ADD_TO_ODD = "add_to_odd"
-"""Additional primitive: a FLOAT64 sum rounded to odd, so that its last bit is set where it is inexact."""
-
-GUARD = "guarded "
-"""Prefix of functions with an inexact operand, and of rounding functions whose operand is rounded to odd."""
-
 AS_STORED = "as_stored"
 """Additional primitive: rounds a value to the type that tensors store it in; FLOAT16 is computed as FLOAT32."""
-
-_WHOLE_BELOW = 2.0**51
-"""Below this, rounding a number to odd does not move it across an integer."""
 
 COMPARISONS = {"equal": "==", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 """Comparison primitives and their LLVM predicates."""
 
-_LLVM = {
+LLVM = {
     "sqrt": "sqrt",
     "ceil": "ceil",
     "floor": "floor",
@@ -59,10 +49,10 @@ _ARITHMETIC = ("add", "subtract", "multiply", "divide", "negate")
 _EXTREMES = ("minimum", "maximum")
 _LOGIC = ("not_", "and_", "or_", "xor")
 
-NATIVE_FLOATS = frozenset((*COMPARISONS, *_LLVM, *_ARITHMETIC, *_EXTREMES, "not_", "sign", "select", "mean", AS_STORED))
+NATIVE_FLOATS = frozenset((*COMPARISONS, *LLVM, *_ARITHMETIC, *_EXTREMES, "not_", "sign", "select", "mean", AS_STORED))
 """Float primitives that are rounded once."""
 
-CERTIFIED = frozenset((*COMPARISONS, *_LLVM, *_ARITHMETIC, *_EXTREMES, "not_", "sign", "select", *FUNCTIONS))
+CERTIFIED = frozenset((*COMPARISONS, *LLVM, *_ARITHMETIC, *_EXTREMES, "not_", "sign", "select", *FUNCTIONS))
 """Primitives of real numbers, computed in FLOAT64."""
 
 CONVERTED = CERTIFIED | {NEAREST_QUOTIENT}
@@ -137,8 +127,8 @@ class FloatCode:
         numbers = [self.number(each) for each in operands]
         if primitive in COMPARISONS:
             return v.compare(COMPARISONS[primitive], *numbers)
-        if primitive in _LLVM:
-            return v.call(_LLVM[primitive], *numbers)
+        if primitive in LLVM:
+            return v.call(LLVM[primitive], *numbers)
         return self._computed(primitive, numbers)
 
     def _computed(self, primitive: str, numbers: list[Vector]) -> Vector:
@@ -202,90 +192,6 @@ class NativeFloats(FloatCode):
         if output is DataType.FLOAT16 and value.type.element == FLOAT:
             return builder.bitcast(builder.fptrunc(value, v.of(HALF)), v.of(SHORT))
         return value
-
-
-class CertifiedCode(FloatCode):
-    """Emits code in FLOAT64 for results within an error bound.
-
-    Attributes:
-        unsure: masks of the lanes where the bound does not hold.
-    """
-
-    def __init__(self, v: Lanes, leaves: Mapping[Expression, Vector]) -> None:
-        super().__init__(v, leaves)
-        self.unsure: list[Vector] = []
-
-    def last(self, expression: Expression) -> Vector:
-        """Returns the value of an expression that no other expression uses."""
-        return self.of(expression)
-
-    def _computed(self, primitive: str, numbers: list[Vector]) -> Vector:
-        v = self.v
-        if primitive == ADD_TO_ODD:
-            return _added_to_odd(v, *numbers)
-        if primitive == NEAREST_QUOTIENT:
-            return nearest_quotient(v, *numbers)
-        if primitive.startswith(GUARD):
-            return self._guarded(primitive.removeprefix(GUARD), numbers)
-        if primitive in FUNCTIONS:
-            if primitive in ("sin", "cos", "tan"):
-                self.unsure.append(v.compare(">", v.absolute(numbers[0]), v.number(TURNS)))
-            if primitive == "power":
-                self.unsure += [v.builder.not_(v.compare("<", v.absolute(each), v.infinity)) for each in numbers]
-            return FUNCTIONS[primitive](v, *numbers)
-        return super()._computed(primitive, numbers)
-
-    def _guarded(self, primitive: str, numbers: list[Vector]) -> Vector:
-        """Computes a function and marks where it amplifies its operand's error too much."""
-        v = self.v
-        if primitive in _LLVM:
-            self.unsure.append(v.compare(">=", v.absolute(numbers[0]), v.number(_WHOLE_BELOW)))
-            return v.call(_LLVM[primitive], *numbers)
-        value = self._computed(primitive, numbers)
-        self.unsure.append(is_steep(v, primitive, numbers, value))
-        return value
-
-    def widened(self, value: Vector, data_type: DataType) -> Vector:
-        """Converts an element to FLOAT64."""
-        v, builder = self.v, self.v.builder
-        if data_type is DataType.FLOAT16:
-            value = builder.fpext(builder.bitcast(value, v.of(HALF)), v.of(FLOAT))
-        if data_type.is_float:
-            return builder.fpext(value, v.of(DOUBLE)) if data_type.bits < 64 else value
-        convert = builder.sitofp if data_type.is_signed else builder.uitofp
-        return convert(value, v.of(DOUBLE))
-
-    def rounded(self, value: Vector, output: DataType) -> Vector:
-        """Rounds a FLOAT64 to an element."""
-        v, builder = self.v, self.v.builder
-        near = builder.fptrunc(value, v.of(FLOAT))
-        if output is DataType.FLOAT32:
-            return builder.bitcast(near, v.of(ir.IntType(32)))
-        return builder.bitcast(builder.fptrunc(odd(v, near, value), v.of(HALF)), v.of(SHORT))
-
-
-def _added_to_odd(v: Lanes, a: Vector, b: Vector) -> Vector:
-    builder = v.builder
-    total = v.add(a, b)
-    part = v.subtract(total, a)
-    rest = v.add(v.subtract(a, v.subtract(total, part)), v.subtract(b, part))
-    bits, one = v.bits(total), v.constant(LONG, 1)
-    is_even = builder.icmp_signed("==", builder.and_(bits, one), v.constant(LONG, 0))
-    changed = builder.and_(v.compare("!=", rest, v.number(0)), is_even)
-    unlike = builder.ashr(builder.xor(bits, v.bits(rest)), v.constant(LONG, 63))
-    return v.from_bits(v.choose(changed, builder.add(bits, builder.or_(unlike, one)), bits))
-
-
-def odd(v: Lanes, near: Vector, value: Vector) -> Vector:
-    """Returns a FLOAT32 rounded to odd, so that rounding it to FLOAT16 is correct."""
-    builder, back = v.builder, v.builder.fpext(near, v.of(DOUBLE))
-    bits = v.bits(near)
-    one = v.constant(bits.type.element, 1)
-    is_even = builder.icmp_signed("==", builder.and_(bits, one), v.constant(bits.type.element, 0))
-    changed = builder.and_(v.compare("!=", back, value), is_even)
-    is_below = v.compare("<", v.absolute(back), v.absolute(value))
-    step = v.choose(is_below, one, v.constant(bits.type.element, -1))
-    return v.from_bits(v.choose(changed, builder.add(bits, step), bits))
 
 
 class NativeIntegers:

@@ -1,4 +1,4 @@
-"""Runs formulas by compiled kernels: tiles of planes on all threads, then the few elements left open."""
+"""Runs formulas by compiled kernels: tiles of planes on all threads, then the few undecided elements."""
 
 from __future__ import annotations
 
@@ -38,10 +38,16 @@ LONG = 1 << 12
 """Length of a row, in bytes, from which its unaligned ends take little of the time."""
 
 WAITING = 1 << 11
-"""Maximum number of vectors with open elements that are decided at the end; NumPy recomputes tiles beyond that."""
+"""Vectors with undecided elements that the list holds at least; NumPy recomputes the tiles of others."""
+
+EACH_LISTED = 32
+"""Vectors for each one in the list, where that makes more than ``WAITING``."""
 
 PART = 1 << 13
 """Elements that NumPy computes at once."""
+
+AT_ONCE = 1 << 10
+"""Vectors in the list that are looked at together."""
 
 PART_BYTES = 3 << 7
 """Memory that NumPy needs per element, in bytes."""
@@ -128,7 +134,7 @@ class CompiledFormula:
         kernel = self._kernel_for(arrays, target)
         arrays.append(target)
         numbers = self.numbers if table is None else table
-        found = _list_of_open(self.planes) if self.certified is not None else None
+        found = _list_of_undecided(self.planes) if self.certified is not None else None
         addresses = [array.ctypes.data for array in arrays]
         where = 0 if found is None else found.ctypes.data
         tiles = FormulaTiles(self.planes, kernel, addresses, numbers.ctypes.data, where, pool.threads)
@@ -160,27 +166,28 @@ def _is_streamed(planes: Planes) -> bool:
 
 
 def _room(planes: Planes) -> int:
-    """Returns the capacity of the list of open elements, in vectors."""
+    """Returns the capacity of the list of undecided elements, in vectors."""
     rows, columns = planes.tile
-    return min(WAITING, planes.units * rows * -(-columns // CERTIFIED_WIDTH))
+    vectors = planes.units * rows * -(-columns // CERTIFIED_WIDTH)
+    return min(vectors, max(WAITING, vectors // EACH_LISTED))
 
 
-def _list_of_open(planes: Planes) -> Array:
+def _list_of_undecided(planes: Planes) -> Array:
     found = np.empty(RECORDS + RECORD * _room(planes), np.int64)
     found[ROOM] = _room(planes)
     return found
 
 
 class _Certified:
-    """Computes the output of a formula that leaves elements open, and decides those.
+    """Computes the output of a formula that leaves elements undecided, and settles those.
 
     Args:
         formula: the formula.
         tiles: computes all tiles.
-        table: has a row for each tile; the first number is nonzero if the tile has open elements that did not fit into
-            the list.
+        table: has a row for each tile; the first number is nonzero if the tile has undecided elements that did not fit
+            into the list.
         arrays: the tensors.
-        found: the list of open elements.
+        found: the list of undecided elements.
         pool: distributes the tiles that NumPy recomputes.
     """
 
@@ -207,26 +214,26 @@ class _Certified:
         self._tiles(stop)
         if not self._found[COUNT]:
             return
-        missed = np.flatnonzero(self._table[:, 0])
-        self._decide_listed(missed)
-        self._missed = missed.tolist()
-        self._pool.run(self._by_numpy, len(self._missed), 1, stop)
+        recomputed = np.flatnonzero(self._table[:, 0])
+        self._settle_listed(recomputed)
+        self._recomputed = recomputed.tolist()
+        self._pool.run(self._recompute, len(self._recomputed), 1, stop)
 
-    def _decide_listed(self, missed: Array) -> None:
-        """Decides the elements in the list, except those of tiles that are recomputed."""
+    def _settle_listed(self, recomputed: Array) -> None:
+        """Settles the elements in the list, except those of tiles that are recomputed."""
         count = min(self._found[COUNT], self._found[ROOM])
         records = self._found[RECORDS:][: RECORD * count].reshape(-1, RECORD)
         units = (records[:, WHOSE] - self._table.ctypes.data) // self._table.strides[0]
-        if missed.size:
-            is_listed = ~np.isin(units, missed)
+        if recomputed.size:
+            is_listed = ~np.isin(units, recomputed)
             records, units = records[is_listed], units[is_listed]
-        for first in range(0, len(units), PART // CERTIFIED_WIDTH):
-            part = slice(first, first + PART // CERTIFIED_WIDTH)
+        for first in range(0, len(units), AT_ONCE):
+            part = slice(first, first + AT_ONCE)
             which, lanes = np.nonzero(records[part, BITS, np.newaxis] >> np.arange(CERTIFIED_WIDTH) & 1)
             plane, row, column = self._planes.place(units[part][which])
             if self._stop():
                 raise Stopped
-            self._decide(
+            self._settle(
                 self._collapsed(plane, row + records[part, ROW][which], column + records[part, COLUMN][which] + lanes)
             )
 
@@ -237,12 +244,12 @@ class _Certified:
         axes = range(len(self._planes.shape))
         return tuple(rows if axis == row else columns if axis == column else next(outer) for axis in axes)
 
-    def _decide(self, places: Places) -> None:
+    def _settle(self, places: Places) -> None:
         certified = self._formula.certified
         assert certified is not None
         *sources, target = self._views()
         with np.errstate(all="ignore"):
-            certified.decide(dict(zip(self._names, sources, strict=True)), target, places, self._stop)
+            certified.settle(dict(zip(self._names, sources, strict=True)), target, places, self._stop)
 
     def _views(self) -> list[Array]:
         planes = self._planes
@@ -250,9 +257,9 @@ class _Certified:
             as_strided(array, planes.shape, steps) for array, steps in zip(self._arrays, planes.strides, strict=True)
         ]
 
-    def _by_numpy(self, begin: int, end: int) -> None:
-        """Recomputes tiles that have too many open elements."""
-        for unit in self._missed[begin:end]:
+    def _recompute(self, begin: int, end: int) -> None:
+        """Recomputes tiles that have too many undecided elements."""
+        for unit in self._recomputed[begin:end]:
             plane, row, column = self._planes.place(unit)
             rows, columns = self._planes.tile
             bottom, right = min(row + rows, self._planes.rows), min(column + columns, self._planes.columns)

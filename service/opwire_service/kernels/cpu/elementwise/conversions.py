@@ -6,7 +6,8 @@ from llvmlite import ir
 
 from opwire.tensor import DataType
 
-from .code import odd, stored_type
+from .certified_code import odd
+from .code import stored_type
 from .lanes import DOUBLE, FLOAT, HALF, INT, SHORT, Lanes, Vector
 
 

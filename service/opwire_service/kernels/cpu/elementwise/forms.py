@@ -12,17 +12,16 @@ import numpy as np
 from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import DataType
 
-from ...formulas.bounds import UNIT, error_bound
+from ...formulas.bounds import error_bound
 from ...formulas.certified import Certified
-from ...formulas.quick import QUICK, condensed, is_worth
-from .approximations import GUARDED, PRECISION
-from .code import ADD_TO_ODD, GUARD
+from ...formulas.quick import GUARD, QUICK, condensed, guarded
+from .certified_code import ADD_TO_ODD
 from .machine_code import converts_halves
 from .planes import Planes
 from .recipe import Recipe, Source, Way, can_be_compiled, outlined, packed_numbers
 
 MOST_SLACK = {DataType.FLOAT32: 20, DataType.FLOAT16: 33}
-"""Maximum slack of quick functions: with it, one in 256 elements is open and recomputed."""
+"""Maximum slack of a formula: with it, one in 256 elements is close to a midpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +35,8 @@ class Form:
         types: data types of the tensors, by name.
         output: data type of the result.
         way: how it is computed.
-        certified: decides elements left open, if any.
-        slack: slack of quick functions; see ``Recipe``.
-        quick: expression for quick functions; see ``Recipe``.
+        certified: settles undecided elements, if any.
+        slack: see ``Recipe``.
     """
 
     expression: Expression
@@ -49,7 +47,6 @@ class Form:
     way: Way
     certified: Certified | None = None
     slack: int = 0
-    quick: Expression | None = None
 
     def recipe(self, planes: Planes) -> Recipe:
         """Returns the recipe of the kernel for a layout."""
@@ -57,7 +54,7 @@ class Form:
             Source(name, data_type, is_spread=plane.column == 0 and planes.columns > 1)
             for (name, data_type), plane in zip(self.types.items(), planes.tensors[:-1], strict=True)
         )
-        return Recipe(self.expression, self.parameters, sources, self.output, self.way, self.slack, self.quick)
+        return Recipe(self.expression, self.parameters, sources, self.output, self.way, self.slack)
 
 
 def form_of(expression: Expression, types: Mapping[str, DataType], output: DataType, way: Way) -> Form | None:
@@ -78,31 +75,25 @@ def form_of(expression: Expression, types: Mapping[str, DataType], output: DataT
 def certified_form(certified: Certified) -> Form | None:
     """Returns the form of a formula of real numbers, or None if there is no code for it."""
     types, output = certified.inputs, certified.output
-    expression = with_products(certified.expression)
+    expression = with_products(condensed(certified.expression))
     if output not in (DataType.FLOAT32, DataType.FLOAT16) or certified.infinite:
         return None
     if not _has_code(expression, types, output, Way.CERTIFIED):
         return None
-    exactly, error = to_odd(expression, types), error_bound(expression, types, PRECISION)
-    if exactly is None and error is None:
-        return None
+    exactly, error, slack = to_odd(expression, types), error_bound(expression, types, QUICK), 0
+    if exactly is None:
+        slack = 0 if error is None else _slack(error, output)
+        if not slack:
+            return None
     numbers: list[float] = []
     outline = outlined(guarded(expression, types) if exactly is None else exactly, numbers)
-    quick, slack = None, 0
-    if exactly is None:
-        short = condensed(expression)
-        slack = _slack(short, types, output)
-        quick = outlined(guarded(short, types), numbers) if slack and short != expression else None
-    reach = error + 2 * UNIT if exactly is None and error is not None else 0.0
+    reach = (error or 0.0) + 2 * QUICK.unit
     packed = np.array([*numbers, 1 - reach, 1 + reach])
-    return Form(outline, packed, len(numbers), types, output, Way.CERTIFIED, certified, slack, quick)
+    return Form(outline, packed, len(numbers), types, output, Way.CERTIFIED, certified, slack)
 
 
-def _slack(expression: Expression, types: Mapping[str, DataType], output: DataType) -> int:
-    """Returns the slack of quick functions, or 0 if a formula has none or they leave too many elements open."""
-    error = error_bound(expression, types, QUICK) if is_worth(expression) else None
-    if error is None:
-        return 0
+def _slack(error: float, output: DataType) -> int:
+    """Returns the slack of a formula, or 0 if its error leaves too many elements undecided."""
     narrowed = 2.0**28 if output is DataType.FLOAT16 else 0.0  # rounded to FLOAT32 first
     slack = ceil(log2((error + 2 * QUICK.unit) * 2.0**53 + narrowed))
     return slack if slack <= MOST_SLACK[output] else 0
@@ -139,15 +130,6 @@ def with_products(expression: Expression) -> Expression:
     return expression
 
 
-def guarded(expression: Expression, types: Mapping[str, DataType]) -> Expression:
-    """Returns an expression in which functions with inexact operands leave open what they amplify too much."""
-    if not isinstance(expression, Operation):
-        return expression
-    operands = tuple(guarded(operand, types) for operand in expression.operands)
-    is_exact = expression.primitive not in GUARDED or error_bound(expression.operands[0], types, PRECISION) == 0
-    return Operation(expression.primitive if is_exact else GUARD + expression.primitive, operands)
-
-
 def to_odd(expression: Expression, types: Mapping[str, DataType]) -> Expression | None:
     """Returns an expression rounded to odd, which then rounds correctly, or None if that is not possible.
 
@@ -155,11 +137,11 @@ def to_odd(expression: Expression, types: Mapping[str, DataType]) -> Expression 
     on the same side of each midpoint of narrower floats as the real number. Operations that only move or compare it
     preserve that.
     """
-    if error_bound(expression, types, PRECISION) == 0:
+    if error_bound(expression, types, QUICK) == 0:
         return expression
     match expression:
         case Operation("add" | "subtract" as primitive, (a, b)) if (
-            error_bound(a, types, PRECISION) == 0 and error_bound(b, types, PRECISION) == 0
+            error_bound(a, types, QUICK) == 0 and error_bound(b, types, QUICK) == 0
         ):
             return Operation(ADD_TO_ODD, (a, b if primitive == "add" else -b))
         case Operation("ceil" | "floor" as primitive, (operand,)) if (odd := to_odd(operand, types)) is not None:

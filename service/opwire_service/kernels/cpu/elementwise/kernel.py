@@ -4,37 +4,38 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import reduce
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 from llvmlite import ir
 
 from opwire.formulas import Expression, InputElement
 from opwire.tensor import DataType
 
+from ...formulas.formula import primitives
+from ...formulas.quick import GUARD, is_last_alone, is_worth
 from . import code
+from .certified_code import SPECIAL, CertifiedCode
 from .code import KernelParameter, stored_type
 from .conversions import converted, of_floats
 from .lanes import DOUBLE, INT, LONG, Lanes, Vector
 from .loops import CountedLoop, long_of
 from .machine_code import INTEGER, MachineCode, begin, compiled, has_sixteenths
-from .quick_code import Quick
 from .recipe import CERTIFIED_WIDTH, IN_FLOAT64, Recipe, Way, constant_type
 
 KEPT = 512
 """Number of most recently compiled kernels kept in memory, some 20 KB each."""
 
-ROWS, COLUMNS, TARGET, TARGET_STEP, NUMBERS, OPEN, SOURCES = range(7)
+ROWS, COLUMNS, TARGET, TARGET_STEP, NUMBERS, UNDECIDED, SOURCES = range(7)
 """Slots of the arguments, followed by the address and row pitch in bytes of each source."""
 
 COUNT, ROOM, RECORDS = range(3)
-"""Slots of the list of open elements, in int64: number of records wanted, capacity in records, and the first record."""
+"""Slots of the list of undecided elements, in int64: number of records wanted, capacity in records, first record."""
 
 WHOSE, ROW, COLUMN, BITS, RECORD = range(5)
-"""Slots of a record: address of the kernel's arguments, position of a vector, and a bit for each of its open elements.
+"""Slots of a record: address of the kernel's arguments, position of a vector, and a bit for each undecided element.
 A kernel that finds the list full returns 1."""
-
-_Kind = TypeVar("_Kind", bound=code.CertifiedCode)
 
 _kernels: OrderedDict[Recipe, MachineCode] = OrderedDict()
 _lock = Lock()
@@ -98,12 +99,12 @@ class _Writer:
         if recipe.way is Way.CERTIFIED:
             low, high = (self._number(recipe.parameters + place, DOUBLE) for place in range(2))
             self._reach = low, high
-        self._missed = self._variable(INTEGER)
+        self._overflows = self._variable(INTEGER)
         with self._loop(self._arguments[ROWS], 1) as row:
             self._row(row)
         if recipe.is_streamed:
             builder.fence("seq_cst")  # complete streaming stores before other threads learn that the results are there
-        builder.ret(builder.load(self._missed))
+        builder.ret(builder.load(self._overflows))
 
     def _variable(self, kind: Any) -> Any:
         place = self._builder.alloca(kind)
@@ -202,39 +203,65 @@ class _Writer:
             place = builder.add(address, builder.mul(start, size))
             leaves[InputElement(source.name)] = self._load(place, stored_type(source.data_type))
         target = builder.add(there, builder.mul(start, long_of(self._size)))
-        if self._recipe.way is not Way.CERTIFIED or not self._recipe.slack:
-            self._store(self._result(leaves, column, start), target, is_streamed=is_streamed)
+        if self._recipe.way is not Way.CERTIFIED:
+            self._store(self._result(leaves), target, is_streamed=is_streamed)
             return
-        value, certified = self._certified(leaves, Quick)
-        element = certified.rounded(value, self._recipe.output)
+        value, certified = self._certified(leaves)
+        if not self._recipe.slack:
+            self._store(certified.rounded(value, self._recipe.output), target)
+            if certified.undecided:
+                self._note(reduce(builder.or_, certified.undecided), column, start)
+            return
+        if not is_worth(self._recipe.expression):
+            self._settle(value, certified, target, column, start)
+            return
+        element = certified.nearly_rounded(value, self._recipe.output)
         self._store(element, target)
-        opened = certified.opens(value, element, self._recipe.slack)
-        with builder.if_then(self._is_any(opened), likely=False):
-            opened = certified.unless_far(opened, value)
-            with builder.if_then(self._is_any(opened), likely=False):
-                self._store(self._result(leaves, column, start), target)
+        undecided = certified.is_undecided(value, element, self._recipe.slack)
+        with builder.if_then(self._is_any(undecided), likely=False):
+            undecided = certified.unless_far(undecided, value)
+            with builder.if_then(self._is_any(undecided), likely=False):
+                if self._special:
+                    value, certified = self._certified(leaves, SPECIAL)
+                self._settle(value, certified, target, column, start)
+
+    @property
+    def _special(self) -> bool:
+        """Whether a function of the formula leaves special numbers undecided at first."""
+        named = {primitive.removeprefix(GUARD) for primitive in primitives(self._recipe.expression)}
+        return not named.isdisjoint(SPECIAL)
+
+    def _settle(self, value: Vector, certified: CertifiedCode, target: Any, column: Any, start: Any) -> None:
+        """Stores a vector that has elements between midpoints, or subnormal ones, and notes those left undecided."""
+        v, builder, output = self._v, self._builder, self._recipe.output
+        low, high = (certified.rounded(v.multiply(value, each), output) for each in self._reach)
+        undecided = builder.icmp_signed("!=", low, high)
+        if is_worth(self._recipe.expression) and not is_last_alone(self._recipe.expression):
+            undecided = builder.or_(undecided, v.not_(v.compare("<", v.absolute(value), v.infinity)))
+        for each in certified.undecided:
+            undecided = builder.or_(undecided, each)
+        self._store(high, target)
+        self._note(undecided, column, start)
 
     def _is_any(self, truths: Vector) -> Any:
         word = self._builder.bitcast(truths, ir.IntType(CERTIFIED_WIDTH))
         return self._builder.icmp_unsigned("!=", word, ir.Constant(word.type, 0))
 
-    def _certified(self, leaves: Mapping[Expression, Vector], kind: type[_Kind]) -> tuple[Vector, _Kind]:
-        """Returns the value in FLOAT64, and the code object that knows which lanes are open."""
+    def _certified(
+        self, leaves: Mapping[Expression, Vector], functions: Mapping[str, Any] | None = None
+    ) -> tuple[Vector, CertifiedCode]:
+        """Returns the value in FLOAT64, and the code object that knows which lanes are undecided."""
         parameters: dict[Expression, Vector] = {KernelParameter(i): each for i, each in enumerate(self._parameters)}
-        certified = kind(self._v, parameters)
-        sources = self._recipe.sources
+        certified = CertifiedCode(self._v, parameters, functions)
         certified.know(
             {
                 InputElement(each.name): certified.widened(leaves[InputElement(each.name)], each.data_type)
-                for each in sources
+                for each in self._recipe.sources
             }
         )
-        expression = self._recipe.expression
-        if isinstance(certified, Quick) and self._recipe.quick is not None:
-            expression = self._recipe.quick
-        return certified.last(expression), certified
+        return certified.last(self._recipe.expression), certified
 
-    def _result(self, leaves: dict[Expression, Vector], column: Any, start: Any) -> Vector:
+    def _result(self, leaves: dict[Expression, Vector]) -> Vector:
         recipe, v = self._recipe, self._v
         parameters: dict[Expression, Vector] = {KernelParameter(i): each for i, each in enumerate(self._parameters)}
         if recipe.way is Way.FLOAT32:
@@ -251,22 +278,14 @@ class _Writer:
         if recipe.way is Way.TABLE:
             return self._looked_up(leaves[recipe.expression])
         if recipe.way is Way.UNROUNDED:
-            return self._certified(leaves, Quick if recipe.slack else code.CertifiedCode)[0]
-        if recipe.way is Way.CONVERTED:
-            return self._converted(leaves)
-        value, certified = self._certified(leaves, code.CertifiedCode)
-        low, high = (certified.rounded(v.multiply(value, each), recipe.output) for each in self._reach)
-        undecided = self._builder.icmp_signed("!=", low, high)
-        for each in certified.unsure:
-            undecided = self._builder.or_(undecided, each)
-        self._note(undecided, column, start)
-        return high
+            return self._certified(leaves)[0]
+        return self._converted(leaves)
 
     def _converted(self, leaves: dict[Expression, Vector]) -> Vector:
         recipe = self._recipe
         if isinstance(recipe.expression, InputElement):
             return converted(self._v, leaves[recipe.expression], recipe.sources[0].data_type, recipe.output)
-        value = self._certified(leaves, code.CertifiedCode)[0]
+        value = self._certified(leaves)[0]
         return of_floats(self._v, value, recipe.output)
 
     def _looked_up(self, patterns: Vector) -> Vector:
@@ -289,16 +308,16 @@ class _Writer:
         bits = builder.and_(bits, builder.sub(builder.shl(long_of(1), fewer), long_of(1)))
         bits = builder.lshr(bits, builder.sub(column, start))
         with builder.if_then(builder.icmp_signed("!=", bits, long_of(0)), likely=False):
-            found = builder.inttoptr(self._arguments[OPEN], LONG.as_pointer())
+            found = builder.inttoptr(self._arguments[UNDECIDED], LONG.as_pointer())
             number = builder.atomic_rmw("add", found, long_of(1), "monotonic")
             room = builder.load(builder.gep(found, [long_of(ROOM)]))
-            with builder.if_else(builder.icmp_signed("<", number, room)) as (recorded, missed):
+            with builder.if_else(builder.icmp_signed("<", number, room)) as (recorded, full):
                 with recorded:
                     first = builder.add(builder.mul(number, long_of(RECORD)), long_of(RECORDS))
                     for place, value in enumerate((self._function.args[0], self._row_number, column, bits)):
                         builder.store(value, builder.gep(found, [builder.add(first, long_of(place))]))
-                with missed:
-                    builder.store(long_of(1), self._missed)
+                with full:
+                    builder.store(long_of(1), self._overflows)
 
     def _load(self, address: Any, element: Any) -> Vector:
         return self._builder.load(self._builder.inttoptr(address, self._v.of(element).as_pointer()), align=1)

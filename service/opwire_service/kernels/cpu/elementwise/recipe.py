@@ -15,7 +15,7 @@ from . import code
 from .code import KernelParameter
 
 CERTIFIED_WIDTH = 32
-"""Lanes of a vector in FLOAT64 code, and bits in a record of open elements."""
+"""Lanes of a vector in FLOAT64 code, and bits in a record of undecided elements."""
 
 _NATIVE_BYTES = 128
 """Size of a vector of the widest elements, in bytes."""
@@ -27,7 +27,7 @@ class Way(Enum):
     FLOATS = "in the tensors' own type of floats"
     INTEGERS = "in the tensors' own type of integers"
     FLOAT32 = "in FLOAT32, whatever the types of the tensors"
-    CERTIFIED = "in FLOAT64, with a list of the elements that this leaves open"
+    CERTIFIED = "in FLOAT64, with a list of the elements that this leaves undecided"
     UNROUNDED = "in FLOAT64, into FLOAT64"
     CONVERTED = "in FLOAT64, and then converted, where integers come of no NaN; a tensor alone is converted as it is"
     TABLE = "by the results for all FLOAT16, which stand in place of the parameters"
@@ -62,10 +62,9 @@ class Recipe:
         sources: the tensors.
         output: data type of the result.
         way: how it is computed.
-        slack: binary logarithm of the error of quick functions in units of the last place; they are tried first. 0 if
-            they are not used.
-        quick: expression for the quick functions, if it differs.
-        is_streamed: whether to use streaming stores; not for formulas that leave elements open.
+        slack: binary logarithm of the error of a certified formula in units of the last place; 0 if its value is exact,
+            or rounded to odd.
+        is_streamed: whether to use streaming stores; not for formulas that leave elements undecided.
     """
 
     expression: Expression
@@ -74,7 +73,6 @@ class Recipe:
     output: DataType
     way: Way
     slack: int = 0
-    quick: Expression | None = None
     is_streamed: bool = False
 
     @property

@@ -46,7 +46,7 @@ class FormulaTiles:
         kernel: computes a tile.
         addresses: addresses of the tensors.
         numbers: address of the kernel's parameters.
-        found: address of the list of open elements, or 0.
+        found: address of the list of undecided elements, or 0.
         threads: number of threads that take tiles.
     """
 
@@ -55,7 +55,7 @@ class FormulaTiles:
     ) -> None:
         self._planes = planes
         self._kernel = kernel
-        self._leaves_open = bool(found)
+        self._leaves_undecided = bool(found)
         self._calls: list[int] = []
         self._moved: list[int] = []
         self._row: list[Any] = [0]  # returned by the calls
@@ -105,7 +105,7 @@ class FormulaTiles:
     def bind(self, pool: Pool, find: Find, kept: object) -> Bound:
         """Returns a function that computes all tiles, one run at a time; ``kept`` owns the memory it uses."""
         units, (geometry, _) = self._planes.units, self._geometry.buffer_info()
-        if units == 1 and not self._moved and not self._leaves_open:
+        if units == 1 and not self._moved and not self._leaves_undecided:
             first = self.table.ctypes.data + self._calls[0] + 8
             return partial(_at_once, partial(self._kernel, first), (self, kept))
         piece = partial(caller(), 0, 0, 0, 0, 0, 0, geometry)

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.processes import Served, process
+from tests.support.http.processes import Served, process
 
 PAGES = {
     "/": ".matrix tbody tr:nth-child(177)",

@@ -18,7 +18,7 @@ import numpy as np
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from tests.browser.tabs import PHONE, WIDE, link
-from tests.serving import serving
+from tests.support.http.serving import serving
 
 _ROOT = Path(__file__).parents[1]
 

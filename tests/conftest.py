@@ -16,9 +16,9 @@ from hypothesis import settings
 from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.devices.cpu import CpuDevice
-from tests.clients import KINDS, MakeClient, clients
-from tests.profiles import SMALL
-from tests.serving import serving
+from tests.support.http.clients import KINDS, MakeClient, clients
+from tests.support.http.serving import serving
+from tests.support.profiles import SMALL
 
 # Every httpx client loads the trusted certificates, which takes 27 ms; no test server uses one of them.
 os.environ.pop("SSL_CERT_FILE", None)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.browser.tabs import Tabs
-from tests.serving import serving
+from tests.support.http.serving import serving
 
 playwright = pytest.importorskip("playwright.sync_api")
 playwright.expect.set_options(timeout=20_000)  # slow on a busy machine is not broken

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from opwire_service.settings import Limits, Settings
 from tests.browser.tabs import NARROW, PHONE, WIDE, link
 from tests.browser.test_try import NUMBERS, REDUCE, numbers_of
-from tests.serving import serving
+from tests.support.http.serving import serving
 
 KEY = "a-long-enough-key-for-this-test"
 BAD = {"type": "REDUCE", "desc": {**REDUCE["desc"], "Axes": [1, 2]}}

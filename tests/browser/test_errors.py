@@ -13,8 +13,8 @@ from playwright.sync_api import Page, Route, expect
 from opwire_service.settings import Limits, Settings
 from tests.browser.tabs import link
 from tests.browser.test_try import NUMBERS, REDUCE, numbers_of
-from tests.serving import serving
-from tests.sockets import connect
+from tests.support.http.serving import serving
+from tests.support.http.sockets import connect
 
 ENDLESS: dict[str, Any] = {
     "type": "REDUCE",

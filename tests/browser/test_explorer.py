@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.tabs import PHONE, link
 from tests.directml.documented import OPERATORS
-from tests.support import COUNT, FACTS, LEVELS, introduced_by
+from tests.directml.tensor_support import COUNT, FACTS, LEVELS, introduced_by
 
 
 def rows(page: Page) -> Any:

@@ -13,7 +13,7 @@ from tests.browser.tabs import PHONE, link
 from tests.browser.test_tensors import call
 from tests.browser.test_tensors import page as module_page
 from tests.browser.test_try import numbers_of
-from tests.unit.test_graphs import diamond, numbered
+from tests.unit.graph.test_checking import diamond, numbered
 
 modules = module_page
 

@@ -12,10 +12,10 @@ from playwright.sync_api import Page, expect
 
 from opwire_service.settings import Settings
 from tests.browser.test_tensors import MODULES
-from tests.e2e.test_console import REQUEST
-from tests.processes import process
-from tests.serving import serving
-from tests.unit.test_graphs import diamond
+from tests.e2e.console.test_console import REQUEST
+from tests.support.http.processes import process
+from tests.support.http.serving import serving
+from tests.unit.graph.test_checking import diamond
 
 ROWS = {"data": [[[[1, 2, 3], [4, 5, 6]]]]}
 

@@ -15,9 +15,10 @@ from opwire_service.settings import Limits, Settings
 from tests.browser.tabs import NARROW, WIDE, link
 from tests.browser.test_access import violations
 from tests.onnx_models.building import info, model, node
-from tests.serving import serving
+from tests.support.http.serving import serving
+from tests.support.paths import EXAMPLES
 
-UPSCALE = Path(__file__).parents[2] / "examples" / "upscale.onnx"
+UPSCALE = EXAMPLES / "upscale.onnx"
 
 
 def choose(page: Page, file: Path | dict[str, Any]) -> None:

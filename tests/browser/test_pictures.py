@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from scripts.screenshots import FOLDER, take
-
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
 
 
 @pytest.mark.thorough

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from opwire.client import Client
-from tests.processes import until
+from tests.support.http.processes import until
 
 ROWS, COLUMNS = 256, 300
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import httpx
 
-from tests.processes import ROOT, until
+from tests.support.http.processes import until
+from tests.support.paths import ROOT
 
 WITHIN = 120.0
 """Timeout in seconds, generous enough for a busy machine."""

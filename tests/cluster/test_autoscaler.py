@@ -16,8 +16,8 @@ from opwire.client import Client
 from opwire_service.settings import Limits, Settings
 from tests.cluster.loads import OPERATOR, numbers, right
 from tests.cluster.nodes import ENVIRONMENT, STORE, device_names, nodes, server_info
-from tests.processes import until
-from tests.serving import serving
+from tests.support.http.processes import until
+from tests.support.http.serving import serving
 
 pytest.importorskip("ray")
 

@@ -14,8 +14,8 @@ from opwire.client import Client
 from opwire.errors import RequestError
 from tests.cluster.loads import OPERATOR, numbers, right
 from tests.cluster.nodes import descendants, device_names, server_info
-from tests.commands import opwire
-from tests.processes import process, until
+from tests.support.commands import opwire
+from tests.support.http.processes import process, until
 
 pytest.importorskip("ray")
 

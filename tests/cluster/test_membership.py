@@ -21,8 +21,8 @@ from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
 from tests.cluster.loads import load, waiting
 from tests.cluster.nodes import Nodes, device_names, nodes, server_info
-from tests.processes import process, until
-from tests.serving import serving
+from tests.support.http.processes import process, until
+from tests.support.http.serving import serving
 
 pytest.importorskip("ray")
 

@@ -10,7 +10,7 @@ from opwire_service.devices.base import Inputs
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.execution import Arrays, Stop
 from opwire_service.kernels.cuda.job import CudaMemory
-from tests.fake_gpu import BREAKS
+from tests.support.gpu.counting_gpu import BREAKS
 
 NOWHERE = CudaMemory({"InputTensor": 2**20}, {"OutputTensor": 2**20}, 0, 0, 0)
 

@@ -29,8 +29,8 @@ from opwire_service.kernels.cuda.job import CudaJob, CudaMemory, KernelLaunch, M
 from tests.cuda.test_normalization import CASES
 from tests.cuda.test_normalization import Case as DrawnCase
 from tests.cuda.test_normalization import plan_of as plan_of_case
-from tests.elements import FORMULAS, plan_of
-from tests.execution import execute
+from tests.support.elements import FORMULAS, plan_of
+from tests.support.execution import execute
 
 SOURCES = Path(kernels.__file__).parent
 

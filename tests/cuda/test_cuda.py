@@ -26,8 +26,8 @@ from opwire_service.devices.cuda.device import STREAMS, CudaDevice
 from opwire_service.execution import Stopped
 from opwire_service.kernels.cuda import JOBS
 from opwire_service.kernels.cuda.compiler import OPTIONS
-from tests import oracle
-from tests.execution import execute
+from tests.oracles import oracle
+from tests.support.execution import execute
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 

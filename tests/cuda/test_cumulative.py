@@ -11,7 +11,7 @@ import pytest
 from opwire.tensor import Array
 from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
-from tests.moving import moved
+from tests.support.moving import moved
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 

@@ -13,7 +13,7 @@ from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.kernels.cuda.elementwise import TABLE_WORTH
-from tests.elements import EDGES, HARD, SHRINKS, answer, drawn_floats, integers, plan_of, takes_scale, unary
+from tests.support.elements import EDGES, HARD, SHRINKS, answer, drawn_floats, integers, plan_of, takes_scale, unary
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 

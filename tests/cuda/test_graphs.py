@@ -23,10 +23,10 @@ from opwire_service.devices.cpu import CpuDevice
 from opwire_service.devices.cuda.device import MAX_SINGLE_RESULTS, CudaDevice
 from opwire_service.execution import Stopped
 from tests.cuda.sanitize import regrouped
-from tests.elements import FORMULAS, drawn_floats
-from tests.execution import execute
-from tests.profiles import examples
-from tests.unit.test_graph_chains import (
+from tests.support.elements import FORMULAS, drawn_floats
+from tests.support.execution import execute
+from tests.support.profiles import examples
+from tests.unit.kernels.test_chains import (
     ALONE,
     SIZES,
     branches,

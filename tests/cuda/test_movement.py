@@ -12,7 +12,7 @@ import pytest
 from opwire.tensor import Array
 from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
-from tests.moving import counted, moved, same_bits
+from tests.support.moving import counted, moved, same_bits
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 

@@ -13,7 +13,7 @@ from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.execution import Stopped
 from opwire_service.kernels.cuda.products.tiles import MOST_SETTLED
-from tests.products import LEAST, assert_convolved, assert_rounded, gemm, normal, plan_of
+from tests.support.products import LEAST, assert_convolved, assert_rounded, gemm, normal, plan_of
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 

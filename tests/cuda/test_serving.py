@@ -16,10 +16,10 @@ import pytest
 from opwire_service.devices import resolve
 from opwire_service.devices.base import DeviceUnavailable
 from opwire_service.kernels.cuda import JOBS
-from tests import bodies
-from tests.examples import ROWS, VARIED
-from tests.fake_gpu import BREAKS
-from tests.processes import process, until
+from tests.support.examples import ROWS, VARIED
+from tests.support.gpu.counting_gpu import BREAKS
+from tests.support.http import bodies
+from tests.support.http.processes import process, until
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 

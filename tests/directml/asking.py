@@ -7,17 +7,15 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from opwire.reading import read_desc
 from opwire.schema import operator_document
 from opwire.tensor import BufferTensorDesc
+from tests.support.paths import ROOT
 
 from .libraries import folder
-
-_ROOT = Path(__file__).parent.parent.parent
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class DirectML:
     def _start(self) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "tests.directml.answering", self.level]
         pipe = subprocess.PIPE
-        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=_ROOT)
+        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT)
 
     def ask(self, type_: str, desc: Mapping[str, Any]) -> Answer:
         """Returns DirectML's answer to a desc in which every output is written out.

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from opwire.operators import OPERATORS
 from opwire.schema import CATALOG
-from tests.drawing import Drawn, descs
+from tests.strategies import Drawn, descs
 
 from .asking import DirectML, written_out
 from .libraries import VERSIONS

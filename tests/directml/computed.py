@@ -15,15 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import Any
 
 from opwire.check import Plan, check
 from opwire.tensor import Array, BufferTensorDesc
 from opwire_service.devices.base import Device
-from tests.execution import never_stop
+from tests.support.execution import never_stop
+from tests.support.paths import DATA
 
-FILE = Path(__file__).parents[1] / "data" / "directml-answers.xz"
+FILE = DATA / "directml-answers.xz"
 
 UNWRITTEN = 0xCD
 """The value of every byte of an output before DirectML ran."""

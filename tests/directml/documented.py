@@ -7,10 +7,11 @@ tests.directml.documented`` lays the file out after a change: what fits into a l
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-FILE = Path(__file__).parents[1] / "data" / "directml.json"
+from tests.support.paths import DATA
+
+FILE = DATA / "directml.json"
 
 FACTS = json.loads(FILE.read_text(encoding="utf-8"))
 

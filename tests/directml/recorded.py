@@ -22,13 +22,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from opwire.level import FeatureLevel
 from opwire.reading import ReadDesc, read_desc
+from tests.support.paths import DATA
 
-DATA = Path(__file__).parent.parent / "data"
 RECORDED = DATA / "recorded.jsonl.xz"
 DISAGREEMENTS = DATA / "disagreements.json"
 

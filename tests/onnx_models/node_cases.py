@@ -13,7 +13,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,9 @@ from onnx.backend.test.case.node import collect_testcases
 
 import opwire.onnx
 from opwire.onnx.model import Runner
+from tests.support.paths import DATA
 
-STATES = Path(__file__).parents[1] / "data" / "onnx-nodes.json"
+STATES = DATA / "onnx-nodes.json"
 """How many cases of each operator have each state."""
 
 

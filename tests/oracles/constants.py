@@ -9,8 +9,7 @@ import numpy as np
 
 from opwire.check import Plan
 from opwire.tensor import Array
-from tests import oracle
-from tests.oracles import Answer, fraction_of
+from tests.oracles import Answer, fraction_of, oracle
 
 from .movement import attribute_as, number_as, raw
 

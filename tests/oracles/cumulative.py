@@ -14,7 +14,7 @@ from tests.oracles import Answer
 
 
 def _combined(values: list[Any], dtype: np.dtype[Any], sums: bool, exclusive: bool) -> Any:
-    from tests import oracle  # avoids an import cycle
+    from tests.oracles import oracle  # avoids an import cycle
 
     if dtype.kind != "f":
         integers = [int(value) for value in values]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from opwire.check import Plan
 from opwire.tensor import Array
-from tests import oracle
+from tests.oracles import oracle
 
 from . import Answer
 

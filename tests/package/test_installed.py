@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 from opwire import Client
+from tests.support.paths import ROOT
 
-PROJECT = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text())["project"]
+PROJECT = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text())["project"]
 COMMAND = Path(sys.executable).with_name("opwire")
 
 

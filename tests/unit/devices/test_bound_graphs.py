@@ -1,0 +1,142 @@
+"""Graphs that run repeatedly: what the CPU device prepares once never shows in a result, nor keeps anything alive."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opwire.check import Plan
+from opwire.graph import CONSTANT, check_graph
+from opwire.tensor import Array
+from opwire_service.devices.base import Device
+from opwire_service.devices.cpu import CpuDevice
+from opwire_service.execution import Stopped
+from opwire_service.kernels.cpu.run.bound_graph import BoundGraphs
+from tests.support.execution import never_stop
+
+SIZES = [1, 1, 20, 30]
+TENSOR = {"DataType": "INT32", "Sizes": SIZES}
+TIMES = 3
+
+
+def node(operator: str, **sources: str) -> dict[str, Any]:
+    desc = dict.fromkeys((*sources, "OutputTensor"), TENSOR)
+    return {"type": operator, "desc": desc, "inputs": sources}
+
+
+GRAPH = {
+    "nodes": {
+        "one": {"constant": ""},
+        "two": {"constant": ""},
+        "both": node("ELEMENT_WISE_MULTIPLY", ATensor="one", BTensor="two"),
+        "twice": node("ELEMENT_WISE_ADD", ATensor="both", BTensor="both"),
+        "more": node("ELEMENT_WISE_ADD", ATensor="twice", BTensor="twice"),
+        "y": node("ELEMENT_WISE_ADD", ATensor="input:x", BTensor="more"),
+    },
+    "outputs": {"y": "y"},
+}
+"""``x + 4 * one * two``, in three parts: what two tensors of a step read is not fused into it."""
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return check_graph(GRAPH)
+
+
+def drawn(seed: int) -> dict[str, Array]:
+    random = np.random.default_rng(seed)
+    return {name: random.integers(-999, 999, SIZES, np.int32) for name in (CONSTANT + "one", CONSTANT + "two", "x")}
+
+
+def expected(inputs: dict[str, Array]) -> Array:
+    one, two, x = inputs.values()
+    y: Array = x + 4 * one * two
+    return y
+
+
+def run(device: Device, plan: Plan, inputs: dict[str, Array], stop=never_stop) -> Array:
+    y = np.zeros(SIZES, np.int32)
+    device.run(plan, inputs, {"y": y}, stop)
+    return y
+
+
+@pytest.fixture
+def bound(cpu_device: CpuDevice, plan: Plan) -> dict[str, Array]:
+    """Constants that the graph is bound to, and an input."""
+    cpu_device.warm_up()
+    inputs = drawn(0)
+    for _ in range(TIMES):
+        assert np.array_equal(run(cpu_device, plan, inputs), expected(inputs))
+    graph, _ = cpu_device._graphs._kept[plan]
+    assert [part is not None for _, part in graph._parts] == [True, True, False]
+    return inputs
+
+
+def test_each_run_reads_its_input_and_the_constants_as_they_are(cpu_device, plan, bound):
+    for seed in range(1, 4):
+        for name, array in drawn(seed).items():
+            bound[name][...] = array
+        assert np.array_equal(run(cpu_device, plan, bound), expected(bound))
+
+
+def test_constants_may_be_elsewhere_in_the_next_run(cpu_device, plan, bound):
+    for seed in range(1, 4):
+        inputs = drawn(seed)
+        assert np.array_equal(run(cpu_device, plan, inputs), expected(inputs))
+        assert np.array_equal(run(cpu_device, plan, bound), expected(bound))
+
+
+def test_constants_may_lie_at_any_byte(cpu_device, plan, bound):
+    inputs = drawn(1)
+    for name in inputs:
+        memory = bytearray(inputs[name].nbytes + 4)
+        moved = np.frombuffer(memory, np.int32, offset=4).reshape(SIZES)
+        moved[...] = inputs[name]
+        inputs[name] = moved
+    for _ in range(TIMES):
+        assert np.array_equal(run(cpu_device, plan, inputs), expected(inputs))
+
+
+def test_constants_are_not_kept_alive(cpu_device, plan, bound):
+    watched = [weakref.ref(array) for array in bound.values()]
+    bound.clear()
+    gc.collect()
+    assert [each() for each in watched] == [None] * 3
+
+
+def test_a_run_during_another_one_is_its_own(cpu_device, plan, bound):
+    others: list[Array] = []
+
+    def run_other() -> bool:
+        if not others:
+            others.append(np.zeros(0))
+            others.append(run(cpu_device, plan, {**bound, "x": bound["x"] + 1}))
+        return False
+
+    assert np.array_equal(run(cpu_device, plan, bound, run_other), expected(bound))
+    assert np.array_equal(others[1], expected(bound) + 1)
+
+
+def test_a_stopped_run_leaves_the_next_one_right(cpu_device, plan, bound):
+    for polls in range(3):
+        answers = iter([False] * polls + [True])
+        with pytest.raises(Stopped):
+            run(cpu_device, plan, bound, answers.__next__)
+        assert np.array_equal(run(cpu_device, plan, bound), expected(bound))
+
+
+def test_graphs_are_kept_as_far_as_their_memory_fits(cpu_device, plan, bound):
+    job = cpu_device._prepare(plan).job
+    find, pool = cpu_device._library.find, cpu_device._pool
+    size = job.scratch_bytes(pool.threads)
+    other = check_graph(GRAPH)
+    kept = BoundGraphs(find, pool, 2 * size - 1)
+    first = kept.of(plan, job, bound)
+    assert kept.of(plan, job, bound) is first
+    kept.of(other, cpu_device._prepare(other).job, bound)
+    assert kept.of(plan, job, bound) is not first
+    assert BoundGraphs(find, pool, size - 1).of(plan, job, bound) is None

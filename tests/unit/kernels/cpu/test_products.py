@@ -1,0 +1,185 @@
+"""Products on the CPU device only: exact sums, attention, recurrent networks, and bounds on large work."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from contextlib import suppress
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from opwire.check import check
+from opwire.tensor import Array
+from opwire_service.devices.cpu import CpuDevice
+from opwire_service.execution import Stopped
+from opwire_service.kernels.cpu.products import blas
+from opwire_service.kernels.cpu.products.exact_sums import ExactSums
+from tests.oracles import oracle
+from tests.support.execution import never_stop
+from tests.support.products import (
+    FORWARD,
+    answer,
+    conv_fields,
+    normal,
+    plan_of,
+)
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids=lambda threads: f"{threads}-threads")
+def cpu(request):
+    device = CpuDevice(threads=request.param)
+    yield device
+    device.close()
+
+
+def test_exact_sums_match_fractions():
+    chosen = np.random.default_rng(3)
+    terms = chosen.standard_normal((200, 60)) * 2.0 ** chosen.integers(-300, 300, (200, 60))
+    terms[:, 30:] = -terms[:, :30]
+    terms[::2, 0] += 2.0**-310
+    sums = ExactSums(200)
+    for part in np.split(terms.copy(), 6, axis=1):
+        sums.add(part)
+    exact = [sum(map(Fraction, row), Fraction(0)) for row in terms.tolist()]
+    np.testing.assert_array_equal(sums.nearest(), np.array(list(map(float, exact))))
+    with np.errstate(over="ignore"):
+        found = sums.odd().astype(np.float32)
+    np.testing.assert_array_equal(found, np.array([oracle.rounded(e, np.dtype(np.float32)) for e in exact]))
+
+
+def attention(device: CpuDevice, q: Array, k: Array, v: Array, heads: int, **fields: Any) -> Array:
+    inputs = {"QueryTensor": q, "KeyTensor": k, "ValueTensor": v}
+    given = {"Scale": 1, "MaskFilterValue": -10000, "HeadCount": heads, "MaskType": "NONE"}
+    return answer(device, "MULTIHEAD_ATTENTION", inputs, **(given | fields))
+
+
+def test_attention_across_tiles(cpu):
+    q, k, v = normal(2, 300, 3 * 16), normal(2, 2500, 3 * 16, seed=1), normal(2, 2500, 3 * 8, seed=2)
+    found = attention(cpu, q, k, v, 3, Scale=0.25)
+    for head in range(3):
+        part = slice(head * 16, head * 16 + 16)
+        scores = q[..., part].astype(np.float64) @ k[..., part].astype(np.float64).swapaxes(1, 2) / 4
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        right = powers @ v[..., head * 8 : head * 8 + 8].astype(np.float64) / powers.sum(-1, keepdims=True)
+        np.testing.assert_allclose(found[..., head * 8 : head * 8 + 8], right, rtol=2**-22, atol=1e-9)
+
+
+def test_attention_with_large_logits_does_not_overflow(cpu):
+    q, k = np.full((1, 2, 4), 3e4, np.float32), np.full((1, 5000, 4), 3e4, np.float32)
+    v = np.arange(5000, dtype=np.float32).reshape(1, 5000, 1)
+    np.testing.assert_array_equal(attention(cpu, q, k, v, 1), np.full((1, 2, 1), 2499.5, np.float32))
+
+
+def test_lstm_accumulates_over_long_sequences(cpu):
+    """A state accumulates over many steps: the forget gate is 1 and the input gate one half."""
+    steps, hidden = 3000, 20
+    weights = np.zeros((1, 1, 4 * hidden, 1), np.float32)
+    bias = np.zeros((1, 1, 1, 8 * hidden), np.float32)
+    bias[..., 3 * hidden : 4 * hidden] = np.arange(hidden) / 1024
+    inputs = {
+        "InputTensor": np.ones((1, steps, 40, 1), np.float32),
+        "WeightTensor": weights,
+        "RecurrenceTensor": np.zeros((1, 1, 4 * hidden, hidden), np.float32),
+        "BiasTensor": bias,
+    }
+    activations = [{"Type": "ACTIVATION_LINEAR", "Alpha": 0, "Beta": 1}, *[{"Type": "ACTIVATION_IDENTITY"}] * 2]
+    plan = plan_of(
+        "LSTM", inputs, ActivationDescs=activations, Direction="FORWARD", ClipThreshold=0, UseClipThreshold=False,
+        CoupleInputForget=False, OutputSingleTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 40, hidden]},
+    )  # fmt: skip
+    outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
+    cpu.run(plan, inputs, outputs, never_stop)
+    right = np.broadcast_to(steps * np.arange(hidden) / 1024, (40, hidden))
+    np.testing.assert_array_equal(outputs["OutputSingleTensor"][0, 0], right)
+
+
+def zeros(*sizes: int, data_type: str = "FLOAT32") -> dict[str, Any]:
+    return {"DataType": data_type, "Sizes": list(sizes), "Strides": [0] * len(sizes)}
+
+
+GEMM = {"TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 1}
+ATTENTION = {"Scale": 1, "MaskFilterValue": 0, "MaskType": "NONE", "HeadCount": 1}
+NETWORK = {"ActivationDescs": [{"Type": "ACTIVATION_TANH"}], "Direction": "FORWARD"}
+
+LARGE: dict[str, tuple[str, dict[str, Any]]] = {
+    "square": ("GEMM", {"ATensor": zeros(8192, 8192), "BTensor": zeros(8192, 8192), **GEMM}),
+    "deep": ("GEMM", {"ATensor": zeros(2, 2**26), "BTensor": zeros(2**26, 3), **GEMM}),
+    "many": ("GEMM", {"ATensor": zeros(2**16, 2, 3, 3), "BTensor": zeros(2**16, 2, 3, 3), **GEMM}),
+    "bytes": ("MATRIX_MULTIPLY_INTEGER",
+              {"ATensor": zeros(4096, 4096, data_type="INT8"), "BTensor": zeros(4096, 4096, data_type="INT8")}),
+    "wide_integers": ("MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
+                      {"ATensor": zeros(4096, 4096, data_type="INT32"), "BTensor": zeros(4096, 4096, data_type="INT32"),
+                       "AScaleTensor": zeros(1), "BScaleTensor": zeros(1)}),
+    "images": ("CONVOLUTION", {"InputTensor": zeros(64, 256, 56, 56), "FilterTensor": zeros(256, 256, 3, 3),
+                               **FORWARD, **conv_fields(2, 1, 1, 1, 1)}),
+    "long_filter": ("CONVOLUTION", {"InputTensor": zeros(1, 1, 1, 2**22), "FilterTensor": zeros(1, 1, 1, 2**20),
+                                    **FORWARD, **conv_fields(2, 1, 1, 0, 1)}),
+    "leaps": ("CONVOLUTION", {"InputTensor": zeros(1, 1, 2**12, 2**12), "FilterTensor": zeros(1, 1, 2, 2), **FORWARD,
+                              "Direction": "BACKWARD", **conv_fields(2, 4, 1, 0, 1)}),
+    "attention": ("MULTIHEAD_ATTENTION", {"QueryTensor": zeros(1, 2**14, 64), "KeyTensor": zeros(1, 2**14, 64),
+                                          "ValueTensor": zeros(1, 2**14, 64), **ATTENTION}),
+    "wide_heads": ("MULTIHEAD_ATTENTION", {"QueryTensor": zeros(1, 1, 2**22), "KeyTensor": zeros(1, 64, 2**22),
+                                           "ValueTensor": zeros(1, 64, 4), **ATTENTION}),
+    "network": ("RNN", {"InputTensor": zeros(1, 500, 64, 2048), "WeightTensor": zeros(1, 1, 2048, 2048),
+                        "RecurrenceTensor": zeros(1, 1, 2048, 2048),
+                        "OutputSingleTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 64, 2048]}, **NETWORK}),
+}  # fmt: skip
+
+
+THREADS = 2
+
+MOST_OF_A_THREAD = 64 << 20
+"""Bytes allowed in addition to inputs and outputs."""
+
+
+class Watch:
+    """Stop callback that stops after a moment, and measures the CPU time between two calls."""
+
+    def __init__(self) -> None:
+        self._end = time.monotonic() + 0.2
+        self._last = time.process_time()
+        self.most = 0.0
+
+    def __call__(self) -> bool:
+        now = time.process_time()
+        self.most, self._last = max(self.most, now - self._last), now
+        return time.monotonic() > self._end
+
+
+@pytest.mark.usefixtures("gc_disabled")
+@pytest.mark.parametrize("name", LARGE)
+def test_large_work_stops_and_stays_within_its_memory(name):
+    kind, desc = LARGE[name]
+    plan = check({"type": kind, "desc": desc})
+    device, watch = CpuDevice(threads=THREADS), Watch()
+    one = np.ones(1, np.float32)
+    inputs = {key: tensor.view(one) for key, tensor in plan.inputs.items()}
+    outputs = {key: tensor.allocate()[1] for key, tensor in plan.outputs.items()}
+    tracemalloc.start()
+    try:
+        with suppress(Stopped):
+            device.run(plan, inputs, outputs, watch)
+        watch()
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        device.close()
+    assert watch.most < THREADS * 0.05
+    assert taken <= device.scratch_bytes(plan) + 2**20
+    assert device.scratch_bytes(plan) <= THREADS * MOST_OF_A_THREAD
+
+
+def test_blas_starts_no_threads_of_its_own(cpu):
+    """Otherwise each thread of the pool would wake as many BLAS threads as there are cores."""
+    a, b = (np.random.default_rng(seed).integers(0, 256, (600, 600), np.uint8) for seed in range(2))
+    with threadpool_limits(2, "blas"):
+        blas.single_threaded.cache_clear()  # as in a fresh process
+        found = answer(cpu, "MATRIX_MULTIPLY_INTEGER", {"ATensor": a, "BTensor": b})
+        threads = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    np.testing.assert_array_equal(found, a.astype(np.int64) @ b.astype(np.int64))
+    assert threads
+    assert set(threads) == {1}

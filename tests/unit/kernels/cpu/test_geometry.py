@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from opwire_service.kernels.cpu.extremes import parameters as extremes
-from opwire_service.kernels.cpu.pooling import geometry as pooling
 from opwire_service.kernels.cpu.reduce import parameters as reduce
 from opwire_service.kernels.cpu.run import geometry as g
 from opwire_service.kernels.layout import Loop, ReductionLayout
@@ -26,14 +25,6 @@ def test_each_slot_of_a_family_has_one_meaning(family):
     slots = (*LOOPS, *FAMILIES[family])
     assert len(set(slots)) == len(slots)
     assert all(g.PARAMETERS <= slot < g.KEPT for slot in FAMILIES[family])
-
-
-def test_each_slot_of_a_pooling_has_one_meaning():
-    slots = [pooling.CHANNELS, pooling.INDEX_SIZE, pooling.LINE, pooling.PACKED, pooling.INVERT]
-    slots += [pooling.TILE, pooling.TILES, pooling.IMAGE_SOURCE, pooling.IMAGE_VALUE, pooling.IMAGE_INDEX]
-    slots += [pooling.CHANNEL_SOURCE, pooling.CHANNEL_VALUE, pooling.CHANNEL_INDEX]
-    assert len(set(slots)) == len(slots)
-    assert max(slots) < pooling.SPATIAL
 
 
 @pytest.mark.parametrize("kept", range(g.MOST_LOOPS + 1))

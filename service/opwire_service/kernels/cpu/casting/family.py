@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from functools import cached_property, partial
 
@@ -60,14 +59,14 @@ def prepare(plan: Plan) -> Job:
     return CastJob(source, target)
 
 
-def geometry_to(data_type: DataType) -> array[int]:
+def geometry_to(data_type: DataType) -> floats.Target:
     """Returns the geometry with which the kernel converts to a type."""
     which, least, greatest = TARGETS.get(data_type, 0), 0, 0
     if not data_type.is_float and data_type.bits < 64:
         which = SMALL_INTEGERS[data_type.bits]
         limits = np.iinfo(data_type.dtype)
         least, greatest = int(limits.min), int(limits.max)
-    return array("q", [which, least, greatest])
+    return floats.Target(code=which, least=least, greatest=greatest)
 
 
 class CastJob(Job):

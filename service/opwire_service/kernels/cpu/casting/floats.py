@@ -20,14 +20,19 @@ from ..jit.element import (
     store,
     uint64,
 )
+from ..jit.records import Record
 from ..numbers.halves import half_bits, number_of, odd
-from ..run.geometry import at
-
-TARGET, LEAST, GREATEST = range(3)
-"""Slots: target code, and the range of integers of up to 32 bits."""
 
 HALVES, SINGLES, DOUBLES, INTEGERS_8, INTEGERS_16, INTEGERS_32, SIGNED_64, UNSIGNED_64 = range(8)
 """Target codes. For small integers the range replaces the signedness."""
+
+
+class Target(Record):
+    """The type to convert to."""
+
+    code: int
+    least: float  # the range of integers of up to 32 bits
+    greatest: float
 
 
 @intrinsic
@@ -50,9 +55,9 @@ def _bounded(number: float, least: float, greatest: float) -> float:
 
 
 @inlined
-def _narrow(zero: float, source: int, target: int, geometry: int, begin: int, end: int, to: Any) -> None:
+def _narrow(zero: float, source: int, target: int, geometry: Target, begin: int, end: int, to: Any) -> None:
     """Converts to integers whose range FLOAT64 represents exactly."""
-    least, greatest = float64(at(geometry, LEAST)), float64(at(geometry, GREATEST))
+    least, greatest = geometry.least, geometry.greatest
     for i in range(begin, end):
         number = _bounded(float64(number_of(read(source, i, zero))), least, greatest)
         store(target, i, to(_truncated(number, int64(0))))
@@ -69,8 +74,8 @@ def _wide(zero: float, source: int, target: int, begin: int, end: int, least: fl
 
 
 @inlined
-def _convert(zero: float, source: int, target: int, geometry: int, begin: int, end: int) -> None:
-    which = at(geometry, TARGET)
+def _convert(zero: float, source: int, target: int, geometry: Target, begin: int, end: int) -> None:
+    which = geometry.code
     if which == HALVES:
         for i in range(begin, end):
             store(target, i, half_bits(odd(float64(number_of(read(source, i, zero))))))
@@ -93,12 +98,12 @@ def _convert(zero: float, source: int, target: int, geometry: int, begin: int, e
 
 
 @kernel
-def convert(zero: float, source: int, target: int, _states: int, geometry: int, begin: int, end: int) -> None:
+def convert(zero: float, source: int, target: int, _states: int, geometry: Target, begin: int, end: int) -> None:
     """Converts contiguous floats of 16 or 32 bits."""
     _convert(zero, source, target, geometry, begin, end)
 
 
 @kernel
-def convert_doubles(zero: int, source: int, target: int, _states: int, geometry: int, begin: int, end: int) -> None:
+def convert_doubles(zero: int, source: int, target: int, _states: int, geometry: Target, begin: int, end: int) -> None:
     """Converts contiguous floats of 64 bits; its ``zero`` is an integer, as shared kernels support no FLOAT64 one."""
     _convert(float64(0), source, target, geometry, begin, end)

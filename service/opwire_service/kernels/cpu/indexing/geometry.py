@@ -1,25 +1,58 @@
-"""Encodes the loops of moves by index as an array of int64 slots; each point resolves one tuple of indices."""
+"""Encodes the loops of moves by index; each point resolves one tuple of indices."""
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Sequence
 from math import prod
 
 from ...picking import Component, Point
+from ..jit.records import Record, rows
 
-# Slots of the array. Steps are in bytes.
-MODE, INDEX_TYPE, RUN = 0, 1, 2  # mode, type of an index, and bytes moved per point
-FIRST, LAST, TILE, TILES = 3, 4, 5, 6  # range and tiles of the points of the outer loops
-OUTER = 7  # number of outer loops
-COMPONENTS = 8  # number of components in a tuple of indices
-MIDDLE, INNER = 9, 15  # the two innermost loops
-SIZE, INDEX_STEP, SOURCE_STEP, TARGET_STEP, LEVEL_TILE, LEVEL_TILES = range(6)
-IS_FAR = 21  # whether the indexed memory exceeds the inner caches
-COMPONENT, COMPONENT_SLOTS = 24, 3  # for each component: offset in the tuple, size, and step
-LOOPS, LOOP_SLOTS = 48, 4  # the outer loops
 MOST_LOOPS = 16
-SLOTS = LOOPS + LOOP_SLOTS * MOST_LOOPS
+
+
+class PointLoop(Record):
+    """A loop over points."""
+
+    size: int
+    index: int
+    source: int
+    target: int
+
+
+class TiledPointLoop(PointLoop):
+    """A loop that is cut into tiles."""
+
+    tile: int
+    tiles: int
+
+
+class IndexPart(Record):
+    """A component of a tuple of indices: its offset in the tuple, the size that it indexes, and the step."""
+
+    place: int
+    size: int
+    step: int
+
+
+class Moves(Record):
+    """Moves by index."""
+
+    mode: int
+    index_type: int
+    run: int  # bytes moved per point
+    first: int  # range and tiles of the points of the outer loops
+    last: int
+    tile: int
+    tiles: int
+    outer: int  # number of outer loops
+    parts: int  # number of components
+    is_far: bool  # whether the indexed memory exceeds the inner caches
+    middle: TiledPointLoop
+    inner: TiledPointLoop
+    components = rows(IndexPart, 8)
+    loops = rows(PointLoop, MOST_LOOPS)
+
 
 GATHER, SCATTER, REVERSE, REVERSE_LINES = range(4)
 """Modes. The last two reverse sequences: over an outer loop, or along the innermost loop."""
@@ -55,7 +88,7 @@ def encode(
     components: Sequence[Component],
     outer: Sequence[Point],
     tiles: Sequence[Point],
-) -> tuple[array[int], int, int]:
+) -> tuple[Moves, int, int]:
     """Encodes a move by index.
 
     Args:
@@ -67,7 +100,7 @@ def encode(
         tiles: at most two loops inside them, which may be cut.
 
     Returns:
-        The slots, the number of units, and the maximum number of element visits in a unit.
+        The geometry, the number of units, and the maximum number of element visits in a unit.
     """
     levels = [Point(1, 0, 0, 0)] * (2 - len(tiles)) + list(tiles)
     left = max(1, min(TILE_POINTS, TILE_BYTES // run))
@@ -77,15 +110,26 @@ def encode(
     left = max(1, left // levels[0].size)
     count = prod(loop.size for loop in outer)
     tile = count if mode == SCATTER else min(count, left)
-    row = [mode, index_type, run, 0, count, tile, -(-count // tile), len(outer), len(components)]
-    for level, width in zip(levels, reversed(widths), strict=True):
-        row += [*level, width, -(-level.size // width)]
+    middle, inner = (
+        (*level, width, -(-level.size // width)) for level, width in zip(levels, reversed(widths), strict=True)
+    )
     reach = sum(each.size * abs(each.step) for each in components)
     reach += sum(loop.size * abs(loop.target if mode == SCATTER else loop.source) for loop in (*outer, *tiles))
-    row.append(int(reach > FAR_BYTES))
-    row += [0] * (COMPONENT - len(row)) + [number for each in components for number in each]
-    row += [0] * (LOOPS - len(row)) + [number for loop in outer for number in loop]
-    row += [0] * (SLOTS - len(row))
-    units = row[TILES] * row[MIDDLE + LEVEL_TILES] * row[INNER + LEVEL_TILES]
+    moves = Moves(
+        mode=mode,
+        index_type=index_type,
+        run=run,
+        last=count,
+        tile=tile,
+        tiles=-(-count // tile),
+        outer=len(outer),
+        parts=len(components),
+        is_far=reach > FAR_BYTES,
+        middle=middle,
+        inner=inner,
+        components=components,
+        loops=outer,
+    )
     points = prod(widths) * (1 if mode == SCATTER else tile)
-    return array("q", row), units, points * (2 * len(components) + run // 8)
+    units = moves.tiles * moves.middle.tiles * moves.inner.tiles
+    return moves, units, points * (2 * len(components) + run // 8)

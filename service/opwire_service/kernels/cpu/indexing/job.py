@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -119,12 +118,11 @@ class IndexJob(Job):
 
     @property
     def _is_long(self) -> bool:
-        return self._step.geometry[g.MODE] == g.SCATTER and self._step.geometry[g.LAST] > MOST_POINTS
+        return bool(self._step.geometry.mode == g.SCATTER and self._step.geometry.last > MOST_POINTS)
 
     def _pieces(self) -> Iterator[KernelStep]:
         """Splits the step into several, because its points must be visited in order."""
-        for first in range(0, self._step.geometry[g.LAST], MOST_POINTS):
-            geometry = array("q", self._step.geometry)
-            geometry[g.FIRST] = first
-            geometry[g.LAST] = min(first + MOST_POINTS, geometry[g.LAST])
-            yield self._step._replace(geometry=geometry)
+        for first in range(0, self._step.geometry.last, MOST_POINTS):
+            geometry = self._step.geometry
+            piece = geometry.replaced(first=first, last=min(first + MOST_POINTS, geometry.last))
+            yield self._step._replace(geometry=piece)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..jit.compiler import inlined, inner, kernel
-from ..jit.element import int32, int64, prefetch
-from ..run.geometry import at
+from ..jit.element import int32, int64, load, prefetch
+from ..run.walk import split
 from ..views.moves import LINE, move_run, put, take
-from . import geometry as g
+from .geometry import GATHER, REVERSE, REVERSE_LINES, SCATTER, Moves, PointLoop, TiledPointLoop
 
 SIGNED_64, UNSIGNED_64, SIGNED_32, UNSIGNED_32 = range(4)
 """Types of indices."""
@@ -75,26 +75,23 @@ def _mirrored(length: int, size: int, position: int) -> int:
 
 
 @inner
-def _offset(geometry: int, indices: int, mode: int, index_type: int) -> int:
+def _offset(geometry: Moves, indices: int, mode: int, index_type: int) -> int:
     """Returns the offset, in bytes, that a tuple of indices selects; negative if nothing should be moved."""
     offset = 0
-    for i in range(at(geometry, g.COMPONENTS)):
-        slot = g.COMPONENT + g.COMPONENT_SLOTS * i
-        index, size = index_at(indices + at(geometry, slot), index_type), at(geometry, slot + 1)
-        index = _counted(index, size) if mode == g.SCATTER else _resolved(index, size)
+    for i in range(geometry.parts):
+        part = geometry.components[i]
+        index = index_at(indices + part.place, index_type)
+        index = _counted(index, part.size) if mode == SCATTER else _resolved(index, part.size)
         if index < 0:
             return -1
-        offset += index * at(geometry, slot + 2)
+        offset += index * part.step
     return offset
 
 
 @inlined
-def _moved(geometry: int, level: int, count: int, indices: int, source: int, target: int) -> tuple[int, int, int]:
+def _moved(loop: PointLoop, count: int, indices: int, source: int, target: int) -> tuple[int, int, int]:
     """Returns addresses advanced by a number of steps of a loop."""
-    indices += count * at(geometry, level + g.INDEX_STEP)
-    source += count * at(geometry, level + g.SOURCE_STEP)
-    target += count * at(geometry, level + g.TARGET_STEP)
-    return indices, source, target
+    return indices + count * loop.index, source + count * loop.source, target + count * loop.target
 
 
 @inlined
@@ -110,13 +107,13 @@ def _turn(target: int, source: int, length: int, position: int, count: int, zero
 
 @inlined
 def _piece(
-    geometry: int, first: int, pieces: int, number: int, width: int, places: tuple[int, int, int]
+    geometry: Moves, first: int, pieces: int, number: int, width: int, places: tuple[int, int, int]
 ) -> tuple[int, int, int, int]:
     """Returns the addresses and the number of points of a piece of a block, whose rows are cut into ``pieces``."""
-    row = number // pieces
-    begin = (number - row * pieces) * PIECE
-    indices, source, target = _moved(geometry, g.MIDDLE, first + row, places[0], places[1], places[2])
-    indices, source, target = _moved(geometry, g.INNER, begin, indices, source, target)
+    row, column = split(number, pieces)
+    begin = column * PIECE
+    indices, source, target = _moved(geometry.middle, first + row, places[0], places[1], places[2])
+    indices, source, target = _moved(geometry.inner, begin, indices, source, target)
     return indices, source, target, min(PIECE, width - begin)
 
 
@@ -125,28 +122,28 @@ def _elements_by(
     zero: int,
     mode: int,
     index_type: int,
-    geometry: int,
+    geometry: Moves,
     first: int,
     height: int,
     width: int,
     places: tuple[int, int, int],
 ) -> None:
     """Moves single elements, by indices whose type is a compile-time constant."""
-    size, step = at(geometry, g.COMPONENT + 1), at(geometry, g.COMPONENT + 2)
+    size, step = geometry.components[0].size, geometry.components[0].step
     next_index, here, there = (
-        at(geometry, g.INNER + g.INDEX_STEP),
-        at(geometry, g.INNER + g.SOURCE_STEP),
-        at(geometry, g.INNER + g.TARGET_STEP),
+        geometry.inner.index,
+        geometry.inner.source,
+        geometry.inner.target,
     )
-    pieces, is_far = (width + PIECE - 1) // PIECE, at(geometry, g.IS_FAR)
+    pieces, is_far = (width + PIECE - 1) // PIECE, geometry.is_far
     for number in range(height * pieces):
         indices, source, target, count = _piece(geometry, first, pieces, number, width, places)
         if is_far:
             coming = _piece(geometry, first, pieces, min(number + 1, height * pieces - 1), width, places)
-            far, apart = (coming[2], there) if mode == g.SCATTER else (coming[1], here)
+            far, apart = (coming[2], there) if mode == SCATTER else (coming[1], here)
             for i in range(coming[3]):
                 prefetch(far + i * apart + _resolved(index_at(coming[0] + i * next_index, index_type), size) * step)
-        if mode == g.SCATTER:
+        if mode == SCATTER:
             for i in range(count):
                 place = _counted(index_at(indices + i * next_index, index_type), size)
                 if place >= 0:
@@ -159,10 +156,10 @@ def _elements_by(
 
 @inlined
 def _elements_of(
-    zero: int, mode: int, geometry: int, first: int, height: int, width: int, places: tuple[int, int, int]
+    zero: int, mode: int, geometry: Moves, first: int, height: int, width: int, places: tuple[int, int, int]
 ) -> None:
     """Moves single elements, specialized by index type: checking it in the loop would take three times as long."""
-    index_type = at(geometry, g.INDEX_TYPE)
+    index_type = geometry.index_type
     if index_type == SIGNED_64:
         _elements_by(zero, mode, SIGNED_64, geometry, first, height, width, places)
     elif index_type == SIGNED_32:
@@ -174,45 +171,45 @@ def _elements_of(
 
 
 @inner
-def _elements(zero: int, geometry: int, first: int, height: int, width: int, places: tuple[int, int, int]) -> None:
+def _elements(zero: int, geometry: Moves, first: int, height: int, width: int, places: tuple[int, int, int]) -> None:
     """Gathers or scatters single elements."""
-    if at(geometry, g.MODE) == g.SCATTER:
-        _elements_of(zero, g.SCATTER, geometry, first, height, width, places)
+    if geometry.mode == SCATTER:
+        _elements_of(zero, SCATTER, geometry, first, height, width, places)
     else:
-        _elements_of(zero, g.GATHER, geometry, first, height, width, places)
+        _elements_of(zero, GATHER, geometry, first, height, width, places)
 
 
 @inner
-def _line(geometry: int, indices: int, source: int, target: int, count: int, position: int) -> None:
+def _line(geometry: Moves, indices: int, source: int, target: int, count: int, position: int) -> None:
     """Processes the points of the innermost loop: tuples of several indices, or one index each."""
-    mode, index_type, run = at(geometry, g.MODE), at(geometry, g.INDEX_TYPE), at(geometry, g.RUN)
+    mode, index_type, run = geometry.mode, geometry.index_type, geometry.run
     next_index, here, there = (
-        at(geometry, g.INNER + g.INDEX_STEP),
-        at(geometry, g.INNER + g.SOURCE_STEP),
-        at(geometry, g.INNER + g.TARGET_STEP),
+        geometry.inner.index,
+        geometry.inner.source,
+        geometry.inner.target,
     )
-    size, step = at(geometry, g.COMPONENT + 1), at(geometry, g.COMPONENT + 2)
-    if at(geometry, g.COMPONENTS) > 1:
+    size, step = geometry.components[0].size, geometry.components[0].step
+    if geometry.parts > 1:
         for _ in range(count):
             offset = _offset(geometry, indices, mode, index_type)
             if offset >= 0:
-                _move(target + offset * (mode == g.SCATTER), source + offset * (mode == g.GATHER), run)
+                _move(target + offset * (mode == SCATTER), source + offset * (mode == GATHER), run)
             indices, source, target = indices + next_index, source + here, target + there
-    elif mode == g.GATHER:
-        ahead = RUNS_AHEAD if at(geometry, g.IS_FAR) else count
+    elif mode == GATHER:
+        ahead = RUNS_AHEAD if geometry.is_far else count
         for i in range(count):
             if i + ahead < count:
                 coming = _resolved(index_at(indices + ahead * next_index, index_type), size)
                 _ask_for_run(source + ahead * here + coming * step, run)
             _move(target, source + _resolved(index_at(indices, index_type), size) * step, run)
             indices, source, target = indices + next_index, source + here, target + there
-    elif mode == g.SCATTER:
+    elif mode == SCATTER:
         for _ in range(count):
             place = _counted(index_at(indices, index_type), size)
             if place >= 0:
                 _move(target + place * step, source, run)
             indices, source, target = indices + next_index, source + here, target + there
-    elif mode == g.REVERSE:
+    elif mode == REVERSE:
         for _ in range(count):
             _move(target, source + _mirrored(index_at(indices, index_type), size, position) * step, run)
             indices, source, target = indices + next_index, source + here, target + there
@@ -227,56 +224,45 @@ def _line(geometry: int, indices: int, source: int, target: int, count: int, pos
 
 
 @inlined
-def _block(geometry: int, first: int, height: int, width: int, places: tuple[int, int, int], position: int) -> None:
+def _block(geometry: Moves, first: int, height: int, width: int, places: tuple[int, int, int], position: int) -> None:
     """Processes points of the two innermost loops, starting at point ``first`` of the middle one."""
-    run = at(geometry, g.RUN)
-    is_plain = at(geometry, g.MODE) in (g.GATHER, g.SCATTER) and at(geometry, g.COMPONENTS) == 1
+    run = geometry.run
+    is_plain = geometry.mode in (GATHER, SCATTER) and geometry.parts == 1
     if is_plain and run == 4:
         _elements(int32(0), geometry, first, height, width, places)
     elif is_plain and run == 8:
         _elements(int64(0), geometry, first, height, width, places)
     else:
         for i in range(first, first + height):
-            here = _moved(geometry, g.MIDDLE, i, places[0], places[1], places[2])
+            here = _moved(geometry.middle, i, places[0], places[1], places[2])
             _line(geometry, here[0], here[1], here[2], width, position)
 
 
 @inlined
-def _part(geometry: int, level: int, unit: int) -> tuple[int, int, int]:
+def _part(loop: TiledPointLoop, unit: int) -> tuple[int, int, int]:
     """Splits off the index along a tiled loop; returns the rest of the unit, its start and its size along the loop."""
-    tiles, tile, size = (
-        at(geometry, level + g.LEVEL_TILES),
-        at(geometry, level + g.LEVEL_TILE),
-        at(geometry, level + g.SIZE),
-    )
-    rest = unit // tiles
-    start = (unit - rest * tiles) * tile
-    return rest, start, min(tile, size - start)
+    rest, number = split(unit, loop.tiles)
+    start = number * loop.tile
+    return rest, start, min(loop.tile, loop.size - start)
 
 
 @kernel
-def move_points(zero: int, tensors: int, _target: int, _states: int, geometry: int, begin: int, end: int) -> None:
+def move_points(zero: int, tensors: int, _target: int, _states: int, geometry: Moves, begin: int, end: int) -> None:
     """Processes the points of some units; ``tensors`` is the address of those of the tensors, the indices last."""
     for unit in range(begin, end):
-        rest, middle_start, height = _part(geometry, g.MIDDLE, unit)
-        rest, inner_start, width = _part(geometry, g.INNER, rest)
-        first = at(geometry, g.FIRST) + rest * at(geometry, g.TILE)
-        last = min(first + at(geometry, g.TILE), at(geometry, g.LAST))
+        rest, middle_start, height = _part(geometry.middle, unit)
+        rest, inner_start, width = _part(geometry.inner, rest)
+        first = geometry.first + rest * geometry.tile
+        last = min(first + geometry.tile, geometry.last)
         for point in range(first, last):
-            source, target, indices = at(tensors, 0), at(tensors, 1), at(tensors, 2)
+            places = load(tensors, 2, 0), load(tensors, 0, 0), load(tensors, 1, 0)
             left, position = point, 0
-            for i in range(at(geometry, g.OUTER) - 1, -1, -1):
-                slot = g.LOOPS + g.LOOP_SLOTS * i
-                size = at(geometry, slot)
-                quotient = left // size
-                place = left - quotient * size
-                if i == at(geometry, g.OUTER) - 1:
+            for i in range(geometry.outer - 1, -1, -1):
+                left, place = split(left, geometry.loops[i].size)
+                if i == geometry.outer - 1:
                     position = place
-                indices += place * at(geometry, slot + g.INDEX_STEP)
-                source += place * at(geometry, slot + g.SOURCE_STEP)
-                target += place * at(geometry, slot + g.TARGET_STEP)
-                left = quotient
-            if at(geometry, g.MODE) == g.REVERSE_LINES:
+                places = _moved(geometry.loops[i], place, places[0], places[1], places[2])
+            if geometry.mode == REVERSE_LINES:
                 position = inner_start
-            indices, source, target = _moved(geometry, g.INNER, inner_start, indices, source, target)
-            _block(geometry, middle_start, height, width, (indices, source, target), position)
+            places = _moved(geometry.inner, inner_start, places[0], places[1], places[2])
+            _block(geometry, middle_start, height, width, places, position)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
-from struct import pack, unpack
 
 import numpy as np
 
@@ -37,7 +35,7 @@ class Lines:
 
     Attributes:
         kernel: the kernel.
-        row: its geometry without addresses.
+        geometry: its geometry without addresses.
         shape: dimensions outside the lines; each index into them is a line.
         length: elements in a line.
         rank: rank of the tensors.
@@ -47,7 +45,7 @@ class Lines:
     """
 
     kernel: Kernel
-    row: array[int]
+    geometry: g.Affine
     shape: Sizes
     length: int
     rank: int
@@ -84,9 +82,8 @@ class Lines:
             again: recomputes a line in which a result was too close to 0.
             find, pool: see ``Job``.
         """
-        geometry, states = self.row[:], np.empty(self.units, np.int64)
-        for slot, parameter in enumerate(parameters, g.ADDRESSES):
-            geometry[slot] = parameter.ctypes.data
+        states = np.empty(self.units, np.int64)
+        geometry = self.geometry.replaced(addresses=[each.ctypes.data for each in parameters])
         step = KernelStep(self.kernel, geometry, self.units, self.length)
         kept = source, target, states, *parameters
         walked = target if self.copies else source
@@ -156,12 +153,20 @@ def lines_of(
         return None
     varying = line[2:]
     vary = 0 if not any(varying) else 1 if all(step in (0, 1) for step in varying) else 2
-    bits = unpack("q", pack("d", epsilon))[0]
-    row = [first, length, *line[:2], vary, kind, bits, uses, *(0 for _ in parameters), *varying]
-    for i in range(first):
-        row += [sizes[i], *(each[i] for each in steps)]
+    geometry = g.Affine(
+        rank=first,
+        length=length,
+        source=line[0],
+        target=line[1],
+        vary=vary,
+        kind=kind,
+        uses=uses,
+        epsilon=epsilon,
+        steps=varying,
+        loops=[(sizes[i], *(each[i] for each in steps)) for i in range(first)],
+    )
     kernel = g.AFFINE[source.data_type is DataType.FLOAT16]
-    return Lines(kernel, array("q", row), tuple(sizes[:first]), length, len(sizes), count, tuple(copies))
+    return Lines(kernel, geometry, tuple(sizes[:first]), length, len(sizes), count, tuple(copies))
 
 
 def layout_of(source: BufferTensorDesc, target: BufferTensorDesc, axes: Iterable[int] = ()) -> Arrangement:

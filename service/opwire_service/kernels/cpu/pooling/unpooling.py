@@ -6,16 +6,7 @@ from ..jit.compiler import inner, kernel
 from ..jit.element import int32, load, of_bits, read, store
 from ..jit.records import Record
 from ..run.geometry import advance
-from ..run.walk import split
-
-
-class Steps(Record):
-    """Steps of a tensor, in elements."""
-
-    image: int
-    channel: int
-    down: int
-    across: int
+from ..run.walk import ImageSteps, split
 
 
 class Unpooling(Record):
@@ -38,9 +29,9 @@ class Unpooling(Record):
     indices: int
     index_bytes: int
     foreign: int
-    source: Steps
-    index: Steps
-    target: Steps
+    source: ImageSteps
+    index: ImageSteps
+    target: ImageSteps
 
 
 @inner
@@ -51,7 +42,7 @@ def _index(address: int, offset: int, size: int) -> int:
 
 
 @inner
-def _start(steps: Steps, image: int, channel: int) -> int:
+def _start(steps: ImageSteps, image: int, channel: int) -> int:
     return image * steps.image + channel * steps.channel
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from functools import partial
 from math import prod
 
@@ -69,11 +68,17 @@ class RoiPoolingJob(Job):
             part = corners[begin : begin + self._at_once]
             images, tops, lefts = self._bins(part, source.shape)
             here = target[begin:]
-            geometry = array("q", [0] * pooling.PLACES)
-            geometry[: pooling.SOURCE] = array(
-                "q", [*target.shape[1:], images.ctypes.data, tops.ctypes.data, lefts.ctypes.data]
+            _, channels, rows_of_bins, columns = target.shape
+            geometry = pooling.Bins(
+                channels=channels,
+                rows=rows_of_bins,
+                columns=columns,
+                images=images.ctypes.data,
+                tops=tops.ctypes.data,
+                lefts=lefts.ctypes.data,
+                source=self._source.element_strides,
+                target=self._target.element_strides,
             )
-            geometry[pooling.SOURCE :] = array("q", [*self._source.element_strides, *self._target.element_strides])
             visits = prod(target.shape[2:]) + int(
                 (np.diff(tops, axis=2).sum(1) * np.diff(lefts, axis=2).sum(1)).max(initial=0)
             )

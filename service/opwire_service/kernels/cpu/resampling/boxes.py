@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from struct import pack, unpack
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from ....execution import Stop, Stopped
 from ..jit.compiler import Kernel
 from ..run.job import Kept, KernelStep
 from ..run.pool import Find, Pool
-from . import geometry as g
+from .geometry import WeightedSums
 from .tables import WeightTable
 
 Compute = Callable[[Stop], list[tuple[int, ...]] | None]
@@ -64,7 +62,7 @@ class OutputBox:
     def __init__(
         self, axes: Sequence[BoxDimension], integers: tuple[int, int] | None = None, *, regions: bool = False
     ) -> None:
-        missing = g.DIMENSIONS - len(axes)
+        missing = 5 - len(axes)
         self._axes = [*(BoxDimension(IDENTITY, 0, 0) for _ in range(missing)), *axes]
         *self.outer, across = (axis.table for axis in self._axes)
         self._regions = self.outer[1].first.size if regions else 1
@@ -79,33 +77,35 @@ class OutputBox:
         self._pairs = _pairs(across)
         self.geometry = self._encode(line, integers)
 
-    def _encode(self, line: int, integers: tuple[int, int] | None) -> array[int]:
+    def _encode(self, line: int, integers: tuple[int, int] | None) -> WeightedSums:
         tables = [axis.table for axis in self._axes]
         terms = prod(table.most for table in tables) + _SLACK_TERMS
         # Terms err by a few ULP each, and no term's error may exceed 2**-26 of the sum.
         doubt = min(1.0, terms * 2.0**-26)
-        row = [0] * g.PLACES
-        row[g.TILE], row[g.TILES], row[g.LINE] = self.tile, self.tiles, line
-        row[g.EXACT] = int(all(table.exact for table in tables))
-        row[g.DOUBT], row[g.LEAST] = _bits(doubt * max(1.0, prod(table.total for table in tables))), _bits(doubt)
-        row[g.CAPACITY], row[g.PAIRS] = CAPACITY, int(self._pairs is not None)
+        *axes, across = (
+            (size, *(each.ctypes.data for each in axis.table.arrays), axis.source, axis.target)
+            for size, axis in zip(self._sizes, self._axes, strict=True)
+        )
+        geometry = WeightedSums(
+            tile=self.tile,
+            tiles=self.tiles,
+            line=line,
+            exact=all(table.exact for table in tables),
+            limit=doubt * max(1.0, prod(table.total for table in tables)),
+            least=doubt,
+            capacity=CAPACITY,
+            axes=axes,
+            across=across,
+        )
         if self._pairs is not None:
-            row[g.NEAR_WEIGHTS], row[g.FAR_WEIGHTS] = (weights.ctypes.data for weights in self._pairs)
-        row[g.LOCAL] = int(row[g.PAIRS] and _are_products_exact(tables[:-1]))
+            geometry.pairs = True
+            geometry.near, geometry.far = (weights.ctypes.data for weights in self._pairs)
+            geometry.local = _are_products_exact(tables[:-1])
         if self._regions > 1:
-            row[g.REGION_ROWS], row[g.REGION_COLUMNS] = self._sizes[3:]
+            geometry.region_rows, geometry.region_columns = self._sizes[3:]
         if integers is not None:
-            row[g.INTEGER], (row[g.LOWEST], row[g.HIGHEST]) = 1, integers
-        for i, axis in enumerate(self._axes):
-            table = axis.table
-            addresses = (each.ctypes.data for each in (table.first, table.taps, table.starts, table.weights))
-            row[g.AXES + i * g.WIDTH : g.AXES + (i + 1) * g.WIDTH] = [
-                self._sizes[i],
-                *addresses,
-                axis.source,
-                axis.target,
-            ]
-        return array("q", row)
+            geometry.integer, (geometry.lowest, geometry.highest) = True, integers
+        return geometry
 
     def bind(self, kernel: Kernel, source: int, target: int, find: Find, pool: Pool, kept: Kept = ()) -> Compute:
         """Returns a function that computes the outputs, repeatedly but not concurrently; ``kept`` owns the memory."""
@@ -153,11 +153,6 @@ def _are_products_exact(outer: Sequence[WeightTable]) -> bool:
     return len(several) <= 1 and all(
         table.most <= 2 and bool((table.weights.astype(np.float32) == table.weights).all()) for table in several
     )
-
-
-def _bits(number: float) -> int:
-    (bits,) = unpack("q", pack("d", number))
-    return int(bits)
 
 
 Settle = Callable[[tuple[int, ...]], Any]

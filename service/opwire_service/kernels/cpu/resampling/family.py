@@ -20,7 +20,6 @@ from ..jit.element import FLOAT32, HALF, INT8, INT16, INT32
 from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
-from . import geometry as g
 from . import rows
 from .boxes import CAPACITY, TILE, BoxDimension, Compute, OutputBox, settle_open
 from .tables import TAPS, WeightTable, nearest_table, table_of, transposed_table
@@ -124,7 +123,7 @@ class NearestJob(Job):
             ones = np.ones(first.size, np.int64)
             axes.append(BoxDimension(WeightTable(first, ones, ones, np.ones(first.size + 2), True), source, target))
         box, across = OutputBox(axes), axes[-1].table.first
-        box.geometry[g.TWICE] = int((across == across[0] + np.arange(across.size) // 2).all())
+        box.geometry.twice = bool((across == across[0] + np.arange(across.size) // 2).all())
         return box
 
     def scratch_bytes(self, threads: int) -> int:

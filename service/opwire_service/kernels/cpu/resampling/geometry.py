@@ -1,37 +1,53 @@
-"""Loop geometry of weighted sums as int64 slots: five dimensions, each with tables of what its outputs read."""
+"""Loop geometry of weighted sums: five dimensions, each with tables of what its outputs read."""
 
 from __future__ import annotations
 
 from ..jit.compiler import inner
 from ..jit.element import float64, load
-from ..run.geometry import at
+from ..jit.records import Record, rows
 
-# Slots of the array.
-TILE, TILES = 0, 1  # outputs in a tile, and tiles in a row
-LINE = 2  # input elements that a tile reads along the innermost dimension
-EXACT = 3  # whether weights are exactly those of the formula
-DOUBT = 4  # bits of a float64: sums below this share of the greatest element may be too inaccurate
-LEAST = 5  # bits of a float64: the same, relative to the sum of the magnitudes of its own terms
-INTEGER, LOWEST, HIGHEST = 6, 7, 8  # whether results are integers, and their range
-CAPACITY = 9  # maximum number of outputs left open
-PAIRS = 10  # whether outputs read at most two elements along the innermost dimension
-TWICE = 10  # only for moves: whether each element goes to two outputs along the innermost dimension
-LOCAL = 11  # whether sums along a line have doubt limits of their own
-REGION_ROWS, REGION_COLUMNS = 12, 13  # table rows of the last two dimensions for each index of the second one
-NEAR_WEIGHTS, FAR_WEIGHTS = 14, 15  # addresses of the two weights of each output if none has more; 0 if missing
-AXES, WIDTH, DIMENSIONS = 16, 7, 5
-OUT, FIRST, TAPS, STARTS, WEIGHTS, SOURCE, TARGET = range(WIDTH)
-PLACES = AXES + DIMENSIONS * WIDTH
 
-ACROSS = AXES + (DIMENSIONS - 1) * WIDTH
+class ReadAxis(Record):
+    """A dimension: the number of outputs, the addresses of the tables of what they read, and steps in elements."""
+
+    out: int
+    first: int
+    taps: int
+    starts: int
+    weights: int
+    source: int
+    target: int
+
+
+class WeightedSums(Record):
+    """Weighted sums, or moves, in tiles of the innermost dimension."""
+
+    tile: int  # outputs in a tile, and tiles in a row
+    tiles: int
+    line: int  # input elements that a tile reads along the innermost dimension
+    exact: bool  # whether weights are exactly those of the formula
+    limit: float  # sums below this share of the greatest element may be too inaccurate
+    least: float  # the same, relative to the sum of the magnitudes of its own terms
+    integer: bool  # whether results are integers, and their range
+    lowest: float
+    highest: float
+    capacity: int  # maximum number of undecided outputs
+    pairs: bool  # whether outputs read at most two elements along the innermost dimension
+    twice: bool  # only for moves: whether each element goes to two outputs along the innermost dimension
+    local: bool  # whether sums along a line have limits of their own
+    region_rows: int  # table rows of the last two dimensions for each index of the second one
+    region_columns: int
+    near: int  # addresses of the two weights of each output if none has more; 0 if missing
+    far: int
+    axes = rows(ReadAxis, 4)
+    across: ReadAxis
 
 
 @inner
-def reads_of(geometry: int, axis: int, out: int) -> tuple[int, int, int]:
+def reads_of(axis: ReadAxis, out: int) -> tuple[int, int, int]:
     """Returns what an output reads along a dimension: first index, number of taps, and the address of their weights."""
-    first = load(at(geometry, axis + FIRST), out, 0)
-    taps = load(at(geometry, axis + TAPS), out, 0)
-    return first, taps, at(geometry, axis + WEIGHTS) + 8 * load(at(geometry, axis + STARTS), out, 0)
+    first, taps = load(axis.first, out, 0), load(axis.taps, out, 0)
+    return first, taps, axis.weights + 8 * load(axis.starts, out, 0)
 
 
 @inner
@@ -40,8 +56,8 @@ def weight(address: int, tap: int) -> float:
 
 
 @inner
-def reach_of(geometry: int, first: int, count: int) -> tuple[int, int]:
+def reach_of(across: ReadAxis, first: int, count: int) -> tuple[int, int]:
     """Returns the range of indices that a tile reads along the innermost dimension."""
-    begin, taps, _ = reads_of(geometry, ACROSS, first)
-    last, taps_of_last, _ = reads_of(geometry, ACROSS, first + count - 1)
+    begin, taps, _ = reads_of(across, first)
+    last, taps_of_last, _ = reads_of(across, first + count - 1)
     return min(begin, last), max(begin + taps, last + taps_of_last)

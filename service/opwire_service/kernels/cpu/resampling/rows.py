@@ -10,9 +10,10 @@ from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import address_of, int8, int32, load, read, size_of, store
 from ..numbers.formats import put
 from ..numbers.vectors import WIDTH, load_vector, put_vector
-from ..run.geometry import advance, at
+from ..run.geometry import advance
+from ..run.walk import split
 from ..views.moves import move_pairs, move_run, seconds_of
-from . import geometry as g
+from .geometry import WeightedSums, reach_of
 from .sums import add_rows, limit_of, round_floats, round_integers, settle, sum_across
 
 SLACK = 2 * WIDTH
@@ -20,45 +21,40 @@ SLACK = 2 * WIDTH
 
 
 @inner
-def _places(geometry: int, row: int) -> tuple[int, int, int, int]:
+def _places(geometry: WeightedSums, row: int) -> tuple[int, int, int, int]:
     """Returns the coordinates of a row of outputs."""
-    sizes = (
-        at(geometry, g.AXES + g.WIDTH + g.OUT),
-        at(geometry, g.AXES + 2 * g.WIDTH + g.OUT),
-        at(geometry, g.AXES + 3 * g.WIDTH + g.OUT),
-    )
-    rest = row // sizes[2]
-    third = rest // sizes[1]
-    first = third // sizes[0]
-    return first, third - first * sizes[0], rest - third * sizes[1], row - rest * sizes[2]
+    rest, fourth = split(row, geometry.axes[3].out)
+    rest, third = split(rest, geometry.axes[2].out)
+    first, second = split(rest, geometry.axes[1].out)
+    return first, second, third, fourth
 
 
 @inlined
-def _after(geometry: int, places: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+def _after(geometry: WeightedSums, places: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
     """Returns the coordinates of the next row, without a division."""
     first, second, third, fourth = places
     fourth += 1
-    if fourth == at(geometry, g.AXES + 3 * g.WIDTH + g.OUT):
+    if fourth == geometry.axes[3].out:
         fourth, third = 0, third + 1
-        if third == at(geometry, g.AXES + 2 * g.WIDTH + g.OUT):
+        if third == geometry.axes[2].out:
             third, second = 0, second + 1
-            if second == at(geometry, g.AXES + g.WIDTH + g.OUT):
+            if second == geometry.axes[1].out:
                 second, first = 0, first + 1
     return first, second, third, fourth
 
 
 @inner
-def _target(geometry: int, places: tuple[int, int, int, int], first: int) -> int:
-    offset = first * at(geometry, g.ACROSS + g.TARGET)
+def _target(geometry: WeightedSums, places: tuple[int, int, int, int], first: int) -> int:
+    offset = first * geometry.across.target
     for i in range(4):
-        offset += places[i] * at(geometry, g.AXES + i * g.WIDTH + g.TARGET)
+        offset += places[i] * geometry.axes[i].target
     return offset
 
 
 @kernel
-def weighted(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def weighted(zero: float, source: int, target: int, states: int, geometry: WeightedSums, begin: int, end: int) -> None:
     """Computes weighted sums. ``states`` holds the number of outputs left open, then their positions."""
-    room, most = at(geometry, g.LINE) + SLACK, at(geometry, g.TILE) + SLACK
+    room, most = geometry.line + SLACK, geometry.tile + SLACK
     memory = np.empty(room + 3 * most + SLACK, np.float64)
     line = address_of(memory)
     sums = line + 8 * room
@@ -67,23 +63,23 @@ def weighted(zero: float, source: int, target: int, states: int, geometry: int, 
     doubts = results + 8 * most
     rest = doubts + 8 * most
     fill(-0.0, line, room)
-    tiles, step = at(geometry, g.TILES), at(geometry, g.ACROSS + g.TARGET)
+    tiles, step = geometry.tiles, geometry.across.target
     for unit in range(begin, end):
-        row = unit // tiles
-        first = (unit - row * tiles) * at(geometry, g.TILE)
-        count = min(at(geometry, g.TILE), at(geometry, g.ACROSS + g.OUT) - first)
+        row, tile = split(unit, tiles)
+        first = tile * geometry.tile
+        count = min(geometry.tile, geometry.across.out - first)
         places = _places(geometry, row)
         here = _target(geometry, places, first)
-        reads = (places[0], places[1], places[2], places[3] + places[1] * at(geometry, g.REGION_ROWS))
-        columns = first + places[1] * at(geometry, g.REGION_COLUMNS)
-        start, stop = g.reach_of(geometry, columns, count)
+        reads = (places[0], places[1], places[2], places[3] + places[1] * geometry.region_rows)
+        columns = first + places[1] * geometry.region_columns
+        start, stop = reach_of(geometry.across, columns, count)
         fill(-0.0, line, stop - start)
         greatest = add_rows(zero, source, geometry, reads, start, stop - start, line, rest)
         sum_across(geometry, columns, count, start, line, sums, doubts)
-        if at(geometry, g.INTEGER):
+        if geometry.integer:
             some_open = round_integers(geometry, sums, count, results, opens)
         else:
-            if not at(geometry, g.LOCAL):
+            if not geometry.local:
                 fill(limit_of(greatest, geometry, zero), doubts, count)
             some_open = round_floats(zero, sums, doubts, count, results, opens)
         if some_open:
@@ -93,9 +89,9 @@ def weighted(zero: float, source: int, target: int, states: int, geometry: int, 
                     store(results, i, int32(bits))
                     if not decided:
                         number = fetch_add(states, 0, 1)
-                        if number < at(geometry, g.CAPACITY):
-                            store(states, 1 + number, unit * at(geometry, g.TILE) + i)
-        if at(geometry, g.INTEGER):
+                        if number < geometry.capacity:
+                            store(states, 1 + number, unit * geometry.tile + i)
+        if geometry.integer:
             for i in range(count):
                 store(target + here, i * step, int8(load(results, i, int32(0))))
         else:
@@ -109,24 +105,23 @@ def weighted(zero: float, source: int, target: int, states: int, geometry: int, 
 
 
 @kernel
-def nearest(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def nearest(zero: int, source: int, target: int, states: int, geometry: WeightedSums, begin: int, end: int) -> None:
     """Moves elements. A row made of the same elements as the one before is copied from it."""
-    tiles, step = at(geometry, g.TILES), at(geometry, g.ACROSS + g.TARGET)
+    tiles, step = geometry.tiles, geometry.across.target
     known, known_offset = 0, -1
-    row = begin // tiles
-    tile, places = begin - row * tiles, _places(geometry, row)
+    row, tile = split(begin, tiles)
+    places = _places(geometry, row)
     for _ in range(begin, end):
-        first = tile * at(geometry, g.TILE)
-        count = min(at(geometry, g.TILE), at(geometry, g.ACROSS + g.OUT) - first)
+        first = tile * geometry.tile
+        count = min(geometry.tile, geometry.across.out - first)
         offset = 0
         for i in range(4):
-            axis = g.AXES + i * g.WIDTH
-            offset += load(at(geometry, axis + g.FIRST), places[i], 0) * at(geometry, axis + g.SOURCE)
+            offset += load(geometry.axes[i].first, places[i], 0) * geometry.axes[i].source
         here = advance(target, _target(geometry, places, first), zero)
         if offset == known_offset and tiles == 1 and step == 1:
             move_run(here, known, count * size_of(zero))
         else:
-            indices = at(geometry, g.ACROSS + g.FIRST) + 8 * first
+            indices = geometry.across.first + 8 * first
             _nearest_row(zero, advance(source, offset, zero), here, geometry, indices, count)
         known, known_offset = here, offset
         tile += 1
@@ -135,18 +130,18 @@ def nearest(zero: int, source: int, target: int, states: int, geometry: int, beg
 
 
 @inner
-def _nearest_row(zero: int, source: int, target: int, geometry: int, indices: int, count: int) -> None:
-    step, apart = at(geometry, g.ACROSS + g.TARGET), at(geometry, g.ACROSS + g.SOURCE)
+def _nearest_row(zero: int, source: int, target: int, geometry: WeightedSums, indices: int, count: int) -> None:
+    step, apart = geometry.across.target, geometry.across.source
     if step == 1 and apart == 1:
         done = 0
-        if at(geometry, g.TWICE):
+        if geometry.twice:
             done = count // seconds_of(zero) * seconds_of(zero)
             begin = advance(source, load(indices, 0, 0), zero)
             for i in range(0, done // 2, seconds_of(zero) // 2):
                 move_pairs(target, i, begin, begin, zero)
         for i in range(done, count):
             store(target, i, read(source, load(indices, i, 0), zero))
-    elif step == 1 and at(geometry, g.TWICE):
+    elif step == 1 and geometry.twice:
         source = advance(source, load(indices, 0, 0) * apart, zero)
         for i in range(count // 2):
             value = read(source, i * apart, zero)

@@ -23,8 +23,9 @@ from ..numbers.vectors import (
     spread,
     store_vector,
 )
-from ..run.geometry import advance, at
-from . import geometry as g
+from ..run.geometry import advance
+from ..run.walk import split
+from .geometry import WeightedSums, reads_of, weight
 
 FEW = 2.0**-24
 """Relative size below which a sum of two correctly rounded products may be too inaccurate."""
@@ -37,7 +38,7 @@ NEAR = 2.0**-20
 def add_rows(
     zero: float,
     source: int,
-    geometry: int,
+    geometry: WeightedSums,
     places: tuple[int, int, int, int],
     begin: int,
     size: int,
@@ -49,24 +50,23 @@ def add_rows(
     Returns the greatest magnitude in them, or 0 if sums along the line have doubt limits of their own.
     """
     greatest = 0
-    axis = (g.AXES, g.AXES + g.WIDTH, g.AXES + 2 * g.WIDTH, g.AXES + 3 * g.WIDTH)
-    a, taps_a, weights_a = g.reads_of(geometry, axis[0], places[0])
-    b, taps_b, weights_b = g.reads_of(geometry, axis[1], places[1])
-    c, taps_c, weights_c = g.reads_of(geometry, axis[2], places[2])
-    d, taps_d, weights_d = g.reads_of(geometry, axis[3], places[3])
-    step = at(geometry, g.ACROSS + g.SOURCE)
+    a, taps_a, weights_a = reads_of(geometry.axes[0], places[0])
+    b, taps_b, weights_b = reads_of(geometry.axes[1], places[1])
+    c, taps_c, weights_c = reads_of(geometry.axes[2], places[2])
+    d, taps_d, weights_d = reads_of(geometry.axes[3], places[3])
+    step = geometry.across.source
     for i in range(taps_a):
         for j in range(taps_b):
             for k in range(taps_c):
-                outer = g.weight(weights_a, i) * g.weight(weights_b, j) * g.weight(weights_c, k)
-                plane = (a + i) * at(geometry, axis[0] + g.SOURCE) + (b + j) * at(geometry, axis[1] + g.SOURCE)
-                plane += (c + k) * at(geometry, axis[2] + g.SOURCE) + begin * step
+                outer = weight(weights_a, i) * weight(weights_b, j) * weight(weights_c, k)
+                plane = (a + i) * geometry.axes[0].source + (b + j) * geometry.axes[1].source
+                plane += (c + k) * geometry.axes[2].source + begin * step
                 for last in range(taps_d):
-                    offset = plane + (d + last) * at(geometry, axis[3] + g.SOURCE)
-                    share = outer * g.weight(weights_d, last)
+                    offset = plane + (d + last) * geometry.axes[3].source
+                    share = outer * weight(weights_d, last)
                     if share != 0.0:
                         row = advance(source, offset, zero)
-                        if at(geometry, g.LOCAL):
+                        if geometry.local:
                             _weigh(zero, row, step, size, line, share)
                         else:
                             high, _ = add_row(zero, row, step, size, line, share, SIGNED, rest)
@@ -110,18 +110,18 @@ def _times_weights(x: Vector, weights: int, first: int) -> Vector:
 
 
 @inner
-def sum_across(geometry: int, first: int, count: int, begin: int, line: int, result: int, doubts: int) -> None:
+def sum_across(geometry: WeightedSums, first: int, count: int, begin: int, line: int, result: int, doubts: int) -> None:
     """Computes the sums along a line that begins at index ``begin`` of the innermost dimension; see ``_pairs``."""
-    if at(geometry, g.PAIRS):
-        firsts = at(geometry, g.ACROSS + g.FIRST) + 8 * first
-        near, far = at(geometry, g.NEAR_WEIGHTS) + 8 * first, at(geometry, g.FAR_WEIGHTS) + 8 * first
+    if geometry.pairs:
+        firsts = geometry.across.first + 8 * first
+        near, far = geometry.near + 8 * first, geometry.far + 8 * first
         _pairs(firsts, near, far, begin, line, count, result, doubts)
         return
     for i in range(count):
-        index, taps, weights = g.reads_of(geometry, g.ACROSS, first + i)
+        index, taps, weights = reads_of(geometry.across, first + i)
         total = -0.0
         for tap in range(taps):
-            share = g.weight(weights, tap)
+            share = weight(weights, tap)
             if share != 0.0:
                 total += load(line, index - begin + tap, 0.0) * share
         store(result, i, total + 0.0)
@@ -141,7 +141,7 @@ def round_floats(zero: float, sums: int, doubts: int, count: int, results: int, 
 
 
 @inner
-def round_integers(geometry: int, sums: int, count: int, results: int, opens: int) -> int:
+def round_integers(geometry: WeightedSums, sums: int, count: int, results: int, opens: int) -> int:
     """Like ``round_floats``, for integers."""
     some_open = 0
     for i in range(count):
@@ -155,37 +155,35 @@ def round_integers(geometry: int, sums: int, count: int, results: int, opens: in
 
 
 @inner
-def _saturated(geometry: int, value: float) -> int:
-    return int32(min(max(value, float(at(geometry, g.LOWEST))), float(at(geometry, g.HIGHEST))))
+def _saturated(geometry: WeightedSums, value: float) -> int:
+    return int32(min(max(value, geometry.lowest), geometry.highest))
 
 
 @inner
-def settle(zero: float, source: int, geometry: int, places: tuple[int, int, int, int], across: int) -> tuple[bool, int]:
+def settle(
+    zero: float, source: int, geometry: WeightedSums, places: tuple[int, int, int, int], across: int
+) -> tuple[bool, int]:
     """Recomputes one sum with compensation; returns whether it is decided, and its bits."""
-    axis = (g.AXES, g.AXES + g.WIDTH, g.AXES + 2 * g.WIDTH, g.AXES + 3 * g.WIDTH)
-    a, taps_a, weights_a = g.reads_of(geometry, axis[0], places[0])
-    b, taps_b, weights_b = g.reads_of(geometry, axis[1], places[1])
-    c, taps_c, weights_c = g.reads_of(geometry, axis[2], places[2])
-    d, taps_d, weights_d = g.reads_of(geometry, axis[3], places[3])
-    e, taps_e, weights_e = g.reads_of(geometry, g.ACROSS, across)
-    high, low, all_terms, lost = 0.0, 0.0, 0.0, 0.0 if at(geometry, g.EXACT) else 1.0
+    a, taps_a, weights_a = reads_of(geometry.axes[0], places[0])
+    b, taps_b, weights_b = reads_of(geometry.axes[1], places[1])
+    c, taps_c, weights_c = reads_of(geometry.axes[2], places[2])
+    d, taps_d, weights_d = reads_of(geometry.axes[3], places[3])
+    e, taps_e, weights_e = reads_of(geometry.across, across)
+    high, low, all_terms, lost = 0.0, 0.0, 0.0, 0.0 if geometry.exact else 1.0
     rows = taps_a * taps_b * taps_c * taps_d
     for number in range(rows):
-        rest = number // taps_d
-        last = number - rest * taps_d
-        j_k = rest // taps_c
-        k = rest - j_k * taps_c
-        i = j_k // taps_b
-        j = j_k - i * taps_b
-        offset = (a + i) * at(geometry, axis[0] + g.SOURCE) + (b + j) * at(geometry, axis[1] + g.SOURCE)
-        offset += (c + k) * at(geometry, axis[2] + g.SOURCE) + (d + last) * at(geometry, axis[3] + g.SOURCE)
-        outer, lost = _times(g.weight(weights_a, i), g.weight(weights_b, j), lost)
-        outer, lost = _times(outer, g.weight(weights_c, k), lost)
-        outer, lost = _times(outer, g.weight(weights_d, last), lost)
+        rest, last = split(number, taps_d)
+        rest, k = split(rest, taps_c)
+        i, j = split(rest, taps_b)
+        offset = (a + i) * geometry.axes[0].source + (b + j) * geometry.axes[1].source
+        offset += (c + k) * geometry.axes[2].source + (d + last) * geometry.axes[3].source
+        outer, lost = _times(weight(weights_a, i), weight(weights_b, j), lost)
+        outer, lost = _times(outer, weight(weights_c, k), lost)
+        outer, lost = _times(outer, weight(weights_d, last), lost)
         for tap in range(taps_e):
-            share, lost = _times(outer, g.weight(weights_e, tap), lost)
+            share, lost = _times(outer, weight(weights_e, tap), lost)
             if share != 0.0:
-                x = masked(read(source, offset + (e + tap) * at(geometry, g.ACROSS + g.SOURCE), zero), -1)
+                x = masked(read(source, offset + (e + tap) * geometry.across.source, zero), -1)
                 product = x * share
                 high, first_rest = two_sum(high, product)
                 part, second_rest = two_sum(fused(x, share, -product), first_rest)
@@ -196,7 +194,7 @@ def settle(zero: float, source: int, geometry: int, places: tuple[int, int, int,
         return True, narrow(high, zero)
     decided = lost == 0.0
     high, low = two_sum(high, low)
-    if at(geometry, g.INTEGER):
+    if geometry.integer:
         below = math.floor(high)
         above = (high - below - 0.5) + low
         even = below * 0.5 == math.floor(below * 0.5)
@@ -204,7 +202,7 @@ def settle(zero: float, source: int, geometry: int, places: tuple[int, int, int,
         return decided or abs(above) > 2.0**-40, int(_saturated(geometry, below + (1.0 if up else 0.0)))
     if high == 0.0 and low == 0.0:
         return decided or all_terms == 0.0, narrow(0.0, zero)
-    return decided or abs(high) >= bits_double(at(geometry, g.LEAST)) * all_terms, narrow(to_odd(high, low), zero)
+    return decided or abs(high) >= geometry.least * all_terms, narrow(to_odd(high, low), zero)
 
 
 @inner
@@ -215,8 +213,8 @@ def _times(a: float, b: float, lost: float) -> tuple[float, float]:
 
 
 @inner
-def limit_of(greatest: int, geometry: int, zero: float) -> float:
+def limit_of(greatest: int, geometry: WeightedSums, zero: float) -> float:
     """Returns the magnitude below which a tile's sums are doubtful, given the greatest magnitude in it."""
     single = infinity_bits(zero) > 0x7C00
     exponent = max(greatest >> (23 if single else 10), 1) + 1 - (127 if single else 15)
-    return bits_double((exponent + 1023) << 52) * bits_double(at(geometry, g.DOUBT)) if greatest else 0.0
+    return bits_double((exponent + 1023) << 52) * geometry.limit if greatest else 0.0

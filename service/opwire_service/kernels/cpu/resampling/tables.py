@@ -34,6 +34,10 @@ class WeightTable:
     exact: bool
 
     @property
+    def arrays(self) -> tuple[Array, Array, Array, Array]:
+        return self.first, self.taps, self.starts, self.weights
+
+    @property
     def most(self) -> int:
         """Maximum number of elements that an output reads."""
         return int(self.taps.max())

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from ..jit.compiler import inlined
+from ..jit.records import Record
+
+
+class ImageSteps(Record):
+    """Steps of a tensor of images, in elements."""
+
+    image: int
+    channel: int
+    down: int
+    across: int
 
 
 @inlined

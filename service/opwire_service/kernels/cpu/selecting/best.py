@@ -8,11 +8,9 @@ import numpy as np
 
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import address_of, choose, int32, int64, load, read, size_of, store
+from ..jit.records import Record
 from ..numbers.vectors import WIDTH, Vector, load_vector, lowest_of, mask_of, pick, signed_ints, spread, store_vector
-from ..run.geometry import advance, at
-
-COUNT, LENGTH, IS_WIDE = range(3)
-"""Slots: number of elements kept, length of a row, and whether keys have 64 bits instead of 32."""
+from ..run.geometry import advance
 
 FEW = 128
 """Maximum number of elements kept, since each better one is inserted by moving others one step at a time."""
@@ -21,8 +19,33 @@ SIGN = -(1 << 63)
 """Sign bit of an int64, which is also its minimum."""
 
 
+class Rows(Record):
+    """Rows, of each of which some elements are kept."""
+
+    count: int  # elements kept
+    length: int
+
+
+class KeyRows(Rows):
+    """Rows of keys, with 64 bits or 32."""
+
+    is_wide: bool
+
+
+class ElementRows(Rows):
+    """Rows of elements."""
+
+    mode: int
+    turned: int  # bits of keys to invert
+    is_float: bool
+    magnitude: int  # for floats, the mask of their magnitude and the bits of infinity
+    infinite: int
+    indices: int  # address and size of the indices
+    index_bytes: int
+
+
 @inlined
-def _key(keys: int, index: int, is_wide: int) -> int:
+def _key(keys: int, index: int, is_wide: bool) -> int:
     """Returns a key as a signed number that orders like the key."""
     if is_wide:
         return load(keys, index, int64(0)) ^ SIGN
@@ -30,9 +53,9 @@ def _key(keys: int, index: int, is_wide: int) -> int:
 
 
 @kernel
-def best(zero: int, keys: int, found: int, places: int, geometry: int, begin: int, end: int) -> None:
+def best(zero: int, keys: int, found: int, places: int, geometry: KeyRows, begin: int, end: int) -> None:
     """Stores the least keys of some rows with their positions; of equal keys, the first ones."""
-    count, length, is_wide = at(geometry, COUNT), at(geometry, LENGTH), at(geometry, IS_WIDE)
+    count, length, is_wide = geometry.count, geometry.length, geometry.is_wide
     for row in range(begin, end):
         first, kept, start = row * length, 0, row * count
         worst = int64(0)
@@ -56,10 +79,6 @@ def _put(found: int, places: int, key: int, place: int, start: int, kept: int, c
     store(found, hole, key)
     store(places, hole, int64(place))
 
-
-MODE, TURNED, IS_FLOAT, MAGNITUDE, INFINITE, INDICES, INDEX_BYTES = range(2, 9)
-"""Slots: mode, bits of keys to invert, whether elements are floats, for floats the magnitude mask and the bits of
-infinity, and address and size of the indices."""
 
 CHOOSE, ENTER, WRITE = range(3)
 """Modes: find and write the best of each row; store sortable entries of all elements; or write sorted entries."""
@@ -92,10 +111,10 @@ def _of_integer(element: int, turned: int, _magnitude: int, _infinite: int) -> i
 
 
 @inlined
-def _scan(zero: int, line: int, states: int, geometry: int, key_of: Any) -> None:
+def _scan(zero: int, line: int, states: int, geometry: ElementRows, key_of: Any) -> None:
     """Stores the keys of the best elements of a row, followed by their positions."""
-    count, length, turned = at(geometry, COUNT), at(geometry, LENGTH), at(geometry, TURNED)
-    magnitude, infinite, places = at(geometry, MAGNITUDE), at(geometry, INFINITE), states + 8 * count
+    count, length, turned = geometry.count, geometry.length, geometry.turned
+    magnitude, infinite, places = geometry.magnitude, geometry.infinite, states + 8 * count
     kept, worst = 0, int64(LAST)
     for first in range(0, length, BLOCK):
         last = min(first + BLOCK, length)
@@ -115,23 +134,23 @@ def _scan(zero: int, line: int, states: int, geometry: int, key_of: Any) -> None
 
 
 @inlined
-def _entry(geometry: int, line: int, place: int, zero: int) -> int:
+def _entry(geometry: ElementRows, line: int, place: int, zero: int) -> int:
     """Returns the key of an element of at most 32 bits, combined with its position."""
     element = read(line, place, zero)
-    turned, magnitude, infinite = at(geometry, TURNED), at(geometry, MAGNITUDE), at(geometry, INFINITE)
-    if at(geometry, IS_FLOAT):
+    turned, magnitude, infinite = geometry.turned, geometry.magnitude, geometry.infinite
+    if geometry.is_float:
         return (_of_float(element, turned, magnitude, infinite) << 32) | place
     return (_of_integer(element, turned, magnitude, infinite) << 32) | place
 
 
 @inlined
-def _keys(geometry: int, bits: Vector) -> Vector:
+def _keys(geometry: ElementRows, bits: Vector) -> Vector:
     """Returns the keys of sixteen elements."""
-    turned = spread(int32(at(geometry, TURNED)))
-    if at(geometry, IS_FLOAT):
-        size = bits & spread(int32(at(geometry, MAGNITUDE)))
+    turned = spread(int32(geometry.turned))
+    if geometry.is_float:
+        size = bits & spread(int32(geometry.magnitude))
         ordered = pick(bits < spread(int32(0)), spread(int32(0)) - size, size) ^ turned
-        return pick(size > spread(int32(at(geometry, INFINITE))), spread(int32(LAST_OF_SHORT)), ordered)
+        return pick(size > spread(int32(geometry.infinite)), spread(int32(LAST_OF_SHORT)), ordered)
     return bits ^ turned
 
 
@@ -148,9 +167,9 @@ def _insert(entries: int, count: int, entry: int) -> None:
 
 
 @inner
-def _keep(zero: int, line: int, entries: int, geometry: int) -> None:
+def _keep(zero: int, line: int, entries: int, geometry: ElementRows) -> None:
     """Stores the entries of the best elements of a row, after a sentinel that precedes all."""
-    count, length = at(geometry, COUNT), at(geometry, LENGTH)
+    count, length = geometry.count, geometry.length
     store(entries, 0, int64(SIGN))
     for i in range((count + WIDTH - 1) // WIDTH * WIDTH):
         store(entries, i + 1, int64(LAST))
@@ -171,18 +190,18 @@ def _keep(zero: int, line: int, entries: int, geometry: int) -> None:
 
 
 @inlined
-def _write(zero: int, geometry: int, line: int, target: int, index: int, place: int) -> None:
+def _write(zero: int, geometry: ElementRows, line: int, target: int, index: int, place: int) -> None:
     store(target, index, read(line, place, zero))
-    if at(geometry, INDEX_BYTES) == 8:
-        store(at(geometry, INDICES), index, place)
+    if geometry.index_bytes == 8:
+        store(geometry.indices, index, place)
     else:
-        store(at(geometry, INDICES), index, int32(place))
+        store(geometry.indices, index, int32(place))
 
 
 @kernel
-def chosen(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def chosen(zero: int, source: int, target: int, states: int, geometry: ElementRows, begin: int, end: int) -> None:
     """A unit is a row. For rows that are sorted, the states hold the entries."""
-    count, length, mode = at(geometry, COUNT), at(geometry, LENGTH), at(geometry, MODE)
+    count, length, mode = geometry.count, geometry.length, geometry.mode
     memory = np.empty(2 * FEW + 1, np.int64)
     kept = address_of(memory)
     for row in range(begin, end):
@@ -195,7 +214,7 @@ def chosen(zero: int, source: int, target: int, states: int, geometry: int, begi
         if mode == CHOOSE:
             entries = kept
             if size_of(zero) == 8:
-                if at(geometry, IS_FLOAT):
+                if geometry.is_float:
                     _scan(zero, line, kept, geometry, _of_float)
                 else:
                     _scan(zero, line, kept, geometry, _of_integer)

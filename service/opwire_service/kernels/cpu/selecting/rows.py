@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
 from functools import partial
 from math import prod
@@ -57,7 +56,7 @@ class RowsJob(Job):
         self._kernel = CHOSEN[self._item]
         self._is_few = self._count <= best.FEW
         greatest = getattr(attributes, "AxisDirection", AxisDirection.DECREASING) == AxisDirection.DECREASING
-        self._slots = _slots(source.data_type, greatest=greatest)
+        self._keys = _keys(source.data_type, greatest=greatest)
         order = [*(i for i in range(source.rank) if i != self._axis), self._axis]
         sizes, steps = ([values[i] for i in order] for values in (source.sizes, source.element_strides))
         if source.rank == 1:
@@ -105,8 +104,10 @@ class RowsJob(Job):
             return partial(_at_once, block(0))
         return partial(pool.run, piece, self._blocks.number, 1)
 
-    def _geometry(self, mode: int, indices: Array) -> array[int]:
-        return array("q", [self._count, self._length, mode, *self._slots, indices.ctypes.data, indices.itemsize])
+    def _geometry(self, mode: int, indices: Array) -> best.ElementRows:
+        geometry = self._keys.replaced(mode=mode, indices=indices.ctypes.data, index_bytes=indices.itemsize)
+        geometry.count, geometry.length = self._count, self._length
+        return geometry
 
     def _bound(self, block: _Rows, find: Find) -> Callable[[], None]:
         """Returns a function that selects the best of a block, copying what is not contiguous."""
@@ -159,13 +160,13 @@ def _together(array: Array) -> Array:
     return array if array.flags.c_contiguous else np.empty_like(array, order="C")
 
 
-def _slots(data_type: DataType, *, greatest: bool) -> list[int]:
-    """Returns the slots with which the kernel converts elements to keys."""
+def _keys(data_type: DataType, *, greatest: bool) -> best.ElementRows:
+    """Returns the fields by which the kernel converts elements to keys."""
     magnitude = (1 << (data_type.bits - 1)) - 1
     infinite = int(np.array(np.inf, data_type.dtype).view(f"<i{data_type.bits // 8}")) if data_type.is_float else 0
     # Bits of unsigned numbers order like signed ones if the highest bit and its sign extension are inverted.
     turned = (-1 if greatest else 0) ^ (0 if data_type.is_signed else ~magnitude)
-    return [turned, int(data_type.is_float), magnitude, infinite]
+    return best.ElementRows(turned=turned, is_float=data_type.is_float, magnitude=magnitude, infinite=infinite)
 
 
 def prepare(plan: Plan) -> Job:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-
 import numpy as np
 
 from opwire.check import Plan
@@ -17,7 +15,7 @@ from ..jit.element import INT64
 from ..run.blocks import Blocks
 from ..run.job import Job
 from ..run.pool import Find, Pool
-from .best import FEW, best
+from .best import FEW, KeyRows, best
 from .entries import Entries, cuts, joined
 from .keys import Order
 
@@ -97,7 +95,7 @@ class TopJob(Job):
         if keys.dtype.itemsize < 4:
             keys = keys.astype(np.uint32)
         found, places = (np.empty((*keys.shape[:-1], count), np.uint64) for _ in range(2))
-        geometry = array("q", [count, keys.shape[-1], keys.dtype.itemsize == 8])
+        geometry = KeyRows(count=count, length=keys.shape[-1], is_wide=keys.dtype.itemsize == 8)
         addresses = keys.ctypes.data, found.ctypes.data, places.ctypes.data, geometry.buffer_info()[0]
         find(BEST).call(0, *addresses, 0, found.size // count)
         places += np.uint64(start)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-
 import numpy as np
 
 from opwire.check import Plan
@@ -15,7 +13,7 @@ from ..jit.element import FLOAT32, HALF
 from ..run.blocks import Blocks
 from ..run.job import Job
 from ..run.pool import Find, Pool
-from .scaling import scale
+from .scaling import Scaling, scale
 
 BLOCK = 1 << 16
 """Elements scaled at once."""
@@ -29,8 +27,8 @@ class PictureJob(Job):
     def __init__(self, plan: Plan) -> None:
         data_type = plan.outputs["OutputTensor"].data_type
         self._kernel = SCALE[data_type]
-        numbers = np.array([plan.attributes.Scale, *plan.attributes.Bias], np.float64).view(np.int64).tolist()
-        self._geometries = [array("q", [numbers[0], bias, data_type is DataType.FLOAT16]) for bias in numbers[1:]]
+        factor, is_half = plan.attributes.Scale, data_type is DataType.FLOAT16
+        self._geometries = [Scaling(scale=factor, bias=bias, is_half=is_half) for bias in plan.attributes.Bias]
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -51,7 +49,7 @@ class PictureJob(Job):
     def scratch_bytes(self, threads: int) -> int:
         return threads * 8 * BLOCK
 
-    def _scale(self, source: Array, target: Array, geometry: array[int], find: Find) -> None:
+    def _scale(self, source: Array, target: Array, geometry: Scaling, find: Find) -> None:
         numbers = np.ascontiguousarray(source)
         result = target if target.flags.c_contiguous else np.empty(target.shape, target.dtype)
         address, _ = geometry.buffer_info()

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from ..jit.compiler import inner, kernel
 from ..jit.element import bits_double, double_bits, float32, float64, read, store
+from ..jit.records import Record
 from ..numbers.halves import half_bits, number_of, odd
 from ..numbers.rounding import two_sum
-from ..run.geometry import at
 
-SCALE, BIAS, IS_HALF = range(3)
-"""Slots: scale and bias as bits of a FLOAT64, and whether the result has 16 bits."""
+
+class Scaling(Record):
+    """Scale and bias, and whether the result has 16 bits."""
+
+    scale: float
+    bias: float
+    is_half: bool
 
 
 @inner
@@ -24,10 +29,10 @@ def _scaled(number: float, scale: float, bias: float) -> float:
 
 
 @kernel
-def scale(zero: float, source: int, target: int, _states: int, geometry: int, begin: int, end: int) -> None:
+def scale(zero: float, source: int, target: int, _states: int, geometry: Scaling, begin: int, end: int) -> None:
     """Scales contiguous floats of 16 or 32 bits."""
-    factor, bias = bits_double(at(geometry, SCALE)), bits_double(at(geometry, BIAS))
-    if at(geometry, IS_HALF):
+    factor, bias = geometry.scale, geometry.bias
+    if geometry.is_half:
         for i in range(begin, end):
             number = float64(number_of(read(source, i, zero)))
             store(target, i, half_bits(odd(_scaled(number, factor, bias))))

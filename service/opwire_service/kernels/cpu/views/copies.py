@@ -4,63 +4,68 @@ from __future__ import annotations
 
 from ..jit.compiler import inner, kernel
 from ..jit.element import size_of
-from ..run.geometry import at
-from . import geometry as g
-from .geometry import CopyTile, step_of, tile_of
+from ..jit.records import Row
+from .geometry import FILL, PAIRS, TRANSPOSED, CopyTile, EncodedCopy, tile_of
 from .moves import fence, move_pairs, move_run, move_seconds, put, seconds_of, take
 from .transposing import transpose
 
 
 @kernel
-def runs(zero: int, tensors: int, _target: int, _states: int, geometry: int, begin: int, end: int) -> None:
+def runs(zero: int, tensors: int, _target: int, _states: int, geometry: Row[EncodedCopy], begin: int, end: int) -> None:
     """Copies runs of bytes."""
+    which = 0
     for unit in range(begin, end):
-        while unit >= at(geometry, g.END):
-            geometry += 8 * g.RECORD
-        tile = tile_of(tensors, geometry, unit)
+        while unit >= geometry[which].end:
+            which += 1
+        copy = geometry[which]
+        tile = tile_of(tensors, copy, unit)
         for i in range(tile.outer):
-            source = tile.source + i * step_of(geometry, 0, g.SOURCE_STEP)
-            target = tile.target + i * step_of(geometry, 0, g.TARGET_STEP)
+            source = tile.source + i * copy.levels[0].source
+            target = tile.target + i * copy.levels[0].target
             for _ in range(tile.middle):
                 move_run(target, source, tile.inner)
-                source += step_of(geometry, 1, g.SOURCE_STEP)
-                target += step_of(geometry, 1, g.TARGET_STEP)
+                source += copy.levels[1].source
+                target += copy.levels[1].target
 
 
 @kernel
-def items(zero: int, tensors: int, _target: int, _states: int, geometry: int, begin: int, end: int) -> None:
+def items(
+    zero: int, tensors: int, _target: int, _states: int, geometry: Row[EncodedCopy], begin: int, end: int
+) -> None:
     """Copies elements one by one, or in transposed squares."""
+    which = 0
     for unit in range(begin, end):
-        while unit >= at(geometry, g.END):
-            geometry += 8 * g.RECORD
-        tile = tile_of(tensors, geometry, unit)
-        if at(geometry, g.KIND) >= g.TRANSPOSED:
-            transpose(zero, geometry, tile)
+        while unit >= geometry[which].end:
+            which += 1
+        copy = geometry[which]
+        tile = tile_of(tensors, copy, unit)
+        if copy.kind >= TRANSPOSED:
+            transpose(zero, copy, tile)
             continue
         for i in range(tile.outer):
-            source = tile.source + i * step_of(geometry, 0, g.SOURCE_STEP)
-            target = tile.target + i * step_of(geometry, 0, g.TARGET_STEP)
-            if at(geometry, g.KIND) == g.PAIRS and tile.middle == 2:
-                _pairs(zero, target, source, source + step_of(geometry, 1, g.SOURCE_STEP), tile.inner)
+            source = tile.source + i * copy.levels[0].source
+            target = tile.target + i * copy.levels[0].target
+            if copy.kind == PAIRS and tile.middle == 2:
+                _pairs(zero, target, source, source + copy.levels[1].source, tile.inner)
             else:
-                _lines(zero, geometry, target, source, tile)
+                _lines(zero, copy, target, source, tile)
     # Complete streaming stores before other threads learn that the results are there.
     fence()
 
 
 @inner
-def _lines(zero: int, geometry: int, target: int, source: int, tile: CopyTile) -> None:
-    here, there = step_of(geometry, 2, g.SOURCE_STEP), step_of(geometry, 2, g.TARGET_STEP)
+def _lines(zero: int, copy: EncodedCopy, target: int, source: int, tile: CopyTile) -> None:
+    here, there = copy.levels[2].source, copy.levels[2].target
     for row in range(tile.middle):
-        first = max(0, at(geometry, g.BEGIN) - tile.diagonal + row)
-        last = min(tile.inner, at(geometry, g.LAST) - tile.diagonal + row)
+        first = max(0, copy.begin - tile.diagonal + row)
+        last = min(tile.inner, copy.last - tile.diagonal + row)
         if first < last:
-            if at(geometry, g.KIND) == g.FILL:
+            if copy.kind == FILL:
                 fill(target + first * there, there, take(source, 0, zero), last - first)
             else:
                 _line(zero, target + first * there, there, source + first * here, here, last - first)
-        source += step_of(geometry, 1, g.SOURCE_STEP)
-        target += step_of(geometry, 1, g.TARGET_STEP)
+        source += copy.levels[1].source
+        target += copy.levels[1].target
 
 
 @inner

@@ -10,26 +10,50 @@ from typing import NamedTuple
 from ...layout import Loop
 from ...views.view import Copy
 from ..jit.compiler import inlined, inner
-from ..run.geometry import at
+from ..jit.element import load
+from ..jit.records import Record, packed, rows
+from ..run.walk import split
 from .moves import LINE, PART_ROW, PART_ROWS, VECTOR
 
-# Slots of the record of a copy. Steps and offsets are in bytes.
-END = 0  # units of this copy and those before it
-FIRST = 1  # units of the copies before it
-SOURCE, TARGET, SOURCE_OFFSET, TARGET_OFFSET = 2, 3, 4, 5
-KIND = 6  # how its elements are moved
-OUTER = 7  # number of loops outside the tiles
-BEGIN, LAST = 8, 9  # first diagonal that is copied, and the last + 1
-SECOND = 10  # distance of the second of each pair of source rows of a transposed copy; 0 if they form no pairs
-LEVELS = 11  # loops of the tiles, outermost first
-SIZE, SOURCE_STEP, TARGET_STEP, TILE, TILES = range(5)
-LEVEL_SLOTS = 5
 INNER = 3
-LOOPS = LEVELS + INNER * LEVEL_SLOTS
-LOOP_SLOTS = 3
+"""Loops of the tiles."""
+
 MOST_LOOPS = 16
 """Loops of a copy that splits each dimension of a tensor in two."""
-RECORD = LOOPS + LOOP_SLOTS * MOST_LOOPS
+
+
+class CopyLoop(Record):
+    """A loop, with steps in bytes."""
+
+    size: int
+    source: int
+    target: int
+
+
+class TiledCopyLoop(CopyLoop):
+    """A loop that is cut into tiles."""
+
+    tile: int
+    tiles: int
+
+
+class EncodedCopy(Record):
+    """A copy, with offsets in bytes."""
+
+    end: int  # units of this copy and those before it
+    first: int  # units of the copies before it
+    source: int  # number of the tensor
+    target: int
+    source_offset: int
+    target_offset: int
+    kind: int  # how its elements are moved
+    outer: int  # number of loops outside the tiles
+    begin: int  # first diagonal that is copied, and the last + 1
+    last: int
+    second: int  # distance of the second of each pair of source rows of a transposed copy; 0 if they form no pairs
+    levels = rows(TiledCopyLoop, INNER)  # loops of the tiles, outermost first
+    loops = rows(CopyLoop, MOST_LOOPS)
+
 
 TILE_BYTES = 1 << 17
 """Maximum number of bytes that a unit moves in runs."""
@@ -139,7 +163,7 @@ def encode(copies: Iterable[tuple[Copy, CopyForm]], item: int) -> tuple[array[in
     Returns:
         The records, the number of units, and the maximum number of elements that a unit visits.
     """
-    row: list[int] = []
+    encoded = []
     units, elements = 0, 1
     for copy, form in copies:
         levels = (Loop(1, 0, 0),) * (INNER - len(form.loops)) + form.loops[-INNER:]
@@ -147,15 +171,25 @@ def encode(copies: Iterable[tuple[Copy, CopyForm]], item: int) -> tuple[array[in
         outer = form.loops[:-INNER]
         counts = [-(-loop.size // tile) for loop, tile in zip(levels, tiles, strict=True)]
         first, units = units, units + prod(counts) * prod(loop.size for loop in outer)
-        offsets = copy.source_offset * item, copy.target_offset * item
-        record = [units, first, copy.source, copy.target, *offsets, form.kind, len(outer), *(copy.band or EVERYWHERE)]
-        record.append(form.second)
-        for loop, tile, count in zip(levels, tiles, counts, strict=True):
-            record += [*loop, tile, count]
-        record += [number for loop in outer for number in loop]
-        row += record + [0] * (RECORD - len(record))
+        begin, last = copy.band or EVERYWHERE
+        record = EncodedCopy(
+            end=units,
+            first=first,
+            source=copy.source,
+            target=copy.target,
+            source_offset=copy.source_offset * item,
+            target_offset=copy.target_offset * item,
+            kind=form.kind,
+            outer=len(outer),
+            begin=begin,
+            last=last,
+            second=form.second,
+            levels=[(*each, *cut) for each, *cut in zip(levels, tiles, counts, strict=True)],
+            loops=outer,
+        )
+        encoded.append(record)
         elements = max(elements, _visits(form, tiles))
-    return array("q", row), units, elements
+    return packed(encoded), units, elements
 
 
 def _tiles(form: CopyForm, levels: Sequence[Loop]) -> list[int]:
@@ -180,47 +214,27 @@ def _visits(form: CopyForm, tiles: Sequence[int]) -> int:
 
 
 @inlined
-def tile_of(tensors: int, geometry: int, unit: int) -> CopyTile:
+def tile_of(tensors: int, copy: EncodedCopy, unit: int) -> CopyTile:
     """Decodes what a unit copies; ``tensors`` is the address of the tensors' addresses."""
-    unit -= at(geometry, FIRST)
-    source = at(tensors, at(geometry, SOURCE)) + at(geometry, SOURCE_OFFSET)
-    target = at(tensors, at(geometry, TARGET)) + at(geometry, TARGET_OFFSET)
-    unit, column, inner_size = _part(geometry, LEVELS + 2 * LEVEL_SLOTS, unit)
-    unit, row, middle = _part(geometry, LEVELS + LEVEL_SLOTS, unit)
-    unit, first, outer = _part(geometry, LEVELS, unit)
-    source += _bytes(geometry, SOURCE_STEP, first, row, column)
-    target += _bytes(geometry, TARGET_STEP, first, row, column)
-    for i in range(at(geometry, OUTER) - 1, -1, -1):
-        slot = LOOPS + LOOP_SLOTS * i
-        size = at(geometry, slot)
-        rest = unit // size
-        place = unit - rest * size
-        source += place * at(geometry, slot + SOURCE_STEP)
-        target += place * at(geometry, slot + TARGET_STEP)
-        unit = rest
+    source = load(tensors, copy.source, 0) + copy.source_offset
+    target = load(tensors, copy.target, 0) + copy.target_offset
+    rest, column, inner_size = _part(copy.levels[2], unit - copy.first)
+    rest, row, middle = _part(copy.levels[1], rest)
+    rest, first, outer = _part(copy.levels[0], rest)
+    source += first * copy.levels[0].source + row * copy.levels[1].source + column * copy.levels[2].source
+    target += first * copy.levels[0].target + row * copy.levels[1].target + column * copy.levels[2].target
+    for i in range(copy.outer - 1, -1, -1):
+        rest, place = split(rest, copy.loops[i].size)
+        source += place * copy.loops[i].source
+        target += place * copy.loops[i].target
     return CopyTile(source, target, outer, middle, inner_size, column - row)
 
 
-@inlined
-def step_of(geometry: int, level: int, which: int) -> int:
-    """Returns the ``SOURCE_STEP`` or ``TARGET_STEP`` of a loop of tiles, in bytes."""
-    return at(geometry, LEVELS + level * LEVEL_SLOTS + which)
-
-
-@inlined
-def _bytes(geometry: int, which: int, first: int, row: int, column: int) -> int:
-    """Returns the offset, in bytes, of an element from the first one in the loops of tiles."""
-    return (
-        first * step_of(geometry, 0, which) + row * step_of(geometry, 1, which) + column * step_of(geometry, 2, which)
-    )
-
-
 @inner
-def _part(geometry: int, level: int, unit: int) -> tuple[int, int, int]:
+def _part(loop: TiledCopyLoop, unit: int) -> tuple[int, int, int]:
     """Splits off the index along a loop of tiles; returns the rest of the unit, its start and its size in the loop."""
-    tiles, size, tile = at(geometry, level + TILES), at(geometry, level + SIZE), at(geometry, level + TILE)
-    if tiles == 1:
-        return unit, 0, size
-    rest = unit // tiles
-    start = (unit - rest * tiles) * tile
-    return rest, start, min(tile, size - start)
+    if loop.tiles == 1:
+        return unit, 0, loop.size
+    rest, number = split(unit, loop.tiles)
+    start = number * loop.tile
+    return rest, start, min(loop.tile, loop.size - start)

@@ -6,9 +6,7 @@ from typing import NamedTuple
 
 from ..jit.compiler import inlined, inner
 from ..jit.element import prefetch, size_of
-from ..run.geometry import at
-from . import geometry as g
-from .geometry import CopyTile, step_of
+from .geometry import TRANSPOSED_PAST_CACHE, CopyTile, EncodedCopy
 from .moves import (
     BUFFER,
     LINE,
@@ -49,17 +47,17 @@ class Matrix(NamedTuple):
 
 
 @inner
-def transpose(zero: int, geometry: int, tile: CopyTile) -> None:
+def transpose(zero: int, copy: EncodedCopy, tile: CopyTile) -> None:
     """Transposes a tile; call ``fence`` after the last one."""
-    matrix = _matrix_of(geometry, tile)
+    matrix = _matrix_of(copy, tile)
     size, columns = size_of(zero), matrix.columns
     least = min(matrix.rows, columns)
-    is_packed = step_of(geometry, 1, g.SOURCE_STEP) == columns * size
+    is_packed = copy.levels[1].source == columns * size
     if least < small_square_of(zero):
         for i in range(columns):
             for j in range(matrix.rows):
                 put(matrix.target + i * matrix.pitch, j, take(_row(matrix, j) + i * size, 0, zero))
-    elif at(geometry, g.KIND) == g.TRANSPOSED_PAST_CACHE and _is_worth_streaming(zero, matrix):
+    elif copy.kind == TRANSPOSED_PAST_CACHE and _is_worth_streaming(zero, matrix):
         _in_parts(zero, matrix)
     elif is_packed or least < square_of(zero):
         _small_squares(zero, matrix)
@@ -68,9 +66,9 @@ def transpose(zero: int, geometry: int, tile: CopyTile) -> None:
 
 
 @inlined
-def _matrix_of(geometry: int, tile: CopyTile) -> Matrix:
-    here, there = step_of(geometry, 1, g.SOURCE_STEP), step_of(geometry, 2, g.TARGET_STEP)
-    second = at(geometry, g.SECOND)
+def _matrix_of(copy: EncodedCopy, tile: CopyTile) -> Matrix:
+    here, there = copy.levels[1].source, copy.levels[2].target
+    second = copy.second
     if second:
         return Matrix(tile.source, here, second, tile.target, there, 2 * tile.middle, tile.inner)
     return Matrix(tile.source, 2 * here, here, tile.target, there, tile.middle, tile.inner)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from opwire.fields.member import NestedOperator
 from opwire.formulas import InputElement
 from opwire.tensor import Array
 
-from .formulas.float64 import evaluate
+from .formulas.float64 import evaluator
 from .formulas.resolve import activated_expression
+
+Activation = Callable[[Array], Array]
+"""An activation of the elements of an array."""
 
 _VALUES = InputElement("Values")
 
@@ -30,5 +35,10 @@ def activated(activation: NestedOperator | None, values: Array) -> Array:
     if activation is None:
         return values
     with np.errstate(all="ignore"):
-        found: Array = np.asarray(evaluate(activated_expression(activation, _VALUES), {"Values": values}), np.float64)
-    return found
+        return activation_of(activation)(values)
+
+
+def activation_of(operator: NestedOperator) -> Activation:
+    """Returns what ``activated`` applies; the caller ignores NumPy's warnings."""
+    compute = evaluator(activated_expression(operator, _VALUES))
+    return lambda values: np.asarray(compute({"Values": values}), np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -102,13 +103,20 @@ FUNCTIONS: Mapping[str, Function] = {
 """The primitives on real numbers; truth values are booleans."""
 
 
-def evaluate(expression: Expression, tensors: Mapping[str, Array]) -> Any:
-    """Evaluates a resolved expression of float64 arrays, with broadcasting."""
+def evaluator(expression: Expression) -> Callable[[Mapping[str, Array]], Any]:
+    """Returns a function that evaluates a resolved expression of float64 arrays by name, with broadcasting."""
     match expression:
         case InputElement(name):
-            return tensors[name]
+            return itemgetter(name)
         case Constant(value):
-            return np.float64(value)
+            number = np.float64(value)
+            return lambda tensors: number
         case Operation(primitive, operands):
-            return FUNCTIONS[primitive](*(evaluate(operand, tensors) for operand in operands))
+            function, given = FUNCTIONS[primitive], [evaluator(operand) for operand in operands]
+            return lambda tensors: function(*[operand(tensors) for operand in given])
     raise TypeError(expression)
+
+
+def evaluate(expression: Expression, tensors: Mapping[str, Array]) -> Any:
+    """Evaluates an expression once, see ``evaluator``."""
+    return evaluator(expression)(tensors)

@@ -12,21 +12,13 @@ import numpy as np
 
 from opwire.check import Plan
 from opwire.enums import RecurrentNetworkDirection
-from opwire.fields.member import NestedOperator
 from opwire.tensor import Array
 
 from ...execution import Arrays, Stop, Stopped
-from ..activation import activated
+from ..activation import Activation, activation_of
 from .elements import Elements
 
-Activation = Callable[[Array], Array]
-
 GREATEST = float(np.finfo(np.float32).max)
-
-
-def activation(operator: NestedOperator) -> Activation:
-    """Returns an activation of the elements of an array."""
-    return partial(activated, operator)
 
 
 def clipped(values: Array, attributes: Any) -> Array:
@@ -177,7 +169,7 @@ def _direction(plan: Plan, inputs: Arrays, number: int, activations: int) -> Dir
         inputs["RecurrenceTensor"][0, number],
         inputs["BiasTensor"][0, 0, number] if "BiasTensor" in inputs else None,
         inputs["PeepholeTensor"][0, 0, number] if "PeepholeTensor" in inputs else None,
-        tuple(map(activation, own)),
+        tuple(map(activation_of, own)),
         number == 1 or plan.attributes.Direction is RecurrentNetworkDirection.BACKWARD,
     )
 

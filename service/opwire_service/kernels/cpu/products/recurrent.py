@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -14,7 +14,8 @@ from opwire.enums import RecurrentNetworkDirection
 from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
-from ...reference.recurrent import Activation, activation, clipped
+from ...activation import Activation, activation_of
+from ...reference.recurrent import clipped
 from ..jit.compiler import Entry, Kernel
 from ..numbers.vectors import WIDTH
 from ..run.job import Job
@@ -38,6 +39,9 @@ AT_ONCE = 1 << 26
 PART = 1 << 18
 """Weights converted at once."""
 
+SHORT = 1 << 18
+"""Products of a step below which it takes less time than what prepares it."""
+
 
 class Weights:
     """Rows of weights.
@@ -60,7 +64,7 @@ class Weights:
         pitch = padded(rows)
         result = np.empty((len(vectors), pitch))
         vectors = np.ascontiguousarray(vectors)
-        right = Right(self._panels, 0, steps(WIDTH, columns), steps(WIDTH * columns, pitch // WIDTH))
+        right = _right(self._panels, columns)
         height = max(1, AT_ONCE // (rows * columns))
         for first in range(0, len(vectors), height):
             if stop():
@@ -68,6 +72,15 @@ class Weights:
             part = slice(first, first + height)
             multiplying(vectors[None, part], right, result[part], pitch).run(self._entry)
         return result[:, :rows]
+
+    def repeated(self, count: int) -> Weights | RepeatedProduct:
+        """Returns what computes products of ``count`` vectors again and again, on one thread."""
+        rows, columns = self._view.shape
+        if self._panels is None or count * rows * columns > AT_ONCE:
+            return self
+        vectors, sums = np.empty((count, columns)), np.empty((count, padded(rows)))
+        call = multiplying(vectors[None], _right(self._panels, columns), sums, padded(rows))
+        return RepeatedProduct(vectors, sums[:, :rows], partial(call.run, self._entry))
 
     def _product_in_parts(self, vectors: Array, stop: Stop) -> Array:
         """Like ``product``, with BLAS, converting some weights to float64 at a time."""
@@ -82,6 +95,29 @@ class Weights:
                 down, across = slice(first, first + height), slice(left, left + width)
                 result[:, down] += vectors[:, across] @ self._view[down, across].astype(np.float64).T
         return result
+
+
+class RepeatedProduct(NamedTuple):
+    """Products with the same weights, in memory of their own.
+
+    Attributes:
+        vectors, sums: that memory.
+        run: multiplies.
+    """
+
+    vectors: Array
+    sums: Array
+    run: Callable[[], None]
+
+    def product(self, vectors: Array, stop: Stop) -> Array:
+        """Like ``Weights.product``; the result is valid until the next call."""
+        self.vectors[...] = vectors
+        self.run()
+        return self.sums
+
+
+def _right(panels: Array, columns: int) -> Right:
+    return Right(panels, 0, steps(WIDTH, columns), steps(WIDTH * columns, len(panels)))
 
 
 def _packed(view: Array) -> Array:
@@ -110,7 +146,7 @@ class Network:
     """
 
     weights: Weights
-    recurrence: Sequence[Weights]
+    recurrence: Sequence[Weights | RepeatedProduct]
     biases: Array
     peepholes: Array | None
     activations: Sequence[Activation]
@@ -132,7 +168,7 @@ class States(NamedTuple):
     has_hidden: Array | None
     has_cell: Array | None
 
-    def recurrent(self, weights: Weights, by: Array | float, stop: Stop) -> Array:
+    def recurrent(self, weights: Weights | RepeatedProduct, by: Array | float, stop: Stop) -> Array:
         """Returns the products of weights with the hidden states, which are scaled element by element."""
         return _where(self.has_hidden, weights.product(by * self.hidden, stop))
 
@@ -178,17 +214,18 @@ def gru_step(net: Network, ahead: Array, states: States, stop: Stop) -> tuple[Ar
 def lstm_step(net: Network, ahead: Array, states: States, stop: Stop) -> tuple[Array, Array]:
     f, g, h = net.activations
     total = ahead + states.recurrent(net.recurrence[0], 1.0, stop) + net.biases[0] + net.biases[1]
-
-    def gate(i: int, through: States | None) -> Array:
-        part = total[:, net.gate(i)]
-        if through is not None and net.peepholes is not None:
-            part = part + through.scaled_cell(net.peepholes[i])
-        return clipped(part, net.attributes)
-
-    into = f(gate(0, states))
-    forget = 1 - into if net.attributes.CoupleInputForget else f(gate(2, states))
-    cell = states.scaled_cell(forget) + into * g(gate(3, None))
-    return f(gate(1, States(states.hidden, cell, None, None))) * h(cell), cell
+    if net.peepholes is not None:
+        for i in (0, 2):
+            total[:, net.gate(i)] += states.scaled_cell(net.peepholes[i])
+    entering = clipped(total, net.attributes)
+    gates = f(entering[:, : 3 * net.hidden])
+    into, out, forget = (gates[:, net.gate(i)] for i in range(3))
+    if net.attributes.CoupleInputForget:
+        forget = 1 - into
+    cell = states.scaled_cell(forget) + into * g(entering[:, net.gate(3)])
+    if net.peepholes is not None:
+        out = f(clipped(total[:, net.gate(1)] + net.peepholes[1] * cell, net.attributes))
+    return out * h(cell), cell
 
 
 _INITIAL = ("HiddenInitTensor", "CellMemInitTensor")
@@ -208,7 +245,7 @@ class RecurrentJob(Job):
         self._step, self._gates, self._plan = step, gates, plan
         _, self._length, self._batch, self._width = plan.inputs["InputTensor"].sizes
         _, self._directions, self._rows, self._hidden = plan.inputs["RecurrenceTensor"].sizes
-        own = [activation(operator) for operator in plan.attributes.ActivationDescs]
+        own = [activation_of(operator) for operator in plan.attributes.ActivationDescs]
         self._activations = [own[i * activations : (i + 1) * activations] for i in range(self._directions)]
         self._elements = self._directions * self._rows * (self._width + self._hidden)
         self._is_packed = 4 * self._elements <= MOST_PACKED
@@ -230,7 +267,9 @@ class RecurrentJob(Job):
         blas.single_threaded()
         networks = [self._network(inputs, number, find(MULTIPLY_SINGLES)) for number in range(self._directions)]
         units = self._directions * -(-self._batch // ENTRIES)
-        pool.run(partial(self._units, networks, inputs, outputs, stop), units, 1, stop)
+        # Threads would take turns with short steps, which are mostly Python.
+        is_short = self._rows * self._hidden * min(ENTRIES, self._batch) < SHORT
+        pool.run(partial(self._units, networks, inputs, outputs, stop), units, units if is_short else 1, stop)
 
     def _network(self, inputs: Arrays, number: int, multiply: Entry) -> Network:
         make = partial(Weights, multiply=multiply, is_packed=self._is_packed)
@@ -268,18 +307,24 @@ class RecurrentJob(Job):
             lengths = np.minimum(lengths, given[:, None])
         is_backward = number == 1 or self._plan.attributes.Direction is RecurrentNetworkDirection.BACKWARD
         ends = np.maximum(lengths, 1) if self._length == 1 and not is_backward else lengths
+        is_whole = bool((lengths == self._length).all())
         hidden, cell = np.zeros((2, len(lengths), net.hidden))
         for name, state in zip(_INITIAL, (hidden, cell), strict=True):
             if name in inputs:
                 state[...] = np.where(is_backward | (ends > 0), inputs[name][0, number, entries], 0)
         sequence = outputs.get("OutputSequenceTensor")
+        recurrence = [each.repeated(len(lengths)) for each in net.recurrence if isinstance(each, Weights)]
+        net = replace(net, recurrence=recurrence)
         for t, ahead in self._ahead(net, inputs["InputTensor"][0, :, entries], is_backward, stop):
             is_later = t < ends - 1 if is_backward else np.full_like(ends, t > 0, bool)
             has = [None if name in inputs or is_later.all() else is_later for name in _INITIAL]
             after = self._step(net, ahead, States(hidden, cell, *has), stop)
-            hidden, cell = (np.where(t < ends, new, old) for new, old in zip(after, (hidden, cell), strict=True))
+            if is_whole:
+                hidden, cell = after
+            else:
+                hidden, cell = (np.where(t < ends, new, old) for new, old in zip(after, (hidden, cell), strict=True))
             if sequence is not None:
-                sequence[t, number, entries] = np.where(t < lengths, hidden, 0)
+                sequence[t, number, entries] = hidden if is_whole else np.where(t < lengths, hidden, 0)
         for name, state in (("OutputSingleTensor", hidden), ("OutputCellSingleTensor", cell)):
             if name in outputs:
                 outputs[name][0, number, entries] = state

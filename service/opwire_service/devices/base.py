@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 from opwire.check import Plan
 from opwire.tensor import Array
 from opwire.wire import EncodedTensor
 
-from ..execution import Arrays, Bound, Stop
+from ..execution import Arrays, Stop
 from ..kernels.executable import EXECUTABLE
 
 Inputs = Mapping[str, Array] | Mapping[str, EncodedTensor]
@@ -93,14 +92,6 @@ class Device(Protocol):
         Raises:
             Stopped: ``stop()`` returned True.
         """
-
-    def bind(self, plan: Plan, inputs: Arrays, outputs: Arrays) -> Bound:
-        """Prepares a plan to run repeatedly, but not concurrently, on the same arrays.
-
-        Args:
-            plan, inputs, outputs: as for ``run``.
-        """
-        return partial(self.run, plan, inputs, outputs)
 
     def admit(self, plan: Plan) -> AbstractContextManager[None]:
         """Reserves device memory for a plan for the duration of the context.

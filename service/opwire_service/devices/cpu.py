@@ -17,7 +17,7 @@ from llvmlite.binding import get_host_cpu_name
 from opwire.check import Plan
 from opwire.graph import GRAPH, Steps, operator_plans
 
-from ..execution import Arrays, Bound, Stop
+from ..execution import Arrays, Stop
 from ..kernels.cpu.elementwise.fusing import fused
 from ..kernels.cpu.families import ALWAYS, COMPILING, KERNELS, PREPARE
 from ..kernels.cpu.jit.compiler import Kernel
@@ -127,13 +127,6 @@ class CpuDevice(Device):
             return False
         bound = self._graphs.of(plan, prepared.job, inputs)
         return bound is not None and bound.run(inputs, outputs, stop)
-
-    def bind(self, plan: Plan, inputs: Arrays, outputs: Arrays) -> Bound:
-        """See ``Device.bind``."""
-        prepared = self._prepare(plan)
-        if prepared.is_ready:
-            return prepared.job.bind(inputs, outputs, self._library.find, self._pool)
-        return partial(self.run, plan, inputs, outputs)
 
     def admit(self, plan: Plan) -> AbstractContextManager[None]:
         """See ``Device.admit``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from opwire.errors import OpwireError
@@ -28,13 +28,7 @@ class Completed(NamedTuple):
 
 
 class Dialect(ABC, Generic[R]):
-    """One protocol for operator requests and their responses.
-
-    Attributes:
-        context: everything besides the body that affects how a request is read; None if that is not known.
-    """
-
-    context: Hashable = None
+    """One protocol for operator requests and their responses."""
 
     @abstractmethod
     def parse(self, body: RequestBody) -> R:
@@ -46,14 +40,6 @@ class Dialect(ABC, Generic[R]):
 
     async def fetch(self, request: R, progress: Progress, hold: Hold) -> R:
         """Returns the request with the tensors that are not in its body."""
-        return request
-
-    def identity(self, request: R) -> str | None:
-        """Returns the ID that the client put into the request body, which is only echoed in the response."""
-        return None
-
-    def identified(self, request: R, identity: str) -> R:
-        """Returns the request with another ID."""
         return request
 
     @abstractmethod

@@ -231,11 +231,6 @@ class Dispatcher:
                 self._slow.add(plan)
         return ran
 
-    def run_bound(self, run: Bound, deadline: float) -> Ran | None:
-        """Like ``run_inline``, for a plan that has run inline before and is bound to kept arrays."""
-        self._refuse_if_closing()
-        return run_briefly(run, deadline)
-
     async def run(
         self,
         plan: Plan,

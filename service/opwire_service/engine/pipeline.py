@@ -33,15 +33,13 @@ from ..telemetry.metrics import Metrics
 from .batches import Guard
 from .coders import INLINE_BYTES, Coders
 from .dialect import Completed, Dialect
-from .dispatcher import INLINE_SECONDS, Dispatcher
+from .dispatcher import Dispatcher
 from .graph_registry import GraphRegistry
-from .inline_run import InlineRun
 from .limits import Allowance, refuse_large_block, refuse_large_json, refuse_large_plan, refuse_many_numbers
 from .memory import Hold, Memory
 from .plan_cache import PlanCache, Prepared
 from .progress import Progress
 from .registered_graph import RegisteredGraph
-from .request_templates import RequestTemplates, Template
 from .targets import asked_device, refuse_not_executable
 
 T = TypeVar("T")
@@ -64,7 +62,6 @@ class Engine:
         limits: limits of the server.
         memory: memory budget shared by all requests.
         plans: cache of plans of recent operator descs.
-        templates: templates of recent small requests.
         coders: threads that parse, decode and encode.
         graphs: registered graphs.
         default_device: device of requests that name none.
@@ -83,7 +80,6 @@ class Engine:
         self.limits = limits
         self.memory = Memory(limits.memory_bytes, limits.queued, limits.max_wait_ms / 1000)
         self.plans = PlanCache(cached_plans, partial(refuse_large_plan, limits))
-        self.templates = RequestTemplates()
         self.graphs = graphs or GraphRegistry(None, limits)
         self.coders = Coders(dispatcher.places)
         self.default_device = dispatcher.default
@@ -111,18 +107,9 @@ class Engine:
             ModelGiven: the body holds a model, and the protocol has models.
             OpwireError: the request is invalid, or there is no time or room for it.
         """
-        template = self.templates.find(dialect.context, body, head_length)
-        if template is not None:
-            body = bytes(body)
-            identity = template.identified(body)
-            if identity is not None and (done := self._run_again(template, body, progress)) is not None:
-                again = dialect.identified(template.request, identity) if identity else template.request
-                return await self._answer(dialect, again, done, 0, progress)
         request = await self.read(dialect.parse, body, head_length, progress, hold)
         request = await dialect.fetch(request, progress, hold)
         done, writing = await self._execute(dialect, request, progress, hold, guard)
-        if done.prepared.inline:
-            self.templates.keep(dialect.context, body, head_length, request, done, dialect.identity(request))
         return await self._answer(dialect, request, done, writing, progress)
 
     async def answer_part(
@@ -213,8 +200,7 @@ class Engine:
             execute = dialect.operator(request, self.plans)
             device = self._begin(execute, progress)
             prepared = await self.plan(execute)
-            if device not in prepared.inline:
-                refuse_not_executable(self.dispatcher, prepared.plan, device)
+            refuse_not_executable(self.dispatcher, prepared.plan, device)
             writing, numbers = dialect.answer_bytes(request, prepared)
             refuse_many_numbers(self.limits, numbers)
             if room is not None:
@@ -272,11 +258,6 @@ class Engine:
         is_part: bool,
     ) -> Completed:
         plan, deadline = prepared.plan, progress.deadline
-        inline = prepared.inline.get(device)
-        if inline is not None:
-            inline.fill(read_inputs(plan, request))
-            if (done := self._run_bound(request, prepared, inline, device, progress)) is not None:
-                return done
         is_small = prepared.input_bytes + prepared.between_bytes <= INLINE_BYTES
         is_inline = is_small and self.dispatcher.fits_inline(plan, device)
         scratch = 0 if is_inline else await self._scratch_bytes(plan, device)
@@ -293,36 +274,8 @@ class Engine:
             if ran is None:  # the plan now counts as slow
                 return await self._run(request, prepared, device, writing, progress, hold, guard, is_part=is_part)
             progress.ran(ran)
-            if prepared.is_repeated and InlineRun.pays(plan) and not self.dispatcher.is_slow(plan):
-                prepared.inline[device] = InlineRun(runner, plan)
             return Completed(request, prepared, buffers, runner.name)
         return await self._run_somewhere(request, prepared, device, progress, guard, is_part=is_part)
-
-    def _run_again(self, template: Template, body: bytes, progress: Progress) -> Completed | None:
-        """Runs a request that matches a template; None if its tensors are invalid or the plan no longer runs inline."""
-        execute, prepared = template.execute, template.prepared
-        device = self._begin(execute, progress)
-        inline, tensors = prepared.inline.get(device), template.tensors(body)
-        if inline is None or tensors is None:
-            return None
-        self.plans.hits += 1
-        progress.lap("parse")
-        progress.lap("check")
-        inline.fill_bytes(tensors)
-        return self._run_bound(execute, prepared, inline, device, progress)
-
-    def _run_bound(
-        self, request: ExecuteRequest, prepared: Prepared, inline: InlineRun, device: str, progress: Progress
-    ) -> Completed | None:
-        """Runs a plan on its kept arrays, which hold its inputs; returns None if that takes too long."""
-        progress.lap("decode")
-        ran = self.dispatcher.run_bound(inline.run, progress.deadline)
-        if ran is None or ran.run > INLINE_SECONDS * 1e6:  # perhaps only preempted; the next run will show
-            del prepared.inline[device]
-        if ran is None:
-            return None
-        progress.ran(ran)
-        return Completed(request, prepared, inline.outputs(), inline.device)
 
     async def _run_somewhere(
         self,

@@ -15,8 +15,6 @@ from opwire.graph import GRAPH, check_graph
 from opwire.tensor import Array, BufferTensorDesc
 from opwire.wire import ExecuteRequest, OutputFrame, output_frames
 
-from .inline_run import InlineRun
-
 MAX_DESC_BYTES = 2**20
 """Maximum size of an operator desc, in bytes of JSON."""
 
@@ -36,8 +34,6 @@ class Prepared:
         frames: the JSON around the data of each output.
         input_bytes, output_bytes: total size of the inputs, and of the outputs.
         between_bytes: total size of the intermediate tensors of a graph; they do not all exist at once.
-        is_repeated: whether its desc was requested more than once.
-        inline: arrays for running it on the event loop's thread, by requested device.
     """
 
     plan: Plan
@@ -45,8 +41,6 @@ class Prepared:
     input_bytes: int
     output_bytes: int
     between_bytes: int = 0
-    is_repeated: bool = False
-    inline: dict[str, InlineRun] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -120,7 +114,6 @@ class PlanCache:
             self.misses += 1
         else:
             self.hits += 1
-            found.is_repeated = True
             self._plans.move_to_end(key)
         return key, found
 

@@ -21,8 +21,6 @@ from ..engine.plan_cache import PlanCache, Prepared
 from ..engine.progress import Progress
 from ..engine.registered_graph import RegisteredGraph
 
-_TEXT, _BINARY = "native", "native, binary"
-
 
 class Native(Dialect[ExecuteRequest]):
     """Dialect of one request in the native protocol.
@@ -37,7 +35,6 @@ class Native(Dialect[ExecuteRequest]):
         self._request_id = request_id
         self._binary = binary
         self._find = find
-        self.context = _BINARY if binary else _TEXT
 
     def parse(self, body: RequestBody) -> ExecuteRequest:
         """See ``Dialect``."""

@@ -20,8 +20,6 @@ from opwire.wire import Executed, ExecuteRequest, read_inputs
 
 from ..devices import AUTO, DEVICES, is_device, load, resolve
 from ..devices.base import Device, DeviceUnavailable
-from ..devices.kept import Kept
-from ..engine.inline_run import InlineRun
 from ..engine.plan_cache import PlanCache, Prepared
 from ..engine.timed import run_timed
 from ..execution import Arrays, Stop
@@ -50,7 +48,7 @@ class OfflineEngine:
 
     def forget(self) -> None:
         """Starts afresh in the child of a fork, where the devices have no threads."""
-        self._devices: dict[str, _Opened] = {}
+        self._devices: dict[str, Device] = {}
         self._plans = PlanCache(_PLANS, lambda plan: None, most_bytes=None)
         self._room = Room(self._memory_bytes)
         self._opening = Lock()
@@ -70,13 +68,12 @@ class OfflineEngine:
             OpwireError: the request is invalid, no device runs it, or its time has run out.
         """
         deadline = _deadline(request.timeout_ms)
-        opened = self._device(request.device, f"{request.pointer}/device")
+        device = self.device(request.device, f"{request.pointer}/device")
         prepared = prepared or self._plan(request)
         plan = prepared.plan
-        refuse_not_executable([plan], opened.device)  # before the inputs are read, as a server does
+        refuse_not_executable([plan], device)  # before the inputs are read, as a server does
         inputs = read_inputs(plan, request) if constants is None else _with_constants(plan, request, constants)
-        done = opened.run_bound(prepared, inputs, _stop(deadline))
-        return done or self._execute(plan, inputs, opened.device, deadline)
+        return self._execute(plan, inputs, device, deadline)
 
     def execute(self, plan: Plan, inputs: Arrays, device: Device, timeout_ms: int | None = None) -> Executed:
         """Runs a plan, once there is memory for its outputs and for computing them.
@@ -112,20 +109,17 @@ class OfflineEngine:
         Raises:
             RequestError: this machine has no such device.
         """
-        return self._device(given, pointer).device
-
-    def _device(self, given: str | None, pointer: str) -> _Opened:
         name = _default_device() if given is None or given == AUTO else given
         found = self._devices.get(name)
         return self._open(name, pointer) if found is None else found
 
-    def _open(self, name: str, pointer: str) -> _Opened:
+    def _open(self, name: str, pointer: str) -> Device:
         if not is_device(name):
             raise _no_device(f"{show(name)} given; the devices are {', '.join((AUTO, *DEVICES))}", pointer)
         with self._opening:
             try:
                 own = resolve([name])[0]
-                opened = self._devices.get(own) or _Opened(load(own))
+                opened = self._devices.get(own) or load(own)
             except DeviceUnavailable as reason:
                 raise _no_device(str(reason), pointer) from None
             self._devices[own] = self._devices[name] = opened
@@ -145,44 +139,13 @@ class OfflineEngine:
         with self._opening:
             opened, self._devices = {*self._devices.values()}, {}
         for each in opened:
-            each.device.close()
+            each.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-class _Opened:
-    """A device, with the small plans that are bound to arrays of their own."""
-
-    def __init__(self, device: Device) -> None:
-        self.device = device
-        self._bound = Kept(partial(_Bound, device))
-
-    def run_bound(self, prepared: Prepared, inputs: Arrays, stop: Stop) -> Executed | None:
-        """Runs a plan that has been used before on its own arrays; None if that does not pay, or they are in use."""
-        plan = prepared.plan
-        if not (prepared.is_repeated and InlineRun.pays(plan) and self.device.runs_inline(plan)):
-            return None
-        bound = self._bound.of(plan)
-        if not bound.free.acquire(blocking=False):
-            return None
-        try:
-            bound.fill(inputs)
-            microseconds = run_timed(bound.run, stop)
-            return Executed(plan, bound.outputs(), bound.device, microseconds)
-        finally:
-            bound.free.release()
-
-
-class _Bound(InlineRun):
-    """A plan bound to its own arrays, which one thread may use at a time: the one that has acquired ``free``."""
-
-    def __init__(self, device: Device, plan: Plan) -> None:
-        super().__init__(device, plan)
-        self.free = Lock()
 
 
 @cache

@@ -54,7 +54,6 @@ class Inference(Dialect[InferRequest]):
         self._open = open_place
         self._limit = limit
         self._windows: dict[str, Window] = {}
-        self.context = model, parameters
 
     def parse(self, body: RequestBody) -> InferRequest:
         """See ``Dialect``."""
@@ -64,8 +63,6 @@ class Inference(Dialect[InferRequest]):
         """See ``Dialect``. Tensors in shared memory count as part of the body."""
         places = {output.name: output.place for output in request.outputs if output.place is not None}
         self._windows = {name: self._open(place) for name, place in {**places, **request.shared}.items()}
-        if self._windows:
-            self.context = None
         if not request.shared:
             return request
         size = sum(place.byte_size for place in request.shared.values())
@@ -75,14 +72,6 @@ class Inference(Dialect[InferRequest]):
         read = {name: await _copy(self._windows[name].read, at.byte_size) for name, at in request.shared.items()}
         progress.lap("receive")
         return replace(request, execute=with_shared_inputs(request.execute, read))
-
-    def identity(self, request: InferRequest) -> str | None:
-        """See ``Dialect``."""
-        return request.identity
-
-    def identified(self, request: InferRequest, identity: str) -> InferRequest:
-        """See ``Dialect``."""
-        return replace(request, identity=identity)
 
     def operator(self, request: InferRequest, plans: PlanCache) -> ExecuteRequest:
         """See ``Dialect``."""

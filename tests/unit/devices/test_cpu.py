@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import numpy as np
 import pytest
@@ -106,7 +107,7 @@ def test_a_window_as_large_as_the_tensor_is_reduced_in_parallel(cpu_device):
     assert outputs["OutputIndicesTensor"].ravel().tolist() == [int(values.argmax())]
 
 
-BOUND = [
+EVICTED = [
     *(
         ("ARGMAX", sizes, axis)
         for sizes, axis in (((300, 7), 1), ((2000, 700), 1), ((2000, 700), 0), ((2, 300_000), 1))
@@ -116,28 +117,30 @@ BOUND = [
 """Plans with few and many units, and with one and several steps."""
 
 
-def test_bound_plans_survive_eviction(cpu_device):
+def test_plans_run_again_after_eviction(cpu_device):
     runs = []
-    for function, sizes, axis in BOUND:
+    for function, sizes, axis in EVICTED:
         values = np.random.default_rng(0).integers(0, 1000, sizes, np.int32)
         tensor = {"DataType": "INT32", "Sizes": list(sizes)}
         plan = check({"type": "REDUCE", "desc": {"Function": function, "InputTensor": tensor, "Axes": [axis]}})
         desc = plan.outputs["OutputTensor"]
         result = np.zeros(desc.sizes, desc.data_type.dtype)
-        bound = cpu_device.bind(plan, {"InputTensor": values}, {"OutputTensor": result})
-        runs.append((bound, values, result, getattr(values, function.lower())(axis, keepdims=True)))
+        again = partial(cpu_device.run, plan, {"InputTensor": values}, {"OutputTensor": result})
+        again(never_stop)
+        runs.append((again, result, getattr(values, function.lower())(axis, keepdims=True)))
     for size in range(2, PLANS + 100):
-        run_bound(cpu_device, np.zeros((3, size), np.int8))
-    for bound, _, result, right in runs:
-        bound(never_stop)
+        run_maximum(cpu_device, np.zeros((3, size), np.int8))
+    for again, result, right in runs:
+        result.fill(0)
+        again(never_stop)
         assert (result == right).all()
 
 
-def run_bound(device: CpuDevice, values: np.ndarray) -> None:
+def run_maximum(device: CpuDevice, values: np.ndarray) -> None:
     tensor = {"DataType": DataType.of(values.dtype).name, "Sizes": list(values.shape)}
     plan = check({"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": tensor, "Axes": [1]}})
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
-    device.bind(plan, {"InputTensor": values}, outputs)(never_stop)
+    device.run(plan, {"InputTensor": values}, outputs, never_stop)
 
 
 BOMBS = [

@@ -367,7 +367,6 @@ async def test_inline_plans_that_take_far_too_long_are_stopped():
             pass
         raise Stopped
 
-    assert made.run_bound(endless, soon) is None
     assert made.run_inline(plan, endless, soon) is None
     assert not made.fits_inline(plan, "slow")
     with pytest.raises(DeadlineExceededError):

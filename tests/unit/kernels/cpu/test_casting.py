@@ -77,9 +77,8 @@ def test_small_casts_match_with_and_without_a_kernel(cpu_device, to):
     desc = {"InputTensor": tensor(source), "OutputTensor": {"DataType": data_type, "Sizes": [source.size]}}
     plan = check({"type": "CAST", "desc": desc})
     outputs = {"OutputTensor": np.empty_like(right)}
-    bound = cpu_device.bind(plan, {"InputTensor": source}, outputs)
     for _ in range(50):
         outputs["OutputTensor"][...] = 77
-        bound(never_stop)
+        cpu_device.run(plan, {"InputTensor": source}, outputs, never_stop)
         assert (outputs["OutputTensor"] == right).all()
         time.sleep(0.01)

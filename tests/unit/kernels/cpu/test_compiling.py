@@ -24,6 +24,7 @@ from tests.support.execution import never_stop
 from tests.support.http.processes import until
 
 DEVICE = """
+from functools import partial
 import numpy as np
 from opwire.check import check
 from opwire_service.devices.cpu import CpuDevice
@@ -46,7 +47,8 @@ SMALL_THEN_LARGE = (
 device = CpuDevice()
 small, large = prepared(3), prepared(300)
 bound = [
-    device.bind(plan, {"InputTensor": values}, {"OutputTensor": result}) for plan, values, result in (small, large)
+    partial(device.run, plan, {"InputTensor": values}, {"OutputTensor": result})
+    for plan, values, result in (small, large)
 ]
 print(answers(bound[0], *small[1:]), device.runs_inline(small[0]), device.runs_inline(large[0]))
 print(answers(bound[1], *large[1:]), device.runs_inline(small[0]), device.runs_inline(large[0]))
@@ -75,7 +77,7 @@ WITHOUT_COMPILER = (
 device = CpuDevice(compiling="tests.support.compilers.dying")
 for rows in (3, 300):
     plan, values, result = prepared(rows)
-    bound = device.bind(plan, {"InputTensor": values}, {"OutputTensor": result})
+    bound = partial(device.run, plan, {"InputTensor": values}, {"OutputTensor": result})
     print([answers(bound, values, result) for _ in range(2)], device.runs_inline(plan))
 device.close()
 """

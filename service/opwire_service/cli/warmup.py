@@ -1,4 +1,4 @@
-"""The ``warmup`` command, which compiles kernels ahead of time and measures the devices."""
+"""The ``warmup`` command, which compiles kernels ahead of time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ import typer
 
 from ..devices import AUTO, NUMBERED, kind_of, load, resolve
 from ..devices.base import Device, DeviceUnavailable
-from ..engine.placement import Cost, crossover
 from .serve import device_name
-
-CROSSING = "MAX"
-"""Reduction for which the crossover size between CPU and GPU is shown."""
 
 
 def warmup_command(
@@ -33,8 +29,7 @@ def warmup_command(
 
     CPU kernels are stored in the folder NUMBA_CACHE_DIR, by default next to the package. They are compiled for this
     CPU, or for the one named by NUMBA_CPU_NAME (x86-64-v3 for any server of the last decade). GPU kernels are stored
-    in the folder OPWIRE_KERNEL_CACHE, by default in the user's cache, along with the measured speed of each device,
-    which is used to place requests on servers with several devices.
+    in the folder OPWIRE_KERNEL_CACHE, by default in the user's cache.
     """
     try:
         names = resolve([name if name == AUTO else device_name(name) for name in devices or (AUTO,)])
@@ -46,8 +41,6 @@ def warmup_command(
     for name in cards:
         with closing(load(name)) as card:
             _compile_for_card(card)
-    if cards:
-        _measure(names)
 
 
 def _compile_for_cpu() -> None:
@@ -70,27 +63,3 @@ def _compile_for_card(card: Device) -> None:
     started = perf_counter()
     count = sum(1 for _ in card.warm_up(usual_plans()))
     typer.echo(f"{card.name}: {count} programs ready after {perf_counter() - started:.1f} s.")
-
-
-def _measure(names: tuple[str, ...]) -> None:
-    from ..engine.calibration import costs_file, identity, measure, write_costs
-
-    costs: dict[str, Cost] = {}
-    measured: dict[str, Cost] = {}
-    for name in names:
-        with closing(load(name)) as device:
-            for _ in device.warm_up(()):
-                pass
-            costs[name] = measured[identity(device)] = measure(device)
-        found = costs[name]
-        typer.echo(
-            f"{name}: {found.fixed * 1e6:.0f} us per operator, {found.per_byte * 1e9:.3f} ns per byte, "
-            f"{found.per_visit * 1e9:.4f} ns per element."
-        )
-    write_costs(measured)
-    for name in names:
-        if "cpu" in costs and kind_of(name) in NUMBERED:
-            size = crossover(costs["cpu"], costs[name], CROSSING)
-            faster = "never faster" if size is None else f"faster from {size} elements on"
-            typer.echo(f"{CROSSING} of FLOAT32: {name} is {faster} than the CPU.")
-    typer.echo(f"Saved to {costs_file()}.")

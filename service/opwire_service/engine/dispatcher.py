@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from math import inf
 from typing import cast
-from weakref import WeakSet
 
 from opwire.check import Plan
 from opwire.errors import LimitExceededError, OverloadedError, ProblemCode, UnavailableError
@@ -18,8 +18,8 @@ from opwire.graph import GRAPH, operator_plans
 from ..devices import AUTO, CLUSTER, kind_of
 from ..devices.base import Device, DeviceLost, Inputs
 from ..execution import Arrays, Bound
-from .durations import kind_of_work
-from .placement import UNKNOWN, Cost, Demand, Placement
+from .costs import INLINE_SECONDS, Costs, Guess
+from .placement import Placement
 from .progress import Ran
 from .running import Watch, is_whole, result
 from .schedule import MAX_WAIT, Action, Evict, NoLane, QueueFull, Schedule, ScheduledJob, Start
@@ -27,9 +27,6 @@ from .timed import deadline_exceeded, run_briefly, run_timed
 
 REFERENCE = "reference"
 """Name of the reference device, which is only chosen automatically if there is no other device."""
-
-INLINE_SECONDS = 0.002
-"""Duration above which a plan is moved from the event loop's thread to the thread pool, in seconds."""
 
 
 class Dispatcher:
@@ -40,12 +37,13 @@ class Dispatcher:
         threads: number of plans that run concurrently on a device that does not specify it.
         queued: maximum number of queued plans.
         max_wait: maximum expected wait of a plan, in seconds.
-        costs: costs by device, used to place plans that name no device if there are several.
+        costs: knows how long plans take on each device.
         on_broken: called when a device has failed for good.
         joining: number of threads for devices of a cluster, see ``add``; 0 without one.
 
     Attributes:
         devices: devices by name, including those of a cluster.
+        costs: how long plans take on each device.
         schedule: schedule of the jobs.
         places: maximum number of plans that run concurrently on one device.
         default: device of plans that name none, or ``auto`` if it is chosen for each plan.
@@ -59,22 +57,22 @@ class Dispatcher:
         threads: int,
         queued: int,
         max_wait: float = MAX_WAIT,
-        costs: Mapping[str, Cost] | None = None,
+        costs: Costs | None = None,
         on_broken: Callable[[Device], None] = lambda device: None,
         joining: int = 0,
     ) -> None:
         self.devices = dict(devices)
         places = {name: device.places or threads for name, device in devices.items()}
-        self.schedule = Schedule.of(places, queued, max_wait)
+        self.costs = costs or Costs()
+        self.schedule = Schedule.of(places, queued, max_wait, self.costs)
         self.cancelled = {"queue": 0, "run": 0}
         self.places = max(places.values())
         chosen = candidates(devices)
         self.default = chosen[0] if len(chosen) == 1 and not joining else AUTO
-        measured = {name: (costs or {}).get(name, UNKNOWN) for name in chosen}
-        self._placement = Placement(measured) if self.default == AUTO else None
+        own = {name: places[name] for name in chosen}
+        self._placement = Placement(self.costs, own) if self.default == AUTO else None
         small = next((name for name in chosen if kind_of(name) == "cpu"), chosen[0])
         self._small = devices[small]
-        self._slow: WeakSet[Plan] = WeakSet()
         self._own_places = threads
         self.has_cluster = joining > 0
         self._joined: dict[str, bool] = {}
@@ -86,20 +84,22 @@ class Dispatcher:
         self._timer: tuple[float, asyncio.TimerHandle] | None = None
         self._closing = False
 
-    def add(self, device: Device, cost: Cost, *, is_local: bool) -> None:
+    def add(self, device: Device, guess: Guess, *, is_local: bool) -> None:
         """Adds a device of a cluster.
 
         Args:
             device: the device.
-            cost: its cost, transport included.
+            guess: its expected cost, transport included.
             is_local: whether it shares hardware with this server's own devices. It then only runs plans that ask for it
                 or for the cluster.
         """
         assert self._placement is not None
         self.devices[device.name] = device
         self._joined[device.name] = is_local
-        self.schedule.add(device.name, (device.places or self._own_places) + 1)  # one more for the plan in transit
-        self._placement.add(device.name, cost, f"far {kind_of(device.name.rpartition('/')[2])}")
+        places = device.places or self._own_places
+        self.costs.add(device.name, guess, f"far {kind_of(device.name.rpartition('/')[2])}")
+        self.schedule.add(device.name, places + 1)  # one more for the plan in transit
+        self._placement.add(device.name, places)
 
     def remove(self, device: Device) -> None:
         """Removes a device of a cluster. Its queued plans go to other devices, its running ones continue."""
@@ -109,6 +109,7 @@ class Dispatcher:
         assert self._placement is not None
         del self.devices[name], self._joined[name]
         self._placement.remove(name)
+        self.costs.remove(name)
         self._perform(self.schedule.remove(name))
 
     def decodes(self, device: str) -> bool:
@@ -119,11 +120,7 @@ class Dispatcher:
     def fits_inline(self, plan: Plan, device: str) -> bool:
         """Whether a plan is so short that running it inline beats handing it to another thread."""
         runner = self._small if device == AUTO else self.devices.get(device)
-        return runner is not None and not self.is_slow(plan) and runner.runs_inline(plan)
-
-    def is_slow(self, plan: Plan) -> bool:
-        """Whether a plan took too long when it ran inline."""
-        return plan in self._slow
+        return runner is not None and not self.costs.is_slow(plan) and runner.runs_inline(plan)
 
     def scratch_bytes(self, plan: Plan, device: str) -> int:
         """Returns the host memory in bytes that a plan needs besides its tensors, on whichever device it may run."""
@@ -160,16 +157,13 @@ class Dispatcher:
             with self._device(device, without).admit(plan):
                 yield device
             return
-        demand, now = Demand.of(plan), time.monotonic()
+        able = [name for name in self.devices_for(plan) if name in placement and name not in without]
+        demands = {name: self.costs.demand(plan, self.devices[name]) for name in self._among(able, device)}
+        if not demands:
+            raise _unavailable(device)
         with ExitStack() as held:
-            able = self.devices_for(plan)
-            order = [name for name in placement.order(demand, now) if name in able and name not in without]
-            chosen = self._among(order, device)
-            if not chosen:
-                raise _unavailable(device)
-            name = self._admit(plan, chosen, held)
-            seconds = placement.accept(name, demand, now)
-            held.callback(placement.release, name, seconds)
+            name = self._admit(plan, placement.order(demands, plan, time.monotonic()), held)
+            held.enter_context(placement.hold(name, demands[name], plan))
             yield name
 
     def _device(self, name: str, without: Collection[str]) -> Device:
@@ -178,13 +172,13 @@ class Dispatcher:
             raise _unavailable(name)
         return found
 
-    def _among(self, order: list[str], device: str) -> list[str]:
-        """Returns the devices that a plan may go to, in the given order."""
+    def _among(self, able: list[str], device: str) -> list[str]:
+        """Returns those devices that a plan may go to."""
         if device == AUTO:
-            return [name for name in order if not self._joined.get(name, False)]
+            return [name for name in able if not self._joined.get(name, False)]
         if device == CLUSTER:
-            return [name for name in order if name in self._joined]
-        return [name for name in order if name == device]
+            return [name for name in able if name in self._joined]
+        return [name for name in able if name == device]
 
     def devices_for(self, plan: Plan) -> list[str]:
         """Returns the devices that run all operators of a plan."""
@@ -227,8 +221,9 @@ class Dispatcher:
         try:
             ran = run_briefly(run, deadline)
         finally:
-            if ran is None or time.thread_time() - began > INLINE_SECONDS:
-                self._slow.add(plan)
+            taken = time.thread_time() - began
+            if ran is None or taken > INLINE_SECONDS:
+                self.costs.timed(plan, inf if ran is None else taken)
         return ran
 
     async def run(
@@ -264,36 +259,25 @@ class Dispatcher:
         if runner is None:
             raise DeviceLost(device)
         arrived = time.monotonic()
-        kind = kind_of_work(plan, runner.method(plan))
-        job = ScheduledJob(device, priority, arrived, deadline, runner.visits(plan), kind, part, plan)
+        demand = self.costs.demand(plan, runner)
+        job = ScheduledJob(device, priority, arrived, deadline, demand.work, demand.kind, part, plan)
         await self._place(job)
         queued = time.monotonic() - arrived
-        charge = self._charge(device, plan)
         watch = Watch(deadline)
         bound = partial(runner.run, plan, cast(Arrays, inputs), outputs)  # text only goes to devices that decode it
         work = self._threads.submit(run_timed, bound, watch)
         loop = asyncio.get_running_loop()
-        work.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, job, runner, charge, is_whole(done)))
+        work.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, job, runner, is_whole(done)))
         try:
             ran = Ran(round(queued * 1e6), await result(work, watch))
         except asyncio.CancelledError:
             self.cancelled["run"] += 1
             raise
-        if self.is_slow(plan) and ran.run <= INLINE_SECONDS * 1e6 and runner.runs_inline(plan):
-            self._slow.discard(plan)
+        if self.costs.is_slow(plan) and runner.runs_inline(plan):
+            self.costs.timed(plan, ran.run * 1e-6)
         return ran
 
-    def _charge(self, device: str, plan: Plan) -> Callable[[bool], None]:
-        """Starts measuring the cost of a plan on a device; the returned function ends the measurement."""
-        placement = self._placement
-        if placement is None or device not in placement:
-            return lambda whole: None
-        demand = Demand.of(plan)
-        started = placement.start(device, time.monotonic())
-        return lambda whole: placement.finish(device, demand, started, time.monotonic(), whole=whole)
-
-    def _ended(self, job: ScheduledJob, runner: Device, charge: Callable[[bool], None], whole: bool) -> None:
-        charge(whole)
+    def _ended(self, job: ScheduledJob, runner: Device, whole: bool) -> None:
         self._finish(job, whole=whole)
         if runner.broken is not None:
             self._on_broken(runner)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from opwire.check import Plan
 
-from .durations import Durations, at_most
+from .costs import Costs, Demand, at_most
 
 PRIORITY_STEP = 0.5
 """Delay that a step of priority is worth, in seconds."""
@@ -162,15 +162,15 @@ class _Lane:
         is_open: whether it accepts jobs; False while a removed device finishes its running jobs.
         running: start time of each running job.
         short, long: queues of short and of long jobs.
-        durations: learned durations.
+        costs: knows how long jobs take.
     """
 
     capacity: int
+    costs: Costs
     is_open: bool = True
     running: dict[ScheduledJob, float] = field(default_factory=dict)
     short: _Queue = field(default_factory=_Queue)
     long: _Queue = field(default_factory=_Queue)
-    durations: Durations = field(default_factory=Durations)
 
     @property
     def waiting(self) -> Iterator[ScheduledJob]:
@@ -196,7 +196,7 @@ class _Lane:
 
     def expected(self, job: ScheduledJob) -> float:
         """Returns the expected seconds of a job, as currently known."""
-        return self.durations.expected(job.kind, job.work, job.plan)
+        return self.costs.expected(job.device, Demand(job.kind, job.work), job.plan)
 
     @property
     def pending(self) -> int:
@@ -254,17 +254,24 @@ class Schedule:
     Attributes:
         limit: maximum number of queued jobs over all devices.
         max_wait: maximum expected wait of a job, in seconds.
+        costs: knows how long jobs take, and learns it from those that end.
     """
 
     limit: int
     max_wait: float
+    costs: Costs = field(default_factory=Costs)
     _lanes: dict[str, _Lane] = field(default_factory=dict)
     _sequence: int = 0
 
     @classmethod
-    def of(cls, capacity: Mapping[str, int], limit: int, max_wait: float = MAX_WAIT) -> Schedule:
+    def of(
+        cls, capacity: Mapping[str, int], limit: int, max_wait: float = MAX_WAIT, costs: Costs | None = None
+    ) -> Schedule:
         """Creates a schedule for devices, given the number of jobs that each runs concurrently."""
-        return cls(limit, max_wait, {name: _Lane(places) for name, places in capacity.items()})
+        schedule = cls(limit, max_wait, costs or Costs())
+        for name, places in capacity.items():
+            schedule.add(name, places)
+        return schedule
 
     @property
     def queued(self) -> int:
@@ -276,7 +283,7 @@ class Schedule:
 
     def add(self, device: str, places: int) -> None:
         """Adds a device. It takes over from a removed device of the same name that still has running jobs."""
-        lane = self._lanes.setdefault(device, _Lane(places))
+        lane = self._lanes.setdefault(device, _Lane(places, self.costs))
         lane.capacity, lane.is_open = places, True
 
     def remove(self, device: str) -> list[Action]:
@@ -344,7 +351,7 @@ class Schedule:
         lane = self._lanes[job.device]
         seconds = now - lane.running.pop(job)
         if job.work and whole:
-            lane.durations.learn(job.kind, job.work, max(seconds, 1e-6), job.plan)
+            self.costs.learn(job.device, Demand(job.kind, job.work), max(seconds, 1e-6), now, job.plan)
         self._forget(job.device)
         return self._fill(lane, now)
 

@@ -23,7 +23,7 @@ from ..telemetry import declarations as counted
 from ..telemetry.metrics import Metrics
 from ..telemetry.prometheus import registry
 from ..telemetry.seats import SEATS
-from .calibration import read_costs, read_far_cost
+from .costs import guess_of
 from .dispatcher import Dispatcher
 from .graph_registry import GraphRegistry
 from .pipeline import Engine
@@ -65,9 +65,8 @@ class Service:
             settings.threads,
             limits.queued,
             limits.max_wait_ms / 1000,
-            read_costs(devices),
-            self._on_broken,
-            JOINING if settings.ray else 0,
+            on_broken=self._on_broken,
+            joining=JOINING if settings.ray else 0,
         )
         self.engine = Engine(dispatcher, limits, settings.cached_plans, metrics, _registry(folder, limits))
         self.ready = True
@@ -93,7 +92,8 @@ class Service:
             log.error("device %s ignored: metrics have room for at most %d cluster devices", device.name, SEATS)
             return
         is_local = device.is_local and kind_of(device.name.rpartition("/")[2]) in map(kind_of, self.settings.devices)
-        self.engine.dispatcher.add(device, read_far_cost(device), is_local=is_local)
+        guess = guess_of(str(device.describe().get("kind")), device.fixed, device.per_byte)
+        self.engine.dispatcher.add(device, guess, is_local=is_local)
 
     def _leave(self, device: RemoteDevice) -> None:
         self.engine.dispatcher.remove(device)

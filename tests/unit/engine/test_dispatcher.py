@@ -13,7 +13,8 @@ import pytest
 from opwire.check import Plan, check
 from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode, UnavailableError
 from opwire_service.devices.reference import ReferenceDevice
-from opwire_service.engine.dispatcher import INLINE_SECONDS, Dispatcher
+from opwire_service.engine.costs import INLINE_SECONDS
+from opwire_service.engine.dispatcher import Dispatcher
 from opwire_service.engine.progress import Ran
 from opwire_service.engine.timed import MOST_SECONDS
 from opwire_service.execution import Arrays, Stop, Stopped

@@ -14,9 +14,9 @@ from opwire.check import Plan, check
 from opwire.errors import ProblemCode, UnavailableError
 from opwire.wire import RequestBody, parse_model
 from opwire_service.devices.base import DeviceLost
+from opwire_service.engine.costs import Costs, Guess
 from opwire_service.engine.dispatcher import Dispatcher
 from opwire_service.engine.pipeline import RERUNS, Engine
-from opwire_service.engine.placement import Cost, Demand, Placement
 from opwire_service.engine.progress import Progress
 from opwire_service.engine.schedule import Evict, NoLane, Schedule, ScheduledJob, Start
 from opwire_service.execution import Arrays, Stop
@@ -37,7 +37,7 @@ LARGE: dict[str, Any] = {
     "type": "REDUCE",
     "desc": {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [2**20]}, "Axes": [0]},
 }
-NEAR, FAR = Cost(0.0, 0.0, 1e-9), Cost(1e-3, 1e-9, 1e-9)
+NEAR, FAR = Guess(0.0, 0.0, 1e-9), Guess(1e-3, 1e-9, 1e-9)
 
 
 class Far(FakeDevice):
@@ -84,46 +84,16 @@ def test_a_returning_device_replaces_the_one_that_left():
     assert schedule.finish(first, 1.0, whole=False) == [Start(third)]
 
 
-def test_placement_forgets_a_device_after_its_last_job():
-    placement = Placement({"cpu": NEAR})
-    demand = Demand("SUM", 4 << 20, 1 << 20)
-    placement.add("far", FAR, "nodes")
-    assert placement.order(demand, 0) == ["cpu", "far"]
-    seconds = placement.accept("far", demand, 0)
-    started = placement.start("far", 0)
-    placement.remove("far")
-    assert placement.order(demand, 0) == ["cpu"]
-    assert "far" not in placement
-    placement.release("far", seconds)
-    placement.finish("far", demand, started, 1.0, whole=False)
-    placement.add("far", FAR, "nodes")
-    assert "far" in placement
-
-
-def test_a_new_node_uses_the_costs_of_similar_nodes():
-    placement = Placement({"cpu": NEAR})
-    demand = Demand("SUM", 4 << 20, 1 << 20)
-    placement.add("one/cpu", FAR, "nodes")
-    for at in range(20):
-        placement.finish("one/cpu", demand, placement.start("one/cpu", at), at + 0.5, whole=True)
-    placement.add("two/cpu", FAR, "nodes")
-    assert placement.seconds("two/cpu", demand, 20) == pytest.approx(0.5, rel=0.3)
-    for at in range(20, 40):
-        placement.finish("two/cpu", demand, placement.start("two/cpu", at), at + 0.05, whole=True)
-    assert placement.seconds("two/cpu", demand, 40) == pytest.approx(0.05, rel=0.3)
-    assert placement.seconds("one/cpu", demand, 40) > 0.1
-
-
 @pytest.mark.anyio
 async def test_plans_go_to_the_cluster_if_named_or_faster():
     near, far, home = FakeDevice(), Far("node/cpu"), Far("here/cpu")
-    made = Dispatcher({"cpu": near}, 2, 8, costs={"cpu": NEAR}, joining=4)
+    made = Dispatcher({"cpu": near}, 2, 8, costs=Costs({"cpu": NEAR}), joining=4)
     plan = check(LARGE)
     assert made.default == "auto"
     with pytest.raises(UnavailableError, match="no device of the cluster"), made.place(plan, "cluster"):
         pass
     made.add(home, NEAR, is_local=True)
-    made.add(far, Cost(1e-3, 0.0, 1e-9), is_local=False)
+    made.add(far, Guess(1e-3, 0.0, 1e-9), is_local=False)
     with made.place(plan, "auto") as first, made.place(plan, "auto") as second, made.place(plan, "auto") as third:
         assert {first, second, third} == {"cpu", "node/cpu"}
     with made.place(plan, "cluster") as first, made.place(plan, "cluster") as second:

@@ -29,7 +29,7 @@ from opwire.tensor import Array
 from opwire_service.devices.base import Device
 from opwire_service.devices.cpu import SMALL_WORK, CpuDevice
 from opwire_service.devices.reference import ReferenceDevice
-from opwire_service.engine.durations import Durations, at_most, kind_of_work
+from opwire_service.engine.costs import Costs, Demand, at_most, kind_of_work
 from opwire_service.execution import Stopped
 from opwire_service.kernels.executable import EXECUTABLE
 from tests.strategies import descs
@@ -275,7 +275,7 @@ def measured_on(device: Device, plan: Plan) -> Measured | None:
     """Runs a plan a few times; returns None if it takes too long or does not fit the device."""
     inputs = {name: filled(plan, name) for name in plan.inputs}
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
-    durations, kind = Durations(), kind_of_work(plan)
+    costs, demand = Costs(), Demand(kind_of_work(plan), plan.work)
 
     def once() -> float:
         began = time.process_time()
@@ -286,8 +286,8 @@ def measured_on(device: Device, plan: Plan) -> Measured | None:
     try:
         with device.admit(plan):
             for _ in range(RUNS):
-                durations.learn(kind, plan.work, once(), plan)
-            expected = durations.expected(kind, plan.work, plan)
+                costs.learn("cpu", demand, once(), 0, plan)
+            expected = costs.expected("cpu", demand, plan)
             runs = [once() for _ in range(RUNS)]
     except (Stopped, OpwireError):
         return None

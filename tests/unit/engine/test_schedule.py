@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from opwire_service.engine.durations import at_most
+from opwire_service.engine.costs import at_most
 from opwire_service.engine.schedule import LONG, Action, Expire, QueueFull, Schedule, ScheduledJob, Start
 from tests.support.profiles import examples
 

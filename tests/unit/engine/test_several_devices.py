@@ -13,8 +13,8 @@ import pytest
 from opwire.check import Plan, check
 from opwire.errors import OverloadedError, ProblemCode
 from opwire.graph import check_graph
+from opwire_service.engine.costs import Costs, Guess
 from opwire_service.engine.dispatcher import Dispatcher
-from opwire_service.engine.placement import Cost, Demand
 from tests.support.controlled_device import FakeDevice
 from tests.support.dispatching import IN_TIME, until_schedule_is
 
@@ -24,7 +24,7 @@ LARGE: dict[str, Any] = {
     "type": "REDUCE",
     "desc": {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [2**20]}, "Axes": [0]},
 }
-CHEAP, DEAR = Cost(0.0, 0.0, 1e-12), Cost(1.0, 0.0, 1e-9)
+CHEAP, DEAR = Guess(0.0, 0.0, 1e-12), Guess(1.0, 0.0, 1e-9)
 
 
 class Roomy(FakeDevice):
@@ -47,7 +47,7 @@ class Roomy(FakeDevice):
 
 
 def several(card: FakeDevice, cpu: FakeDevice) -> Dispatcher:
-    costs = {"cuda": CHEAP, "cpu": DEAR, "reference": CHEAP}
+    costs = Costs({"cuda": CHEAP, "cpu": DEAR, "reference": CHEAP})
     return Dispatcher({"reference": FakeDevice(), "cuda": card, "cpu": cpu}, 2, 8, costs=costs)
 
 
@@ -104,9 +104,7 @@ async def test_placement_learns_from_runs():
             last.finish()
             await work
             await until_schedule_is(made, "0 queued, reference 0/2 busy, cuda 0/3 busy, cpu 0/2 busy")
-    placement = made._placement
-    assert placement is not None
-    assert placement.seconds("cuda", Demand.of(plan), time.monotonic()) >= 0.0015
+    assert made.costs.expected("cuda", made.costs.demand(plan, card), plan) >= 0.0015
     await made.close()
 
 

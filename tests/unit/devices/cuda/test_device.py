@@ -17,8 +17,8 @@ from opwire.graph import check_graph
 from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.devices.cuda.device import MAX_SINGLE_RESULTS, CudaDevice
+from opwire_service.engine.costs import Costs, Guess
 from opwire_service.engine.dispatcher import Dispatcher
-from opwire_service.engine.placement import Cost
 from opwire_service.execution import Stopped
 from tests.support.execution import never_stop
 from tests.support.gpu.host_cupy import Module, Runtime, host_cupy
@@ -128,7 +128,7 @@ def test_matrix_products_need_cublas(card, is_there, monkeypatch, cpu_device: Cp
         monkeypatch.setitem(sys.modules, name, library)
     assert device.executes("GEMM") == device.executes("CONVOLUTION") == is_there
     assert device.executes("REDUCE")
-    costs = {"cuda": Cost(0, 0, 1e-12), "cpu": Cost(1, 0, 1e-9)}
+    costs = Costs({"cuda": Guess(0, 0, 1e-12), "cpu": Guess(1, 0, 1e-9)})
     dispatcher = Dispatcher({"cpu": cpu_device, "cuda": device}, 2, 8, costs=costs)
     sides = {name: tensor("FLOAT32", [64, 64]) for name in ("ATensor", "BTensor")}
     plan = check({"type": "GEMM", "desc": {**sides, "TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 1}})

@@ -1,107 +1,89 @@
 """Measures the accuracy of elementwise functions, in opwire and in other libraries.
 
-Run it from the root of the repository: ``python -m benchmarks.accuracy``. For each function it draws arguments from all
-bit patterns and from a normal distribution around 0, and computes the real results with mpmath. Errors are in ULPs of
-the real result; a result is correctly rounded if its error is at most 0.5. The error is infinite where the result is
-infinite but the real one is not; real results beyond the range of the type are left out.
+For each function it draws arguments from all bit patterns and from a normal distribution around 0, and computes the
+real results with mpmath. Errors are in ULPs of the real result; a result is correctly rounded if its error is at most
+0.5. The error is infinite where the result is infinite but the real one is not; real results beyond the range of the
+type are left out.
+
+With ``--recording`` it measures DirectML, from results that it wrote: gzipped JSON, a case a line, with the
+``operator``, and the bytes of its ``inputs`` and of the ``outputs`` in base64. All libraries are given the arguments
+that it was given. Its other operators are measured against opwire's results, in units of the nearest float.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
+import gzip
 import json
-from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import mpmath
 import numpy as np
 
-from opwire.check import check
-from opwire.tensor import Array, DataType
+from opwire.check import Plan, check
+from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
 
-from .accuracy_functions import FUNCTIONS, Function
-from .onnx_model import elementwise
+from .cell import Cell, Onnx, Tensor
+from .cells.functions import FUNCTIONS, Function
+from .cpu import Cpu
+from .results import Row, versions, write
 
-TYPES = {"FLOAT32": np.float32, "FLOAT16": np.float16}
-BITS = {"FLOAT32": (23, -126), "FLOAT16": (10, -14)}
+_BITS = {"float32": (23, -126), "float16": (10, -14)}
 """Fraction bits and the least exponent of each type."""
 
-LONG = 1 << 17
-"""Elements of the tensors given to opwire, enough for its fast kernels."""
+_LONG = 1 << 17
+"""Elements of the tensors, enough for opwire's fast kernels."""
 
-PRECISION = 240
+_PRECISION = 240
 """Precision of the real results, in bits."""
 
-Compute = Callable[[Function, list[Array]], Array | None]
+_LEVEL = "6_2"
+"""The feature level of the recorded library."""
+
+_FEWEST = 1000
+"""Recorded arguments in a function's domain that are enough for a row."""
 
 
-def _opwire(function: Function, inputs: list[Array], device: CpuDevice) -> Array:
-    count, inputs = inputs[0].size, [np.resize(array, LONG) for array in inputs]
-    names = {1: ["InputTensor"], 2: ["InputTensor", "ExponentTensor"]}[function.inputs]
-    if function.inputs == 2 and not function.name.endswith("POW"):
-        names = ["ATensor", "BTensor"]
-    tensor = {"DataType": DataType.of(inputs[0].dtype).name, "Sizes": [inputs[0].size]}
-    desc = {**dict.fromkeys(names, tensor), **function.attributes}
-    plan = check({"type": function.name, "desc": desc})
-    output = np.empty_like(inputs[0])
-    device.run(plan, dict(zip(names, inputs, strict=True)), {"OutputTensor": output}, lambda: False)
-    return output[:count]
+def cell_of(function: Function, inputs: Sequence[Array]) -> Cell:
+    """Returns a function of arguments, which are repeated."""
+    names = {1: ["InputTensor"], 2: ["ATensor", "BTensor"]}[len(inputs)]
+    names = ["InputTensor", "ExponentTensor"] if function.name.endswith("_WISE_POW") else names
+    dtype = inputs[0].dtype.name
+    tensors = [Tensor((_LONG,), dtype, lambda _, sizes, x=x: np.resize(x, sizes)) for x in inputs]
+    return Cell(
+        group="functions",
+        name=function.name,
+        operator=function.name,
+        inputs=dict(zip(names, tensors, strict=True)),
+        fields=function.fields,
+        type=dtype.upper(),
+        numpy=function.numpy,
+        torch=function.torch,
+        jax=function.jax,
+        onnx=Onnx(function.onnx, outputs=(dtype,)) if function.onnx else None,
+    )
 
 
-def _numpy(function: Function, inputs: list[Array]) -> Array | None:
-    return None if function.numpy is None else function.numpy(*inputs)
+def row_of(function: Function, inputs: Sequence[Array], cpu: Cpu, written: Array | None = None) -> Row:
+    """Returns the errors of all libraries, and of results that DirectML wrote."""
+    high, low = _real(function, inputs)
+    with np.errstate(all="ignore"):
+        calls = cpu.calls(cell_of(function, inputs))
+        results = {name: call.results()[0][: inputs[0].size] for name, call in calls.items()}
+    if written is not None:
+        results["directml"] = written
+    libraries = {name: _measured(result, high, low) for name, result in results.items()}
+    dtype = inputs[0].dtype.name
+    return {"group": "functions", "name": function.name, "type": dtype.upper(), "libraries": libraries}
 
 
-def _torch(function: Function, inputs: list[Array]) -> Array | None:
-    if not function.torch or find_spec("torch") is None:
-        return None
-    import torch
-
-    called = getattr(torch, function.torch, None) or getattr(torch.nn.functional, function.torch)
-    try:
-        found: Array = called(*map(torch.from_numpy, inputs)).numpy()
-    except RuntimeError:  # no such kernel
-        return None
-    return found
-
-
-def _jax(function: Function, inputs: list[Array]) -> Array | None:
-    if not function.jax or find_spec("jax") is None:
-        return None
-    import jax
-
-    places = (jax.numpy, jax.nn, jax.scipy.special)
-    called = next(getattr(place, function.jax) for place in places if hasattr(place, function.jax))
-    return np.asarray(jax.jit(called)(*inputs))
-
-
-def _onnxruntime(function: Function, inputs: list[Array]) -> Array | None:
-    if not function.onnx or find_spec("onnxruntime") is None:
-        return None
-    import onnxruntime
-
-    given = [(array.dtype.name, array.shape, False) for array in inputs]
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    content = elementwise(function.onnx, given, inputs[0].dtype.name)
-    try:
-        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
-        return None
-    found: Array = session.run(None, {f"x{number}": array for number, array in enumerate(inputs)})[0]
-    return found
-
-
-def _drawn(function: Function, type_name: str, count: int) -> list[Array]:
+def _drawn(function: Function, dtype: np.dtype[Any], count: int) -> list[Array]:
     """Returns arguments in the function's domain, half of them from all bit patterns."""
-    dtype = np.dtype(TYPES[type_name])
-    draw = np.random.default_rng(1)
-    unsigned = np.dtype(f"u{dtype.itemsize}")
+    draw, unsigned = np.random.default_rng(1), np.dtype(f"u{dtype.itemsize}")
     found = []
     for _ in range(function.inputs):
         patterns = draw.integers(0, 1 << 8 * dtype.itemsize, count * 4, unsigned).view(dtype)
@@ -112,10 +94,10 @@ def _drawn(function: Function, type_name: str, count: int) -> list[Array]:
     return [np.ascontiguousarray(array[inside]) for array in found]
 
 
-def real(function: Function, inputs: list[Array]) -> tuple[Array, Array]:
+def _real(function: Function, inputs: Sequence[Array]) -> tuple[Array, Array]:
     """Returns the real results as unevaluated sums of two FLOAT64."""
     high, low = np.empty(inputs[0].size), np.empty(inputs[0].size)
-    with mpmath.workprec(PRECISION):
+    with mpmath.workprec(_PRECISION):
         for place, elements in enumerate(zip(*(array.tolist() for array in inputs), strict=True)):
             value = function.exact(*map(mpmath.mpf, elements))
             high[place] = float(value)
@@ -123,100 +105,112 @@ def real(function: Function, inputs: list[Array]) -> tuple[Array, Array]:
     return high, low
 
 
-def measured(found: Array, high: Array, low: Array, type_name: str) -> dict[str, Any]:
+def _measured(found: Array, high: Array, low: Array) -> dict[str, Any]:
     """Returns the largest error and the share of correctly rounded results."""
-    fraction, least = BITS[type_name]
+    fraction, least = _BITS[found.dtype.name]
     unit = np.ldexp(1.0, np.maximum(np.frexp(high)[1] - 1, least) - fraction)
     with np.errstate(all="ignore"):
         errors = np.abs((found.astype(np.float64) - high) - low) / unit
     errors[~np.isfinite(found)] = np.inf
-    counts = np.abs(high) < float(np.finfo(TYPES[type_name]).max)
-    errors = errors[counts]
+    return _errors(errors[np.abs(high) < float(np.finfo(found.dtype).max)], 0.5)
+
+
+def _errors(errors: Array, most: float) -> dict[str, Any]:
     greatest = float(errors.max())
     return {
         "largest": None if np.isinf(greatest) else round(greatest, 3),
-        "correct": float(np.mean(errors <= 0.5)),
-        "count": int(counts.sum()),
+        "correct": float(np.mean(errors <= most)),
+        "count": errors.size,
     }
 
 
-def libraries(device: CpuDevice) -> dict[str, Compute]:
-    """Returns the libraries by name, each as a function that computes a function, or returns None if it has none."""
-    return {
-        "opwire": lambda function, inputs: _opwire(function, inputs, device),
-        "numpy": _numpy,
-        "onnxruntime": _onnxruntime,
-        "torch": _torch,
-        "jax": _jax,
-    }
+class _Case(NamedTuple):
+    """A recorded operator with its inputs, and the output that DirectML wrote."""
+
+    plan: Plan
+    inputs: dict[str, Array]
+    output: str
+    written: Array
+
+    @property
+    def function(self) -> Function | None:
+        """The measured function that it computes, if there is one."""
+        found = next((each for each in FUNCTIONS if each.name == self.plan.operator.name), None)
+        given = {name: getattr(self.plan.attributes, name) for name in (found.fields if found else ())}
+        return found if found is not None and given == dict(found.fields) else None
+
+    @property
+    def name(self) -> str:
+        reduced = getattr(self.plan.attributes, "Function", None)
+        return self.plan.operator.name if reduced is None else f"{self.plan.operator.name} {reduced.name}"
+
+    def errors(self, device: CpuDevice) -> Array:
+        """Returns the distances of DirectML's results from opwire's, in ULPs, where opwire's are numbers."""
+        right = np.empty_like(self.written)
+        device.run(self.plan, self.inputs, {self.output: right}, lambda: False)
+        finite = np.isfinite(right)
+        distances = np.abs(self.written[finite].astype(np.float64) - right[finite].astype(np.float64))
+        errors = distances / np.spacing(np.abs(right[finite])).astype(np.float64)
+        errors[~np.isfinite(self.written[finite])] = np.inf
+        return np.asarray(errors)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--points",
-        type=int,
-        default=20_000,
-        choices=range(1, LONG),
-        metavar="N",
-        help="elements per function and type",
-    )
-    parser.add_argument("--output", type=Path, help="JSON file for the results")
-    parser.add_argument("--picture", type=Path, help="SVG file for a plot")
-    given = parser.parse_args()
+def _cases(path: Path) -> Iterator[_Case]:
+    """Yields the cases of a recording that have floats as output."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for case in map(json.loads, lines):
+            plan = check(case["operator"], _LEVEL)
+            name, desc = next(iter(plan.outputs.items()))
+            if desc.data_type.dtype.kind == "f":
+                given = {key: base64.b64decode(text, validate=True) for key, text in case["inputs"].items()}
+                inputs = {key: each.view(given[key]) for key, each in plan.inputs.items()}
+                yield _Case(plan, inputs, name, desc.view(base64.b64decode(case["outputs"][name], validate=True)))
+
+
+def _recorded(path: Path, cpu: Cpu) -> list[Row]:
+    """Returns the rows of a recording, functions first."""
+    rows: list[Row] = []
+    errors: dict[tuple[str, str], list[Array]] = {}
     device = CpuDevice()
-    rows = []
-    for type_name in TYPES:
-        for function in FUNCTIONS:
-            inputs = _drawn(function, type_name, given.points)
-            high, low = real(function, inputs)
-            found = {}
-            for library, compute in libraries(device).items():
-                with np.errstate(all="ignore"):
-                    results = compute(function, inputs)
-                if results is not None:
-                    found[library] = measured(results, high, low, type_name)
-            rows.append({"function": function.name, "type": type_name, "libraries": found})
-            print(function.name, type_name, *(f"{k} {v['largest']} {v['correct']:.4f}" for k, v in found.items()))
-    device.close()
-    result = {"versions": versions(), "points": given.points, "rows": rows}
-    if given.output is not None:
-        given.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    if given.picture is not None:
-        picture(result, given.picture)
-
-
-def versions() -> dict[str, str]:
-    found = {}
-    for name in ("numpy", "onnxruntime", "torch", "jax", "mpmath"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
+    for case in _cases(path):
+        function, arrays = case.function, [array.reshape(-1) for array in case.inputs.values()]
+        if function is None:
+            type_name = case.plan.outputs[case.output].data_type.name
+            errors.setdefault((case.name, type_name), []).append(case.errors(device))
             continue
-    return found
+        inside = np.flatnonzero(function.inside(*arrays))
+        if inside.size >= _FEWEST:
+            arguments = [np.ascontiguousarray(array[inside]) for array in arrays]
+            rows.append(row_of(function, arguments, cpu, case.written.reshape(-1)[inside]))
+    device.close()
+    for (name, type_name), found in errors.items():
+        libraries = {"directml": _errors(np.concatenate(found), 0)}
+        rows.append({"group": "operators", "name": name, "type": type_name, "libraries": libraries})
+    return rows
 
 
-def picture(result: dict[str, Any], path: Path) -> None:
-    """Draws the share of correctly rounded FLOAT32 results: one row per function, one marker per library."""
-    mpl.use("svg")
-    from matplotlib import pyplot
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks accuracy", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--points", type=int, default=20_000, metavar="N", help="elements per function and type")
+    parser.add_argument("--recording", type=Path, help="results of DirectML to measure")
+    parser.add_argument("--json", type=Path, help="JSON file for the results")
+    parser.add_argument("--picture", type=Path, help="SVG file for a plot, beside the JSON file")
+    parser.add_argument("--quick", action="store_true", help="few elements")
+    given = parser.parse_args(arguments)
+    points, cpu = 200 if given.quick else min(given.points, _LONG), Cpu(2, is_processor_time=False)
+    rows = [] if given.recording is None else _recorded(given.recording, cpu)
+    for dtype in () if given.recording else _BITS:
+        for function in FUNCTIONS:
+            rows.append(row_of(function, _drawn(function, np.dtype(dtype), points), cpu))
+            found = rows[-1]["libraries"].items()
+            print(function.name, dtype, *(f"{k} {v['largest']} {v['correct']:.4f}" for k, v in found), flush=True)
+    cpu.close()
+    if given.json:
+        known = versions("numpy", "onnxruntime", "torch", "jax", "mpmath")
+        write(given.json, "accuracy", {"points": points, "versions": known}, rows)
+        if given.picture:
+            from .pictures import accuracy
 
-    mpl.rcParams["svg.hashsalt"] = "opwire"  # makes the SVG reproducible
-    rows = [row for row in result["rows"] if row["type"] == "FLOAT32"][::-1]
-    figure, axes = pyplot.subplots(figsize=(8, 0.28 * len(rows) + 1.2), layout="constrained")
-    for library, marker in zip(("numpy", "onnxruntime", "torch", "jax", "opwire"), "sD^vo", strict=True):
-        places = [
-            (row["libraries"][library]["correct"], i) for i, row in enumerate(rows) if library in row["libraries"]
-        ]
-        shares, heights = zip(*places, strict=True)
-        axes.scatter([100 * share for share in shares], heights, marker=marker, s=26, label=library, alpha=0.8)
-    axes.set_yticks(range(len(rows)), [row["function"].split("_")[-1] for row in rows], fontsize=8)
-    axes.set_xlabel("correctly rounded FLOAT32 results, %")
-    axes.grid(axis="x", alpha=0.3)
-    axes.legend(fontsize=8, loc="lower left")
-    figure.savefig(path, format="svg", metadata={"Date": None})
-    pyplot.close(figure)
-
-
-if __name__ == "__main__":
-    main()
+            accuracy(given.json, given.picture)

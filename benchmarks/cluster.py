@@ -2,15 +2,13 @@
 
 All nodes are simulated on this machine with ``ray.cluster_utils.Cluster``. For the scaling of throughput, their device
 only waits and uses no CPU. The results show the overhead of dispatching to nodes, not of a network.
-
-    python -m benchmarks.cluster [calls stopping leaks joins scaling kernels gpus] [--calls 10000] [--results FILE]
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from .clustering.costs import measure_calls, measure_leaks, measure_stopping
@@ -22,17 +20,18 @@ from .clustering.simulated import simulated
 PARTS = ("calls", "stopping", "leaks", "joins", "scaling", "kernels", "gpus")
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the selected measurements. Returns 1 if a bound was missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser("python -m benchmarks cluster", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; default: all")
     parser.add_argument("--calls", type=int, default=10_000, help="number of calls of the leak check")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="JSON file for the results of the GPUs")
-    given = parser.parse_args()
-    asked = given.parts or list(PARTS)
+    parser.add_argument("--json", type=Path, help="JSON file for the results of the GPUs")
+    parser.add_argument("--quick", action="store_true", help="only the cost of calls")
+    given = parser.parse_args(arguments)
+    asked = ["calls"] if given.quick else given.parts or list(PARTS)
     if not set(asked) <= set(PARTS):
         parser.error(f"unknown part; allowed: {', '.join(PARTS)}")
-    kept = [_measured(part, given.calls, given.results) for part in asked]
+    kept = [_measured(part, given.calls, given.json) for part in asked]
     return 0 if all(kept) else 1
 
 
@@ -54,6 +53,3 @@ def _measured(part: str, calls: int, results: Path | None) -> bool:
         measure_stopping(cluster)
         return True
 
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,299 +1,185 @@
-"""Reductions and max pooling on one NVIDIA GPU: opwire, PyTorch and CuPy, relative to the speed of a copy.
+"""The CUDA device and PyTorch on one NVIDIA GPU: tensors in its memory, and medians of the times between two events.
 
-Run ``python -m benchmarks.cuda RESULTS.json``; it needs CuPy, PyTorch and Matplotlib. Results are compared first. Times
-are medians of single runs between two events; two inputs, far larger than the cache, alternate.
+Two sets of inputs alternate, which together are usually far larger than the cache. It needs CuPy and PyTorch.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import cycle, pairwise
 from typing import Any
 
 import cupy
 import torch
 
-from benchmarks.cuda_picture import draw
-from opwire.check import Plan, check
+from opwire.check import check
+from opwire.tensor import Array
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.devices.cuda.room import Room
+from opwire_service.kernels.cuda.job import KernelLaunch, MatrixProduct, device_desc
 
-SIZES = {"FLOAT32": (128, 1024, 2048), "FLOAT16": (256, 1024, 2048)}
-"""Shapes of 1 GiB each."""
+from .cell import Cell
+from .operators import Target
+from .peers import Call
+from .peers.torch import of_tensors, tensors
+from .results import COPY, conditions, versions
 
-AXES = {"last": (2,), "first": (0,), "middle": (1,), "all": (0, 1, 2)}
-
-IMAGES = {"FLOAT32": (16, 64, 512, 512), "FLOAT16": (32, 64, 512, 512)}
-"""Shapes of 1 GiB each."""
-
-POOLINGS = {"3x3/2": (3, 2, 1), "2x2/2": (2, 2, 0), "3x3/1": (3, 1, 1)}
-"""Window, stride and padding in both dimensions."""
-
-TORCH_TYPES = {"FLOAT32": torch.float32, "FLOAT16": torch.float16}
-RUNS, WARM_UP = 9, 2
-HEAD_START = 8_000_000
+_INPUTS, _WARM_UP, _RUNS_PER_ROUND = 2, 2, 3
+_HEAD_START = 4_000_000
 """Cycles that the GPU waits at first, so that launch overhead is hidden from the measurement."""
-
-INPUTS = 2
-DIM = tuple[int, ...] | None
-
-REDUCTIONS: dict[str, Callable[[torch.Tensor, DIM], torch.Tensor]] = {
-    "SUM": lambda x, dim: x.sum(dim),
-    "AVERAGE": lambda x, dim: x.mean(dim),
-    "L1": lambda x, dim: torch.linalg.vector_norm(x, 1, dim),
-    "L2": lambda x, dim: torch.linalg.vector_norm(x, 2, dim),
-    "SUM_SQUARE": lambda x, dim: torch.linalg.vector_norm(x, 2, dim).square(),
-    "MULTIPLY": lambda x, dim: x.prod() if dim is None else x.prod(dim[0]),
-    "LOG_SUM": lambda x, dim: x.sum(dim, dtype=torch.float32).log(),
-    "LOG_SUM_EXP": lambda x, dim: x.logsumexp((0, 1, 2) if dim is None else dim),
-    "MAX": lambda x, dim: x.amax(() if dim is None else dim),
-    "MIN": lambda x, dim: x.amin(() if dim is None else dim),
-    "ARGMAX": lambda x, dim: x.argmax(None if dim is None else dim[0]),
-    "ARGMIN": lambda x, dim: x.argmin(None if dim is None else dim[0]),
-}
-
-CUPY: dict[str, Callable[[Any, DIM], Any]] = {
-    "SUM": lambda x, dim: x.sum(dim),
-    "MAX": lambda x, dim: x.max(dim),
-    "ARGMAX": lambda x, dim: x.argmax(None if dim is None else dim[0]),
-}
-
-POSITIONS = ("ARGMAX", "ARGMIN")
-TOLERANCES = {"FLOAT32": 2e-5, "FLOAT16": 2e-3}
-"""Maximum difference between PyTorch's sums and opwire's, which are correctly rounded."""
-
-
-@dataclass
-class Row:
-    """One measurement: times in microseconds, shares relative to the copy's bandwidth."""
-
-    operator: str
-    data_type: str
-    what: str
-    bytes: int
-    opwire_us: float
-    torch_us: float
-    cupy_us: float | None
-    opwire_share: float
-    torch_share: float
-    speedup: float
 
 
 class Prepared:
-    """A plan on the GPU, with its inputs and outputs."""
+    """A cell with its tensors in GPU memory."""
 
-    def __init__(self, device: CudaDevice, operator: dict[str, object], inputs: list[torch.Tensor]) -> None:
-        self.plan: Plan = check(operator)
-        self._device = device
-        self._job = device.job(self.plan)
-        room = Room.of(self.plan, self._job)
-        self._block = torch.empty(room.size, dtype=torch.uint8, device="cuda")
-        memory = room.at(self._block.data_ptr())
-        self._memories = [type(memory)({"InputTensor": x.data_ptr()}, *list(_members(memory))[1:]) for x in inputs]
-        self._room = room
-        self._stream = cupy.cuda.Stream.null
+    def __init__(self, device: CudaDevice, cell: Cell) -> None:
+        self.device, self.plan = device, check(cell.request)
+        self.inputs = [
+            tensors(cell, [each.memory(turn + i) for i, each in enumerate(cell.inputs.values())], "cuda")
+            for turn in range(_INPUTS)
+        ]
+        self.job = device.job(self.plan)
+        self.room = Room.of(self.plan, self.job)
+        self.block = torch.zeros(self.room.size, dtype=torch.uint8, device="cuda")
+        memory = self.room.at(self.block.data_ptr())
+        self.memories = [
+            replace(memory, inputs={name: each.data_ptr() for name, each in zip(cell.inputs, given, strict=True)})
+            for given in self.inputs
+        ]
 
     def run(self, turn: int) -> None:
-        self._device.enqueue(self._job, self._memories[turn], self._stream, lambda: False)
+        self.device.enqueue(self.job, self.memories[turn], cupy.cuda.Stream.null, lambda: False)
 
-    def output(self, name: str, dtype: torch.dtype) -> torch.Tensor:
-        desc = self.plan.outputs[name]
-        start = self._room.outputs[name]
-        return self._block[start : start + desc.data_size_in_bytes].view(dtype).reshape(desc.sizes)
+    def results(self) -> list[Array]:
+        """Returns the outputs for the first inputs."""
+        self.run(0)
+        torch.cuda.synchronize()
+        found = []
+        for name, desc in self.plan.outputs.items():
+            begin = self.room.outputs[name]
+            stored = self.block[begin : begin + desc.data_size_in_bytes].cpu().numpy()
+            found.append(device_desc(desc).view(stored))
+        return found
 
     @property
-    def uncertain(self) -> int:
-        """Number of results of the last run that the host would recompute."""
-        start = self._room.uncertain
-        return int(self._block[start : start + 4].view(torch.int32)[0]) if self._job.uncertain_bytes else 0
+    def moved(self) -> int:
+        return sum(desc.data_size_in_bytes for desc in (*self.plan.inputs.values(), *self.plan.outputs.values()))
+
+    def undecided(self) -> float:
+        """Returns the share of the sums of a product that the error bounds leave undecided."""
+        found = 0
+        for launch in self.job.launches(self.memories[0]):
+            _launch(self.device, launch)
+            if isinstance(launch, KernelLaunch) and launch.entry in ("certify", "convolve"):
+                torch.cuda.synchronize()
+                begin = int(launch.parameter["open"][0]) - self.block.data_ptr()
+                found += int(self.block[begin : begin + 4].view(torch.int32)[0])
+        return found / next(iter(self.plan.outputs.values())).element_count
 
 
-def _members(memory: Any) -> Iterator[Any]:
-    for name in memory.__slots__:
-        yield getattr(memory, name)
-
-
-def measure(run: Callable[[int], object]) -> float:
-    """Returns the median time of a run, in microseconds."""
-    torch.cuda.synchronize()
-    torch.cuda._sleep(HEAD_START)
-    events = []
-    for turn in range(WARM_UP + RUNS):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        run(turn % INPUTS)
-        end.record()
-        events.append((start, end))
-    torch.cuda.synchronize()
-    return statistics.median(start.elapsed_time(end) * 1000 for start, end in events[WARM_UP:])
-
-
-def copy_bandwidth() -> float:
-    """Returns the bandwidth of a 1 GiB copy on the GPU, in bytes read and written per second."""
-    sources = [torch.randn(2**28, device="cuda") for _ in range(INPUTS)]
-    target = torch.empty_like(sources[0])
-    return 2 * target.nbytes / measure(lambda turn: target.copy_(sources[turn])) * 1e6
-
-
-def data_for(function: str, data_type: str, sizes: tuple[int, ...]) -> list[torch.Tensor]:
-    """Returns normal random numbers: positive for logarithms, close to 1 for products."""
-    made = []
-    for _ in range(INPUTS):
-        x = torch.randn(sizes, device="cuda", dtype=TORCH_TYPES[data_type])
-        made.append(x.abs_() if function == "LOG_SUM" else x.mul_(2**-6).add_(1) if function == "MULTIPLY" else x)
-    return made
-
-
-def reduction(device: CudaDevice, function: str, data_type: str, where: str, bandwidth: float) -> Row:
-    axes, sizes = AXES[where], SIZES[data_type]
-    inputs = data_for(function, data_type, sizes)
-    dim = None if where == "all" else axes
-    tensor = {"DataType": data_type, "Sizes": list(sizes)}
-    if function in POSITIONS:
-        operator = {"type": function, "desc": {"InputTensor": tensor, "Axes": axes, "AxisDirection": "INCREASING"}}
+def _launch(device: CudaDevice, launch: Any) -> None:
+    if isinstance(launch, MatrixProduct):
+        device._blas.multiply(launch, cupy.cuda.Stream.null)
     else:
-        operator = {"type": "REDUCE", "desc": {"Function": function, "InputTensor": tensor, "Axes": axes}}
-    prepared = Prepared(device, operator, inputs)
-    for turn, x in enumerate(inputs):
-        prepared.run(turn)
-        torch.cuda.synchronize()
-        compare(prepared, function, data_type, x, dim)
-    ours = measure(prepared.run)
-    theirs = measure(lambda turn: REDUCTIONS[function](inputs[turn], dim))
-    cupys = None
-    if function in CUPY:
-        arrays = [cupy.from_dlpack(x) for x in inputs]
-        cupys = measure(lambda turn: CUPY[function](arrays[turn], dim))
-    moved = inputs[0].nbytes + prepared.plan.outputs["OutputTensor"].data_size_in_bytes
-    return row(function, data_type, where, moved, ours, theirs, cupys, bandwidth)
+        device._compiler.kernel(launch, lambda: False)(cupy.cuda.Stream.null)
 
 
-def row(
-    operator: str, data_type: str, what: str, moved: int, ours: float, theirs: float, cupys: float | None, copy: float
-) -> Row:
-    return Row(
-        operator,
-        data_type,
-        what,
-        moved,
-        round(ours, 1),
-        round(theirs, 1),
-        None if cupys is None else round(cupys, 1),
-        round(moved / ours * 1e6 / copy, 3),
-        round(moved / theirs * 1e6 / copy, 3),
-        round(theirs / ours, 2),
-    )
+def _in_turns(runs: Sequence[Callable[[], object]]) -> Callable[[], object]:
+    turns = cycle(runs)
+    return lambda: next(turns)()
 
 
-def compare(prepared: Prepared, function: str, data_type: str, x: torch.Tensor, dim: DIM) -> None:
-    """Checks results against PyTorch: positions must name equally extreme elements, sums agree up to its error."""
-    # PyTorch's sum of 2**29 exponentials overflows in FLOAT16.
-    theirs = REDUCTIONS[function](x.float() if function == "LOG_SUM_EXP" else x, dim)
-    ours = prepared.output("OutputTensor", torch.int32 if function in POSITIONS else x.dtype).reshape(theirs.shape)
-    if function in POSITIONS:
-        flat, axis = (x.reshape(-1), 0) if dim is None else (x, dim[0])
-        places = [at.long().unsqueeze(axis) if dim else at.long().reshape(1) for at in (ours, theirs)]
-        values = [flat.gather(axis, at) for at in places]
-        assert torch.equal(*values), f"{function} along {dim} of {data_type}"
-    elif function in ("MIN", "MAX"):
-        assert torch.equal(ours, theirs), f"{function} along {dim} of {data_type}"
-    else:
-        scale = x.numel() / theirs.numel()
-        slack = scale**0.5 if function in ("SUM", "AVERAGE") else 0.0
-        tolerance = TOLERANCES[data_type] * (20 if function == "MULTIPLY" else 1)
-        absolute = TOLERANCES[data_type] * slack
-        torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=tolerance, atol=absolute, equal_nan=True)
+class Cuda:
+    """One GPU."""
 
+    def __init__(self) -> None:
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.benchmark = True
+        self.device = CudaDevice(memory_bytes=2**33)
+        source = torch.randn(2**28, device="cuda")
+        target = torch.empty_like(source)
+        self._speed = 2 * source.nbytes / _measure(lambda: target.copy_(source), 9)
+        self._prepared: Prepared | None = None
+        self._moved = 0
 
-def pooling(device: CudaDevice, name: str, data_type: str, indices: bool, bandwidth: float) -> Row:
-    window, stride, padding = POOLINGS[name]
-    sizes = IMAGES[data_type]
-    inputs = data_for("MAX", data_type, sizes)
-    results = (*sizes[:2], *((size + 2 * padding - window) // stride + 1 for size in sizes[2:]))
-    desc: dict[str, object] = {
-        "InputTensor": {"DataType": data_type, "Sizes": list(sizes)},
-        "Strides": [stride] * 2,
-        "WindowSize": [window] * 2,
-        "StartPadding": [padding] * 2,
-        "EndPadding": [padding] * 2,
-    }
-    if indices:
-        desc["OutputIndicesTensor"] = {"DataType": "UINT32", "Sizes": list(results)}
-    prepared = Prepared(device, {"type": "MAX_POOLING1", "desc": desc}, inputs)
+    def calls(self, cell: Cell) -> dict[str, Call]:
+        """Returns the calls of opwire and of PyTorch."""
+        self._prepared = None  # frees its memory first
+        made = self._prepared = Prepared(self.device, cell)
+        self._moved = cell.moved or made.moved
+        own = _in_turns([lambda turn=turn: made.run(turn) for turn in range(_INPUTS)])
+        calls = {"opwire": Call(own, made.results)}
+        peers = [of_tensors(cell, given) for given in made.inputs] if cell.torch else []
+        if all(peers) and peers:
+            first = peers[0]
+            assert first is not None
+            calls["torch"] = Call(_in_turns([peer.run for peer in peers if peer]), lambda: first.results())
+        return calls
 
-    def theirs(turn: int) -> Any:
-        pool = torch.nn.functional.max_pool2d
-        return pool(inputs[turn], window, stride, padding, return_indices=indices)
+    def seconds(self, calls: dict[str, Call], rounds: int) -> dict[str, float]:
+        """Returns the median seconds of each call, and those of a copy of as many bytes."""
+        found = {name: _measure(call.run, _RUNS_PER_ROUND * rounds) for name, call in calls.items()}
+        return {**found, COPY: self._moved / self._speed}
 
-    for turn in range(INPUTS):
-        prepared.run(turn)
-        torch.cuda.synchronize()
-        right = theirs(turn)
-        assert torch.equal(prepared.output("OutputTensor", inputs[0].dtype), right[0] if indices else right)
-        if indices:
-            at = prepared.output("OutputIndicesTensor", torch.int32).long().reshape(-1)
-            assert torch.equal(inputs[turn].reshape(-1)[at].reshape(results), right[0])
-        del right
-    moved = inputs[0].nbytes + sum(tensor.data_size_in_bytes for tensor in prepared.plan.outputs.values())
-    ours = measure(prepared.run)
-    what = f"{name}{' with indices' if indices else ''}"
-    return row("MAX_POOLING1", data_type, what, moved, ours, measure(theirs), None, bandwidth)
-
-
-def geometric_means(measured: list[Row]) -> dict[str, float]:
-    """Returns the geometric mean speedups over PyTorch: for reductions, for max pooling, and overall."""
-    poolings = [found for found in measured if found.operator.startswith("MAX_POOLING")]
-    reductions = [found for found in measured if not found.operator.startswith("MAX_POOLING")]
-    sets = {"reductions": reductions, "max_pooling": poolings, "the_whole_table": measured}
-    return {
-        name: round(statistics.geometric_mean(found.torch_us / found.opwire_us for found in cases), 3)
-        for name, cases in sets.items()
-    }
-
-
-def rows(device: CudaDevice, bandwidth: float) -> Iterator[Row]:
-    for data_type in SIZES:
-        for function in REDUCTIONS:
-            for where in AXES:
-                yield reduction(device, function, data_type, where, bandwidth)
-        for name in POOLINGS:
-            for indices in (False, True):
-                yield pooling(device, name, data_type, indices, bandwidth)
-
-
-def main(results: Path) -> None:
-    device = CudaDevice(memory_bytes=2**30)
-    card = torch.cuda.get_device_name()
-    bandwidth = copy_bandwidth()
-    print(f"{card}: a copy moves {bandwidth / 1e12:.2f} TB/s")
-    measured = []
-    for found in rows(device, bandwidth):
-        measured.append(found)
-        cupys = "" if found.cupy_us is None else f"  cupy {found.cupy_us:8.1f} us"
-        print(
-            f"{found.operator:12} {found.data_type} {found.what:18} {found.opwire_us:8.1f} us  "
-            f"{found.opwire_share:5.2f} of copy  torch {found.torch_us:8.1f} us {found.torch_share:5.2f}  "
-            f"x{found.speedup:5.2f}{cupys}",
-            flush=True,
+    def conditions(self) -> dict[str, Any]:
+        """Describes the card and how it is measured."""
+        return conditions(
+            card=torch.cuda.get_device_name(),
+            clock="median time",
+            copy_bytes_per_second=round(self._speed),
+            versions=versions("torch", "cupy") | {"cupy": cupy.__version__},
         )
-    speedups = geometric_means(measured)
-    for name, mean in speedups.items():
-        print(f"geometric mean of {name.replace('_', ' ')}: {mean:.3f} times PyTorch")
-    report = {
-        "card": card,
-        "copy_bytes_per_second": round(bandwidth),
-        "torch": torch.__version__,
-        "cupy": cupy.__version__,
-        **{f"geometric_mean_speedup_of_{name}": mean for name, mean in speedups.items()},
-        "rows": [asdict(found) for found in measured],
-    }
-    results.write_text(json.dumps(report, indent=1) + "\n")
-    draw(report, results.with_suffix(".png"))
+
+    def more(self, cell: Cell) -> dict[str, Any]:
+        """Tells how much of a product is undecided."""
+        is_product = cell.operator in ("GEMM", "CONVOLUTION") and self._prepared
+        return {"undecided": self._prepared.undecided()} if is_product and self._prepared else {}
+
+    def close(self) -> None:
+        """Frees the memory of the last cell."""
+        self._prepared = None
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+def _measure(run: Callable[[], object], runs: int) -> float:
+    """Returns the median time of a run, in seconds."""
+    times = []
+    for _ in range(_WARM_UP + runs):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda._sleep(_HEAD_START)
+        start.record()
+        run()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end) / 1000)
+    return statistics.median(times[_WARM_UP:])
+
+
+def breakdown(target: Target, cells: Sequence[Cell]) -> None:
+    """Prints the time of the launches of each kernel of each cell, in order of their first launch."""
+    assert isinstance(target, Cuda)
+    for cell in cells:
+        made = Prepared(target.device, cell)
+        launches = list(made.job.launches(made.memories[0]))
+        runs = [_timed(made, launches) for _ in range(_WARM_UP + 7)][_WARM_UP:]
+        each = [statistics.median(times) for times in zip(*runs, strict=True)]
+        names = ["dgemm" if isinstance(launch, MatrixProduct) else launch.entry for launch in launches]
+        print(f"{cell!s:36} {sum(each):9.1f} us", flush=True)
+        for kernel in dict.fromkeys(names):
+            taken = sum(time for name, time in zip(names, each, strict=True) if name == kernel)
+            print(f"    {kernel:20} {names.count(kernel):4} launches {taken:9.1f} us")
+
+
+def _timed(made: Prepared, launches: Sequence[Any]) -> list[float]:
+    """Returns the microseconds of each launch."""
+    torch.cuda.synchronize()
+    torch.cuda._sleep(5 * _HEAD_START)
+    made.block[made.room.state :].zero_()
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(len(launches) + 1)]
+    events[0].record()
+    for launch, event in zip(launches, events[1:], strict=True):
+        _launch(made.device, launch)
+        event.record()
+    torch.cuda.synchronize()
+    return [begin.elapsed_time(end) * 1000 for begin, end in pairwise(events)]

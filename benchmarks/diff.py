@@ -1,6 +1,6 @@
 """Measures whether ``opwire.diff`` finds the wrong operator: in ONNX Runtime as it is, and with faults planted in it.
 
-Run it from the root of the repository: ``python -m benchmarks.diff``. For each network, ONNX Runtime's CPU provider is
+For each network, ONNX Runtime's CPU provider is
 compared as it is: no node may be called wrong. Then it runs node by node, and the result of some nodes is replaced by
 that of a fault; later nodes read what it gave. A fault is found if its node is called wrong or of reduced precision,
 and named if the detail says what was planted; a node without a fault that is called either is a false alarm.
@@ -9,13 +9,11 @@ and named if the detail says what was planted; a node without a fault that is ca
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from onnx import ModelProto
@@ -30,6 +28,7 @@ from opwire.tensor import Array
 from .planting.backend import Backend
 from .planting.faults import FAULTS, Planting
 from .planting.networks import LIGHT, SMALL, light
+from .results import Row, write
 
 _ALARMS = (Verdict.WRONG, Verdict.REDUCED)
 
@@ -107,17 +106,18 @@ def score(planting: Planting, found: Differences) -> Score:
     return result
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser("python -m benchmarks diff", description=__doc__)
     parser.add_argument("--networks", nargs="+", default=[*SMALL, *LIGHT], help="which networks")
     parser.add_argument("--faults", type=int, default=28, help="faults in each network")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="JSON file for the results")
-    given = parser.parse_args()
+    parser.add_argument("--json", type=Path, help="JSON file for the results")
+    parser.add_argument("--quick", action="store_true", help="one small network")
+    given = parser.parse_args(arguments)
     total, console = Score(), Console()
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     with opwire.local() as runner:
-        for name, model in networks(given.networks):
+        for name, model in networks(["tagger"] if given.quick else given.networks):
             inputs = inputs_of(model)
             found, (compared, ran) = unmodified(model, inputs, runner)
             verdicts = Counter(node.verdict.value for node in found.nodes)
@@ -125,23 +125,21 @@ def main() -> None:
             for node in found.nodes:
                 if node.verdict in _ALARMS:
                     console.print(f"  {node.name} ({node.operator}): {node.verdict.value}: {node.detail}")
-            rows.append({"network": name, "verdicts": dict(verdicts), "times_both": round(compared / ran, 2)})
+            rows.append({"group": "networks", "name": name, "verdicts": dict(verdicts), "ratio": compared / ran})
             planted = with_faults(model, inputs, given.faults, given.seed, runner)
             for line in (*planted.missed, *(f"false alarm: {each}" for each in planted.false)):
                 console.print(f"  {line}")
             for mine, theirs in zip(vars(total).values(), vars(planted).values(), strict=True):
                 mine += theirs  # counters and lists grow in place
     console.print(_table(total))
-    if given.output is not None:
-        given.output.write_text(json.dumps(_result(rows, total), indent=1) + "\n", encoding="utf-8")
+    if given.json is not None:
+        write(given.json, "diff", {"false_alarms": len(total.false)}, [*rows, *_faults(total)])
 
 
-def _result(rows: list[dict[str, Any]], total: Score) -> dict[str, Any]:
-    faults = [
-        {"fault": name, **{each: vars(total)[each][name] for each in ("planted", "found", "named")}}
-        for name in (fault.name for fault in FAULTS)
-    ]
-    return {"networks": rows, "faults": faults, "false_alarms": len(total.false)}
+def _faults(total: Score) -> Iterator[Row]:
+    for fault in FAULTS:
+        counts = {each: vars(total)[each][fault.name] for each in ("planted", "found", "named")}
+        yield {"group": "faults", "name": fault.name, **counts}
 
 
 def _table(total: Score) -> Table:
@@ -153,6 +151,3 @@ def _table(total: Score) -> Table:
     table.caption = f"{len(total.false)} false alarms"
     return table
 
-
-if __name__ == "__main__":
-    main()

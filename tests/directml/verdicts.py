@@ -8,7 +8,6 @@ of the classes of ``rules``, or that the machines do not agree.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import opwire
+from benchmarks.results import write
 from opwire.difference.bounds import Errors, Limit, limits
 from opwire.difference.chain import Chain, single
 from opwire.difference.error_table import rule_of
@@ -84,7 +84,7 @@ def rows(names: list[str]) -> Iterator[dict[str, Any]]:
             verdicts = [case_verdict(case, runner, device) for case in found]
             counts = Counter(verdict.value for verdict, _ in verdicts)
             yield {
-                "operator": name,
+                "name": name,
                 "verdicts": {each.value: counts[each.value] for each in Verdict if counts[each.value]},
                 "details": dict(Counter(detail.partition(":")[0] for _, detail in verdicts if detail).most_common()),
             }
@@ -98,11 +98,11 @@ def main() -> None:
     given = parser.parse_args()
     found = []
     for row in rows(given.operators):
-        sys.stdout.write(f"{row['operator']} {row['verdicts']} {row['details']}\n")
+        sys.stdout.write(f"{row['name']} {row['verdicts']} {row['details']}\n")
         sys.stdout.flush()
         found.append(row)
     if given.output is not None:
-        given.output.write_text(json.dumps({"operators": found}, indent=1) + "\n", encoding="utf-8")
+        write(given.output, "directml", {}, found)
 
 
 if __name__ == "__main__":

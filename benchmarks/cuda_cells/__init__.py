@@ -1,1 +1,0 @@
-"""The cells of ``benchmarks.cuda_families``: one module per group of families, with requests and peers."""

@@ -1,1 +1,0 @@
-"""A server in its own process, under faults, under more load than it can carry, and under attack."""

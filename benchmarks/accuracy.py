@@ -17,6 +17,7 @@ import base64
 import gzip
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,7 +54,7 @@ def cell_of(function: Function, inputs: Sequence[Array]) -> Cell:
     names = {1: ["InputTensor"], 2: ["ATensor", "BTensor"]}[len(inputs)]
     names = ["InputTensor", "ExponentTensor"] if function.name.endswith("_WISE_POW") else names
     dtype = inputs[0].dtype.name
-    tensors = [Tensor((_LONG,), dtype, lambda _, sizes, x=x: np.resize(x, sizes)) for x in inputs]
+    tensors = [Tensor((_LONG,), dtype, partial(_repeated, x)) for x in inputs]
     return Cell(
         group="functions",
         name=function.name,
@@ -66,6 +67,10 @@ def cell_of(function: Function, inputs: Sequence[Array]) -> Cell:
         jax=function.jax,
         onnx=Onnx(function.onnx, outputs=(dtype,)) if function.onnx else None,
     )
+
+
+def _repeated(x: Array, _: np.random.Generator, sizes: tuple[int, ...]) -> Array:
+    return np.resize(x, sizes)
 
 
 def row_of(function: Function, inputs: Sequence[Array], cpu: Cpu, written: Array | None = None) -> Row:

@@ -52,4 +52,3 @@ def _measured(part: str, calls: int, results: Path | None) -> bool:
             return measure_kernels(cluster)
         measure_stopping(cluster)
         return True
-

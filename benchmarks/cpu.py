@@ -43,8 +43,7 @@ class Cpu:
         """Returns the calls of opwire and of all peers of a cell."""
         plan, memories = check(cell.request), [each.memory(i) for i, each in enumerate(cell.inputs.values())]
         inputs = {
-            name: tensor.view(memory)
-            for (name, tensor), memory in zip(cell.inputs.items(), memories, strict=True)
+            name: tensor.view(memory) for (name, tensor), memory in zip(cell.inputs.items(), memories, strict=True)
         }
         outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
         self._device.run(plan, inputs, outputs, lambda: False)  # compiles it
@@ -103,7 +102,7 @@ def rest() -> None:
 
 
 def _copy(plan: Plan) -> Call:
-    """Copies half the bytes that a plan reads and writes between packed arrays; with all threads if PyTorch is there."""
+    """Copies half the bytes that a plan reads and writes, packed; with all threads if PyTorch is there."""
     count = sum(desc.data_size_in_bytes for desc in (*plan.inputs.values(), *plan.outputs.values())) // 2
     source, target = (np.full(count, number, np.uint8) for number in range(2))
     try:

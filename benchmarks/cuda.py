@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import cycle, pairwise
 from typing import Any
 
@@ -109,7 +110,7 @@ class Cuda:
         self._prepared = None  # frees its memory first
         made = self._prepared = Prepared(self.device, cell)
         self._moved = cell.moved or made.moved
-        own = _in_turns([lambda turn=turn: made.run(turn) for turn in range(_INPUTS)])
+        own = _in_turns([partial(made.run, turn) for turn in range(_INPUTS)])
         calls = {"opwire": Call(own, made.results)}
         peers = [of_tensors(cell, given) for given in made.inputs] if cell.torch else []
         if all(peers) and peers:
@@ -153,7 +154,7 @@ def _measure(run: Callable[[], object], runs: int) -> float:
         end.record()
         torch.cuda.synchronize()
         times.append(start.elapsed_time(end) / 1000)
-    return statistics.median(times[_WARM_UP:])
+    return float(statistics.median(times[_WARM_UP:]))
 
 
 def breakdown(target: Target, cells: Sequence[Cell]) -> None:

@@ -150,4 +150,3 @@ def _table(total: Score) -> Table:
     table.add_row("all", *map(str, sums), end_section=True)
     table.caption = f"{len(total.false)} false alarms"
     return table
-

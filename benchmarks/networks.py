@@ -114,4 +114,3 @@ def _least(run: Callable[[], Mapping[str, Any] | list[Any]]) -> float:
         run()
         times.append(time.perf_counter() - began)
     return min(times)
-

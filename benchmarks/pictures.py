@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib import pyplot
 
 from .results import Row, mean
 
-mpl.use("svg")
+pyplot.switch_backend("svg")
 mpl.rcParams["svg.hashsalt"] = "opwire"  # makes the SVG reproducible
-
-from matplotlib import pyplot
 
 _SQUARE = re.compile(r"GEMM FLOAT32 ([0-9]+)(x\1x\1)?")
 """The name of a square product, on CPUs and on GPUs."""

@@ -68,7 +68,9 @@ def merge(path: Path, benchmark: str, found: Mapping[str, Any], rows: Sequence[R
     Raises:
         SystemExit: the file was measured under other conditions.
     """
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"conditions": found, "rows": []}
+    known: dict[str, Any] = {"conditions": found, "rows": []}
+    if path.exists():
+        known = json.loads(path.read_text(encoding="utf-8"))
     unlike = [name for name in found if name not in _VARYING and found[name] != known["conditions"].get(name)]
     if unlike:
         raise SystemExit(f"{path} was measured with another {' and '.join(unlike)}; use another file, or delete it")

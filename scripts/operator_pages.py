@@ -34,10 +34,7 @@ def _page(family: str, pictures: Mapping[str, Picture]) -> str:
     names = [name for name, kind in CATALOG.items() if kind.family == family]
     listed = table(
         ["operator", "from", "description"],
-        (
-            [f"[{name}](#{name.lower()})", CATALOG[name].introduced.short, schema_of(name).summary]
-            for name in names
-        ),
+        ([f"[{name}](#{name.lower()})", CATALOG[name].introduced.short, schema_of(name).summary] for name in names),
     )
     levels = f'<div class="matrix" markdown>\n\n{matrix(names)}\n\n</div>'
     parts = (

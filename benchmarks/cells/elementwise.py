@@ -164,7 +164,7 @@ _ROWS = (
         _Row(
             CHAINS,
             f"ELEMENT_WISE_{name}",
-            lambda x, name=name.lower(): getattr(torch, name)(x * 0.5 + 0.25),
+            lambda x, name=name: getattr(torch, name.lower())(x * 0.5 + 0.25),
             types=("float32",),
             fields=_scaled(0.5, 0.25),
             writes=False,
@@ -185,7 +185,9 @@ def _cell(row: _Row, dtype: str, sizes: tuple[int, ...], layout: str, repeated: 
     tensors = [Tensor(sizes, dtype, draw) for _ in row.inputs[:-1]]
     tensors.append(Tensor(sizes, dtype, draw, order, repeated))
     is_logical = "LOGICAL" in name
-    logical = {"OutputTensor": {"DataType": "UINT8", "Sizes": list(sizes)}} if is_logical else {}  # like other libraries
+    logical = (
+        {"OutputTensor": {"DataType": "UINT8", "Sizes": list(sizes)}} if is_logical else {}
+    )  # like other libraries
     return Cell(
         group=row.group,
         name=row.name,

@@ -84,10 +84,11 @@ def _movement(n: int, made: Make) -> Iterator[Cell]:
         )
 
     window = {"InputWindowOffsets": [0, 17], "InputWindowSizes": [rows, 990], "InputWindowStrides": [1, 1]}
+    bounds = {"starts": _integers(17), "ends": _integers(1007), "axes": _integers(1)}
     yield cell("slice", "SLICE1", {"InputTensor": x}, window,
                numpy=lambda a: np.ascontiguousarray(a[:, 17:1007]), torch=lambda a: a[:, 17:1007].contiguous(),
                jax=lambda a: a[:, 17:1007],
-               onnx=Onnx("Slice", {}, {"starts": _integers(17), "ends": _integers(1007), "axes": _integers(1)}))  # fmt: skip
+               onnx=Onnx("Slice", {}, bounds))  # fmt: skip
     yield cell("join", "JOIN", {"InputTensors[0]": x, "InputTensors[1]": x}, {"Axis": 1},
                numpy=_joined, torch=lambda a, b: torch_.cat([a, b], 1), jax=lambda a, b: jnp.concatenate([a, b], 1),
                onnx=Onnx("Concat", {"axis": 1}))  # fmt: skip
@@ -154,7 +155,8 @@ def _pooling(n: int, made: Make) -> Iterator[Cell]:
                    torch=lambda a, how=how: functional.avg_pool2d(a, *how),
                    jax=lambda a, how=how: _sums(a, *how) / how[0] ** 2)  # fmt: skip
     yield cell("norm 2x2/2", "LP_POOLING", 56, (2, 2, 0), fields={"P": 2}, onnx=("LpPool", {"p": 2}),
-               torch=lambda a: functional.lp_pool2d(a, 2, 2, 2), jax=lambda a: _sums(a * a, 2, 2, 0) ** 0.5)  # fmt: skip
+               torch=lambda a: functional.lp_pool2d(a, 2, 2, 2),
+               jax=lambda a: _sums(a * a, 2, 2, 0) ** 0.5)  # fmt: skip
 
 
 def _cumulative(n: int, made: Make) -> Iterator[Cell]:
@@ -255,7 +257,7 @@ def _quantizing(n: int, made: Make) -> Iterator[Cell]:
         "ScaleTensor": Tensor(sizes, draw=always(0.05), repeated=(0, 1)),
         "ZeroPointTensor": Tensor(sizes, "int8", always(3), repeated=(0, 1)),
     }
-    constants = {"scale": np.array(0.05, np.float32), "zero": np.array(3, np.int8)}
+    constants: dict[str, Array] = {"scale": np.array(0.05, np.float32), "zero": np.array(3, np.int8)}
     x, codes = made(*sizes), made(*sizes, dtype="int8", draw=hundreds)
     yield Cell(group="quantization", name="quantize", operator="ELEMENT_WISE_QUANTIZE_LINEAR",
                inputs={"InputTensor": x, **parameters}, fields=_as_peers_leave(x, "INT8"), is_by_element=True,

@@ -89,9 +89,7 @@ FUNCTIONS = (
     _named("ACOSH", np.arccosh, lambda x: np.isfinite(x) & (x >= 1)),
     _named("ATANH", np.arctanh, lambda x: np.abs(x) < 1),
     _named("SQRT", np.sqrt, lambda x: np.isfinite(x) & (x >= 0)),
-    Function(
-        "ELEMENT_WISE_ERF", mpmath.erf, torch=lambda x: torch.erf(x), jax=lambda x: _special.erf(x), onnx="Erf"
-    ),
+    Function("ELEMENT_WISE_ERF", mpmath.erf, torch=lambda x: torch.erf(x), jax=lambda x: _special.erf(x), onnx="Erf"),
     Function(
         "ELEMENT_WISE_POW",
         mpmath.power,

@@ -110,7 +110,7 @@ def _casts() -> Iterator[Cell]:
     )
     for source, target in pairs:
         x = Tensor((ROWS, WIDTH), source.lower(), normal if source.startswith("FLOAT") else _HUNDRED)
-        yield _cell("casts", f"{source} to {target}", "CAST", x, lambda x, t=target.lower(): x.to(getattr(torch, t)),
+        yield _cell("casts", f"{source} to {target}", "CAST", x, lambda x, t=target: x.to(getattr(torch, t.lower())),
                     OutputTensor=_output(target, ROWS, WIDTH))  # fmt: skip
 
 

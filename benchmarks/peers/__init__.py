@@ -6,7 +6,10 @@ cell. All setup happens outside of the call, including the allocation of the res
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
+
+from opwire.tensor import Array
 
 from ..cell import Cell
 from . import jax, numpy, onnxruntime, torch
@@ -23,7 +26,7 @@ PEERS: dict[str, Make] = {
 """What makes the calls of each peer, by package."""
 
 
-def peers_of(cell: Cell, memories: list[object], threads: int) -> dict[str, Call]:
+def peers_of(cell: Cell, memories: Sequence[Array], threads: int) -> dict[str, Call]:
     """Returns the calls of the installed peers that support a cell."""
     found = {}
     for name, make in PEERS.items():

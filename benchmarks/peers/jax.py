@@ -20,9 +20,7 @@ def call(cell: Cell, memories: Sequence[Array], threads: int) -> Call | None:
     orders = [() if cell.is_by_element else tensor.inverse for tensor in cell.inputs.values()]
 
     def whole(*given: Any) -> Any:
-        return function(
-            *(each.transpose(order) if order else each for each, order in zip(given, orders, strict=True))
-        )
+        return function(*(each.transpose(order) if order else each for each, order in zip(given, orders, strict=True)))
 
     compiled, inputs = jax.jit(whole), [jax.numpy.asarray(memory) for memory in memories]
     return Call(lambda: jax.block_until_ready(compiled(*inputs)))

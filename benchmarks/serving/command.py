@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -82,7 +81,7 @@ def main(
     for line in report.notes(found):
         console.print(line)
     if json_file is not None:
-        json_file.write_text(json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        found.write(json_file)
     if plot_file is not None and found.rows:
         report.plot(found.rows, plot_file)
     raise typer.Exit(1 if report.OURS in found.missing else 0)

@@ -14,6 +14,7 @@ from statistics import median
 from rich import box
 from rich.table import Table
 
+from ..results import write
 from .cases import CASES, Case
 from .rounds import Row
 
@@ -45,15 +46,20 @@ class Found:
     missing: dict[str, str] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, object]:
-        """Returns all results with the machine; NaN and infinities become null."""
+    @property
+    def conditions(self) -> dict[str, object]:
+        """The machine, and everything else but the rows."""
         return {
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "machine": {"cpu": cpu_model(), "cores": os.cpu_count(), "python": platform.python_version()},
             **{name: value for name, value in asdict(self).items() if name != "rows"},
             "cases": {name: case.sizes for name, case in CASES.items()},
-            "rows": [{**_finite(asdict(row)), "lead": _or_none(lead(row, self.rows))} for row in self.rows],
         }
+
+    def write(self, path: Path) -> None:
+        """Writes all results as JSON; NaN and infinities become null."""
+        rows = [{**_finite(asdict(row)), "lead": _or_none(lead(row, self.rows))} for row in self.rows]
+        write(path, "serving", self.conditions, rows)
 
 
 def _or_none(number: float) -> float | None:

@@ -26,14 +26,13 @@ from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="it watches servers through /proc")
 
-SCRIPT = ROOT / "benchmarks" / "serving.py"
 SMALL = CASES["small"]
 HERE = Installed(Path(sys.executable))
 
 
 def run(*arguments: object, timeout: float = 150) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    command = [sys.executable, "-m", "benchmarks", "serving", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False)
 
 
 @pytest.mark.serial
@@ -45,7 +44,7 @@ def test_a_quick_run_writes_its_results(tmp_path):
     done = run(*given, *files, "--seconds", "0.2", "--rounds", "1", "--device", "reference")
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "found.json").read_text())
-    assert found["missing"] == {}
+    assert found["conditions"]["missing"] == {}
     rows = {(row["contender"], row["form"]): row for row in found["rows"]}
     chosen = [CONTENDERS[name] for name in ("floor", "fastapi", "opwire")]
     assert set(rows) == {(contender.name, form.name) for contender in chosen for form in contender.forms}

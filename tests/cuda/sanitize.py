@@ -145,6 +145,7 @@ PRODUCTS: dict[str, Product] = {
     "large": ([1030, 1030], [1030, 1030], {}),
     "large and transposed": ([1030, 1030], [1030, 1030], {"TransA": "TRANSPOSE"}),
     "deep": ([2, 2**20 + 77], [2**20 + 77, 2], {}),
+    "by remainders": ([1030, 16390], [16390, 1027], {}),
 }
 """Sizes of both matrices, and attributes."""
 

@@ -51,6 +51,57 @@ def test_products_near_a_tie_are_recomputed(cuda, rows, depth, columns):
 
 
 @pytest.mark.parametrize("transposed", list(itertools.product((False, True), repeat=2)), ids=str)
+def test_products_by_remainders_near_a_tie_are_recomputed(cuda, transposed):
+    # As above; the sums of the remainders themselves leave nothing open.
+    chosen = np.random.default_rng(4)
+    a, b = (chosen.integers(-(2**19), 2**19, shape).astype(np.float64) for shape in ((2700, 2601), (2601, 2750)))
+    given = [
+        np.asfortranarray(x.astype(np.float32)) if turned else x.astype(np.float32)
+        for x, turned in zip((a, b), transposed, strict=True)
+    ]
+    np.testing.assert_array_equal(gemm(cuda, *given), (a @ b).astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_products_by_remainders_are_correct(cuda, dtype):
+    a, b, c = (
+        normal(2, 2700, 2600, dtype=dtype),
+        normal(2, 2600, 2702, dtype=dtype, seed=1),
+        normal(2, 2700, 2702, dtype=dtype, seed=2),
+    )
+    found = gemm(cuda, a, b, c, Alpha=-1.5, Beta=0.25)
+    for i in range(2):
+        assert_rounded(found[i], a[i], b[i], -1.5, 0.25, c[i])
+
+
+def test_products_by_remainders_of_lines_of_all_magnitudes_are_correct(cuda):
+    spread = np.random.default_rng(5)
+    a, b = (
+        np.ldexp(normal(*shape, seed=shape[0]), spread.integers(-60, 60, (shape[0], 1))).astype(np.float32)
+        for shape in ((2700, 2600), (2600, 2750))
+    )
+    a[5], b[:, 7] = 0, 0
+    a[6] *= np.float32(2.0**-100)
+    found = gemm(cuda, a, b)
+    assert_rounded(found, a, b)
+    assert_rounded(found[:8, :8], a[:8], b[:, :8])
+
+
+def test_products_by_remainders_of_infinities_and_nan_follow_ieee_754(cuda):
+    a, b = normal(2700, 2600), normal(2600, 2750, seed=1)
+    a[3, 5], a[7, 9], a[11, 9], a[11, 10] = np.nan, np.inf, np.inf, -np.inf
+    b[9, 20], b[100, 30] = 0, -np.inf
+    found = gemm(cuda, a, b)
+    with np.errstate(invalid="ignore"):
+        expected = a.astype(np.float64) @ b.astype(np.float64)
+    special = ~np.isfinite(expected)
+    assert special.sum() == 3 * 2750 + 2700 - 3
+    np.testing.assert_array_equal(found[special], expected[special].astype(np.float32))
+    assert np.isfinite(found[~special]).all()
+    assert_rounded(found[12:, :29], a[12:], b[:, :29])
+
+
+@pytest.mark.parametrize("transposed", list(itertools.product((False, True), repeat=2)), ids=str)
 def test_batched_products_near_a_tie_are_recomputed(cuda, transposed):
     # Each operand is contiguous along the depth or across it, and has an infinity.
     chosen = np.random.default_rng(3)

@@ -25,7 +25,14 @@ _EMULATION = "CUBLAS_EMULATE_DOUBLE_PRECISION"
 
 _NOT_TRANSPOSED, _TRANSPOSED = 0, 1
 
+_BYTES, _INTEGERS = 3, 10
+"""``CUDA_R_8I`` and ``CUDA_R_32I``."""
+
+_EXACT_INTEGERS, _ANY_ALGORITHM = 72, -1
+"""``CUBLAS_COMPUTE_32I`` and ``CUBLAS_GEMM_DEFAULT``."""
+
 _ONE, _ZERO = np.ones(1), np.zeros(1)
+_INTEGER_ONE, _INTEGER_ZERO = np.ones(1, np.int32), np.zeros(1, np.int32)
 """Scalar factors; cuBLAS reads them before a call returns."""
 
 
@@ -70,12 +77,32 @@ class Blas:
         numbers = handle, *operations, *sizes, _address(_ONE), *right, *left, adds, *target
         try:
             with stream:
-                if product.count == 1:
+                if product.is_of_bytes:
+                    self._multiply_bytes(product, handle)
+                elif product.count == 1:
                     self._library.dgemm(*numbers)
                 else:
                     self._library.dgemmStridedBatched(*numbers, product.count)
         except self._library.CUBLASError as error:
             raise self._failed(error) from error
+
+    def _multiply_bytes(self, product: MatrixProduct, handle: int) -> None:
+        """Multiplies bytes one matrix after the other: cuBLAS is slower with a batch."""
+        operations = _operation(product.right), _operation(product.left)
+        sizes = product.columns, product.rows, product.depth
+        one, zero = _address(_INTEGER_ONE), _address(_INTEGER_ZERO)
+        for number in range(product.count):
+            right, left, target = (
+                (each.address + size * number * each.step, kind, each.pitch)
+                for each, size, kind in (
+                    (product.right, 1, _BYTES),
+                    (product.left, 1, _BYTES),
+                    (product.target, 4, _INTEGERS),
+                )
+            )
+            self._library.gemmEx(
+                handle, *operations, *sizes, one, *right, *left, zero, *target, _EXACT_INTEGERS, _ANY_ALGORITHM
+            )
 
     def _handle(self, stream: Any) -> int:
         """Returns the cuBLAS handle of a stream, which only one thread uses at a time."""

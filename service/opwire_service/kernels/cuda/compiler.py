@@ -20,7 +20,7 @@ from ..code_files import read_own, write_own
 from ..folder import cache_folder
 from .job import KernelLaunch, Program
 
-OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
+OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--device-int128")
 """Contraction to FMA would break error-free transformations; kernels request FMA explicitly where they want it."""
 
 _USUAL_SHARED = 48 << 10

@@ -98,7 +98,7 @@ class Matrices(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
-    """A batched float64 GEMM of the library: ``target = left @ right``.
+    """A batched GEMM of the library, in float64 unless it is of bytes: ``target = left @ right``.
 
     Attributes:
         count: number of matrices.
@@ -106,6 +106,7 @@ class MatrixProduct:
         depth: columns of the left and rows of the right matrix.
         left, right, target: the matrices.
         adds: whether to add to the target instead of overwriting it.
+        is_of_bytes: whether the operands are bytes, and the target 32-bit integers.
     """
 
     count: int
@@ -116,6 +117,7 @@ class MatrixProduct:
     right: Matrices
     target: Matrices
     adds: bool
+    is_of_bytes: bool = False
 
     @property
     def is_short(self) -> bool:

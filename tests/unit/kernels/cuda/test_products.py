@@ -102,19 +102,21 @@ def test_a_second_run_uses_its_own_addresses():
     assert one.target.address - 2**43 == two.target.address - 2**23
 
 
-def test_tiles_stay_within_their_memory():
-    plan = gemm([5000, 3000], [3000, 4500], TransA="NONE", TransB="NONE")
+@pytest.mark.parametrize("depth", [300, 3000], ids=["float64", "remainders"])
+def test_tiles_stay_within_their_memory(depth):
+    plan = gemm([5000, depth], [depth, 4500])
     job = JOBS["GEMM"](plan, PROCESSORS)
     end = 2**43 + job.scratch_bytes
     for launch in job.launches(MEMORY):
         if isinstance(launch, MatrixProduct):
-            for each, lines, length in (
-                (launch.left, launch.rows, launch.depth),
-                (launch.right, launch.depth, launch.columns),
-                (launch.target, launch.rows, launch.columns),
+            assert launch.is_of_bytes == (depth == 3000)
+            for each, lines, length, size in (
+                (launch.left, launch.rows, launch.depth, 1 if launch.is_of_bytes else 8),
+                (launch.right, launch.depth, launch.columns, 1 if launch.is_of_bytes else 8),
+                (launch.target, launch.rows, launch.columns, 4 if launch.is_of_bytes else 8),
             ):
                 lines, length = (length, lines) if each.is_transposed else (lines, length)
-                last = each.address + 8 * ((launch.count - 1) * each.step + (lines - 1) * each.pitch + length)
+                last = each.address + size * ((launch.count - 1) * each.step + (lines - 1) * each.pitch + length)
                 assert 2**43 <= each.address < last <= end
         else:
             (task,) = launch.parameter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -60,9 +61,7 @@ class Batch(NamedTuple):
                 left, right, target = (
                     each._replace(address=each.address + scratch) for each in (step.left, step.right, step.target)
                 )
-                yield MatrixProduct(
-                    step.count, step.rows, step.columns, step.depth, left, right, target, adds=step.adds
-                )
+                yield replace(step, left=left, right=right, target=target)
             else:
                 number = step.task
                 yield KernelLaunch(

@@ -17,6 +17,7 @@ from ....execution import Arrays, Stop
 from ..job import TYPES, CudaMemory, KernelLaunch, Launch, Program, device_desc
 from .batches import Batches
 from .launching import ACTIVATED, OPEN, ROUNDED, Launching, float_program
+from .remainders import RemainderLaunching, suits, tiling_of
 from .tiles import ALIGNMENT, NOWHERE, TENSORS, BatchedProduct, ProductTiling, Scratch, Strides
 
 SOFTMAX = ("ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1")
@@ -103,12 +104,20 @@ class Gemm:
         item_bytes: dict[str, int] = dict.fromkeys(TENSORS, data_type.dtype.itemsize)
         if self._softmax is not None:
             item_bytes["target"] = 8
-        self._launching = Launching(program, item_bytes, processors, has_window=False)
-        self._products = matrix_products(plan, target)
+        products = matrix_products(plan, target)
         if self._softmax is not None:
-            self._products = replace(self._products, target=self._softmax.steps)
-        self._tiling = ProductTiling.of(self._products)
-        self._batches = Batches(partial(self._launching.multiplied, self._products, self._tiling))
+            products = replace(products, target=self._softmax.steps)
+        launching: Launching
+        if suits(products, data_type):
+            launching = by_parts = RemainderLaunching(program, item_bytes, processors, data_type)
+            tiling = tiling_of(products)
+            scratch, record = by_parts.scratch(products, tiling), by_parts.by_remainders
+        else:
+            launching = Launching(program, item_bytes, processors, has_window=False)
+            tiling = ProductTiling.of(products)
+            scratch, record = Scratch.of(products, tiling, is_direct=False), launching.multiplied
+        self._launching, self._products_bytes = launching, scratch.size
+        self._batches = Batches(partial(record, products, tiling))
         self._has_addend = "CTensor" in plan.inputs
 
     @property
@@ -119,7 +128,7 @@ class Gemm:
     @property
     def scratch_bytes(self) -> int:
         softmax = 0 if self._softmax is None else self._softmax.bytes
-        return softmax + Scratch.of(self._products, self._tiling, is_direct=False).size
+        return softmax + self._products_bytes
 
     def launches(self, memory: CudaMemory) -> Iterator[Launch]:
         """See ``CudaJob.launches``."""

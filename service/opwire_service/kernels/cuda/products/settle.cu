@@ -80,8 +80,8 @@ extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const 
     for (; i < last; i += gridDim.x * AGAIN_WARPS) {
         u32 element = task.open[2 + i];
         Spot spot(task, element);
-        double row_bound = task.row_bounds[spot.line];
-        if (!is_finite(row_bound)) {
+        double norms = task.row_bounds[spot.line] * task.column_bounds[spot.across];
+        if (!is_finite(norms)) {
             task.open[1] = 1;
             continue;
         }
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const 
         double addend = task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
         double factor = factor_of(task, spot), rounding = fabs(sum) * SLACK;
         if (!HAS_SCALES && is_finite(factor)) rounding *= fabs(factor);
-        double bound = row_bound * task.column_bounds[spot.across] * task.part + rounding;
+        double bound = norms * task.part + rounding;
         Output into;
         if (!certified(task, factor, sum, bound, addend, into)) {
             task.open[1] = 1;

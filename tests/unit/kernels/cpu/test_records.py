@@ -113,4 +113,4 @@ def test_a_kernel_reads_records_one_after_the_other() -> None:
 
 
 def test_a_kernels_signature_names_its_record() -> None:
-    assert [str(kind) for kind in Kernel(read, FLOAT64).signature][4].endswith("test_cpu_records.Deeper")
+    assert [str(kind) for kind in Kernel(read, FLOAT64).signature][4].endswith("test_records.Deeper")

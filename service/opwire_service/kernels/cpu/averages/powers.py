@@ -18,7 +18,6 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...windows import dimensions_of
-from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
@@ -51,26 +50,17 @@ class PowersJob(Job):
         calls = self._units * prod(each.window for each in self._dimensions)
         self._visits = POWER_VISITS * plan.work + CALL_VISITS * calls
 
-    @property
-    def visits(self) -> int:
-        return self._visits
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
         at_once = self._images, self._channels
 
-        def piece(begin: int, end: int) -> None:
-            for unit in range(begin, end):
-                image, channel = (i * size for i, size in zip(divmod(unit, self._parts), at_once, strict=True))
-                place = slice(image, image + self._images), slice(channel, channel + self._channels)
-                with np.errstate(all="ignore"):
-                    target[place] = self._norms(source[place], stop)
+        def piece(unit: int) -> None:
+            image, channel = (i * size for i, size in zip(divmod(unit, self._parts), at_once, strict=True))
+            place = slice(image, image + self._images), slice(channel, channel + self._channels)
+            with np.errstate(all="ignore"):
+                target[place] = self._norms(source[place], stop)
 
-        pool.run(piece, self._units, 1, stop)
+        pool.each(piece, self._units, stop)
 
     def _norms(self, planes: Array, stop: Stop) -> Array:
         sizes = *planes.shape[:2], *self._sizes[2:]

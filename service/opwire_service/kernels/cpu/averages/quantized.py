@@ -19,7 +19,6 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...windows import dimensions_of
-from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
@@ -73,10 +72,6 @@ class QuantizedJob(Job):
         return window <= _LARGEST and self._needed(list(self._tile)) <= _WIDEST
 
     @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
-    @property
     def visits(self) -> int:
         sizes, total = list(self._needed_sizes(list(self._tile))), 0
         for axis in range(len(sizes) - 1, -1, -1):
@@ -97,21 +92,20 @@ class QuantizedJob(Job):
             ReferenceJob(self._plan).run(inputs, outputs, find, pool, stop)
             return
 
-        def piece(begin: int, end: int) -> None:
-            for unit in range(begin, end):
-                image, planes, *place = (int(i) for i in np.unravel_index(unit, self._counts))
-                channels = slice(planes * self._planes, (planes + 1) * self._planes)
-                begins = [at * part for at, part in zip(place, self._tile, strict=True)]
-                parts = [slice(at, at + part) for at, part in zip(begins, self._tile, strict=True)]
-                scale, out_scale, zero, out_zero = (each[channels] for each in given)
-                index: tuple[Any, ...] = (image, channels, *parts)
-                there = target[index]
-                total, elements, count = self._sums(source[image, channels], begins, there.shape[1:], stop)
-                total = (total - elements * zero) * scale
-                limits = np.iinfo(there.dtype)
-                there[...] = np.clip(_rounded(total, count * out_scale) + out_zero, limits.min, limits.max)
+        def piece(unit: int) -> None:
+            image, planes, *place = (int(i) for i in np.unravel_index(unit, self._counts))
+            channels = slice(planes * self._planes, (planes + 1) * self._planes)
+            begins = [at * part for at, part in zip(place, self._tile, strict=True)]
+            parts = [slice(at, at + part) for at, part in zip(begins, self._tile, strict=True)]
+            scale, out_scale, zero, out_zero = (each[channels] for each in given)
+            index: tuple[Any, ...] = (image, channels, *parts)
+            there = target[index]
+            total, elements, count = self._sums(source[image, channels], begins, there.shape[1:], stop)
+            total = (total - elements * zero) * scale
+            limits = np.iinfo(there.dtype)
+            there[...] = np.clip(_rounded(total, count * out_scale) + out_zero, limits.min, limits.max)
 
-        pool.run(piece, prod(self._counts), 1, stop)
+        pool.each(piece, prod(self._counts), stop)
 
     def _sums(self, images: Array, begins: list[int], shape: tuple[int, ...], stop: Stop) -> tuple[Array, Array, Array]:
         """Returns the window sums of some outputs as float64, the number of elements in each, and the divisor."""

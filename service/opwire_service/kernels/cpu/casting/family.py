@@ -101,9 +101,6 @@ class CastJob(Job):
     def kernels(self) -> tuple[Kernel, ...]:
         return () if self._kernel is None else (self._kernel,)
 
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        self.bind(inputs, outputs, find, pool)(stop)
-
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
         if self._is_one_step and self._kernel is not None:
@@ -122,12 +119,11 @@ class CastJob(Job):
             return partial(_at_once, partial(self._convert, find, source, target))
         blocks = Blocks.of(source.shape, BLOCK)
 
-        def piece(begin: int, end: int) -> None:
-            for number in range(begin, end):
-                part = blocks.part(number)
-                self._convert(find, source[part], target[part])
+        def piece(number: int) -> None:
+            part = blocks.part(number)
+            self._convert(find, source[part], target[part])
 
-        return partial(pool.run, piece, blocks.number, 1)
+        return partial(pool.each, piece, blocks.number)
 
     def scratch_bytes(self, threads: int) -> int:
         packed = 0 if self._is_packed else 16 * BLOCK

@@ -15,10 +15,10 @@ from opwire.tensor import Array, DataType
 from ....execution import Arrays, Stop, Stopped
 from ...reference.folds import FoldedDimension, axes_of, element_at
 from ...reference.moves import view_at
-from ..jit.compiler import Kernel
 from ..numbers.error_free import add_odd, two_sum
 from ..run.job import Job
 from ..run.pool import Find, Pool
+from ..run.undecided import settle
 from .boxes import clipped, lines
 
 TILE = 1 << 15
@@ -45,10 +45,6 @@ class FoldJob(Job):
         self._data_type = plan.outputs["OutputTensor"].data_type
         self._terms = prod(min(axis.window, axis.blocks) for axis in self._axes)
 
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
         flat = view_at(source, (0,) * (source.ndim - 3))
@@ -57,14 +53,13 @@ class FoldJob(Job):
         tile = _tile(image.shape)
         tiles = tuple(-(-size // width) for size, width in zip(image.shape, tile, strict=True))
 
-        def piece(begin: int, end: int) -> None:
-            for unit in range(begin, end):
-                place = map(int, np.unravel_index(unit, tiles))
-                part = tuple(slice(i * width, (i + 1) * width) for i, width in zip(place, tile, strict=True))
-                ranges = [range(*each.indices(size)) for each, size in zip(part, image.shape, strict=True)]
-                self._sum(flat, columns, image[part], ranges, stop)
+        def piece(unit: int) -> None:
+            place = map(int, np.unravel_index(unit, tiles))
+            part = tuple(slice(i * width, (i + 1) * width) for i, width in zip(place, tile, strict=True))
+            ranges = [range(*each.indices(size)) for each, size in zip(part, image.shape, strict=True)]
+            self._sum(flat, columns, image[part], ranges, stop)
 
-        pool.run(piece, prod(tiles), 1, stop)
+        pool.each(piece, prod(tiles), stop)
 
     def scratch_bytes(self, threads: int) -> int:
         lines_kept = sum(min(axis.window, axis.blocks) for axis in self._axes)
@@ -89,18 +84,18 @@ class FoldJob(Job):
                 total[part] += elements.view(unsigned)
             target.view(unsigned)[...] = total
             return
-        with np.errstate(all="ignore"):
-            result, doubtful = self._rounded(terms, target)
+        result, undecided = self._rounded(terms, target)
         target[...] = result
         target[terms.uncovered()] = 0
-        for place in np.argwhere(doubtful):
-            if stop():
-                raise Stopped
-            at = tuple(each[int(i)] for each, i in zip(ranges, place, strict=True))
-            target[tuple(place)] = element_at(flat, self._data_type, self._axes, at, stop)
+
+        def exact(place: tuple[int, ...]) -> object:
+            at = tuple(each[i] for each, i in zip(ranges, place, strict=True))
+            return element_at(flat, self._data_type, self._axes, at, stop)
+
+        settle(target, undecided, exact, stop)
 
     def _rounded(self, terms: _Terms, target: Array) -> tuple[Array, Array]:
-        """Returns the sums, and which of them may be wrong."""
+        """Returns the sums, and which of them are undecided."""
         if self._data_type is not DataType.FLOAT64:
             total, sizes = np.full(target.shape, -0.0), _Sizes()
             is_half = self._data_type is DataType.FLOAT16
@@ -124,8 +119,8 @@ class FoldJob(Job):
         exact = total + rest if self._data_type is DataType.FLOAT64 else add_odd(total, rest)
         # Zeros keep the sign of their sum; infinite sums stay.
         exact = np.where(finite & (rest != 0), exact, total)
-        doubtful = lost & finite if self._data_type is not DataType.FLOAT64 else lost | ~finite
-        return exact.astype(target.dtype), doubtful
+        undecided = lost & finite if self._data_type is not DataType.FLOAT64 else lost | ~finite
+        return exact.astype(target.dtype), undecided
 
 
 class _Sizes:

@@ -95,9 +95,6 @@ class IndexJob(Job):
     def kernels(self) -> tuple[Kernel, ...]:
         return (MOVE, *dict.fromkeys(step.kernel for step in self._copies))
 
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        self.bind(inputs, outputs, find, pool)(stop)
-
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         chosen = self._choose(inputs, outputs)
         copied = [bind_steps(self._copies, [*inputs.values(), *outputs.values()], find, pool)] if self._copies else []

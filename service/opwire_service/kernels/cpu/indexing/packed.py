@@ -60,9 +60,6 @@ class PackedJob(Job):
     def scratch_bytes(self, threads: int) -> int:
         return self._bytes + self._gather.scratch_bytes(threads)
 
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        self.bind(inputs, outputs, find, pool)(stop)
-
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source = inputs["InputTensor"]
         tight = self._tight.allocate()[1]

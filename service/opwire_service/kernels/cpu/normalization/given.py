@@ -22,13 +22,13 @@ from ..run.arranged import part_of
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
-from .exactly import PIECE_BYTES, exact_results, in_pieces
+from .exactly import PIECE_BYTES, settle_each
 from .lines import Lines, anew, layout_of, lines_of
 
 _NAMES = ("Mean", "Variance", "Scale", "Bias")
 
 _ABOVE = 1 + 2.0**-50
-"""Factor slightly above 1 that raises limits, because results equal to a limit are doubtful too."""
+"""Factor slightly above 1 that raises limits, because results equal to a limit are undecided too."""
 
 
 def _are_single(arrays: Sequence[Array]) -> bool:
@@ -67,9 +67,6 @@ class GivenStatisticsJob(Job):
         by_lines = 0 if self._lines is None else self._lines.scratch_bytes
         return (80 * TILE + PIECE_BYTES) * min(threads, self._layout.tiles.count) + by_lines
 
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        self.bind(inputs, outputs, find, pool)(stop)
-
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target = (
             array.transpose(self._layout.order) for array in (inputs["InputTensor"], outputs["OutputTensor"])
@@ -81,11 +78,10 @@ class GivenStatisticsJob(Job):
             self._tile(source[at], target[at], [part_of(array, at) for array in parameters], stop)
 
         def by_tiles(stop: Stop) -> None:
-            def piece(begin: int, end: int) -> None:
-                for number in range(begin, end):
-                    part(tiles.at(number), stop)
+            def piece(number: int) -> None:
+                part(tiles.at(number), stop)
 
-            pool.run(piece, tiles.count, 1, stop)
+            pool.each(piece, tiles.count, stop)
 
         if self._lines is None:
             return by_tiles
@@ -126,11 +122,8 @@ class GivenStatisticsJob(Job):
             np.divide(scale, factor, out=factor)
             np.multiply(np.abs(of_bias, out=limit), self._share * _ABOVE, out=limit)
 
+    @np.errstate(all="ignore")
     def _tile(self, source: Array, target: Array, parameters: list[Array], stop: Stop) -> None:
-        with np.errstate(all="ignore"):
-            self._compute(source, target, parameters, stop)
-
-    def _compute(self, source: Array, target: Array, parameters: list[Array], stop: Stop) -> None:
         mean, variance, scale, bias = (array.astype(np.float64) for array in parameters)
         factor, limit = scale / np.sqrt(variance + self._epsilon), np.abs(bias) * (self._share * _ABOVE)
         x = np.array(source, np.float64, order="C")
@@ -138,18 +131,8 @@ class GivenStatisticsJob(Job):
         x *= factor
         x += bias
         # Element by element: with minima and maxima, a NaN in one channel would decide about the others.
-        near = np.abs(x) < limit
-        if near.any():
-            self._mend(x, near, source, parameters, stop)
+        settle_each(x, np.abs(x) < limit, [source, *parameters], self._exact, stop)
         target[...] = activated(self._activation, x)
-
-    def _mend(self, x: Array, near: Array, source: Array, parameters: list[Array], stop: Stop) -> None:
-        """Recomputes differences in which too much may have cancelled."""
-        doubtful = np.flatnonzero(near)
-        columns = [source, *(np.broadcast_to(array, x.shape) for array in parameters)]
-        for part in in_pieces(doubtful.size, stop):
-            index = np.unravel_index(doubtful[part], x.shape)
-            x[index] = exact_results([column[index] for column in columns], self._exact)
 
     def _exact(self, value: float, mean: float, variance: float, scale: float, bias: float) -> Real:
         divisor = root(add(real(variance), real(self._epsilon)))

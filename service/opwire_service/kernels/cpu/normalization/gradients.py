@@ -13,11 +13,11 @@ from ....execution import Arrays, Stop
 from ...exact import FORMATS
 from ...reference.batch_gradients import Group, by_statistics_of_the_batch, summed
 from ...reference.reals import Real, add, divide, real, root, rounded
-from ..jit.compiler import Kernel
 from ..run.arranged import Arrangement, part_of
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
+from ..run.undecided import by_row
 
 _STATISTICS = ("Mean", "Variance", "Scale")
 _SUMS = 4
@@ -47,10 +47,6 @@ class GradientsJob(Job):
         # Results smaller than this share of their terms are too inaccurate.
         self._limit = roundings * 2.0**-53 * 2.0 ** (self._of.fraction_bits + 2)
 
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
     def scratch_bytes(self, threads: int) -> int:
         tiles = self._layout.tiles
         return (4 << 20) + 192 * TILE * min(threads, tiles.count) + 16 * _SUMS * tiles.count * (not tiles.whole)
@@ -60,17 +56,15 @@ class GradientsJob(Job):
         arrays = {name: array.transpose(order) for name, array in (*inputs.items(), *outputs.items())}
         every = None if tiles.whole else self._long_sums(arrays, pool, stop)
 
-        def piece(begin: int, end: int) -> None:
-            with np.errstate(all="ignore"):
-                for number in range(begin, end):
-                    self._tile(arrays, tiles.at(number), self._row_of(every, number), stop)
+        def piece(number: int) -> None:
+            self._tile(arrays, tiles.at(number), self._row_of(every, number), stop)
 
         with np.errstate(all="ignore"):
             for row in range(0 if every is None else tiles.rows):
                 sums = self._row_of(every, row * tiles.tiles_of_row)
                 assert sums is not None
                 self._put_sums(arrays, self._layout.row(row), sums, stop)
-        pool.run(piece, tiles.count, 1, stop)
+        pool.each(piece, tiles.count, stop)
 
     def _row_of(self, every: Array | None, number: int) -> _GradientSums | None:
         if every is None:
@@ -94,14 +88,12 @@ class GradientsJob(Job):
         tiles = self._layout.tiles
         parts = np.empty((_SUMS, tiles.count))
 
-        def piece(begin: int, end: int) -> None:
-            with np.errstate(all="ignore"):
-                for number in range(begin, end):
-                    at = tiles.at(number)
-                    terms = self._terms(*self._deviations(arrays, at))
-                    parts[:, number] = [each.sum() for each in terms]
+        def piece(number: int) -> None:
+            at = tiles.at(number)
+            terms = self._terms(*self._deviations(arrays, at))
+            parts[:, number] = [each.sum() for each in terms]
 
-        pool.run(piece, tiles.count, 1, stop)
+        pool.each(piece, tiles.count, stop)
         with np.errstate(all="ignore"):
             sums: Array = parts.reshape(_SUMS, tiles.rows, -1).sum(2) + 0.0  # no sum is -0
         return sums
@@ -123,9 +115,12 @@ class GradientsJob(Job):
         size += np.abs(x) * (sums.product_sizes / count / np.abs(variance))
         result = (g - sums.gradients / count) - x * (sums.products / count / variance)
         into[...] = result * factor
-        doubtful = np.flatnonzero(np.abs(result) < size * self._limit)
-        if doubtful.size:
-            self._mend(arrays, at, into, doubtful, stop)
+        values, gradients = (arrays[name][at] for name in ("InputTensor", "InputGradientTensor"))
+        for row, index in by_row(np.abs(result) < size * self._limit, self._layout, at, stop):
+            group, mean, variance_of_group, scale_of_group = self._group(arrays, row, stop)
+            of = by_statistics_of_the_batch(group, mean, scale_of_group, variance_of_group, stop)
+            exact = map(of, values[index], gradients[index])
+            into[index] = [rounded(each, self._of) for each in exact]
 
     def _put_sums(self, arrays: Arrays, at: Slices, sums: _GradientSums, stop: Stop) -> None:
         """Writes the gradients of scale and bias."""
@@ -133,38 +128,16 @@ class GradientsJob(Job):
         variance = part_of(arrays["VarianceTensor"], at).astype(np.float64) + self._epsilon
         scales[...] = sums.products / np.sqrt(variance)
         biases[...] = sums.gradients
-        doubtful = (np.abs(sums.products) < sums.product_sizes * self._limit) | (
+        undecided = (np.abs(sums.products) < sums.product_sizes * self._limit) | (
             np.abs(sums.gradients) < sums.gradient_sizes * self._limit
         )
-        for place in map(tuple, np.argwhere(doubtful).tolist()):
-            group, mean, variance_of_group, _ = self._group(arrays, at, place, stop)
+        for place in map(tuple, np.argwhere(undecided).tolist()):
+            group, mean, variance_of_group, _ = self._group(arrays, self._layout.whole_row(place, at), stop)
             scales[place] = rounded(divide(group.products_about(mean, stop), root(variance_of_group)), self._of)
             biases[place] = rounded(group.gradient_total, self._of)
 
-    def _mend(self, arrays: Arrays, at: Slices, into: Array, doubtful: Array, stop: Stop) -> None:
-        """Recomputes elements of a tile exactly, given by their flat positions, row by row."""
-        rows = np.zeros_like(doubtful)
-        for i, (at_axis, size) in enumerate(zip(np.unravel_index(doubtful, into.shape), into.shape, strict=True)):
-            rows = rows * size + (0 if i in self._layout.axes else at_axis)
-        for row in np.unique(rows).tolist():
-            group, mean, variance, scale = self._group(arrays, at, unraveled(row, into.shape), stop)
-            of = by_statistics_of_the_batch(group, mean, scale, variance, stop)
-            for number in doubtful[rows == row]:
-                place = unraveled(number, into.shape)
-                value, gradient = (arrays[name][at][place] for name in ("InputTensor", "InputGradientTensor"))
-                into[place] = rounded(of(value, gradient), self._of)
-
-    def _group(self, arrays: Arrays, at: Slices, place: tuple[int, ...], stop: Stop) -> tuple[Group, Real, Real, Real]:
-        """Returns the group of an element of a tile, with its mean, variance and scale."""
-        parts = tuple(
-            slice(None) if i in self._layout.axes else slice((part.start or 0) + k, (part.start or 0) + k + 1)
-            for i, (k, part) in enumerate(zip(place, at, strict=True))
-        )
-        group = summed(arrays["InputTensor"][parts], arrays["InputGradientTensor"][parts], self._of, stop)
-        mean, variance, scale = (real(part_of(arrays[f"{name}Tensor"], parts).flat[0]) for name in _STATISTICS)
+    def _group(self, arrays: Arrays, row: Slices, stop: Stop) -> tuple[Group, Real, Real, Real]:
+        """Returns a group, with its mean, variance and scale."""
+        group = summed(arrays["InputTensor"][row], arrays["InputGradientTensor"][row], self._of, stop)
+        mean, variance, scale = (real(part_of(arrays[f"{name}Tensor"], row).flat[0]) for name in _STATISTICS)
         return group, mean, add(variance, real(self._epsilon)), scale
-
-
-def unraveled(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the index of an element from its flat position."""
-    return tuple(int(i) for i in np.unravel_index(number, shape))

@@ -19,6 +19,7 @@ from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE
+from ..run.undecided import settle
 from . import affine
 from .lines import Lines, layout_of, lines_of
 
@@ -67,9 +68,6 @@ class LengthsJob(Job):
         by_tiles = 48 * TILE * min(threads, tiles.count) + (16 * tiles.count if not tiles.whole else 0)
         return by_tiles if self._lines is None else self._lines.scratch_bytes
 
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        self.bind(inputs, outputs, find, pool)(stop)
-
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         if self._lines is None:
             return partial(self._run_tiles, inputs, outputs, pool)
@@ -81,35 +79,29 @@ class LengthsJob(Job):
         source, target = inputs["InputTensor"].transpose(order), outputs["OutputTensor"].transpose(order)
         sums = np.empty(0 if tiles.whole else tiles.count)
 
-        def whole(begin: int, end: int) -> None:
-            with np.errstate(all="ignore"):
-                for number in range(begin, end):
-                    at = tiles.at(number)
-                    x = np.array(source[at], np.float64, order="C")
-                    self._put(x, self._divisor(layout.sums(self._terms(x)), source[at], stop), target[at])
+        def whole(number: int) -> None:
+            at = tiles.at(number)
+            x = np.array(source[at], np.float64, order="C")
+            self._put(x, self._divisor(layout.sums(self._terms(x)), source[at], stop), target[at])
 
-        def parts(begin: int, end: int) -> None:
-            with np.errstate(all="ignore"):
-                for number in range(begin, end):
-                    sums[number] = self._terms(source[tiles.at(number)].astype(np.float64)).sum()
+        def parts(number: int) -> None:
+            sums[number] = self._terms(source[tiles.at(number)].astype(np.float64)).sum()
 
-        def results(begin: int, end: int) -> None:
-            with np.errstate(all="ignore"):
-                for number in range(begin, end):
-                    at = tiles.at(number)
-                    x = np.array(source[at], np.float64, order="C")
-                    self._put(x, divisors[number // tiles.tiles_of_row], target[at])
+        def results(number: int) -> None:
+            at = tiles.at(number)
+            x = np.array(source[at], np.float64, order="C")
+            self._put(x, divisors[number // tiles.tiles_of_row], target[at])
 
         if tiles.whole:
-            pool.run(whole, tiles.count, 1, stop)
+            pool.each(whole, tiles.count, stop)
             return
-        pool.run(parts, tiles.count, 1, stop)
+        pool.each(parts, tiles.count, stop)
         with np.errstate(all="ignore"):
             totals = sums.reshape(-1, tiles.tiles_of_row).sum(1)
             ones = (1,) * len(order)
             rows = (source[layout.row(row)] for row in range(totals.size))
             divisors = [self._divisor(total.reshape(ones), row, stop) for total, row in zip(totals, rows, strict=True)]
-        pool.run(results, tiles.count, 1, stop)
+        pool.each(results, tiles.count, stop)
 
     @staticmethod
     def _put(x: Array, divisor: Array, into: Array) -> None:
@@ -125,8 +117,11 @@ class LengthsJob(Job):
         """Returns the lengths of rows from the sums of their terms."""
         left = (total if self._squared else total * total) + self._epsilon
         divisor: Array = np.sqrt(left)
-        near = np.abs(left) < -self._epsilon * _NEXT_TO_NOTHING
-        for place in np.argwhere(near).tolist():
-            row = tuple(slice(None) if i in self._layout.axes else slice(k, k + 1) for i, k in enumerate(place))
-            divisor[tuple(place)] = rounded(length_of(Elements(rows[row], stop), self._plan, self._of), FLOAT64)
+        everywhere = (slice(None),) * rows.ndim
+
+        def exact(place: tuple[int, ...]) -> object:
+            row = Elements(rows[self._layout.whole_row(place, everywhere)], stop)
+            return rounded(length_of(row, self._plan, self._of), FLOAT64)
+
+        settle(divisor, np.abs(left) < -self._epsilon * _NEXT_TO_NOTHING, exact, stop)
         return divisor

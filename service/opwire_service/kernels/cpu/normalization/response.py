@@ -12,12 +12,12 @@ from opwire.tensor import Array
 from ....execution import Arrays, Stop, Stopped
 from ...exact import FORMATS
 from ...reference.local_response import Gradient, response_of
-from ..jit.compiler import Kernel
 from ..run.blocks import Blocks
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 from ..run.tiles import TILE
+from ..run.undecided import settle
 
 _STEEP = 2.0
 """Larger exponents may leave the range of FLOAT64."""
@@ -25,7 +25,7 @@ _STEEP = 2.0
 _MOST_GRADIENT_BETA = 64.0
 """Larger exponents amplify errors so much that gradients are left to the reference."""
 
-_SURE = 1e-12
+_BOUND = 1e-12
 """Relative error bound of the sums of squares of regions."""
 
 _ENOUGH = 2.0**-27
@@ -68,22 +68,16 @@ class ResponseJob(Job):
         # Results smaller than this share of their terms are too inaccurate.
         self._limit = 2.0 ** (self._of.fraction_bits + 2 - 44)
 
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
     def scratch_bytes(self, threads: int) -> int:
         return (4 << 20) + 72 * 8 * TILE * threads
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         target = outputs["OutputGradientTensor" if self._is_gradient else "OutputTensor"]
 
-        def piece(begin: int, end: int) -> None:
-            with np.errstate(all="ignore"):
-                for number in range(begin, end):
-                    self._part(self._at(number), inputs, target, stop)
+        def piece(number: int) -> None:
+            self._part(self._at(number), inputs, target, stop)
 
-        pool.run(piece, self._blocks.number, 1, stop)
+        pool.each(piece, self._blocks.number, stop)
 
     def _part(self, at: Parts, inputs: Arrays, target: Array, stop: Stop) -> None:
         x = np.array(inputs["InputTensor"][at], np.float64, order="C")
@@ -94,52 +88,47 @@ class ResponseJob(Job):
             target[at] = x / _raised(self._response(x, stop), self._plan.attributes.Beta)
             return
         into = target[at]
-        near = self._gradient(x, inputs["InputGradientTensor"][at].astype(np.float64), into, stop)
-        if near.any():
+        undecided = self._gradient(x, inputs["InputGradientTensor"][at].astype(np.float64), into, stop)
+        if undecided.any():
             exact = Gradient(self._plan, inputs, stop)
-            for place in map(tuple, np.argwhere(near).tolist()):
-                whole = tuple((part.start or 0) + k for part, k in zip(at, place, strict=True))
-                into[place] = exact.rounded(whole, self._of)
+            settle(into, undecided, lambda place: exact.rounded(_whole(place, at), self._of), stop)
 
     def _steep_part(self, at: Parts, x: Array, source: Array, target: Array, stop: Stop) -> None:
-        """Computes powers from logarithms of responses, and recomputes exactly those that may be too inaccurate."""
+        """Computes powers from logarithms of responses, and settles those that may be too inaccurate."""
         a = self._plan.attributes
         share = self._share * self._summed(np.multiply(x, x), self._before, self._after, stop)
         into = target[at]
-        found, is_sure = self._over_infinite_power(x, share) if isinf(a.Beta) else self._over_power(x, share)
+        found, undecided = self._over_infinite_power(x, share) if isinf(a.Beta) else self._over_power(x, share)
         response = share + self._bias
         is_real = np.isfinite(response) & (response > 0)
         into[...] = np.where(is_real, found, x / response**a.Beta)
         exact = response_of(self._plan, source, self._of, stop)
-        for place in map(tuple, np.argwhere(is_real & ~is_sure).tolist()):
-            if stop():
-                raise Stopped
-            into[place] = exact(tuple((part.start or 0) + k for part, k in zip(at, place, strict=True)))
+        settle(into, is_real & undecided, lambda place: exact(_whole(place, at)), stop)
 
     def _above_one(self, share: Array) -> tuple[Array, Array]:
         """Returns responses minus 1, and their error bounds."""
         rest = 1.0 - self._bias
-        return share - rest, _SURE * np.maximum(share, abs(rest))
+        return share - rest, _BOUND * np.maximum(share, abs(rest))
 
     def _over_power(self, x: Array, share: Array) -> tuple[Array, Array]:
-        """Returns elements divided by a power of their responses, and which are accurate enough."""
+        """Returns elements divided by a power of their responses, and which are undecided."""
         a = self._plan.attributes
         above_one, error = self._above_one(share)
         is_near = above_one > -0.5
         logarithm = np.where(is_near, np.log1p(above_one), np.log(share + self._bias))
         exponent = -a.Beta * logarithm
-        off = abs(a.Beta) * np.where(is_near, 2 * error / (1 + above_one), _SURE) + np.abs(exponent) * 2.0**-50
-        is_sure = (off < _ENOUGH) | (np.abs(exponent) - off > _BEYOND)
-        return np.where(x == 0, x, x * np.exp(exponent)), is_sure
+        off = abs(a.Beta) * np.where(is_near, 2 * error / (1 + above_one), _BOUND) + np.abs(exponent) * 2.0**-50
+        undecided = ~((off < _ENOUGH) | (np.abs(exponent) - off > _BEYOND))
+        return np.where(x == 0, x, x * np.exp(exponent)), undecided
 
     def _over_infinite_power(self, x: Array, share: Array) -> tuple[Array, Array]:
         """Like ``_over_power``, for infinite Beta: a response that rounds to 1 in float64 need not be 1."""
         above_one, error = self._above_one(share)
-        is_one = np.abs(above_one) < 2.0**-54 * (1 - _SURE)
-        is_sure = (is_one | (np.abs(above_one) > 2.0**-50)) & (np.abs(above_one) > error) | (error == 0)
+        is_one = np.abs(above_one) < 2.0**-54 * (1 - _BOUND)
+        settled = (is_one | (np.abs(above_one) > 2.0**-50)) & (np.abs(above_one) > error) | (error == 0)
         vanishes = (above_one > 0) == (self._plan.attributes.Beta > 0)
         found = np.where(vanishes, np.copysign(0.0, x), np.where(x == 0, np.nan, np.copysign(np.inf, x)))
-        return np.where(is_one, np.nan, found), is_sure
+        return np.where(is_one, np.nan, found), ~settled
 
     def _at(self, number: int) -> Parts:
         found = [slice(None)] * 4
@@ -190,6 +179,11 @@ class ResponseJob(Job):
         if lost.any():
             near |= self._summed(lost.astype(np.float64), self._before, self._after, stop) > 0
         return near
+
+
+def _whole(place: tuple[int, ...], at: Parts) -> tuple[int, ...]:
+    """Returns the place in the tensor of an element of a part."""
+    return tuple((part.start or 0) + k for part, k in zip(at, place, strict=True))
 
 
 def _raised(response: Array, exponent: float) -> Array:

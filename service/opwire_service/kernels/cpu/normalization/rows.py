@@ -51,24 +51,20 @@ def long_rows(source: Array, layout: Arrangement, pool: Pool, stop: Stop, *, abo
     sums, squares = np.empty(tiles.count), np.empty(tiles.count)
     mean = np.zeros(tiles.rows)
 
-    def totals(begin: int, end: int) -> None:
-        with np.errstate(all="ignore"):
-            for number in range(begin, end):
-                sums[number] = source[tiles.at(number)].astype(np.float64).sum()
+    def totals(number: int) -> None:
+        sums[number] = source[tiles.at(number)].astype(np.float64).sum()
 
-    def deviations(begin: int, end: int) -> None:
-        with np.errstate(all="ignore"):
-            for number in range(begin, end):
-                x = source[tiles.at(number)].astype(np.float64)
-                x -= mean[number // per_row]
-                sums[number] = x.sum()
-                squares[number] = np.multiply(x, x, out=x).sum()
+    def deviations(number: int) -> None:
+        x = source[tiles.at(number)].astype(np.float64)
+        x -= mean[number // per_row]
+        sums[number] = x.sum()
+        squares[number] = np.multiply(x, x, out=x).sum()
 
     with np.errstate(all="ignore"):
         if about_mean:
-            pool.run(totals, tiles.count, 1, stop)
+            pool.each(totals, tiles.count, stop)
             mean = (sums.reshape(-1, per_row).sum(1) + 0.0) / tiles.length
-        pool.run(deviations, tiles.count, 1, stop)
+        pool.each(deviations, tiles.count, stop)
         rest = np.zeros(tiles.rows)
         if about_mean:
             rest = _finite(sums.reshape(-1, per_row).sum(1) / tiles.length)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +24,9 @@ from ..run.arranged import part_of
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
+from ..run.undecided import by_row, settle
 from . import affine
-from .exactly import PIECE_BYTES, exact_results, in_pieces
+from .exactly import PIECE, PIECE_BYTES, exact_results
 from .lines import Lines, layout_of, lines_of
 from .moments import roundings
 from .rows import RowMoments, long_rows, rows_of
@@ -38,10 +38,10 @@ _OF_LONG_ROW = 1024
 """Memory for the statistics of a row of several tiles, in bytes; they are computed twice, the second time exactly."""
 
 _ABOVE = 1 + 2.0**-50
-"""Factor slightly above 1 that raises limits, because results equal to a limit are doubtful too."""
+"""Factor slightly above 1 that raises limits, because results equal to a limit are undecided too."""
 
-_Known = dict[int, tuple[Real, Real]]
-"""Exact mean and divisor of a tile's rows, by row number within the tile."""
+_Statistics = Callable[[Slices], tuple[Real, Real]]
+"""Returns the exact mean and divisor of a row."""
 
 
 class _Tensors(NamedTuple):
@@ -107,9 +107,6 @@ class StatisticsJob(Job):
         by_lines = 0 if self._lines is None else self._lines.scratch_bytes
         return (128 * TILE + PIECE_BYTES) * min(threads, tiles.count) + of_long_rows + by_lines
 
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        self.bind(inputs, outputs, find, pool)(stop)
-
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         arranged = self._layout.arranged
         others = (inputs.get(f"{name}Tensor") for name in ("Scale", "Bias", "FusedAdd"))
@@ -134,7 +131,7 @@ class StatisticsJob(Job):
 
         def run(stop: Stop) -> None:
             renew()
-            # The kernel does not tell deviations whose sign is uncertain.
+            # The kernel does not tell deviations whose sign is undecided.
             (by_tiles if np.isinf(numbers[1]).any() else bound)(stop)
 
         return run
@@ -151,41 +148,43 @@ class StatisticsJob(Job):
     def _run_whole(self, tensors: _Tensors, statistics: Mapping[str, Array], pool: Pool, stop: Stop) -> None:
         layout = self._layout
 
-        def piece(begin: int, end: int) -> None:
-            for number in range(begin, end):
-                self._rows(tensors, statistics, layout.tiles.at(number), stop)
+        def piece(number: int) -> None:
+            self._rows(tensors, statistics, layout.tiles.at(number), stop)
 
-        pool.run(piece, layout.tiles.count, 1, stop)
+        pool.each(piece, layout.tiles.count, stop)
 
+    @np.errstate(all="ignore")
     def _rows(self, tensors: _Tensors, statistics: Mapping[str, Array], at: Slices, stop: Stop) -> None:
         """Normalizes whole rows."""
-        with np.errstate(all="ignore"):
-            x = np.array(tensors.source[at], np.float64, order="C")
-            found = rows_of(x, self._layout, about_mean=self._use_mean)
-            self._put_statistics(found, tensors.source, statistics, at, stop)
-            self._finish(x, found, tensors, at, {}, stop)
+        x = np.array(tensors.source[at], np.float64, order="C")
+        found = rows_of(x, self._layout, about_mean=self._use_mean)
+        self._put_statistics(found, tensors.source, statistics, at, stop)
+        self._finish(x, found, tensors, at, partial(self._exact_statistics, tensors.source, stop), stop)
 
     def _run_long(self, tensors: _Tensors, statistics: Mapping[str, Array], pool: Pool, stop: Stop) -> None:
         layout, per_row = self._layout, self._layout.tiles.tiles_of_row
         every = long_rows(tensors.source, layout, pool, stop, about_mean=self._use_mean)
         ones = (1,) * len(layout.order)
-        known: list[_Known] = [{} for _ in range(layout.tiles.rows)]
+        known: dict[int, tuple[Real, Real]] = {}
 
         def row(number: int) -> RowMoments:
             return RowMoments(*(np.full(ones, values[number]) for values in every))
 
-        def piece(begin: int, end: int) -> None:
-            with np.errstate(all="ignore"):
-                for number in range(begin, end):
-                    at, found = layout.tiles.at(number), row(number // per_row)
-                    x = np.array(tensors.source[at], np.float64, order="C")
-                    x -= found.mean
-                    x -= found.rest
-                    self._finish(x, found, tensors, at, known[number // per_row], stop)
+        def exact(number: int, row: Slices) -> tuple[Real, Real]:
+            if number not in known:
+                known[number] = self._exact_statistics(tensors.source, stop, row)
+            return known[number]
+
+        def piece(number: int) -> None:
+            at, found = layout.tiles.at(number), row(number // per_row)
+            x = np.array(tensors.source[at], np.float64, order="C")
+            x -= found.mean
+            x -= found.rest
+            self._finish(x, found, tensors, at, partial(exact, number // per_row), stop)
 
         for number in range(layout.tiles.rows if statistics else 0):
             self._put_statistics(row(number), tensors.source, statistics, layout.row(number), stop)
-        pool.run(piece, layout.tiles.count, 1, stop)
+        pool.each(piece, layout.tiles.count, stop)
 
     def _put_statistics(
         self, found: RowMoments, source: Array, statistics: Mapping[str, Array], at: Slices, stop: Stop
@@ -196,21 +195,34 @@ class StatisticsJob(Job):
         means, variances = (part_of(statistics[f"Output{name}Tensor"], at) for name in ("Mean", "Variance"))
         means[...] = found.mean + found.rest
         variances[...] = found.spread
-        doubtful = np.abs(found.mean) <= np.sqrt(found.spread) * self._of_scale
-        for place in map(tuple, np.argwhere(doubtful).tolist()):
-            row = self._row_at(place, at)
-            means[place] = rounded(moments(Elements(source[row], stop), self._of).mean, self._of)
 
-    def _finish(self, x: Array, found: RowMoments, tensors: _Tensors, at: Slices, known: _Known, stop: Stop) -> None:
-        """Computes the output from deviations; results close to 0 relative to their terms are recomputed exactly."""
+        def exact(place: tuple[int, ...]) -> object:
+            row = self._layout.whole_row(place, at)
+            return rounded(moments(Elements(source[row], stop), self._of).mean, self._of)
+
+        settle(means, np.abs(found.mean) <= np.sqrt(found.spread) * self._of_scale, exact, stop)
+
+    def _finish(
+        self, x: Array, found: RowMoments, tensors: _Tensors, at: Slices, statistics: _Statistics, stop: Stop
+    ) -> None:
+        """Computes the output from deviations, and settles results close to 0 relative to their terms."""
         factor, bias, limit = self._parameters(found, tensors, at)
         near = self._without_sign(x, found, factor)
         x *= factor
         x += bias
         # Element by element: with minima and maxima, a NaN in one row would decide about the others.
-        near = near | (np.abs(x) < limit)
-        if near.any():
-            self._mend(x, near, tensors, at, known, stop)
+        undecided = near | (np.abs(x) < limit)
+        others = (
+            np.broadcast_to(part_of(each, at), x.shape)
+            for each in (tensors.scale, *tensors.summands)
+            if each is not None
+        )
+        columns = [tensors.source[at], *others]
+        for row, index in by_row(undecided, self._layout, at, stop):
+            exact = partial(self._exact, *statistics(row))
+            for begin in range(0, index[0].size, PIECE):
+                piece = tuple(each[begin : begin + PIECE] for each in index)
+                x[piece] = exact_results([column[piece] for column in columns], exact)
         into = tensors.target[at]
         into[...] = activated(as_fused(self._plan.attributes.FusedActivation), x)
 
@@ -220,7 +232,7 @@ class StatisticsJob(Job):
         return is_infinite & (np.abs(x) <= np.sqrt(found.spread) * self._of_scale) if is_infinite.any() else is_infinite
 
     def _parameters(self, found: RowMoments, tensors: _Tensors, at: Slices) -> tuple[Array, Array, Array]:
-        """Returns the factor of deviations, the summand, and the magnitude below which results are doubtful."""
+        """Returns the factor of deviations, the summand, and the magnitude below which results are undecided."""
         factor = np.ones_like(found.spread)
         if self._use_variance:
             factor = 1 / np.sqrt(found.spread + self._plan.attributes.Epsilon)
@@ -235,41 +247,9 @@ class StatisticsJob(Job):
             limit = limit + np.abs(term) * (self._of_bias * _ABOVE)
         return factor, sum(terms[1:], terms[0]) if terms else np.zeros((1,) * factor.ndim), limit
 
-    def _mend(self, x: Array, near: Array, tensors: _Tensors, at: Slices, known: _Known, stop: Stop) -> None:
-        sizes = tuple(1 if i in self._layout.axes else size for i, size in enumerate(x.shape))
-        rows = np.broadcast_to(np.arange(prod(sizes)).reshape(sizes), x.shape)[near]
-        by_row = np.argsort(rows, kind="stable")
-        doubtful, rows = np.flatnonzero(near)[by_row], rows[by_row]
-        for part in in_pieces(doubtful.size, stop):
-            index = np.unravel_index(doubtful[part], x.shape)
-            scales = np.ones(index[0].size)
-            if tensors.scale is not None:
-                scales = np.broadcast_to(part_of(tensors.scale, at), x.shape)[index]
-            summands = (np.broadcast_to(part_of(each, at), x.shape)[index] for each in tensors.summands)
-            columns = [rows[part], tensors.source[at][index], scales, *summands]
-            self._learn(known, np.unique(rows[part]).tolist(), sizes, tensors.source, at, stop)
-            x[index] = exact_results(columns, partial(_exact, known))
+    def _exact_statistics(self, source: Array, stop: Stop, row: Slices) -> tuple[Real, Real]:
+        return statistics_of(moments(Elements(source[row], stop), self._of), self._plan)
 
-    def _learn(
-        self, known: _Known, rows: list[int], sizes: tuple[int, ...], source: Array, at: Slices, stop: Stop
-    ) -> None:
-        """Adds the exact statistics of a tile's rows, and drops those of rows that are no longer needed."""
-        for past in [row for row in known if row < rows[0]]:
-            del known[past]
-        for row in rows:
-            if row not in known:
-                place = tuple(map(int, np.unravel_index(row, sizes)))
-                elements = Elements(source[self._row_at(place, at)], stop)
-                known[row] = statistics_of(moments(elements, self._of), self._plan)
-
-    def _row_at(self, place: tuple[int, ...], at: Slices) -> Slices:
-        """Returns the slices of the whole row that contains an element of a tile."""
-        return tuple(
-            slice(None) if i in self._layout.axes else slice((part.start or 0) + k, (part.start or 0) + k + 1)
-            for i, (k, part) in enumerate(zip(place, at, strict=True))
-        )
-
-
-def _exact(known: _Known, row: float, value: float, scale: float, *summands: float) -> Real:
-    mean, divisor = known[int(row)]
-    return normalized(value, mean, divisor, real(scale), *map(real, summands or (0.0,)))
+    def _exact(self, mean: Real, divisor: Real, value: float, *others: float) -> Real:
+        scale, *summands = others if "ScaleTensor" in self._plan.inputs else (1.0, *others)
+        return normalized(value, mean, divisor, real(scale), *map(real, summands or (0.0,)))

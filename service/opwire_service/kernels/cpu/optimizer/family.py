@@ -1,4 +1,4 @@
-"""ADAM_OPTIMIZER: the formula in float64; sums that nearly cancel are recomputed exactly."""
+"""ADAM_OPTIMIZER: the formula in float64; sums that nearly cancel are settled exactly."""
 
 from __future__ import annotations
 
@@ -33,10 +33,6 @@ class AdamJob(Job):
         # Results smaller than this share of their terms may be off by more than half an ULP.
         self._share = 32 * 2.0**-53 * 2.0 ** (FORMATS[plan.inputs["GradientTensor"].data_type].fraction_bits + 2)
 
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
     def scratch_bytes(self, threads: int) -> int:
         return 256 * TILE * min(threads, self._layout.tiles.count)
 
@@ -47,12 +43,10 @@ class AdamJob(Job):
         targets = [outputs[f"Output{name}Tensor"].transpose(order) for name in NAMES]
         step = OptimizerStep.of(self._attributes, int(inputs["TrainingStepTensor"].flat[0]))
 
-        def piece(begin: int, end: int) -> None:
-            with np.errstate(all="ignore"):
-                for number in range(begin, end):
-                    self._tile(sources, targets, tiles.at(number), step, stop)
+        def piece(number: int) -> None:
+            self._tile(sources, targets, tiles.at(number), step, stop)
 
-        pool.run(piece, tiles.count, 1, stop)
+        pool.each(piece, tiles.count, stop)
 
     def _tile(self, sources: list[Array], targets: list[Array], at: Slices, step: OptimizerStep, stop: Stop) -> None:
         x, m, v, g = (np.array(source[at], np.float64, order="C") for source in sources)
@@ -61,29 +55,29 @@ class AdamJob(Job):
         beta1, beta2 = self._attributes.Beta1, self._attributes.Beta2
         fresh = (1 - beta1) * g
         m *= beta1
-        doubtful = _near_zero(m, fresh, self._share)
+        undecided = _near_zero(m, fresh, self._share)
         g *= g
         g *= 1 - beta2
         v *= beta2
-        doubtful |= _near_zero(v, g, self._share)
+        undecided |= _near_zero(v, g, self._share)
         divisor = np.sqrt(v)
         divisor += self._attributes.Epsilon
         moved = np.divide(m, divisor, out=divisor)
         moved *= -float(step.rate)
-        doubtful |= _near_zero(x, moved, self._share)
-        if doubtful.any():
-            self._mend([x, m, v], [source[at] for source in sources], doubtful, step, stop)
+        undecided |= _near_zero(x, moved, self._share)
+        if undecided.any():
+            self._settle([x, m, v], [source[at] for source in sources], undecided, step, stop)
         for target, result in zip(targets, (x, m, v), strict=True):
             target[at] = result
 
-    def _mend(
-        self, results: list[Array], sources: list[Array], doubtful: Array, step: OptimizerStep, stop: Stop
+    def _settle(
+        self, results: list[Array], sources: list[Array], undecided: Array, step: OptimizerStep, stop: Stop
     ) -> None:
-        """Recomputes doubtful elements: with the residues of the moments' sums, or exactly."""
-        index = tuple(np.argwhere(doubtful).T)
+        """Settles undecided elements: with the residues of the moments' sums, or exactly."""
+        index = tuple(np.argwhere(undecided).T)
         taken = [source[index].astype(np.float64) for source in sources]
-        found, is_certain = self._with_residues(step, *taken)
-        for number in np.flatnonzero(~is_certain).tolist():
+        found, is_settled = self._with_residues(step, *taken)
+        for number in np.flatnonzero(~is_settled).tolist():
             if stop():
                 raise Stopped
             exact = step.apply(*(float(each[number]) for each in taken))
@@ -92,18 +86,18 @@ class AdamJob(Job):
             result[index] = row
 
     def _with_residues(self, step: OptimizerStep, x: Array, m: Array, v: Array, g: Array) -> tuple[Array, Array]:
-        m, is_certain = _mixed(self._attributes.Beta1, m, g)
-        v, is_sure = _mixed(self._attributes.Beta2, v, g * g)
+        m, is_settled = _mixed(self._attributes.Beta1, m, g)
+        v, is_other = _mixed(self._attributes.Beta2, v, g * g)
         limit = self._share * np.abs(x)
         rate = float(step.rate)
         x = x - m / (np.sqrt(v) + self._attributes.Epsilon) * rate
         is_told = np.where(np.isnan(x), (v < 0) | np.isnan(rate), np.abs(x) >= limit)
         found = np.array([x, m, v])
-        return found, is_certain & is_sure & is_told & np.isfinite(found[1:]).all(axis=0) & ~np.isinf(x)
+        return found, is_settled & is_other & is_told & np.isfinite(found[1:]).all(axis=0) & ~np.isinf(x)
 
 
 def _mixed(weight: float, old: Array, new: Array) -> tuple[Array, Array]:
-    """Returns ``weight * old + (1 - weight) * new`` with the residues of all operations, and where that is certain.
+    """Returns ``weight * old + (1 - weight) * new`` with the residues of all operations, and where that settles it.
 
     The first product is exact. The share ``1 - weight`` is the sum of two numbers.
     """

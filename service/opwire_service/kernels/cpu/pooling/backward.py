@@ -71,10 +71,6 @@ class GradientJob(Job):
     def kernels(self) -> tuple[Kernel, ...]:
         return (*self._winners.kernels, self._step.kernel)
 
-    @property
-    def visits(self) -> int:
-        return self._visits
-
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         pooled, target = inputs["InputGradientTensor"], outputs["OutputGradientTensor"]
         found: dict[str, Array] = {

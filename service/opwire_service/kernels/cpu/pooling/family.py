@@ -108,13 +108,6 @@ class PoolingJob(Job):
     def kernels(self) -> tuple[Kernel, ...]:
         return (self._step.kernel,)
 
-    @property
-    def visits(self) -> int:
-        return self._visits
-
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        self.bind(inputs, outputs, find, pool)(stop)
-
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, values = inputs[self._source], outputs[self._target]
         indices = outputs.get("OutputIndicesTensor")
@@ -140,10 +133,6 @@ class WindowsJob(Job):
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return (Kernel(extreme_rows.rows, self._element), Kernel(extreme_rows.finish, self._element))
-
-    @property
-    def visits(self) -> int:
-        return self._visits
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, values = inputs["InputTensor"], outputs["OutputTensor"]

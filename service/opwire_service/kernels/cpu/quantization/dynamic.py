@@ -13,7 +13,6 @@ from opwire.tensor import Array, DataType
 from ....execution import Arrays, Stop
 from ...reference.quantization import dynamic_parameters
 from ..elementwise.compiled import CompiledFormula
-from ..jit.compiler import Kernel
 from ..run.arranged import Arrangement
 from ..run.job import Job
 from ..run.pool import Find, Pool
@@ -45,10 +44,6 @@ class DynamicJob(Job):
             },
         )
 
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
     def scratch_bytes(self, threads: int) -> int:
         by_kernel = 0 if self._compiled is None else self._compiled.scratch_bytes(threads)
         return max(48 * TILE * min(threads, self._layout.tiles.count), by_kernel) + 16 * self._layout.tiles.count
@@ -58,16 +53,14 @@ class DynamicJob(Job):
         source, target = inputs["InputTensor"].transpose(order), outputs["OutputTensor"].transpose(order)
         extremes = np.zeros((2, tiles.count))
 
-        def look(begin: int, end: int) -> None:
-            with np.errstate(invalid="ignore"):
-                for number in range(begin, end):
-                    part = source[tiles.at(number)]
-                    found = part.min(), part.max()
-                    if np.isnan(found[0]):
-                        found = np.fmin.reduce(part, axis=None), np.fmax.reduce(part, axis=None)
-                    extremes[:, number] = found
+        def look(number: int) -> None:
+            part = source[tiles.at(number)]
+            found = part.min(), part.max()
+            if np.isnan(found[0]):
+                found = np.fmin.reduce(part, axis=None), np.fmax.reduce(part, axis=None)
+            extremes[:, number] = found
 
-        pool.run(look, tiles.count, 1, stop)
+        pool.each(look, tiles.count, stop)
         least, greatest = np.fmin.reduce(extremes[0], initial=0.0), np.fmax.reduce(extremes[1], initial=0.0)
         scale, zero_point = dynamic_parameters(float(least), float(greatest), self._limits)
         outputs["OutputScaleTensor"][...] = scale
@@ -87,12 +80,10 @@ class DynamicJob(Job):
         """Makes the second pass with NumPy, on arranged tensors."""
         tiles = self._layout.tiles
 
-        def quantize(begin: int, end: int) -> None:
-            with np.errstate(all="ignore"):
-                for number in range(begin, end):
-                    at = tiles.at(number)
-                    x = np.array(source[at], np.float64, order="C")
-                    x /= scale
-                    np.copyto(target[at], saturated(x, zero_point, self._limits), casting="unsafe")
+        def quantize(number: int) -> None:
+            at = tiles.at(number)
+            x = np.array(source[at], np.float64, order="C")
+            x /= scale
+            np.copyto(target[at], saturated(x, zero_point, self._limits), casting="unsafe")
 
-        pool.run(quantize, tiles.count, 1, stop)
+        pool.each(quantize, tiles.count, stop)

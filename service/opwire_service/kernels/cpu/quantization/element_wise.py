@@ -13,7 +13,6 @@ from opwire.tensor import Array, BufferTensorDesc, DataType
 
 from ....execution import Arrays, Bound, Stop
 from ..elementwise.compiled import CompiledFormula
-from ..jit.compiler import Kernel
 from ..run.arranged import Arrangement, part_of
 from ..run.job import Job
 from ..run.pool import Find, Pool
@@ -98,10 +97,6 @@ class LinearJob(Job):
         is_in_float32 = not self._quantizes and split[SCALE][0] == self._target.data_type == DataType.FLOAT32
         return compiled(formula, sizes, split, is_in_float32=is_in_float32)
 
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
     def scratch_bytes(self, threads: int) -> int:
         tiles = 48 * TILE * min(threads, self._layout.tiles.count)
         by_kernel = 0 if self._compiled is None else self._compiled.scratch_bytes(threads)
@@ -145,14 +140,12 @@ class LinearJob(Job):
         assert scale is not None
         tiles, convert = self._layout.tiles, self._quantize if self._quantizes else self._dequantize
 
-        def piece(begin: int, end: int) -> None:
-            with np.errstate(all="ignore"):
-                for number in range(begin, end):
-                    at = tiles.at(number)
-                    moved = self._default if zero_point is None else part_of(zero_point, at).astype(np.float64)
-                    convert(source[at], target[at], part_of(scale, at).astype(np.float64), moved)
+        def piece(number: int) -> None:
+            at = tiles.at(number)
+            moved = self._default if zero_point is None else part_of(zero_point, at).astype(np.float64)
+            convert(source[at], target[at], part_of(scale, at).astype(np.float64), moved)
 
-        pool.run(piece, tiles.count, 1, stop)
+        pool.each(piece, tiles.count, stop)
 
     def _quantize(self, source: Array, target: Array, scale: Array, zero_point: Array | float) -> None:
         x = np.array(source, np.float64, order="C")

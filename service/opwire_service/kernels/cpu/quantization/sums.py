@@ -8,7 +8,6 @@ from opwire.check import Plan
 from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop
-from ..jit.compiler import Kernel
 from ..numbers.error_free import two_sum
 from ..run.arranged import Arrangement
 from ..run.job import Job
@@ -32,10 +31,6 @@ class SumsJob(Job):
         self._layout = Arrangement.of(desc)
         self._many = desc.element_count >= MANY
 
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
     def scratch_bytes(self, threads: int) -> int:
         return 96 * TILE * min(threads, self._layout.tiles.count) + (12 << 20) * self._many
 
@@ -47,17 +42,16 @@ class SumsJob(Job):
         parameters = {name: float(array.flat[0]) for name, array in inputs.items() if array is not inputs["ATensor"]}
         table = self._table(parameters).astype(target.dtype) if self._many else None
 
-        def piece(begin: int, end: int) -> None:
-            for number in range(begin, end):
-                at = tiles.at(number)
-                if table is None:
-                    left, right = (np.array(each[at], np.float64, order="C") for each in (a, b))
-                    np.copyto(target[at], self._results(left, right, parameters), casting="unsafe")
-                else:
-                    rows = np.left_shift(a[at].view(np.uint8), 8, dtype=np.uint16)
-                    target[at] = table[np.add(rows, b[at].view(np.uint8), dtype=np.uint16)]
+        def piece(number: int) -> None:
+            at = tiles.at(number)
+            if table is None:
+                left, right = (np.array(each[at], np.float64, order="C") for each in (a, b))
+                np.copyto(target[at], self._results(left, right, parameters), casting="unsafe")
+            else:
+                rows = np.left_shift(a[at].view(np.uint8), 8, dtype=np.uint16)
+                target[at] = table[np.add(rows, b[at].view(np.uint8), dtype=np.uint16)]
 
-        pool.run(piece, tiles.count, 1, stop)
+        pool.each(piece, tiles.count, stop)
 
     def _table(self, parameters: dict[str, float]) -> Array:
         """Returns the result of each pair, indexed by the bits of A and then those of B."""

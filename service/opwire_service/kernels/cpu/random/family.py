@@ -48,18 +48,17 @@ class RandomJob(Job):
         states = np.array([counter & _HALF, counter >> 64, k0, k1], np.uint64)
         call, target, steps = find(_BLOCKS).call, outputs["OutputTensor"], packed_strides(self._sizes)
 
-        def piece(begin: int, end: int) -> None:
-            for number in range(begin, end):
-                at = self._tiles.at(number)
-                part = target[at]
-                first = sum((each.start or 0) * step for each, step in zip(at, steps, strict=True))
-                blocks_from, skipped = divmod(first, COUNTER)
-                blocks_to = -(-(first + part.size) // COUNTER)
-                buffer = np.empty(COUNTER * (blocks_to - blocks_from), np.uint32)
-                call(0, 0, buffer.ctypes.data, states.ctypes.data, 0, blocks_from, blocks_to)
-                part[...] = buffer[skipped : skipped + part.size].reshape(part.shape)
+        def piece(number: int) -> None:
+            at = self._tiles.at(number)
+            part = target[at]
+            first = sum((each.start or 0) * step for each, step in zip(at, steps, strict=True))
+            blocks_from, skipped = divmod(first, COUNTER)
+            blocks_to = -(-(first + part.size) // COUNTER)
+            buffer = np.empty(COUNTER * (blocks_to - blocks_from), np.uint32)
+            call(0, 0, buffer.ctypes.data, states.ctypes.data, 0, blocks_from, blocks_to)
+            part[...] = buffer[skipped : skipped + part.size].reshape(part.shape)
 
-        pool.run(piece, self._tiles.count, 1, stop)
+        pool.each(piece, self._tiles.count, stop)
         after = outputs.get("OutputStateTensor")
         if after is not None:
             after[...] = [*state_words(counter + -(-self._count // COUNTER)), k0, k1]

@@ -85,10 +85,6 @@ class NearestJob(Job):
     def kernels(self) -> tuple[Kernel, ...]:
         return (self._kernel,)
 
-    @property
-    def visits(self) -> int:
-        return self._visits
-
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
         for piece in _pieces(self._target.sizes, SPAN):
@@ -145,10 +141,6 @@ class WeightedJob(Job):
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return (self._kernel,)
-
-    @property
-    def visits(self) -> int:
-        return self._visits
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs[self._names[0]], outputs[self._names[1]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from opwire.tensor import Array, BufferTensorDesc
@@ -50,6 +50,13 @@ class Arrangement:
         """Returns a view in this order, in which broadcast dimensions (stride 0) have one element."""
         view = array.transpose(self.order)
         return view[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in view.strides)]
+
+    def whole_row(self, place: Sequence[int], at: Slices) -> Slices:
+        """Returns the slices of the whole row that contains an element, given by its place in a tile."""
+        return tuple(
+            slice(None) if i in self.axes else slice((part.start or 0) + k, (part.start or 0) + k + 1)
+            for i, (k, part) in enumerate(zip(place, at, strict=True))
+        )
 
     def row(self, number: int) -> Slices:
         """Returns the slices of a row, where a tile holds only part of one."""

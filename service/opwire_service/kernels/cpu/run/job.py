@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,16 +26,19 @@ THREAD_BYTES = 1 << 19
 """Maximum scratch memory of a kernel per thread for tiles of columns, in bytes, whatever the plan."""
 
 
-class Job(Protocol):
-    """Computes a plan.
+class Job:
+    """Computes a plan: defines ``run``, or ``bind`` if runs on the same arrays can share work.
 
     Attributes:
         kernels: the kernels it calls.
         later: those among them that most runs do without.
     """
 
+    _visits = 0
+
     @property
-    def kernels(self) -> tuple[Kernel, ...]: ...
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
 
     @property
     def later(self) -> tuple[Kernel, ...]:
@@ -44,14 +47,15 @@ class Job(Protocol):
     @property
     def visits(self) -> int:
         """Cost of a run in element visits; 0 to use the plan's own estimate."""
-        return 0
+        return self._visits
 
     @property
     def method(self) -> str:
         """Name of the algorithm, where plans with the same operator and layout may differ in speed."""
         return ""
 
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None: ...
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         """Does the work shared by several runs on the same arrays, which it keeps alive; runs must not overlap."""
@@ -190,13 +194,12 @@ class ArrayJob(Job):
         grain = max(1, PIECE // prod(target.shape[outer + 1 :]))
         slices = *target.shape[:outer], -(-target.shape[outer] // grain)
 
-        def piece(begin: int, end: int) -> None:
-            for unit in range(begin, end):
-                *place, number = map(int, np.unravel_index(unit, slices))
-                part: tuple[Any, ...] = (*place, slice(number * grain, (number + 1) * grain))
-                self.apply(source[part], target[part])
+        def piece(unit: int) -> None:
+            *place, number = map(int, np.unravel_index(unit, slices))
+            part: tuple[Any, ...] = (*place, slice(number * grain, (number + 1) * grain))
+            self.apply(source[part], target[part])
 
-        return partial(pool.run, piece, prod(slices), 1)
+        return partial(pool.each, piece, prod(slices))
 
     def scratch_bytes(self, threads: int) -> int:
         return 0

@@ -15,6 +15,8 @@ from itertools import count
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from ....execution import Bound, Stop, Stopped
 from ..jit.compiler import Entry, Kernel
 from . import sharing
@@ -118,6 +120,16 @@ class Pool:
         work = _Pieces(piece, units, grain, stop, find)
         self._wake(work, self._wanted(units, grain))
         work.run()
+
+    def each(self, work: Callable[[int], object], units: int, stop: Stop, grain: int = 1) -> None:
+        """Runs a function of NumPy for each unit of work, without NumPy's warnings; see ``run``."""
+
+        def piece(begin: int, end: int) -> None:
+            with np.errstate(all="ignore"):
+                for unit in range(begin, end):
+                    work(unit)
+
+        self.run(piece, units, grain, stop)
 
     def bind(self, task: Task, source: int, target: int, states: int, find: Find) -> Bound:
         """Prepares a kernel launch that can be repeated any number of times, but not concurrently.

@@ -8,7 +8,6 @@ from opwire.check import Plan
 
 from ....execution import Arrays, Stop
 from ...reference import KERNELS
-from ..jit.compiler import Kernel
 from .job import Job
 from .pool import Find, Pool
 
@@ -23,10 +22,6 @@ class ReferenceJob(Job):
     def method(self) -> str:
         """See ``Job.method``."""
         return "reference"
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         KERNELS[self.plan.operator.name](self.plan, inputs, outputs, stop)

@@ -10,7 +10,6 @@ from opwire.check import Plan
 from opwire.tensor import Array
 
 from ....execution import Arrays, Stop
-from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 
@@ -25,28 +24,22 @@ class NonzeroJob(Job):
         self._sizes = plan.inputs["InputTensor"].sizes
         self._tiles = -(-plan.inputs["InputTensor"].element_count // TILE)
 
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, rows = inputs["InputTensor"], outputs["OutputCoordinatesTensor"]
         elements: Any = source.reshape(-1) if source.flags.c_contiguous else source.flat
         rows = rows[(0,) * (rows.ndim - 2)]
         ends = np.zeros(self._tiles + 1, np.int64)
 
-        def count(begin: int, end: int) -> None:
-            for tile in range(begin, end):
-                ends[tile + 1] = np.count_nonzero(elements[tile * TILE : (tile + 1) * TILE] != 0)
+        def count(tile: int) -> None:
+            ends[tile + 1] = np.count_nonzero(elements[tile * TILE : (tile + 1) * TILE] != 0)
 
-        def write(begin: int, end: int) -> None:
-            for tile in range(begin, end):
-                found = np.flatnonzero(elements[tile * TILE : (tile + 1) * TILE] != 0)
-                self._write(found, tile * TILE, rows[ends[tile] : ends[tile + 1]])
+        def write(tile: int) -> None:
+            found = np.flatnonzero(elements[tile * TILE : (tile + 1) * TILE] != 0)
+            self._write(found, tile * TILE, rows[ends[tile] : ends[tile + 1]])
 
-        pool.run(count, self._tiles, 8, stop)
+        pool.each(count, self._tiles, stop, 8)
         np.cumsum(ends, out=ends)
-        pool.run(write, self._tiles, 4, stop)
+        pool.each(write, self._tiles, stop, 4)
         unused = rows[ends[-1] :]
         tile = TILE // rows.shape[1]
 

@@ -79,9 +79,6 @@ class RowsJob(Job):
     def scratch_bytes(self, threads: int) -> int:
         return threads * 32 * max(TILE, self._length)
 
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        self.bind(inputs, outputs, find, pool)(stop)
-
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         tensors = inputs["InputTensor"], outputs["OutputValueTensor"], outputs["OutputIndexTensor"]
         rows = _Rows(*(np.moveaxis(tensor, self._axis, -1) for tensor in tensors))
@@ -96,13 +93,12 @@ class RowsJob(Job):
             part = self._blocks.part(number)
             return self._bound(_Rows(*(each[part] for each in rows)), find)
 
-        def piece(begin: int, end: int) -> None:
-            for number in range(begin, end):
-                block(number)()
+        def piece(number: int) -> None:
+            block(number)()
 
         if self._blocks.number == 1:
             return partial(_at_once, block(0))
-        return partial(pool.run, piece, self._blocks.number, 1)
+        return partial(pool.each, piece, self._blocks.number)
 
     def _geometry(self, mode: int, indices: Array) -> best.ElementRows:
         geometry = self._keys.replaced(mode=mode, indices=indices.ctypes.data, index_bytes=indices.itemsize)

@@ -77,13 +77,12 @@ class TopJob(Job):
             source, values, indices = source[None], values[None], indices[None]
         blocks = Blocks.of(source.shape, TILE, kept=1)
 
-        def piece(begin: int, end: int) -> None:
-            for number in range(begin, end):
-                part = blocks.part(number)
-                entries = self._best(source[part], 0, find)
-                self._write(source[part], values[part], indices[part], entries.found())
+        def piece(number: int) -> None:
+            part = blocks.part(number)
+            entries = self._best(source[part], 0, find)
+            self._write(source[part], values[part], indices[part], entries.found())
 
-        pool.run(piece, blocks.number, 1, stop)
+        pool.each(piece, blocks.number, stop)
 
     def _best(self, elements: Array, start: int, find: Find) -> Entries:
         """Returns the entries of the best of consecutive elements, up to the number wanted."""
@@ -112,13 +111,12 @@ class TopJob(Job):
         chunks = -(-self._length // CHUNK)
         parts: list[Entries | None] = [None] * chunks
 
-        def choose(begin: int, end: int) -> None:
-            for chunk in range(begin, end):
-                start = chunk * CHUNK
-                entries = self._best(source[start : start + CHUNK], start, find)
-                parts[chunk] = Entries(*(None if each is None else each.copy() for each in entries))  # type: ignore[arg-type]
+        def choose(chunk: int) -> None:
+            start = chunk * CHUNK
+            entries = self._best(source[start : start + CHUNK], start, find)
+            parts[chunk] = Entries(*(None if each is None else each.copy() for each in entries))  # type: ignore[arg-type]
 
-        pool.run(choose, chunks, 1, stop)
+        pool.each(choose, chunks, stop)
         sorted_parts = [part for part in parts if part is not None]
         total = sum(part.keys.size for part in sorted_parts)
         intervals = cuts(sorted_parts, max(1, total // CHUNK))

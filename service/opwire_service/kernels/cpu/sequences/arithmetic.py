@@ -11,7 +11,6 @@ from opwire.check import Plan
 from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop
-from ..jit.compiler import Kernel
 from ..numbers.error_free import add_odd, two_sum
 from ..run.job import Job
 from ..run.pool import Find, Pool
@@ -27,24 +26,19 @@ class SequenceJob(Job):
         self._desc = plan.outputs["OutputTensor"]
         self._terms = _terms(plan)
 
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         target = outputs["OutputTensor"]
         elements = target.reshape(-1) if target.flags.c_contiguous else None
 
-        def piece(begin: int, end: int) -> None:
-            for tile in range(begin, end):
-                part = slice(tile * TILE, min((tile + 1) * TILE, target.size))
-                terms = np.empty(part.stop - part.start, target.dtype) if elements is None else elements[part]
-                with np.errstate(all="ignore"):
-                    self._terms.tile(part.start, terms)
-                if elements is None:
-                    target.flat[part] = terms
+        def piece(tile: int) -> None:
+            part = slice(tile * TILE, min((tile + 1) * TILE, target.size))
+            terms = np.empty(part.stop - part.start, target.dtype) if elements is None else elements[part]
+            with np.errstate(all="ignore"):
+                self._terms.tile(part.start, terms)
+            if elements is None:
+                target.flat[part] = terms
 
-        pool.run(piece, -(-target.size // TILE), 8, stop)
+        pool.each(piece, -(-target.size // TILE), stop, 8)
 
     def scratch_bytes(self, threads: int) -> int:
         return (1 + 8 * threads) * 8 * TILE

@@ -38,13 +38,12 @@ class PictureJob(Job):
         source, target = (np.moveaxis(each, 1, 0) for each in (inputs["InputTensor"], outputs["OutputTensor"]))
         blocks = Blocks.of(source.shape[1:], BLOCK)
 
-        def piece(begin: int, end: int) -> None:
-            for unit in range(begin, end):
-                channel, number = divmod(unit, blocks.number)
-                part = (channel, *blocks.part(number))
-                self._scale(source[part], target[part], self._geometries[channel], find)
+        def piece(unit: int) -> None:
+            channel, number = divmod(unit, blocks.number)
+            part = (channel, *blocks.part(number))
+            self._scale(source[part], target[part], self._geometries[channel], find)
 
-        pool.run(piece, source.shape[0] * blocks.number, 1, stop)
+        pool.each(piece, source.shape[0] * blocks.number, stop)
 
     def scratch_bytes(self, threads: int) -> int:
         return threads * 8 * BLOCK

@@ -1,4 +1,4 @@
-"""Softmax elements whose rounding float64 leaves open: recomputed in extended precision, then in decimals."""
+"""Softmax elements whose rounding float64 leaves undecided: settled in extended precision, then in decimals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...reference.softmax import Share, block_of
 from ..run.tiles import TILE
 
 WIDE = np.longdouble
-"""Extended precision, 80 bits on most processors; where it is no wider than float64, only decimals decide."""
+"""Extended precision, 80 bits on most processors; where it is no wider than float64, only decimals settle."""
 
 _MARGIN = 64 * float(np.finfo(np.longdouble).eps)
 """Relative error bound of extended-precision results, most of it from pairwise sums."""
@@ -23,7 +23,7 @@ _MARGIN_OF_HALF = 2.0**-50
 
 
 class Row:
-    """A block of elements with an open result.
+    """A block of elements with an undecided result.
 
     Args:
         view: the elements.
@@ -56,7 +56,7 @@ class Row:
         return self._share(block, float(value), self._to)
 
     def _wide(self, value: np.floating) -> np.floating | None:
-        """Returns the extended-precision result, or None if it does not decide the rounding."""
+        """Returns the extended-precision result, or None if that leaves the rounding undecided."""
         if self._others is None:
             self._others = self._sum_of_others()
         greatest, others = self._others

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from ..run.arranged import Arrangement
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
+from ..run.undecided import by_row
 from .exactly import Row
 from .hardmax import HardmaxJob
 
@@ -62,14 +62,6 @@ class SoftmaxJob(Job):
         again = 0 if tiles.whole else WIDE_VISITS * elements * min(tiles.length, LONG) // LONG
         self._visits = elements + ROW_VISITS * tiles.rows + again
 
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
-    @property
-    def visits(self) -> int:
-        return self._visits
-
     def scratch_bytes(self, threads: int) -> int:
         tiles = self._layout.tiles
         return 64 * TILE * min(threads, tiles.count) + (32 * (tiles.count + tiles.rows) if not tiles.whole else 0)
@@ -82,12 +74,10 @@ class SoftmaxJob(Job):
             self._run_long(source, target, pool, stop)
             return
 
-        def piece(begin: int, end: int) -> None:
-            with np.errstate(all="ignore"):
-                for number in range(begin, end):
-                    self._whole_rows(source, target, tiles.at(number), stop)
+        def piece(number: int) -> None:
+            self._whole_rows(source, target, tiles.at(number), stop)
 
-        pool.run(piece, tiles.count, 1, stop)
+        pool.each(piece, tiles.count, stop)
 
     def _whole_rows(self, source: Array, target: Array, at: Slices, stop: Stop) -> None:
         axes, part = self._layout.axes, source[at]
@@ -114,76 +104,57 @@ class SoftmaxJob(Job):
             logarithms = np.where(total < _FEW, _logarithm(others, finite), logarithms)
         return logarithms
 
-    def _put(
-        self,
-        x: Array,
-        source: Array,
-        target: Array,
-        at: Slices,
-        stop: Stop,
-        known: dict[tuple[int, ...], Row] | None = None,
-    ) -> None:
-        """Rounds results into the output; recomputes open ones from their whole rows."""
+    def _put(self, x: Array, source: Array, target: Array, at: Slices, stop: Stop, known: Row | None = None) -> None:
+        """Rounds results into the output; settles undecided ones with their whole rows."""
         into = target[at]
         into[...] = x
-        rows: dict[tuple[Any, ...], list[tuple[int, ...]]] = {}
-        for flat in undecided(x, self._error, into.dtype).tolist():
-            place = tuple(map(int, np.unravel_index(flat, x.shape)))
-            row = tuple(-1 if i in self._layout.axes else (at[i].start or 0) + k for i, k in enumerate(place))
-            rows.setdefault(row, []).append(place)
-        for row, places in rows.items():
-            whole = tuple(slice(None) if k < 0 else slice(k, k + 1) for k in row)
-            found = None if known is None else known.get(row)
-            if found is None:
-                found = Row(source[whole], self._share, logarithm=self._logarithm, stop=stop)
-                if known is not None:
-                    known[row] = found
-            index = tuple(np.array(places).T)
-            into[index] = found.results(source[at][index])
+        left = np.zeros(x.size, np.bool_)
+        left[undecided(x, self._error, into.dtype)] = True
+        for row, index in by_row(left.reshape(x.shape), self._layout, at, stop):
+            settled = known or Row(source[row], self._share, logarithm=self._logarithm, stop=stop)
+            into[index] = settled.results(source[at][index])
 
     def _run_long(self, source: Array, target: Array, pool: Pool, stop: Stop) -> None:
         """Computes rows of several tiles: first their greatest elements, then their sums, then the results."""
         tiles, per_row = self._layout.tiles, self._layout.tiles.tiles_of_row
         greatest, others, most_often, finite = (np.empty(tiles.count) for _ in range(4))
 
-        def extremes(begin: int, end: int) -> None:
-            for number in range(begin, end):
-                part = source[tiles.at(number)]
-                greatest[number] = part.max()
-                finite[number] = np.count_nonzero(part > -np.inf)
+        def extremes(number: int) -> None:
+            part = source[tiles.at(number)]
+            greatest[number] = part.max()
+            finite[number] = np.count_nonzero(part > -np.inf)
 
-        def sums(begin: int, end: int) -> None:
-            with np.errstate(all="ignore"):
-                for number in range(begin, end):
-                    x = source[tiles.at(number)].astype(np.float64).reshape(-1)
-                    x -= most[number // per_row]
-                    is_greatest = x == 0
-                    most_often[number] = np.count_nonzero(is_greatest)
-                    np.exp(x, out=x)[is_greatest] = 0
-                    others[number] = x.sum()
+        def sums(number: int) -> None:
+            x = source[tiles.at(number)].astype(np.float64).reshape(-1)
+            x -= most[number // per_row]
+            is_greatest = x == 0
+            most_often[number] = np.count_nonzero(is_greatest)
+            np.exp(x, out=x)[is_greatest] = 0
+            others[number] = x.sum()
 
-        known: dict[tuple[int, ...], Row] = {}
+        known = [
+            Row(source[self._layout.row(row)], self._share, logarithm=self._logarithm, stop=stop)
+            for row in range(tiles.rows)
+        ]
 
-        def results(begin: int, end: int) -> None:
-            with np.errstate(all="ignore"):
-                for number in range(begin, end):
-                    at, row = tiles.at(number), number // per_row
-                    x = np.array(source[at], np.float64, order="C")
-                    x -= most[row]
-                    if self._logarithm:
-                        x -= logarithms[row]
-                    else:
-                        np.exp(x, out=x)
-                        x /= 1 + rest[row]
-                    self._put(x, source, target, at, stop, known)
+        def results(number: int) -> None:
+            at, row = tiles.at(number), number // per_row
+            x = np.array(source[at], np.float64, order="C")
+            x -= most[row]
+            if self._logarithm:
+                x -= logarithms[row]
+            else:
+                np.exp(x, out=x)
+                x /= 1 + rest[row]
+            self._put(x, source, target, at, stop, known[row])
 
-        pool.run(extremes, tiles.count, 1, stop)
+        pool.each(extremes, tiles.count, stop)
         most = greatest.reshape(-1, per_row).max(1)
-        pool.run(sums, tiles.count, 1, stop)
+        pool.each(sums, tiles.count, stop)
         with np.errstate(all="ignore"):
             rest = others.reshape(-1, per_row).sum(1) + (most_often.reshape(-1, per_row).sum(1) - 1)
             logarithms = _logarithm(rest, finite.reshape(-1, per_row).sum(1))
-        pool.run(results, tiles.count, 1, stop)
+        pool.each(results, tiles.count, stop)
 
 
 def _logarithm(others: Array, finite: Array) -> Array:

@@ -9,7 +9,6 @@ from opwire.tensor import Array, packed_strides
 
 from ....execution import Arrays, Stop
 from ...reference.softmax import axes_of
-from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Tiles
@@ -26,26 +25,21 @@ class HardmaxJob(Job):
         self._axes = axes_of(plan)
         self._tiles = Tiles(sizes, packed_strides(sizes), self._axes)
 
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target, tiles = inputs["InputTensor"], outputs["OutputTensor"], self._tiles
         if not tiles.whole:
             self._run_long(source, target, pool, stop)
             return
 
-        def rows(begin: int, end: int) -> None:
-            for number in range(begin, end):
-                at = tiles.at(number)
-                view, into = self._last(source[at]), self._last(target[at])
-                flat = view.reshape(-1, tiles.length)
-                marks = np.zeros(flat.shape, target.dtype)
-                np.put_along_axis(marks, _winners(flat)[:, None], 1, 1)
-                into[...] = marks.reshape(into.shape)
+        def rows(number: int) -> None:
+            at = tiles.at(number)
+            view, into = self._last(source[at]), self._last(target[at])
+            flat = view.reshape(-1, tiles.length)
+            marks = np.zeros(flat.shape, target.dtype)
+            np.put_along_axis(marks, _winners(flat)[:, None], 1, 1)
+            into[...] = marks.reshape(into.shape)
 
-        pool.run(rows, tiles.count, 1, stop)
+        pool.each(rows, tiles.count, stop)
 
     @property
     def visits(self) -> int:
@@ -64,23 +58,21 @@ class HardmaxJob(Job):
         values = np.empty(tiles.count, np.float64)
         places = np.empty(tiles.count, np.int64)
 
-        def extremes(begin: int, end: int) -> None:
-            for number in range(begin, end):
-                flat = source[tiles.at(number)].reshape(1, -1)
-                places[number] = _winners(flat)[0] if number % per_row == 0 else _greatest(flat)[0]
-                values[number] = flat[0, places[number]]
+        def extremes(number: int) -> None:
+            flat = source[tiles.at(number)].reshape(1, -1)
+            places[number] = _winners(flat)[0] if number % per_row == 0 else _greatest(flat)[0]
+            values[number] = flat[0, places[number]]
 
-        def zeros(begin: int, end: int) -> None:
-            for number in range(begin, end):
-                part = target[tiles.at(number)]
-                part[...] = 0
-                if number in winners:
-                    part[np.unravel_index(places[number], part.shape)] = 1
+        def zeros(number: int) -> None:
+            part = target[tiles.at(number)]
+            part[...] = 0
+            if number in winners:
+                part[np.unravel_index(places[number], part.shape)] = 1
 
-        pool.run(extremes, tiles.count, 1, stop)
+        pool.each(extremes, tiles.count, stop)
         rows = values.reshape(-1, per_row)
         winners = set((_winners(rows) + per_row * np.arange(rows.shape[0])).tolist())
-        pool.run(zeros, tiles.count, 1, stop)
+        pool.each(zeros, tiles.count, stop)
 
 
 def _winners(rows: Array) -> Array:

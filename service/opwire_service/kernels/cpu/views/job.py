@@ -56,9 +56,6 @@ class CopyJob(Job):
     def kernels(self) -> tuple[Kernel, ...]:
         return tuple(dict.fromkeys(step.kernel for step in self._steps))
 
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        self.bind(inputs, outputs, find, pool)(stop)
-
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         tensors = [*inputs.values(), *outputs.values()]
         if self._constants is not None:

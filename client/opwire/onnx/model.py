@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -101,7 +101,11 @@ class Model:
 
     @cached_property
     def _nodes(self) -> tuple[Node, ...]:
-        return tuple(Node(each, lambda: self._provider) for each in self._translation.placed)
+        def provider() -> Provider:
+            self._preparation.poll()
+            return self._provider
+
+        return tuple(Node(each, provider) for each in self._translation.placed)
 
     @cached_property
     def _provider(self) -> Provider:
@@ -304,6 +308,7 @@ def load(
     dimensions: Dimensions | None = None,
     like: Mapping[str, ArrayLike] | None = None,
     most_nodes: int = MOST_NODES,
+    poll: Callable[[], object] = lambda: None,
 ) -> Model:
     """Loads an ONNX model.
 
@@ -312,6 +317,7 @@ def load(
         dimensions: the sizes of dimensions that the model names or, as ``INPUT:AXIS``, of those without a name.
         like: arrays of its inputs, whose sizes its other dimensions take.
         most_nodes: the most nodes that it may have, with those of its functions and subgraphs.
+        poll: called before each node is read, lowered or reported on; may raise to abandon that.
 
     Raises:
         ModelError: it is not a valid model, exceeds a limit, or a dimension is left unknown.
@@ -319,5 +325,5 @@ def load(
     """
     model, folder = read_model(source, most_nodes)
     shapes = {name: np.shape(array) for name, array in (like or {}).items()}  # type: ignore[arg-type]  # DLPack
-    preparation = Preparation(model, folder, dict(dimensions or {}), shapes, most_nodes)
+    preparation = Preparation(model, folder, dict(dimensions or {}), shapes, most_nodes, poll)
     return Model(source, preparation, preparation.run())

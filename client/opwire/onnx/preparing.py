@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from pathlib import Path
@@ -54,12 +54,15 @@ class Preparation:
         dimensions: dict[str, int],
         shapes: Mapping[str, Sequence[int]],
         most_nodes: int = MOST_NODES,
+        poll: Callable[[], object] = lambda: None,
     ) -> None:
         self.model = model
         self.folder = folder
         self.dimensions = dimensions
         self.shapes = shapes
         self.most_nodes = most_nodes
+        self.poll = poll
+        """Called before work on each node; may raise to abandon all of it."""
         self.implied: dict[str, int] = {}
         self.sequences: dict[str, list[str]] = {}
         """The members of sequences that the model makes of tensors."""
@@ -138,6 +141,7 @@ class Preparation:
         """Prepares nodes, and returns those that are left."""
         left: list[tuple[ModelNode, Opsets]] = []
         for proto in protos:
+            self.poll()
             self.count += 1
             if self.count > self.most_nodes:
                 most = self.most_nodes
@@ -263,6 +267,10 @@ class Preparation:
             described = ", ".join(str(value) for value in given.values())
             message = " ".join(str(error).split())
             raise ModelError(f"{node} cannot take {described or 'no input'}: {message}") from None
+        if node.operator == "GatherND" and all(value.sizes is not None for value in given.values()):
+            # ONNX leaves the rank open where single elements are gathered to a scalar, and only there.
+            for each in found.values():
+                each.tensor_type.shape.SetInParent()
         return unknown | {name: found[name] for name in names if name in found}
 
     def _fold(self, node: ModelNode, opsets: Opsets) -> bool:

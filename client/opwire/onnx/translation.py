@@ -93,6 +93,7 @@ def translate(prepared: Prepared, preparation: Preparation, *, keep: str = "outp
     """
     translator = _Translator(prepared, preparation)
     for node, opsets in prepared.nodes:
+        preparation.poll()
         translator.place(node, opsets)
     wanted = prepared.outputs if keep == "outputs" else [*translator.produced]
     translator.connect(dict.fromkeys(wanted))

@@ -138,7 +138,9 @@ async def validate(engine: Engine, exchange: Exchange, hold: Hold) -> None:
     body = await exchange.read_body(engine.limits, hold)
     found: dict[str, object] | None = None
     if exchange.has_onnx:
-        found = await onnx_models.validate(body, exchange.query(), exchange.progress, hold)
+        exchange.progress.deadline = engine.deadline(exchange.progress.started, None)
+        validating = onnx_models.validate(body, exchange.query(), exchange.progress, hold)
+        found = await while_connected(exchange.receive, validating)
     else:
         with suppress(ModelGiven):
             found = await engine.validate(body, length, exchange.progress, hold, exchange.client)

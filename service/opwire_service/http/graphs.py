@@ -14,7 +14,7 @@ from ..engine.memory import Hold
 from ..engine.pipeline import Engine
 from ..engine.registration import register
 from ..offline import onnx_models
-from .data_routes import Handler, Route
+from .data_routes import Handler, Route, while_connected
 from .exchange import Exchange
 
 ALL = "/v1/graphs"
@@ -58,7 +58,9 @@ async def _put(name: str, engine: Engine, exchange: Exchange, hold: Hold) -> Non
     length = None if exchange.has_onnx else exchange.head_length()
     body = await exchange.read_body(engine.limits, hold)
     if exchange.has_onnx:
-        body, length = await onnx_models.as_registration(body, exchange.query(), exchange.progress, hold)
+        exchange.progress.deadline = engine.deadline(exchange.progress.started, None)
+        lowering = onnx_models.as_registration(body, exchange.query(), exchange.progress, hold)
+        body, length = await while_connected(exchange.receive, lowering)
     graph, is_new = await register(engine, name, exchange.client, body, length, exchange.progress, hold)
     await exchange.send_answer(Answer([to_json(graph.to_json())]), status=201 if is_new else 200)
 

@@ -6,12 +6,14 @@ The package ``onnx`` is optional. External data is never read.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from opwire.check import read_level
-from opwire.errors import ProblemCode, RequestError, UnsupportedMediaError
+from opwire.errors import DeadlineExceededError, ProblemCode, RequestError, UnsupportedMediaError
 from opwire.graph import validate_graph
 from opwire.graph.form import MOST_NODES
 from opwire.wire import Buffer, write_registration
@@ -21,6 +23,11 @@ from ..engine.progress import Progress
 
 if TYPE_CHECKING:
     from opwire.onnx import Model
+
+T = TypeVar("T")
+
+Poll = Callable[[], None]
+"""Called before work on each node of a model; raises if nobody waits for it any more."""
 
 MEDIA_TYPE = "application/x-onnx"
 
@@ -43,16 +50,17 @@ async def as_registration(
 
     Raises:
         ModelError: it is not a valid model, exceeds a limit, or has nodes without DirectML operators.
+        DeadlineExceededError: the deadline has passed.
         RequestError: a parameter is invalid.
         UnsupportedMediaError: this server cannot read models.
     """
     dimensions = _dimensions(query, allowed=(_DIMENSION,))
     await hold.grow(_COPIES * len(body), progress.deadline)
-    return await asyncio.to_thread(_registration, body, dimensions)
+    return await in_thread(partial(_registration, body, dimensions), progress)
 
 
-def _registration(body: Buffer, dimensions: Mapping[str, int]) -> tuple[Buffer, str]:
-    graph = _load(body, dimensions).graph
+def _registration(body: Buffer, dimensions: Mapping[str, int], poll: Poll) -> tuple[Buffer, str]:
+    graph = _load(body, dimensions, poll).graph
     headers, chunks = write_registration(graph.to_json(), graph.constants, {})
     return b"".join(chunks), headers["Inference-Header-Content-Length"]
 
@@ -64,11 +72,11 @@ async def validate(body: Buffer, query: Mapping[str, list[str]], progress: Progr
     """
     dimensions = _dimensions(query, allowed=(_DIMENSION, _LEVEL))
     await hold.grow(_COPIES * len(body), progress.deadline)
-    return await asyncio.to_thread(_validated, body, dimensions, query.get(_LEVEL, [None])[-1])
+    return await in_thread(partial(_validated, body, dimensions, query.get(_LEVEL, [None])[-1]), progress)
 
 
-def _validated(body: Buffer, dimensions: Mapping[str, int], level: str | None) -> dict[str, Any]:
-    model = _load(body, dimensions)
+def _validated(body: Buffer, dimensions: Mapping[str, int], level: str | None, poll: Poll) -> dict[str, Any]:
+    model = _load(body, dimensions, poll)
     report = model.report(None if level is None else read_level(level, "/feature_level"))
     violations = [each.to_json() for node in report.failing for each in report.violations(node)]
     found: dict[str, Any] = {
@@ -87,13 +95,32 @@ def _validated(body: Buffer, dimensions: Mapping[str, int], level: str | None) -
     return found
 
 
-def _load(body: Buffer, dimensions: Mapping[str, int]) -> Model:
+async def in_thread(work: Callable[[Poll], T], progress: Progress) -> T:
+    """Runs work on a model in a thread. It ends at the next node once its result is no longer wanted.
+
+    Raises:
+        DeadlineExceededError: the deadline has passed.
+    """
+    is_wanted = True
+
+    def poll() -> None:
+        if not is_wanted or time.monotonic() > progress.deadline:
+            detail = "the deadline passed while the model was read"
+            raise DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, detail, stage="parse")
+
+    try:
+        return await asyncio.to_thread(work, poll)
+    finally:
+        is_wanted = False
+
+
+def _load(body: Buffer, dimensions: Mapping[str, int], poll: Poll) -> Model:
     if find_spec("onnx") is None:
         detail = "this server reads no ONNX models: it was installed without opwire[onnx]"
         raise UnsupportedMediaError(ProblemCode.UNSUPPORTED_MEDIA_TYPE, detail)
     from opwire.onnx import load
 
-    return load(bytes(body), dimensions=dimensions, most_nodes=MOST_NODES)
+    return load(bytes(body), dimensions=dimensions, most_nodes=MOST_NODES, poll=poll)
 
 
 def _dimensions(query: Mapping[str, list[str]], allowed: tuple[str, ...]) -> dict[str, int]:

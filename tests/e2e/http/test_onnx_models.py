@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto
 
 import opwire
 from opwire.onnx import load
-from opwire_service.settings import Settings
+from opwire_service.settings import Limits, Settings
 from tests.onnx_models.building import graph, info, model, node
 from tests.support.http.serving import serving
 
@@ -152,3 +152,13 @@ def test_bodies_that_are_no_models_are_refused(http, body):
     answer = http.put("/v1/graphs/g", content=body)
     assert answer.status_code == 400
     assert answer.json()["code"] == "invalid_model"
+
+
+@pytest.mark.parametrize(("method", "path"), [("PUT", "/v1/graphs/g"), ("POST", "/v1/validate")])
+def test_a_deadline_ends_the_work_on_a_model(method, path):
+    nodes = [node("Relu", [f"x{i}" if i else "x"], [f"x{i + 1}"]) for i in range(3000)]
+    body = model(nodes, [info("x", [2, 3])], ["x3000"]).SerializeToString()
+    with serving(Settings(port=0, devices=("reference",), limits=Limits(timeout_ms=100))) as started:
+        answer = httpx.request(method, started.url + path, content=body, headers=ONNX, timeout=60)
+    assert (answer.status_code, answer.json()["code"]) == (504, "deadline_exceeded")
+    assert "while the model was read" in answer.json()["detail"]

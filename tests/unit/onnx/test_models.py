@@ -46,6 +46,31 @@ def test_a_model_runs_repeatedly_with_the_options_of_each_client():
                 loaded.run({"x": X}, runner=client.with_options(feature_level="1_0"))
 
 
+class Abandoned(Exception):
+    """Nobody waits for a model any more."""
+
+
+def test_work_on_a_model_can_be_abandoned_between_nodes():
+    nodes = [node("Relu", [f"x{i}" if i else "x"], [f"x{i + 1}"]) for i in range(10)]
+    proto, left = model(nodes, [info("x", [2, 3])], ["x10"]), [0]
+
+    def poll() -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise Abandoned
+
+    left[0] = 5
+    with pytest.raises(Abandoned):
+        load(proto, poll=poll)
+    loaded = load(proto, poll=poll)
+    for use in (lambda: loaded.graph, lambda: loaded.report().to_json()):
+        left[0] = 5
+        with pytest.raises(Abandoned):
+            use()
+        left[0] = 0
+        use()
+
+
 def test_level_is_that_of_the_operators_with_owned_weights():
     loaded = load(model([node("Relu", ["x"], ["y"])], [info("x", [1, 1, 2, 3])], ["y"]))
     assert [each.level for each in loaded.nodes] == [FeatureLevel.V1_0]

@@ -198,7 +198,9 @@ class TestGather:
     def test_elements(self, constant: tuple[int, ...]) -> None:
         agree("GatherElements", [X, ints([[[0, -1], [1, 2]]])], constant, opset=13, axis=2)
 
-    @pytest.mark.parametrize(("batch", "indices"), [(0, [[0, -1], [2, 1]]), (1, [[[0]], [[-2]], [[3]]])])
+    @pytest.mark.parametrize(
+        ("batch", "indices"), [(0, [[0, -1], [2, 1]]), (0, [1, 0, -1]), (1, [[[0]], [[-2]], [[3]]])]
+    )
     def test_coordinates(self, constant: tuple[int, ...], batch: int, indices: Any) -> None:
         agree("GatherND", [X, ints(indices)], constant, opset=13, batch_dims=batch)
 

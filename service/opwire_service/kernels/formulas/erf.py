@@ -12,51 +12,7 @@ import numpy as np
 
 from opwire.tensor import Array
 
-_ERFC = (
-    3.2052623379289157e-10,
-    -2.618520156503145e-09,
-    -3.798189797736207e-09,
-    3.195398612057818e-08,
-    2.3398534313040898e-08,
-    -2.4851108650210706e-07,
-    -5.741076073013916e-08,
-    1.7419011945194367e-06,
-    -9.733875167494142e-07,
-    -1.1437980374495534e-05,
-    2.2384138525656757e-05,
-    5.164649341002877e-05,
-    -0.00029015404203352704,
-    0.000293714390578856,
-    0.001755625843431864,
-    -0.00974657968596217,
-    0.028362277420377335,
-    -0.05869339857631061,
-    0.09230432116025894,
-    -0.10880393014246645,
-    0.08227673849014977,
-    0.003585415485479575,
-    -0.14024059858554702,
-    1.2375126308378275,
-)
-"""Coefficients of (1 + 2*x) * exp(x*x) * erfc(x) in (x - 3.75)/(x + 3.75), highest power first."""
-
-_ERF = (
-    -7.795898827002142e-10,
-    1.3720064546777686e-08,
-    -1.6208483801871705e-07,
-    1.6447424703317362e-06,
-    -1.492473690741966e-05,
-    0.00012055294904839707,
-    -0.0008548325975389692,
-    0.0052239776071164225,
-    -0.02686617064323777,
-    0.11283791670945006,
-    -0.37612638903183543,
-    1.1283791670955126,
-)
-"""Coefficients of erf(x)/x in x*x, for x up to 1."""
-
-_MIDDLE = 3.75
+from .coefficients import ERF_NEAR, ERFC, ERFC_MIDDLE
 
 
 def erf(x: Array) -> Array:
@@ -72,14 +28,14 @@ def erfc(x: Array) -> Array:
 
 
 def _near(x: Array) -> Array:
-    result = _polynomial(_ERF, np.minimum(x * x, 1))
+    result = _polynomial(ERF_NEAR, np.minimum(x * x, 1))
     result *= x
     return result
 
 
 def _erfc_of_positive(x: Array) -> Array:
     bounded = np.minimum(x, 64)  # exp(-x*x) is 0 beyond
-    series: Array = _polynomial(_ERFC, (bounded - _MIDDLE) / (bounded + _MIDDLE))
+    series: Array = _polynomial(ERFC, (bounded - ERFC_MIDDLE) / (bounded + ERFC_MIDDLE))
     series *= np.exp(-bounded * bounded)
     series /= 1 + 2 * bounded
     return series

@@ -13,7 +13,7 @@ from dataclasses import replace
 from opwire.formulas import Expression, Operation, erfc, sqrt
 from opwire.tensor import DataType
 
-from . import quick_coefficients as fitted
+from . import coefficients as fitted
 from .bounds import BINARY64, Precision, error_bound
 from .formula import primitives
 from .writer import Number, Writer

@@ -1,13 +1,12 @@
-"""Coefficients of the polynomials and rational approximations in ``quick``, highest power first.
+"""Coefficients of the polynomials and rational approximations in ``quick`` and ``erf``, highest power first.
 
-Some leading coefficients have only 21 bits, what fits into an immediate operand of a GPU instruction.
-
-The stated error is the maximum deviation from the function, measured with 160 bits at thousands of points between
-which both are smooth. Rounding errors, about 2**-50, are negligible beside it.
+Some leading coefficients have only 21 bits, what fits into an immediate operand of a GPU instruction. ``WITHIN`` bounds
+the deviations from the functions; ``scripts/coefficients.py`` proves that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -38,7 +37,7 @@ EXP2 = (
     0.6931471805581304,
     1.0,
 )
-"""2**f for abs(f) <= 1/2: within 2**-42.7."""
+"""2**f for abs(f) <= 1/2."""
 
 EXP2_OF_SIXTEENTH = (
     1.4676387238549773e-07,
@@ -46,7 +45,7 @@ EXP2_OF_SIXTEENTH = (
     0.0009383847926296645,
     0.04332169876016053,
 )
-"""(2**(f/16) - 1) / f for abs(f) <= 1/2: 2**(f/16) within 2**-38.5."""
+"""(2**(f/16) - 1) / f for abs(f) <= 1/2."""
 
 EXP2M1 = (
     1.0203121396696503e-07,
@@ -59,7 +58,7 @@ EXP2M1 = (
     0.2402265069581299,
     0.6931471805599453,
 )
-"""(2**f - 1) / f, likewise: within 2**-43.3."""
+"""(2**f - 1) / f, likewise."""
 
 LOG = (
     0.19610238075256348,
@@ -69,7 +68,7 @@ LOG = (
     0.6666666667957222,
     1.9999999999999518,
 )
-"""2*atanh(s)/s as a polynomial of s*s up to 0.02946: within 2**-44.9."""
+"""2*atanh(s)/s as a polynomial of s*s up to 0.02946."""
 
 LOG2 = (
     0.24293321046574423,
@@ -80,7 +79,7 @@ LOG2 = (
     0.9617966939243268,
     2.885390081777927,
 )
-"""The same divided by log(2): within 2**-52."""
+"""The same divided by log(2)."""
 
 LOG1P = (
     0.20085442066192627,
@@ -92,7 +91,7 @@ LOG1P = (
     0.6666666668160605,
     1.9999999999999045,
 )
-"""2*atanh(s)/s as a polynomial of s*s up to 1/9: within 2**-43.4."""
+"""2*atanh(s)/s as a polynomial of s*s up to 1/9."""
 
 SINH = (
     2.763068550848402e-06,
@@ -101,7 +100,7 @@ SINH = (
     0.16666666666647523,
     1.0,
 )
-"""sinh(r)/r as a polynomial of r*r up to (log(2)/2)**2: within 2**-48.3."""
+"""sinh(r)/r as a polynomial of r*r up to (log(2)/2)**2."""
 
 COSH = (
     2.488214522600174e-05,
@@ -110,7 +109,7 @@ COSH = (
     0.4999999999938796,
     1.0,
 )
-"""cosh(r), likewise: within 2**-44.8."""
+"""cosh(r), likewise."""
 
 SIN_OF_HALF = (
     1.5502498085600235e-10,
@@ -121,12 +120,12 @@ SIN_OF_HALF = (
     -0.16666666666658467,
     1.0,
 )
-"""sin(r)/r as a polynomial of r*r up to (pi/2)**2: within 2**-41.5."""
+"""sin(r)/r as a polynomial of r*r up to (pi/2)**2."""
 
 TAN = (0.0020326289516297614, -0.12134218335949792, 1.0)
 
 TAN_OVER = (-9.745242367811329e-05, 0.020257801222762824, -0.4546755166946666, 1.0)
-"""tan(r)/r as a quotient of polynomials of r*r up to (pi/4)**2: within 2**-45."""
+"""tan(r)/r as a quotient of polynomials of r*r up to (pi/4)**2."""
 
 ATAN = (
     0.03086625039577484,
@@ -139,7 +138,7 @@ ATAN = (
     -0.3333333333173727,
     1.0,
 )
-"""atan(s)/s as a polynomial of s*s, for s up to tan(pi/8): within 2**-44.4."""
+"""atan(s)/s as a polynomial of s*s, for s up to tan(pi/8)."""
 
 ASIN = (
     0.031913578510284424,
@@ -153,7 +152,7 @@ ASIN = (
     0.16666666669539518,
     1.0,
 )
-"""asin(t)/t as a polynomial of t*t, for t up to 1/2: within 2**-42.6."""
+"""asin(t)/t as a polynomial of t*t, for t up to 1/2."""
 
 TANH = Stepped(
     (92.62917405294925, 112266.77103717571),
@@ -164,7 +163,7 @@ TANH_OVER = Stepped(
     (1.0, 4066.9240329977333, 2091697.054872487),
     ((83002.56462951089, -157279321875.30484), (844.8900608346487, -13204770771612.875)),
 )
-"""tanh(x)/x as a quotient of polynomials of x*x, for x up to 9.02: within 2**-39.48."""
+"""tanh(x)/x as a quotient of polynomials of x*x, for x up to 9.02."""
 
 ERF = Stepped(
     (-0.00011119145538239164, 0.05879520604823504, 8.224966556249555),
@@ -183,7 +182,7 @@ ERF_OVER = Stepped(
         (38.2125688780376, -9246056.447536677),
     ),
 )
-"""erf(x)/x as a quotient of polynomials of x*x, for x up to 4: within 2**-41."""
+"""erf(x)/x as a quotient of polynomials of x*x, for x up to 4."""
 
 TAIL = Stepped(
     (0.3989423329325169, 6.623586826915144, 37.4030429626285),
@@ -198,4 +197,71 @@ TAIL_OVER = Stepped(
         (2.7527516296451915, -3818.6576043000114),
     ),
 )
-"""exp(x*x/2)*erfc(x/sqrt(2))/2 as a quotient of polynomials, for x from 0 to 14.85: within 2**-39.6."""
+"""exp(x*x/2)*erfc(x/sqrt(2))/2 as a quotient of polynomials, for x from 0 to 14.85."""
+
+ERF_NEAR = (
+    -7.795898827002142e-10,
+    1.3720064546777686e-08,
+    -1.6208483801871705e-07,
+    1.6447424703317362e-06,
+    -1.492473690741966e-05,
+    0.00012055294904839707,
+    -0.0008548325975389692,
+    0.0052239776071164225,
+    -0.02686617064323777,
+    0.11283791670945006,
+    -0.37612638903183543,
+    1.1283791670955126,
+)
+"""erf(x)/x as a polynomial of x*x, for x up to 1."""
+
+ERFC = (
+    3.2052623379289157e-10,
+    -2.618520156503145e-09,
+    -3.798189797736207e-09,
+    3.195398612057818e-08,
+    2.3398534313040898e-08,
+    -2.4851108650210706e-07,
+    -5.741076073013916e-08,
+    1.7419011945194367e-06,
+    -9.733875167494142e-07,
+    -1.1437980374495534e-05,
+    2.2384138525656757e-05,
+    5.164649341002877e-05,
+    -0.00029015404203352704,
+    0.000293714390578856,
+    0.001755625843431864,
+    -0.00974657968596217,
+    0.028362277420377335,
+    -0.05869339857631061,
+    0.09230432116025894,
+    -0.10880393014246645,
+    0.08227673849014977,
+    0.003585415485479575,
+    -0.14024059858554702,
+    1.2375126308378275,
+)
+"""(1 + 2*x) * exp(x*x) * erfc(x) as a polynomial of (x - 3.75)/(x + 3.75), for x up to 27.3, beyond which erfc is 0 in FLOAT64."""
+
+ERFC_MIDDLE = 3.75
+
+WITHIN: Mapping[str, float] = {
+    "EXP2": 42.7,
+    "EXP2_OF_SIXTEENTH": 38.5,
+    "EXP2M1": 43.3,
+    "LOG": 44.9,
+    "LOG2": 52.0,
+    "LOG1P": 43.4,
+    "SINH": 48.3,
+    "COSH": 44.8,
+    "SIN_OF_HALF": 41.5,
+    "TAN": 45.0,
+    "ATAN": 44.4,
+    "ASIN": 42.6,
+    "TANH": 39.48,
+    "ERF": 41.0,
+    "TAIL": 39.6,
+    "ERF_NEAR": 54.3,
+    "ERFC": 52.9,
+}
+"""Bounds on the relative errors, as bits: an error of at most 2**-bits."""

@@ -1,274 +1,259 @@
 """LOG_SUM_EXP of floats, at most 1 ULP from the exact value (1e-15 absolute for results close to zero).
 
-Most sums are large enough for exponentials in FLOAT32; see ``single_exponentials``. The others are computed in float64
-with compensated additions, so that only the errors of the exponentials remain: at most 2.3e-16 of the sum, which is the
-absolute error of its logarithm. If all magnitudes are at most ``NARROW``, the exponentials are added up unshifted,
-since even 2**32 of them are in float64's range; otherwise elements are shifted by the largest one. Several sums run
-side by side: those of adjacent columns, or partial sums of a row.
+If no maximum exceeds ``NARROW`` in magnitude, exponentials are added up as they are, since even 2**32 of them are in
+float64's range; otherwise elements are shifted by the maximum. An exponential has a relative error below ``_ERROR``,
+which is the absolute error of the logarithm of their sum; only results close to zero need better exponentials.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-import numpy as np
-
-from ..jit.compiler import inner, kernel
-from ..jit.element import address_of, bits_double, choose, double_bits, fused, int32, int64, load, read, size_of, store
-from ..numbers.formats import element_bits, magnitude_bits, masked, narrow, narrow_vector, put
+from ..jit.compiler import inlined, inner, kernel
+from ..jit.element import choose, int32, load, read, store
+from ..numbers.formats import log_tolerance, narrow, narrow_vector, number_of, put, values
 from ..numbers.rounding import two_sum
 from ..numbers.vector_rounding import logarithms
-from ..numbers.vectors import WIDTH, load_vector, store_vector
+from ..numbers.vectors import (
+    WIDTH,
+    Vector,
+    absolutes,
+    any_of,
+    bits_doubles,
+    elements,
+    fused_vectors,
+    load_vector,
+    longs_bits,
+    number,
+    pick,
+    places,
+    spread,
+    store_vector,
+    total_of,
+)
 from ..run import geometry as g
-from ..run.geometry import advance, at, run_from, tile_of
-from .single_exponentials import LEAST_TERMS, single_exponential_columns, single_exponential_sum, suffices
+from ..run.column_rows import Rows, column_address, stride_of, walk
+from ..run.geometry import Tile, advance, at, run_from
+from . import blocks
+from .blocks import BATCH
+
+PARTS = 2
+"""Parts of a state: shift, and the sum of shifted exponentials."""
+
+MOST_ROWS = 128
+"""Maximum number of rows in a tile of columns, which is read twice."""
+
+GROUP = 16
+"""Rows of columns whose exponentials are added up in registers."""
 
 NARROW = 600.0
-"""Largest magnitude at which exponentials are not shifted."""
+"""Largest magnitude of a maximum at which exponentials are not shifted."""
 
-STATE = 3
-"""Slots of a state: shift, and the high and low part of the sum of shifted exponentials."""
+_ERROR = 2.0**-30
+"""Relative error bound of a sum: 2**-31 from the exponentials, and as much again from merging segments."""
 
-LANES = 32
-"""Partial sums of a row."""
+_LEAST = -700.0
+"""Lower bound of exponents: smaller ones are raised to it, and their exponentials are negligible."""
 
-PLACES = 4
-"""Slots of a running sum: high part, low part, shift, and the bits of the largest magnitude."""
-
-MOST_ROWS = 1024
-"""Maximum number of rows in a tile of columns; a tile takes several times as long if its sums must be shifted."""
-
-_LOG2_E = 1.4426950408889634
-_LN2, _LN2_LOW = 0.6931471805599453, 2.3190468138462996e-17
-"""ln 2, split into a high and a low part."""
+_LOG2_E, _LN2 = 1.4426950408889634, 0.6931471805599453
 
 _MAGIC = 6755399441055744.0
 """1.5 * 2**52: adding it rounds to an integer, which is then in the low bits."""
 
-_LEAST = -700.0
-"""Lower bound of exponents: smaller ones are clamped, and their exponentials are negligible."""
 
-
-@inner
-def exponential(x: float) -> float:
-    """Returns e**x for |x| <= 700, within 1 ULP: 2**k times the Taylor polynomial of the remainder."""
-    shifted = fused(x, _LOG2_E, _MAGIC)
-    k = shifted - _MAGIC
-    r = fused(-k, _LN2_LOW, fused(-k, _LN2, x))
+@inlined
+def _exponentials(x: Vector) -> Vector:
+    """Returns e**x from ``_LEAST`` to ``NARROW``: 2**k times the Taylor polynomial of the remainder."""
+    x = pick(x > _LEAST, x, spread(_LEAST))
+    shifted = fused_vectors(x, _LOG2_E, _MAGIC)
+    r = fused_vectors(shifted - _MAGIC, -_LN2, x)
     square = r * r
-    fourth = square * square
-    lower = fused(square, fused(r, 1 / 120.0, 1 / 24.0), fused(r, 1 / 6.0, 0.5))
-    middle = fused(square, fused(r, 1 / 362880.0, 1 / 40320.0), fused(r, 1 / 5040.0, 1 / 720.0))
-    upper = fused(square, fused(r, 1 / 6227020800.0, 1 / 479001600.0), fused(r, 1 / 39916800.0, 1 / 3628800.0))
-    p = fused(fused(fourth, fused(fourth, upper, middle), lower), square, r) + 1.0
-    return bits_double(double_bits(p) + (double_bits(shifted) << 52))
+    lower, middle = fused_vectors(r, 1 / 6.0, 0.5), fused_vectors(r, 1 / 120.0, 1 / 24.0)
+    upper = fused_vectors(square, 1 / 40320.0, fused_vectors(r, 1 / 5040.0, 1 / 720.0))
+    p = fused_vectors(fused_vectors(square, fused_vectors(square, upper, middle), lower), square, r) + 1.0
+    return bits_doubles(longs_bits(p) + (longs_bits(shifted) << 52))
 
 
-@inner
-def _add(zero: float, address: int, width: int, step: int, sums: int, distance: int) -> None:
-    """Adds the shifted exponentials of elements to as many running sums, whose slots are ``distance`` apart."""
-    for i in range(width):
-        element = read(address, i * step, zero)
-        x = min(max(masked(element, -1) - load(sums, 2 * distance + i, 0.0), _LEAST), -_LEAST)
-        total, rest = two_sum(load(sums, i, 0.0), exponential(x))
-        store(sums, i, total)
-        store(sums, distance + i, load(sums, distance + i, 0.0) + rest)
-        peak = max(load(sums, 3 * distance + i, 0), int64(magnitude_bits(element)))
-        store(sums, 3 * distance + i, peak)
+@inlined
+def _greater(x: Vector, so_far: Vector) -> Vector:
+    """Returns the maxima of two vectors; NaN counts as larger than everything."""
+    return pick((x > so_far) | (x != x), x, so_far)
 
 
-@inner
-def _raise(zero: float, address: int, width: int, step: int, sums: int, distance: int) -> None:
-    """Raises shifts to larger elements; NaN counts as larger than everything."""
-    for i in range(width):
-        shift, x = load(sums, 2 * distance + i, 0.0), masked(read(address, i * step, zero), -1)
-        store(sums, 2 * distance + i, choose((x > shift) | (x != x), x, shift))
+@inlined
+def _shift(maximum: Vector) -> Vector:
+    return pick(absolutes(maximum) > NARROW, maximum, pick(maximum != maximum, maximum, spread(0.0)))
 
 
-@inner
-def _rows(
-    zero: float, address: int, row: int, rows: int, width: int, step: int, sums: int, distance: int, shifts: bool
-) -> None:
-    for i in range(rows):
-        here = address + i * row
-        if shifts:
-            if step == 1:
-                _raise(zero, here, width, 1, sums, distance)
-            else:
-                _raise(zero, here, width, step, sums, distance)
-        elif step == 1:
-            _add(zero, here, width, 1, sums, distance)
-        else:
-            _add(zero, here, width, step, sums, distance)
+@inlined
+def _visit(
+    zero: float, address: int, count: int, pitch: int, step: int | None, shift: Vector | None, so_far: Vector
+) -> Vector:
+    """Visits vectors ``pitch`` bytes apart: adds up shifted exponentials, or takes maxima if there is no shift."""
+    for _ in range(count):
+        so_far = _with(values(elements(address, step, zero)), shift, so_far)
+        address += pitch
+    return so_far
 
 
-@inner
-def _take(
-    zero: float, base: int, geometry: int, begin: int, end: int, columns: int, sums: int, distance: int, shifts: bool
-) -> None:
-    """Processes elements ``begin`` to ``end`` of adjacent columns, or of one row if ``columns`` is 0."""
-    step, item = at(geometry, g.STEP), size_of(zero)
+@inlined
+def _with(x: Vector, shift: Vector | None, so_far: Vector) -> Vector:
+    return _greater(x, so_far) if shift is None else so_far + _exponentials(x - shift)
+
+
+@inlined
+def _visit_row(
+    zero: float, base: int, geometry: int, begin: int, end: int, shift: Vector | None, so_far: Vector
+) -> Vector:
+    """Visits a row as ``_visit`` does, in vectors; the last one of a run is filled up with -infinity."""
+    step = at(geometry, g.STEP)
+    pitch = advance(0, WIDTH * step, zero)
     i = begin
     while i < end:
         address, size = run_from(geometry, base, i, end, zero)
-        if columns:
-            _rows(zero, address, step * item, size, columns, at(geometry, g.COLUMN_STEP), sums, distance, shifts)
+        vectors = size // WIDTH
+        if step == 1:
+            so_far = _visit(zero, address, vectors, pitch, None, shift, so_far)
         else:
-            rows, row = size // LANES, LANES * step * item
-            _rows(zero, address, row, rows, LANES, step, sums, distance, shifts)
-            _rows(zero, address + rows * row, row, 1, size - rows * LANES, step, sums, distance, shifts)
+            so_far = _visit(zero, address, vectors, pitch, step, shift, so_far)
+        if vectors * WIDTH < size:
+            x = spread(-math.inf)
+            for j in range(vectors * WIDTH, size):
+                x = pick(places() != j - vectors * WIDTH, x, spread(number_of(read(address, j * step, zero))))
+            so_far = _with(x, shift, so_far)
         i += size
+    return so_far
 
 
 @inner
-def _clear(sums: int, width: int, distance: int) -> None:
-    for i in range(width):
-        store(sums, i, 0.0)
-        store(sums, distance + i, 0.0)
+def _evaluate_row(zero: float, base: int, geometry: int, begin: int, end: int, state: int, distance: int) -> None:
+    maxima = _visit_row(zero, base, geometry, begin, end, None, spread(-math.inf))
+    maximum = number(maxima, 0)
+    for i in range(1, WIDTH):
+        x = number(maxima, i)
+        maximum = choose((x > maximum) | (x != x), x, maximum)
+    shift = _shift(spread(maximum))
+    total = total_of(_visit_row(zero, base, geometry, begin, end, shift, spread(0.0)))
+    store(state, 0, number(shift, 0))
+    store(state, distance, total if maximum - maximum == 0.0 else 1.0)
+
+
+class _Exponentials(NamedTuple):
+    """The addresses of the columns' sums and shifts, and whether these are known; otherwise they become maxima."""
+
+    sums: int
+    shifts: int
+    is_shifted: bool
 
 
 @inner
-def _one_shift(sums: int) -> None:
-    """Sets the shifts of all partial sums of a row to the largest one."""
-    shift = load(sums, 2 * LANES, 0.0)
-    for i in range(1, LANES):
-        other = load(sums, 2 * LANES + i, 0.0)
-        shift = choose((other > shift) | (other != other), other, shift)
-    for i in range(LANES):
-        store(sums, 2 * LANES + i, shift)
+def _take(zero: float, rows: Rows, memory: _Exponentials, state: int) -> int:
+    """Visits a group of rows; the columns that fill no vector are rows of their own."""
+    sums, shifts, is_shifted = memory
+    height, pitch = rows.height, rows.pitch
+    whole = rows.width // WIDTH * WIDTH
+    for i in range(0, whole, WIDTH):
+        here, shift = column_address(zero, rows, i), load_vector(shifts, i, 0.0)
+        if is_shifted:
+            total = load_vector(sums, i, 0.0)
+            store_vector(sums, i, _visit(zero, here, height, pitch, rows.step, shift, total))
+        else:
+            store_vector(shifts, i, _visit(zero, here, height, pitch, rows.step, None, shift))
+    if whole < rows.width:
+        for j in range(height):
+            x = spread(-math.inf)
+            for i in range(whole, rows.width):
+                element = read(rows.address + j * pitch, i * stride_of(rows), zero)
+                x = pick(places() != i - whole, x, spread(number_of(element)))
+            shift = load_vector(shifts, whole, 0.0)
+            if is_shifted:
+                store_vector(sums, whole, _with(x, shift, load_vector(sums, whole, 0.0)))
+            else:
+                store_vector(shifts, whole, _with(x, None, shift))
+    return state
 
 
 @inner
-def _sum(zero: float, base: int, geometry: int, begin: int, end: int, columns: int, sums: int, distance: int) -> None:
-    """Computes running sums and their shifts: of columns, or partial sums of a row, which share one shift."""
-    width = columns if columns else LANES
-    _clear(sums, width, distance)
-    for i in range(width):
-        store(sums, 2 * distance + i, 0.0)
-        store(sums, 3 * distance + i, 0)
-    _take(zero, base, geometry, begin, end, columns, sums, distance, False)
-    peak = int64(0)
-    for i in range(width):
-        peak = max(peak, load(sums, 3 * distance + i, 0))
-    if peak <= int64(element_bits(NARROW, zero)):
-        return
-    _clear(sums, width, distance)
-    for i in range(width):
-        store(sums, 2 * distance + i, -math.inf)
-    _take(zero, base, geometry, begin, end, columns, sums, distance, True)
-    if not columns:
-        _one_shift(sums)
-    _take(zero, base, geometry, begin, end, columns, sums, distance, False)
+def _evaluate_columns(zero: float, geometry: int, tile: Tile, state: int, distance: int) -> None:
+    shifts, sums = state, state + 8 * distance
+    for i in range(0, tile.width, WIDTH):
+        store_vector(shifts, i, spread(-math.inf))
+        store_vector(sums, i, spread(0.0))
+    walk(zero, geometry, tile, GROUP, _take, _Exponentials(sums, shifts, False), 0)
+    for i in range(0, tile.width, WIDTH):
+        store_vector(shifts, i, _shift(load_vector(shifts, i, 0.0)))
+    walk(zero, geometry, tile, GROUP, _take, _Exponentials(sums, shifts, True), 0)
+    for i in range(0, tile.width, WIDTH):
+        # An infinite or NaN shift is itself the result; its sum is replaced by a harmless one.
+        is_finite = absolutes(load_vector(shifts, i, 0.0)) < math.inf
+        store_vector(sums, i, pick(is_finite, load_vector(sums, i, 0.0), spread(1.0)))
 
 
 @inner
-def _put_state(state: int, shift: float, high: float, low: float) -> None:
-    """Stores a state. If the shift is infinite or NaN the sum is meaningless and replaced by a harmless one."""
-    is_finite = shift - shift == 0.0
-    store(state, 0, shift)
-    store(state, 1, high if is_finite else 1.0)
-    store(state, 2, low if is_finite else 0.0)
+def _merge(segments: int, states: int, distance: int, merged: int) -> None:
+    shift, total = load_vector(states, 0, 0.0), spread(0.0)
+    for i in range(1, segments):
+        shift = _greater(load_vector(states, PARTS * distance * i, 0.0), shift)
+    for i in range(segments):
+        here = PARTS * distance * i
+        scale = _exponentials(load_vector(states, here, 0.0) - shift)
+        total = total + load_vector(states, here + distance, 0.0) * scale
+    store_vector(merged, 0, shift)
+    store_vector(merged, BATCH, pick(absolutes(shift) < math.inf, total, spread(1.0)))
 
 
 @inner
-def _plain(zero: float, base: int, geometry: int, begin: int, end: int, sums: int, state: int) -> None:
-    """Computes and stores the state of a segment of a row."""
-    if end - begin >= LEAST_TERMS:
-        total, most = single_exponential_sum(zero, base, geometry, begin, end)
-        if suffices(zero, total, most):
-            _put_state(state, 0.0, total, 0.0)
-            return
-    _sum(zero, base, geometry, begin, end, 0, sums, LANES)
-    high, low = 0.0, 0.0
-    for i in range(LANES):
-        high, rest = two_sum(high, load(sums, i, 0.0))
-        low += rest + load(sums, LANES + i, 0.0)
-    _put_state(state, load(sums, 2 * LANES, 0.0), high, low)
+def _round_block(zero: float, geometry: int, state: int, distance: int, width: int, results: int, flagged: int) -> bool:
+    any_flagged = False
+    for i in range(0, width, WIDTH):
+        shift = load_vector(state, i, 0.0)
+        result = shift + logarithms(load_vector(state, distance + i, 0.0))
+        flags = (absolutes(result) * log_tolerance(zero) < _ERROR) | (result != result)
+        store_vector(results, i, narrow_vector(result, zero))
+        store_vector(flagged, i, pick(flags, spread(int32(1)), spread(int32(0))))
+        any_flagged |= any_of(flags)
+    return any_flagged
 
 
 @inner
-def _result(shift: float, high: float, low: float) -> float:
-    """Returns the logarithm; an infinite or NaN shift is itself the result."""
-    return shift + (math.log(high) + low / high) if shift - shift == 0.0 else shift
+def _round_one(zero: float, geometry: int, state: int, distance: int) -> tuple[bool, int]:
+    shift = load(state, 0, 0.0)
+    return shift != shift, narrow(shift, zero)
+
+
+@kernel
+def settle(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Writes the logarithm for the elements from ``source`` on, with compensated additions, to ``target``.
+
+    The result is close to zero, so the exponentials are in float64's range.
+    """
+    step, count, high, low = at(geometry, g.STEP), at(geometry, g.COUNT), 0.0, 0.0
+    i = 0
+    while i < count:
+        address, size = run_from(geometry, source, i, count, zero)
+        for j in range(size):
+            high, rest = two_sum(high, math.exp(number_of(read(address, j * step, zero))))
+            low += rest
+        i += size
+    put(target, 0, narrow(math.log(high) + low / high, zero), zero)
 
 
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Row kernel: a unit is one output element or one segment of it. With several segments, stores states."""
-    segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    memory = np.empty(PLACES * LANES + STATE, np.int64)
-    sums = address_of(memory)
-    own = sums + 8 * PLACES * LANES
-    for unit in range(begin, end):
-        output = unit // segments
-        base = advance(source, g.kept_source(geometry, output), zero)
-        first = (unit - output * segments) * segment
-        state = states + 8 * STATE * unit if segments > 1 else own
-        _plain(zero, base, geometry, first, min(first + segment, count), sums, state)
-        if segments == 1:
-            result = _result(load(own, 0, 0.0), load(own, 1, 0.0), load(own, 2, 0.0))
-            put(target, g.kept_target(geometry, output), narrow(result, zero), zero)
-    memory[0] = 0  # keeps the buffer alive until here
-
-
-@inner
-def _put_singles(zero: float, sums: int, width: int, target: int, offset: int, step: int) -> None:
-    """Stores the logarithms of sums large enough for FLOAT32 exponentials."""
-    for i in range(0, width, WIDTH):
-        store_vector(sums, i, narrow_vector(logarithms(load_vector(sums, i, 0.0)), zero))
-        for j in range(min(WIDTH, width - i)):
-            put(target, offset + (i + j) * step, int64(load(sums, i + j, int32(0))), zero)
+    """See ``blocks.rows``."""
+    blocks.rows(zero, source, target, states, geometry, begin, end, PARTS, _evaluate_row, _round_block, _round_one)
 
 
 @kernel
 def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Column kernel: a unit is one segment of a tile of columns. With several segments, stores states."""
-    segments, apart = at(geometry, g.SEGMENTS), at(geometry, g.COLUMN_TARGET)
-    padded = -(-at(geometry, g.TILE) // WIDTH) * WIDTH
-    memory = np.empty(PLACES * padded, np.int64)
-    sums = address_of(memory)
-    for unit in range(begin, end):
-        tile = tile_of(source, geometry, unit, zero)
-        base, first, last, width = tile.base, tile.first, tile.last, tile.width
-        singles = last - first >= LEAST_TERMS and single_exponential_columns(zero, geometry, tile, sums, padded)
-        if singles and segments == 1:
-            _put_singles(zero, sums, width, target, tile.offset, apart)
-            continue
-        if not singles:
-            _sum(zero, base, geometry, first, last, width, sums, padded)
-        for i in range(width):
-            shift, high, low = load(sums, 2 * padded + i, 0.0), load(sums, i, 0.0), load(sums, padded + i, 0.0)
-            if segments > 1:
-                state = (tile.outer * at(geometry, g.COLUMNS) + tile.start + i) * segments + tile.segment
-                _put_state(states + 8 * STATE * state, shift, high, low)
-            else:
-                result = _result(shift, high, low)
-                put(target, tile.offset + i * apart, narrow(result, zero), zero)
-    memory[0] = 0  # keeps the buffer alive until here
-
-
-@inner
-def _merged(states: int, segments: int) -> float:
-    """Returns the result of all segments."""
-    shift = load(states, 0, 0.0)
-    for i in range(1, segments):
-        other = load(states, STATE * i, 0.0)
-        # NaN wins; of two infinities, the positive one.
-        shift = shift if shift != shift or shift > other else other
-    high, low = 0.0, 0.0
-    if shift - shift == 0.0:
-        for i in range(segments):
-            other = load(states, STATE * i, 0.0)
-            scale = 1.0 if other == shift else math.exp(other - shift)
-            high, rest = two_sum(high, load(states, STATE * i + 1, 0.0) * scale)
-            low += rest + load(states, STATE * i + 2, 0.0) * scale
-    return _result(shift, high, low)
+    """See ``blocks.columns``."""
+    blocks.columns(
+        zero, source, target, states, geometry, begin, end, PARTS, _evaluate_columns, _round_block, _round_one
+    )
 
 
 @kernel
 def finish(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Merges the segments of output elements."""
-    segments = at(geometry, g.SEGMENTS)
-    for output in range(begin, end):
-        result = _merged(states + 8 * STATE * segments * output, segments)
-        put(target, g.kept_target(geometry, output), narrow(result, zero), zero)
+    """See ``blocks.finish``."""
+    blocks.finish(zero, source, target, states, geometry, begin, end, PARTS, _merge, _round_block, _round_one)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -12,18 +13,18 @@ from opwire.check import Plan
 from opwire.enums import ReduceFunction
 from opwire.tensor import Array, DataType
 
-from ... import exact
-from ...layout import reduction_layout
+from ... import exact, logarithm
+from ...layout import ReductionLayout, reduction_layout
 from ..extremes.family import extreme_job
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT32, INT64
 from ..numbers import rounding
+from ..run import geometry as g
 from ..run.job import ArrayJob, Job, KernelStep, StepsJob
 from ..run.tiling import COLUMN_UNIT, LEAST_ROWS, WIDE_TILE_BYTES, WIDEST_TILE_BYTES, ReductionTiling, cut
-from . import exponentials, open_sums, products, sum_terms, sums, wrapping
+from . import exact_sums, exponentials, products, sums, wrapping
 from . import parameters as p
-from .float_jobs import Exact, FamilyKernels, float_job
-from .parameters import COMPENSATED, PLAIN
+from .jobs import FamilyKernels, float_job
 
 F = ReduceFunction
 
@@ -43,19 +44,26 @@ WRAPPING = {
 
 @dataclass(frozen=True, slots=True)
 class FloatSum:
-    """A float sum: the function applied to it, and the kind of its terms."""
+    """A float sum.
+
+    Attributes:
+        function: the function applied to it, as in ``numbers.rounding``.
+        exact: computes it exactly.
+        kind: kind of its terms, as in ``parameters``.
+    """
 
     function: int
+    exact: Callable[[exact.Chunks, exact.FloatFormat], exact.Float]
     kind: int = p.SIGNED
 
 
 SUMS = {
-    F.SUM: FloatSum(rounding.SUM),
-    F.AVERAGE: FloatSum(rounding.AVERAGE),
-    F.L1: FloatSum(rounding.SUM, p.MAGNITUDE),
-    F.L2: FloatSum(rounding.L2, p.SQUARES),
-    F.SUM_SQUARE: FloatSum(rounding.SUM, p.SQUARES),
-    F.LOG_SUM: FloatSum(rounding.LOG_SUM, p.SINGLES),
+    F.SUM: FloatSum(rounding.SUM, exact.exact_sum),
+    F.AVERAGE: FloatSum(rounding.AVERAGE, exact.average),
+    F.L1: FloatSum(rounding.SUM, exact.l1, p.MAGNITUDES),
+    F.L2: FloatSum(rounding.L2, exact.l2, p.SQUARES),
+    F.SUM_SQUARE: FloatSum(rounding.SUM, exact.sum_square, p.SQUARES),
+    F.LOG_SUM: FloatSum(rounding.LOG_SUM, logarithm.log_sum),
 }
 
 ROUNDING = 16
@@ -65,35 +73,22 @@ SUM_ROWS = 512
 """Minimum number of rows in a segment of columns of sums; merging the sums of a segment costs as much as a few rows."""
 
 SUM_KERNELS = FamilyKernels(
-    sums.rows, sums.columns, sums.finish, sums.STATE, open_rows=open_sums.rows, open_columns=open_sums.columns
+    sums.rows, sums.columns, sums.finish, exact_sums.settle, sums.PARTS, settled=exact_sums.SETTLED
 )
 
 LOG_SUM_EXP_KERNELS = FamilyKernels(
-    exponentials.rows, exponentials.columns, exponentials.finish, {PLAIN: exponentials.STATE}
+    exponentials.rows, exponentials.columns, exponentials.finish, exponentials.settle, exponentials.PARTS, settled=0
 )
 
-WRAPPING_KERNELS = FamilyKernels(wrapping.rows, wrapping.columns, wrapping.finish, {PLAIN: 1})
-
-
-def _exact_product(dtype: np.dtype[Any]) -> Exact:
-    to = exact.FORMATS[DataType.of(dtype)]
-    return lambda elements: exact.multiply(elements, to)
-
-
 PRODUCT_KERNELS = FamilyKernels(
-    products.rows,
-    products.columns,
-    products.finish,
-    dict.fromkeys((PLAIN, COMPENSATED), products.STATE),
-    open_rows=products.rows,
-    exact=_exact_product,
+    products.rows, products.columns, products.finish, products.settle, products.PARTS, settled=0
 )
 
 KERNELS = (
     *(
         Kernel(function, element)
         for element in INTEGERS.values()
-        for function in (WRAPPING_KERNELS.rows, WRAPPING_KERNELS.columns, WRAPPING_KERNELS.finish)
+        for function in (wrapping.rows, wrapping.columns, wrapping.finish)
     ),
     *(
         Kernel(function, element)
@@ -113,35 +108,72 @@ def prepare(plan: Plan) -> Job:
     layout = reduction_layout(
         plan.inputs["InputTensor"], plan.outputs["OutputTensor"], plan.attributes.Axes, ordered=False
     )
+    each = EACH_FLOAT if data_type.is_float else EACH_INTEGER
+    if not layout.reduced and function in each:
+        return ArrayJob(each[function])
     if not data_type.is_float:
-        if not layout.reduced:
-            return ArrayJob(EACH_INTEGER[function])
-        return _wrapping_job(
-            cut(layout, data_type.bits // 8, {p.OPERATION: WRAPPING[function]}, wide=WIDE_TILE_BYTES), data_type
-        )
-    if not layout.reduced and function in EACH_FLOAT:
-        return ArrayJob(EACH_FLOAT[function])
-    family, parameters, most_rows = _float_reduction(function, data_type)
-    wide, rows = (WIDEST_TILE_BYTES, SUM_ROWS) if family is SUM_KERNELS else (WIDE_TILE_BYTES, LEAST_ROWS)
-    sizes = {"most_rows": most_rows, "least_rows": rows, "wide": wide, "besides": ROUNDING}
-    work = cut(layout, data_type.bits // 8, parameters, **sizes)
-    return (float_job if len(family.places) > 1 else _plain_job)(family, work, FLOATS[data_type])
-
-
-def _float_reduction(function: ReduceFunction, data_type: DataType) -> tuple[FamilyKernels, dict[int, int], int]:
-    """Returns the kernels of a function, its geometry parameters, and the maximum rows in a tile of columns."""
+        return _wrapping_job(layout, function, data_type)
     if function is F.MULTIPLY:
-        return PRODUCT_KERNELS, {}, COLUMN_UNIT
+        return _product_job(layout, data_type)
     if function is F.LOG_SUM_EXP:
-        return LOG_SUM_EXP_KERNELS, {}, exponentials.MOST_ROWS
-    what = SUMS[function]
-    parameters = {
-        p.RESULT: what.function,
-        p.MASK: sum_terms.MAGNITUDES[data_type] if what.kind == p.MAGNITUDE else -1,
-        p.KIND: what.kind,
-        p.IS_EXACT: int(data_type is DataType.FLOAT16 and what.kind != p.SQUARES),
-    }
-    return SUM_KERNELS, parameters, sum_terms.EXACT_TERMS
+        work = _cut(layout, data_type, most_rows=exponentials.MOST_ROWS, wide=WIDE_TILE_BYTES)
+        return float_job(LOG_SUM_EXP_KERNELS, work, FLOATS[data_type], None)
+    return _sum_job(layout, SUMS[function], data_type)
+
+
+def _cut(
+    layout: ReductionLayout, data_type: DataType, *, most_rows: int, least_rows: int = LEAST_ROWS, wide: int
+) -> ReductionTiling:
+    parameters = {p.OUTPUTS: layout.kept_count}
+    sizes = {"most_rows": most_rows, "least_rows": least_rows, "wide": wide, "besides": ROUNDING}
+    return cut(layout, data_type.bits // 8, parameters, **sizes)
+
+
+def _set(work: ReductionTiling, parameters: dict[int, int]) -> None:
+    for slot, value in parameters.items():
+        work.geometry[slot] = work.whole[slot] = value
+
+
+def _bits(bound: float) -> int:
+    return int(struct.unpack("q", struct.pack("d", bound))[0])
+
+
+def _sum_job(layout: ReductionLayout, what: FloatSum, data_type: DataType) -> Job:
+    work = _cut(layout, data_type, most_rows=sums.EXACT_TERMS, least_rows=SUM_ROWS, wide=WIDEST_TILE_BYTES)
+    geometry, bound = work.geometry, 0.0
+    if what.kind == p.SQUARES or data_type is DataType.FLOAT32:
+        count, run, segment = geometry[g.COUNT], geometry[g.RUN], geometry[g.SEGMENT]
+        bound = sums.bound(count, run, segment, by_columns=work.by_columns, squares=what.kind == p.SQUARES)
+    _set(work, {p.RESULT: what.function, p.KIND: what.kind, p.BOUND: _bits(bound)})
+    return float_job(SUM_KERNELS, work, FLOATS[data_type], partial(_exactly, what.exact, exact.FORMATS[data_type]))
+
+
+def _product_job(layout: ReductionLayout, data_type: DataType) -> Job:
+    work = _cut(layout, data_type, most_rows=COLUMN_UNIT, wide=WIDE_TILE_BYTES)
+    _set(work, {p.BOUND: _bits(products.bound(layout.reduced_count, work.segments))})
+    return float_job(
+        PRODUCT_KERNELS, work, FLOATS[data_type], partial(_exactly, exact.multiply, exact.FORMATS[data_type])
+    )
+
+
+def _exactly(
+    compute: Callable[[exact.Chunks, exact.FloatFormat], exact.Float], to: exact.FloatFormat, elements: exact.Chunks
+) -> exact.Float:
+    return compute(elements, to)
+
+
+def _wrapping_job(layout: ReductionLayout, function: ReduceFunction, data_type: DataType) -> Job:
+    operation = WRAPPING[function]
+    if operation == wrapping.L1 and not data_type.is_signed:
+        operation = wrapping.SUM  # unsigned integers are their own magnitudes
+    work = cut(layout, data_type.bits // 8, {p.OPERATION: operation}, wide=WIDE_TILE_BYTES)
+    element = INTEGERS[data_type.bits]
+    by_units = wrapping.columns if work.by_columns else wrapping.rows
+    first = KernelStep(Kernel(by_units, element), work.geometry, work.units, work.elements)
+    if work.segments == 1:
+        return StepsJob((first,), 0)
+    finish = KernelStep(Kernel(wrapping.finish, element), work.whole, work.outputs, work.segments)
+    return StepsJob((first, finish), work.outputs * work.segments)
 
 
 def _copy(source: Array, target: Array) -> None:
@@ -171,24 +203,6 @@ EACH_FLOAT: dict[ReduceFunction, Callable[[Array, Array], None]] = {
 
 EACH_INTEGER = {F.SUM: _copy, F.L1: _absolute, F.SUM_SQUARE: _square, F.MULTIPLY: _copy}
 """The same for integers."""
-
-
-def _wrapping_job(work: ReductionTiling, data_type: DataType) -> Job:
-    # Unsigned integers are their own magnitudes.
-    if not data_type.is_signed and work.geometry[p.OPERATION] == wrapping.L1:
-        work.geometry[p.OPERATION] = work.whole[p.OPERATION] = wrapping.SUM
-    return _plain_job(WRAPPING_KERNELS, work, INTEGERS[data_type.bits])
-
-
-def _plain_job(family: FamilyKernels, work: ReductionTiling, element: Any) -> Job:
-    """Returns the job of a reduction whose first tier leaves nothing open."""
-    first = KernelStep(
-        Kernel(family.columns if work.by_columns else family.rows, element), work.geometry, work.units, work.elements
-    )
-    if work.segments == 1:
-        return StepsJob((first,), 0)
-    finish = KernelStep(Kernel(family.finish, element), work.whole, work.outputs, work.segments)
-    return StepsJob((first, finish), work.outputs * work.segments * family.places[PLAIN])
 
 
 PREPARE = dict.fromkeys(("REDUCE",), prepare)

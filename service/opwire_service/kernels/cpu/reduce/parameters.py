@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from ..run import geometry as g
 
-RESULT, OPERATION, MASK, IS_EXACT, KIND, TIER, OPEN = range(g.PARAMETERS, g.PARAMETERS + 7)
+RESULT, OPERATION, KIND, BOUND, SETTLE, OUTPUTS = range(g.PARAMETERS, g.PARAMETERS + 6)
 """Slots of the geometry.
 
 ``RESULT``: function applied to a float sum, as in ``numbers.rounding``.
 ``OPERATION``: operation on integers, as in ``wrapping``.
-``MASK``: bits of the terms of float sums that count.
-``IS_EXACT``: whether float64 adds up ``EXACT_TERMS`` terms without rounding.
 ``KIND``: kind of the terms of float sums.
-``TIER``: what the states of segments hold; raised for elements that the previous tier left open.
-``OPEN``: address of the kernel that decides open float sums.
+``BOUND``: factor of the error bound, as the bits of a float64; see the functions.
+``SETTLE``: address of the kernel that settles an output element; see ``blocks``.
+``OUTPUTS``: number of output elements.
 """
 
-SIGNED, MAGNITUDE, SQUARES, SINGLES = 0, 1, 2, 3
-"""Kinds of terms: elements, magnitudes, squares, and elements whose sum may be computed in FLOAT32."""
-
-PLAIN, COMPENSATED, EXACT = 0, 1, 2
-"""Tiers: float64 with an error bound, compensated float64, and exact arithmetic."""
-
-BATCH = 64
-"""Rows rounded together."""
+SIGNED, MAGNITUDES, SQUARES = range(3)
+"""Kinds of terms: elements, their magnitudes, and their squares. Loops are compiled for each kind."""

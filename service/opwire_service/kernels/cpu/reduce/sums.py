@@ -1,200 +1,268 @@
-"""SUM, AVERAGE, L1, L2, SUM_SQUARE and LOG_SUM of floats: plain sums, whose error bounds decide most roundings.
+"""SUM, AVERAGE, L1, L2, SUM_SQUARE and LOG_SUM of floats: sums in float64 at memory speed, with an error bound.
 
-What they leave open goes to the kernels of ``open_sums``, whose addresses are in the geometry.
+Adding n terms such that each takes part in at most ``depth`` additions has an error of at most ``depth * UNIT`` times
+the sum of their magnitudes, to first order (Higham, Accuracy and Stability, 4.2). The second-order error is below
+``depth * UNIT`` < 2**-20 times that. For squares the sum of magnitudes is the sum itself. Otherwise it is at most the
+square root of n times the sum of squares, which one fused operation in FLOAT32 accumulates for twice as many elements
+as float64 would. Rounding, up to 2**14 times per term, lowers that sum by less than 0.1 %, and underflow by at most
+``UNDERFLOW`` per term; ``SLACK`` covers the rest. Squares that overflow, and terms so small that ``UNDERFLOW`` matters,
+leave the sum undecided. Runs of terms, and segments, are added without error, as pairs of float64.
+
+Sums of FLOAT16 elements are exact: these are multiples of 2**-24 below 2**16, so the sum of ``EXACT_TERMS`` stays below
+2**53 units.
 """
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from typing import NamedTuple
 
-from ..jit.atomics import call
-from ..jit.compiler import inner, kernel
-from ..jit.element import address_of, float32, float64, int32, int64, load, store
-from ..numbers.accumulator import LIMBS, high_and_low, propagate_carries
-from ..numbers.formats import put
+from ..jit.compiler import inlined, inner, kernel
+from ..jit.element import bits_double, float32, float64, load, prefetch, read, store
+from ..jit.prefetch import AHEAD, rows_ahead
+from ..numbers.formats import more_squares, number_of, values
 from ..numbers.rounding import UNIT, rounded, two_sum
-from ..numbers.vector_rounding import round_all, rounding_places
-from ..numbers.vectors import WIDTH, absolutes, load_vector, pick, spread, store_vector, widened
+from ..numbers.vector_rounding import round_all
+from ..numbers.vectors import (
+    WIDTH,
+    Vector,
+    absolutes,
+    elements,
+    load_vector,
+    pick,
+    roots,
+    spread,
+    store_vector,
+    total_of,
+    widened,
+)
 from ..run import geometry as g
-from ..run.geometry import Tile, advance, at, segment_of, tile_of
+from ..run.column_rows import Rows, column_address, stride_of, walk
+from ..run.geometry import Tile, advance, at, run_from
+from . import blocks
 from . import parameters as p
-from .column_states import finish_columns, put_states
-from .fixed_point import fits_fixed_point, fixed_point_columns
-from .parameters import BATCH, COMPENSATED, EXACT, PLAIN, SINGLES
-from .plain_columns import add_columns
-from .plain_rows import MEMORY, add_rows, are_whole
-from .plain_sums import error_bounds, merged, plain_sum
-from .single_sums import ERROR, single_sum_columns
-from .sum_terms import terms_of
+from .blocks import BATCH
+from .parameters import MAGNITUDES, SIGNED, SQUARES
 
-STATE = {PLAIN: 3, COMPENSATED: 3, EXACT: LIMBS}
-"""Slots of a segment's state, by tier: high part, low part and error bound, or limbs."""
+PARTS = 3
+"""Parts of a state: high and low part of the sum, and the sum of squares."""
 
-SCRATCH = max(LIMBS, MEMORY + WIDTH)
-"""Scratch space for adding up rows and for exact sums, in int64."""
+EXACT_TERMS = 8192
+"""Maximum number of terms added in float64 alone."""
+
+GROUP = 8
+"""Rows of columns added up in registers before their sums are added to those of the columns."""
+
+_SLACK = 1.002
+"""Safety factor for the error terms that the bound neglects."""
+
+_UNDERFLOW = 2.0**-149
+"""Maximum loss of a FLOAT32 square by underflow."""
+
+_FOLDING = 2 * WIDTH
+"""Additions a term takes part in besides those of whole vectors: folding a vector, and the terms that fill none."""
+
+
+def bound(count: int, run: int, segment: int, *, by_columns: bool, squares: bool) -> float:
+    """Returns the factor of the error bound: of the sum for squares, otherwise of the root of the sum of squares.
+
+    Args:
+        count: number of terms.
+        run: number of adjacent terms; each run is added up by itself.
+        segment: number of terms in a segment.
+        by_columns: whether groups of rows are added, instead of vectors.
+        squares: whether the terms are squares.
+    """
+    vectors = segment // GROUP + segment // run + 2 + GROUP
+    depth = vectors if by_columns else min(run, EXACT_TERMS) // WIDTH + _FOLDING
+    return _SLACK * UNIT * depth * (1.0 if squares else math.sqrt(count))
+
+
+@inlined
+def term(zero: float, address: int, index: int, kind: int) -> float:
+    value = number_of(read(address, index, zero))
+    if kind == SQUARES:
+        return value * value
+    return abs(value) if kind == MAGNITUDES else value
+
+
+@inlined
+def terms(zero: float, address: int, step: int | None, kind: int) -> Vector:
+    x = values(elements(address, step, zero))
+    if kind == SQUARES:
+        return x * x
+    return absolutes(x) if kind == MAGNITUDES else x
+
+
+@inlined
+def _add_vectors(
+    zero: float, address: int, count: int, pitch: int, step: int | None, ahead: int, kind: int
+) -> tuple[Vector, Vector]:
+    """Returns the sums of vectors of terms that are ``pitch`` bytes apart, and those of their squares.
+
+    Prefetches ``ahead`` bytes past each vector.
+    """
+    total, square = spread(-0.0), spread(float32(0.0))
+    for _ in range(count):
+        if ahead:
+            prefetch(address + ahead)
+        total = total + terms(zero, address, step, kind)
+        if kind != SQUARES:
+            square = more_squares(square, elements(address, step, zero))
+        address += pitch
+    return total, square
+
+
+@inlined
+def _add_run(zero: float, address: int, count: int, stride: int, step: int | None, kind: int) -> tuple[float, float]:
+    """Returns the sum of a run of terms ``stride`` elements apart, and that of their squares."""
+    vectors, pitch = count // WIDTH, advance(0, WIDTH * stride, zero)
+    if kind == SQUARES:
+        sums, square_sums = _add_vectors(zero, address, vectors, pitch, step, AHEAD, SQUARES)
+    elif kind == MAGNITUDES:
+        sums, square_sums = _add_vectors(zero, address, vectors, pitch, step, AHEAD, MAGNITUDES)
+    else:
+        sums, square_sums = _add_vectors(zero, address, vectors, pitch, step, AHEAD, SIGNED)
+    total, square = total_of(sums), float64(total_of(square_sums))
+    rest = -0.0
+    for i in range(vectors * WIDTH, count):
+        x = term(zero, address, i * stride, kind)
+        rest += x
+        square += x * x
+    return total + rest, square
 
 
 @inner
-def _add_units(
-    zero: float, source: int, geometry: int, begin: int, end: int, sums: int, states: int, scratch: int
-) -> None:
-    """Computes the states of units: ``BATCH`` apart in ``sums`` if units are whole elements, else in ``states``."""
-    if are_whole(geometry):
-        add_rows(zero, source, geometry, begin, end, sums, BATCH, scratch)
-        return
-    for unit in range(begin, end):
-        output, _, first, last = segment_of(geometry, unit)
-        base = advance(source, g.kept_source(geometry, output), zero)
-        state, distance = sums + 8 * (unit - begin), BATCH
-        if at(geometry, g.SEGMENTS) > 1:
-            state, distance = states + 24 * unit, 1
-        high, low, error = plain_sum(zero, base, geometry, first, last)
-        store(state, 0, high)
-        store(state, distance, low)
-        store(state, 2 * distance, error)
+def _evaluate_row(zero: float, base: int, geometry: int, begin: int, end: int, state: int, distance: int) -> None:
+    step, kind = at(geometry, g.STEP), at(geometry, p.KIND)
+    high, low, square = -0.0, 0.0, 0.0
+    i = begin
+    while i < end:
+        address, size = run_from(geometry, base, i, end, zero)
+        size = min(size, EXACT_TERMS)
+        if step == 1:
+            part, part_square = _add_run(zero, address, size, 1, None, kind)
+        else:
+            part, part_square = _add_run(zero, address, size, step, step, kind)
+        high, rest = two_sum(high, part)
+        low, square = low + rest, square + part_square
+        i += size
+    store(state, 0, high)
+    store(state, distance, low)
+    store(state, 2 * distance, square)
 
 
-@kernel
-def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Row kernel: a unit is one output element or one segment of it. With several segments, stores states."""
-    memory = np.empty(4 * BATCH + SCRATCH, np.int64)
-    sums = address_of(memory)
-    results, opens, scratch = rounding_places(sums, BATCH)
-    for start in range(begin, end, BATCH):
-        last = min(start + BATCH, end)
-        _add_units(zero, source, geometry, start, last, sums, states, scratch)
-        if at(geometry, g.SEGMENTS) > 1:
-            continue
-        count, function = at(geometry, g.COUNT), at(geometry, p.RESULT)
-        open_vectors = round_all(zero, sums, BATCH, last - start, count, function, results, opens)
-        for i in range(last - start):
-            put(target, g.kept_target(geometry, start + i), int64(load(results, i, int32(0))), zero)
-        if open_vectors:
-            call(at(geometry, p.OPEN), zero, source, target, sums, geometry, start, last)
-    memory[0] = 0  # keeps the buffer alive until here
+class _Sums(NamedTuple):
+    """The addresses of the columns' sums and of the FLOAT32 sums of their squares, and the kind of terms."""
+
+    sums: int
+    square_sums: int
+    kind: int
+
+
+@inlined
+def _add_group(zero: float, address: int, rows: Rows, kind: int) -> tuple[Vector, Vector]:
+    """Returns the sums of a vector of columns in a group of rows; whole groups become straight-line code."""
+    ahead = rows_ahead(rows.pitch, GROUP)
+    if rows.height == GROUP and ahead:
+        return _add_vectors(zero, address, GROUP, rows.pitch, rows.step, ahead, kind)
+    if rows.height == GROUP:
+        return _add_vectors(zero, address, GROUP, rows.pitch, rows.step, 0, kind)
+    return _add_vectors(zero, address, rows.height, rows.pitch, rows.step, 0, kind)
 
 
 @inner
-def _plain_columns(zero: float, geometry: int, tile: Tile, sums: int, squares: int, distance: int) -> None:
-    """Computes the sums of columns and their error bounds; the parts of a state are ``distance`` apart."""
-    width, terms, exact = tile.width, terms_of(geometry), at(geometry, p.IS_EXACT) != 0
-    depth, done = 0, False
-    if terms.kind == SINGLES and single_sum_columns(zero, geometry, tile, sums):
-        for i in range(0, width, WIDTH):
-            store_vector(sums, distance + i, spread(0.0))
-            store_vector(sums, 2 * distance + i, load_vector(sums, i, 0.0) * ERROR)
-        return
-    if fits_fixed_point(zero, terms) and at(geometry, g.COLUMN_STEP) == 1:
-        done = fixed_point_columns(zero, geometry, tile, sums, sums + 8 * distance, squares)
-    if not done:
-        depth = add_columns(zero, geometry, tile, sums, squares)
-    count = float64(tile.last - tile.first)
+def _take(zero: float, rows: Rows, memory: _Sums, state: int) -> int:
+    """Adds a group of rows to the columns' sums."""
+    sums, square_sums, kind = memory
+    whole = rows.width // WIDTH * WIDTH
+    for i in range(0, whole, WIDTH):
+        here = column_address(zero, rows, i)
+        if kind == SQUARES:
+            total, square = _add_group(zero, here, rows, SQUARES)
+        elif kind == MAGNITUDES:
+            total, square = _add_group(zero, here, rows, MAGNITUDES)
+        else:
+            total, square = _add_group(zero, here, rows, SIGNED)
+        store_vector(sums, i, load_vector(sums, i, 0.0) + total)
+        store_vector(square_sums, i, load_vector(square_sums, i, float32(0.0)) + square)
+    for i in range(whole, rows.width):
+        column_total, column_square = -0.0, 0.0
+        for j in range(rows.height):
+            x = term(zero, rows.address + j * rows.pitch, i * stride_of(rows), kind)
+            column_total += x
+            column_square += x * x
+        store(sums, i, load(sums, i, 0.0) + column_total)
+        store(square_sums, i, load(square_sums, i, float32(0.0)) + float32(column_square))
+    return state
+
+
+@inner
+def _evaluate_columns(zero: float, geometry: int, tile: Tile, state: int, distance: int) -> None:
+    square_sums = state + 8 * PARTS * distance  # FLOAT32 in the scratch memory behind the states
+    for i in range(0, tile.width, WIDTH):
+        store_vector(state, i, spread(-0.0))  # the only identity that preserves sums of negative zeros
+        store_vector(state, distance + i, spread(0.0))
+        store_vector(square_sums, i, spread(float32(0.0)))
+    memory = _Sums(state, square_sums, at(geometry, p.KIND))
+    walk(zero, geometry, tile, GROUP, _take, memory, 0)
+    for i in range(0, tile.width, WIDTH):
+        store_vector(state, 2 * distance + i, widened(load_vector(square_sums, i, float32(0.0))))
+
+
+@inner
+def _merge(segments: int, states: int, distance: int, merged: int) -> None:
+    high, low, square = spread(-0.0), spread(0.0), spread(0.0)
+    for i in range(segments):
+        here = PARTS * distance * i
+        high, rest = two_sum(high, load_vector(states, here, 0.0))
+        low = low + rest + load_vector(states, here + distance, 0.0)
+        square = square + load_vector(states, here + 2 * distance, 0.0)
+    store_vector(merged, 0, high)
+    store_vector(merged, BATCH, low)
+    store_vector(merged, 2 * BATCH, square)
+
+
+@inner
+def _round_block(zero: float, geometry: int, state: int, distance: int, width: int, results: int, flagged: int) -> int:
+    """Replaces sums of squares by error bounds, and rounds the sums."""
+    factor, count = bits_double(at(geometry, p.BOUND)), float64(at(geometry, g.COUNT))
     for i in range(0, width, WIDTH):
-        of_squares = widened(load_vector(squares, i, float32(0.0)))
-        bounds = error_bounds(load_vector(sums, i, 0.0), of_squares, count, depth, exact, terms.kind)
-        store_vector(sums, distance + i, spread(0.0))
-        store_vector(sums, 2 * distance + i, bounds)
-
-
-@kernel
-def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Column kernel: a unit is a segment of a tile. Several segments store states; see ``column_states``."""
-    padded = -(-at(geometry, g.TILE) // WIDTH) * WIDTH
-    memory = np.empty(4 * padded + LIMBS, np.int64)
-    sums = address_of(memory)
-    results, opens, _ = rounding_places(sums, padded)
-    for unit in range(begin, end):
-        tile = tile_of(source, geometry, unit, zero)
-        _plain_columns(zero, geometry, tile, sums, results, padded)
-        if at(geometry, g.SEGMENTS) > 1:
-            put_states(sums, padded, 3, states, geometry, tile)
-            continue
-        count, function, step = at(geometry, g.COUNT), at(geometry, p.RESULT), at(geometry, g.COLUMN_TARGET)
-        open_vectors = round_all(zero, sums, padded, tile.width, count, function, results, opens)
-        for i in range(tile.width):
-            put(target, tile.offset + i * step, int64(load(results, i, int32(0))), zero)
-        if open_vectors:
-            call(at(geometry, p.OPEN), zero, source, target, sums, geometry, unit, unit + 1)
-    memory[0] = 0  # keeps the buffer alive until here
+        high, low = load_vector(state, i, 0.0), load_vector(state, distance + i, 0.0)
+        # For infinities the low part is NaN; adding a low part of +0 would change a sum of negative zeros.
+        ordinary = (low < 0.0) | (low > 0.0)
+        total, rest = two_sum(high, low)
+        store_vector(state, i, pick(ordinary, total, high))
+        store_vector(state, distance + i, pick(ordinary, rest, spread(0.0)))
+        if at(geometry, p.KIND) == SQUARES:
+            error = high * factor
+        else:
+            error = roots(load_vector(state, 2 * distance + i, 0.0) + count * _UNDERFLOW) * factor
+        store_vector(state, 2 * distance + i, error)
+    return round_all(zero, state, distance, width, at(geometry, g.COUNT), at(geometry, p.RESULT), results, flagged)
 
 
 @inner
-def _merge(states: int, segments: int, exact: bool) -> tuple[float, float, float]:
-    high, low, error, cut_off = -0.0, 0.0, 0.0, 0.0
-    for i in range(segments):
-        high, rest = two_sum(high, load(states, 3 * i, 0.0))
-        low += rest
-        low += load(states, 3 * i + 1, 0.0)
-        cut_off += abs(rest) + abs(load(states, 3 * i + 1, 0.0))
-        error += load(states, 3 * i + 2, 0.0)
-    return merged(high, low, error, cut_off, 2 * segments, exact)
-
-
-@inner
-def _merge_limbs(states: int, segments: int) -> tuple[float, float]:
-    for i in range(1, segments):
-        for j in range(LIMBS):
-            store(states, j, load(states, j, 0) + load(states, i * LIMBS + j, 0))
-    propagate_carries(states)
-    return high_and_low(states)
-
-
-@inner
-def _merge_columns(geometry: int, rows: int, sums: int) -> None:
-    """Like ``_merge``, for a vector of columns; stores high parts, low parts and errors in ``sums``."""
-    columns, segments = at(geometry, g.COLUMNS), at(geometry, g.SEGMENTS)
-    high, low, error, cut_off = spread(-0.0), spread(0.0), spread(0.0), spread(0.0)
-    for i in range(segments):
-        here = 3 * columns * i
-        high, rest = two_sum(high, load_vector(rows, here, 0.0))
-        part_low = load_vector(rows, here + columns, 0.0)
-        low = low + rest + part_low
-        cut_off = cut_off + absolutes(rest) + absolutes(part_low)
-        error = error + load_vector(rows, here + 2 * columns, 0.0)
-    if at(geometry, p.IS_EXACT) == 0:
-        error = error * (1.0 + segments * 4 * UNIT) + cut_off * (4 * segments * UNIT)
-    # For infinities the low part is NaN.
-    ordinary = (low < 0.0) | (low > 0.0)
-    total, rest = two_sum(high, low)
-    store_vector(sums, 0, pick(ordinary, total, high))
-    store_vector(sums, WIDTH, pick(ordinary, rest, low))
-    store_vector(sums, 2 * WIDTH, error)
-
-
-@inner
-def _round_vector(zero: float, geometry: int, sums: int, results: int, opens: int) -> None:
-    round_all(zero, sums, WIDTH, WIDTH, at(geometry, g.COUNT), at(geometry, p.RESULT), results, opens)
-
-
-@inner
-def _round_one(zero: float, geometry: int, sums: int) -> tuple[bool, int]:
-    high, low, error = load(sums, 0, 0.0), load(sums, WIDTH, 0.0), load(sums, 2 * WIDTH, 0.0)
+def _round_one(zero: float, geometry: int, state: int, distance: int) -> tuple[bool, int]:
+    high, low, error = load(state, 0, 0.0), load(state, distance, 0.0), load(state, 2 * distance, 0.0)
     return rounded(high, low, error, at(geometry, g.COUNT), at(geometry, p.RESULT), zero)
 
 
 @kernel
-def finish(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Merges the segments of output elements.
+def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """See ``blocks.rows``."""
+    blocks.rows(zero, source, target, states, geometry, begin, end, PARTS, _evaluate_row, _round_block, _round_one)
 
-    Overwrites the first slot of an element's states with whether it is open, and sets the slot before all states to 1
-    if any is.
-    """
-    if at(geometry, g.COLUMNS):
-        finish_columns(zero, target, states, geometry, begin, end, 3, _merge_columns, _round_vector, _round_one)
-        return
-    segments, tier = at(geometry, g.SEGMENTS), at(geometry, p.TIER)
-    places = LIMBS if tier == EXACT else 3
-    for output in range(begin, end):
-        here = states + 8 * places * segments * output
-        if tier == EXACT:
-            high, low = _merge_limbs(here, segments)
-            error = 0.0
-        else:
-            high, low, error = _merge(here, segments, at(geometry, p.IS_EXACT) != 0)
-        count, function = at(geometry, g.COUNT), at(geometry, p.RESULT)
-        decided, bits = rounded(high, low, error, count, function, zero)
-        store(here, 0, 0 if decided else 1)
-        if decided:
-            put(target, g.kept_target(geometry, output), bits, zero)
-        else:
-            store(states, -1, 1)
+
+@kernel
+def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """See ``blocks.columns``."""
+    blocks.columns(
+        zero, source, target, states, geometry, begin, end, PARTS, _evaluate_columns, _round_block, _round_one
+    )
+
+
+@kernel
+def finish(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """See ``blocks.finish``."""
+    blocks.finish(zero, source, target, states, geometry, begin, end, PARTS, _merge, _round_block, _round_one)

@@ -134,7 +134,7 @@ def run_source(geometry: int, run: int) -> int:
 def segment_of(geometry: int, unit: int) -> tuple[int, int, int, int]:
     """Splits a unit into output (or tile) and segment; also returns the segment's first element and the last + 1."""
     segments, segment = at(geometry, SEGMENTS), at(geometry, SEGMENT)
-    whole = unit // segments
+    whole = unit // segments if segments > 1 else unit
     number = unit - whole * segments
     first = number * segment
     return whole, number, first, min(first + segment, at(geometry, COUNT))
@@ -164,7 +164,7 @@ def reduced_source(geometry: int, index: int) -> int:
 def run_from(geometry: int, base: int, index: int, end: int, zero: float) -> tuple[int, int]:
     """Returns the address of a reduced element, and how many elements are left in its run, up to ``end``."""
     size = at(geometry, RUN)
-    run = index // size
+    run = index // size if index >= size else 0  # a division takes as long as reading some hundred bytes
     place = index - run * size
     offset = run_source(geometry, run) + place * at(geometry, STEP)
     return advance(base, offset, zero), min(size - place, end - index)

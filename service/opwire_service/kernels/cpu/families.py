@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from opwire.check import Plan
 
+from .argreduce import family as argreduce
 from .averages import family as averages
 from .casting import family as casting
 from .cumulative import family as cumulative
 from .elementwise import family as elementwise
-from .extremes import family as extremes
 from .folding import family as folding
 from .indexing import family as indexing
 from .jit.compiler import Kernel
@@ -32,7 +32,7 @@ from .softmax import family as softmax
 from .views import family as views
 
 _FAMILIES = (
-    *(extremes, reduce, pooling, pooling_backward, averages, regions, resampling),
+    *(argreduce, reduce, pooling, pooling_backward, averages, regions, resampling),
     *(views, casting, indexing, selecting, sequences, folding),
     *(elementwise, softmax, normalization, quantization, cumulative, random, optimizer),
     products,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opwire_service.kernels.cpu.extremes import parameters as extremes
+from opwire_service.kernels.cpu.argreduce import parameters as argreduce
 from opwire_service.kernels.cpu.reduce import parameters as reduce
 from opwire_service.kernels.cpu.run import geometry as g
 from opwire_service.kernels.layout import Loop, ReductionLayout
@@ -15,8 +15,8 @@ LOOPS = (
 )
 
 FAMILIES: dict[str, tuple[int, ...]] = {
-    "reduce": (reduce.RESULT, reduce.OPERATION, reduce.MASK, reduce.IS_EXACT, reduce.KIND, reduce.TIER),
-    "extremes": (extremes.INVERT, extremes.LAST, extremes.GROUP_ROWS, extremes.INDEX_SIZE),
+    "reduce": (reduce.RESULT, reduce.OPERATION, reduce.KIND, reduce.BOUND, reduce.SETTLE, reduce.OUTPUTS),
+    "argreduce": (argreduce.INVERT, argreduce.LAST, argreduce.INDEX_SIZE, argreduce.OUTPUTS),
 }
 
 

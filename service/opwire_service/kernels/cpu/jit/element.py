@@ -262,16 +262,6 @@ def wrap_absolute(typing: Any, a: Any) -> tuple[Any, Callable[..., Any]]:
 
 
 @intrinsic
-def without_sign(typing: Any, a: Any) -> tuple[Any, Callable[..., Any]]:
-    """Returns an integer with its highest bit cleared."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.and_(args[0], ir.Constant(args[0].type, (1 << (a.bitwidth - 1)) - 1))
-
-    return a(a), code
-
-
-@intrinsic
 def differing(typing: Any, so_far: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
     """Returns ``so_far`` with the bits set in which two integers of its width differ."""
 

@@ -16,12 +16,6 @@ L1 cache.
 
 
 @inner
-def rows_at_once(row: int, group: int) -> int:
-    """Returns the number of rows to process per vector of columns: a group, or two if rows are near."""
-    return 2 * group if 0 < row <= NEAR else group
-
-
-@inner
 def rows_ahead(row: int, rows: int) -> int:
     """Returns the prefetch distance, in bytes, from a group of rows with pitch ``row``; 0 prefetches nothing new."""
     return rows * row if 0 < row <= NEAR else 0

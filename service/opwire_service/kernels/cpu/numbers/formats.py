@@ -25,7 +25,6 @@ from ..jit.element import (
     int64,
     store,
     uint16,
-    without_sign,
 )
 from .vectors import (
     INTS,
@@ -164,17 +163,6 @@ def _bounded(value: float, limit: float) -> float:
     return min(max(value, -limit), limit)
 
 
-def magnitude_bits(element: Any) -> Any:
-    """Returns the bits of an element's magnitude, which order as magnitudes do."""
-
-
-@overload(magnitude_bits, inline="always")
-def _magnitude_bits(element):
-    if element == FLOAT32:
-        return lambda element: without_sign(float_bits(element))
-    return lambda element: int32(element & uint16(0x7FFF))
-
-
 def product_of_pairs(a: Any, b: Any) -> Any:
     """Returns the products of two vectors of elements as float64, which represents them exactly."""
 
@@ -197,17 +185,6 @@ def _factors_in_range(zero):
     return lambda zero: 8
 
 
-def enough_for_single_exponentials(zero: Any) -> Any:
-    """Returns the sum of exponentials from which a relative error of 2**-22.3 is below half an ULP of its logarithm."""
-
-
-@overload(enough_for_single_exponentials, inline="always")
-def _enough_for_single_exponentials(zero):
-    if zero == FLOAT32:
-        return lambda zero: 54.6
-    return lambda zero: 1.01
-
-
 def log_tolerance(zero: Any) -> Any:
     """Returns an error bound of a sum, relative to its logarithm, slightly below half an ULP of the logarithm."""
 
@@ -217,17 +194,6 @@ def _log_tolerance(zero):
     if zero == FLOAT32:
         return lambda zero: 0.999 * 2.0**-25
     return lambda zero: 0.999 * 2.0**-12
-
-
-def enough_for_single_sums(zero: Any) -> Any:
-    """Returns the sum from which a relative error of 2**-22.9 is within ``log_tolerance``."""
-
-
-@overload(enough_for_single_sums, inline="always")
-def _enough_for_single_sums(zero):
-    if zero == FLOAT32:
-        return lambda zero: 76.0
-    return lambda zero: 1.01
 
 
 def infinity_bits(zero: Any) -> Any:
@@ -250,14 +216,3 @@ def _least_kept(zero):
     if zero == FLOAT32:
         return lambda zero: 2.0**-150 * (1 + 2.0**-52)
     return lambda zero: 2.0**-25 * (1 + 2.0**-52)
-
-
-def element_bits(value: Any, zero: Any) -> Any:
-    """Returns the bits of a float64 that is exactly representable as an element, infinities included."""
-
-
-@overload(element_bits, inline="always")
-def _element_bits(value, zero):
-    if zero == FLOAT32:
-        return lambda value, zero: float_bits(float32(value))
-    return lambda value, zero: int32(_half_bits(value))

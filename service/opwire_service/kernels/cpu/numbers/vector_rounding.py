@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from ..jit.compiler import inlined, inner
+from ..jit.compiler import inner
 from ..jit.element import float64, int32
 from .formats import infinity_bits, log_tolerance, narrow_vector
 from .rounding import AVERAGE, L2, LOG_SUM, UNIT
@@ -75,13 +75,6 @@ def _bounds(
     elif function == AVERAGE:
         least, most = least / divisor, most / divisor
     return least - absolutes(least) * (2 * UNIT), most + absolutes(most) * (2 * UNIT)
-
-
-@inlined
-def rounding_places(sums: int, distance: int) -> tuple[int, int, int]:
-    """Returns the offsets of results, flags of open results, and end, in a scratch buffer that starts with sums."""
-    results = sums + 24 * distance
-    return results, results + 4 * distance, results + 8 * distance
 
 
 @inner

@@ -273,14 +273,11 @@ def _conversion(source: Any, target: Any, how: str) -> Any:
 widened = _conversion(SINGLES, DOUBLES, "fpext")
 narrowed = _conversion(DOUBLES, SINGLES, "fptrunc")
 single_bits = _conversion(SINGLES, INTS, "bitcast")
-bits_singles = _conversion(INTS, SINGLES, "bitcast")
 longs_bits = _conversion(DOUBLES, LONGS, "bitcast")
 bits_doubles = _conversion(LONGS, DOUBLES, "bitcast")
 to_ints = _conversion(LONGS, INTS, "trunc")
 to_longs = _conversion(INTS, LONGS, "sext")
 to_doubles = _conversion(LONGS, DOUBLES, "sitofp")
-ints_to_doubles = _conversion(INTS, DOUBLES, "sitofp")
-truncated = _conversion(SINGLES, INTS, "fptosi")
 
 
 def _function(name: str, operands: int) -> Any:

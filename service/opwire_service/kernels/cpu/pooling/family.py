@@ -13,10 +13,10 @@ from ....execution import Arrays, Bound, Stop
 from ...layout import Loop, ReductionLayout, collapse, coordinates
 from ...reference.max_pooling import started
 from ...windows import covered, dimensions_of
-from ..extremes import extreme_rows
-from ..extremes import parameters as extremes
-from ..extremes.family import ELEMENTS
-from ..extremes.ranks import inversion, rank_size
+from ..argreduce import parameters as p
+from ..argreduce import rows as winning_rows
+from ..argreduce.family import ELEMENTS
+from ..argreduce.ranks import inversion, rank_size
 from ..jit.compiler import Kernel
 from ..jit.element import INT64
 from ..run.job import Job, KernelStep
@@ -125,14 +125,14 @@ class WindowsJob(Job):
     def __init__(self, plan: Plan, invert: int) -> None:
         self._source = plan.inputs["InputTensor"]
         self._dimensions = tuple(plan.attributes.dimensions(self._source.sizes))
-        self._parameters = {extremes.INVERT: invert, extremes.LAST: 0, extremes.INDEX_SIZE: 8}
+        self._parameters = {p.INVERT: invert, p.LAST: 0, p.INDEX_SIZE: 8, p.OUTPUTS: 1}
         self._element = ELEMENTS[self._source.data_type]
         self._item_size = self._source.data_type.bits // 8
         self._visits = plan.work // LANES + REDUCTION * plan.outputs["OutputTensor"].element_count
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return (Kernel(extreme_rows.rows, self._element), Kernel(extreme_rows.finish, self._element))
+        return (Kernel(winning_rows.rows, self._element), Kernel(winning_rows.finish, self._element))
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, values = inputs["InputTensor"], outputs["OutputTensor"]
@@ -164,10 +164,10 @@ class WindowsJob(Job):
         here = source + first * self._item_size
         found = np.empty(1, np.int64)
         states = np.empty(2 * work.segments, np.int64)
-        step = KernelStep(Kernel(extreme_rows.rows, self._element), work.geometry, work.units, work.elements)
+        step = KernelStep(Kernel(winning_rows.rows, self._element), work.geometry, work.units, work.elements)
         step.run(here, found.ctypes.data, states.ctypes.data, find, pool, stop)
         if work.segments > 1:
-            finish = KernelStep(Kernel(extreme_rows.finish, self._element), work.whole, 1, work.segments)
+            finish = KernelStep(Kernel(winning_rows.finish, self._element), work.whole, 1, work.segments)
             finish.run(here, found.ctypes.data, states.ctypes.data, find, pool, stop)
         return int(found[0])
 

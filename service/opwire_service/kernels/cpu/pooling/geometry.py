@@ -61,7 +61,7 @@ class MaxPooling(Windows):
     Attributes:
         index_size: bytes of an index, 0 for none.
         packed: whether an element's position in its channel is also its offset.
-        invert: inversion bits, as in extremes.
+        invert: inversion bits, as in p.
     """
 
     index_size: int

@@ -6,8 +6,8 @@ inverted so that the first of equal elements has the greatest code. Padding at b
 
 from __future__ import annotations
 
-from ..extremes.rank_vectors import every_other, store_ranks, wide_lanes
-from ..extremes.ranks import greater, is_number, key_of, lowest_rank, rank_of
+from ..argreduce.rank_vectors import every_other, store_ranks, wide_lanes
+from ..argreduce.ranks import greater, is_number, key_of, lowest_rank, rank_of
 from ..jit.compiler import inlined, inner
 from ..jit.element import choose, larger, load, read, store
 from ..run.geometry import advance

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..extremes.extreme_rows import first_of, put_index
-from ..extremes.rank_vectors import WIDE, equal_lanes, wide, wide_lanes, wide_ranks
-from ..extremes.ranks import NOTHING, element_of, is_float, is_number, least_rank, lowest_rank, raised, rank_of
+from ..argreduce.rank_vectors import WIDE, equal_lanes, wide, wide_lanes, wide_ranks
+from ..argreduce.ranks import NOTHING, element_of, is_float, is_number, least_rank, lowest_rank, raised, rank_of
+from ..argreduce.rows import first_of, put_index
 from ..jit.compiler import inner, kernel
 from ..jit.element import address_of, integer_zero, load, of_bits, read, store
 from ..run.geometry import advance

@@ -15,7 +15,7 @@ from opwire.tensor import Array, DataType
 
 from ... import exact, logarithm
 from ...layout import ReductionLayout, reduction_layout
-from ..extremes.family import extreme_job
+from ..argreduce.family import winner_job
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT32, INT64
 from ..numbers import rounding
@@ -104,7 +104,7 @@ def prepare(plan: Plan) -> Job:
     data_type = plan.inputs["InputTensor"].data_type
     if function in EXTREMES:
         least, index = EXTREMES[function]
-        return extreme_job(plan, least=least, last=False, index=index)
+        return winner_job(plan, least=least, last=False, index=index)
     layout = reduction_layout(
         plan.inputs["InputTensor"], plan.outputs["OutputTensor"], plan.attributes.Axes, ordered=False
     )

@@ -60,14 +60,13 @@ def float_job(family: FamilyKernels, work: ReductionTiling, element: Any, exact:
     """Returns the job of a reduction that has been cut into units; ``exact`` computes what the kernels flag."""
     settle = (SETTLE, Kernel(family.settle, element))
     function = family.columns if work.by_columns else family.rows
-    steps = [KernelStep(Kernel(function, element), work.geometry, work.units, work.elements, called=settle)]
-    flags = -(-work.outputs // 8)
-    states = flags
+    steps = [KernelStep(Kernel(function, element), work.geometry, work.units, work.elements)]
+    states = -(-work.outputs // 8)  # the flags
     if work.segments > 1:
-        finish = Kernel(family.finish, element)
-        steps.append(KernelStep(finish, work.whole, work.outputs, work.segments, called=settle))
+        steps.append(KernelStep(Kernel(family.finish, element), work.whole, work.outputs, work.segments))
         # Vector loads may reach past the last state.
         states += work.outputs * work.segments * family.parts + WIDTH
+    steps[-1] = steps[-1]._replace(called=settle)
     if exact is None or work.layout.reduced_count <= family.settled:
         return StepsJob(tuple(steps), states if work.segments > 1 else 0)
     return _FlaggedJob(tuple(steps), states, exact, work)

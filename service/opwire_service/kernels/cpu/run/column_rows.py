@@ -57,17 +57,6 @@ def _groups(zero: float, run: Rows, most: int, take: Any, memory: Any, state: An
 
 
 @inlined
-def walk_neighbors(zero: float, geometry: int, tile: Tile, most: int, take: Any, memory: Any, state: Any) -> Any:
-    """Like ``walk``, for contiguous columns."""
-    pitch, i = at(geometry, g.STEP) * size_of(zero), tile.first
-    while i < tile.last:
-        address, count = run_from(geometry, tile.base, i, tile.last, zero)
-        state = _groups(zero, Rows(address, pitch, count, tile.width, 1, None), most, take, memory, state)
-        i += count
-    return state
-
-
-@inlined
 def walk(zero: float, geometry: int, tile: Tile, most: int, take: Any, memory: Any, state: Any) -> Any:
     """Visits the rows of a tile's segment in order.
 

@@ -1,8 +1,7 @@
 """Ranks: numbers ordered as MIN, MAX, ARGMIN, ARGMAX or max pooling require.
 
-The rank of an integer is a signed integer of its width, that of a FLOAT32 a FLOAT32: NaN is above nothing, and -0
-equals +0. The rank of a FLOAT16 is a 16-bit integer, because processors compare few half floats at once: NaN ranks
-below -inf, and both zeros have the same rank.
+The rank of an integer is a signed integer of its width, that of a float a FLOAT32: NaN is above nothing, and -0 equals
++0.
 """
 
 from __future__ import annotations
@@ -15,19 +14,16 @@ from numba import types
 
 from opwire.tensor import DataType
 
-from ..jit.element import FLOAT32, HALF, INT16, INT64, intrinsic
+from ..jit.element import FLOAT32, HALF, INT64, intrinsic
 
 NOTHING = -(2**63)
 """Key that means no winner: all elements are NaN."""
 
 HALF_INFINITY = 0x7C00
-"""Bits of infinity, the greatest FLOAT16. Bits of positive NaNs are above it."""
+"""Bits of a FLOAT16 infinity. Bits of positive NaNs are above it."""
 
 LEAST = -(2.0**128 - 2.0**104)
 """The lowest finite FLOAT32."""
-
-_OFFSET = 0x7FFF - HALF_INFINITY
-"""Rank of the FLOAT16 zeros. Infinity gets the greatest int16, so that ranks of positive NaNs wrap to below -inf."""
 
 
 def inversion(data_type: DataType, *, least: bool) -> int:
@@ -40,7 +36,7 @@ def inversion(data_type: DataType, *, least: bool) -> int:
 
 
 def rank_type(element: Any) -> Any:
-    return INT16 if element == HALF else element
+    return FLOAT32 if element == HALF else element
 
 
 def rank_size(element: Any) -> int:
@@ -54,24 +50,8 @@ def ranked(builder: Any, element: Any, value: Any, invert: Any) -> Any:
     if element == FLOAT32:
         return builder.bitcast(value, like(value, ir.FloatType()))
     if element == HALF:
-        sign = builder.ashr(value, _constant(value, 15))
-        ones_complement = builder.xor(value, builder.lshr(sign, _constant(value, 1)))
-        return builder.add(builder.sub(ones_complement, sign), _constant(value, _OFFSET))
+        return builder.fpext(builder.bitcast(value, like(value, ir.HalfType())), like(value, ir.FloatType()))
     return value
-
-
-def high_ranked(builder: Any, element: Any, value: Any, invert: Any) -> Any:
-    """Emits the LLVM code of the rank of a value above zero, in fewer steps; others get a rank at most that of zero."""
-    if element != HALF:
-        return ranked(builder, element, value, invert)
-    # The rank of a positive NaN wraps.
-    value = builder.xor(builder.bitcast(value, invert.type), invert)
-    return builder.add(value, _constant(value, _OFFSET))
-
-
-def _constant(value: Any, number: int) -> Any:
-    """Returns a constant with a value's shape."""
-    return ir.Constant(value.type, [number] * value.type.count if isinstance(value.type, ir.VectorType) else number)
 
 
 def like(value: Any, scalar: Any) -> Any:
@@ -101,18 +81,13 @@ def rank_of(typing: Any, element: Any, invert: Any) -> tuple[Any, Callable[..., 
 
 @intrinsic
 def element_of(typing: Any, rank: Any, invert: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Returns the element with a given rank, but never NaN; for FLOAT16 zeros it is the positive one."""
+    """Returns the element with a given rank."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         bits = bits_type(zero)
         inverted = builder.trunc(args[1], bits) if bits.width < 64 else args[1]
-        if zero == HALF:
-            value = builder.sub(args[0], ir.Constant(bits, _OFFSET))
-            sign = builder.ashr(value, ir.Constant(bits, 15))
-            magnitude = builder.sub(builder.xor(value, sign), sign)
-            element = builder.xor(builder.or_(magnitude, builder.shl(sign, ir.Constant(bits, 15))), inverted)
-            return builder.select(builder.icmp_signed("==", value, ir.Constant(bits, 0)), value, element)
-        value = builder.xor(builder.bitcast(args[0], bits), inverted)
+        rank = builder.fptrunc(args[0], ir.HalfType()) if zero == HALF else args[0]
+        value = builder.xor(builder.bitcast(rank, bits), inverted)
         return builder.bitcast(value, context.get_value_type(zero))
 
     return zero(rank, INT64, zero), code
@@ -130,9 +105,7 @@ def lowest_rank(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
 
 
 def _lowest(element: Any) -> float:
-    if element == HALF:
-        return _OFFSET - HALF_INFINITY
-    return float("-inf") if element == FLOAT32 else -(1 << (element.bitwidth - 1))
+    return float("-inf") if element in (FLOAT32, HALF) else -(1 << (element.bitwidth - 1))
 
 
 @intrinsic
@@ -169,9 +142,7 @@ def is_number(typing: Any, rank: Any, zero: Any) -> tuple[Any, Callable[..., Any
     """Whether a rank is not that of a NaN."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if zero == FLOAT32:
-            return builder.fcmp_ordered("ord", args[0], args[0])
-        return builder.icmp_signed(">=", args[0], ir.Constant(args[0].type, _lowest(zero)))
+        return builder.fcmp_ordered("ord", *args[:1] * 2) if rank == FLOAT32 else ir.Constant(ir.IntType(1), 1)
 
     return types.boolean(rank, zero), code
 
@@ -187,31 +158,11 @@ def is_float(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
 
 
 @intrinsic
-def is_half(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Whether elements are FLOAT16, whose ranks do not tell the sign of a zero."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return ir.Constant(ir.IntType(1), int(zero == HALF))
-
-    return types.boolean(zero), code
-
-
-@intrinsic
 def greater(typing: Any, rank: Any, so_far: Any) -> tuple[Any, Callable[..., Any]]:
     """Returns the greater of two ranks, or lanes; ``so_far`` where they are equal or ``rank`` is NaN."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.select(above(builder, getattr(rank, "lane", rank), *args), *args)
-
-    return rank(rank, rank), code
-
-
-@intrinsic
-def lesser(typing: Any, rank: Any, so_far: Any) -> tuple[Any, Callable[..., Any]]:
-    """Returns the lesser of two integer ranks, or of two vectors lane by lane."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.select(builder.icmp_signed("<", *args), *args)
 
     return rank(rank, rank), code
 
@@ -230,18 +181,3 @@ def key_of(typing: Any, rank: Any) -> tuple[Any, Callable[..., Any]]:
         return builder.sext(ordered, ir.IntType(64))
 
     return INT64(rank), code
-
-
-@intrinsic
-def rank_of_key(typing: Any, key: Any, rank: Any) -> tuple[Any, Callable[..., Any]]:
-    """Returns the rank with a given key, in the type of ``rank``; for zeros the positive one."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if rank != FLOAT32:
-            return builder.trunc(args[0], context.get_value_type(rank)) if rank.bitwidth < 64 else args[0]
-        ordered = builder.trunc(args[0], ir.IntType(32))
-        sign = builder.ashr(ordered, ir.Constant(ordered.type, 31))
-        bits = builder.xor(ordered, builder.lshr(sign, ir.Constant(sign.type, 1)))
-        return builder.bitcast(bits, ir.FloatType())
-
-    return rank(INT64, rank), code

@@ -1,4 +1,4 @@
-"""Least and greatest elements and their positions, for MIN, MAX, ARGMIN and ARGMAX of every data type.
+"""Winners of rows: least and greatest elements and their positions, for MIN, MAX, ARGMIN and ARGMAX of every data type.
 
 Elements are compared by rank, so the search is always for the greatest rank. A contiguous run is reduced in vectors,
 one block at a time; the winner's position is searched for in only one block, at the end.
@@ -6,42 +6,29 @@ one block at a time; the winner's position is searched for in only one block, at
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..jit.compiler import inlined, inner, kernel
-from ..jit.element import bits_of, int32, integer_zero, load, of_bits, read, size_of, store
+from ..jit.element import address_of, bits_of, choose, int32, load, of_bits, read, size_of, store
 from ..run import geometry as g
-from ..run.geometry import advance, at
+from ..run.geometry import advance, at, segment_of
 from . import parameters as p
-from .half_ranks import greatest_of_run
-from .rank_vectors import (
-    equal_lanes,
-    first_bit,
-    greatest_lane,
-    last_bit,
-    narrow,
-    narrow_lanes,
-    narrow_ranks,
-    wide,
-    wide_lanes,
-    wide_ranks,
-)
-from .ranks import NOTHING, element_of, greater, is_float, is_half, key_of, lowest_rank, rank_of
-from .short_runs import first_winner, is_short
+from .rank_vectors import equal_lanes, first_bit, greatest_lane, last_bit, wide, wide_lanes, wide_ranks
+from .ranks import NOTHING, element_of, greater, is_float, key_of, lowest_rank, rank_of
 
 _BLOCK = 1 << 12
 """Size of the block, in bytes, that a winner is attributed to; it is still in the L1 cache when it is searched."""
+
+_MERGED = 256
+"""Output elements whose segments are merged together."""
 
 
 @inlined
 def _greatest_neighbor(zero: int, address: int, count: int, invert: int) -> int:
     """Returns the greatest rank of a contiguous run."""
     best = lowest_rank(zero)
-    if count >= wide_lanes(zero):
-        if is_half(zero):
-            best, sure = greatest_of_run(zero, address, count, invert)
-            if sure:
-                return best
-            best = lowest_rank(zero)
-        lanes = wide_lanes(zero)
+    lanes = wide_lanes(zero)
+    if count >= lanes:
         a = b = c = d = wide(best, zero)
         i = 0
         while i + 4 * lanes <= count:
@@ -56,13 +43,6 @@ def _greatest_neighbor(zero: int, address: int, count: int, invert: int) -> int:
         # Ranks visited twice change nothing.
         b = greater(wide_ranks(address, count - lanes, invert, zero), b)
         return greatest_lane(greater(greater(a, b), greater(c, d)))
-    if count >= narrow_lanes(zero):
-        lanes = narrow_lanes(zero)
-        e = narrow_ranks(address, count - lanes, invert, zero)
-        e = greater(e, narrow(best, zero))
-        for i in range(0, count - lanes, lanes):
-            e = greater(narrow_ranks(address, i, invert, zero), e)
-        return greatest_lane(e)
     for i in range(count):
         best = greater(rank_of(read(address, i, zero), invert), best)
     return best
@@ -132,21 +112,17 @@ def _last_of(zero: int, address: int, count: int, step: int, invert: int, rank: 
 def _locate(zero: int, address: int, count: int, step: int, geometry: int, rank: int) -> int:
     """Returns the position of the first (or last) element in a run with a given rank, or -1."""
     invert = at(geometry, p.INVERT)
-    if is_half(zero) and rank != rank_of(of_bits(0, zero), 0):
-        # Except for zeros, equal ranks mean equal bits, and comparing bits takes fewer steps.
-        bits = integer_zero(zero)
-        same = of_bits(bits_of(element_of(rank, 0, zero)), bits)
-        if at(geometry, p.LAST):
-            return _last_of(bits, address, count, step, invert, same)
-        return first_of(bits, address, count, step, invert, same)
     if at(geometry, p.LAST):
         return _last_of(zero, address, count, step, invert, rank)
     return first_of(zero, address, count, step, invert, rank)
 
 
 @inner
-def _scan(zero: int, base: int, geometry: int, begin: int, end: int) -> tuple[int, int]:
-    """Returns the key of the greatest of reduced elements ``begin`` to ``end``, and the index of the winner."""
+def _scan(zero: int, base: int, geometry: int, begin: int, end: int) -> tuple[int, int, int]:
+    """Returns the greatest rank of reduced elements ``begin`` to ``end``, its key, and the index of the winner.
+
+    The index is -1 if only elements matter and the rank determines it, as it does for all but zeros and NaN.
+    """
     run_size, step, last = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, p.LAST)
     invert, block = at(geometry, p.INVERT), _BLOCK // size_of(zero)
     best, lowest = lowest_rank(zero), lowest_rank(zero)
@@ -170,8 +146,10 @@ def _scan(zero: int, base: int, geometry: int, begin: int, end: int) -> tuple[in
             left -= size
             address = advance(address, size * step, zero)
     if found_size == 0:
-        return NOTHING, end - 1 if last else begin
-    return key_of(best), found_index + _locate(zero, found_address, found_size, step, geometry, best)
+        return best, NOTHING, end - 1 if last else begin
+    if at(geometry, p.INDEX_SIZE) == 0 and not (is_float(zero) and best == rank_of(of_bits(0, zero), 0)):
+        return best, key_of(best), -1
+    return best, key_of(best), found_index + _locate(zero, found_address, found_size, step, geometry, best)
 
 
 @inner
@@ -182,71 +160,60 @@ def put_index(address: int, offset: int, index: int, size: int) -> None:
         store(address, offset, int32(index))
 
 
-@inlined
-def _greatest_between(zero: int, base: int, geometry: int, begin: int, end: int) -> int:
-    """Returns the greatest rank of reduced elements ``begin`` to ``end``."""
-    run_size, step, invert = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, p.INVERT)
-    best = lowest_rank(zero)
-    i = begin
-    while i < end:
-        # A division takes as long as some hundred bytes.
-        run = i // run_size if i >= run_size else 0
-        address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
-        size = min((run + 1) * run_size, end) - i
-        best = greater(_greatest(zero, address, size, step, invert), best)
-        i += size
-    return best
+@inner
+def put_winner(
+    zero: int, target: int, states: int, geometry: int, output: int, segment: int, offset: int, key: int, won: int
+) -> None:
+    """Writes the index or the bits of a winner, or leaves its key and these in the states of its segment."""
+    size, outputs = at(geometry, p.INDEX_SIZE), at(geometry, p.OUTPUTS)
+    if at(geometry, g.SEGMENTS) > 1:
+        store(states, 2 * segment * outputs + output, key)
+        store(states, (2 * segment + 1) * outputs + output, won)
+    elif size:
+        put_index(target, offset, won, size)
+    else:
+        store(target, offset, of_bits(won, zero))
 
 
 @kernel
 def rows(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Row kernel: a unit is an output or a segment of one. Segments store (key, index or element) in ``states``."""
-    segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    size, invert = at(geometry, p.INDEX_SIZE), at(geometry, p.INVERT)
-    short = is_short(zero, count) and count == at(geometry, g.RUN) and at(geometry, g.STEP) == 1
-    short = short and not at(geometry, p.LAST)
+    """Row kernel: a unit is an output or a segment of one.
+
+    Segments leave keys and winners in ``states``: segment by segment, and in each the keys of all outputs and then what
+    has won.
+    """
     for unit in range(begin, end):
-        output = unit // segments if segments > 1 else unit
+        output, segment, first, last = segment_of(geometry, unit)
         base = advance(source, g.kept_source(geometry, output), zero)
-        first = (unit - output * segments) * segment
-        last = min(first + segment, count)
-        best, won = lowest_rank(zero), -1
-        if not size:
-            best = _greatest_between(zero, base, geometry, first, last)
-        elif short:
-            best, won = first_winner(zero, base, count, invert)
-        key = key_of(best)
-        # The rank does not tell which of equal zeros wins, nor whether there is any element besides NaN.
-        unsure = best == rank_of(of_bits(0, zero), 0) or best == lowest_rank(zero)
-        if (size and won < 0) or (is_float(zero) and not size and unsure):
-            key, won = _scan(zero, base, geometry, first, last)
-        if not size:
-            element = element_of(best, invert, zero)
-            if won >= 0:
-                element = read(base, g.reduced_source(geometry, won), zero)
-            won = bits_of(element)
-        if segments > 1:
-            store(states, 2 * unit, key)
-            store(states, 2 * unit + 1, won)
-        elif size:
-            put_index(target, g.kept_target(geometry, output), won, size)
-        else:
-            store(target, g.kept_target(geometry, output), of_bits(won, zero))
+        best, key, won = _scan(zero, base, geometry, first, last)
+        if not at(geometry, p.INDEX_SIZE):
+            element = element_of(best, at(geometry, p.INVERT), zero)
+            won = bits_of(read(base, g.reduced_source(geometry, won), zero) if won >= 0 else element)
+        put_winner(zero, target, states, geometry, output, segment, g.kept_target(geometry, output), key, won)
 
 
 @kernel
 def finish(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Merges the segments of output elements."""
-    segments, last = at(geometry, g.SEGMENTS), at(geometry, p.LAST)
-    for output in range(begin, end):
-        first = 2 * output * segments
-        best, won = load(states, first, 0), load(states, first + 1, 0)
-        for i in range(1, segments):
-            key = load(states, first + 2 * i, 0)
-            if key > best or (last and key == best):
-                best, won = key, load(states, first + 2 * i + 1, 0)
-        offset = g.kept_target(geometry, output)
-        if at(geometry, p.INDEX_SIZE):
-            put_index(target, offset, won, at(geometry, p.INDEX_SIZE))
-        else:
-            store(target, offset, of_bits(won, zero))
+    """Merges the segments of output elements, ``_MERGED`` of them at a time because their states are adjacent."""
+    segments, outputs, size = at(geometry, g.SEGMENTS), at(geometry, p.OUTPUTS), at(geometry, p.INDEX_SIZE)
+    last = at(geometry, p.LAST) != 0
+    memory = np.empty(2 * _MERGED, np.int64)
+    best = address_of(memory)
+    won = best + 8 * _MERGED
+    for start in range(begin, end, _MERGED):
+        width = min(_MERGED, end - start)
+        for segment in range(segments):
+            keys = 2 * segment * outputs + start
+            for i in range(width):
+                key, so_far = load(states, keys + i, 0), load(best, i, 0)
+                # The winning segment is unpredictable, so this is branch-free.
+                better = (segment == 0) | (key > so_far) | (last & (key == so_far))
+                store(best, i, choose(better, key, so_far))
+                store(won, i, choose(better, load(states, keys + outputs + i, 0), load(won, i, 0)))
+        for i in range(width):
+            offset = g.kept_target(geometry, start + i)
+            if size:
+                put_index(target, offset, load(won, i, 0), size)
+            else:
+                store(target, offset, of_bits(load(won, i, 0), zero))
+    memory[0] = 0  # keeps the buffer alive until here

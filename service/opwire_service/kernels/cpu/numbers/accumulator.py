@@ -10,10 +10,10 @@ from ..jit.compiler import inner
 from ..jit.element import bits_double, double_bits, float64, int64, load, store, uint64
 from .rounding import two_sum
 
-LIMBS = 24
-"""From 2**-384, below the last bit of the least FLOAT32 square, to 2**384, above 2**32 times the greatest one."""
+LIMBS = 28
+"""From 2**-448 to 2**448: any number of products of two FLOAT32, and their sum over a third one."""
 
-_LOWEST = -384
+_LOWEST = -448
 """Exponent of the lowest bit of the lowest limb."""
 
 _LOW_32 = 0xFFFFFFFF

@@ -12,7 +12,6 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...reference.attention import Attention, Cache, lowest_rank
-from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
@@ -40,10 +39,6 @@ class AttentionJob(Job):
         heads = getattr(plan.attributes, "HeadCount", 0) or plan.attributes.QueryHeadCount
         self._size = hidden // heads
         self._rows = max(1, min(QUERIES, PIECE // self._size))
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
 
     def scratch_bytes(self, threads: int) -> int:
         return threads * 8 * (12 * PIECE + 4 * self._rows * self._size)

@@ -1,4 +1,4 @@
-"""Exact sums of float64 terms, many at once, for elements that an error bound does not decide.
+"""Exact sums of float64 terms, many at once, for elements that an error bound leaves undecided.
 
 Each round extracts the leading bits of all terms on a common grid, coarse enough that their sum is exact; the
 remainders go into the next round, until nothing remains.
@@ -11,9 +11,6 @@ import numpy as np
 from opwire.tensor import Array
 
 from ..numbers.error_free import two_sum
-
-MOST_PARTS = 24
-"""Partial sums kept before they are distilled."""
 
 
 class ExactSums:
@@ -38,13 +35,6 @@ class ExactSums:
             leading = (terms + grid) - grid
             terms -= leading
             self._parts.append(leading.sum(1))
-        if len(self._parts) > MOST_PARTS:
-            self._parts = [part for part in self._distilled() if part.any()]
-
-    def nearest(self) -> Array:
-        """Returns the sums, correctly rounded."""
-        nearest: Array = self._distilled()[0]
-        return nearest
 
     def odd(self) -> Array:
         """Returns the sums rounded to odd: inexact ones have their last bit set, so that rounding again is correct."""

@@ -10,33 +10,22 @@ from ..jit.compiler import Kernel
 from ..run.job import Job
 from .attention import AttentionJob
 from .calls import CALLS
-from .columns import UNFOLD
 from .convolution import ConvolutionJob
 from .direct import DIRECT
 from .gemm import GemmJob
 from .integer_convolution import IntegerConvolutionJob
 from .integer_products import IntegerProductJob
-from .lines import LINES
-from .multiplying import GATHER, MULTIPLY, MULTIPLY_SINGLES
+from .multiplying import MULTIPLY, MULTIPLY_SINGLES
 from .packing import PACK
-from .planes import LAY
 from .recurrent import GRU, LSTM, RNN
 from .rounding import ROUND
 from .settling import SETTLE, SETTLE_FEW
+from .unfolding import UNFOLD
 from .widening import WIDEN
 
 KERNELS: tuple[Kernel, ...] = (
-    CALLS,
-    *WIDEN,
-    *PACK,
-    *UNFOLD,
-    *LAY,
-    *(MULTIPLY, MULTIPLY_SINGLES, GATHER),
-    *ROUND,
-    *SETTLE_FEW,
-    *SETTLE,
-    *DIRECT,
-    *LINES,
+    *(CALLS, MULTIPLY, MULTIPLY_SINGLES),
+    *[kernel for kernels in (WIDEN, PACK, UNFOLD, ROUND, SETTLE_FEW, SETTLE, DIRECT) for kernel in kernels.values()],
 )
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {

@@ -1,4 +1,4 @@
-"""Rounds the sums of a tile in machine code: bounds decide most elements, exact sums the others."""
+"""Rounds tiles of float64 sums in machine code, and settles the elements that error bounds leave undecided."""
 
 from __future__ import annotations
 
@@ -16,25 +16,18 @@ from ....execution import Stop, Stopped
 from ..jit.compiler import Kernel
 from ..run.pool import Find
 from .calls import KernelCall
-from .certified import Epilogue
+from .epilogues import Epilogue
+from .operands import padded
 from .rounding import ROUND
-from .settling import GREATEST_POWER, SETTLE, SETTLE_FEW, TOGETHER
+from .settling import SETTLE, SETTLE_FEW, TOGETHER
+from .window import COUNT, FIRST
 from .workspace import Workspace
 
 AT_ONCE = 1 << 21
 """Terms summed exactly at once, some ms of work."""
 
-MOST_DEPTH = AT_ONCE // TOGETHER
-"""Maximum number of products in a sum that kernels can settle."""
-
 FEW = 1 << 12
-"""Maximum number of open elements that are settled within the calls of a tile."""
-
-
-def of_type(pair: tuple[Kernel, Kernel], dtype: np.dtype[Any]) -> Kernel:
-    """Returns the kernel for a float type."""
-    single, half = pair
-    return single if dtype == np.float32 else half
+"""Maximum number of undecided elements that are settled within the calls of a tile."""
 
 
 class StridedOperand(NamedTuple):
@@ -47,21 +40,13 @@ class StridedOperand(NamedTuple):
 
     @classmethod
     def of(cls, view: Array) -> StridedOperand:
-        """Returns the operand of a view ``[matrices, rows, columns]``."""
-        matrix, row, column = (step // view.itemsize for step in view.strides)
+        """Returns the operand of a view ``[matrices, rows, ..., columns]``."""
+        matrix, row, *_, column = (step // view.itemsize for step in view.strides)
         return cls(view.ctypes.data, matrix, row, column)
 
 
 NOTHING = StridedOperand(0, 0, 0, 0)
-"""A missing operand."""
-
-
-def matrix_window(right: StridedOperand, columns: int) -> tuple[int, ...]:
-    """Returns the window of a matrix: each row is a channel, and columns are positions."""
-    steps = right.matrix, right.row, 0
-    space, taps, size, base = (0, 0, right.column), (1, 1, 1), (1, 1, columns), (0, 0, 0)
-    move, turn, places = (0, 0, 1), (0, 0, 0), (1, 1, columns)
-    return *steps, *space, *taps, *size, *base, *move, *turn, *places, 0, 0, 1
+"""A missing operand, or an output that takes the place of the sums."""
 
 
 class Finish:
@@ -69,23 +54,28 @@ class Finish:
 
     Args:
         epilogue: epilogue of the sums.
-        error: error of a sum, relative to the product of the norms.
+        summation_error: error of a sum, relative to the product of the norms.
         depth: number of products in a sum.
-        dtype: type of the tensors.
+        dtype: type of the operands.
+
+    Attributes:
+        epilogue: the epilogue.
+        error: error of its results without that of the addend, relative to the product of the norms.
+        is_compiled: whether kernels support it.
     """
 
-    def __init__(self, epilogue: Epilogue, error: float, depth: int, dtype: np.dtype[Any]) -> None:
-        self._depth, self._dtype = depth, dtype
-        self._kernels = of_type(ROUND, dtype), of_type(SETTLE_FEW, dtype), of_type(SETTLE, dtype)
-        alpha = _alpha(epilogue.alpha)
-        self.is_able = alpha is not None and epilogue.is_rounded and depth <= MOST_DEPTH
-        factor, power = alpha or (1, 0)
-        bits = (_bits(value) for value in (epilogue.alpha, epilogue.beta, error))
-        self._numbers = (*bits, factor, power)
+    def __init__(self, epilogue: Epilogue, summation_error: float, depth: int, dtype: np.dtype[Any]) -> None:
+        self.epilogue, self._depth = epilogue, depth
+        self.error = epilogue.error(summation_error)
+        self._round, self._settle_few, self._settle = (each[dtype.type] for each in (ROUND, SETTLE_FEW, SETTLE))
+        self._has_addend = isfinite(epilogue.alpha)
+        self.is_compiled = epilogue.is_rounded and isfinite(epilogue.alpha)
+        factor, power = _factor_and_power(epilogue.alpha if isfinite(epilogue.alpha) else 1.0)
+        self._numbers = (*map(_bits, (epilogue.alpha, epilogue.beta, self.error)), factor, power)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return self._kernels
+        return self._round, self._settle_few, self._settle
 
     def geometry(
         self,
@@ -93,26 +83,20 @@ class Finish:
         rows: int,
         columns: int,
         left: StridedOperand,
-        right: int,
         target: StridedOperand,
         addend: StridedOperand,
         workspace: Workspace,
     ) -> array[int]:
-        """Returns the geometry for the kernels; columns of the target must be contiguous."""
-        places = workspace.places
-        sizes = rows, columns, self._depth
-        values = (
-            *window,
-            *sizes,
-            *left,
-            right,
-            places.row_squares,
-            places.column_squares,
-            *target[:3],
-            *addend,
-            *self._numbers,
-        )
-        return array("q", (*values, places.stage))
+        """Returns the geometry for the kernels, without the address of the right operand.
+
+        Columns of the target must be contiguous.
+        """
+        own, addend = workspace.addresses, addend if self._has_addend else NOTHING
+        sizes, squares = (rows, columns, self._depth), (own.row_squares, own.column_squares)
+        operands = (*left, 0, padded(columns), *squares, *target[:3], *addend)
+        found = array("q", (*window, *sizes, *operands, *self._numbers, own.stage))
+        found[FIRST], found[COUNT] = 0, self._depth
+        return found
 
     def direct_geometry(
         self,
@@ -124,51 +108,48 @@ class Finish:
         addend: StridedOperand,
         steps: Sequence[int],
     ) -> array[int]:
-        """Returns the geometry for the kernel that sums lines; ``steps`` are the output's for images and positions."""
-        values = *window, rows, 0, self._depth, *left, right, 0, 0, *target[:3], *addend
+        """Returns the geometry for ``DIRECT``; ``steps`` are the output's for images and positions."""
+        values = *window, rows, 0, self._depth, *left, right, 0, 0, 0, *target[:3], *addend
         return array("q", (*values, _bits(1.0), _bits(1.0), _bits((self._depth + 16) * 2.0**-53), 1, 0, 0, *steps))
 
     def calls(self, geometry: array[int], rows: int, workspace: Workspace) -> list[tuple[Kernel, KernelCall]]:
-        """Returns the calls that round the sums of all rows in the workspace, and settle the open ones if few."""
-        sums, opens = workspace.places.sums, workspace.places.opens
-        rounding, few, _ = self._kernels
+        """Returns the calls that round the sums of all rows in the workspace, and settle the undecided ones if few."""
+        sums, undecided = workspace.addresses.sums, workspace.addresses.undecided
+        most = min(FEW, AT_ONCE // self._depth)
         return [
-            (rounding, KernelCall(sums, 0, opens, geometry, 0, rows, workspace)),
-            (few, KernelCall(sums, 0, opens, geometry, 0, min(FEW, AT_ONCE // self._depth), workspace)),
+            (self._round, KernelCall(sums, 0, undecided, geometry, 0, rows, workspace)),
+            (self._settle_few, KernelCall(sums, 0, undecided, geometry, 0, most, workspace)),
         ]
 
     def settle(self, geometry: array[int], workspace: Workspace, find: Find, stop: Stop) -> None:
-        """Settles the elements that are still open after the calls.
+        """Settles the elements that are listed as undecided.
 
         Raises:
             Stopped: ``stop()`` returned True.
         """
-        opens = workspace.opens
-        count = int(opens[0])
+        undecided, own = workspace.undecided, workspace.addresses
+        count = int(undecided[0])
         if count == 0:
             return
-        *_, settling = self._kernels
         # In column order, so that adjacent columns are read together.
-        opens[1 : 1 + count].sort()
-        groups, several = -(-count // TOGETHER), max(1, MOST_DEPTH // self._depth)
+        undecided[1 : 1 + count].sort()
+        groups, part = -(-count // TOGETHER), AT_ONCE // TOGETHER
+        several, settle = max(1, part // self._depth), find(self._settle)
         for first in range(0, groups, several):
-            if stop():
-                raise Stopped
-            call = KernelCall(
-                workspace.places.sums, 0, workspace.places.opens, geometry, first, min(first + several, groups)
-            )
-            call.run(find(settling))
+            for begin in range(0, self._depth, part):
+                if stop():
+                    raise Stopped
+                geometry[FIRST], geometry[COUNT] = begin, min(part, self._depth - begin)
+                KernelCall(own.sums, 0, own.undecided, geometry, first, min(first + several, groups)).run(settle)
+        geometry[FIRST], geometry[COUNT] = 0, self._depth
 
 
-def _alpha(alpha: float) -> tuple[int, int] | None:
-    """Returns a FLOAT32 as an integer times a power of two, or None where kernels do not support it."""
-    if not isfinite(alpha):
-        return None
-    fraction, power = frexp(alpha)
-    factor, power = int(fraction * 2**24), power - 24
+def _factor_and_power(alpha: float) -> tuple[int, int]:
+    """Returns a finite FLOAT32 as an odd integer, or 0, times a power of two."""
+    factor, power = int(frexp(alpha)[0] * 2**24), frexp(alpha)[1] - 24
     while factor and factor % 2 == 0:
         factor, power = factor // 2, power + 1
-    return (factor, power if factor else 0) if not factor or abs(power) <= GREATEST_POWER else None
+    return factor, power if factor else 0
 
 
 def _bits(value: float) -> int:

@@ -1,12 +1,10 @@
-"""GEMM: tiles of float64 sums, each rounded where its error bound decides it and summed exactly elsewhere."""
+"""GEMM: tiles of float64 sums, rounded where an error bound decides the result, and summed exactly elsewhere."""
 
 from __future__ import annotations
 
 from functools import partial
 from math import prod
 from typing import NamedTuple
-
-import numpy as np
 
 from opwire.check import Plan
 from opwire.enums import MatrixTransform
@@ -17,19 +15,15 @@ from ..jit.compiler import Kernel
 from ..numbers.vectors import WIDTH
 from ..run.job import Job
 from ..run.pool import Find, Pool
-from ..run.scratch import lined
 from . import blas
-from .calls import CALLS
-from .certified import EXACT_BYTES, Epilogue, SumsTile, finish
-from .finishing import Finish, of_type
-from .matrix_tiles import GemmRun, MatrixTile, MatrixTiles, Operand
-from .multiplying import DEPTH, GATHER, MULTIPLY, summation_error
+from .boxes import Boxes, least_tiles
+from .epilogues import STRIP_BYTES, Epilogue
+from .finishing import Finish
+from .multiplying import DEPTH, summation_error
 from .operands import padded
-from .packing import PACK
-from .shares import shares
+from .product_tiles import Columns, Located, Product, bound_tiles, kernels_of
 from .softmax import SOFTMAX, Softmax
-from .widening import WIDEN
-from .workspace import Sizes, Workspace, Workspaces
+from .workspace import Sizes
 
 TILE = 512
 """Maximum number of rows and columns in a tile."""
@@ -61,19 +55,14 @@ class GemmTiling(NamedTuple):
 
     Attributes:
         rows, columns: sizes of a tile.
-        down, across: tiles of a matrix in each direction.
-        several: matrices in a tile, more than one only if they are small.
-        groups: groups of that many matrices along the second batch dimension.
-        units: total number of tiles.
+        several: matrices in a tile along the second batch dimension, more than one only if they are small.
+        boxes: the tiles: boxes of both batch dimensions, rows, images of which there is one, and columns.
     """
 
     rows: int
     columns: int
-    down: int
-    across: int
     several: int
-    groups: int
-    units: int
+    boxes: Boxes
 
     @classmethod
     def of(
@@ -86,31 +75,17 @@ class GemmTiling(NamedTuple):
         tall: int = TILE,
         small: int = SMALL,
     ) -> GemmTiling:
-        height, width = min(rows, tall), min(columns, TILE)
+        height, width, extents = min(rows, tall), min(columns, TILE), (*batch, rows, 1, columns)
         several = min(batch[1], small // (rows * columns), 4 * small // ((rows + columns) * min(depth, blas.DEPTH)))
         if several > 1:
-            groups = -(-batch[1] // several)
-            return cls(rows, columns, 1, 1, several, groups, batch[0] * groups)
-        least = shares(prod(batch) * rows * columns * depth, threads)
+            return cls(rows, columns, several, Boxes(extents, (1, several, rows, 1, columns)))
+        least = least_tiles(prod(batch) * rows * columns * depth, threads)
         while prod(batch) * -(-rows // height) * -(-columns // width) < least and max(height, width) > LEAST_TILE:
             if height >= width:
                 height = -(-height // 2)
             else:
                 width = -(-width // 2)
-        down, across = -(-rows // height), -(-columns // width)
-        return cls(height, width, down, across, 1, batch[1], prod(batch) * down * across)
-
-    def place(self, unit: int) -> tuple[int, slice, slice, slice]:
-        """Returns a tile's first batch index, its second batch indices, rows and columns."""
-        unit, across = divmod(unit, self.across)
-        unit, down = divmod(unit, self.down)
-        first, group = divmod(unit, self.groups)
-        return (
-            first,
-            slice(group * self.several, (group + 1) * self.several),
-            slice(down * self.rows, (down + 1) * self.rows),
-            slice(across * self.columns, (across + 1) * self.columns),
-        )
+        return cls(height, width, 1, Boxes(extents, (1, 1, height, 1, width)))
 
     def sizes(self, depth: int) -> Sizes:
         """Returns the workspace sizes for a float tile."""
@@ -130,124 +105,62 @@ class GemmJob(Job):
         pair = paired(batch)
         # Small matrices are grouped along the longer batch dimension.
         self._swapped = pair[0] > pair[1]
-        self._batch = (pair[1], pair[0]) if self._swapped else pair
+        batches = (pair[1], pair[0]) if self._swapped else pair
         self._depth = plan.inputs["ATensor"].sizes[-1 if attributes.TransA is MatrixTransform.NONE else -2]
         fused = attributes.FusedActivation
         self._softmax: Softmax | None = None
         if fused is not None and fused.name in SOFTMAX:
             axes = tuple(set(fused.values.get("Axes", (target.rank - 1,))))
             self._softmax, fused = Softmax(target.sizes, axes), None
-        self._epilogue = Epilogue(attributes.Alpha, attributes.Beta, fused, self._softmax is not None)
+        epilogue = Epilogue(attributes.Alpha, attributes.Beta, fused, self._softmax is not None)
         # With few columns a panel would be mostly empty, so the product is transposed.
         self._is_turned = columns < min(WIDTH, rows)
         if self._is_turned:
             rows, columns = columns, rows
         small = SMALL_FLOATS * columns // padded(columns)
-        self._tiling = partial(GemmTiling.of, self._batch, rows, columns, self._depth, tall=HEIGHT, small=small)
-        self._error = self._epilogue.error(summation_error(self._depth))
-        dtype = plan.inputs["ATensor"].data_type.dtype
-        self._widen, self._pack = of_type(WIDEN, dtype), of_type(PACK, dtype)
-        self._finish = Finish(self._epilogue, self._error, self._depth, dtype)
+        self._tiling = partial(GemmTiling.of, batches, rows, columns, self._depth, tall=HEIGHT, small=small)
+        self._dtype = plan.inputs["ATensor"].data_type.dtype
+        self._finish = Finish(epilogue, summation_error(self._depth), self._depth, self._dtype)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return CALLS, self._widen, self._pack, MULTIPLY, GATHER, *self._finish.kernels
+        return *kernels_of(self._dtype, self._dtype), *self._finish.kernels
 
     def scratch_bytes(self, threads: int) -> int:
         tiling = self._tiling(threads)
-        # The elements of a tile in the output type, and the memory of exact sums and activations.
-        tile = 4 * tiling.several * tiling.rows * tiling.columns + EXACT_BYTES
+        # The elements of a tile in the output type, and the memory of epilogues.
+        tile = 4 * tiling.several * tiling.rows * tiling.columns + STRIP_BYTES
         softmax = 0 if self._softmax is None else self._softmax.scratch_bytes(threads)
-        return min(threads, tiling.units) * (tiling.sizes(self._depth).bytes + tile) + softmax
-
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        self.bind(inputs, outputs, find, pool)(stop)
+        return min(threads, len(tiling.boxes)) * (tiling.sizes(self._depth).bytes + tile) + softmax
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
-        target = outputs["OutputTensor"]
         a, b = (
             self._batched(inputs[name] if transform is MatrixTransform.NONE else inputs[name].swapaxes(-1, -2))
             for name, transform in zip(("ATensor", "BTensor"), self._transforms, strict=True)
         )
         if self._is_turned:
             a, b = b, a
-        addend = Operand.of(self._batched(inputs["CTensor"])) if "CTensor" in inputs else None
-        tiling = self._tiling(pool.threads)
-        sizes, output = tiling.sizes(self._depth), Operand.of(self._batched(target))
-        product = GemmRun(
-            Operand.of(a), Operand.of(b), addend, output, sizes, self._widen, self._pack, self._finish, find
-        )
-        if tiling.units > 1 or self._softmax is not None:
-            return partial(
-                self._run, product, Workspaces(partial(MatrixTiles, product), pool.scratch), tiling, target, pool
-            )
-        take = lined if pool.scratch is None else pool.scratch.take(0)
-        return partial(self._run_alone, product, MatrixTiles(product, take), MatrixTile(*tiling.place(0)))
+        addend, tiling = inputs.get("CTensor"), self._tiling(pool.threads)
+        product = Product(
+            Located.of(a), Columns.of_matrices(b), None if addend is None else self._output(addend),
+            self._output(outputs["OutputTensor"]), tiling.sizes(self._depth), self._finish, find,
+        )  # fmt: skip
+        if self._softmax is None:
+            return bound_tiles(product, tiling.boxes, pool)
+        return partial(self._run_softmax, self._softmax, product, tiling.boxes, outputs["OutputTensor"], pool)
 
-    def _run(
-        self,
-        product: GemmRun,
-        spaces: Workspaces[MatrixTiles],
-        tiling: GemmTiling,
-        target: Array,
-        pool: Pool,
-        stop: Stop,
+    def _run_softmax(
+        self, softmax: Softmax, product: Product, boxes: Boxes, target: Array, pool: Pool, stop: Stop
     ) -> None:
-        softmax = self._softmax
-        if softmax is None:
-            pool.run(partial(self._tiles, product, spaces, tiling, stop), tiling.units, 1, stop, product.find)
-            return
         sums = softmax.sums()
-        product = product._replace(target=Operand.of(self._batched(sums)))
-        spaces = Workspaces(partial(MatrixTiles, product), pool.scratch)
-        pool.run(partial(self._tiles, product, spaces, tiling, stop), tiling.units, 1, stop, product.find)
+        bound_tiles(product._replace(target=self._output(sums)), boxes, pool)(stop)
         softmax.finish(sums, target, pool, stop)
-
-    def _run_alone(self, product: GemmRun, tiles: MatrixTiles, place: MatrixTile, stop: Stop) -> None:
-        with np.errstate(all="ignore"):
-            self._compute(product, tiles, place, stop)
 
     def _batched(self, array: Array) -> Array:
         array = array[(None,) * (4 - array.ndim)]
         array = array.swapaxes(2, 3) if self._is_turned else array
         return array.swapaxes(0, 1) if self._swapped else array
 
-    def _tiles(
-        self,
-        product: GemmRun,
-        spaces: Workspaces[MatrixTiles],
-        tiling: GemmTiling,
-        stop: Stop,
-        begin: int,
-        end: int,
-    ) -> None:
-        with np.errstate(all="ignore"), spaces.one() as tiles:
-            for unit in range(begin, end):
-                self._compute(product, tiles, MatrixTile(*tiling.place(unit)), stop)
-
-    def _compute(self, product: GemmRun, tiles: MatrixTiles, place: MatrixTile, stop: Stop) -> None:
-        if self._finish.is_able:
-            tiles.round(place, stop)
-        else:
-            self._evaluate(product, place, tiles.sum(place, stop), tiles.workspace, stop)
-
-    def _evaluate(self, product: GemmRun, place: MatrixTile, sums: Array, workspace: Workspace, stop: Stop) -> None:
-        """Finishes sums whose epilogue the kernels do not support."""
-        count, height, width = sums.shape
-        first, several, rows, columns = place
-
-        def terms(places: Array, across: Array, part: slice) -> tuple[Array, Array]:
-            matrices, down = several.start + places // height, rows.start + places % height
-            left = product.a.array[first][matrices, down, part]
-            right = product.b.array[first][matrices, part, columns.start + across]
-            return left.astype(np.float64), right.astype(np.float64)
-
-        target = product.target.array[place]
-        addend = None if product.addend is None else product.addend.array[place].reshape(-1, width)
-        rounded = target[0] if count == 1 else np.empty((count * height, width), target.dtype)
-        row_bounds = np.sqrt(workspace.row_squares[: count * height]) * self._error
-        column_bounds = np.sqrt(workspace.column_squares[: count * width]).reshape(count, width)
-        tile = SumsTile(sums.reshape(-1, width), row_bounds, column_bounds, addend, rounded, terms, self._depth)
-        finish(tile, self._epilogue, stop)
-        if count > 1:
-            target[...] = rounded.reshape(sums.shape)
+    def _output(self, array: Array) -> Located:
+        """Returns ``[batch, matrices, rows, images, columns]`` of the output or the addend; there is one image."""
+        return Located.of(self._batched(array)[:, :, :, None])

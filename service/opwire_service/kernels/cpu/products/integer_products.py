@@ -10,7 +10,6 @@ from opwire.check import Plan
 from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
-from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
@@ -50,10 +49,6 @@ class IntegerProductJob(Job):
         tall = TILE if self._is_narrow else WIDE_ROWS
         self._tiling = partial(GemmTiling.of, paired(batch), rows, columns, self._depth, tall=tall)
 
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
     def scratch_bytes(self, threads: int) -> int:
         tiling = self._tiling(threads)
         sums = tiling.several * tiling.rows * tiling.columns
@@ -62,21 +57,19 @@ class IntegerProductJob(Job):
             tile = NARROW_SUM * sums + NARROW_OPERAND * lines * min(self._depth, BYTES_DEPTH)
         else:
             tile = WIDE_SUM * sums + WIDE_OPERAND * lines * min(self._depth, blas.DEPTH)
-        return min(threads, tiling.units) * (tile + FINISH_BYTES)
+        return min(threads, len(tiling.boxes)) * (tile + FINISH_BYTES)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         blas.single_threaded()
         tiling = self._tiling(pool.threads)
-        work = partial(self._tiles, tiling, inputs, outputs["OutputTensor"], stop)
-        if tiling.units == 1:
-            work(0, 1)
-        else:
-            pool.run(work, tiling.units, 1, stop, find)
+        target = _batched(outputs["OutputTensor"])
 
-    def _tiles(self, tiling: GemmTiling, inputs: Arrays, target: Array, stop: Stop, begin: int, end: int) -> None:
-        with np.errstate(all="ignore"):
-            for unit in range(begin, end):
-                self._tile(tiling.place(unit), inputs, _batched(target), stop)
+        def work(begin: int, end: int) -> None:
+            with np.errstate(all="ignore"):
+                for first, several, rows, _, columns in tiling.boxes[begin:end]:
+                    self._tile((first.start, several, rows, columns), inputs, target, stop)
+
+        pool.run(work, len(tiling.boxes), 1, stop, find)
 
     def _tile(self, place: Tile, inputs: Arrays, target: Array, stop: Stop) -> None:
         sums = self._narrow(inputs, place, stop) if self._is_narrow else self._wide(inputs, place, stop)

@@ -1,7 +1,6 @@
 """Products of float64 matrices: the sums of some rows and sixteen columns stay in registers.
 
-The right operand need not be a matrix in memory: one table holds the offset of each of its rows, and another one the
-start of each panel of sixteen columns. A convolution can thus multiply its filters by the input in place.
+The right operand consists of panels of sixteen columns, so that its rows are read one after the other.
 """
 
 from __future__ import annotations
@@ -14,25 +13,16 @@ from numba.core import config
 from numba.core.codegen import get_host_cpu_features
 
 from ..jit.compiler import Kernel, inlined, inner, kernel
-from ..jit.element import ADDRESS, FLOAT32, INT64, intrinsic, load, size_of, store
-from ..numbers.vectors import DOUBLES, WIDTH, Vector, fused_vectors, load_vector, pick, places, spread, store_vector
+from ..jit.element import ADDRESS, FLOAT32, INT64, intrinsic, load, size_of
+from ..numbers.vectors import DOUBLES, WIDTH, Vector, fused_vectors, load_vector, spread, store_vector
 from ..run.geometry import at
 
 DEPTH = 128
 """Products summed in registers at once: more increase the error, and crowd the left operand out of the L1 cache."""
 
-ROWS, PANELS, LENGTH, LEFT_MATRIX, LEFT_ROW, LEFT_STEP, RIGHT_MATRIX, OFFSETS, STARTS, PITCH, ADDS = range(11)
+ROWS, PANELS, LENGTH, LEFT_MATRIX, LEFT_ROW, LEFT_STEP, ADDS = range(7)
 """Geometry slots: rows of a matrix, panels of sixteen columns, and products in a sum; strides, in numbers, of matrices,
-rows and elements of the left operand, and of matrices of the right one; addresses of the offsets of its rows and of the
-starts of its panels; pitch of the sums; whether to add to the existing sums."""
-
-PANEL, SQUARES, RUN, GAP, PASSED = range(11, 16)
-"""Geometry slots: address of the buffer that panels are copied to, or 0 if each panel of the right operand is
-contiguous. With a buffer: address of the columns' sums of squares, to add to; columns in a run of contiguous numbers,
-and numbers between two runs; and address of the number of columns of its first run that precede each panel."""
-
-PANEL_ELEMENTS = DEPTH * (WIDTH + 1)
-"""Size of the panel buffer and of the offsets in it, in numbers."""
+rows and elements of the left operand; whether to add to the existing sums."""
 
 _host: Any = get_host_cpu_features
 _given: Any = config
@@ -69,7 +59,7 @@ def _numbers(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Cal
 @inlined
 def _leave(sums: int, row: int, total: Vector, geometry: int, adds: int) -> None:
     """Stores a row of sums, or adds it to the existing ones."""
-    place = row * at(geometry, PITCH)
+    place = row * at(geometry, PANELS) * WIDTH
     if adds:
         store_vector(sums, place, total + load_vector(sums, place, 0.0))
     else:
@@ -77,9 +67,7 @@ def _leave(sums: int, row: int, total: Vector, geometry: int, adds: int) -> None
 
 
 @inner
-def _eight(
-    zero: float, geometry: int, left: int, right: int, offsets: int, length: int, sums: int, rows: int, adds: int
-) -> None:
+def _eight(zero: float, geometry: int, left: int, right: int, length: int, sums: int, rows: int, adds: int) -> None:
     """Multiplies up to eight rows; missing rows repeat the last one and are not stored."""
     down, step = 8 * at(geometry, LEFT_ROW), 8 * at(geometry, LEFT_STEP)
     b, c, d = left + min(1, rows - 1) * down, left + min(2, rows - 1) * down, left + min(3, rows - 1) * down
@@ -88,7 +76,7 @@ def _eight(
     s, t, u, v = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
     w, x, y, z = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
     for k in range(length):
-        found = _numbers(right, load(offsets, k, 0), zero)
+        found = _numbers(right, k * WIDTH, zero)
         s = fused_vectors(found, load(left + place, 0, 0.0), s)
         t = fused_vectors(found, load(b + place, 0, 0.0), t)
         u = fused_vectors(found, load(c + place, 0, 0.0), u)
@@ -116,15 +104,13 @@ def _eight(
 
 
 @inner
-def _few(
-    zero: float, geometry: int, left: int, right: int, offsets: int, length: int, sums: int, rows: int, adds: int
-) -> None:
+def _few(zero: float, geometry: int, left: int, right: int, length: int, sums: int, rows: int, adds: int) -> None:
     """Multiplies up to ``SHORT`` rows."""
     down, step, place = 8 * at(geometry, LEFT_ROW), 8 * at(geometry, LEFT_STEP), 0
     b, c = left + min(1, rows - 1) * down, left + min(2, rows - 1) * down
     s, t, u = spread(0.0), spread(0.0), spread(0.0)
     for k in range(length):
-        found = _numbers(right, load(offsets, k, 0), zero)
+        found = _numbers(right, k * WIDTH, zero)
         s = fused_vectors(found, load(left + place, 0, 0.0), s)
         t = fused_vectors(found, load(b + place, 0, 0.0), t)
         if SHORT > 2:
@@ -138,75 +124,32 @@ def _few(
 
 
 @inner
-def _collect(
-    zero: float, right: int, offsets: int, length: int, panel: int, squares: int, run: int, gap: int, passed: int
-) -> None:
-    """Copies a panel into contiguous memory, and adds its squares to those of its columns."""
-    total, breaks = load_vector(squares, 0, 0.0), (passed + WIDTH - 1) // run
-    for k in range(length):
-        place = load(offsets, k, 0)
-        found = _numbers(right, place, zero)
-        for i in range(1, breaks + 1):
-            found = pick(places() < i * run - passed, found, _numbers(right, place + i * gap, zero))
-        store_vector(panel, k * WIDTH, found)
-        store(panel, DEPTH * WIDTH + k, k * WIDTH)
-        total = fused_vectors(found, found, total)
-    store_vector(squares, 0, total)
-
-
-@inner
-def _panel(zero: float, geometry: int, left: int, right: int, offsets: int, length: int, sums: int, adds: int) -> None:
+def _panel(zero: float, geometry: int, left: int, right: int, length: int, sums: int, adds: int) -> None:
     """Computes the sums of all rows of a matrix in one panel."""
-    rows, pitch, across = at(geometry, ROWS), at(geometry, PITCH), at(geometry, LEFT_ROW)
+    rows, pitch, across = at(geometry, ROWS), at(geometry, PANELS) * WIDTH, at(geometry, LEFT_ROW)
     for row in range(0, rows, TALL):
         here, there = left + 8 * row * across, sums + 8 * row * pitch
         if TALL == SHORT or rows - row <= SHORT:
-            _few(zero, geometry, here, right, offsets, length, there, min(SHORT, rows - row), adds)
+            _few(zero, geometry, here, right, length, there, min(SHORT, rows - row), adds)
         else:
-            _eight(zero, geometry, here, right, offsets, length, there, min(TALL, rows - row), adds)
+            _eight(zero, geometry, here, right, length, there, min(TALL, rows - row), adds)
 
 
 @kernel
 def multiply(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """A unit is a panel of a matrix; the source is the left operand, the states are the right one."""
     panels, length, size = at(geometry, PANELS), at(geometry, LENGTH), size_of(zero)
-    matrix_sums = at(geometry, ROWS) * at(geometry, PITCH)
+    matrix_sums = at(geometry, ROWS) * panels * WIDTH
     for first in range(0, length, DEPTH):
         count, adds = min(DEPTH, length - first), int(first > 0) | at(geometry, ADDS)
-        offsets = at(geometry, OFFSETS) + 8 * first
         for unit in range(begin, end):
             matrix = unit // panels
             panel = unit - matrix * panels
             left = source + 8 * (matrix * at(geometry, LEFT_MATRIX) + first * at(geometry, LEFT_STEP))
-            right = states + size * (matrix * at(geometry, RIGHT_MATRIX) + load(at(geometry, STARTS), panel, 0))
-            sums, copy = target + 8 * (matrix * matrix_sums + panel * WIDTH), at(geometry, PANEL)
-            if copy:
-                squares, passed = at(geometry, SQUARES) + 8 * WIDTH * unit, load(at(geometry, PASSED), panel, 0)
-                run, gap = at(geometry, RUN), at(geometry, GAP)
-                _collect(zero, right, offsets, count, copy, squares, run, gap, passed)
-                _panel(0, geometry, left, copy, copy + 8 * DEPTH * WIDTH, count, sums, adds)
-            else:
-                _panel(zero, geometry, left, right, offsets, count, sums, adds)
+            right = states + size * WIDTH * (unit * length + first)
+            sums = target + 8 * (matrix * matrix_sums + panel * WIDTH)
+            _panel(zero, geometry, left, right, count, sums, adds)
 
 
 MULTIPLY, MULTIPLY_SINGLES = Kernel(multiply, INT64), Kernel(multiply, FLOAT32)
 """The second kernel takes a FLOAT32 right operand."""
-
-BLOCKS, BLOCK_LENGTH, ROW, BLOCK = range(4)
-"""Geometry slots of ``gather``: blocks in a row, and their length; then the strides of rows and blocks."""
-
-
-@kernel
-def gather(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Moves blocks of numbers together. A unit is a row; rows must be processed in order."""
-    length = at(geometry, BLOCK_LENGTH)
-    there = target + 8 * begin * at(geometry, BLOCKS) * length
-    for row in range(begin, end):
-        for block in range(at(geometry, BLOCKS)):
-            here = source + 8 * (row * at(geometry, ROW) + block * at(geometry, BLOCK))
-            for j in range(length):
-                store(there, j, load(here, j, 0.0))
-            there += 8 * length
-
-
-GATHER = Kernel(gather, INT64)

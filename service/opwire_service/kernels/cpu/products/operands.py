@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from functools import lru_cache
-from typing import NamedTuple
-
-import numpy as np
 
 from opwire.tensor import Array
 
 from ..numbers.vectors import WIDTH
+from ..run.scratch import LINE
 from .calls import KernelCall
-
-LINE = 8
-"""Float64 numbers in a cache line."""
 
 LONG = 64
 """Length of a line, in numbers, from which on the start of the next line matters."""
@@ -53,95 +47,35 @@ def widening(view: Array, memory: Array, squares: Array) -> tuple[KernelCall, Ar
     return found, copy.swapaxes(1, 2) if is_turned else copy
 
 
-class Broken(NamedTuple):
-    """Panels that are not contiguous, and the buffer they are copied to.
-
-    Attributes:
-        panel: address of a buffer for one panel.
-        squares: address of the columns' sums of squares, ``[matrices, pitch]``, to add to.
-        run: columns whose numbers are contiguous.
-        gap: numbers between two such runs.
-        passed: columns of its first run that precede each panel.
-    """
-
-    panel: int
-    squares: int
-    run: int
-    gap: int
-    passed: Array
-
-
-class Right(NamedTuple):
-    """A right operand as ``MULTIPLY`` reads it.
-
-    Attributes:
-        memory: the array that holds it.
-        matrix: stride of matrices in numbers.
-        offsets, starts: offsets of its rows and starts of its panels, in numbers.
-        broken: describes panels that are not contiguous, or None.
-    """
-
-    memory: Array
-    matrix: int
-    offsets: Array
-    starts: Array
-    broken: Broken | None = None
-
-
 def padded(columns: int) -> int:
     """Returns a number of columns rounded up to whole panels."""
     return -(-columns // WIDTH) * WIDTH
 
 
-@lru_cache(64)
-def steps(step: int, count: int) -> Array:
-    """Returns the first ``count`` multiples of a step."""
-    found = np.arange(count) * step
-    found.flags.writeable = False
-    return found
-
-
-def packing(view: Array, memory: Array, squares: Array) -> tuple[KernelCall, Right]:
+def packing(view: Array, memory: Array, squares: Array) -> KernelCall:
     """Returns the call of ``PACK`` that copies ``[matrices, rows, columns]`` into panels.
 
     Args:
         view: matrices to copy.
         memory: flat buffer for the copy.
-        squares: sums of squares of the columns, ``[matrices, columns]``, to add to.
-
-    Returns:
-        The call and the copy.
+        squares: sums of squares of the columns, padded to whole panels, to add to.
     """
-    count, rows, columns = view.shape
-    geometry = array("q", (rows, columns, *(step // view.itemsize for step in view.strides)))
+    geometry = array("q", (*view.shape[1:], *(step // view.itemsize for step in view.strides)))
     places = view.ctypes.data, memory.ctypes.data, squares.ctypes.data
-    panel = rows * WIDTH
-    starts = steps(panel, padded(columns) // WIDTH)
-    right = Right(memory, panel * len(starts), steps(WIDTH, rows), starts)
-    return KernelCall(*places, geometry, 0, count, (view, memory, squares)), right
+    return KernelCall(*places, geometry, 0, len(view), (view, memory, squares))
 
 
-def multiplying(left: Array, right: Right, sums: Array, pitch: int, *, adds: bool = False) -> KernelCall:
+def multiplying(left: Array, right: Array, sums: Array, panels: int, *, adds: bool = False) -> KernelCall:
     """Returns the call of ``MULTIPLY`` that multiplies matrices.
 
     Args:
         left: ``[matrices, rows, depth]``.
-        right: as many matrices.
-        sums: flat, ``[matrices, rows, pitch]``; rows end with meaningless numbers.
-        pitch: numbers in a row of the sums, covering all panels.
+        right: as many matrices of panels, flat.
+        sums: flat, ``[matrices, rows, panels * WIDTH]``.
+        panels: panels of a matrix.
         adds: whether to add to the existing sums.
     """
     count, rows, depth = left.shape
-    matrix, row, step = (stride // 8 for stride in left.strides)
-    tables = right.offsets.ctypes.data, right.starts.ctypes.data
-    panels = pitch // WIDTH
-    broken = (0,) if right.broken is None else (*right.broken[:4], right.broken.passed.ctypes.data)
-    geometry = array("q", (rows, panels, depth, matrix, row, step, right.matrix, *tables, pitch, adds, *broken))
-    places = left.ctypes.data, sums.ctypes.data, right.memory.ctypes.data
+    geometry = array("q", (rows, panels, depth, *(stride // 8 for stride in left.strides), adds))
+    places = left.ctypes.data, sums.ctypes.data, right.ctypes.data
     return KernelCall(*places, geometry, 0, count * panels, (left, right, sums))
-
-
-def gathering(memory: Array, rows: int, blocks: tuple[int, int, int, int]) -> KernelCall:
-    """Returns the call of ``GATHER`` for blocks per row, their length, and the strides of rows and blocks."""
-    place = memory.ctypes.data
-    return KernelCall(place, place, 0, array("q", blocks), 0, rows, memory)

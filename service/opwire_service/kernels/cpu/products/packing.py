@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 
 from ..jit.compiler import Kernel, inner, kernel
@@ -108,7 +109,7 @@ def pack(zero: float, source: int, target: int, states: int, geometry: int, begi
     is_turned = down == 1 and across != 1
     height = depth if is_turned else ROWS
     for unit in range(begin, end):
-        here, squares = advance(source, unit * at(geometry, MATRIX), zero), states + 8 * unit * columns
+        here, squares = advance(source, unit * at(geometry, MATRIX), zero), states + 8 * WIDTH * unit * panels
         for k in range(0, depth, height):
             rows, there = min(height, depth - k), target + 8 * WIDTH * (unit * panels * depth + k)
             for j in range(0, whole, WIDTH):
@@ -124,4 +125,4 @@ def pack(zero: float, source: int, target: int, states: int, geometry: int, begi
                 _last_rows(first, down, across, to, squares + 8 * whole, rows, columns - whole, zero)
 
 
-PACK = Kernel(pack, FLOAT32), Kernel(pack, HALF)
+PACK = {np.float32: Kernel(pack, FLOAT32), np.float16: Kernel(pack, HALF)}

@@ -22,7 +22,7 @@ from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
 from .multiplying import MULTIPLY_SINGLES
-from .operands import Right, multiplying, padded, steps
+from .operands import multiplying, padded
 
 MOST_PACKED = 64 << 20
 """Maximum size of packed weights, in bytes, which all threads share; larger ones are converted in each step."""
@@ -64,13 +64,12 @@ class Weights:
         pitch = padded(rows)
         result = np.empty((len(vectors), pitch))
         vectors = np.ascontiguousarray(vectors)
-        right = _right(self._panels, columns)
         height = max(1, AT_ONCE // (rows * columns))
         for first in range(0, len(vectors), height):
             if stop():
                 raise Stopped
             part = slice(first, first + height)
-            multiplying(vectors[None, part], right, result[part], pitch).run(self._entry)
+            multiplying(vectors[None, part], self._panels, result[part], len(self._panels)).run(self._entry)
         return result[:, :rows]
 
     def repeated(self, count: int) -> Weights | RepeatedProduct:
@@ -79,7 +78,7 @@ class Weights:
         if self._panels is None or count * rows * columns > AT_ONCE:
             return self
         vectors, sums = np.empty((count, columns)), np.empty((count, padded(rows)))
-        call = multiplying(vectors[None], _right(self._panels, columns), sums, padded(rows))
+        call = multiplying(vectors[None], self._panels, sums, len(self._panels))
         return RepeatedProduct(vectors, sums[:, :rows], partial(call.run, self._entry))
 
     def _product_in_parts(self, vectors: Array, stop: Stop) -> Array:
@@ -114,10 +113,6 @@ class RepeatedProduct(NamedTuple):
         self.vectors[...] = vectors
         self.run()
         return self.sums
-
-
-def _right(panels: Array, columns: int) -> Right:
-    return Right(panels, 0, steps(WIDTH, columns), steps(WIDTH * columns, len(panels)))
 
 
 def _packed(view: Array) -> Array:

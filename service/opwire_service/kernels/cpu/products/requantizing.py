@@ -13,13 +13,13 @@ from opwire.tensor import Array
 from .exact_sums import ExactSums, split, times
 
 NEAR = 2.0**-30
-"""Distance of a quotient from the midpoint between two integers below which its exact value decides."""
+"""Distance of a quotient from the midpoint between two integers below which it is settled."""
 
 RADIX = 2.0**17
 """Base of the digits of sums that are too wide for float64."""
 
-OPEN = 1 << 12
-"""Elements summed exactly at once."""
+SETTLED = 1 << 12
+"""Elements settled at once."""
 
 STRIP = 1 << 15
 """Elements finished at once: some rows of a tile."""
@@ -68,12 +68,12 @@ class Quantized(NamedTuple):
         quotients = sums * factors / self.scale
         rounded = np.rint(quotients)
         below = np.floor(quotients)
-        is_near = np.abs(quotients - below - 0.5) < NEAR * (1 + np.abs(quotients))
-        places = np.flatnonzero(is_near & (np.abs(quotients) < 2**20))
-        for first in range(0, len(places), OPEN):
-            near = places[first : first + OPEN]
-            picked = (_picked(each, sums.shape, near) for each in (sums, factors, self.scale))
-            rounded.reshape(-1)[near] = _decide(below.reshape(-1)[near] + 0.5, *picked)
+        is_undecided = np.abs(quotients - below - 0.5) < NEAR * (1 + np.abs(quotients))
+        places = np.flatnonzero(is_undecided & (np.abs(quotients) < 2**20))
+        for first in range(0, len(places), SETTLED):
+            part = places[first : first + SETTLED]
+            picked = (_picked(each, sums.shape, part) for each in (sums, factors, self.scale))
+            rounded.reshape(-1)[part] = _settled(below.reshape(-1)[part] + 0.5, *picked)
         limits = np.iinfo(self.dtype)
         rounded[np.isnan(rounded)] = 0
         found: Array = np.clip(rounded + self.zero, limits.min, limits.max).astype(self.dtype)
@@ -86,8 +86,8 @@ def _picked(numbers: Array, shape: tuple[int, ...], places: Array) -> Array:
     return found
 
 
-def _decide(middles: Array, sums: Array, factors: Array, scales: Array) -> Array:
-    """Rounds ``sums * factors / scales``, which are close to midpoints between two integers."""
+def _settled(middles: Array, sums: Array, factors: Array, scales: Array) -> Array:
+    """Returns ``sums * factors / scales``, which are close to midpoints between two integers, rounded."""
     product, rest = _two_product(sums, factors)
     beyond = np.sign((product - middles * scales) + rest) * np.sign(scales)
     return np.where(beyond == 0, np.rint(middles), middles + 0.5 * beyond)
@@ -127,12 +127,12 @@ class ScaledFinish(NamedTuple):
             bias = self.bias.astype(np.float64)
             values, bounds = values + bias, bounds + np.abs(bias) * 2.0**-50
         found: Array = (values + bounds).astype(self.dtype)
-        differs = ((values - bounds).astype(self.dtype) != found) | np.isnan(bounds)
-        special = differs & ~np.isfinite(values)
+        is_undecided = ((values - bounds).astype(self.dtype) != found) | np.isnan(bounds)
+        special = is_undecided & ~np.isfinite(values)
         found[special] = values[special]
-        places = np.flatnonzero(differs & np.isfinite(values))
-        for first in range(0, len(places), OPEN):
-            part = places[first : first + OPEN]
+        places = np.flatnonzero(is_undecided & np.isfinite(values))
+        for first in range(0, len(places), SETTLED):
+            part = places[first : first + SETTLED]
             found.reshape(-1)[part] = self._exact(digits, part)
         return found
 

@@ -1,15 +1,28 @@
-"""Rounds float64 sums with error bounds, and lists the elements that the bounds leave open."""
+"""Rounds float64 sums with error bounds, and lists the elements that the bounds leave undecided."""
 
 from __future__ import annotations
 
 import math
 
-from ..jit.compiler import Kernel, inner, kernel
-from ..jit.element import FLOAT32, HALF, load, read, store
-from ..numbers.formats import infinity_bits, narrow, narrow_vector, number_of, put, values
-from ..numbers.vectors import WIDTH, absolutes, any_of, elements, load_vector, number, put_vector
+import numpy as np
+
+from ..jit.compiler import Kernel, inlined, inner, kernel
+from ..jit.element import FLOAT32, HALF, int64, load, store
+from ..numbers.formats import infinity_bits, narrow_vector, put, values
+from ..numbers.partial import first_elements, first_elements_apart
+from ..numbers.vectors import (
+    WIDTH,
+    Vector,
+    absolutes,
+    elements,
+    load_vector,
+    lowest_of,
+    mask_of,
+    number,
+    put_vector,
+)
 from ..run.geometry import advance, at
-from .tiles import (
+from .tile_geometry import (
     ADDEND,
     ADDEND_MATRIX,
     ADDEND_ROW,
@@ -19,6 +32,7 @@ from .tiles import (
     COLUMN_SQUARES,
     COLUMNS,
     ERROR,
+    PITCH,
     ROW_SQUARES,
     ROWS,
     TARGET,
@@ -31,81 +45,64 @@ SLACK = 2.0**-51
 """Error contribution of an addend, relative to it."""
 
 
+@inlined
+def rounded(zero: float, total: Vector, margin: Vector) -> tuple[Vector, int]:
+    """Rounds sums to bits of elements; also returns a bit mask of those that their margins leave undecided."""
+    infinity = infinity_bits(zero)
+    high, low = narrow_vector(total + margin, zero), narrow_vector(total - margin, zero)
+    differing, special = high ^ low, (high & infinity) > infinity - 1
+    return high, mask_of((differing < 0) | (differing > 0) | special)
+
+
+@inlined
+def _addends(zero: float, address: int, step: int, count: int) -> Vector:
+    if count < WIDTH:
+        if step == 1:
+            return values(first_elements(address, count, zero))
+        return values(first_elements_apart(address, step, count, zero))
+    return values(elements(address, None, zero)) if step == 1 else values(elements(address, step, zero))
+
+
 @inner
-def _vectors(
-    zero: float,
-    geometry: int,
-    sums: int,
-    bounds: int,
-    bound: float,
-    addend: int,
-    target: int,
-    opens: int,
-    found: int,
-    code: int,
+def _row(
+    zero: float, geometry: int, sums: int, bounds: int, bound: float, addend: int, target: int, codes: int, code: int
 ) -> int:
-    """Rounds the whole vectors of a row; returns the number of open elements so far."""
+    """Rounds a row; returns the number of undecided elements, whose codes it stores."""
     alpha, beta, rows = double_at(geometry, ALPHA), double_at(geometry, BETA), at(geometry, ROWS)
-    columns, step, infinity = at(geometry, COLUMNS), at(geometry, ADDEND_STEP), infinity_bits(zero)
-    for j in range(0, columns - columns % WIDTH, WIDTH):
+    columns, step, found = at(geometry, COLUMNS), at(geometry, ADDEND_STEP), 0
+    for j in range(0, columns, WIDTH):
+        count = min(WIDTH, columns - j)
         value, error = load_vector(sums, j, 0.0) * alpha, load_vector(bounds, j, 0.0) * bound
         if addend:
-            here = advance(addend, j * step, zero)
-            more = (values(elements(here, None, zero)) if step == 1 else values(elements(here, step, zero))) * beta
+            more = _addends(zero, advance(addend, j * step, zero), step, count) * beta
             value, error = value + more, error + absolutes(more) * SLACK
-        value = value + 0.0  # -0 would have two roundings
-        high, low = narrow_vector(value + error, zero), narrow_vector(value - error, zero)
-        put_vector(target, j, high, zero)
-        differing, special = high ^ low, (high & infinity) > infinity - 1
-        if any_of((differing < 0) | (differing > 0) | special):
-            for i in range(WIDTH):
-                store(opens, found, code + (j + i) * rows)
-                found += (number(differing, i) != 0) | (number(high, i) & infinity == infinity)
-    return found
-
-
-@inner
-def _rest(
-    zero: float,
-    geometry: int,
-    sums: int,
-    bounds: int,
-    bound: float,
-    addend: int,
-    target: int,
-    opens: int,
-    found: int,
-    code: int,
-) -> int:
-    """Rounds the rest of a row."""
-    alpha, beta, rows = double_at(geometry, ALPHA), double_at(geometry, BETA), at(geometry, ROWS)
-    columns, step, infinity = at(geometry, COLUMNS), at(geometry, ADDEND_STEP), infinity_bits(zero)
-    for j in range(columns - columns % WIDTH, columns):
-        value, error = load(sums, j, 0.0) * alpha, load(bounds, j, 0.0) * bound
-        if addend:
-            more = number_of(read(addend, j * step, zero)) * beta
-            value, error = value + more, error + abs(more) * SLACK
-        value += 0.0
-        high, low = narrow(value + error, zero), narrow(value - error, zero)
-        put(target, j, high, zero)
-        store(opens, found, code + j * rows)
-        found += (high != low) | (high & infinity == infinity)
+        high, lanes = rounded(zero, value + 0.0, error)  # -0 would have two roundings
+        if count == WIDTH:
+            put_vector(target, j, high, zero)
+        else:
+            for i in range(count):
+                put(target, j + i, int64(number(high, i)), zero)
+            lanes &= (1 << count) - 1
+        while lanes:
+            store(codes, found, code + (j + lowest_of(lanes)) * rows)
+            lanes &= lanes - 1
+            found += 1
     return found
 
 
 @kernel
-def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def round_rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """Rounds rows of all matrices; a unit is a row, and must be visited exactly once.
 
-    Sums of squares are converted to bounds in place. The states hold the number of open elements, followed by the code
-    of each, ``column * rows + row``, with columns counted over all matrices.
+    Sums of squares are converted to bounds in place. The states hold the number of undecided elements, followed by the
+    code of each, ``column * rows + row``, with columns counted over all matrices.
     """
-    height, columns, error = at(geometry, ROWS), at(geometry, COLUMNS), double_at(geometry, ERROR)
-    found, opens = 0, states + 8
+    height, columns, pitch = at(geometry, ROWS), at(geometry, COLUMNS), at(geometry, PITCH)
+    error, found = double_at(geometry, ERROR), 0
     for unit in range(begin, end):
         matrix = unit // height
         row = unit - matrix * height
-        bounds = at(geometry, COLUMN_SQUARES) + 8 * matrix * columns
+        bounds = at(geometry, COLUMN_SQUARES) + 8 * matrix * pitch
         if row == 0:
             for j in range(columns):
                 store(bounds, j, math.sqrt(load(bounds, j, 0.0)))
@@ -114,11 +111,10 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
         if addend:
             addend = advance(addend, matrix * at(geometry, ADDEND_MATRIX) + row * at(geometry, ADDEND_ROW), zero)
         place = matrix * at(geometry, TARGET_MATRIX) + row * at(geometry, TARGET_ROW)
-        there, sums = advance(at(geometry, TARGET), place, zero), source + 8 * unit * columns
-        code = matrix * columns * height + row
-        found = _vectors(zero, geometry, sums, bounds, bound, addend, there, opens, found, code)
-        found = _rest(zero, geometry, sums, bounds, bound, addend, there, opens, found, code)
+        there, sums = advance(at(geometry, TARGET), place, zero), source + 8 * unit * pitch
+        code, codes = matrix * columns * height + row, states + 8 * (1 + found)
+        found += _row(zero, geometry, sums, bounds, bound, addend, there, codes, code)
     store(states, 0, found)
 
 
-ROUND = Kernel(rows, FLOAT32), Kernel(rows, HALF)
+ROUND = {np.float32: Kernel(round_rows, FLOAT32), np.float16: Kernel(round_rows, HALF)}

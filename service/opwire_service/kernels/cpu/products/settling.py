@@ -1,10 +1,12 @@
-"""Exact sums of the tile elements that error bounds leave open.
+"""Exact sums of the tile elements that error bounds leave undecided.
 
 The factors of several elements are copied together, so that adjacent columns are read together. Each round extracts the
 leading bits of all products on a common grid, coarse enough that their sum is exact, until nothing remains.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from ..jit.compiler import Kernel, inlined, inner, kernel
 from ..jit.element import FLOAT32, HALF, bits_double, choose, load, read, store
@@ -13,13 +15,8 @@ from ..numbers.formats import narrow, number_of, put
 from ..numbers.rounding import to_odd
 from ..numbers.vectors import WIDTH, load_vector, spread, store_vector, total_of
 from ..run.geometry import advance, at
-from .tiles import (
-    ADDEND,
-    ADDEND_MATRIX,
-    ADDEND_ROW,
-    ADDEND_STEP,
+from .tile_geometry import (
     ALPHA,
-    BETA,
     COLUMNS,
     DEPTH,
     FACTOR,
@@ -27,6 +24,7 @@ from .tiles import (
     LEFT_MATRIX,
     LEFT_ROW,
     LEFT_STEP,
+    PITCH,
     POWER,
     RIGHT,
     ROWS,
@@ -34,9 +32,24 @@ from .tiles import (
     TARGET,
     TARGET_MATRIX,
     TARGET_ROW,
+    addend_at,
     double_at,
 )
-from .window import CHANNEL, GROUP, IMAGE, SIZE, SPACE, SPATIAL, TAPS, TURN, place_of, spot, taps_of
+from .window import (
+    CHANNEL,
+    COUNT,
+    FIRST,
+    GROUP,
+    IMAGE,
+    SIZE,
+    SPACE,
+    SPATIAL,
+    TAPS,
+    TURN,
+    place_of,
+    spot,
+    taps_of,
+)
 
 TOGETHER = 8
 """Elements whose factors are copied together."""
@@ -49,9 +62,6 @@ _HEADROOM = 11
 
 STAGE_BYTES = 8 * ((TOGETHER + 1) * CHUNK + TOGETHER * (LIMBS + 4))
 """Scratch space of a thread, in bytes: factors of each element, products of one, and limbs and position of each."""
-
-GREATEST_POWER = 32
-"""Maximum magnitude of the power of two in alpha; the limbs can hold any sum scaled by it."""
 
 
 @inner
@@ -161,17 +171,8 @@ def _add(limbs: int, products: int, length: int) -> None:
 
 
 @inner
-def _addend(zero: float, geometry: int, matrix: int, row: int, column: int) -> float:
-    addend = at(geometry, ADDEND)
-    if addend == 0:
-        return 0.0
-    offset = matrix * at(geometry, ADDEND_MATRIX) + row * at(geometry, ADDEND_ROW) + column * at(geometry, ADDEND_STEP)
-    return number_of(read(addend, offset, zero)) * double_at(geometry, BETA)
-
-
-@inner
-def exactly(limbs: int, factor: int, power: int, addend: float) -> float:
-    """Returns ``limbs * factor * 2**power + addend``, rounded to odd."""
+def scaled_sum(limbs: int, factor: int, power: int, addend: float) -> tuple[float, float]:
+    """Returns ``limbs * factor * 2**power + addend``, rounded to float64, and the rest."""
     propagate_carries(limbs)
     for i in range(LIMBS):
         store(limbs, i, load(limbs, i, 0) * factor)
@@ -179,39 +180,47 @@ def exactly(limbs: int, factor: int, power: int, addend: float) -> float:
     add_value(limbs, addend * bits_double((1023 - power) << 52))
     propagate_carries(limbs)
     high, low = high_and_low(limbs)
-    return to_odd(high, low) * bits_double((1023 + power) << 52)
+    scale = bits_double((1023 + power) << 52)
+    return high * scale, low * scale
 
 
 @inner
 def _finish(zero: float, geometry: int, sums: int, code: int, limbs: int) -> None:
-    """Rounds an element into the output."""
+    """Rounds an element into the output, or replaces its sum if there is none."""
     matrix, row, column = _place(geometry, code)
-    addend = _addend(zero, geometry, matrix, row, column)
-    place = (matrix * at(geometry, ROWS) + row) * at(geometry, COLUMNS) + column
-    value = read(sums, place, 0.0) * double_at(geometry, ALPHA) + addend
-    if value - value == 0.0:
-        value = exactly(limbs, at(geometry, FACTOR), at(geometry, POWER), addend)
+    addend = addend_at(zero, geometry, matrix, row, column)
+    place = (matrix * at(geometry, ROWS) + row) * at(geometry, PITCH) + column
+    value = load(sums, place, 0.0) * double_at(geometry, ALPHA) + addend
+    is_finite = value - value == 0.0
+    high, low = scaled_sum(limbs, at(geometry, FACTOR), at(geometry, POWER), addend)
+    if at(geometry, TARGET) == 0:
+        store(sums, place, high)
+        return
+    if is_finite:
+        value = to_odd(high, low)
     place = matrix * at(geometry, TARGET_MATRIX) + row * at(geometry, TARGET_ROW) + column
     put(at(geometry, TARGET), place, narrow(value, zero), zero)
 
 
 @inner
 def _settle(zero: float, source: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Settles groups of elements."""
+    """Adds some products of groups of elements; after the last ones, rounds the elements."""
     stage = at(geometry, STAGE)
     products = stage + 8 * TOGETHER * CHUNK
     corners = products + 8 * (CHUNK + TOGETHER * LIMBS)
+    begin_depth, depth = at(geometry, FIRST), at(geometry, FIRST) + at(geometry, COUNT)
     for unit in range(begin, end):
         codes = states + 8 * (1 + unit * TOGETHER)
-        count, depth = min(TOGETHER, load(states, 0, 0) - unit * TOGETHER), at(geometry, DEPTH)
-        for i in range(count):
-            clear_limbs(products + 8 * (CHUNK + i * LIMBS))
+        count = min(TOGETHER, load(states, 0, 0) - unit * TOGETHER)
+        if begin_depth == 0:
+            for i in range(count):
+                clear_limbs(products + 8 * (CHUNK + i * LIMBS))
         _corners(geometry, codes, count, corners)
         is_plain = at(geometry, TAPS) * at(geometry, TAPS + 1) * at(geometry, TAPS + 2) == 1
         for i in range(SPATIAL * count):
             there = load(corners, 4 * (i // SPATIAL) + 1 + i % SPATIAL, 0)
             is_plain &= 0 <= there < at(geometry, SIZE + i % SPATIAL)
-        for first in range(0, depth, CHUNK):
+        for first in range(begin_depth, depth, CHUNK):
             length = min(CHUNK, depth - first)
             if is_plain:
                 _corners(geometry, codes, count, corners)
@@ -221,8 +230,9 @@ def _settle(zero: float, source: int, states: int, geometry: int, begin: int, en
             for i in range(count):
                 _multiply(zero, geometry, load(codes, i, 0), stage + 8 * i * CHUNK, products, first, length)
                 _add(products + 8 * (CHUNK + i * LIMBS), products, length)
-        for i in range(count):
-            _finish(zero, geometry, source, load(codes, i, 0), products + 8 * (CHUNK + i * LIMBS))
+        if depth == at(geometry, DEPTH):
+            for i in range(count):
+                _finish(zero, geometry, source, load(codes, i, 0), products + 8 * (CHUNK + i * LIMBS))
 
 
 @inner
@@ -243,16 +253,16 @@ def _sort(codes: int, count: int) -> None:
 
 @kernel
 def settle(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Settles open elements. A unit is a group of elements; the states hold their number, then their codes.
+    """Settles undecided elements. A unit is a group of elements; the states hold their number, then their codes.
 
-    The source holds the sums: infinite and NaN ones are kept.
+    The source holds the sums: outputs of infinite and NaN ones are kept.
     """
     _settle(zero, source, states, geometry, begin, end)
 
 
 @kernel
 def settle_few(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Settles all open elements if there are at most ``end``, and then clears the list.
+    """Settles all undecided elements if there are at most ``end``, and then clears the list.
 
     They are processed in column order, so that adjacent columns are read together.
     """
@@ -263,5 +273,5 @@ def settle_few(zero: float, source: int, target: int, states: int, geometry: int
         store(states, 0, 0)
 
 
-SETTLE = Kernel(settle, FLOAT32), Kernel(settle, HALF)
-SETTLE_FEW = Kernel(settle_few, FLOAT32), Kernel(settle_few, HALF)
+SETTLE = {np.float32: Kernel(settle, FLOAT32), np.float16: Kernel(settle, HALF)}
+SETTLE_FEW = {np.float32: Kernel(settle_few, FLOAT32), np.float16: Kernel(settle_few, HALF)}

@@ -1,219 +1,88 @@
-"""Convolutions as matrix products: filters times unfolded columns (im2col), unfolded one tile at a time."""
+"""Unfolds the columns of a convolution's input into panels of sixteen float64 (im2col), and sums their squares."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
-from typing import Any, NamedTuple, overload
-
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
+from numba import types
 
-from opwire.tensor import Array
+from ..jit.compiler import Kernel, inner, kernel
+from ..jit.element import FLOAT32, HALF, INT8, store
+from ..numbers.vectors import WIDTH, fused_vectors, load_vector, store_vector
+from ..run.geometry import advance, at
+from .window import (
+    BASE,
+    CHANNEL,
+    COUNT,
+    FIRST,
+    GROUP,
+    IMAGE,
+    IMAGES,
+    PLACES,
+    SIZE,
+    SPACE,
+    TURN,
+    WINDOW,
+    copy_line,
+    spot,
+    taps_of,
+)
 
-from ...convolutions import ConvolutionGeometry, PhaseDimension
-from .shares import shares
+BUFFER = WINDOW
+"""Geometry slot: address of a buffer for ``ROWS`` rows of the matrix, or for all if there are fewer."""
 
-MOST_UNFOLDED = 1 << 19
-"""Maximum number of elements in the columns of a tile."""
-
-MOST_SUMS = 1 << 18
-"""Maximum number of elements in the output of a tile."""
-
-CHANNELS = 512
-"""Output channels computed at once."""
-
-POSITIONS = 64
-"""Minimum number of positions in a tile that is cut further."""
-
-WASTE = 4
-"""Maximum ratio of a copy of the input to the columns that are read from it."""
-
-
-Box = tuple[slice, ...]
-
-
-def halved(extents: Sequence[int], most: int) -> list[int]:
-    """Returns sizes of boxes of at most ``most`` elements; the first dimension that can be cut is cut first."""
-    sizes = list(extents)
-    while prod(sizes) > most and max(sizes) > 1:
-        i = next(i for i, size in enumerate(sizes) if size > 1)
-        sizes[i] = -(-sizes[i] // 2)
-    return sizes
+ROWS = 8
+"""Rows of a panel written at once, so that cache lines are not evicted half used."""
 
 
-class Boxes(Sequence[Box]):
-    """The boxes that make up some extents, created on access because there may be many.
-
-    Args:
-        extents: sizes of the whole.
-        sizes: sizes of a box; those at the ends may be smaller.
-    """
-
-    def __init__(self, extents: Sequence[int], sizes: Sequence[int]) -> None:
-        self._pairs = list(zip(extents, sizes, strict=True))
-        self._counts = [-(-extent // size) for extent, size in self._pairs]
-
-    def __len__(self) -> int:
-        return prod(self._counts)
-
-    @overload
-    def __getitem__(self, i: int) -> Box: ...
-
-    @overload
-    def __getitem__(self, i: slice) -> Sequence[Box]: ...
-
-    def __getitem__(self, i: int | slice) -> Box | Sequence[Box]:
-        if isinstance(i, slice):
-            return [self[k] for k in range(*i.indices(len(self)))]
-        if not 0 <= i < len(self):
-            raise IndexError(i)
-        box = []
-        for (extent, size), count in zip(reversed(self._pairs), reversed(self._counts), strict=True):
-            i, at = divmod(i, count)
-            box.append(slice(at * size, min((at + 1) * size, extent)))
-        return tuple(reversed(box))
+@inner
+def _row(zero: float, geometry: int, source: int, row: int, target: int) -> None:
+    """Copies a row of the matrix: all images and positions for one channel and tap."""
+    channel, first, middle, last = taps_of(geometry, row)
+    length, beyond = at(geometry, PLACES + 2), at(geometry, SIZE + 2)
+    begin = at(geometry, BASE + 2) + last * at(geometry, TURN + 2)
+    for image in range(at(geometry, IMAGES)):
+        offset = channel * at(geometry, CHANNEL) + image * at(geometry, IMAGE)
+        for p in range(at(geometry, PLACES)):
+            high = spot(geometry, 0, p, first)
+            for q in range(at(geometry, PLACES + 1)):
+                low = spot(geometry, 1, q, middle)
+                is_inside = 0 <= high < at(geometry, SIZE) and 0 <= low < at(geometry, SIZE + 1)
+                place = offset + high * at(geometry, SPACE) + low * at(geometry, SPACE + 1)
+                here = advance(source, place, zero)
+                copy_line(zero, geometry, here, begin if is_inside else beyond, target, length)
+                target += 8 * length
 
 
-class UnfoldingTiling(NamedTuple):
-    """A phase cut into tiles.
-
-    Attributes:
-        groups: groups in a tile.
-        places: sizes of a box of images and positions.
-        depths: sizes of a box of taps and input channels.
-    """
-
-    groups: int
-    places: list[int]
-    depths: list[int]
-
-    @classmethod
-    def of(cls, geometry: ConvolutionGeometry, phase: tuple[PhaseDimension, ...], threads: int) -> UnfoldingTiling:
-        places = (geometry.images, *(line.length for line in phase))
-        depths = (*(line.taps for line in phase), geometry.channels)
-        filters = min(geometry.filters, CHANNELS)
-        most = max(POSITIONS, min(MOST_UNFOLDED // prod(depths), MOST_SUMS // filters))
-        sizes = halved(places, most)
-        box = halved(depths, MOST_UNFOLDED // prod(sizes))
-        groups = 1
-        if prod(box) == prod(depths) and filters == geometry.filters:
-            several = min(MOST_UNFOLDED // (prod(depths) * prod(sizes)), MOST_SUMS // (filters * prod(sizes)))
-            groups = max(1, min(geometry.groups, several))
-        tiles = shares(geometry.groups * geometry.filters * prod(depths) * prod(places), threads)
-        while -(-geometry.groups // groups) * len(Boxes(places, sizes)) < tiles:
-            if groups > 1:
-                groups = -(-groups // 2)
-            elif prod(sizes) > POSITIONS:
-                sizes = halved(sizes, prod(sizes) - 1)
-            else:
-                break
-        return cls(groups, sizes, box)
+@kernel
+def unfold(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """A unit is a row of a matrix; the states are the running sums of squares, padded to whole panels."""
+    count, rows, unit = at(geometry, COUNT), at(geometry, BUFFER), begin
+    places = at(geometry, IMAGES) * at(geometry, PLACES) * at(geometry, PLACES + 1) * at(geometry, PLACES + 2)
+    panels = -(-places // WIDTH)
+    pitch = panels * WIDTH
+    while unit < end:
+        group = unit // count
+        number = unit - group * count
+        several = min(ROWS, count - number, end - unit)
+        here = advance(source, group * at(geometry, GROUP), zero)
+        for i in range(several):
+            _row(zero, geometry, here, at(geometry, FIRST) + number + i, rows + 8 * i * pitch)
+            for j in range(places, pitch):
+                store(rows, i * pitch + j, 0.0)
+        squares, there = states + 8 * group * pitch, target + 8 * WIDTH * (group * panels * count + number)
+        for panel in range(panels):
+            total = load_vector(squares, panel * WIDTH, 0.0)
+            for i in range(several):
+                found = load_vector(rows, i * pitch + panel * WIDTH, 0.0)
+                store_vector(there, (panel * count + i) * WIDTH, found)
+                total = fused_vectors(found, found, total)
+            store_vector(squares, panel * WIDTH, total)
+        unit += several
 
 
-class Columns(NamedTuple):
-    """Reads the columns of a phase.
-
-    Attributes:
-        source: view of the input, ``[groups, channels, images, *spatial]``.
-        phase: its lines.
-        dtype: type of the columns.
-        zero: zero point of the input, which padding stands for.
-    """
-
-    source: Array
-    phase: tuple[PhaseDimension, ...]
-    dtype: Any
-    zero: int = 0
-
-    def unfold(self, groups: slice, places: Box, depths: Box) -> Array:
-        """Returns the columns of a tile, ``[groups, depth, places]``."""
-        images, *positions = places
-        *taps, channels = depths
-        inner = [_length(part) for part in taps], [_length(part) for part in places]
-        count, depth = _length(groups), prod(inner[0]) * _length(channels)
-        pairs = list(zip(self.phase, positions, taps, strict=True))
-        spans = [_span(line, at, tap) for line, at, tap in pairs]
-        if _length(channels) * _length(images) * prod(map(len, spans)) > WASTE * depth * prod(inner[1]):
-            return self._gather_box(groups, places, depths).reshape(count, depth, -1)
-        copy = self._copy(groups, channels, images, spans)
-        origin = tuple(
-            line.base + at.start * line.step + tap.start * line.turn - span[0]
-            for (line, at, tap), span in zip(pairs, spans, strict=True)
-        )
-        windows = self._windows(_from(copy, origin), inner[0], inner[1], _length(channels))
-        return windows.reshape(count, depth, -1)
-
-    def _windows(self, begin: Array, taps: list[int], places: list[int], channels: int) -> Array:
-        """Returns a view ``[groups, *taps, channels, *places]`` of ``[groups, channels, images, *spatial]``."""
-        group, channel, image, *steps = begin.strides
-        turns = [line.turn * step for line, step in zip(self.phase, steps, strict=True)]
-        moves = [line.step * step for line, step in zip(self.phase, steps, strict=True)]
-        shape = (len(begin), *taps, channels, *places)
-        return as_strided(begin, shape, (group, *turns, channel, image, *moves), writeable=False)
-
-    def _copy(self, groups: slice, channels: slice, images: slice, spans: list[range]) -> Array:
-        """Returns a copy of part of the input, with zeros for padding."""
-        shape = (_length(groups), _length(channels), _length(images), *map(len, spans))
-        inside = [
-            (max(span[0], 0), max(min(span[-1] + 1, line.size), 0, span[0]))
-            for span, line in zip(spans, self.phase, strict=True)
-        ]
-        is_padded = any(
-            begin != span[0] or end != span[-1] + 1 for (begin, end), span in zip(inside, spans, strict=True)
-        )
-        copy = (np.zeros if is_padded else np.empty)(shape, self.dtype)
-        if all(begin < end for begin, end in inside):
-            to: tuple[Any, ...] = tuple(
-                slice(b - span[0], e - span[0]) for (b, e), span in zip(inside, spans, strict=True)
-            )
-            given = self.source[(groups, channels, images, *(slice(b, e) for b, e in inside))]
-            part = copy[(slice(None), slice(None), slice(None), *to)]
-            np.copyto(part, given)
-            if self.zero:
-                part -= self.zero
-        return copy
-
-    def _gather_box(self, groups: slice, places: Box, depths: Box) -> Array:
-        """Gathers the same columns element by element, where they are far apart."""
-        axes = [np.arange(part.start, part.stop) for part in (groups, *depths, *places)]
-        rank = len(axes)
-        grid = [axis.reshape([-1 if i == j else 1 for j in range(rank)]) for i, axis in enumerate(axes)]
-        spatial = len(self.phase)
-        group, taps, channel = grid[0], grid[1 : 1 + spatial], grid[1 + spatial]
-        image, positions = grid[2 + spatial], grid[3 + spatial :]
-        return self.gather(group, channel, image, taps, positions)
-
-    def gather(self, group: Array, channel: Array, image: Array, taps: list[Array], positions: list[Array]) -> Array:
-        """Gathers single elements of columns, for indices that broadcast."""
-        valid: Any = True
-        indices = []
-        for line, tap, position in zip(self.phase, taps, positions, strict=True):
-            at = line.base + position * line.step + tap * line.turn
-            valid = valid & (at >= 0) & (at < line.size)
-            indices.append(np.clip(at, 0, line.size - 1))
-        found = self.source[(group, channel, image, *indices)].astype(self.dtype)
-        if self.zero:
-            found -= self.zero
-        result: Array = np.where(valid, found, found.dtype.type(0))
-        return result
-
-
-def _from(array: Array, origin: tuple[int, ...]) -> Array:
-    """Returns the part of an array from an origin in its last dimensions on."""
-    place: tuple[Any, ...] = (..., *(slice(at, None) for at in origin))
-    part: Array = array[place]
-    return part
-
-
-def _length(part: slice) -> int:
-    length: int = part.stop - part.start
-    return length
-
-
-def _span(line: PhaseDimension, at: slice, taps: slice) -> range:
-    """Returns the input elements from the first to the last that a range of outputs and taps reads."""
-    ends = [
-        line.base + j * line.step + t * line.turn for j in (at.start, at.stop - 1) for t in (taps.start, taps.stop - 1)
-    ]
-    return range(min(ends), max(ends) + 1)
+UNFOLD = {
+    np.float32: Kernel(unfold, FLOAT32),
+    np.float16: Kernel(unfold, HALF),
+    np.int8: Kernel(unfold, INT8),
+    np.uint8: Kernel(unfold, types.uint8),
+}

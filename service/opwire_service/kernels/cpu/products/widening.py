@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..jit.compiler import Kernel, inner, kernel
 from ..jit.element import FLOAT32, HALF, load, read, store
 from ..numbers.formats import number_of, values
@@ -59,4 +61,4 @@ def widen(zero: float, source: int, target: int, states: int, geometry: int, beg
             store(states, unit, load(states, unit, 0.0) + _along(here, step, there, length, zero))
 
 
-WIDEN = Kernel(widen, FLOAT32), Kernel(widen, HALF)
+WIDEN = {np.float32: Kernel(widen, FLOAT32), np.float16: Kernel(widen, HALF)}

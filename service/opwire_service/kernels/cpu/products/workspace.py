@@ -11,9 +11,9 @@ import numpy as np
 
 from ..numbers.vectors import WIDTH
 from ..run.scratch import Scratch, Take, lined
-from .multiplying import PANEL_ELEMENTS
 from .operands import apart
 from .settling import STAGE_BYTES
+from .unfolding import ROWS
 
 
 class Sizes(NamedTuple):
@@ -36,20 +36,27 @@ class Sizes(NamedTuple):
         return self.matrices * max(self.rows * apart(self.depth), self.depth * apart(self.rows))
 
     @property
+    def unfolded(self) -> int:
+        """Numbers in the rows of the right operand that are unfolded at once."""
+        return min(ROWS, self.depth) * self.columns + WIDTH
+
+    @property
     def bytes(self) -> int:
+        operands = self.left + self.matrices * self.columns * self.depth + self.unfolded
         sums = self.matrices * self.rows * self.columns
-        operands = self.left + self.matrices * self.columns * self.depth + WIDTH
         squares = self.matrices * (self.rows + self.columns)
-        return 8 * (operands + 2 * sums + squares + self.depth + PANEL_ELEMENTS + 1) + STAGE_BYTES
+        return 8 * (operands + 2 * sums + squares + 1) + STAGE_BYTES
 
 
-class Places(NamedTuple):
+class Addresses(NamedTuple):
     """Addresses of a workspace's buffers, cached because NumPy is slow to return them."""
 
+    right: int
+    unfolded: int
     sums: int
     row_squares: int
     column_squares: int
-    opens: int
+    undecided: int
     stage: int
 
 
@@ -61,30 +68,29 @@ class Workspace:
         take: returns the memory.
 
     Attributes:
-        left, right: operands in float64, flat.
+        left, right: operands in float64, flat; the right one in panels.
+        unfolded: buffer for some rows of the right operand.
         sums: sums of products, flat.
         row_squares, column_squares: sums of squares of the operands.
-        offsets: offsets of the rows of the right operand.
-        panel: buffer for a panel of the right operand.
-        opens: number of open elements, followed by their codes.
+        undecided: number of undecided elements, followed by their codes.
         stage: buffer of the kernel that settles them.
-        places: the buffers' addresses.
+        addresses: the buffers' addresses.
     """
 
     def __init__(self, sizes: Sizes, take: Take = lined) -> None:
         elements = sizes.matrices * sizes.rows * sizes.columns
         self.left = take(sizes.left)
-        # Loads of a partial panel reach past the last row.
-        self.right = take(sizes.matrices * sizes.depth * sizes.columns + WIDTH)
+        self.right = take(sizes.matrices * sizes.depth * sizes.columns)
+        self.unfolded = take(sizes.unfolded)
         self.sums = take(elements)
         self.row_squares = take(sizes.matrices * sizes.rows)
         self.column_squares = take(sizes.matrices * sizes.columns)
-        self.offsets = take(sizes.depth).view(np.int64)
-        self.panel = take(PANEL_ELEMENTS)
-        self.opens = take(1 + elements).view(np.int64)
+        self.undecided = take(1 + elements).view(np.int64)
         self.stage = take(STAGE_BYTES // 8)
-        memory = self.sums, self.row_squares, self.column_squares, self.opens, self.stage
-        self.places = Places(*(each.ctypes.data for each in memory))
+        memory = (
+            self.right, self.unfolded, self.sums, self.row_squares, self.column_squares, self.undecided, self.stage
+        )  # fmt: skip
+        self.addresses = Addresses(*(each.ctypes.data for each in memory))
 
 
 Space = TypeVar("Space")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
-from .progress import Ran
-
-Guard = Callable[[Coroutine[Any, Any, Ran]], Awaitable[Ran]]
-"""Awaits work, and cancels it once the response is no longer wanted."""
+from .request import Guard
+from .timed import Ran
 
 
 def limit_concurrency(most: int) -> Guard:

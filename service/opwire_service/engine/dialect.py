@@ -10,15 +10,14 @@ from opwire.errors import OpwireError
 from opwire.tensor import Array
 from opwire.wire import Answer, ExecuteRequest, RequestBody
 
-from .memory import Hold
 from .plan_cache import PlanCache, Prepared
-from .progress import Progress
+from .request import Request
 
 R = TypeVar("R")
-"""A request as parsed by a protocol."""
+"""The body of a request, as parsed by a protocol."""
 
 
-class Completed(NamedTuple):
+class Result(NamedTuple):
     """A completed run: the request, its plan, the bytes of each output, and the device that ran it."""
 
     execute: ExecuteRequest
@@ -38,29 +37,29 @@ class Dialect(ABC, Generic[R]):
             OpwireError: the body is not a request of this protocol.
         """
 
-    async def fetch(self, request: R, progress: Progress, hold: Hold) -> R:
-        """Returns the request with the tensors that are not in its body."""
-        return request
+    async def fetch(self, parsed: R, request: Request) -> R:
+        """Returns the parsed body with the tensors that are not in it."""
+        return parsed
 
     @abstractmethod
-    def operator(self, request: R, plans: PlanCache) -> ExecuteRequest:
+    def operator(self, parsed: R, plans: PlanCache) -> ExecuteRequest:
         """Returns the operator to run.
 
         Args:
-            request: the parsed request.
+            parsed: the parsed body.
             plans: plan cache, for a protocol that describes some outputs by those of other plans.
         """
 
-    def relocate(self, error: OpwireError, request: R) -> None:
+    def relocate(self, error: OpwireError, parsed: R) -> None:
         """Rewrites the pointers of an error's violations to the places in this protocol's request."""
 
     @abstractmethod
-    def answer_bytes(self, request: R, prepared: Prepared) -> tuple[int, int]:
+    def answer_bytes(self, parsed: R, prepared: Prepared) -> tuple[int, int]:
         """Returns the bytes needed to encode the response besides the outputs, and the elements written as numbers."""
 
     @abstractmethod
-    def write(self, request: R, done: Completed, progress: Progress) -> Answer:
-        """Encodes the response and ends the progress with the stage ``encode``."""
+    def write(self, parsed: R, done: Result, request: Request) -> Answer:
+        """Encodes the response and ends the timing of the request with the stage ``encode``."""
 
-    async def store(self, request: R, done: Completed) -> None:
+    async def store(self, parsed: R, done: Result) -> None:
         """Stores the outputs that the client wants outside the response body."""

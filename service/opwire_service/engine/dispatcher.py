@@ -20,10 +20,9 @@ from ..devices.base import Device, DeviceLost, Inputs
 from ..execution import Arrays, Bound
 from .costs import INLINE_SECONDS, Costs, Guess
 from .placement import Placement
-from .progress import Ran
 from .running import Watch, is_whole, result
 from .schedule import MAX_WAIT, Action, Evict, NoLane, QueueFull, Schedule, ScheduledJob, Start
-from .timed import deadline_exceeded, run_briefly, run_timed
+from .timed import Ran, deadline_exceeded, run_briefly, run_timed
 
 REFERENCE = "reference"
 """Name of the reference device, which is only chosen automatically if there is no other device."""

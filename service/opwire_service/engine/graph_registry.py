@@ -14,8 +14,7 @@ import os
 import re
 import sys
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,22 +24,18 @@ from threading import Lock
 
 from opwire.check import Validation, read_level
 from opwire.desc import show
-from opwire.errors import ContractViolation, LimitExceededError, NotFoundError, ProblemCode, RequestError
+from opwire.errors import LimitExceededError, NotFoundError, ProblemCode, RequestError
 from opwire.graph import validate_graph
 from opwire.schema import find
 from opwire.violation import Code, Violation
-from opwire.wire import ExecuteRequest, ValidateRequest
+from opwire.wire import ValidateRequest
 
 from ..settings import Limits
-from .plan_cache import Prepared
 from .registered_graph import RegisteredGraph, StoredGraph, as_named
 
 _NAME = re.compile("[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _RESERVED = frozenset({"stats"})
 """Names with a meaning of their own in the model routes."""
-
-_PLANNED_JSON = 4 * 2**20
-"""Maximum total JSON size of the graphs whose plans a process keeps, in bytes. Others are made for each request."""
 
 _UNFINISHED_SECONDS = 120.0
 """Age after which an unfilled slot is presumed to belong to a dead process."""
@@ -59,14 +54,11 @@ class GraphRegistry:
         self._limits = limits
         self._opened = ExitStack()
         self._known: dict[tuple[str | None, str], RegisteredGraph] = {}
-        self._planned: OrderedDict[RegisteredGraph, None] = OrderedDict()
-        self._lock = Lock()
         self._claims = Lock()
 
     def close(self) -> None:
         """Drops all graphs of this process, and the files if the folder is its own."""
         self._known.clear()
-        self._planned.clear()
         self._opened.close()
 
     def put(self, name: str, owner: str | None, graph: StoredGraph) -> tuple[RegisteredGraph, bool]:
@@ -130,43 +122,14 @@ class GraphRegistry:
         Raises:
             NotFoundError: the owner has no graph of that name.
         """
-        found = self.find(name, owner)
+        self.find(name, owner)
         try:
             os.unlink(self._link(name, owner))
         except FileNotFoundError:
             detail = f"graph {show(name)} is no longer registered"
             raise NotFoundError(ProblemCode.NOT_FOUND, detail) from None
-        self._forget(found)
         self._known.pop((owner, name), None)
         self._free_unused()
-
-    def plan(
-        self, graph: RegisteredGraph, request: ExecuteRequest, prepare: Callable[[ExecuteRequest], Prepared]
-    ) -> Prepared:
-        """Makes the plan for a request that names a graph, and keeps it if it is as at its registration.
-
-        Thread-safe.
-
-        Raises:
-            ContractViolation: the graph is invalid at the feature level of the request.
-        """
-        try:
-            made = prepare(request._replace(operator=graph.graph))
-        except ContractViolation as error:
-            raise ContractViolation(as_named(error.violations, request.plan_pointer)) from None
-        as_registered = made.plan.level is graph.level and not request.strict
-        return self.keep_plan(graph, made) if as_registered else made
-
-    def keep_plan(self, graph: RegisteredGraph, made: Prepared) -> Prepared:
-        """Keeps the plan of a graph at its own level, and evicts the oldest plans beyond the limit."""
-        # The constants are mapped already: requests need no memory for them.
-        made = replace(made, input_bytes=made.input_bytes - graph.constant_bytes)
-        with self._lock:
-            graph.prepared = made
-            self._planned[graph] = None
-            while len(self._planned) > 1 and sum(each.json_size for each in self._planned) > _PLANNED_JSON:
-                self._planned.popitem(last=False)[0].prepared = None
-        return made
 
     def validate(self, request: ValidateRequest, owner: str | None) -> Validation:
         """Validates a graph, given inline or by its name, at a feature level.
@@ -194,7 +157,6 @@ class GraphRegistry:
                 is_current = False
             if not is_current:
                 self._known.pop((owner, name), None)
-                self._forget(known)
 
     def _open(self, name: str, owner: str | None, link: Path) -> RegisteredGraph:
         self.drop_removed()
@@ -204,10 +166,6 @@ class GraphRegistry:
         finally:
             os.close(file)
         return found
-
-    def _forget(self, graph: RegisteredGraph) -> None:
-        with self._lock:
-            self._planned.pop(graph, None)
 
     def _claim(self, size: int, *, is_new: bool) -> tuple[Path, int]:
         """Claims a slot of ``size`` bytes and returns it with its open file. A second link marks it as still unnamed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from traceback import clear_frames
 from typing import TypeVar
@@ -16,6 +16,7 @@ from opwire.errors import (
     UnavailableError,
 )
 from opwire.graph import GRAPH, operator_plans
+from opwire.tensor import Array
 from opwire.wire import (
     Answer,
     Buffer,
@@ -28,18 +29,17 @@ from opwire.wire import (
 )
 
 from ..devices.base import DeviceLost, Inputs
+from ..execution import Arrays
 from ..settings import Limits
 from ..telemetry.metrics import Metrics
-from .batches import Guard
 from .coders import INLINE_BYTES, Coders
-from .dialect import Completed, Dialect
+from .dialect import Dialect, Result
 from .dispatcher import Dispatcher
 from .graph_registry import GraphRegistry
-from .limits import Allowance, refuse_large_block, refuse_large_json, refuse_large_plan, refuse_many_numbers
-from .memory import Hold, Memory
+from .limits import refuse_large_block, refuse_large_json, refuse_large_plan, refuse_many_numbers
+from .memory import Memory
 from .plan_cache import PlanCache, Prepared
-from .progress import Progress
-from .registered_graph import RegisteredGraph
+from .request import Request
 from .targets import asked_device, refuse_not_executable
 
 T = TypeVar("T")
@@ -49,6 +49,9 @@ DEFAULT_PRIORITY = 5
 
 RERUNS = 2
 """Maximum number of reruns of a plan whose device was lost."""
+
+Arrange = Callable[[str], Awaitable[tuple[Inputs, Arrays]]]
+"""Returns the inputs and outputs of a plan for the device that is to run it."""
 
 log = logging.getLogger(__name__)
 
@@ -84,46 +87,26 @@ class Engine:
         self.coders = Coders(dispatcher.places)
         self.default_device = dispatcher.default
 
-    async def answer(
-        self,
-        dialect: Dialect[R],
-        body: Buffer,
-        head_length: str | None,
-        progress: Progress,
-        hold: Hold,
-        guard: Guard,
-    ) -> Answer:
+    async def answer(self, dialect: Dialect[R], body: Buffer, head_length: str | None, request: Request) -> Answer:
         """Answers a request for one operator.
 
         Args:
             dialect: protocol of the request.
             body: body as received.
             head_length: length of its JSON head if a binary tail follows.
-            progress: timing of the request so far.
-            hold: memory held by the request, including its body.
-            guard: awaits work that does not complete immediately.
+            request: the request.
 
         Raises:
             ModelGiven: the body holds a model, and the protocol has models.
             OpwireError: the request is invalid, or there is no time or room for it.
         """
-        request = await self.read(dialect.parse, body, head_length, progress, hold)
-        request = await dialect.fetch(request, progress, hold)
-        done, writing = await self._execute(dialect, request, progress, hold, guard)
-        return await self._answer(dialect, request, done, writing, progress)
+        parsed = await self.read(dialect.parse, body, head_length, request)
+        return await self._answer(dialect, await dialect.fetch(parsed, request), request)
 
-    async def answer_part(
-        self, dialect: Dialect[R], request: R, progress: Progress, hold: Hold, guard: Guard, room: Allowance
-    ) -> Answer | OpwireError:
-        """Answers one parsed request of a batch; other arguments as for ``answer``.
-
-        Args:
-            hold: memory held by the batch.
-            room: memory budget for the outputs of the batch.
-        """
+    async def answer_part(self, dialect: Dialect[R], parsed: R, request: Request) -> Answer | OpwireError:
+        """Answers one parsed request of a batch."""
         try:
-            done, writing = await self._execute(dialect, request, progress, hold, guard, room)
-            return await self._answer(dialect, request, done, writing, progress)
+            return await self._answer(dialect, parsed, request)
         except OpwireError as error:
             return error
         except Exception:  # a bug must not fail the other requests of the batch
@@ -131,12 +114,7 @@ class Engine:
             return InternalError(ProblemCode.INTERNAL_ERROR, "the server failed to process this request")
 
     async def read(
-        self,
-        parse: Callable[[RequestBody], T],
-        body: Buffer,
-        head_length: str | None,
-        progress: Progress,
-        hold: Hold,
+        self, parse: Callable[[RequestBody], T], body: Buffer, head_length: str | None, request: Request
     ) -> T:
         """Parses a body with ``parse``, after checking the amount of JSON in it.
 
@@ -144,19 +122,19 @@ class Engine:
             LimitExceededError: there is too much JSON besides base64 tensors.
             OpwireError: as for ``answer``.
         """
-        progress.deadline = self.deadline(progress.started, None)
+        request.deadline = self.deadline(request.started, None)
         is_large = _json_bytes(body, head_length) > INLINE_BYTES
         split = RequestBody.split
         taken = await self.coders.parse(split, body, head_length) if is_large else split(body, head_length)
         if len(taken.text) > _FEW_BYTES:
             refuse_large_json(self.limits, taken, INLINE_BYTES)
-            await hold.grow(taken.objects_bytes, progress.deadline)
+            await request.hold.grow(taken.objects_bytes, request.deadline)
         parsed = await self.coders.parse(parse, taken) if len(taken.text) > INLINE_BYTES else parse(taken)
-        progress.lap("parse")
+        request.lap("parse")
         return parsed
 
     async def validate(
-        self, body: Buffer, head_length: str | None, progress: Progress, hold: Hold, owner: str | None
+        self, body: Buffer, head_length: str | None, request: Request, owner: str | None
     ) -> dict[str, object]:
         """Validates an operator desc or a graph and returns the result as JSON; other arguments as for ``answer``.
 
@@ -168,12 +146,12 @@ class Engine:
             ContractViolation: the feature level does not exist.
             OpwireError: as for ``read``.
         """
-        request = await self.read(parse_validate_unless_model, body, head_length, progress, hold)
-        progress.operator = GRAPH.name if request.is_graph else request.operator
-        if request.is_graph:
-            return (await self.coders.parse(self.graphs.validate, request, owner)).to_json()
-        level = read_level(request.feature_level, "/feature_level")
-        return validate(request.operator, level, strict=request.strict, pointer="/operator").to_json()
+        parsed = await self.read(parse_validate_unless_model, body, head_length, request)
+        request.operator = GRAPH.name if parsed.is_graph else parsed.operator
+        if parsed.is_graph:
+            return (await self.coders.parse(self.graphs.validate, parsed, owner)).to_json()
+        level = read_level(parsed.feature_level, "/feature_level")
+        return validate(parsed.operator, level, strict=parsed.strict, pointer="/operator").to_json()
 
     async def close(self) -> None:
         """Stops accepting work and waits for running work."""
@@ -184,148 +162,147 @@ class Engine:
     def deadline(self, started: float, timeout_ms: int | None) -> float:
         """Returns the deadline of a request: its own timeout, at most that of the server."""
         longest = self.limits.timeout_ms
-        return started + min(longest, longest if timeout_ms is None else timeout_ms) / 1000
+        return started + (longest if timeout_ms is None or timeout_ms > longest else timeout_ms) / 1000
 
-    async def _execute(
-        self,
-        dialect: Dialect[R],
-        request: R,
-        progress: Progress,
-        hold: Hold,
-        guard: Guard,
-        room: Allowance | None = None,
-    ) -> tuple[Completed, int]:
-        """Runs the operator of a request. Also returns the memory needed to encode the response, in bytes."""
-        try:
-            execute = dialect.operator(request, self.plans)
-            device = self._begin(execute, progress)
-            prepared = await self.plan(execute)
-            refuse_not_executable(self.dispatcher, prepared.plan, device)
-            writing, numbers = dialect.answer_bytes(request, prepared)
-            refuse_many_numbers(self.limits, numbers)
-            if room is not None:
-                room.take(prepared.output_bytes)
-            progress.lap("check")
-            done = await self._run(execute, prepared, device, writing, progress, hold, guard, is_part=room is not None)
-        except BaseException as error:
-            if isinstance(error, OpwireError):
-                dialect.relocate(error, request)
-            _clear_error_frames(error)
-            raise
-        return done, writing
+    async def plan(self, execute: ExecuteRequest) -> Prepared:
+        """Returns the plan of an operator. Checking a graph may take long and is done on another thread."""
+        if not execute.is_graph:
+            return self.plans.plan(execute)
+        key, found = self.plans.find(execute)
+        return found or self.plans.keep(key, await self.coders.parse(self.plans.prepare, execute))
 
-    def _begin(self, execute: ExecuteRequest, progress: Progress) -> str:
-        """Records operator and deadline of a request and returns the device it asks for."""
-        progress.operator = GRAPH.name if execute.is_graph else execute.operator
-        progress.deadline = self.deadline(progress.started, execute.timeout_ms)
-        return asked_device(self.dispatcher, execute)
-
-    async def _answer(
-        self, dialect: Dialect[R], request: R, done: Completed, writing: int, progress: Progress
-    ) -> Answer:
-        """Encodes the response to a completed run, on another thread if it is large."""
-        progress.device = done.device
-        await dialect.store(request, done)
+    async def _answer(self, dialect: Dialect[R], parsed: R, request: Request) -> Answer:
+        """Runs the operator of a request and encodes the response, on another thread if it is large."""
+        done, writing = await self._execute(dialect, parsed, request)
+        request.device = done.device
+        await dialect.store(parsed, done)
         if writing > INLINE_BYTES:
-            answer = await self.coders.code(writing, dialect.write, request, done, progress)
+            answer = await self.coders.code(writing, dialect.write, parsed, done, request)
         else:
-            answer = dialect.write(request, done, progress)
-        self.metrics.executed(done.prepared.plan.operator.name, progress.timing)
+            answer = dialect.write(parsed, done, request)
+        self.metrics.executed(done.prepared.plan.operator.name, request.timing)
         return answer
 
-    async def plan(self, request: ExecuteRequest) -> Prepared:
-        """Returns the plan of a request. Checking a graph may take long and is done on another thread."""
-        if not request.is_graph:
-            return self.plans.plan(request)
-        graph = request.operator
-        if isinstance(graph, RegisteredGraph):
-            if (made := graph.plan_for(request)) is not None:
-                return made
-            return await self.coders.parse(self.graphs.plan, graph, request, self.plans.prepare)
-        key, found = self.plans.find(request)
-        return found or self.plans.keep(key, await self.coders.parse(self.plans.prepare, request))
+    async def _execute(self, dialect: Dialect[R], parsed: R, request: Request) -> tuple[Result, int]:
+        """Runs the operator of a request. Also returns the memory needed to encode the response, in bytes."""
+        try:
+            execute = dialect.operator(parsed, self.plans)
+            request.operator = GRAPH.name if execute.is_graph else execute.operator
+            request.deadline = self.deadline(request.started, execute.timeout_ms)
+            device = asked_device(self.dispatcher, execute)
+            prepared = await self.plan(execute)
+            refuse_not_executable(self.dispatcher, prepared.plan, device)
+            writing, numbers = dialect.answer_bytes(parsed, prepared)
+            refuse_many_numbers(self.limits, numbers)
+            if request.room is not None:
+                request.room.take(prepared.output_bytes)
+            request.lap("check")
+            return await self._run(execute, prepared, device, writing, request), writing
+        except BaseException as error:
+            if isinstance(error, OpwireError):
+                dialect.relocate(error, parsed)
+            _clear_error_frames(error)
+            raise
 
     async def _run(
-        self,
-        request: ExecuteRequest,
-        prepared: Prepared,
-        device: str,
-        writing: int,
-        progress: Progress,
-        hold: Hold,
-        guard: Guard,
-        *,
-        is_part: bool,
-    ) -> Completed:
-        plan, deadline = prepared.plan, progress.deadline
+        self, execute: ExecuteRequest, prepared: Prepared, device: str, writing: int, request: Request
+    ) -> Result:
+        """Runs an operator, once there is memory for it: at once if it is short, and else on another thread."""
+        plan = prepared.plan
         is_small = prepared.input_bytes + prepared.between_bytes <= INLINE_BYTES
         is_inline = is_small and self.dispatcher.fits_inline(plan, device)
-        scratch = 0 if is_inline else await self._scratch_bytes(plan, device)
+        scratch = 0 if is_inline else await self.scratch_bytes(plan, device)
         refuse_large_block(self.limits, plan, scratch)
         size = prepared.bytes + writing + scratch
-        if not hold.grow_now(size):
-            await hold.grow(size, deadline)
+        if not request.hold.grow_now(size):
+            await request.hold.grow(size, request.deadline)
         if is_inline:
-            inputs = read_inputs(plan, request)
-            buffers, outputs = prepared.allocate()
-            progress.lap("decode")
-            runner = self.dispatcher.inline_device(device)
-            ran = self.dispatcher.run_inline(plan, partial(runner.run, plan, inputs, outputs), deadline)
-            if ran is None:  # the plan now counts as slow
-                return await self._run(request, prepared, device, writing, progress, hold, guard, is_part=is_part)
-            progress.ran(ran)
-            return Completed(request, prepared, buffers, runner.name)
-        return await self._run_somewhere(request, prepared, device, progress, guard, is_part=is_part)
+            done = self._run_inline(execute, prepared, device, request)
+            # If it took too long, it now counts as slow.
+            return done or await self._run(execute, prepared, device, writing, request)
+        buffers, outputs = dict[str, Array](), dict[str, Array]()
 
-    async def _run_somewhere(
-        self,
-        request: ExecuteRequest,
-        prepared: Prepared,
-        device: str,
-        progress: Progress,
-        guard: Guard,
-        *,
-        is_part: bool,
-    ) -> Completed:
-        """Runs a plan on a device of the dispatcher's choice, and on another one if that device is lost."""
-        plan, lost = prepared.plan, list[str]()
-        priority = DEFAULT_PRIORITY if request.priority is None else request.priority
+        async def arrays(chosen: str) -> tuple[Inputs, Arrays]:
+            given = read_inputs(plan, execute) if is_small else await self._inputs(prepared, execute, chosen)
+            made, views = prepared.allocate()
+            buffers.update(made)
+            outputs.update(views)
+            return given, outputs
+
+        chosen = await self.run(plan, device, execute.priority, arrays, request)
+        return Result(execute, prepared, buffers, chosen)
+
+    def _run_inline(self, execute: ExecuteRequest, prepared: Prepared, device: str, request: Request) -> Result | None:
+        inputs = read_inputs(prepared.plan, execute)
+        buffers, outputs = prepared.allocate()
+        request.lap("decode")
+        runner = self.dispatcher.inline_device(device)
+        run = partial(runner.run, prepared.plan, inputs, outputs)
+        ran = self.dispatcher.run_inline(prepared.plan, run, request.deadline)
+        if ran is None:
+            return None
+        request.ran(ran)
+        return Result(execute, prepared, buffers, runner.name)
+
+    async def run(
+        self, plan: Plan, device: str, priority: int | None, arrays: Arrange, request: Request, reruns: int = RERUNS
+    ) -> str:
+        """Runs a plan on a device of the dispatcher's choice, and on another one if that device is lost.
+
+        Args:
+            plan: the plan.
+            device: name of the device, ``auto`` or ``cluster``.
+            priority: 0 is the most urgent; None for the default.
+            arrays: returns the arrays of the plan for a device.
+            request: the request that it belongs to.
+            reruns: maximum number of reruns; 0 if a run may change what the plan reads.
+
+        Returns:
+            The name of the device.
+
+        Raises:
+            OpwireError: there is no time or room for it, or too many devices were lost.
+        """
+        lost = list[str]()
         while True:
             with self.dispatcher.place(plan, device, lost) as chosen:
-                is_small = prepared.input_bytes + prepared.between_bytes <= INLINE_BYTES
-                given = read_inputs(plan, request) if is_small else await self._inputs(prepared, request, chosen)
-                buffers, outputs = prepared.allocate()
-                progress.lap("decode")
+                inputs, outputs = await arrays(chosen)
+                request.lap("decode")
                 work = self.dispatcher.run(
-                    plan, given, outputs, device=chosen, priority=priority, deadline=progress.deadline, part=is_part
+                    plan,
+                    inputs,
+                    outputs,
+                    device=chosen,
+                    priority=DEFAULT_PRIORITY if priority is None else priority,
+                    deadline=request.deadline,
+                    part=request.room is not None,
                 )
                 try:
-                    progress.ran(await guard(work))
+                    request.ran(await request.guard(work))
+                    return chosen
                 except DeviceLost:
-                    progress.lap("queue")
+                    request.lap("queue")
                     lost.append(chosen)
-                else:
-                    return Completed(request, prepared, buffers, chosen)
             log.info("device %s was lost while running %s", chosen, plan.operator.name)
-            if len(lost) > RERUNS:
+            if len(lost) > reruns:
                 message = f"the devices that ran the operator were lost: {', '.join(lost)}"
                 raise UnavailableError(ProblemCode.NOT_READY, message, retry_after=1)
 
-    async def _scratch_bytes(self, plan: Plan, device: str) -> int:
+    async def scratch_bytes(self, plan: Plan, device: str) -> int:
         """Returns the scratch memory of a plan on a device. A long graph is prepared for it on another thread."""
         if len(operator_plans(plan)) <= _FEW_STEPS:
             return self.dispatcher.scratch_bytes(plan, device)
         return await self.coders.parse(self.dispatcher.scratch_bytes, plan, device)
 
-    async def _inputs(self, prepared: Prepared, request: ExecuteRequest, device: str) -> Inputs:
+    async def _inputs(self, prepared: Prepared, execute: ExecuteRequest, device: str) -> Inputs:
         """Reads large inputs, decoding them on another thread unless the device does that or they need no decoding."""
         plan = prepared.plan
-        encoded = encoded_inputs(plan, request) if self.dispatcher.decodes(device) else None
+        encoded = encoded_inputs(plan, execute) if self.dispatcher.decodes(device) else None
         if encoded is not None:
             return encoded
-        if are_views(plan, request):
-            return read_inputs(plan, request)
-        return await self.coders.code(prepared.input_bytes, read_inputs, plan, request)
+        if are_views(plan, execute):
+            return read_inputs(plan, execute)
+        return await self.coders.code(prepared.input_bytes, read_inputs, plan, execute)
 
 
 _FEW_STEPS = 32

@@ -1,19 +1,21 @@
-"""Cache of plans, so that an operator desc seen again at the same feature level is not checked again."""
+"""Cache of plans: an operator or a graph seen again at the same feature level is not checked again."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from pydantic_core import to_json
 
 from opwire.check import Plan, check, read_level
-from opwire.errors import LimitExceededError, ProblemCode
+from opwire.errors import ContractViolation, LimitExceededError, ProblemCode
 from opwire.graph import GRAPH, check_graph
 from opwire.tensor import Array, BufferTensorDesc
 from opwire.wire import ExecuteRequest, OutputFrame, output_frames
+
+from .registered_graph import RegisteredGraph, as_named
 
 MAX_DESC_BYTES = 2**20
 """Maximum size of an operator desc, in bytes of JSON."""
@@ -57,9 +59,15 @@ class Prepared:
 
 
 class Key(NamedTuple):
-    """The key of a plan: everything it is made from."""
+    """The key of a plan: everything it is made from.
 
-    desc: bytes
+    Attributes:
+        desc: JSON of the desc, or the token of a registered graph.
+        size: size of the JSON, in bytes.
+    """
+
+    desc: bytes | int
+    size: int
     level: object
     is_graph: bool
     strict: bool
@@ -102,13 +110,7 @@ class PlanCache:
         Raises:
             LimitExceededError: the desc is too large.
         """
-        level = request.feature_level
-        desc = to_json(request.operator, inf_nan_mode="constants")
-        if self.most_bytes is not None and len(desc) > self.most_bytes:
-            what = "graph (without constants)" if request.is_graph else "operator desc"
-            detail = f"{len(desc)} bytes of JSON in the {what}; this server takes at most {self.most_bytes}"
-            raise LimitExceededError(ProblemCode.BODY_TOO_LARGE, detail, limit=self.most_bytes, size=len(desc))
-        key = Key(desc, level if isinstance(level, int | str) else None, request.is_graph, request.strict)
+        key = self._key(request)
         found = self._plans.get(key)
         if found is None:
             self.misses += 1
@@ -117,17 +119,34 @@ class PlanCache:
             self._plans.move_to_end(key)
         return key, found
 
+    def _key(self, request: ExecuteRequest) -> Key:
+        level, operator = request.feature_level, request.operator
+        about = level if isinstance(level, int | str) else None, request.is_graph, request.strict
+        if isinstance(operator, RegisteredGraph):
+            return Key(operator.token, operator.json_size, *about)
+        desc = to_json(operator, inf_nan_mode="constants")
+        size = len(desc)
+        if self.most_bytes is not None and size > self.most_bytes:
+            what = "graph (without constants)" if request.is_graph else "operator desc"
+            detail = f"{size} bytes of JSON in the {what}; this server takes at most {self.most_bytes}"
+            raise LimitExceededError(ProblemCode.BODY_TOO_LARGE, detail, limit=self.most_bytes, size=size)
+        return Key(desc, size, *about)
+
     def keep(self, key: Key, made: Prepared) -> Prepared:
-        """Caches a plan, unless its desc is very large, and returns it."""
-        if len(key.desc) > _MAX_KEY_BYTES:
+        """Caches a plan, unless its desc is very large, and returns it. Registered graphs may be large."""
+        if key.size > _MAX_KEY_BYTES and isinstance(key.desc, bytes):
             return made
         if key not in self._plans:
-            self._bytes += len(key.desc)
+            self._bytes += key.size
         self._plans[key] = made
         while len(self._plans) > self.size or self._bytes > _MAX_CACHED_BYTES:
             oldest, _ = self._plans.popitem(last=False)
-            self._bytes -= len(oldest.desc)
+            self._bytes -= oldest.size
         return made
+
+    def keep_registered(self, graph: RegisteredGraph, request: ExecuteRequest, made: Prepared) -> None:
+        """Caches the plan of a graph that has just been registered with a request."""
+        self.keep(self._key(graph.request(request)), replace(made, input_bytes=made.input_bytes - graph.constant_bytes))
 
     def prepare(self, request: ExecuteRequest) -> Prepared:
         """Makes the plan of a request without using the cache. Thread-safe.
@@ -136,10 +155,17 @@ class PlanCache:
             ContractViolation: the desc or the level is invalid.
         """
         level = read_level(request.feature_level, f"{request.pointer}/feature_level")
+        named = request.operator if isinstance(request.operator, RegisteredGraph) else None
         checked = check_graph if request.is_graph else check
-        plan = checked(request.operator, level, strict=request.strict, pointer=request.plan_pointer)
+        operator, pointer = request.operator if named is None else named.graph, request.plan_pointer
+        try:
+            plan = checked(operator, level, strict=request.strict, pointer=pointer)
+        except ContractViolation as error:
+            raise error if named is None else ContractViolation(as_named(error.violations, pointer)) from None
         self.admit(plan)
         inputs, outputs = _bytes_of(plan.inputs), _bytes_of(plan.outputs)
+        if named is not None:
+            inputs -= named.constant_bytes  # they are mapped already: requests need no memory for them
         between = sum(plan.attributes.between) if plan.operator is GRAPH else 0
         return Prepared(plan, output_frames(plan.outputs), inputs, outputs, between)
 

@@ -19,8 +19,6 @@ from opwire.tensor import BufferTensorDesc
 from opwire.violation import Violation
 from opwire.wire import ExecuteRequest
 
-from .plan_cache import Prepared
-
 _ALIGNMENT = 64
 """Alignment of constants in bytes, sufficient for every data type."""
 
@@ -104,7 +102,6 @@ class RegisteredGraph:
         level: feature level it was checked against.
         slot, token: number of the graph in its server, and a token that distinguishes it from earlier graphs with that
             number.
-        prepared: its plan at ``level``, once made.
     """
 
     def __init__(self, name: str, file: int) -> None:
@@ -118,7 +115,6 @@ class RegisteredGraph:
         described = self._described()
         self.level = FeatureLevel.parse(described["feature_level"])
         self.slot, self.token = int(described["slot"]), int(described["token"])
-        self.prepared: Prepared | None = None
         self._constants: dict[str, memoryview] = {}
         begin = _LENGTH + self.json_size
         for node, size in described["constants"].items():
@@ -139,11 +135,6 @@ class RegisteredGraph:
     def constant_bytes(self) -> int:
         """Total size of its constants."""
         return sum(map(len, self._constants.values()))
-
-    def plan_for(self, request: ExecuteRequest) -> Prepared | None:
-        """Returns the plan if it has been made and is for the level of a request."""
-        is_own = request.feature_level in (self.level, self.level.short, str(self.level))
-        return self.prepared if is_own and not request.strict else None
 
     def request(self, given: ExecuteRequest) -> ExecuteRequest:
         """Returns a request that names the graph with the graph's constants added to the inputs."""

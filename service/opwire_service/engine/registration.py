@@ -10,10 +10,9 @@ from opwire.wire import Buffer, parse_registration, read_constants
 
 from .graph_registry import refuse_name
 from .limits import exceeded
-from .memory import Hold
 from .pipeline import Engine
-from .progress import Progress
 from .registered_graph import RegisteredGraph, StoredGraph
+from .request import Request
 
 MAX_TENSORS = 512
 """Maximum number of inputs and outputs of a registered graph; every listing of graphs describes them."""
@@ -25,8 +24,7 @@ async def register(
     owner: str | None,
     body: Buffer,
     head_length: str | None,
-    progress: Progress,
-    hold: Hold,
+    request: Request,
 ) -> tuple[RegisteredGraph, bool]:
     """Registers the graph in a request body.
 
@@ -36,8 +34,7 @@ async def register(
         owner: owner of the request's API key.
         body: body as received.
         head_length: length of its JSON head if a binary tail follows.
-        progress: timing and deadline of the request.
-        hold: memory held by the request, including its body.
+        request: the request.
 
     Returns:
         The graph, and whether the owner had no graph of that name before.
@@ -48,19 +45,19 @@ async def register(
         RequestError: the request or the name is invalid.
     """
     refuse_name(name)
-    request = await engine.read(parse_registration, body, head_length, progress, hold)
-    prepared = await engine.plan(request)
+    execute = await engine.read(parse_registration, body, head_length, request)
+    prepared = await engine.plan(execute)
     plan = prepared.plan
     tensors = len(plan.outputs) + sum(not each.startswith(CONSTANT) for each in plan.inputs)
     if tensors > MAX_TENSORS:
         what = "inputs and outputs of the graph"
         raise exceeded(ProblemCode.BODY_TOO_LARGE, what, tensors, MAX_TENSORS)
-    progress.lap("check")
+    request.lap("check")
     size = sum(desc.data_size_in_bytes for each, desc in plan.inputs.items() if each.startswith(CONSTANT))
-    await hold.grow(size, progress.deadline)
-    constants = await engine.coders.code(size, read_constants, plan, request)
-    progress.lap("decode")
-    written = StoredGraph(request.operator, plan, constants)
+    await request.hold.grow(size, request.deadline)
+    constants = await engine.coders.code(size, read_constants, plan, execute)
+    request.lap("decode")
+    written = StoredGraph(execute.operator, plan, constants)
     graph, is_new = await asyncio.to_thread(engine.graphs.put, name, owner, written)
-    engine.graphs.keep_plan(graph, prepared)
+    engine.plans.keep_registered(graph, execute, prepared)
     return graph, is_new

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
 
 from opwire.errors import DeadlineExceededError, ProblemCode
 
 from ..execution import Bound, Stop, Stopped
-from .progress import Ran
 
 MOST_SECONDS = 0.05
 """Time after which work is stopped that was expected to be short: chosen data may make it take thousands of times."""
+
+
+class Ran(NamedTuple):
+    """Times of one run, in microseconds."""
+
+    queue: int
+    run: int
 
 
 def run_timed(run: Bound, stop: Stop) -> int:

@@ -14,7 +14,6 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..engine.memory import Hold
 from ..engine.pipeline import Engine
 from ..engine.service import Service
 from ..settings import Settings, UnusableSetting
@@ -220,7 +219,7 @@ def _without_root(prefix: str, path: str) -> str:
 def _refuse_when_stopping(service: Service) -> data_routes.Handler:
     """Returns the handler for requests that arrive while the server is stopping; it does not read their bodies."""
 
-    async def handle(engine: Engine, exchange: Exchange, hold: Hold) -> None:
+    async def handle(engine: Engine, exchange: Exchange) -> None:
         service.require_ready()
 
     return handle

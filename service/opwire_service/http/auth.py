@@ -6,7 +6,6 @@ from starlette.types import Scope
 
 from opwire.errors import AuthenticationError, ProblemCode
 
-from ..engine.memory import Hold
 from ..engine.pipeline import Engine
 from .api_keys import ApiKeys, fingerprint
 from .console import OPEN_PREFIXES as CONSOLE_PREFIXES
@@ -65,7 +64,7 @@ class Gate:
         return owner is not None
 
 
-async def refuse(engine: Engine, exchange: Exchange, hold: Hold) -> None:
+async def refuse(engine: Engine, exchange: Exchange) -> None:
     """Handles requests that are not admitted."""
     given = exchange.header(b"authorization")
     detail = "the API key is not valid" if given else "send an API key: Authorization: Bearer KEY"

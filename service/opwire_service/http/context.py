@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from opwire.errors import ProblemCode
 
-from ..engine.progress import Progress
+from ..engine.request import Request
 from ..telemetry import access_log
 from ..telemetry.declarations import OK, OTHER
 from ..telemetry.metrics import Metrics
@@ -36,7 +36,7 @@ def ended_request(
     status: int,
     code: str,
     microseconds: int,
-    progress: Progress | None = None,
+    request: Request | None = None,
 ) -> Ended:
     """Returns the record of a completed request for traces and the log; see ``Ended``."""
     state = scope.get("state", {})
@@ -53,9 +53,9 @@ def ended_request(
         state.get("client"),
         None if scope.get("client") is None else scope["client"][0],
         {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _CARRIERS},
-        None if progress is None else progress.operator,
-        None if progress is None else progress.device,
-        {} if progress is None else progress.stages,
+        None if request is None else request.operator,
+        None if request is None else request.device,
+        {} if request is None else request.stages,
         state.get("refused_key"),
     )
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic_core import to_json
 from starlette.requests import ClientDisconnect
@@ -29,7 +29,6 @@ from opwire.wire import (
 
 from ..engine.batches import limit_concurrency
 from ..engine.limits import Allowance
-from ..engine.memory import Hold
 from ..engine.pipeline import Engine
 from ..engine.registered_graph import RegisteredGraph
 from ..offline import onnx_models
@@ -39,12 +38,12 @@ from ..telemetry.requests import Ended
 from . import models
 from .context import ended_request
 from .errors import defect, problem_response
-from .exchange import Exchange
+from .exchange import Exchange, while_connected
 from .native import Native
 
 T = TypeVar("T")
 
-Handler = Callable[[Engine, Exchange, Hold], Awaitable[None]]
+Handler = Callable[[Engine, Exchange], Awaitable[None]]
 
 Record = Callable[[Ended], None]
 """Records the outcome of a request."""
@@ -68,27 +67,26 @@ class Route(NamedTuple):
     allowed: tuple[str, ...] = ()
 
 
-async def execute(engine: Engine, exchange: Exchange, hold: Hold) -> None:
+async def execute(engine: Engine, exchange: Exchange) -> None:
     """Runs one operator on the tensors in the body, or a model."""
     length = exchange.head_length()
-    body = await exchange.read_body(engine.limits, hold)
-    guard = partial(while_connected, exchange.receive)
+    body = await exchange.read_body(engine.limits)
     dialect = Native(exchange.request_id, binary=exchange.wants_binary, find=partial(_graph, engine, exchange))
     answer = None
     with suppress(ModelGiven):
-        answer = await engine.answer(dialect, body, length, exchange.progress, hold, guard)
+        answer = await engine.answer(dialect, body, length, exchange.request)
     if answer is None:
-        model = await models.read(engine, exchange, body, hold, runs=True)
-        answer = await models.execute(engine, exchange, model, hold, guard)
-    await exchange.send_answer(answer, ((b"server-timing", server_timing(exchange.progress.timing)),))
+        model = await models.read(engine, exchange, body, runs=True)
+        answer = await models.execute(engine, exchange, model)
+    await exchange.send_answer(answer, ((b"server-timing", server_timing(exchange.request.timing)),))
 
 
-async def batch(engine: Engine, exchange: Exchange, hold: Hold) -> None:
+async def batch(engine: Engine, exchange: Exchange) -> None:
     """Runs several operators, as many at once as the devices take. Each has its own result, in the order given."""
-    length, progress, limits = exchange.head_length(), exchange.progress, engine.limits
-    body = await exchange.read_body(limits, hold)
+    length, limits = exchange.head_length(), engine.limits
+    body = await exchange.read_body(limits)
     parse = partial(parse_batch, most=limits.batch_requests)
-    requests = await engine.read(parse, body, length, progress, hold)
+    requests = await engine.read(parse, body, length, exchange.request)
     dialect = Native(exchange.request_id, binary=exchange.wants_binary, find=partial(_graph, engine, exchange))
     guard, room = limit_concurrency(engine.dispatcher.places), Allowance(limits.output_bytes)
 
@@ -97,7 +95,7 @@ async def batch(engine: Engine, exchange: Exchange, hold: Hold) -> None:
         if isinstance(request, RequestError):
             found = request
         else:
-            found = await engine.answer_part(dialect, request, progress.fork(), hold, guard, room)
+            found = await engine.answer_part(dialect, request, exchange.request.part(guard, room))
         engine.metrics.add(BATCH_RESULTS, str(found.code) if isinstance(found, OpwireError) else OK)
         return write_error(found, exchange.request_id) if isinstance(found, OpwireError) else found
 
@@ -132,20 +130,20 @@ async def _send_results(exchange: Exchange, results: list[asyncio.Task[Answer]])
     await exchange.send_stream(pieces())
 
 
-async def validate(engine: Engine, exchange: Exchange, hold: Hold) -> None:
+async def validate(engine: Engine, exchange: Exchange) -> None:
     """Validates a desc or a model at a feature level, and finds the lowest level at which it is valid."""
     length = None if exchange.has_onnx else exchange.head_length()
-    body = await exchange.read_body(engine.limits, hold)
+    body = await exchange.read_body(engine.limits)
     found: dict[str, object] | None = None
     if exchange.has_onnx:
-        exchange.progress.deadline = engine.deadline(exchange.progress.started, None)
-        validating = onnx_models.validate(body, exchange.query(), exchange.progress, hold)
+        exchange.request.deadline = engine.deadline(exchange.request.started, None)
+        validating = onnx_models.validate(body, exchange.query(), exchange.request)
         found = await while_connected(exchange.receive, validating)
     else:
         with suppress(ModelGiven):
-            found = await engine.validate(body, length, exchange.progress, hold, exchange.client)
+            found = await engine.validate(body, length, exchange.request, exchange.client)
     if found is None:
-        found = await models.validate(engine, await models.read(engine, exchange, body, hold, runs=False))
+        found = await models.validate(engine, await models.read(engine, exchange, body, runs=False))
     await exchange.send_answer(Answer([to_json(found)]))
 
 
@@ -171,7 +169,7 @@ async def answer(
 ) -> None:
     """Handles a request to a data route, including its errors, then counts, logs and optionally records its outcome."""
     started = time.perf_counter_ns()
-    exchange = Exchange(scope, receive, send)
+    exchange = Exchange(scope, receive, send, engine.memory.open())
     status, code = 200, OK
     try:
         # The HTTP server omits the body of a response to HEAD.
@@ -179,8 +177,8 @@ async def answer(
             allowed = route.allowed or (route.method,)
             detail = f"{scope['method'][:60]} given; {route.path} allows {', '.join(allowed)}"
             raise MethodNotAllowedError(ProblemCode.METHOD_NOT_ALLOWED, detail, allow=list(allowed))
-        with engine.memory.open() as hold:
-            await route.handler(engine, exchange, hold)
+        with exchange.request.hold:
+            await route.handler(engine, exchange)
             status = exchange.status
     except OpwireError as error:
         status, code = await _refuse(exchange, error)
@@ -196,7 +194,7 @@ async def answer(
     engine.metrics.ended(route.path, code, microseconds)
     has_line = access_log.wants(code)
     if has_line or record is not None:
-        ended = ended_request(scope, exchange.request_id, route.path, status, code, microseconds, exchange.progress)
+        ended = ended_request(scope, exchange.request_id, route.path, status, code, microseconds, exchange.request)
         if has_line:
             access_log.write(ended)
         if record is not None:
@@ -208,27 +206,3 @@ async def _refuse(exchange: Exchange, error: OpwireError) -> tuple[int, str]:
     response = problem_response(error, exchange.request_id, exchange.scope["path"])
     await exchange.send_problem(response)
     return response.status_code, str(error.code)
-
-
-async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """Awaits work and returns its result, cancelling it if the client disconnects.
-
-    Raises:
-        ClientDisconnect: the client disconnected.
-    """
-    task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_disconnect(receive))
-    try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        raise ClientDisconnect
-    finally:
-        for pending in (task, gone):
-            pending.cancel()
-        await asyncio.wait((task, gone))
-
-
-async def _disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 import numpy as np
@@ -26,12 +28,14 @@ from opwire.wire import BINARY, HEAD_LENGTH, JSON, Answer, Buffer
 
 from ..engine.limits import exceeded
 from ..engine.memory import Hold
-from ..engine.progress import Progress
+from ..engine.request import Request
 from ..offline.onnx_models import MEDIA_TYPE
 from ..settings import Limits
 from .connection import FIRST_WINDOW
 from .context import REQUEST_ID, request_id
 from .cycle import JOINED_BYTES, Admit, Cycle, cycle_of
+
+T = TypeVar("T")
 
 Fields = Sequence[tuple[bytes, bytes]]
 """Header fields."""
@@ -54,21 +58,21 @@ class Exchange:
     Attributes:
         scope, receive: the ASGI scope and receive callable.
         request_id: ID in the response header and in problem documents.
-        progress: timing and deadline of the request.
+        request: timing, deadline and memory of the request.
         answered: whether the response has started.
         status: status code of the response, unless it is a problem.
         unread: size of the body in bytes while none of it has been read.
     """
 
-    __slots__ = ("_headers", "_send", "answered", "progress", "receive", "request_id", "scope", "status", "unread")
+    __slots__ = ("_headers", "_send", "answered", "receive", "request", "request_id", "scope", "status", "unread")
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, hold: Hold) -> None:
         self.scope = scope
         self.receive = receive
         self._send = send
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self.request_id = request_id(self._headers.get(REQUEST_ID))
-        self.progress = Progress()
+        self.request = Request(hold, partial(while_connected, receive))
         self.answered = False
         self.status = 200
         self.unread: float = 0
@@ -133,7 +137,7 @@ class Exchange:
         """Returns the head-length header whatever the content type, for clients that send none."""
         return self.header(_HEAD_LENGTH) if _HEAD_LENGTH in self._headers else None
 
-    async def read_body(self, limits: Limits, hold: Hold) -> Buffer:
+    async def read_body(self, limits: Limits) -> Buffer:
         """Reads the whole body, as memory for it becomes available.
 
         The binary tail behind a JSON head is aligned in memory, so that its tensors can be used without a copy.
@@ -152,33 +156,33 @@ class Exchange:
         self.unread = size
         if size > limits.body_bytes:
             raise exceeded(ProblemCode.BODY_TOO_LARGE, "bytes in the body", size, limits.body_bytes)
-        request = cycle_of(self.scope)
-        if request is not None and request.has_arrived(size) and hold.take_arrived(size):
+        cycle, hold = cycle_of(self.scope), self.request.hold
+        if cycle is not None and cycle.has_arrived(size) and hold.take_arrived(size):
             self.unread = 0
-            self.progress.lap("receive")
-            return request.whole_body()
-        deadline = self.progress.started + limits.timeout_ms / 1000
+            self.request.lap("receive")
+            return cycle.whole_body()
+        deadline = self.request.started + limits.timeout_ms / 1000
         await hold.take_body(_first_bytes(size), size, deadline)
         self.unread = 0
-        if request is not None:
-            hold.has_unread = request.has_unread
+        if cycle is not None:
+            hold.has_unread = cycle.has_unread
         try:
             async with asyncio.timeout(limits.receive_ms / 1000):
-                body = await self._receive(size, request, lambda more: hold.take_body(more, size, deadline))
+                body = await self._receive(size, cycle, lambda more: hold.take_body(more, size, deadline))
         except TimeoutError:
             detail = f"the body did not arrive within {limits.receive_ms} ms"
             raise SlowBodyError(ProblemCode.SLOW_BODY, detail) from None
         hold.arrived()
-        self.progress.lap("receive")
+        self.request.lap("receive")
         return body
 
-    async def _receive(self, size: int, request: Cycle | None, admit: Admit) -> Buffer:
+    async def _receive(self, size: int, cycle: Cycle | None, admit: Admit) -> Buffer:
         length = self.head_length_of_any_type() or ""
         shift = -int(length[-9:]) % _ALIGNMENT if length.isdecimal() else 0
         # Unlike a bytearray, it is not zeroed first and may get huge pages.
         body = np.empty(shift + size, np.uint8).data[shift:]
-        if request is not None:
-            await request.fill(body, admit)
+        if cycle is not None:
+            await cycle.fill(body, admit)
         else:
             await admit(size - min(size, FIRST_WINDOW))
             await _fill(self.receive, body)
@@ -260,14 +264,14 @@ class Exchange:
     @asynccontextmanager
     async def _read_in_time(self) -> AsyncGenerator[None]:
         """Aborts the connection if the client does not read what is sent before the request's deadline."""
-        left = self.progress.deadline - time.monotonic()
+        left = self.request.deadline - time.monotonic()
         try:
             async with asyncio.timeout(None if left == float("inf") else max(0.0, left)):
                 yield
         except TimeoutError:
-            request = cycle_of(self.scope)
-            if request is not None:
-                request.abort()
+            cycle = cycle_of(self.scope)
+            if cycle is not None:
+                cycle.abort()
                 await asyncio.sleep(0)  # lets the server notice
             detail = "the deadline passed while the answer was read"
             raise DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, detail, stage="send") from None
@@ -276,9 +280,9 @@ class Exchange:
         """Responds with a problem, unless a response has started."""
         if self.answered:
             return
-        request = cycle_of(self.scope)
-        if request is not None and self.unread > FIRST_WINDOW:
-            request.refuse(response)
+        cycle = cycle_of(self.scope)
+        if cycle is not None and self.unread > FIRST_WINDOW:
+            cycle.refuse(response)
         else:
             await response(self.scope, self.receive, self._send)
 
@@ -322,3 +326,27 @@ async def _fill(receive: Receive, body: memoryview) -> None:
         piece, more = message.get("body", b""), message.get("more_body", False)
         body[filled : filled + len(piece)] = piece
         filled += len(piece)
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Awaits work and returns its result, cancelling it if the client disconnects.
+
+    Raises:
+        ClientDisconnect: the client disconnected.
+    """
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_disconnect(receive))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ClientDisconnect
+    finally:
+        for pending in (task, gone):
+            pending.cancel()
+        await asyncio.wait((task, gone))
+
+
+async def _disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

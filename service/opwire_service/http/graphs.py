@@ -10,12 +10,11 @@ from pydantic_core import to_json
 
 from opwire.wire import Answer
 
-from ..engine.memory import Hold
 from ..engine.pipeline import Engine
 from ..engine.registration import register
 from ..offline import onnx_models
-from .data_routes import Handler, Route, while_connected
-from .exchange import Exchange
+from .data_routes import Handler, Route
+from .exchange import Exchange, while_connected
 
 ALL = "/v1/graphs"
 ONE = "/v1/graphs/{name}"
@@ -37,7 +36,7 @@ def find(path: str, method: str) -> Route | None:
     return Route(chosen, handlers[chosen], ONE, tuple(handlers))
 
 
-async def _list(engine: Engine, exchange: Exchange, hold: Hold) -> None:
+async def _list(engine: Engine, exchange: Exchange) -> None:
     """Lists all graphs of the client."""
 
     def listed() -> bytes:
@@ -46,26 +45,26 @@ async def _list(engine: Engine, exchange: Exchange, hold: Hold) -> None:
     await exchange.send_answer(Answer([await asyncio.to_thread(listed)]))
 
 
-async def _show(name: str, engine: Engine, exchange: Exchange, hold: Hold) -> None:
+async def _show(name: str, engine: Engine, exchange: Exchange) -> None:
     """Shows one graph, with its constants if the client accepts a binary tail."""
     described, constants = await asyncio.to_thread(engine.graphs.find(name, exchange.client).whole)
     head = to_json(described, inf_nan_mode="constants")
     await exchange.send_answer(Answer([head], constants if exchange.wants_binary else ()))
 
 
-async def _put(name: str, engine: Engine, exchange: Exchange, hold: Hold) -> None:
+async def _put(name: str, engine: Engine, exchange: Exchange) -> None:
     """Registers a graph, or an ONNX model as one."""
     length = None if exchange.has_onnx else exchange.head_length()
-    body = await exchange.read_body(engine.limits, hold)
+    body = await exchange.read_body(engine.limits)
     if exchange.has_onnx:
-        exchange.progress.deadline = engine.deadline(exchange.progress.started, None)
-        lowering = onnx_models.as_registration(body, exchange.query(), exchange.progress, hold)
+        exchange.request.deadline = engine.deadline(exchange.request.started, None)
+        lowering = onnx_models.as_registration(body, exchange.query(), exchange.request)
         body, length = await while_connected(exchange.receive, lowering)
-    graph, is_new = await register(engine, name, exchange.client, body, length, exchange.progress, hold)
+    graph, is_new = await register(engine, name, exchange.client, body, length, exchange.request)
     await exchange.send_answer(Answer([to_json(graph.to_json())]), status=201 if is_new else 200)
 
 
-async def _remove(name: str, engine: Engine, exchange: Exchange, hold: Hold) -> None:
+async def _remove(name: str, engine: Engine, exchange: Exchange) -> None:
     """Removes a graph."""
     engine.graphs.remove(name, exchange.client)
     await exchange.send_answer(Answer([b"{}"]))

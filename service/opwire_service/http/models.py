@@ -15,7 +15,7 @@ import numpy as np
 
 from opwire.check import Validation, read_level
 from opwire.dxdispatch import Model, OperatorDispatchable, SourceFile, WriteFile, lowest_level, read_model
-from opwire.errors import ContractViolation, NotExecutableError, ProblemCode, RequestError, UnavailableError
+from opwire.errors import ContractViolation, NotExecutableError, ProblemCode, RequestError
 from opwire.level import FeatureLevel
 from opwire.operator import Code, Violation
 from opwire.tensor import Array, BufferTensorDesc, DataType
@@ -32,13 +32,12 @@ from opwire.wire import (
     write_outcome,
 )
 
-from ..devices.base import DeviceLost
-from ..engine.batches import Guard
 from ..engine.limits import exceeded, refuse_many_numbers
-from ..engine.memory import Hold
-from ..engine.pipeline import DEFAULT_PRIORITY, Engine
-from ..engine.progress import Ran
+from ..engine.pipeline import Engine
+from ..engine.request import Request
 from ..engine.targets import asked_device, refuse_not_executable
+from ..engine.timed import Ran
+from ..execution import Arrays
 from ..offline.run import Launch, Show, Step, prepare
 from .exchange import Exchange
 
@@ -48,13 +47,13 @@ _NO_FOLDER = Path()
 """Placeholder for folders: models in requests read and write no files."""
 
 
-async def read(engine: Engine, exchange: Exchange, body: Buffer, hold: Hold, *, runs: bool) -> ModelRequest:
+async def read(engine: Engine, exchange: Exchange, body: Buffer, *, runs: bool) -> ModelRequest:
     """Parses a request with a model.
 
     Raises:
         OpwireError: see ``parse_model`` and ``Engine.read``.
     """
-    return await engine.read(partial(parse_model, runs=runs), body, None, exchange.progress, hold)
+    return await engine.read(partial(parse_model, runs=runs), body, None, exchange.request)
 
 
 async def validate(engine: Engine, request: ModelRequest) -> dict[str, object]:
@@ -121,24 +120,24 @@ def _files(model: Model) -> list[Violation]:
     return found
 
 
-async def execute(engine: Engine, exchange: Exchange, request: ModelRequest, hold: Hold, guard: Guard) -> Answer:
+async def execute(engine: Engine, exchange: Exchange, given: ModelRequest) -> Answer:
     """Runs the commands of a model in order.
 
     Raises:
         OpwireError: the model is invalid, or there is no time or room for it.
     """
-    options, progress = request.options, exchange.progress
-    progress.deadline = engine.deadline(progress.started, options.timeout_ms)
+    options, request = given.options, exchange.request
+    request.deadline = engine.deadline(request.started, options.timeout_ms)
     device = asked_device(engine.dispatcher, options)
     level = read_level(options.feature_level, "/feature_level")
-    model = await asyncio.to_thread(_read, engine, request)
+    model = await asyncio.to_thread(_read, engine, given)
     if refused := [_in_place(violation) for violation in _files(model)]:
         raise ContractViolation(refused)
     for name, dispatchable in model.dispatchables.items():
         if not isinstance(dispatchable, OperatorDispatchable):
             detail = f"dispatchable {name[:60]!r} is not an operator; models in requests may only contain operators"
             raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=name[:60], devices=[])
-    await _take_memory(engine, model, hold, progress.deadline)
+    await _take_memory(engine, model, request)
     try:
         steps = await asyncio.to_thread(prepare, model, level, _NO_FOLDER, _NO_FOLDER, strict=options.strict)
     except ContractViolation as error:
@@ -150,12 +149,12 @@ async def execute(engine: Engine, exchange: Exchange, request: ModelRequest, hol
         if isinstance(step, Launch):
             engine.plans.admit(step.plan)
             refuse_not_executable(engine.dispatcher, step.plan, device)
-    progress.lap("check")
-    shown = await _run(engine, steps, device, options.priority, exchange, hold, guard)
+    request.lap("check")
+    shown = await _run(engine, steps, device, options.priority, request)
     return await asyncio.to_thread(_write, shown, level, form, exchange, engine)
 
 
-async def _take_memory(engine: Engine, model: Model, hold: Hold, deadline: float) -> None:
+async def _take_memory(engine: Engine, model: Model, request: Request) -> None:
     """Takes memory for the buffers, for what is bound before the first command, and for what is printed."""
     limit = engine.limits.output_bytes
     sizes = {name: buffer.size_in_bytes for name, buffer in model.resources.items() if buffer.is_loaded}
@@ -170,17 +169,11 @@ async def _take_memory(engine: Engine, model: Model, hold: Hold, deadline: float
     whole = sum(sizes.values()) + sum(sizes.get(name, 0) for name in (*printed, *bound) if name is not None)
     if whole > limit:
         raise exceeded(ProblemCode.TENSOR_TOO_LARGE, "bytes in the resources of the model", whole, limit)
-    await hold.grow(whole, deadline)
+    await request.hold.grow(whole, request.deadline)
 
 
 async def _run(
-    engine: Engine,
-    steps: Sequence[Step],
-    device: str,
-    priority: int | None,
-    exchange: Exchange,
-    hold: Hold,
-    guard: Guard,
+    engine: Engine, steps: Sequence[Step], device: str, priority: int | None, request: Request
 ) -> list[tuple[str, Array]]:
     """Runs the steps and returns what the print commands show, in order."""
     shown: list[tuple[str, Array]] = []
@@ -189,45 +182,27 @@ async def _run(
         if isinstance(step, Show):
             shown.append((step.resource, step.values.copy()))
         elif isinstance(step, Launch):
-            done = await _launch(engine, step, device, priority, exchange, hold, guard)
-            waited, ran = waited + done.queue, ran + done.run
-    exchange.progress.ran(Ran(waited, ran))
+            await _launch(engine, step, device, priority, request)
+            waited, ran = waited + request.stages["queue"], ran + request.stages["run"]
+    request.ran(Ran(waited, ran))
     return shown
 
 
-async def _launch(
-    engine: Engine,
-    step: Launch,
-    device: str,
-    priority: int | None,
-    exchange: Exchange,
-    hold: Hold,
-    guard: Guard,
-) -> Ran:
-    plan, progress, dispatcher = step.plan, exchange.progress, engine.dispatcher
-    scratch = dispatcher.scratch_bytes(plan, device)
-    await hold.grow(scratch, progress.deadline)
+async def _launch(engine: Engine, step: Launch, device: str, priority: int | None, request: Request) -> None:
+    plan = step.plan
+
+    async def arrays(chosen: str) -> tuple[Arrays, Arrays]:
+        return step.inputs, step.outputs
+
+    scratch = await engine.scratch_bytes(plan, device)
+    await request.hold.grow(scratch, request.deadline)
     try:
-        with dispatcher.place(plan, device) as chosen:
-            work = dispatcher.run(
-                plan,
-                step.inputs,
-                step.outputs,
-                device=chosen,
-                priority=DEFAULT_PRIORITY if priority is None else priority,
-                deadline=progress.deadline,
-                part=False,
-            )
-            done = await guard(work)
-    except DeviceLost:
-        # The step may have overwritten its own inputs, so only the whole model can be run again.
-        message = f"a device was lost while running {step.dispatchable[:60]!r}"
-        raise UnavailableError(ProblemCode.NOT_READY, message, retry_after=1) from None
+        # The step may overwrite its own inputs, so only the whole model can be run again.
+        request.device = await engine.run(plan, device, priority, arrays, request, reruns=0)
     finally:
-        hold.give_back(scratch)
-    progress.device = chosen
-    engine.metrics.executed(plan.operator.name, {"queue": done.queue, "run": done.run, "total": done.queue + done.run})
-    return done
+        request.hold.give_back(scratch)
+    done = {stage: request.stages[stage] for stage in ("queue", "run")}
+    engine.metrics.executed(plan.operator.name, {**done, "total": sum(done.values())})
 
 
 def _write(
@@ -243,6 +218,6 @@ def _write(
         frames = member_frames(name, descs, is_list=len(descs) > 1)
         for frame, desc, values in zip(frames, descs, arrays, strict=True):
             encoded.append(encode_output(frame, desc, values.view(np.uint8), form))
-    timing = exchange.progress.end("encode")
-    device = exchange.progress.device or engine.default_device
+    timing = exchange.request.end("encode")
+    device = exchange.request.device or engine.default_device
     return write_outcome(Outcome(encoded, level, device, timing), exchange.request_id)

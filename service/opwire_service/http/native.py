@@ -16,10 +16,10 @@ from opwire.wire import (
     write_outcome,
 )
 
-from ..engine.dialect import Completed, Dialect
+from ..engine.dialect import Dialect, Result
 from ..engine.plan_cache import PlanCache, Prepared
-from ..engine.progress import Progress
 from ..engine.registered_graph import RegisteredGraph
+from ..engine.request import Request
 
 
 class Native(Dialect[ExecuteRequest]):
@@ -40,16 +40,16 @@ class Native(Dialect[ExecuteRequest]):
         """See ``Dialect``."""
         return parse_execute_unless_model(body)
 
-    def operator(self, request: ExecuteRequest, plans: PlanCache) -> ExecuteRequest:
+    def operator(self, parsed: ExecuteRequest, plans: PlanCache) -> ExecuteRequest:
         """See ``Dialect``."""
-        named = request.operator
-        if self._find is None or not request.is_graph or not isinstance(named, str):
-            return request
-        return self._find(named).request(request)
+        named = parsed.operator
+        if self._find is None or not parsed.is_graph or not isinstance(named, str):
+            return parsed
+        return self._find(named).request(parsed)
 
-    def answer_bytes(self, request: ExecuteRequest, prepared: Prepared) -> tuple[int, int]:
+    def answer_bytes(self, parsed: ExecuteRequest, prepared: Prepared) -> tuple[int, int]:
         """See ``Dialect``."""
-        output_format = self._format(request)
+        output_format = self._format(parsed)
         if output_format is OutputFormat.BINARY:
             return 0, 0
         if output_format is OutputFormat.NUMBERS:
@@ -57,14 +57,14 @@ class Native(Dialect[ExecuteRequest]):
             return count * NODE_BYTES, count
         return prepared.output_bytes * 4 // 3, 0
 
-    def write(self, request: ExecuteRequest, done: Completed, progress: Progress) -> Answer:
+    def write(self, parsed: ExecuteRequest, done: Result, request: Request) -> Answer:
         """See ``Dialect``."""
-        plan, frames, output_format = done.prepared.plan, done.prepared.frames, self._format(request)
+        plan, frames, output_format = done.prepared.plan, done.prepared.frames, self._format(parsed)
         encoded = [
             encode_output(frames[name], plan.outputs[name], buffer, output_format)
             for name, buffer in done.buffers.items()
         ]
-        return write_outcome(Outcome(encoded, plan.level, done.device, progress.end("encode")), self._request_id)
+        return write_outcome(Outcome(encoded, plan.level, done.device, request.end("encode")), self._request_id)
 
-    def _format(self, request: ExecuteRequest) -> OutputFormat:
-        return OutputFormat.BINARY if self._binary else request.output_format
+    def _format(self, parsed: ExecuteRequest) -> OutputFormat:
+        return OutputFormat.BINARY if self._binary else parsed.output_format

@@ -18,8 +18,7 @@ from opwire.graph import validate_graph
 from opwire.graph.form import MOST_NODES
 from opwire.wire import Buffer, write_registration
 
-from ..engine.memory import Hold
-from ..engine.progress import Progress
+from ..engine.request import Request
 
 if TYPE_CHECKING:
     from opwire.onnx import Model
@@ -37,16 +36,13 @@ _COPIES = 3
 _DIMENSION, _LEVEL = "dim", "feature_level"
 
 
-async def as_registration(
-    body: Buffer, query: Mapping[str, list[str]], progress: Progress, hold: Hold
-) -> tuple[Buffer, str]:
+async def as_registration(body: Buffer, query: Mapping[str, list[str]], request: Request) -> tuple[Buffer, str]:
     """Returns a model as the body of a request to register its graph, and the length of that body's head.
 
     Args:
         body: the model.
         query: the parameters of the request: ``dim=NAME=SIZE`` for each dimension.
-        progress: deadline of the request.
-        hold: memory held by the request, including its body.
+        request: the request.
 
     Raises:
         ModelError: it is not a valid model, exceeds a limit, or has nodes without DirectML operators.
@@ -55,8 +51,8 @@ async def as_registration(
         UnsupportedMediaError: this server cannot read models.
     """
     dimensions = _dimensions(query, allowed=(_DIMENSION,))
-    await hold.grow(_COPIES * len(body), progress.deadline)
-    return await in_thread(partial(_registration, body, dimensions), progress)
+    await request.hold.grow(_COPIES * len(body), request.deadline)
+    return await in_thread(partial(_registration, body, dimensions), request)
 
 
 def _registration(body: Buffer, dimensions: Mapping[str, int], poll: Poll) -> tuple[Buffer, str]:
@@ -65,14 +61,14 @@ def _registration(body: Buffer, dimensions: Mapping[str, int], poll: Poll) -> tu
     return b"".join(chunks), headers["Inference-Header-Content-Length"]
 
 
-async def validate(body: Buffer, query: Mapping[str, list[str]], progress: Progress, hold: Hold) -> dict[str, Any]:
+async def validate(body: Buffer, query: Mapping[str, list[str]], request: Request) -> dict[str, Any]:
     """Returns what a model needs, in the form of a validated graph with the report of ``opwire level`` beside it.
 
     The parameters are those of ``as_registration``, and ``feature_level``; errors likewise.
     """
     dimensions = _dimensions(query, allowed=(_DIMENSION, _LEVEL))
-    await hold.grow(_COPIES * len(body), progress.deadline)
-    return await in_thread(partial(_validated, body, dimensions, query.get(_LEVEL, [None])[-1]), progress)
+    await request.hold.grow(_COPIES * len(body), request.deadline)
+    return await in_thread(partial(_validated, body, dimensions, query.get(_LEVEL, [None])[-1]), request)
 
 
 def _validated(body: Buffer, dimensions: Mapping[str, int], level: str | None, poll: Poll) -> dict[str, Any]:
@@ -95,7 +91,7 @@ def _validated(body: Buffer, dimensions: Mapping[str, int], level: str | None, p
     return found
 
 
-async def in_thread(work: Callable[[Poll], T], progress: Progress) -> T:
+async def in_thread(work: Callable[[Poll], T], request: Request) -> T:
     """Runs work on a model in a thread. It ends at the next node once its result is no longer wanted.
 
     Raises:
@@ -104,7 +100,7 @@ async def in_thread(work: Callable[[Poll], T], progress: Progress) -> T:
     is_wanted = True
 
     def poll() -> None:
-        if not is_wanted or time.monotonic() > progress.deadline:
+        if not is_wanted or time.monotonic() > request.deadline:
             detail = "the deadline passed while the model was read"
             raise DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, detail, stage="parse")
 

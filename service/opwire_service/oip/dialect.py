@@ -14,11 +14,10 @@ from opwire.tensor_names import split
 from opwire.wire import NODE_BYTES, Answer, ExecuteRequest, RequestBody
 
 from ..engine.coders import INLINE_BYTES
-from ..engine.dialect import Completed, Dialect
+from ..engine.dialect import Dialect, Result
 from ..engine.limits import exceeded
-from ..engine.memory import Hold
 from ..engine.plan_cache import PlanCache, Prepared
-from ..engine.progress import Progress
+from ..engine.request import Request
 from .answer import numbers_in, pack, write_infer
 from .infer import (
     InferRequest,
@@ -59,63 +58,63 @@ class Inference(Dialect[InferRequest]):
         """See ``Dialect``."""
         return parse_infer(body, self._model, self._parameters)
 
-    async def fetch(self, request: InferRequest, progress: Progress, hold: Hold) -> InferRequest:
+    async def fetch(self, parsed: InferRequest, request: Request) -> InferRequest:
         """See ``Dialect``. Tensors in shared memory count as part of the body."""
-        places = {output.name: output.place for output in request.outputs if output.place is not None}
-        self._windows = {name: self._open(place) for name, place in {**places, **request.shared}.items()}
-        if not request.shared:
-            return request
-        size = sum(place.byte_size for place in request.shared.values())
+        places = {output.name: output.place for output in parsed.outputs if output.place is not None}
+        self._windows = {name: self._open(place) for name, place in {**places, **parsed.shared}.items()}
+        if not parsed.shared:
+            return parsed
+        size = sum(place.byte_size for place in parsed.shared.values())
         if size > self._limit:
             raise exceeded(ProblemCode.BODY_TOO_LARGE, "bytes of shared memory", size, self._limit)
-        await hold.grow(size, progress.deadline)
-        read = {name: await _copy(self._windows[name].read, at.byte_size) for name, at in request.shared.items()}
-        progress.lap("receive")
-        return replace(request, execute=with_shared_inputs(request.execute, read))
+        await request.hold.grow(size, request.deadline)
+        read = {name: await _copy(self._windows[name].read, at.byte_size) for name, at in parsed.shared.items()}
+        request.lap("receive")
+        return replace(parsed, execute=with_shared_inputs(parsed.execute, read))
 
-    def operator(self, request: InferRequest, plans: PlanCache) -> ExecuteRequest:
+    def operator(self, parsed: InferRequest, plans: PlanCache) -> ExecuteRequest:
         """See ``Dialect``."""
-        execute = request.execute
+        execute = parsed.execute
         if self._model.graph is not None:
-            refuse_small_ranges(request, self._model.graph.outputs)
+            refuse_small_ranges(parsed, self._model.graph.outputs)
             return execute
-        if request.optional:
-            execute = self._with_optional_outputs(request, plans)
-        if request.optional or any(self._model.outputs[split(output.name)[0]] for output in request.outputs):
-            refuse_unknown_outputs(request, plans.plan(execute).plan)
-        if any(output.place for output in request.outputs):
-            refuse_small_ranges(request, plans.plan(execute).plan.outputs)
+        if parsed.optional:
+            execute = self._with_optional_outputs(parsed, plans)
+        if parsed.optional or any(self._model.outputs[split(output.name)[0]] for output in parsed.outputs):
+            refuse_unknown_outputs(parsed, plans.plan(execute).plan)
+        if any(output.place for output in parsed.outputs):
+            refuse_small_ranges(parsed, plans.plan(execute).plan.outputs)
         return execute
 
-    def _with_optional_outputs(self, request: InferRequest, plans: PlanCache) -> ExecuteRequest:
+    def _with_optional_outputs(self, parsed: InferRequest, plans: PlanCache) -> ExecuteRequest:
         """Adds the requested optional outputs; if no outputs are named, all optional ones, provided that is valid."""
-        described = with_optional_outputs(request)
-        if request.outputs:
+        described = with_optional_outputs(parsed)
+        if parsed.outputs:
             return described
         with suppress(ContractViolation):
             plans.plan(described)
             return described
-        return request.execute
+        return parsed.execute
 
-    def relocate(self, error: OpwireError, request: InferRequest) -> None:
+    def relocate(self, error: OpwireError, parsed: InferRequest) -> None:
         """See ``Dialect``."""
         if isinstance(error, ContractViolation | RequestError):
-            relocate(error, list(request.execute.inputs), request.parameters)
+            relocate(error, list(parsed.execute.inputs), parsed.parameters)
 
-    def answer_bytes(self, request: InferRequest, prepared: Prepared) -> tuple[int, int]:
+    def answer_bytes(self, parsed: InferRequest, prepared: Prepared) -> tuple[int, int]:
         """See ``Dialect``."""
-        numbers = numbers_in(request, prepared.plan.outputs)
+        numbers = numbers_in(parsed, prepared.plan.outputs)
         return numbers * NODE_BYTES, numbers
 
-    def write(self, request: InferRequest, done: Completed, progress: Progress) -> Answer:
+    def write(self, parsed: InferRequest, done: Result, request: Request) -> Answer:
         """See ``Dialect``."""
-        answer = write_infer(request, self._model, done.prepared.plan.outputs, done.buffers)
-        progress.end("encode")
+        answer = write_infer(parsed, self._model, done.prepared.plan.outputs, done.buffers)
+        request.end("encode")
         return answer
 
-    async def store(self, request: InferRequest, done: Completed) -> None:
+    async def store(self, parsed: InferRequest, done: Result) -> None:
         """See ``Dialect``."""
-        for output in request.outputs:
+        for output in parsed.outputs:
             if output.place is not None:
                 data = pack(done.prepared.plan.outputs[output.name], done.buffers[output.name]).data
                 await _copy(partial(self._windows[output.name].write, data), data.nbytes)

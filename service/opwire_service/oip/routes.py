@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,13 +18,12 @@ from pydantic_core import to_json
 from opwire.errors import NotFoundError, OpwireError, ProblemCode, RequestError
 from opwire.wire import Answer, Buffer
 
-from ..engine.memory import Hold
 from ..engine.pipeline import Engine
 from ..engine.service import Service
 from ..http import data_routes
 from ..http.app import WireProtocol
 from ..http.compression import compress, decompress
-from ..http.data_routes import Handler, while_connected
+from ..http.data_routes import Handler
 from ..http.errors import INFERENCE
 from ..http.exchange import Exchange
 from ..http.responses import Schema
@@ -151,7 +149,7 @@ def _json(make: Callable[..., object]) -> Callable[..., Handler]:
     """Returns the handler factory of a route that responds with plain JSON."""
 
     def factory(protocol: OpenInference, **parts: str | None) -> Handler:
-        async def handle(engine: Engine, exchange: Exchange, hold: Hold) -> None:
+        async def handle(engine: Engine, exchange: Exchange) -> None:
             await exchange.send_answer(Answer([to_json(make(protocol, exchange.client, **parts))]))
 
         return handle
@@ -209,7 +207,7 @@ def _unload(protocol: OpenInference, client: Client, name: str) -> dict[str, obj
 
 
 def _status(protocol: OpenInference, region: str | None = None) -> Handler:
-    async def handle(engine: Engine, exchange: Exchange, hold: Hold) -> None:
+    async def handle(engine: Engine, exchange: Exchange) -> None:
         found = protocol.regions.status(region, exchange.client)
         await exchange.send_answer(Answer([to_json([each.to_json() for each in found])]))
 
@@ -217,9 +215,9 @@ def _status(protocol: OpenInference, region: str | None = None) -> Handler:
 
 
 def _register(protocol: OpenInference, region: str) -> Handler:
-    async def handle(engine: Engine, exchange: Exchange, hold: Hold) -> None:
+    async def handle(engine: Engine, exchange: Exchange) -> None:
         regions = protocol.regions
-        body = await exchange.read_body(engine.limits, hold)
+        body = await exchange.read_body(engine.limits)
         regions.register(Registration.parse(region, body), exchange.client)
         await exchange.send_answer(Answer([b"{}"]))
 
@@ -227,7 +225,7 @@ def _register(protocol: OpenInference, region: str) -> Handler:
 
 
 def _unregister(protocol: OpenInference, region: str | None = None) -> Handler:
-    async def handle(engine: Engine, exchange: Exchange, hold: Hold) -> None:
+    async def handle(engine: Engine, exchange: Exchange) -> None:
         protocol.regions.unregister(region, exchange.client)
         await exchange.send_answer(Answer([b"{}"]))
 
@@ -235,8 +233,8 @@ def _unregister(protocol: OpenInference, region: str | None = None) -> Handler:
 
 
 def _infer(protocol: OpenInference, name: str, version: str | None) -> Handler:
-    async def handle(engine: Engine, exchange: Exchange, hold: Hold) -> None:
-        await infer(protocol, protocol.model(name, version, exchange.client), exchange, hold)
+    async def handle(engine: Engine, exchange: Exchange) -> None:
+        await infer(protocol, protocol.model(name, version, exchange.client), exchange)
 
     return handle
 
@@ -279,13 +277,13 @@ LABELS = tuple(dict.fromkeys(route.label for route in _ROUTES))
 """Metric labels of the routes."""
 
 
-async def infer(protocol: OpenInference, model: ServedModel, exchange: Exchange, hold: Hold) -> None:
+async def infer(protocol: OpenInference, model: ServedModel, exchange: Exchange) -> None:
     """Handles an inference request for one model."""
-    engine, progress = protocol.service.engine, exchange.progress
-    progress.operator = model.operator.name
+    engine, request = protocol.service.engine, exchange.request
+    request.operator = model.operator.name
     encoding = exchange.header(b"accept-encoding")
     try:
-        body = await _read(exchange, engine, hold)
+        body = await _read(exchange, engine)
         with ExitStack() as opened:
             dialect = Inference(
                 model,
@@ -293,21 +291,21 @@ async def infer(protocol: OpenInference, model: ServedModel, exchange: Exchange,
                 lambda place: opened.enter_context(protocol.regions.open(place, exchange.client)),
                 engine.limits.body_bytes,
             )
-            length, guard = exchange.head_length_of_any_type(), partial(while_connected, exchange.receive)
-            answer = await engine.answer(dialect, body, length, progress, hold, guard)
+            answer = await engine.answer(dialect, body, exchange.head_length_of_any_type(), request)
     except OpwireError:
-        protocol.statistics.failed(model, progress.elapsed)
+        protocol.statistics.failed(model, request.elapsed)
         raise
-    protocol.statistics.succeeded(model, progress.timing)
+    protocol.statistics.succeeded(model, request.timing)
     encoded, headers = await compress(answer, encoding)
     await exchange.send_answer(answer, headers, encoded)
 
 
-async def _read(exchange: Exchange, engine: Engine, hold: Hold) -> Buffer:
-    body: Buffer = await exchange.read_body(engine.limits, hold)
+async def _read(exchange: Exchange, engine: Engine) -> Buffer:
+    body: Buffer = await exchange.read_body(engine.limits)
     encoding = exchange.header(b"content-encoding", "identity").strip().lower()
     if encoding != "identity":
-        deadline = engine.deadline(exchange.progress.started, None)
-        body = await decompress(body, encoding, engine.limits.body_bytes, hold, deadline)
-        exchange.progress.lap("receive")
+        request = exchange.request
+        deadline = engine.deadline(request.started, None)
+        body = await decompress(body, encoding, engine.limits.body_bytes, request.hold, deadline)
+        request.lap("receive")
     return body

@@ -27,8 +27,8 @@ from opwire_service.devices.cpu import CpuDevice
 from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.engine.dispatcher import Dispatcher
 from opwire_service.engine.pipeline import Engine
-from opwire_service.engine.progress import Progress
-from opwire_service.http.data_routes import while_connected
+from opwire_service.engine.request import Request
+from opwire_service.http.exchange import while_connected
 from opwire_service.http.native import Native
 from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.process.application import layout
@@ -198,7 +198,7 @@ async def measured(device: Device, plan: Plan, level: str, operator: Mapping[str
             await hold.take_body(len(received), len(received), time.monotonic() + 1)
             hold.arrived()
             with suppress(OpwireError):
-                await engine.answer(dialect, received, head, Progress(), hold, without_disconnect)
+                await engine.answer(dialect, received, head, Request(hold, without_disconnect))
                 is_whole = True
             admitted = hold.bytes
         return Held(admitted, tracemalloc.get_traced_memory()[1], is_whole)

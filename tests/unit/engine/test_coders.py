@@ -14,13 +14,13 @@ from starlette.types import Message
 from opwire.wire import Answer, ExecuteRequest
 from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.engine.coders import INLINE_BYTES
-from opwire_service.engine.dialect import Completed
+from opwire_service.engine.dialect import Result
 from opwire_service.engine.dispatcher import Dispatcher
 from opwire_service.engine.memory import SMALL
 from opwire_service.engine.pipeline import Engine
 from opwire_service.engine.plan_cache import Prepared
-from opwire_service.engine.progress import Progress
-from opwire_service.http.data_routes import while_connected
+from opwire_service.engine.request import Request
+from opwire_service.http.exchange import while_connected
 from opwire_service.http.native import Native
 from opwire_service.process.application import layout
 from opwire_service.settings import Limits, Settings
@@ -45,13 +45,13 @@ class SlowEncoding(Native):
         self._done = done
         self.begun = threading.Event()
 
-    def answer_bytes(self, request: ExecuteRequest, prepared: Prepared) -> tuple[int, int]:
+    def answer_bytes(self, parsed: ExecuteRequest, prepared: Prepared) -> tuple[int, int]:
         return self._size, 0
 
-    def write(self, request: ExecuteRequest, done: Completed, progress: Progress) -> Answer:
+    def write(self, parsed: ExecuteRequest, done: Result, request: Request) -> Answer:
         self.begun.set()
         assert self._done.wait(30)
-        return super().write(request, done, progress)
+        return super().write(parsed, done, request)
 
 
 @pytest.fixture
@@ -69,7 +69,8 @@ async def never_disconnected() -> Message:
 
 async def ask(engine: Engine, dialect: Native) -> Answer:
     with engine.memory.open() as hold:
-        return await engine.answer(dialect, BODY, None, Progress(), hold, partial(while_connected, never_disconnected))
+        request = Request(hold, partial(while_connected, never_disconnected))
+        return await engine.answer(dialect, BODY, None, request)
 
 
 async def test_small_responses_do_not_wait_for_large_ones(engine):

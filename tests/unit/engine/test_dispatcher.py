@@ -15,8 +15,7 @@ from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode, U
 from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.engine.costs import INLINE_SECONDS
 from opwire_service.engine.dispatcher import Dispatcher
-from opwire_service.engine.progress import Ran
-from opwire_service.engine.timed import MOST_SECONDS
+from opwire_service.engine.timed import MOST_SECONDS, Ran
 from opwire_service.execution import Arrays, Stop, Stopped
 from tests.support.controlled_device import FakeDevice
 from tests.support.dispatching import IN_TIME, until, until_schedule_is

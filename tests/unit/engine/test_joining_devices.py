@@ -17,7 +17,7 @@ from opwire_service.devices.base import DeviceLost
 from opwire_service.engine.costs import Costs, Guess
 from opwire_service.engine.dispatcher import Dispatcher
 from opwire_service.engine.pipeline import RERUNS, Engine
-from opwire_service.engine.progress import Progress
+from opwire_service.engine.request import Request
 from opwire_service.engine.schedule import Evict, NoLane, Schedule, ScheduledJob, Start
 from opwire_service.execution import Arrays, Stop
 from opwire_service.http import models
@@ -190,7 +190,7 @@ async def ask(engine: Engine, device: str) -> Any:
     }
     body = json.dumps({"operator": operator, "inputs": {"InputTensor": {"data": [0, 1, 2]}}, "device": device}).encode()
     with engine.memory.open() as hold:
-        answer = await engine.answer(Native("id", binary=False), body, None, Progress(), hold, through)
+        answer = await engine.answer(Native("id", binary=False), body, None, Request(hold, through))
     return json.loads(b"".join(map(bytes, answer.head)))
 
 
@@ -244,9 +244,10 @@ async def test_a_model_whose_device_goes_away_is_refused_for_the_client_to_repea
     }
     engine = engine_of(Fleeting("a/cpu", stays=False), Fleeting("b/cpu", stays=True))
     body = RequestBody.split(json.dumps({"model": model, "device": "a/cpu"}).encode())
-    exchange = Exchange({"type": "http", "headers": []}, never, never)
-    with engine.memory.open() as hold, pytest.raises(UnavailableError, match="lost while running 'sum'") as refused:
-        await models.execute(engine, exchange, parse_model(body, runs=True), hold, through)
+    exchange = Exchange({"type": "http", "headers": []}, never, never, engine.memory.open())
+    exchange.request.guard = through
+    with exchange.request.hold, pytest.raises(UnavailableError, match=r"were lost: a/cpu$") as refused:
+        await models.execute(engine, exchange, parse_model(body, runs=True))
     assert refused.value.retry_after == 1
     await engine.close()
 

@@ -20,9 +20,9 @@ from opwire.errors import DeadlineExceededError, OpwireError
 from opwire_service.engine.dispatcher import Dispatcher
 from opwire_service.engine.limits import Allowance
 from opwire_service.engine.pipeline import Engine
-from opwire_service.engine.progress import Progress
+from opwire_service.engine.request import Request
 from opwire_service.execution import Arrays, Stop, Stopped
-from opwire_service.http.data_routes import while_connected
+from opwire_service.http.exchange import while_connected
 from opwire_service.http.native import Native
 from opwire_service.kernels.cpu.run.pool import Pool
 from opwire_service.process.application import layout
@@ -88,7 +88,7 @@ async def ask(engine: Engine, body: bytes, *, gone: bool = False) -> type[BaseEx
     guard = partial(while_connected, soon_disconnected if gone else never_disconnected)
     try:
         with engine.memory.open() as hold:
-            await engine.answer(Native("id", binary=False), body, None, Progress(), hold, guard)
+            await engine.answer(Native("id", binary=False), body, None, Request(hold, guard))
     except Exception as error:
         return type(error)
     return None
@@ -122,13 +122,11 @@ async def test_an_answered_request_frees_its_outputs(engine, device):
 
 
 async def test_a_late_part_of_a_batch_frees_its_outputs(engine, device):
-    execute = await engine.read(
-        Native("id", binary=False).parse, request(timeout_ms=30), None, Progress(), engine.memory.open()
-    )
     guard = partial(while_connected, never_disconnected)
-    room = Allowance(1000)
     with engine.memory.open() as hold:
-        found = await engine.answer_part(Native("id", binary=False), execute, Progress(), hold, guard, room)
+        whole = Request(hold, guard)
+        execute = await engine.read(Native("id", binary=False).parse, request(timeout_ms=30), None, whole)
+        found = await engine.answer_part(Native("id", binary=False), execute, whole.part(guard, Allowance(1000)))
     assert isinstance(found, OpwireError)
     await until(device.is_free)
 

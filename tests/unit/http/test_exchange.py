@@ -8,6 +8,7 @@ import pytest
 from starlette.types import Message
 
 from opwire.wire import Answer, Buffer
+from opwire_service.engine.memory import Memory
 from opwire_service.http.exchange import Exchange
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +38,7 @@ class Sent:
 
     def exchange(self) -> Exchange:
         scope = {"type": "http", "http_version": "1.1", "headers": [], "path": "/"}
-        return Exchange(scope, self._receive, self.send)
+        return Exchange(scope, self._receive, self.send, Memory(MIB, 1).open())
 
     async def _receive(self) -> Message:
         return {"type": "http.disconnect"}

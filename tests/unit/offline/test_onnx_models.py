@@ -5,9 +5,9 @@ import threading
 import time
 
 import pytest
+from opwire_service.engine.progress import Progress
 
 from opwire.errors import DeadlineExceededError
-from opwire_service.engine.progress import Progress
 from opwire_service.offline import onnx_models
 
 

@@ -5,9 +5,10 @@ import threading
 import time
 
 import pytest
-from opwire_service.engine.progress import Progress
 
 from opwire.errors import DeadlineExceededError
+from opwire_service.engine.memory import Memory
+from opwire_service.engine.request import Request
 from opwire_service.offline import onnx_models
 
 
@@ -25,7 +26,8 @@ def test_the_thread_of_a_cancelled_request_ends():
                 raise
 
     async def request() -> None:
-        task = asyncio.ensure_future(onnx_models.in_thread(work, Progress()))
+        given = Request(Memory(1000, 1).open(), guard=asyncio.ensure_future)
+        task = asyncio.ensure_future(onnx_models.in_thread(work, given))
         await asyncio.to_thread(begun.wait, 30)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

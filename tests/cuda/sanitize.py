@@ -25,7 +25,7 @@ from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.kernels import cuda as kernels
 from opwire_service.kernels.cuda.elementwise import TABLE_WORTH
 from opwire_service.kernels.cuda.graph import graph_of
-from opwire_service.kernels.cuda.job import CudaJob, CudaMemory, KernelLaunch, MatrixProduct, Program
+from opwire_service.kernels.cuda.job import Card, CudaJob, CudaMemory, KernelLaunch, MatrixProduct, Program
 from tests.cuda.test_normalization import CASES
 from tests.cuda.test_normalization import Case as DrawnCase
 from tests.cuda.test_normalization import plan_of as plan_of_case
@@ -36,8 +36,8 @@ SOURCES = Path(kernels.__file__).parent
 
 FUNCTIONS = tuple(function.name for function in ReduceFunction)
 DATA_TYPES = ("FLOAT32", "FLOAT16", "INT32", "INT64", "UINT8")
-PROCESSORS = 132
-"""Multiprocessors of the card that the sizes below were chosen for; any card with more than a few will do."""
+CARD = Card(132)
+"""The card that the sizes below were chosen for; any card with more than a few will do."""
 
 Layout = tuple[list[int], list[int], list[int] | None]
 """Sizes, axes and strides."""
@@ -353,11 +353,11 @@ def computes(program: Program) -> tuple[object, ...]:
 def jobs(plan: Plan) -> Iterator[tuple[CudaJob, CudaMemory]]:
     """Yields the jobs of a plan, with null pointers for memory."""
     if plan.operator is GRAPH:
-        for part in graph_of(plan, lambda each: kernels.JOBS[each.operator.name](each, PROCESSORS)).parts:
+        for part in graph_of(plan, lambda each: kernels.JOBS[each.operator.name](each, CARD)).parts:
             yield part.job, CudaMemory(dict.fromkeys(part.inputs, 0), dict.fromkeys(part.outputs, 0), 0, 0, 0)
         return
     nowhere = CudaMemory(dict.fromkeys(plan.inputs, 0), dict.fromkeys(plan.outputs, 0), 0, 0, 0)
-    yield kernels.JOBS[plan.operator.name](plan, PROCESSORS), nowhere
+    yield kernels.JOBS[plan.operator.name](plan, CARD), nowhere
 
 
 @cache
@@ -424,7 +424,7 @@ def required() -> Iterator[Kernel]:
     reductions = [entry for source, entry in sorted(entries()) if source == "reduction"]
     for function, data_type, size in itertools.product(FUNCTIONS, DATA_TYPES, (2, 2**16)):
         for plan in reduction(function, data_type, ([1, size], [1], None)):
-            for program in kernels.JOBS[plan.operator.name](plan, PROCESSORS).programs:
+            for program in kernels.JOBS[plan.operator.name](plan, CARD).programs:
                 for entry, splits in itertools.product(reductions, (False, True)):
                     yield Kernel(entry, computes(program), splits)
     for data_type, indices in itertools.product(DATA_TYPES, (False, True)):

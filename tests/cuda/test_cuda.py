@@ -26,6 +26,7 @@ from opwire_service.devices.cuda.device import STREAMS, CudaDevice
 from opwire_service.execution import Stopped
 from opwire_service.kernels.cuda import JOBS
 from opwire_service.kernels.cuda.compiler import OPTIONS
+from opwire_service.kernels.cuda.job import Card
 from tests.oracles import oracle
 from tests.support.execution import execute
 
@@ -365,7 +366,7 @@ def test_programs_compile_for_old_cards(operator, data_type):
     nvrtc = import_module("cupy").cuda.nvrtc
     tensor = {"DataType": data_type, "Sizes": [64, 10_000]}
     desc = {"InputTensor": tensor, "OutputTensor": tensor, **IN_ROWS[operator]}
-    for source in JOBS[operator](check({"type": operator, "desc": desc}), 40).programs:
+    for source in JOBS[operator](check({"type": operator, "desc": desc}), Card(40)).programs:
         program = nvrtc.createProgram(source.code, "old.cu", (), ())
         nvrtc.compileProgram(program, (*OPTIONS, f"--gpu-architecture={OLDEST}"))
         nvrtc.destroyProgram(program)
@@ -381,7 +382,7 @@ import numpy as np
 from opwire.check import check
 from opwire.errors import UnavailableError
 from opwire_service.devices.cuda.device import CudaDevice
-from opwire_service.kernels.cuda.job import CudaMemory
+from opwire_service.kernels.cuda.job import Card, CudaMemory
 
 device = CudaDevice(memory_bytes=2**20)
 tensor = {"DataType": "FLOAT32", "Sizes": [8]}

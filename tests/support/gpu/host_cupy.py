@@ -21,7 +21,10 @@ class Failure(Exception):
 
 class Card:
     compute_capability = "90"
-    attributes: ClassVar[dict[str, int]] = {"MaxSharedMemoryPerBlockOptin": 1 << 16}
+    attributes: ClassVar[dict[str, int]] = {
+        "MaxSharedMemoryPerBlockOptin": 1 << 16,
+        "SingleToDoublePrecisionPerfRatio": 2,
+    }
 
     def __init__(self, index: int = 0) -> None:
         self.index = index

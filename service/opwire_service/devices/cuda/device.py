@@ -21,7 +21,7 @@ from ...kernels.cuda import JOBS, MULTIPLYING
 from ...kernels.cuda.compiler import Compiler
 from ...kernels.cuda.elementwise import CudaElementsJob, exactly
 from ...kernels.cuda.graph import graph_of
-from ...kernels.cuda.job import CudaJob, CudaMemory, MatrixProduct, device_desc
+from ...kernels.cuda.job import Card, CudaJob, CudaMemory, MatrixProduct, device_desc
 from ..base import Device, Inputs, Usage
 from ..kept import Kept
 from .blas import Blas
@@ -43,6 +43,8 @@ MAX_SINGLE_RESULTS = 64
 
 COMPILERS = 4
 """Number of programs compiled concurrently."""
+
+_FLOAT64_RATIO = "SingleToDoublePrecisionPerfRatio"
 
 _SHORT_LAUNCH = 0.1
 """Weight of a launch that takes a small fraction of a millisecond, relative to others."""
@@ -66,7 +68,7 @@ class CudaDevice(Device):
         broken: why the card has failed for good, so that the process must be replaced; None while it works.
         failures: exception types that CUDA raises.
         memory: pool of the card's memory.
-        processors: number of multiprocessors of the card.
+        card: what kernels depend on.
 
     Raises:
         DeviceUnavailable: CuPy or the driver is missing, or there is no such GPU.
@@ -89,7 +91,8 @@ class CudaDevice(Device):
             self._streams: queue.SimpleQueue[Any] = queue.SimpleQueue()
             for _ in range(STREAMS):
                 self._streams.put(self._cuda.Stream(non_blocking=True))
-        self.processors = int(self._properties["multiProcessorCount"])
+        attributes = self._cuda.Device(index).attributes
+        self.card = Card(int(self._properties["multiProcessorCount"]), int(attributes[_FLOAT64_RATIO]))
         self.memory = MemoryPool(self._runtime, memory_bytes or int(free * MEMORY_SHARE / processes))
         self._staging = Staging(self._cuda, STAGING_BYTES, STREAMS * BUFFERS_PER_STREAM)
         self._compiler = Compiler(self._cupy, index)
@@ -118,7 +121,7 @@ class CudaDevice(Device):
 
     def job(self, plan: Plan) -> CudaJob:
         """Returns the job of a plan of one operator."""
-        return JOBS[plan.operator.name](plan, self.processors)
+        return JOBS[plan.operator.name](plan, self.card)
 
     def _prepare(self, plan: Plan) -> PreparedPlan:
         if plan.operator is GRAPH:
@@ -300,7 +303,7 @@ class CudaDevice(Device):
             "name": self.name,
             "kind": "cuda",
             "card": self._properties["name"].decode(),
-            "multiprocessors": self.processors,
+            "multiprocessors": self.card.processors,
             "card_memory": {
                 "total": int(self._properties["totalGlobalMem"]),
                 "in_use": self.memory.in_use,

@@ -8,7 +8,7 @@ from opwire.check import Plan
 
 from . import argreduce, elementwise, max_pooling, reduce
 from .cumulative import family as cumulative
-from .job import CudaJob
+from .job import Card, CudaJob
 from .movement import family as movement
 from .normalization import response, softmax, statistics
 from .pooling import averages, gradient, unpool
@@ -40,10 +40,10 @@ _FAMILIES = (
     integers,
 )
 
-_BY_FAMILY: tuple[Mapping[str, Callable[[Plan, int], CudaJob]], ...] = tuple(family.JOBS for family in _FAMILIES)
+_BY_FAMILY: tuple[Mapping[str, Callable[[Plan, Card], CudaJob]], ...] = tuple(family.JOBS for family in _FAMILIES)
 
-JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {name: job for jobs in _BY_FAMILY for name, job in jobs.items()}
-"""Maps an operator to the factory of its job, given a plan and the number of multiprocessors."""
+JOBS: dict[str, Callable[[Plan, Card], CudaJob]] = {name: job for jobs in _BY_FAMILY for name, job in jobs.items()}
+"""Maps an operator to the factory of its job, given a plan and the card."""
 
 MULTIPLYING = frozenset(name for family in (gemm, convolution, integers) for name in family.JOBS)
 """Operators whose jobs multiply matrices with cuBLAS."""

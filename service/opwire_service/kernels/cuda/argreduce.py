@@ -6,6 +6,7 @@ from opwire.check import Plan
 from opwire.enums import AxisDirection
 from opwire.tensor import DataType
 
+from .job import Card
 from .reduction import Accumulator, Reduction
 
 
@@ -16,7 +17,7 @@ def extreme(data_type: DataType, *, greatest: bool, first: bool, position: bool)
     return Accumulator("extreme", 16 if data_type.bits == 64 else 8, macros, ordered=True)
 
 
-def job(plan: Plan, processors: int) -> Reduction:
+def job(plan: Plan, card: Card) -> Reduction:
     """Returns the job of an ARGMIN or ARGMAX plan."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     accumulator = extreme(
@@ -25,7 +26,7 @@ def job(plan: Plan, processors: int) -> Reduction:
         first=plan.attributes.AxisDirection is AxisDirection.INCREASING,
         position=True,
     )
-    return Reduction(source, target, plan.attributes.Axes, accumulator, processors)
+    return Reduction(source, target, plan.attributes.Axes, accumulator, card.processors)
 
 
 JOBS = dict.fromkeys(("ARGMIN", "ARGMAX"), job)

@@ -19,7 +19,7 @@ from ..formulas.formula import PlanFormula, formula_of
 from ..layout import Loop
 from .element_source import Formula, Read, element_source
 from .formula_source import FormulaSource, has_scale
-from .job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from .job import LOAD_BYTES, TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
 from .reduction import LOOPS, loops_parameter
 from .table_source import COPIES_TABLE, TABLE_BYTES, table_serves, table_source
 
@@ -315,14 +315,14 @@ def quickly(formula: PlanFormula, given: Mapping[str, Array], stop: Stop) -> Arr
     return target
 
 
-def job(plan: Plan, processors: int) -> CudaElementsJob:
+def job(plan: Plan, card: Card) -> CudaElementsJob:
     """Returns the job for the plan of an operator that has a formula."""
     formula = formula_of(plan)
     target = device_desc(plan.outputs[formula.output_name])
     source = FormulaSource.of(formula)
     sources = [_source(name, formula, plan, target) for name in source.names]
     return CudaElementsJob(
-        target, sources, [Formula(source, tuple(range(len(sources))), 0)], [formula.output_name], processors
+        target, sources, [Formula(source, tuple(range(len(sources))), 0)], [formula.output_name], card.processors
     )
 
 

@@ -35,6 +35,18 @@ _SHORT_PRODUCT = 1 << 30
 """Number of multiplications that take a small fraction of a millisecond."""
 
 
+class Card(NamedTuple):
+    """What kernels and their launches depend on.
+
+    Attributes:
+        processors: number of multiprocessors.
+        float64_ratio: how many times as many FLOAT32 operations as float64 ones a multiprocessor completes.
+    """
+
+    processors: int
+    float64_ratio: int = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """Sources, concatenated, and the macros that specialize them.

@@ -12,7 +12,7 @@ from opwire.rules.dimension import Dimension
 from opwire.tensor import Array, BufferTensorDesc
 
 from ...execution import Arrays, Stop
-from .job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from .job import LOAD_BYTES, TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
 
 THREADS = 256
 STRIP_THREADS = 128
@@ -46,8 +46,8 @@ class Pooling:
     state_bytes = 0
     uncertain_bytes = 0
 
-    def __init__(self, plan: Plan, processors: int) -> None:
-        self._processors = processors
+    def __init__(self, plan: Plan, card: Card) -> None:
+        self._processors = card.processors
         self._source = plan.inputs["InputTensor"]
         self._target = device_desc(plan.outputs["OutputTensor"])
         indices = plan.outputs.get("OutputIndicesTensor")
@@ -172,9 +172,9 @@ def _steps_fit(tensor: BufferTensorDesc, lanes: int) -> bool:
     return not any(step % lanes for step in tensor.element_strides[:3])
 
 
-def job(plan: Plan, processors: int) -> Pooling:
+def job(plan: Plan, card: Card) -> Pooling:
     """Returns the job of a max pooling plan."""
-    return Pooling(plan, processors)
+    return Pooling(plan, card)
 
 
 JOBS = dict.fromkeys(("MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"), job)

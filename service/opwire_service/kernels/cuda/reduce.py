@@ -14,6 +14,7 @@ from ...execution import Stop
 from .. import exact, logarithm
 from ..reference.elements import CHUNK, Elements
 from .argreduce import extreme
+from .job import Card
 from .reduction import Accumulator, Reduction, Tuning
 
 POSITIONS = {ReduceFunction.ARGMAX: True, ReduceFunction.ARGMIN: False}
@@ -68,11 +69,11 @@ TUNINGS: dict[tuple[str, DataType], Tuning] = {
 """Tunings of the accumulators that compute most float results: the fastest ones measured on an H200."""
 
 
-def job(plan: Plan, processors: int) -> Reduction:
+def job(plan: Plan, card: Card) -> Reduction:
     """Returns the job of a REDUCE plan."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     accumulator = accumulator_of(plan.attributes.Function, source.data_type)
-    return Reduction(source, target, plan.attributes.Axes, accumulator, processors)
+    return Reduction(source, target, plan.attributes.Axes, accumulator, card.processors)
 
 
 def accumulator_of(function: ReduceFunction, data_type: DataType) -> Accumulator:

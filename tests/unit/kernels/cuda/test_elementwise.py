@@ -10,6 +10,7 @@ import pytest
 from opwire.tensor import Array
 from opwire_service.devices import load
 from opwire_service.kernels.cuda.elementwise import InputWalk, input_walk, job
+from opwire_service.kernels.cuda.job import Card
 from opwire_service.kernels.layout import Loop
 from tests.support.elements import answer, plan_of
 from tests.support.execution import never_stop
@@ -36,7 +37,7 @@ def test_walks_vectorize_contiguous_elements(axes, walk):
 def with_listed(arrays: dict[str, Array], attributes: dict[str, object], *, lists: bool) -> tuple[Array, Array]:
     """Returns the host's results, all at once or from a list of places, and those of the CPU device."""
     plan = plan_of("ACTIVATION_ELU" if len(arrays) == 1 else "ELEMENT_WISE_ATAN_YX", arrays, **attributes)
-    elements = job(plan, 4)
+    elements = job(plan, Card(4))
     ((name, desc),) = plan.outputs.items()
     flat = {
         key: np.lib.stride_tricks.as_strided(a, (plan.inputs[key].extent,), (a.itemsize,)) for key, a in arrays.items()

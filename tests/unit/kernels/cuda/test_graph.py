@@ -16,7 +16,7 @@ from opwire_service.devices.cuda.room import PreparedPlan
 from opwire_service.kernels.cuda import JOBS, elementwise
 from opwire_service.kernels.cuda.elementwise import MOST, CudaElementsJob
 from opwire_service.kernels.cuda.graph import CudaGraph, graph_of, has_gaps, without_gaps
-from opwire_service.kernels.cuda.job import CudaJob, CudaMemory, KernelLaunch, device_desc
+from opwire_service.kernels.cuda.job import Card, CudaJob, CudaMemory, KernelLaunch, device_desc
 from opwire_service.kernels.reference import KERNELS
 from tests.cuda.sanitize import regrouped
 from tests.support.execution import never_stop
@@ -27,7 +27,7 @@ from tests.unit.kernels.test_chains import SIZES, branches, chains, declared_as_
 def job_of(plan: Plan) -> CudaJob:
     """Returns the job of a plan, preferring its formula: the host cannot stand in for a card's copies."""
     name = plan.operator.name
-    return (elementwise.JOBS.get(name) or JOBS[name])(plan, 4)
+    return (elementwise.JOBS.get(name) or JOBS[name])(plan, Card(4))
 
 
 def arrays_of(plan: Plan, seed: int) -> dict[str, Array]:

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from opwire.check import Plan, check
 from opwire_service.kernels.cuda import JOBS
-from opwire_service.kernels.cuda.job import CudaMemory, KernelLaunch, Launch, MatrixProduct
+from opwire_service.kernels.cuda.job import Card, CudaMemory, KernelLaunch, Launch, MatrixProduct
 from opwire_service.kernels.cuda.products.activation import activated_source
 from opwire_service.kernels.cuda.products.tiles import NOWHERE, BatchedProduct, ProductTiling, Scratch, Strides
 
-PROCESSORS = 132
+CARD = Card(132)
 MEMORY = CudaMemory({"ATensor": 2**40, "BTensor": 2**41}, {"OutputTensor": 2**42}, 2**43, 0, 0)
 
 
@@ -70,7 +70,7 @@ def gemm(a: list[int], b: list[int], **changes: Any) -> Plan:
 
 
 def launches(plan: Plan, memory: CudaMemory = MEMORY) -> list[Launch]:
-    return list(JOBS[plan.operator.name](plan, PROCESSORS).launches(memory))
+    return list(JOBS[plan.operator.name](plan, CARD).launches(memory))
 
 
 def tasks(every: Iterable[Launch]) -> list[Any]:
@@ -89,7 +89,7 @@ def test_chunks_of_the_depth_are_contiguous(depth):
 
 
 def test_a_second_run_uses_its_own_addresses():
-    job = JOBS["GEMM"](gemm([64, 40], [40, 50]), PROCESSORS)
+    job = JOBS["GEMM"](gemm([64, 40], [40, 50]), CARD)
     other = CudaMemory({"ATensor": 2**20, "BTensor": 2**21}, {"OutputTensor": 2**22}, 2**23, 0, 0)
     first, second = list(job.launches(MEMORY)), list(job.launches(other))
     for one, two in zip(tasks(first), tasks(second), strict=True):
@@ -105,7 +105,7 @@ def test_a_second_run_uses_its_own_addresses():
 @pytest.mark.parametrize("depth", [300, 3000], ids=["float64", "remainders"])
 def test_tiles_stay_within_their_memory(depth):
     plan = gemm([5000, depth], [depth, 4500])
-    job = JOBS["GEMM"](plan, PROCESSORS)
+    job = JOBS["GEMM"](plan, CARD)
     end = 2**43 + job.scratch_bytes
     for launch in job.launches(MEMORY):
         if isinstance(launch, MatrixProduct):
@@ -146,7 +146,7 @@ def test_phases_are_not_enumerated_in_advance():
     """A transposed convolution with large strides has many phases; its memory is known without visiting each."""
     plan = convolution([1, 1, 2, 2], [1, 1, 3000, 3000], Direction="BACKWARD", Strides=[3000, 3000])
     memory = CudaMemory({"InputTensor": 0, "FilterTensor": 2**41}, {"OutputTensor": 2**42}, 2**43, 0, 0)
-    job = JOBS["CONVOLUTION"](plan, PROCESSORS)
+    job = JOBS["CONVOLUTION"](plan, CARD)
     assert len(list(itertools.islice(job.launches(memory), 30))) == 30
     assert job.scratch_bytes < 2**20
 
@@ -154,7 +154,7 @@ def test_phases_are_not_enumerated_in_advance():
 def test_convolutions_are_unfolded_in_bounded_chunks():
     plan = convolution([64, 256, 56, 56], [256, 256, 3, 3], StartPadding=[1, 1], EndPadding=[1, 1])
     unfolded = 8 * prod((64, 56, 56)) * 256 * 9
-    assert JOBS["CONVOLUTION"](plan, PROCESSORS).scratch_bytes < 400 * 2**20 < unfolded
+    assert JOBS["CONVOLUTION"](plan, CARD).scratch_bytes < 400 * 2**20 < unfolded
 
 
 def test_sums_without_an_activation_are_unchanged():

@@ -17,11 +17,11 @@ from opwire.check import check
 from opwire.tensor import BufferTensorDesc, DataType
 from opwire_service.devices import is_device
 from opwire_service.kernels.cuda import JOBS, reduce
-from opwire_service.kernels.cuda.job import CudaMemory, KernelLaunch, device_desc
+from opwire_service.kernels.cuda.job import Card, CudaMemory, KernelLaunch, device_desc
 from opwire_service.kernels.cuda.reduction import LONGEST, TASK, ReductionGeometry, Tuning, geometry, loops_parameter
 from opwire_service.kernels.layout import Loop, reduction_layout
 
-PROCESSORS = 4
+CARD = Card(4)
 
 
 def divided(loop: np.void, number: int) -> int:
@@ -89,7 +89,7 @@ def test_every_element_is_read_once_for_its_output(sizes, axes, transposed, item
         strides = order[::-1]
     source = BufferTensorDesc(DataType.FLOAT32, tuple(sizes), strides)
     target = BufferTensorDesc(DataType.FLOAT32, tuple(1 if i in axes else size for i, size in enumerate(sizes)))
-    shape = geometry(reduction_layout(source, target, axes), item_bytes, PROCESSORS, Tuning())
+    shape = geometry(reduction_layout(source, target, axes), item_bytes, CARD.processors, Tuning())
     right: Counter[tuple[int, int]] = Counter()
     for index in np.ndindex(*sizes):
         kept = [0 if i in axes else at for i, at in enumerate(index)]
@@ -134,7 +134,7 @@ def test_results_the_card_leaves_open_are_computed_exactly(listed):
     source = np.arange(24, dtype=np.float32) * np.float32(0.1)
     target = np.zeros(12, np.float32)
     places = np.array([[0, 0], [9, 5]]) if listed else None
-    reduce.job(plan, PROCESSORS).recompute(places, {"InputTensor": source}, {"OutputTensor": target}, lambda: False)
+    reduce.job(plan, CARD).recompute(places, {"InputTensor": source}, {"OutputTensor": target}, lambda: False)
     right = source.reshape(3, 2, 4).astype(np.float64).sum(axis=1).ravel().astype(np.float32)
     if listed:
         right[[i for i in range(12) if i not in (0, 5)]] = 0
@@ -142,7 +142,7 @@ def test_results_the_card_leaves_open_are_computed_exactly(listed):
 
 
 def test_a_job_knows_its_memory():
-    job = reduce.job(plan_of([1, 10**7], [1]), PROCESSORS)
+    job = reduce.job(plan_of([1, 10**7], [1]), CARD)
     memory = CudaMemory({"InputTensor": 256}, {"OutputTensor": 512}, 1024, 2048, 2048)
     (launch,) = job.launches(memory)
     assert (launch.entry, launch.grid[0]) == ("reduce_rows", 1)
@@ -154,7 +154,7 @@ def test_a_job_knows_its_memory():
 @pytest.mark.parametrize("sizes", [[64, 4096], [4096, 64], [1, 10**7]])
 def test_large_reductions_of_some_functions_have_a_fast_pass(sizes):
     for function, passes in (("SUM", 1), ("MAX", 1), ("L2", 2), ("MULTIPLY", 2), ("LOG_SUM_EXP", 2)):
-        job = reduce.job(plan_of(sizes, [1], function), PROCESSORS)
+        job = reduce.job(plan_of(sizes, [1], function), CARD)
         launches = list(job.launches(CudaMemory({"InputTensor": 0}, {"OutputTensor": 0}, 0, 256, 512)))
         assert [launch.program for launch in launches] == list(job.programs)
         assert len(job.programs) == passes
@@ -162,7 +162,7 @@ def test_large_reductions_of_some_functions_have_a_fast_pass(sizes):
         marks, counters = (1 + blocks if passes == 2 else 0), (blocks if splits > 1 else 0)
         assert job.state_bytes == 4 * (marks + counters)
         assert launches[-1].parameter.view(TASK)["state"].tolist() == [256]
-    small = reduce.job(plan_of([8, 8], [1], "L2"), PROCESSORS)
+    small = reduce.job(plan_of([8, 8], [1], "L2"), CARD)
     assert (len(small.programs), small.state_bytes) == (1, 0)
 
 
@@ -175,7 +175,7 @@ def test_large_poolings_take_several_launches():
         "EndPadding": [0, 0],
     }
     plan = check({"type": "MAX_POOLING", "desc": desc})
-    job = JOBS["MAX_POOLING"](plan, PROCESSORS)
+    job = JOBS["MAX_POOLING"](plan, CARD)
     every = job.launches(CudaMemory({"InputTensor": 0}, {"OutputTensor": 0}, 0, 0, 0))
     launches = [launch for launch in every if isinstance(launch, KernelLaunch)]
     pieces = [(int(launch.parameter["first"][0]), int(launch.parameter["outputs"][0])) for launch in launches]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
+from dataclasses import replace
 from fractions import Fraction
 from math import gcd, prod
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from opwire.tensor import DataType
+from opwire_service.kernels.cuda.job import Card
 from opwire_service.kernels.cuda.products.remainders import (
     COUNTS,
     DEEPEST,
@@ -19,7 +21,9 @@ from opwire_service.kernels.cuda.products.remainders import (
     LIMBS,
     MODULI,
     source,
+    suits,
 )
+from opwire_service.kernels.cuda.products.tiles import NOWHERE, BatchedProduct
 
 ROUNDING = np.float32(1.5 * 2**23)
 """As in the kernels: adding it rounds a float to an integer."""
@@ -125,3 +129,12 @@ def test_data_types_have_as_many_digits_as_their_integers_need():
     for data_type, count in COUNTS.items():
         assert scalar("LARGEST_NORM", count) < 2.0**47
         assert scalar("LARGEST_NORM", count) > 2.0 ** {DataType.FLOAT32: 46, DataType.FLOAT16: 29}[data_type]
+
+
+@pytest.mark.parametrize(
+    ("size", "float64_ratio", "is_suitable"), [(2048, 2, False), (3072, 2, True), (256, 64, False), (512, 64, True)]
+)
+def test_remainders_are_used_where_they_are_faster(size, float64_ratio, is_suitable):
+    products = BatchedProduct(1, 1, size, size, size, NOWHERE, NOWHERE, NOWHERE, NOWHERE)
+    assert suits(products, DataType.FLOAT32, Card(132, float64_ratio)) == is_suitable
+    assert not suits(replace(products, depth=DEEPEST + 1), DataType.FLOAT32, Card(132, float64_ratio))

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from opwire.check import Plan, check
 from opwire.tensor import BufferTensorDesc, DataType
 from opwire_service.kernels.cuda import JOBS
-from opwire_service.kernels.cuda.job import CudaMemory, KernelLaunch, device_desc
+from opwire_service.kernels.cuda.job import Card, CudaMemory, KernelLaunch, device_desc
 from opwire_service.kernels.cuda.nests import coordinates_at, in_packs, offsets, size_of, stretched_strides
 from opwire_service.kernels.cuda.normalization.shape import RowShape, nests_of, row_shape
 
-PROCESSORS = 4
+CARD = Card(4)
 
 SIZES = st.lists(st.sampled_from([1, 2, 3, 4, 8, 40]), min_size=1, max_size=4).filter(
     lambda sizes: prod(sizes) < 20_000
@@ -28,7 +28,7 @@ SIZES = st.lists(st.sampled_from([1, 2, 3, 4, 8, 40]), min_size=1, max_size=4).f
 def launches(plan: Plan) -> list[KernelLaunch]:
     """Returns the launches of a plan, with arbitrary addresses."""
     nowhere = CudaMemory(dict.fromkeys(plan.inputs, 0), dict.fromkeys(plan.outputs, 0), 0, 0, 0)
-    found = JOBS[plan.operator.name](plan, PROCESSORS).launches(nowhere)
+    found = JOBS[plan.operator.name](plan, CARD).launches(nowhere)
     return [launch for launch in found if isinstance(launch, KernelLaunch)]
 
 
@@ -46,7 +46,7 @@ def test_every_element_of_a_row_is_visited_once(sizes, data):
     axes = data.draw(st.sets(st.integers(0, len(sizes) - 1), min_size=1))
     ordered = data.draw(st.booleans())
     kept, reduced = nests_of(sizes, [strides, strides], axes, ordered=ordered)
-    shape = row_shape(kept, reduced, 4, PROCESSORS, data.draw(st.sampled_from([1, 16, 32])))
+    shape = row_shape(kept, reduced, 4, CARD.processors, data.draw(st.sampled_from([1, 16, 32])))
     packs = in_packs(reduced, shape.lanes)
     assert shape.block[0] * shape.block[1] <= 512
     visits: Counter[int] = Counter()

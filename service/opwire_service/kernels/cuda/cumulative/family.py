@@ -17,7 +17,7 @@ from opwire.tensor import Array, DataType
 from ....execution import Arrays, Stop, Stopped
 from ...exact import FORMATS, Sum, multiply
 from ...reference.elements import Elements
-from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from ..movement.walk import (
     PIECE,
     THREADS,
@@ -77,7 +77,7 @@ class CudaRunningJob:
         sums: whether to compute sums rather than products.
     """
 
-    def __init__(self, plan: Plan, processors: int, *, sums: bool) -> None:
+    def __init__(self, plan: Plan, card: Card, *, sums: bool) -> None:
         source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
         attributes, axis = plan.attributes, plan.attributes.Axis
         self._sums, self._type = sums, source.data_type
@@ -92,7 +92,7 @@ class CudaRunningJob:
         if attributes.AxisDirection is AxisDirection.DECREASING:
             self._begin, self._target_begin = (self._length - 1) * self._step, (self._length - 1) * self._target_step
             self._step, self._target_step = -self._step, -self._target_step
-        is_beside = self._loops[-1][1] == 1 and abs(self._step) != 1 and self._count >= FEWEST * processors
+        is_beside = self._loops[-1][1] == 1 and abs(self._step) != 1 and self._count >= FEWEST * card.processors
         self._by_lines = self._length == 1 or (is_beside and self._length <= LONGEST)
         sharing = 1 << (-(-self._length // SHARE) - 1).bit_length()
         self._by_chunks = not self._by_lines and sharing > (2 * THREADS if self._has_room_for(2 * THREADS) else THREADS)
@@ -101,8 +101,8 @@ class CudaRunningJob:
         self._share = SHARE // 2 if self._by_chunks and source.data_type.bits == 64 else SHARE
         self._sharing = self._threads if self._by_chunks else min(self._threads, sharing)
         self._chunks = -(-self._length // (self._sharing * self._share)) if self._by_chunks else 1
-        self._each = -(-self._count * self._chunks // (processors * self._blocks))
-        self._prefetched = self._blocks_ahead(processors)
+        self._each = -(-self._count * self._chunks // (card.processors * self._blocks))
+        self._prefetched = self._blocks_ahead(card.processors)
         self._room = min(source.element_count, UNCERTAIN) if source.data_type.is_float else 0
         self.uncertain_bytes = 8 + 8 * self._room if self._room else 0
         self.scratch_bytes = 0
@@ -258,8 +258,8 @@ def _strided(flat: Array, begin: int, step: int, length: int) -> Array:
     return view
 
 
-def _job(plan: Plan, processors: int, *, sums: bool) -> CudaJob:
-    return CudaRunningJob(on_card(plan), processors, sums=sums)
+def _job(plan: Plan, card: Card, *, sums: bool) -> CudaJob:
+    return CudaRunningJob(on_card(plan), card, sums=sums)
 
 
 JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {

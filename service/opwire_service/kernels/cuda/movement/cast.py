@@ -8,7 +8,7 @@ from opwire.check import Plan
 
 from ...views.movements import Movement
 from ...views.view import View, copy
-from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch
+from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch
 from .view import CudaCopyJob, Units, strided_part
 from .walk import CertainJob, on_card
 
@@ -37,7 +37,7 @@ def whole_copy(plan: Plan) -> CudaCopyJob:
     return CudaCopyJob(Movement(source.data_type.bits // 8, phases), (name,), (into,))
 
 
-def job(plan: Plan, processors: int) -> CudaJob:
+def job(plan: Plan, card: Card) -> CudaJob:
     """Returns the job of a CAST plan."""
     if plan.inputs["InputTensor"].data_type is plan.outputs["OutputTensor"].data_type:
         return whole_copy(plan)

@@ -13,7 +13,7 @@ from opwire.tensor import Array, BufferTensorDesc, packed_strides
 from ....execution import Arrays, Stop, Stopped
 from ...reference.folds import FoldedDimension, axes_of, element_at
 from ...reference.moves import view_at
-from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from .view import UNITS
 from .walk import (
     PIECE,
@@ -271,11 +271,11 @@ class CudaFoldJob(CertainJob):
         return tuple(found)
 
 
-def _unfold(plan: Plan, processors: int) -> CudaJob:
+def _unfold(plan: Plan, card: Card) -> CudaJob:
     return CudaUnfoldJob(on_card(plan))
 
 
-def _fold(plan: Plan, processors: int) -> CudaJob:
+def _fold(plan: Plan, card: Card) -> CudaJob:
     return CudaFoldJob(on_card(plan))
 
 

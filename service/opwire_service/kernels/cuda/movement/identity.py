@@ -5,13 +5,13 @@ from __future__ import annotations
 from opwire.check import Plan
 
 from .. import elementwise
-from ..job import CudaJob
+from ..job import Card, CudaJob
 from .cast import whole_copy
 
 
-def job(plan: Plan, processors: int) -> CudaJob:
+def job(plan: Plan, card: Card) -> CudaJob:
     """Returns the job of an identity plan."""
-    elements = elementwise.job(plan, processors)
+    elements = elementwise.job(plan, card)
     if elements.gathers and getattr(plan.attributes, "ScaleBias", None) is None:
         return whole_copy(plan)
     return elements

@@ -8,7 +8,7 @@ import numpy as np
 
 from opwire.check import Plan
 
-from ..job import CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import Card, CudaJob, CudaMemory, KernelLaunch, Program
 from .view import UNITS
 from .walk import PIECE, THREADS, CertainJob, SplitLaunch, depth_macro, merged, on_card, walk_type, write_walk
 
@@ -61,7 +61,7 @@ class CudaNonzeroJob(CertainJob):
             yield from part.launches(memory.inputs["InputTensor"], memory.scratch, rows, total)
 
 
-def job(plan: Plan, processors: int) -> CudaJob:
+def job(plan: Plan, card: Card) -> CudaJob:
     """Returns the job of a NONZERO_COORDINATES plan."""
     return CudaNonzeroJob(on_card(plan))
 

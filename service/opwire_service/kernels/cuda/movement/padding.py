@@ -12,7 +12,7 @@ from opwire.enums import PaddingMode
 from ...reference.moves import bits
 from ...views import phases
 from ...views.movements import MOVEMENTS
-from ..job import CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import Card, CudaJob, CudaMemory, KernelLaunch, Program
 from .view import PLAIN, UNITS, CudaCopyJob, RowBlocks, copies
 from .walk import PIECE, CertainJob, SplitLaunch, count_of, depth_macro, merged, on_card, walk_type, write_walk
 
@@ -74,7 +74,7 @@ class PaddingJob(CertainJob):
         yield from self._others.launches(memory)
 
 
-def job(plan: Plan, processors: int) -> CudaJob:
+def job(plan: Plan, card: Card) -> CudaJob:
     """Returns the job of a PADDING plan."""
     placed, attributes = on_card(plan), plan.attributes
     target = placed.outputs["OutputTensor"]

@@ -12,7 +12,7 @@ from opwire.check import Plan
 from opwire.tensor import BufferTensorDesc
 
 from ...picking import PICKS, Component, Picks, Point
-from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from .view import UNITS
 from .walk import THREADS, CertainJob, Loop, SplitLaunch, count_of, depth_macro, merged, on_card, walk_type, write_walk
 
@@ -138,16 +138,16 @@ def _second_place(desc: BufferTensorDesc) -> int:
     return [step for size, step in dimensions if size > 1][-1]
 
 
-def _pick(plan: Plan, processors: int) -> CudaJob:
+def _pick(plan: Plan, card: Card) -> CudaJob:
     placed = on_card(plan)
     return PickJob(placed, PICKS[plan.operator.name](placed), "IndicesTensor")
 
 
-def _one_hot(plan: Plan, processors: int) -> CudaJob:
+def _one_hot(plan: Plan, card: Card) -> CudaJob:
     return OneHotJob(on_card(plan))
 
 
-def _reverse(plan: Plan, processors: int) -> CudaJob:
+def _reverse(plan: Plan, card: Card) -> CudaJob:
     placed = on_card(plan)
     source, lengths = placed.inputs["InputTensor"], placed.inputs["SequenceLengthsTensor"]
     axis, out = plan.attributes.Axis, placed.outputs["OutputTensor"].element_strides

@@ -13,7 +13,7 @@ from opwire.tensor import packed_strides
 
 from ...picking import Component, aligned_strides, last_dimensions
 from ...views.movements import overwritten
-from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from .pick import INDEX_SOURCES, TUPLE, tuple_parameter
 from .view import UNITS, copies, filling
 from .walk import THREADS, CertainJob, Loop, SplitLaunch, count_of, depth_macro, merged, on_card, walk_type, write_walk
@@ -172,7 +172,7 @@ class ScatterJob(CertainJob):
         yield from self._settlement.launches(source, updates, memory.outputs["OutputTensor"], owners)
 
 
-def job(plan: Plan, processors: int) -> CudaJob:
+def job(plan: Plan, card: Card) -> CudaJob:
     """Returns the job of a scatter plan."""
     axis = getattr(plan.attributes, "Axis", None)
     if axis is not None and plan.outputs["OutputTensor"].sizes[axis] == 1:

@@ -10,7 +10,7 @@ import numpy as np
 from opwire.check import Plan
 from opwire.tensor import packed_strides
 
-from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from .walk import THREADS, CertainJob, SplitLaunch, count_of, depth_macro, merged, on_card, walk_type, write_walk
 
 BATCH = 4
@@ -58,7 +58,7 @@ class CudaSequenceJob(CertainJob):
         return self._part.launches(memory.outputs["OutputTensor"])
 
 
-def job(plan: Plan, processors: int) -> CudaJob:
+def job(plan: Plan, card: Card) -> CudaJob:
     """Returns the job of a FILL_VALUE_SEQUENCE plan."""
     return CudaSequenceJob(on_card(plan))
 

@@ -12,7 +12,7 @@ from opwire.check import Plan
 from opwire.enums import AxisDirection
 from opwire.tensor import Array, DataType
 
-from ..job import TYPES, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from .view import UNITS
 from .walk import PIECE, THREADS, CertainJob, SplitLaunch, depth_macro, merged, on_card, walk_type, write_walk
 
@@ -200,7 +200,7 @@ def _program(name: str, macros: tuple[tuple[str, str | int], ...]) -> Program:
     return Program(("scalars", "movement/walk", "movement/plain", "movement/top", f"movement/{name}"), macros)
 
 
-def job(plan: Plan, processors: int) -> CudaJob:
+def job(plan: Plan, card: Card) -> CudaJob:
     """Returns the job of a TOP_K plan."""
     return CudaTopJob(on_card(plan))
 

@@ -15,7 +15,7 @@ from ...layout import Loop as Step
 from ...views import phases
 from ...views.movements import MOVEMENTS, Movement
 from ...views.view import Copy
-from ..job import LOAD_BYTES, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import LOAD_BYTES, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from .walk import (
     PIECE,
     THREADS,
@@ -359,11 +359,11 @@ def copies(plan: Plan, movement: Callable[[Plan], Movement]) -> CudaCopyJob:
     return CudaCopyJob(movement(placed), tuple(placed.inputs), tuple(placed.outputs))
 
 
-def _job(name: str) -> Callable[[Plan, int], CudaJob]:
-    return lambda plan, processors: copies(plan, MOVEMENTS[name])
+def _job(name: str) -> Callable[[Plan, Card], CudaJob]:
+    return lambda plan, card: copies(plan, MOVEMENTS[name])
 
 
-def _band(plan: Plan, processors: int) -> CudaJob:
+def _band(plan: Plan, card: Card) -> CudaJob:
     """Writes the outside of the band everywhere, then the band: two copies instead of three."""
 
     def movement(placed: Plan) -> Movement:
@@ -373,7 +373,7 @@ def _band(plan: Plan, processors: int) -> CudaJob:
     return copies(plan, movement)
 
 
-JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {
+JOBS: dict[str, Callable[[Plan, Card], CudaJob]] = {
     **{name: _job(name) for name in MOVEMENTS},
     "DIAGONAL_MATRIX": _band,
     "DIAGONAL_MATRIX1": _band,

@@ -13,7 +13,7 @@ from opwire.tensor import Array, DataType
 from ....execution import Arrays, Stop, Stopped
 from ...exact import FORMATS
 from ...reference.local_response import response_of
-from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
 from ..nests import NestLoop, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
 
@@ -41,7 +41,7 @@ _TASK = np.dtype(
 class Response(Listing):
     """Job that computes LOCAL_RESPONSE_NORMALIZATION."""
 
-    def __init__(self, plan: Plan, processors: int) -> None:
+    def __init__(self, plan: Plan, card: Card) -> None:
         self._plan, self._source = plan, plan.inputs["InputTensor"]
         self._target = device_desc(plan.outputs["OutputTensor"])
         self._along = (1,) if plan.attributes.CrossChannel else (2, 3)

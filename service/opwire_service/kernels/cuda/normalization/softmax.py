@@ -11,6 +11,7 @@ from opwire.tensor import Array, DataType
 from ....execution import Stop
 from ...cpu.softmax.exactly import Row
 from ...reference.softmax import LOG_SOFTMAX, SOFTMAX, axes_of
+from ..job import Card
 from .rows import NormalizationJob, RowKernels
 
 
@@ -46,12 +47,12 @@ HALVES = RowKernels(
 HARDMAX = RowKernels(("normalization/hardmax",), 8, 4, ordered=True)
 
 
-def job(plan: Plan, processors: int, *, kernels: RowKernels) -> NormalizationJob:
+def job(plan: Plan, card: Card, *, kernels: RowKernels) -> NormalizationJob:
     """Returns the job for a softmax or hardmax plan."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     if kernels is SINGLES and source.data_type is DataType.FLOAT16:
         kernels = HALVES
-    return NormalizationJob(source, target, {}, axes_of(plan), kernels, processors)
+    return NormalizationJob(source, target, {}, axes_of(plan), kernels, card.processors)
 
 
 _FORMS = {"SOFTMAX": SINGLES, "LOG_SOFTMAX": _kernels(logarithm=True), "HARDMAX": HARDMAX}

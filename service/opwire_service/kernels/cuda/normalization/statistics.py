@@ -19,6 +19,7 @@ from ...reference.moments import moments
 from ...reference.normalization import axes_of, finished, length_of, normalized, statistics_of, uses
 from ...reference.reals import add, divide, real, root, rounded
 from ..fused import activated_source
+from ..job import Card
 from .rows import NormalizationJob, RowKernels, SideTensor
 
 _STATE_BYTES, _ROW_BYTES, _STATISTICS_BYTES = 40, 32, 24
@@ -37,7 +38,7 @@ def _kernels(plan: Plan, activation: NestedOperator | None, *, mean: bool, varia
     )
 
 
-def _by_own_statistics(plan: Plan, processors: int) -> NormalizationJob:
+def _by_own_statistics(plan: Plan, card: Card) -> NormalizationJob:
     """Returns the job that normalizes rows by their own statistics."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     mean, variance = uses(plan)
@@ -69,10 +70,10 @@ def _by_own_statistics(plan: Plan, processors: int) -> NormalizationJob:
             name = f"Output{key.capitalize()}Tensor"
             beside[key] = SideTensor(name, plan.outputs[name], is_output=True)
         kernels = replace(kernels, statistics=statistics, row_bytes=_ROW_BYTES + _STATISTICS_BYTES)
-    return NormalizationJob(source, target, beside, axes_of(plan), kernels, processors)
+    return NormalizationJob(source, target, beside, axes_of(plan), kernels, card.processors)
 
 
-def _by_given_statistics(plan: Plan, processors: int) -> NormalizationJob:
+def _by_given_statistics(plan: Plan, card: Card) -> NormalizationJob:
     """Returns the job for BATCH_NORMALIZATION; rows span the dimensions that mean and variance are broadcast along."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     names = {"mean": "MeanTensor", "variance": "VarianceTensor", "scale": "ScaleTensor", "bias": "BiasTensor"}
@@ -92,10 +93,10 @@ def _by_given_statistics(plan: Plan, processors: int) -> NormalizationJob:
     statistics = beside["mean"].desc, beside["variance"].desc
     axes = [i for i in range(source.rank) if all(desc.sizes[i] == 1 for desc in statistics)]
     kernels = replace(_kernels(plan, fused, mean=True, variance=True), exact=exact, given=True)
-    return NormalizationJob(source, target, beside, axes, kernels, processors)
+    return NormalizationJob(source, target, beside, axes, kernels, card.processors)
 
 
-def _by_lengths(plan: Plan, processors: int) -> NormalizationJob:
+def _by_lengths(plan: Plan, card: Card) -> NormalizationJob:
     attributes, source, target = plan.attributes, plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     to = FORMATS[source.data_type]
 
@@ -108,10 +109,10 @@ def _by_lengths(plan: Plan, processors: int) -> NormalizationJob:
     kernels = RowKernels(("normalization/lengths",), 8, 8, macros, epsilon=attributes.Epsilon)
     if cancels:
         kernels = replace(kernels, exact=exact)
-    return NormalizationJob(source, target, {}, (attributes.Axis,), kernels, processors)
+    return NormalizationJob(source, target, {}, (attributes.Axis,), kernels, card.processors)
 
 
-JOBS: dict[str, Callable[[Plan, int], NormalizationJob]] = {
+JOBS: dict[str, Callable[[Plan, Card], NormalizationJob]] = {
     "BATCH_NORMALIZATION": _by_given_statistics,
     "LP_NORMALIZATION": _by_lengths,
     **dict.fromkeys(

@@ -18,7 +18,7 @@ from ...reference.elements import Elements
 from ...reference.pooling import average_of, norm_of
 from ...windows import dimensions_of, slices
 from ...windows import places as places_of
-from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program, device_desc
+from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
 from ..nests import Nest, NestLoop, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
 from ..reduce import accumulator_of
@@ -85,8 +85,8 @@ def window_nest(source: BufferTensorDesc, target: BufferTensorDesc, *more: Buffe
 class Averages(Listing):
     """The job of an average or LP pooling plan."""
 
-    def __init__(self, plan: Plan, processors: int) -> None:
-        self._plan, self._processors = plan, processors
+    def __init__(self, plan: Plan, card: Card) -> None:
+        self._plan, self._processors = plan, card.processors
         self._source = plan.inputs["InputTensor"]
         self._target = device_desc(plan.outputs["OutputTensor"])
         self._power = getattr(plan.attributes, "P", 0)
@@ -209,7 +209,7 @@ FUNCTIONS = {0: ReduceFunction.AVERAGE, 1: ReduceFunction.L1, 2: ReduceFunction.
 """Maps a power to the reduction that computes a window spanning the whole image."""
 
 
-def job(plan: Plan, processors: int) -> CudaJob:
+def job(plan: Plan, card: Card) -> CudaJob:
     """Returns the job of an average or LP pooling plan."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     function = FUNCTIONS.get(getattr(plan.attributes, "P", 0))
@@ -219,8 +219,8 @@ def job(plan: Plan, processors: int) -> CudaJob:
     )
     if is_whole and function is not None:
         axes = tuple(range(2, source.rank))
-        return Reduction(source, target, axes, accumulator_of(function, source.data_type), processors)
-    return Averages(plan, processors)
+        return Reduction(source, target, axes, accumulator_of(function, source.data_type), card.processors)
+    return Averages(plan, card)
 
 
 JOBS = dict.fromkeys(("AVERAGE_POOLING", "AVERAGE_POOLING1", "LP_POOLING", "LP_POOLING1"), job)

@@ -15,7 +15,7 @@ from ...exact import FORMATS
 from ...reference.max_pooling import WindowWinners, max_gradient_of
 from ...reference.pooling import average_gradient_of
 from ...windows import dimensions_of
-from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
 from ..nests import coordinates_at, nest_dtype, offsets, size_of, strided, write_nest
 from .averages import LAUNCH_READS, SPATIAL, THREADS, needs_64_bits, padded_dimensions, window_nest
@@ -36,7 +36,7 @@ _GRADIENT = np.dtype(
 class PoolingGradient(Listing):
     """The job of a pooling gradient plan."""
 
-    def __init__(self, plan: Plan, processors: int) -> None:
+    def __init__(self, plan: Plan, card: Card) -> None:
         self._plan, self._source = plan, plan.inputs["InputGradientTensor"]
         self._target = device_desc(plan.outputs["OutputGradientTensor"])
         self._dimensions = padded_dimensions(dimensions_of(plan.attributes, self._target.sizes, self._source.sizes))

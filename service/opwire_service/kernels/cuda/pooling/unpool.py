@@ -10,7 +10,7 @@ from opwire.check import Plan
 from opwire.tensor import Array
 
 from ....execution import Arrays, Stop
-from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
 from ..nests import Nest, NestLoop, merged, nest_dtype, write_nest
 
 THREADS = 256
@@ -35,7 +35,7 @@ class Unpooling:
     scratch_bytes = 0
     uncertain_bytes = 0
 
-    def __init__(self, plan: Plan, processors: int) -> None:
+    def __init__(self, plan: Plan, card: Card) -> None:
         source, indices = plan.inputs["InputTensor"], plan.inputs["IndicesTensor"]
         self._target = device_desc(plan.outputs["OutputTensor"])
         self._elements = source.element_count

@@ -17,7 +17,7 @@ from ....execution import Arrays, Stop
 from ...convolutions import ConvolutionGeometry, PhaseDimension
 from ...formulas.resolve import as_fused
 from ...gaps import Gaps
-from ..job import CudaMemory, Launch, Program, device_desc
+from ..job import Card, CudaMemory, Launch, Program, device_desc
 from .batches import Batch, Batches
 from .gaps import GapFilling
 from .launching import ACTIVATED, ROUNDED, Launching, float_program
@@ -36,14 +36,14 @@ class Convolution:
     state_bytes = 0
     uncertain_bytes = 0
 
-    def __init__(self, plan: Plan, processors: int) -> None:
+    def __init__(self, plan: Plan, card: Card) -> None:
         geometry = ConvolutionGeometry(plan)
         fused = as_fused(plan.attributes.FusedActivation)
         finish = ROUNDED if fused is None else ACTIVATED
         target = device_desc(plan.outputs["OutputTensor"])
         program = float_program(target.data_type, has_window=True, finish=finish, activation=fused)
         item_bytes: dict[str, int] = dict.fromkeys(TENSORS, target.data_type.dtype.itemsize)
-        self._launching = Launching(program, item_bytes, processors, has_window=True)
+        self._launching = Launching(program, item_bytes, card.processors, has_window=True)
         self._has_bias = "BiasTensor" in plan.inputs
         depth = prod(plan.inputs["FilterTensor"].sizes[2:]) * geometry.channels
         self._is_direct = geometry.filters <= FEW and depth <= SHALLOW

@@ -14,7 +14,7 @@ from opwire.enums import MatrixTransform
 from opwire.tensor import Array, BufferTensorDesc
 
 from ....execution import Arrays, Stop
-from ..job import TYPES, CudaMemory, KernelLaunch, Launch, Program, device_desc
+from ..job import TYPES, Card, CudaMemory, KernelLaunch, Launch, Program, device_desc
 from .batches import Batches
 from .launching import ACTIVATED, OPEN, ROUNDED, Launching, float_program
 from .remainders import RemainderLaunching, suits, tiling_of
@@ -92,7 +92,7 @@ class Gemm:
     state_bytes = 0
     uncertain_bytes = 0
 
-    def __init__(self, plan: Plan, processors: int) -> None:
+    def __init__(self, plan: Plan, card: Card) -> None:
         attributes, target = plan.attributes, device_desc(plan.outputs["OutputTensor"])
         fused = attributes.FusedActivation
         self._softmax: _Softmax | None = None
@@ -108,12 +108,12 @@ class Gemm:
         if self._softmax is not None:
             products = replace(products, target=self._softmax.steps)
         launching: Launching
-        if suits(products, data_type):
-            launching = by_parts = RemainderLaunching(program, item_bytes, processors, data_type)
+        if suits(products, data_type, card):
+            launching = by_parts = RemainderLaunching(program, item_bytes, card.processors, data_type)
             tiling = tiling_of(products)
             scratch, record = by_parts.scratch(products, tiling), by_parts.by_remainders
         else:
-            launching = Launching(program, item_bytes, processors, has_window=False)
+            launching = Launching(program, item_bytes, card.processors, has_window=False)
             tiling = ProductTiling.of(products)
             scratch, record = Scratch.of(products, tiling, is_direct=False), launching.multiplied
         self._launching, self._products_bytes = launching, scratch.size

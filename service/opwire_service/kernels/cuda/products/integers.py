@@ -14,7 +14,7 @@ from opwire.tensor import Array, BufferTensorDesc
 
 from ....execution import Arrays, Stop
 from ...convolutions import ConvolutionGeometry
-from ..job import CudaMemory, Launch, Program, device_desc
+from ..job import Card, CudaMemory, Launch, Program, device_desc
 from .batches import Batches
 from .convolution import phase_products
 from .gemm import matrix_products
@@ -55,7 +55,7 @@ class IntegerProducts:
     uncertain_bytes = 0
 
     def __init__(
-        self, plan: Plan, processors: int, products: BatchedProduct, tensors: dict[str, str], *, has_window: bool
+        self, plan: Plan, card: Card, products: BatchedProduct, tensors: dict[str, str], *, has_window: bool
     ) -> None:
         descs = {**plan.inputs, **plan.outputs}
         self._tensors = {name: tensor for name, tensor in tensors.items() if tensor in descs}
@@ -67,7 +67,7 @@ class IntegerProducts:
         else:
             program = integer_program(types, has_window=has_window, is_quantized=is_quantized)
         item_bytes = {name: data_type.dtype.itemsize for name, data_type in types.items()}
-        launching = Launching(program, {"addend": 4, **item_bytes}, processors, has_window=has_window)
+        launching = Launching(program, {"addend": 4, **item_bytes}, card.processors, has_window=has_window)
         tiling = ProductTiling.of(products)
         self.scratch_bytes = Scratch.of(products, tiling, is_direct=False).size
         self._program = program
@@ -104,15 +104,15 @@ def _parameter(desc: BufferTensorDesc, group: int, *, of_rows: bool) -> LinePara
     return LineParameter(of_rows, desc.data_type.dtype.itemsize, step * group, step)
 
 
-def matrices(plan: Plan, processors: int) -> IntegerProducts:
+def matrices(plan: Plan, card: Card) -> IntegerProducts:
     """Returns the job of an integer matrix product."""
     products = matrix_products(plan, device_desc(plan.outputs["OutputTensor"]))
     products = replace(products, parameters=_parameters(plan, _MATRIX_ROWS, _MATRIX_COLUMNS))
     tensors = {**_MATRIX, **_MATRIX_ROWS, **_MATRIX_COLUMNS}
-    return IntegerProducts(plan, processors, products, tensors, has_window=False)
+    return IntegerProducts(plan, card, products, tensors, has_window=False)
 
 
-def convolution(plan: Plan, processors: int) -> IntegerProducts:
+def convolution(plan: Plan, card: Card) -> IntegerProducts:
     """Returns the job of a byte convolution."""
     geometry = ConvolutionGeometry(plan)
     lines = geometry.phase(0)
@@ -120,7 +120,7 @@ def convolution(plan: Plan, processors: int) -> IntegerProducts:
     products = phase_products(plan, geometry, device_desc(plan.outputs["OutputTensor"]), lines)
     parameters = _parameters(plan, _CONVOLUTION_ROWS, _CONVOLUTION_COLUMNS, geometry.filters)
     tensors = {**_CONVOLUTION, **_CONVOLUTION_ROWS, **_CONVOLUTION_COLUMNS}
-    return IntegerProducts(plan, processors, replace(products, parameters=parameters), tensors, has_window=True)
+    return IntegerProducts(plan, card, replace(products, parameters=parameters), tensors, has_window=True)
 
 
 JOBS = {

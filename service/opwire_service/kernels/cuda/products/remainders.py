@@ -14,7 +14,7 @@ from math import isqrt, prod
 
 from opwire.tensor import DataType
 
-from ..job import Matrices, MatrixProduct, Program
+from ..job import Card, Matrices, MatrixProduct, Program
 from .batches import Batch, Recording
 from .launching import STRIPE, Launching
 from .tiles import ALIGNMENT, WIDEST, BatchedProduct, ProductTiling, Scratch
@@ -34,11 +34,9 @@ SIDE, DEEP = 4096, 1 << 14
 DEEPEST = 1 << 15
 """Maximum depth: the sum of so many products of bytes is below 2**29, and that of all remainders' below 2**62."""
 
-SAVED, PER_SUM, PER_ELEMENT, AT_LEAST = 15, 15_000, 4_000, 10**11
-"""What remainders save per product, and cost more per sum, per element of an operand and in all: femtoseconds.
-
-Measured on an NVIDIA H100, whose float64 is fast; with slow float64 they save more.
-"""
+PER_FLOAT64, PER_PRODUCT, PER_SUM, PER_ELEMENT, AT_LEAST = 16, 17, 15_000, 4_000, 10**11
+"""Costs in femtoseconds, measured on an NVIDIA H100: of a product in float64, for each unit of a card's ratio of
+FLOAT32 to float64, and by remainders; and what remainders cost more per sum, per element of an operand, and in all."""
 
 DEPTH_UNIT = 128
 """Planes of remainders are padded to multiples of this depth."""
@@ -47,12 +45,12 @@ SPLIT_LINES, SPLIT_THREADS, SPECIAL_SIDE = 8, 256, 64
 """These must match the kernels."""
 
 
-def suits(products: BatchedProduct, data_type: DataType) -> bool:
-    """Returns whether products are possible by remainders, and faster."""
+def suits(products: BatchedProduct, data_type: DataType, card: Card) -> bool:
+    """Returns whether products are possible by remainders, and faster than in float64."""
     rows, columns, depth = products.rows, products.columns, products.depth
+    saved = (PER_FLOAT64 * card.float64_ratio - PER_PRODUCT) * rows * columns * depth
     costs = PER_SUM * rows * columns + PER_ELEMENT * (rows + columns) * depth + AT_LEAST
-    is_possible = data_type in COUNTS and products.window is None and depth <= DEEPEST
-    return is_possible and SAVED * rows * columns * depth > costs
+    return data_type in COUNTS and products.window is None and depth <= DEEPEST and saved > costs
 
 
 def source(count: int) -> str:

@@ -13,7 +13,7 @@ from opwire.tensor import Array, BufferTensorDesc, DataType
 
 from ....execution import Arrays, Stop
 from ..elementwise import InputWalk, input_walk
-from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
 from ..reduction import DOUBLE_LOOPS, loops_parameter
 
 THREADS = 256
@@ -46,7 +46,7 @@ class Linear:
     scratch_bytes = 0
     uncertain_bytes = 0
 
-    def __init__(self, plan: Plan, processors: int, *, scale: str | None, zero_point: str, quantizes: bool) -> None:
+    def __init__(self, plan: Plan, card: Card, *, scale: str | None, zero_point: str, quantizes: bool) -> None:
         self._is_dynamic = scale is None
         self._source, self._target = plan.inputs["InputTensor"], device_desc(plan.outputs["OutputTensor"])
         names = ("InputTensor", *((scale, zero_point) if scale else ()))

@@ -11,7 +11,7 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop
 from ..elementwise import input_walk
-from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
 from ..reduction import DOUBLE_LOOPS, loops_parameter
 from .linear import LANES, LAUNCH_ELEMENTS, THREADS
 
@@ -34,7 +34,7 @@ class CudaSumsJob:
     state_bytes = 0
     uncertain_bytes = 0
 
-    def __init__(self, plan: Plan, processors: int) -> None:
+    def __init__(self, plan: Plan, card: Card) -> None:
         self._target = device_desc(plan.outputs["OutputTensor"])
         descs = [plan.inputs[name] for name in ("ATensor", "BTensor")]
         strides = self._target.element_strides

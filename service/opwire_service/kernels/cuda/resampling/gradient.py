@@ -13,7 +13,7 @@ from opwire.tensor import Array
 from ....execution import Arrays, Stop, Stopped
 from ...reference.resampling import gathered
 from ...sampling import ResampledAxis, is_linear, resampled_axes, rounding_of
-from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
 from ..nests import Nest, NestLoop, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
 from .resample import LAUNCH_READS, RANK, SAMPLED, THREADS, is_plain
@@ -38,7 +38,7 @@ def _reads(axis: ResampledAxis) -> int:
 class ResamplingGradient(Listing):
     """The job of a resampling gradient."""
 
-    def __init__(self, plan: Plan, processors: int) -> None:
+    def __init__(self, plan: Plan, card: Card) -> None:
         self._plan, self._source = plan, plan.inputs["InputGradientTensor"]
         self._target = device_desc(plan.outputs["OutputGradientTensor"])
         self._axes = resampled_axes(plan, self._target.sizes, self._source.sizes)

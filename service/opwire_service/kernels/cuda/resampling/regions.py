@@ -15,7 +15,7 @@ from ...reference.regions import aligned, pooled
 from ...regions import RegionsOfInterest, is_average
 from ...sampling import is_linear, offsets
 from .. import nests
-from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
 
 THREADS = 128
@@ -48,7 +48,7 @@ _TASK = np.dtype(
 class RegionsJob(Listing):
     """The job of a region-of-interest plan."""
 
-    def __init__(self, plan: Plan, processors: int) -> None:
+    def __init__(self, plan: Plan, card: Card) -> None:
         self._plan, self._source = plan, plan.inputs["InputTensor"]
         self._target = device_desc(plan.outputs["OutputTensor"])
         self._pools = plan.operator.name == "ROI_POOLING"

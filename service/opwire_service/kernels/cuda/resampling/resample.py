@@ -13,7 +13,7 @@ from opwire.tensor import Array
 from ....execution import Arrays, Stop, Stopped
 from ...reference.resampling import interpolated
 from ...sampling import ResampledAxis, is_linear, resampled_axes, rounding_of
-from ..job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..job import LOAD_BYTES, TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
 from ..nests import Nest, NestLoop, coordinates_at, in_packs, merged, nest_dtype, offsets, size_of, strided, write_nest
 
@@ -60,7 +60,7 @@ def is_plain(axis: ResampledAxis) -> bool:
 class Resampling(Listing):
     """The job of a resampling plan."""
 
-    def __init__(self, plan: Plan, processors: int) -> None:
+    def __init__(self, plan: Plan, card: Card) -> None:
         self._plan = plan
         self._source, self._target = plan.inputs["InputTensor"], device_desc(plan.outputs["OutputTensor"])
         self._axes = resampled_axes(plan, self._source.sizes, self._target.sizes)

@@ -1,41 +1,23 @@
-"""The integer rows that describe loops to CPU kernels: no two fields share a slot."""
+"""The records that describe the loops of reductions to CPU kernels."""
 
 from __future__ import annotations
 
 import pytest
 
-from opwire_service.kernels.cpu.argreduce import parameters as argreduce
-from opwire_service.kernels.cpu.reduce import parameters as reduce
-from opwire_service.kernels.cpu.run import geometry as g
+from opwire_service.kernels.cpu.run.geometry import MOST_LOOPS, Reduction, encode
 from opwire_service.kernels.layout import Loop, ReductionLayout
 
-LOOPS = (
-    *(g.COUNT, g.SEGMENT, g.SEGMENTS, g.RUN, g.STEP, g.RUN_LOOPS, g.KEPT_LOOPS),
-    *(g.COLUMNS, g.COLUMN_STEP, g.COLUMN_TARGET, g.TILE, g.TILES),
-)
 
-FAMILIES: dict[str, tuple[int, ...]] = {
-    "reduce": (reduce.RESULT, reduce.OPERATION, reduce.KIND, reduce.BOUND, reduce.SETTLE, reduce.OUTPUTS),
-    "argreduce": (argreduce.INVERT, argreduce.LAST, argreduce.INDEX_SIZE, argreduce.OUTPUTS),
-}
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_each_slot_of_a_family_has_one_meaning(family):
-    slots = (*LOOPS, *FAMILIES[family])
-    assert len(set(slots)) == len(slots)
-    assert all(g.PARAMETERS <= slot < g.KEPT for slot in FAMILIES[family])
-
-
-@pytest.mark.parametrize("kept", range(g.MOST_LOOPS + 1))
-def test_loops_of_a_tensor_of_any_rank_leave_the_parameters_alone(kept):
-    loops = [Loop(size=10 + i, source=100 + i, target=1000 + i) for i in range(g.MOST_LOOPS)]
+@pytest.mark.parametrize("kept", range(MOST_LOOPS + 1))
+def test_loops_of_a_tensor_of_any_rank_fit(kept):
+    loops = [Loop(size=10 + i, source=100 + i, target=1000 + i) for i in range(MOST_LOOPS)]
     layout = ReductionLayout(tuple(loops[:kept]), tuple(loops[kept:]))
-    row = g.encode(layout, None, segment=7, tile=0)
+    geometry = encode(Reduction, layout, None, segment=7, tile=0)
+    of_kept, of_runs = (
+        [(loop.size, loop.source, loop.target) for loop in row] for row in (geometry.kept, geometry.runs)
+    )
     runs = loops[kept:-1]
-    assert len(row) == g.SLOTS
-    assert row[g.KEPT : g.KEPT + 3 * kept].tolist() == [number for loop in loops[:kept] for number in loop]
-    assert row[g.RUNS : g.RUNS + 2 * len(runs)].tolist() == [number for loop in runs for number in loop[:2]]
-    assert row[g.PARAMETERS : g.KEPT].tolist() == [0] * (g.KEPT - g.PARAMETERS)
-    assert (row[g.KEPT_LOOPS], row[g.RUN_LOOPS]) == (kept, len(runs))
-    assert (row[g.RUN], row[g.STEP]) == ((loops[-1].size, loops[-1].source) if kept < g.MOST_LOOPS else (1, 0))
+    assert of_kept[: geometry.kept_loops] == loops[:kept]
+    assert of_runs[: geometry.run_loops] == runs
+    assert (geometry.run, geometry.step) == ((loops[-1].size, loops[-1].source) if kept < MOST_LOOPS else (1, 0))
+    assert (geometry.columns, geometry.tile, geometry.outputs) == (0, 0, layout.kept_count)

@@ -14,8 +14,8 @@ from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import address_of, bits_of, cast_to, choose, int64, integer_zero, load, read, size_of, store
 from ..run import geometry as g
 from ..run.column_rows import Rows, stride_of, walk
-from ..run.geometry import Tile, advance, at, run_from, tile_of
-from . import parameters as p
+from ..run.geometry import Tile, advance, run_from, tile_of
+from .geometry import Search
 from .rank_vectors import (
     label_all,
     label_of_greater,
@@ -112,9 +112,9 @@ def _take(zero: int, rows: Rows, winners: _Winners, label: int) -> int:
 
 
 @inner
-def _number(zero: int, column: int, geometry: int, tile: Tile) -> int:
+def _number(zero: int, column: int, geometry: Search, tile: Tile) -> int:
     """Returns the first (or last) row of a column that is not NaN; if all are, the first (or last) one."""
-    step, is_last = at(geometry, g.STEP), at(geometry, p.LAST) != 0
+    step, is_last = geometry.step, geometry.last
     found, i = -1, tile.first
     while i < tile.last and (is_last or found < 0):
         address, size = run_from(geometry, column, i, tile.last, zero)
@@ -128,25 +128,25 @@ def _number(zero: int, column: int, geometry: int, tile: Tile) -> int:
 
 
 @kernel
-def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def columns(zero: int, source: int, target: int, states: int, geometry: Search, begin: int, end: int) -> None:
     """Column kernel: a unit is a segment of a tile; for what segments leave, see ``rows.rows``."""
-    group = min(MANY, max(FEW, GROUP_BYTES // max(abs(at(geometry, g.STEP)) * size_of(zero), 1)))
-    invert, step, apart = at(geometry, p.INVERT), at(geometry, g.COLUMN_STEP), at(geometry, g.COLUMN_TARGET)
+    group = min(MANY, max(FEW, GROUP_BYTES // max(abs(geometry.step) * size_of(zero), 1)))
+    invert, step, apart = geometry.invert, geometry.column_step, geometry.column_target
     rank_zero = lowest_rank(zero)
     label_zero = integer_zero(rank_zero)
-    memory = np.empty(2 * (at(geometry, g.TILE) + _ASIDE), np.int64)
+    memory = np.empty(2 * (geometry.tile + _ASIDE), np.int64)
     best = address_of(memory)
-    labels = best + 8 * (at(geometry, g.TILE) + _ASIDE)
+    labels = best + 8 * (geometry.tile + _ASIDE)
     wanted = ELEMENTS
-    if at(geometry, p.INDEX_SIZE):
-        wanted = LAST if at(geometry, p.LAST) else FIRST
+    if geometry.index_size:
+        wanted = LAST if geometry.last else FIRST
     for unit in range(begin, end):
         tile = tile_of(source, geometry, unit, zero)
         for i in range(tile.width):
             store(best, i, rank_zero)
             store(labels, i, label_zero)
         walk(zero, geometry, tile, group, _take, _Winners(best, labels, invert, wanted), int64(0))
-        output = tile.outer * at(geometry, g.COLUMNS) + tile.start
+        output = tile.outer * geometry.columns + tile.start
         for i in range(tile.width):
             rank = load(best, i, rank_zero)
             key, element = key_of(rank), element_of(rank, invert, zero)

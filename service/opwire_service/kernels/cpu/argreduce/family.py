@@ -12,7 +12,7 @@ from ..jit.element import FLOAT32, HALF, INT8, INT16, INT32, INT64
 from ..run.job import ArrayJob, Job, KernelStep, StepsJob
 from ..run.tiling import COLUMN_UNIT, WIDEST_TILE_BYTES, cut
 from . import columns, rows
-from . import parameters as p
+from .geometry import Search
 from .ranks import inversion, rank_size
 
 ELEMENTS = {
@@ -47,16 +47,15 @@ def winner_job(plan: Plan, *, least: bool, last: bool, index: bool) -> Job:
     layout = reduction_layout(source, target, plan.attributes.Axes)
     if not layout.reduced:
         return ArrayJob(_zero if index else _copy)
-    parameters = {
-        p.INVERT: inversion(source.data_type, least=least),
-        p.LAST: int(last),
-        p.INDEX_SIZE: target.data_type.bits // 8 if index else 0,
-        p.OUTPUTS: layout.kept_count,
-    }
     element, bits = ELEMENTS[source.data_type], source.data_type.bits
     # The labels of a segment's rows are as wide as ranks.
     most_rows = min(COLUMN_UNIT, 1 << 8 * rank_size(element)) if index else COLUMN_UNIT
-    work = cut(layout, bits // 8, parameters, most_rows=most_rows, wide=WIDEST_TILE_BYTES)
+    work = cut(Search, layout, bits // 8, most_rows=most_rows, wide=WIDEST_TILE_BYTES)
+    work.set(
+        invert=inversion(source.data_type, least=least),
+        last=last,
+        index_size=target.data_type.bits // 8 if index else 0,
+    )
     # Time is proportional to bytes, while pieces are sized by 32-bit elements.
     visited = max(1, work.elements * bits // 32)
     function = columns.columns if work.by_columns else rows.rows

@@ -11,8 +11,8 @@ import numpy as np
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import address_of, bits_of, choose, int32, load, of_bits, read, size_of, store
 from ..run import geometry as g
-from ..run.geometry import advance, at, segment_of
-from . import parameters as p
+from ..run.geometry import advance, segment_of
+from .geometry import Search
 from .rank_vectors import equal_lanes, first_bit, greatest_lane, last_bit, wide, wide_lanes, wide_ranks
 from .ranks import NOTHING, element_of, greater, is_float, key_of, lowest_rank, rank_of
 
@@ -109,22 +109,22 @@ def _last_of(zero: int, address: int, count: int, step: int, invert: int, rank: 
 
 
 @inner
-def _locate(zero: int, address: int, count: int, step: int, geometry: int, rank: int) -> int:
+def _locate(zero: int, address: int, count: int, step: int, geometry: Search, rank: int) -> int:
     """Returns the position of the first (or last) element in a run with a given rank, or -1."""
-    invert = at(geometry, p.INVERT)
-    if at(geometry, p.LAST):
+    invert = geometry.invert
+    if geometry.last:
         return _last_of(zero, address, count, step, invert, rank)
     return first_of(zero, address, count, step, invert, rank)
 
 
 @inner
-def _scan(zero: int, base: int, geometry: int, begin: int, end: int) -> tuple[int, int, int]:
+def _scan(zero: int, base: int, geometry: Search, begin: int, end: int) -> tuple[int, int, int]:
     """Returns the greatest rank of reduced elements ``begin`` to ``end``, its key, and the index of the winner.
 
     The index is -1 if only elements matter and the rank determines it, as it does for all but zeros and NaN.
     """
-    run_size, step, last = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, p.LAST)
-    invert, block = at(geometry, p.INVERT), _BLOCK // size_of(zero)
+    run_size, step, last = geometry.run, geometry.step, geometry.last
+    invert, block = geometry.invert, _BLOCK // size_of(zero)
     best, lowest = lowest_rank(zero), lowest_rank(zero)
     found_address, found_size, found_index = base, 0, 0
     i = begin
@@ -147,7 +147,7 @@ def _scan(zero: int, base: int, geometry: int, begin: int, end: int) -> tuple[in
             address = advance(address, size * step, zero)
     if found_size == 0:
         return best, NOTHING, end - 1 if last else begin
-    if at(geometry, p.INDEX_SIZE) == 0 and not (is_float(zero) and best == rank_of(of_bits(0, zero), 0)):
+    if geometry.index_size == 0 and not (is_float(zero) and best == rank_of(of_bits(0, zero), 0)):
         return best, key_of(best), -1
     return best, key_of(best), found_index + _locate(zero, found_address, found_size, step, geometry, best)
 
@@ -162,11 +162,11 @@ def put_index(address: int, offset: int, index: int, size: int) -> None:
 
 @inner
 def put_winner(
-    zero: int, target: int, states: int, geometry: int, output: int, segment: int, offset: int, key: int, won: int
+    zero: int, target: int, states: int, geometry: Search, output: int, segment: int, offset: int, key: int, won: int
 ) -> None:
     """Writes the index or the bits of a winner, or leaves its key and these in the states of its segment."""
-    size, outputs = at(geometry, p.INDEX_SIZE), at(geometry, p.OUTPUTS)
-    if at(geometry, g.SEGMENTS) > 1:
+    size, outputs = geometry.index_size, geometry.outputs
+    if geometry.segments > 1:
         store(states, 2 * segment * outputs + output, key)
         store(states, (2 * segment + 1) * outputs + output, won)
     elif size:
@@ -176,7 +176,7 @@ def put_winner(
 
 
 @kernel
-def rows(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def rows(zero: int, source: int, target: int, states: int, geometry: Search, begin: int, end: int) -> None:
     """Row kernel: a unit is an output or a segment of one.
 
     Segments leave keys and winners in ``states``: segment by segment, and in each the keys of all outputs and then what
@@ -186,17 +186,17 @@ def rows(zero: int, source: int, target: int, states: int, geometry: int, begin:
         output, segment, first, last = segment_of(geometry, unit)
         base = advance(source, g.kept_source(geometry, output), zero)
         best, key, won = _scan(zero, base, geometry, first, last)
-        if not at(geometry, p.INDEX_SIZE):
-            element = element_of(best, at(geometry, p.INVERT), zero)
+        if not geometry.index_size:
+            element = element_of(best, geometry.invert, zero)
             won = bits_of(read(base, g.reduced_source(geometry, won), zero) if won >= 0 else element)
         put_winner(zero, target, states, geometry, output, segment, g.kept_target(geometry, output), key, won)
 
 
 @kernel
-def finish(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def finish(zero: int, source: int, target: int, states: int, geometry: Search, begin: int, end: int) -> None:
     """Merges the segments of output elements, ``_MERGED`` of them at a time because their states are adjacent."""
-    segments, outputs, size = at(geometry, g.SEGMENTS), at(geometry, p.OUTPUTS), at(geometry, p.INDEX_SIZE)
-    last = at(geometry, p.LAST) != 0
+    segments, outputs, size = geometry.segments, geometry.outputs, geometry.index_size
+    last = geometry.last
     memory = np.empty(2 * _MERGED, np.int64)
     best = address_of(memory)
     won = best + 8 * _MERGED

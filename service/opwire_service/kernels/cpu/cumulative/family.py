@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
@@ -20,12 +19,11 @@ from ...layout import Loop, collapse
 from ...reference.elements import Elements
 from ..jit.compiler import Kernel
 from ..numbers.vectors import WIDTH
-from ..run.geometry import KEPT, KEPT_LOOPS, KEPT_SLOTS, SLOTS
 from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Tiles
 from . import lines
-from .lines import ACROSS, BESIDE, BESIDE_TARGET, EXCLUSIVE, LENGTH, PLACES, SLICES, SOURCE_STEP, STRIPS, TARGET_STEP
+from .lines import Lines
 from .running import FACTORS, Carried, RunningProducts, RunningSums, WrappedTotals
 
 KERNELS: tuple[Kernel, ...] = lines.SUMS
@@ -102,7 +100,7 @@ class RunningJob(Job):
             carried = self._kind(source[self._along(first, first + height)], self._axis, carried)
             self._put(carried.results, target, first)
             if self._is_float:
-                self._mend(carried, source, target, first, stop)
+                self._settle(carried, source, target, first, stop)
 
     def _along(self, begin: int, end: int) -> tuple[slice, ...]:
         """Returns the index of part of the lines."""
@@ -121,12 +119,12 @@ class RunningJob(Job):
             kept + 0.0 if self._sums and self._is_float else kept
         )
 
-    def _mend(self, carried: Carried, source: Array, target: Array, first: int, stop: Stop) -> None:
-        """Recomputes open elements with exact arithmetic on all preceding elements."""
+    def _settle(self, carried: Carried, source: Array, target: Array, first: int, stop: Stop) -> None:
+        """Settles undecided elements with exact arithmetic on all preceding elements."""
         assert self._format is not None
         axis = self._axis
         of = exact_sum if self._sums else multiply
-        for place in map(tuple, np.argwhere(carried.open).tolist()):
+        for place in map(tuple, np.argwhere(carried.undecided).tolist()):
             at = first + place[axis] + self._exclusive
             if at >= self._length:
                 continue
@@ -150,22 +148,19 @@ class LinesJob(Job):
         loops = enumerate(map(Loop, source.sizes, steps, moves))
         others = collapse([loop for i, loop in loops if i != axis and loop.size > 1])
         beside = _beside(others, steps[axis], moves[axis])
-        row = [0] * SLOTS
-        row[LENGTH], row[SOURCE_STEP], row[TARGET_STEP] = length, steps[axis], moves[axis]
-        row[EXCLUSIVE] = int(attributes.HasExclusiveSum)
         kept = [loop for loop in others if loop is not beside]
-        self._beside, self._others, self._length = beside, prod(loop.size for loop in kept), length
+        self._beside, self._others = beside, prod(loop.size for loop in kept)
+        geometry = Lines(length=length, source_step=steps[axis], target_step=moves[axis])
+        geometry.exclusive = bool(attributes.HasExclusiveSum)
+        geometry.kept_loops, geometry.kept = len(kept), kept
         if beside is not None:
-            row[ACROSS], row[BESIDE], row[BESIDE_TARGET] = beside
-        row[KEPT_LOOPS] = len(kept)
-        for i, loop in enumerate(kept):
-            row[KEPT + KEPT_SLOTS * i : KEPT + KEPT_SLOTS * (i + 1)] = loop
+            geometry.across, geometry.beside, geometry.beside_target = beside
         self._first = 0, 0
         if attributes.AxisDirection is AxisDirection.DECREASING:
             itemsize = source.data_type.dtype.itemsize
             self._first = (length - 1) * steps[axis] * itemsize, (length - 1) * moves[axis] * itemsize
-            row[SOURCE_STEP], row[TARGET_STEP] = -row[SOURCE_STEP], -row[TARGET_STEP]
-        self._row = row
+            geometry.source_step, geometry.target_step = -steps[axis], -moves[axis]
+        self._geometry = geometry
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -182,17 +177,16 @@ class LinesJob(Job):
 
     def _step(self, threads: int) -> KernelStep:
         """Returns the step that cuts parallel lines into strips for a number of threads."""
-        row, units, lines_of_unit = array("q", self._row), self._others, 1
+        geometry, units, lines_of_unit = self._geometry.replaced(slices=1, places=WIDTH), self._others, 1
         if self._beside is not None:
-            row[SLICES], row[PLACES] = 1, WIDTH
             if self._beside.source == self._beside.target == 1:
                 every = self._beside.size // WIDTH * self._others
-                row[SLICES] = max(1, min(WIDEST, every // threads, LONGEST // self._length))
-                row[PLACES] = ALONE if row[SLICES] == 1 else TURN
-            lines_of_unit = WIDTH * row[SLICES]
-            row[STRIPS] = -(-self._beside.size // lines_of_unit)
-            units *= row[STRIPS]
-        return KernelStep(self._kernel, row, units, COST * self._length * lines_of_unit)
+                geometry.slices = max(1, min(WIDEST, every // threads, LONGEST // geometry.length))
+                geometry.places = ALONE if geometry.slices == 1 else TURN
+            lines_of_unit = WIDTH * geometry.slices
+            geometry.strips = -(-self._beside.size // lines_of_unit)
+            units *= geometry.strips
+        return KernelStep(self._kernel, geometry, units, COST * geometry.length * lines_of_unit)
 
 
 def _beside(others: Sequence[Loop], step: int, move: int) -> Loop | None:

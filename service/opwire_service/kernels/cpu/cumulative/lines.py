@@ -2,7 +2,7 @@
 
 As long as float64 represents every sum exactly, which holds for elements of similar magnitude, nothing else is needed.
 From there on, sums of parallel lines are kept in pairs of float64. What these cannot represent either, or a single
-line, continues in limbs, which decide what an error bound does not.
+line, continues in limbs, which settle what an error bound leaves undecided.
 """
 
 from __future__ import annotations
@@ -34,24 +34,33 @@ from ..numbers.vectors import (
     store_vector,
     to_longs,
 )
-from ..run.geometry import PARAMETERS, advance, at, kept_source, kept_target
+from ..run.geometry import Loops, advance, kept_source, kept_target
 from ..views.moves import LINE, move_small_square, move_square, small_square_of, take
 from ..views.moves import put as put_element
 
-LENGTH, SOURCE_STEP, TARGET_STEP, EXCLUSIVE, ACROSS = range(PARAMETERS, PARAMETERS + 5)
-"""Slots: length and steps of a line; whether a sum excludes its own element; and parallel lines, 0 for one by one."""
 
-STRIPS, SLICES, PLACES, BESIDE, BESIDE_TARGET = range(PARAMETERS + 5, PARAMETERS + 10)
-"""Slots: number of strips that parallel lines are cut into; slices of sixteen lines in a strip, and positions by which
-each advances per turn; steps from line to line."""
+class Lines(Loops):
+    """Lines along which sums run; the loops are those over all other dimensions, but for parallel lines."""
+
+    length: int
+    source_step: int  # along a line
+    target_step: int
+    exclusive: bool  # whether a sum excludes its own element
+    across: int  # number of parallel lines, 0 if lines are visited one by one
+    strips: int  # number of strips that these are cut into
+    slices: int  # slices of sixteen lines in a strip
+    places: int  # positions by which each slice advances per turn
+    beside: int  # steps from line to line
+    beside_target: int
+
 
 TILES = WIDTH * WIDTH
 """Size of two tiles of sixteen positions of sixteen lines, in 64-bit numbers."""
 
-TOTALS, LOWS, BEGUN, BEGIN, OPEN, STATE = 0, WIDTH, 2 * WIDTH, 3 * WIDTH, 3 * WIDTH + 1, 7 * WIDTH // 2
+TOTALS, LOWS, BEGUN, BEGIN, UNDECIDED, STATE = 0, WIDTH, 2 * WIDTH, 3 * WIDTH, 3 * WIDTH + 1, 7 * WIDTH // 2
 """State of a slice, in 64-bit numbers: its sums as pairs of float64, the sums where the first float64 stopped being
-exact for certain, the position of that or -1, the mask of open lines, and the size of a state, a multiple of a cache
-line."""
+exact for certain, the position of that or -1, the mask of undecided lines, and the size of a state, a multiple of a
+cache line."""
 
 AHEAD = 16
 """Prefetch distance of a strip, in positions, because the hardware prefetcher does not foresee distant rows."""
@@ -73,16 +82,16 @@ def _exactly(limbs: int) -> float:
 
 @inner
 def _rest_of_line(
-    zero: float, geometry: int, source: int, target: int, limbs: int, first: int, total: float, exclusive: int
+    zero: float, geometry: Lines, source: int, target: int, limbs: int, first: int, total: float, exclusive: int
 ) -> None:
     """Computes a line from element ``first`` on in limbs; ``total`` is the exact sum before it."""
     clear_limbs(limbs)
     add_value(limbs, total)
     low, lost = 0.0, 0.0
-    for i in range(first, at(geometry, LENGTH)):
-        x = number_of(read(source, i * at(geometry, SOURCE_STEP), zero))
+    for i in range(first, geometry.length):
+        x = number_of(read(source, i * geometry.source_step, zero))
         total, rest = two_sum(total, x)
-        place = (i + exclusive) * at(geometry, TARGET_STEP)
+        place = (i + exclusive) * geometry.target_step
         if total - total != 0.0:
             result = narrow(total, zero)
         else:
@@ -92,16 +101,16 @@ def _rest_of_line(
             result = narrow(least, zero)
             if result != narrow(most, zero):
                 result = narrow(_exactly(limbs), zero)
-        if i + exclusive < at(geometry, LENGTH):
+        if i + exclusive < geometry.length:
             put(target, place, result, zero)
 
 
 @inner
-def _line(zero: float, geometry: int, source: int, target: int, limbs: int, first: int, total: float) -> None:
+def _line(zero: float, geometry: Lines, source: int, target: int, limbs: int, first: int, total: float) -> None:
     """Computes a line from element ``first`` on; ``total`` is the exact sum before it."""
-    exclusive = at(geometry, EXCLUSIVE)
-    step, apart = at(geometry, SOURCE_STEP), at(geometry, TARGET_STEP)
-    for i in range(first, at(geometry, LENGTH)):
+    exclusive = geometry.exclusive
+    step, apart = geometry.source_step, geometry.target_step
+    for i in range(first, geometry.length):
         if exclusive:
             put(target, i * apart, narrow(total, zero), zero)
         found, rest = two_sum(total, number_of(read(source, i * step, zero)))
@@ -146,7 +155,7 @@ def _turn(zero: float, line: int, step: int, beside: int, tile: int, count: int,
 
 
 @inlined
-def _undecided(high: Any, low: Any, bits: Any, cut: int) -> int:
+def _halfway(high: Any, low: Any, bits: Any, cut: int) -> int:
     """Returns the mask of sums that are 0 or halfway between two results; ``bits`` are those of the rounded sum."""
     halfway, nothing = ((bits & cut) ^ ((cut + 1) >> 1)) < int64(1), (bits & MAGNITUDE) < int64(1)
     if any_of(halfway | nothing):
@@ -169,13 +178,13 @@ def _rows(
 ) -> tuple[Any, int, bool]:
     """Adds rows of sixteen lines to sums in two float64, leaving the second unchanged; None if there is none.
 
-    Returns the first float64 of the sums, the mask of open lines, and whether the first float64 is proven to be exact;
-    if not, all results are invalid. It is exact if all sums are below 2**53 units, the unit being the last bit of any
-    element or previous sum. Open are sums halfway between two results, and zeros, whose sign may be wrong, unless a
-    sum is exact, that is, its second float64 is -0.
+    Returns the first float64 of the sums, the mask of undecided lines, and whether the first float64 is proven to be
+    exact; if not, all results are invalid. It is exact if all sums are below 2**53 units, the unit being the last bit
+    of any element or previous sum. Undecided are sums halfway between two results, and zeros, whose sign may be wrong,
+    unless a sum is exact, that is, its second float64 is -0.
     """
     cut = (int64(1) << (29 if size_of(zero) == 4 else 42)) - 1
-    found_open, rounded, before = int64(0), int64(0), total
+    undecided, rounded, before = int64(0), int64(0), total
     if low is not None:
         rounded = mask_of(longs_bits(low) > -MAGNITUDE - 1)
     least, most = spread(int32(0x7FFFFFFF)), spread(int32(0))  # of the elements and of the results, as bits
@@ -186,7 +195,7 @@ def _rows(
         if low is not None:
             summed = result
             result = summed + low
-            found_open |= _undecided(summed, low, longs_bits(result), cut) & rounded
+            undecided |= _halfway(summed, low, longs_bits(result), cut) & rounded
         bits = narrow_vector(result, zero)
         put_vector(target + i * distance, 0, bits, zero)
         if size_of(zero) == 4:
@@ -205,29 +214,29 @@ def _rows(
     limit = pick(unit < unit_of_elements, unit, unit_of_elements) * 2.0**53
     # The last sum need not be a result; and a sum that was infinite or NaN is not finite at the end either.
     proven = mask_of((bound < limit) & (absolutes(total) < limit))
-    return total, found_open, proven == (1 << WIDTH) - 1
+    return total, undecided, proven == (1 << WIDTH) - 1
 
 
 @inner
 def _rows_in_two(
     zero: float, source: int, pitch: int, target: int, distance: int, count: int, exclusive: int, total: Any, low: Any
 ) -> tuple[Any, Any, int]:
-    """Like ``_rows``, with sums in two float64; open are lines that need more, or are halfway between two results.
+    """Like ``_rows``, with sums in two float64; undecided are lines that need more, or are halfway between two results.
 
     The rounded sum determines the result unless it is halfway between two; zeros may have the wrong sign.
     """
     cut = (int64(1) << (29 if size_of(zero) == 4 else 42)) - 1
-    lost, found_open = spread(int64(0)), int64(0)
+    lost, undecided = spread(int64(0)), int64(0)
     for i in range(count):
         found, rest = two_sum(total, values(elements(source + i * pitch, None, zero)))
         found_low, missing = two_sum(low, rest)
         lost = lost | longs_bits(missing)
         summed, left = total if exclusive else found, low if exclusive else found_low
         result = summed + left
-        found_open |= _undecided(summed, left, longs_bits(result), cut)
+        undecided |= _halfway(summed, left, longs_bits(result), cut)
         put_vector(target + i * distance, 0, narrow_vector(result, zero), zero)
         total, low = found, found_low
-    return total, low, found_open | mask_of((lost & MAGNITUDE) > int64(0))
+    return total, low, undecided | mask_of((lost & MAGNITUDE) > int64(0))
 
 
 @inlined
@@ -237,14 +246,14 @@ def _nothing(exclusive: int) -> float:
 
 
 @inlined
-def _block(zero: float, geometry: int, source: int, target: int, first: int, state: int, tiles: int) -> None:
-    """Advances sixteen lines from position ``first`` by up to ``PLACES`` positions."""
-    exclusive, count = at(geometry, EXCLUSIVE), min(at(geometry, PLACES), at(geometry, LENGTH) - first)
-    step, apart = at(geometry, SOURCE_STEP), at(geometry, TARGET_STEP)
-    beside, beside_target = at(geometry, BESIDE), at(geometry, BESIDE_TARGET)
+def _block(zero: float, geometry: Lines, source: int, target: int, first: int, state: int, tiles: int) -> None:
+    """Advances sixteen lines from position ``first`` by up to ``places`` positions."""
+    exclusive, count = geometry.exclusive, min(geometry.places, geometry.length - first)
+    step, apart = geometry.source_step, geometry.target_step
+    beside, beside_target = geometry.beside, geometry.beside_target
     here, pitch = advance(source, first * step, zero), step * size_of(zero)
     line, distance = advance(target, first * apart, zero), apart * size_of(zero)
-    if at(geometry, SLICES) > 1:
+    if geometry.slices > 1:
         for i in range(AHEAD, AHEAD + count):
             if beside == 1:
                 prefetch(here + i * pitch)
@@ -258,61 +267,61 @@ def _block(zero: float, geometry: int, source: int, target: int, first: int, sta
         there, distance = tiles + WIDTH * WIDTH * size_of(zero), WIDTH * size_of(zero)
     total, low = load_vector(state, TOTALS, 0.0), load_vector(state, LOWS, 0.0)
     if load(state, BEGIN, int64(0)) < 0:
-        found, found_open, proven = _rows(zero, here, pitch, there, distance, count, exclusive, total, None)
+        found, undecided, proven = _rows(zero, here, pitch, there, distance, count, exclusive, total, None)
     else:
-        found, found_open, proven = _rows(zero, here, pitch, there, distance, count, exclusive, total, low)
+        found, undecided, proven = _rows(zero, here, pitch, there, distance, count, exclusive, total, low)
     if not proven:
         if load(state, BEGIN, int64(0)) < 0:
             store(state, BEGIN, first)
             store_vector(state, BEGUN, total)
-        found, low, found_open = _rows_in_two(zero, here, pitch, there, distance, count, exclusive, total, low)
+        found, low, undecided = _rows_in_two(zero, here, pitch, there, distance, count, exclusive, total, low)
         store_vector(state, LOWS, low)
     store_vector(state, TOTALS, found)
-    store(state, OPEN, load(state, OPEN, int64(0)) | found_open)
+    store(state, UNDECIDED, load(state, UNDECIDED, int64(0)) | undecided)
     if beside_target != 1:
         _turn(zero, line, apart, beside_target, there, count, False)
 
 
 @inner
-def _strip(zero: float, geometry: int, source: int, target: int, slices: int, limbs: int) -> None:
+def _strip(zero: float, geometry: Lines, source: int, target: int, slices: int, limbs: int) -> None:
     """Processes adjacent slices of sixteen lines, and recomputes lines that two float64 cannot represent.
 
     These restart where one float64 stopped being exact. The slices take turns, so that whole rows are read and written
     in order.
     """
     tiles = (limbs + 8 * 2 * LIMBS + LINE - 1) // LINE * LINE
-    states, exclusive = tiles + 8 * TILES, at(geometry, EXCLUSIVE)
-    beside, beside_target = at(geometry, BESIDE) * WIDTH, at(geometry, BESIDE_TARGET) * WIDTH
+    states, exclusive = tiles + 8 * TILES, geometry.exclusive
+    beside, beside_target = geometry.beside * WIDTH, geometry.beside_target * WIDTH
     for i in range(slices):
         state = states + 8 * STATE * i
         store_vector(state, TOTALS, spread(_nothing(exclusive)))
         store_vector(state, LOWS, spread(-0.0))
         store(state, BEGIN, int64(-1))
-        store(state, OPEN, int64(0))
-    for first in range(0, at(geometry, LENGTH), at(geometry, PLACES)):
+        store(state, UNDECIDED, int64(0))
+    for first in range(0, geometry.length, geometry.places):
         for i in range(slices):
             here, there = advance(source, i * beside, zero), advance(target, i * beside_target, zero)
             _block(zero, geometry, here, there, first, states + 8 * STATE * i, tiles)
     for i in range(slices):
         state = states + 8 * STATE * i
-        found_open = load(state, OPEN, int64(0))
-        while found_open:
-            j = lowest_of(found_open)
-            found_open &= found_open - 1
-            here = advance(source, i * beside + j * at(geometry, BESIDE), zero)
-            there = advance(target, i * beside_target + j * at(geometry, BESIDE_TARGET), zero)
+        undecided = load(state, UNDECIDED, int64(0))
+        while undecided:
+            j = lowest_of(undecided)
+            undecided &= undecided - 1
+            here = advance(source, i * beside + j * geometry.beside, zero)
+            there = advance(target, i * beside_target + j * geometry.beside_target, zero)
             _line(zero, geometry, here, there, limbs, load(state, BEGIN, int64(0)), load(state, BEGUN + j, 0.0))
 
 
 @kernel
-def sums(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def sums(zero: float, source: int, target: int, states: int, geometry: Lines, begin: int, end: int) -> None:
     """A unit is a line, or a strip of adjacent lines."""
-    memory = np.empty(2 * LIMBS + LINE // 8 + TILES + STATE * at(geometry, SLICES))
-    limbs, across, lines = address_of(memory), at(geometry, ACROSS), at(geometry, SLICES) * WIDTH
+    memory = np.empty(2 * LIMBS + LINE // 8 + TILES + STATE * geometry.slices)
+    limbs, across, lines = address_of(memory), geometry.across, geometry.slices * WIDTH
     for unit in range(begin, end):
-        outer, first, count, beside, apart = unit, 0, 1, at(geometry, BESIDE), at(geometry, BESIDE_TARGET)
+        outer, first, count, beside, apart = unit, 0, 1, geometry.beside, geometry.beside_target
         if across:
-            outer, piece = divmod(unit, at(geometry, STRIPS))
+            outer, piece = divmod(unit, geometry.strips)
             first = piece * lines
             count = min(lines, across - first)
         here = advance(source, kept_source(geometry, outer) + first * beside, zero)
@@ -322,7 +331,7 @@ def sums(zero: float, source: int, target: int, states: int, geometry: int, begi
             _strip(zero, geometry, here, there, whole, limbs)
         for j in range(whole * WIDTH, count):
             line, results = advance(here, j * beside, zero), advance(there, j * apart, zero)
-            _line(zero, geometry, line, results, limbs, 0, _nothing(at(geometry, EXCLUSIVE)))
+            _line(zero, geometry, line, results, limbs, 0, _nothing(geometry.exclusive))
     memory[0] = 0.0  # keeps the buffer alive until here
 
 

@@ -1,4 +1,4 @@
-"""Cumulative values along the lines of a tile, continuing those of the previous tile, and which of them are open."""
+"""Cumulative values along the lines of a tile, continuing those of the previous tile, and which are undecided."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Carried(Protocol):
 
     Attributes:
         results: rounded to the output type.
-        open: which of them this arithmetic leaves open.
+        undecided: which of them its error bound leaves undecided.
     """
 
     results: Array
-    open: Array
+    undecided: Array
 
 
 def _last(values: Array, axis: int) -> Array:
@@ -55,7 +55,7 @@ class WrappedTotals:
         accumulate = np.add.accumulate if sums else np.multiply.accumulate
         whole = accumulate(_with_first(values, first, axis), axis, dtype=values.dtype)
         self.results = _without_first(whole, first, axis)
-        self.open = np.zeros(0, bool)
+        self.undecided = np.zeros(0, bool)
         self._last = _last(whole, axis)
 
 
@@ -82,14 +82,14 @@ class RunningSums:
         self._last, self._rest, self._lost = _last(totals, axis), np.zeros_like(lost), lost
         high = _without_first(totals, first, axis)
         self.results = high.astype(values.dtype)
-        self.open = np.zeros(0, bool)
+        self.undecided = np.zeros(0, bool)
         if np.any(rests) or np.any(lost):
             self._correct(high, rests, lost, first, axis, values.dtype)
 
     def _correct(
         self, high: Array, rests: Array, lost: Array, first: Array | None, axis: int, dtype: np.dtype[Any]
     ) -> None:
-        """Adds the rounding errors; open are sums closer to a midpoint of floats than the remaining error bound."""
+        """Adds the rounding errors; undecided are sums closer to a midpoint of floats than the error bound."""
         finite = np.isfinite(rests)
         rests = np.where(finite, rests, 0.0)
         low = np.add.accumulate(rests, axis)
@@ -103,7 +103,7 @@ class RunningSums:
         rest = np.where(np.isfinite(rest), rest, 0.0)
         lower, upper = (_to_odd(total, rest + way * bound).astype(dtype) for way in (-1, 1))
         self.results = upper
-        self.open = (lower != upper) & (lower == lower)
+        self.undecided = (lower != upper) & (lower == lower)
 
 
 def _to_odd(high: Array, low: Array) -> Array:
@@ -134,7 +134,7 @@ class RunningProducts:
         products = np.ascontiguousarray(_without_first(whole, first, axis))
         found = np.ldexp(products, np.clip(scale, -_FAR, _FAR).astype(np.int32))
         self.results = found.astype(values.dtype)
-        self.open = np.zeros(found.shape, bool)
-        self.open.reshape(-1)[undecided(found, self._count * _UNIT, values.dtype)] = True
+        self.undecided = np.zeros(found.shape, bool)
+        self.undecided.reshape(-1)[undecided(found, self._count * _UNIT, values.dtype)] = True
         self._last, moved = np.frexp(_last(whole, axis))
         self._exponent = _last(scale, axis) + moved

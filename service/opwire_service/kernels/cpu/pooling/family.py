@@ -13,9 +13,9 @@ from ....execution import Arrays, Bound, Stop
 from ...layout import Loop, ReductionLayout, collapse, coordinates
 from ...reference.max_pooling import started
 from ...windows import covered, dimensions_of
-from ..argreduce import parameters as p
 from ..argreduce import rows as winning_rows
 from ..argreduce.family import ELEMENTS
+from ..argreduce.geometry import Search
 from ..argreduce.ranks import inversion, rank_size
 from ..jit.compiler import Kernel
 from ..jit.element import INT64
@@ -125,7 +125,7 @@ class WindowsJob(Job):
     def __init__(self, plan: Plan, invert: int) -> None:
         self._source = plan.inputs["InputTensor"]
         self._dimensions = tuple(plan.attributes.dimensions(self._source.sizes))
-        self._parameters = {p.INVERT: invert, p.LAST: 0, p.INDEX_SIZE: 8, p.OUTPUTS: 1}
+        self._invert = invert
         self._element = ELEMENTS[self._source.data_type]
         self._item_size = self._source.data_type.bits // 8
         self._visits = plan.work // LANES + REDUCTION * plan.outputs["OutputTensor"].element_count
@@ -160,7 +160,8 @@ class WindowsJob(Job):
             Loop(len(part), part.step * stride) for part, stride in zip(ranges, strides, strict=True) if len(part) > 1
         ]
         first = sum(part[0] * stride for part, stride in zip(ranges, strides, strict=True))
-        work = cut(ReductionLayout((), collapse(loops)), self._item_size, self._parameters)
+        work = cut(Search, ReductionLayout((), collapse(loops)), self._item_size)
+        work.set(invert=self._invert, index_size=8)
         here = source + first * self._item_size
         found = np.empty(1, np.int64)
         states = np.empty(2 * work.segments, np.int64)

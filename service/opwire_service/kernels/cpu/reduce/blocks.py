@@ -22,8 +22,8 @@ from ..jit.element import address_of, int32, int64, load, store
 from ..numbers.formats import put
 from ..numbers.vectors import WIDTH
 from ..run import geometry as g
-from ..run.geometry import advance, at, segment_of, tile_of
-from . import parameters as p
+from ..run.geometry import advance, segment_of, tile_of
+from .geometry import FloatReduction
 
 BATCH = 64
 """Output elements in a block of rows or of merged states."""
@@ -37,29 +37,29 @@ class Batch(NamedTuple):
 
 
 @inlined
-def _source_in_batch(zero: float, geometry: int, batch: Batch, i: int) -> int:
+def _source_in_batch(zero: float, geometry: FloatReduction, batch: Batch, i: int) -> int:
     return advance(batch.source, g.kept_source(geometry, batch.first + i), zero)
 
 
 @inlined
-def _target_in_batch(geometry: int, batch: Batch, i: int) -> int:
+def _target_in_batch(geometry: FloatReduction, batch: Batch, i: int) -> int:
     return g.kept_target(geometry, batch.first + i)
 
 
 @inlined
-def _source_in_tile(zero: float, geometry: int, tile: g.Tile, i: int) -> int:
-    return advance(tile.base, i * at(geometry, g.COLUMN_STEP), zero)
+def _source_in_tile(zero: float, geometry: FloatReduction, tile: g.Tile, i: int) -> int:
+    return advance(tile.base, i * geometry.column_step, zero)
 
 
 @inlined
-def _target_in_tile(geometry: int, tile: g.Tile, i: int) -> int:
-    return tile.offset + i * at(geometry, g.COLUMN_TARGET)
+def _target_in_tile(geometry: FloatReduction, tile: g.Tile, i: int) -> int:
+    return tile.offset + i * geometry.column_target
 
 
 @inlined
-def segment_states(states: int, geometry: int) -> int:
+def segment_states(states: int, geometry: FloatReduction) -> int:
     """Returns the address of the states of segments, which follow the flags."""
-    return states + (at(geometry, p.OUTPUTS) + 7) // 8 * 8
+    return states + (geometry.outputs + 7) // 8 * 8
 
 
 @inlined
@@ -67,7 +67,7 @@ def _write(
     zero: float,
     target: int,
     flags: int,
-    geometry: int,
+    geometry: FloatReduction,
     state: int,
     distance: int,
     width: int,
@@ -109,7 +109,7 @@ def _write(
                 put(target, offset, bits, zero)
             else:
                 here, there = source_of(zero, geometry, block, i), advance(target, offset, zero)
-                call(at(geometry, p.SETTLE), zero, here, there, flags + i, geometry, 0, 1)
+                call(geometry.settle, zero, here, there, flags + i, geometry, 0, 1)
 
 
 @inlined
@@ -118,7 +118,7 @@ def rows(
     source: int,
     target: int,
     states: int,
-    geometry: int,
+    geometry: FloatReduction,
     begin: int,
     end: int,
     parts: int,
@@ -137,17 +137,17 @@ def rows(
         round_block, round_one: see ``_write``.
     """
     memory = np.empty((parts + 1) * BATCH, np.int64)
-    state, outputs = address_of(memory), at(geometry, p.OUTPUTS)
+    state, outputs = address_of(memory), geometry.outputs
     for start in range(begin, end, BATCH):
         width = min(BATCH, end - start)
         for i in range(width):
             output, segment, first, last = segment_of(geometry, start + i)
             base = advance(source, g.kept_source(geometry, output), zero)
             evaluate(zero, base, geometry, first, last, state + 8 * i, BATCH)
-            for part in range(parts if at(geometry, g.SEGMENTS) > 1 else 0):
+            for part in range(parts if geometry.segments > 1 else 0):
                 place = (segment * parts + part) * outputs + output
                 store(segment_states(states, geometry), place, load(state, part * BATCH + i, 0))
-        if at(geometry, g.SEGMENTS) == 1:
+        if geometry.segments == 1:
             _write(
                 zero, target, states + start, geometry, state, BATCH, width, parts, round_block, round_one,
                 Batch(source, start), _source_in_batch, _target_in_batch,
@@ -161,7 +161,7 @@ def columns(
     source: int,
     target: int,
     states: int,
-    geometry: int,
+    geometry: FloatReduction,
     begin: int,
     end: int,
     parts: int,
@@ -173,14 +173,14 @@ def columns(
 
     ``evaluate`` takes ``zero``, the geometry, a tile, and the address and the distance of its states.
     """
-    padded = -(-at(geometry, g.TILE) // WIDTH) * WIDTH
+    padded = -(-geometry.tile // WIDTH) * WIDTH
     memory = np.empty((parts + 1) * padded, np.int64)
-    state, outputs = address_of(memory), at(geometry, p.OUTPUTS)
+    state, outputs = address_of(memory), geometry.outputs
     for unit in range(begin, end):
         tile = tile_of(source, geometry, unit, zero)
         evaluate(zero, geometry, tile, state, padded)
-        output = tile.outer * at(geometry, g.COLUMNS) + tile.start
-        if at(geometry, g.SEGMENTS) == 1:
+        output = tile.outer * geometry.columns + tile.start
+        if geometry.segments == 1:
             _write(
                 zero, target, states + output, geometry, state, padded, tile.width, parts, round_block, round_one,
                 tile, _source_in_tile, _target_in_tile,
@@ -199,7 +199,7 @@ def finish(
     source: int,
     target: int,
     states: int,
-    geometry: int,
+    geometry: FloatReduction,
     begin: int,
     end: int,
     parts: int,
@@ -213,7 +213,7 @@ def finish(
     address for the merged states, whose parts are ``BATCH`` apart.
     """
     memory = np.empty((parts + 1) * BATCH, np.int64)
-    state, segments, outputs = address_of(memory), at(geometry, g.SEGMENTS), at(geometry, p.OUTPUTS)
+    state, segments, outputs = address_of(memory), geometry.segments, geometry.outputs
     for start in range(begin, end, BATCH):
         width = min(BATCH, end - start)
         for i in range(0, width, WIDTH):

@@ -15,9 +15,8 @@ from ..numbers.accumulator import LIMBS, add_value, clear_limbs, high_and_low, p
 from ..numbers.formats import put
 from ..numbers.rounding import UNIT, rounded, two_sum
 from ..numbers.vectors import WIDTH, Vector, absolutes, number, spread
-from ..run import geometry as g
-from ..run.geometry import advance, at, run_from
-from . import parameters as p
+from ..run.geometry import advance, run_from
+from .geometry import FloatReduction
 from .sums import term, terms
 
 SETTLED = 1 << 24
@@ -41,12 +40,12 @@ def _add_vectors(zero: float, address: int, count: int, pitch: int, step: int | 
 
 
 @inner
-def _compensated(zero: float, base: int, geometry: int) -> tuple[float, float, float]:
+def _compensated(zero: float, base: int, geometry: FloatReduction) -> tuple[float, float, float]:
     """Returns high and low part of a sum, and an error bound, 0 if it is exact."""
-    step, kind = at(geometry, g.STEP), at(geometry, p.KIND)
+    step, kind = geometry.step, geometry.kind
     sums, pitch = (spread(-0.0), spread(0.0), spread(0.0)), advance(0, WIDTH * step, zero)
     high, low, lost = -0.0, 0.0, 0.0
-    additions, i, end = 0, 0, at(geometry, g.COUNT)
+    additions, i, end = 0, 0, geometry.count
     while i < end:
         address, size = run_from(geometry, base, i, end, zero)
         vectors = size // WIDTH
@@ -70,10 +69,10 @@ def _compensated(zero: float, base: int, geometry: int) -> tuple[float, float, f
 
 
 @inner
-def _exact(zero: float, base: int, geometry: int, limbs: int) -> tuple[float, float]:
-    step, kind = at(geometry, g.STEP), at(geometry, p.KIND)
+def _exact(zero: float, base: int, geometry: FloatReduction, limbs: int) -> tuple[float, float]:
+    step, kind = geometry.step, geometry.kind
     clear_limbs(limbs)
-    i, end = 0, at(geometry, g.COUNT)
+    i, end = 0, geometry.count
     while i < end:
         address, size = run_from(geometry, base, i, end, zero)
         for j in range(size):
@@ -84,9 +83,9 @@ def _exact(zero: float, base: int, geometry: int, limbs: int) -> tuple[float, fl
 
 
 @kernel
-def settle(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def settle(zero: float, source: int, target: int, states: int, geometry: FloatReduction, begin: int, end: int) -> None:
     """Writes the sum of the terms from ``source`` on to ``target``; sets the flag at ``states`` if it is too long."""
-    count, function = at(geometry, g.COUNT), at(geometry, p.RESULT)
+    count, function = geometry.count, geometry.function
     if count > SETTLED:
         store(states, 0, int8(1))
         return

@@ -32,11 +32,11 @@ from ..numbers.vectors import (
     store_vector,
     total_of,
 )
-from ..run import geometry as g
 from ..run.column_rows import Rows, column_address, stride_of, walk
-from ..run.geometry import Tile, advance, at, run_from
+from ..run.geometry import Tile, advance, run_from
 from . import blocks
 from .blocks import BATCH
+from .geometry import FloatReduction
 
 PARTS = 2
 """Parts of a state: shift, and the sum of shifted exponentials."""
@@ -104,10 +104,10 @@ def _with(x: Vector, shift: Vector | None, so_far: Vector) -> Vector:
 
 @inlined
 def _visit_row(
-    zero: float, base: int, geometry: int, begin: int, end: int, shift: Vector | None, so_far: Vector
+    zero: float, base: int, geometry: FloatReduction, begin: int, end: int, shift: Vector | None, so_far: Vector
 ) -> Vector:
     """Visits a row as ``_visit`` does, in vectors; the last one of a run is filled up with -infinity."""
-    step = at(geometry, g.STEP)
+    step = geometry.step
     pitch = advance(0, WIDTH * step, zero)
     i = begin
     while i < end:
@@ -127,7 +127,9 @@ def _visit_row(
 
 
 @inner
-def _evaluate_row(zero: float, base: int, geometry: int, begin: int, end: int, state: int, distance: int) -> None:
+def _evaluate_row(
+    zero: float, base: int, geometry: FloatReduction, begin: int, end: int, state: int, distance: int
+) -> None:
     maxima = _visit_row(zero, base, geometry, begin, end, None, spread(-math.inf))
     maximum = number(maxima, 0)
     for i in range(1, WIDTH):
@@ -175,7 +177,7 @@ def _take(zero: float, rows: Rows, memory: _Exponentials, state: int) -> int:
 
 
 @inner
-def _evaluate_columns(zero: float, geometry: int, tile: Tile, state: int, distance: int) -> None:
+def _evaluate_columns(zero: float, geometry: FloatReduction, tile: Tile, state: int, distance: int) -> None:
     shifts, sums = state, state + 8 * distance
     for i in range(0, tile.width, WIDTH):
         store_vector(shifts, i, spread(-math.inf))
@@ -204,7 +206,9 @@ def _merge(segments: int, states: int, distance: int, merged: int) -> None:
 
 
 @inner
-def _round_block(zero: float, geometry: int, state: int, distance: int, width: int, results: int, flagged: int) -> bool:
+def _round_block(
+    zero: float, geometry: FloatReduction, state: int, distance: int, width: int, results: int, flagged: int
+) -> bool:
     any_flagged = False
     for i in range(0, width, WIDTH):
         shift = load_vector(state, i, 0.0)
@@ -217,18 +221,18 @@ def _round_block(zero: float, geometry: int, state: int, distance: int, width: i
 
 
 @inner
-def _round_one(zero: float, geometry: int, state: int, distance: int) -> tuple[bool, int]:
+def _round_one(zero: float, geometry: FloatReduction, state: int, distance: int) -> tuple[bool, int]:
     shift = load(state, 0, 0.0)
     return shift != shift, narrow(shift, zero)
 
 
 @kernel
-def settle(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def settle(zero: float, source: int, target: int, states: int, geometry: FloatReduction, begin: int, end: int) -> None:
     """Writes the logarithm for the elements from ``source`` on, with compensated additions, to ``target``.
 
     The result is close to zero, so the exponentials are in float64's range.
     """
-    step, count, high, low = at(geometry, g.STEP), at(geometry, g.COUNT), 0.0, 0.0
+    step, count, high, low = geometry.step, geometry.count, 0.0, 0.0
     i = 0
     while i < count:
         address, size = run_from(geometry, source, i, count, zero)
@@ -240,13 +244,13 @@ def settle(zero: float, source: int, target: int, states: int, geometry: int, be
 
 
 @kernel
-def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def rows(zero: float, source: int, target: int, states: int, geometry: FloatReduction, begin: int, end: int) -> None:
     """See ``blocks.rows``."""
     blocks.rows(zero, source, target, states, geometry, begin, end, PARTS, _evaluate_row, _round_block, _round_one)
 
 
 @kernel
-def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def columns(zero: float, source: int, target: int, states: int, geometry: FloatReduction, begin: int, end: int) -> None:
     """See ``blocks.columns``."""
     blocks.columns(
         zero, source, target, states, geometry, begin, end, PARTS, _evaluate_columns, _round_block, _round_one
@@ -254,6 +258,6 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
 
 
 @kernel
-def finish(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def finish(zero: float, source: int, target: int, states: int, geometry: FloatReduction, begin: int, end: int) -> None:
     """See ``blocks.finish``."""
     blocks.finish(zero, source, target, states, geometry, begin, end, PARTS, _merge, _round_block, _round_one)

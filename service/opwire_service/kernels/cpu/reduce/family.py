@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -19,11 +18,10 @@ from ..argreduce.family import winner_job
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT32, INT64
 from ..numbers import rounding
-from ..run import geometry as g
 from ..run.job import ArrayJob, Job, KernelStep, StepsJob
 from ..run.tiling import COLUMN_UNIT, LEAST_ROWS, WIDE_TILE_BYTES, WIDEST_TILE_BYTES, ReductionTiling, cut
 from . import exact_sums, exponentials, products, sums, wrapping
-from . import parameters as p
+from .geometry import MAGNITUDES, SIGNED, SQUARES, FloatReduction, IntegerReduction
 from .jobs import FamilyKernels, float_job
 
 F = ReduceFunction
@@ -49,20 +47,20 @@ class FloatSum:
     Attributes:
         function: the function applied to it, as in ``numbers.rounding``.
         exact: computes it exactly.
-        kind: kind of its terms, as in ``parameters``.
+        kind: kind of its terms, as in ``geometry``.
     """
 
     function: int
     exact: Callable[[exact.Chunks, exact.FloatFormat], exact.Float]
-    kind: int = p.SIGNED
+    kind: int = SIGNED
 
 
 SUMS = {
     F.SUM: FloatSum(rounding.SUM, exact.exact_sum),
     F.AVERAGE: FloatSum(rounding.AVERAGE, exact.average),
-    F.L1: FloatSum(rounding.SUM, exact.l1, p.MAGNITUDES),
-    F.L2: FloatSum(rounding.L2, exact.l2, p.SQUARES),
-    F.SUM_SQUARE: FloatSum(rounding.SUM, exact.sum_square, p.SQUARES),
+    F.L1: FloatSum(rounding.SUM, exact.l1, MAGNITUDES),
+    F.L2: FloatSum(rounding.L2, exact.l2, SQUARES),
+    F.SUM_SQUARE: FloatSum(rounding.SUM, exact.sum_square, SQUARES),
     F.LOG_SUM: FloatSum(rounding.LOG_SUM, logarithm.log_sum),
 }
 
@@ -123,34 +121,25 @@ def prepare(plan: Plan) -> Job:
 
 def _cut(
     layout: ReductionLayout, data_type: DataType, *, most_rows: int, least_rows: int = LEAST_ROWS, wide: int
-) -> ReductionTiling:
-    parameters = {p.OUTPUTS: layout.kept_count}
+) -> ReductionTiling[FloatReduction]:
     sizes = {"most_rows": most_rows, "least_rows": least_rows, "wide": wide, "besides": ROUNDING}
-    return cut(layout, data_type.bits // 8, parameters, **sizes)
-
-
-def _set(work: ReductionTiling, parameters: dict[int, int]) -> None:
-    for slot, value in parameters.items():
-        work.geometry[slot] = work.whole[slot] = value
-
-
-def _bits(bound: float) -> int:
-    return int(struct.unpack("q", struct.pack("d", bound))[0])
+    return cut(FloatReduction, layout, data_type.bits // 8, **sizes)
 
 
 def _sum_job(layout: ReductionLayout, what: FloatSum, data_type: DataType) -> Job:
     work = _cut(layout, data_type, most_rows=sums.EXACT_TERMS, least_rows=SUM_ROWS, wide=WIDEST_TILE_BYTES)
     geometry, bound = work.geometry, 0.0
-    if what.kind == p.SQUARES or data_type is DataType.FLOAT32:
-        count, run, segment = geometry[g.COUNT], geometry[g.RUN], geometry[g.SEGMENT]
-        bound = sums.bound(count, run, segment, by_columns=work.by_columns, squares=what.kind == p.SQUARES)
-    _set(work, {p.RESULT: what.function, p.KIND: what.kind, p.BOUND: _bits(bound)})
+    if what.kind == SQUARES or data_type is DataType.FLOAT32:
+        bound = sums.bound(
+            geometry.count, geometry.run, geometry.segment, by_columns=work.by_columns, squares=what.kind == SQUARES
+        )
+    work.set(function=what.function, kind=what.kind, bound=bound)
     return float_job(SUM_KERNELS, work, FLOATS[data_type], partial(_exactly, what.exact, exact.FORMATS[data_type]))
 
 
 def _product_job(layout: ReductionLayout, data_type: DataType) -> Job:
     work = _cut(layout, data_type, most_rows=COLUMN_UNIT, wide=WIDE_TILE_BYTES)
-    _set(work, {p.BOUND: _bits(products.bound(layout.reduced_count, work.segments))})
+    work.set(bound=products.bound(layout.reduced_count, work.segments))
     return float_job(
         PRODUCT_KERNELS, work, FLOATS[data_type], partial(_exactly, exact.multiply, exact.FORMATS[data_type])
     )
@@ -166,7 +155,8 @@ def _wrapping_job(layout: ReductionLayout, function: ReduceFunction, data_type: 
     operation = WRAPPING[function]
     if operation == wrapping.L1 and not data_type.is_signed:
         operation = wrapping.SUM  # unsigned integers are their own magnitudes
-    work = cut(layout, data_type.bits // 8, {p.OPERATION: operation}, wide=WIDE_TILE_BYTES)
+    work = cut(IntegerReduction, layout, data_type.bits // 8, wide=WIDE_TILE_BYTES)
+    work.set(operation=operation)
     element = INTEGERS[data_type.bits]
     by_units = wrapping.columns if work.by_columns else wrapping.rows
     first = KernelStep(Kernel(by_units, element), work.geometry, work.units, work.elements)

@@ -19,7 +19,7 @@ from ..numbers.vectors import WIDTH
 from ..run.job import THREAD_BYTES, Job, KernelStep, StepsJob
 from ..run.pool import Find, Pool
 from ..run.tiling import ReductionTiling
-from .parameters import SETTLE
+from .geometry import FloatReduction
 
 Exact = Callable[[Elements], Any]
 """Computes the exact result of some elements, however long it takes."""
@@ -56,9 +56,9 @@ class FamilyKernels:
         return self.rows, self.columns, self.finish, self.settle
 
 
-def float_job(family: FamilyKernels, work: ReductionTiling, element: Any, exact: Exact | None) -> Job:
+def float_job(family: FamilyKernels, work: ReductionTiling[FloatReduction], element: Any, exact: Exact | None) -> Job:
     """Returns the job of a reduction that has been cut into units; ``exact`` computes what the kernels flag."""
-    settle = (SETTLE, Kernel(family.settle, element))
+    settle = ("settle", Kernel(family.settle, element))
     function = family.columns if work.by_columns else family.rows
     steps = [KernelStep(Kernel(function, element), work.geometry, work.units, work.elements)]
     states = -(-work.outputs // 8)  # the flags
@@ -79,14 +79,11 @@ class _FlaggedJob(Job):
     steps: tuple[KernelStep, ...]
     states: int
     exact: Exact
-    work: ReductionTiling
+    work: ReductionTiling[FloatReduction]
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return tuple([kernel for step in self.steps for kernel in step.kernels])
-
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        self.bind(inputs, outputs, find, pool)(stop)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target, states = inputs["InputTensor"], outputs["OutputTensor"], np.empty(self.states, np.int64)

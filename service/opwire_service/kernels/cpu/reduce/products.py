@@ -40,12 +40,11 @@ from ..numbers.vectors import (
     store_vector,
     sum_of,
 )
-from ..run import geometry as g
 from ..run.column_rows import Rows, column_address, walk
-from ..run.geometry import Tile, advance, at, run_from
+from ..run.geometry import Tile, advance, run_from
 from . import blocks
-from . import parameters as p
 from .blocks import BATCH
+from .geometry import FloatReduction
 
 PARTS = 2
 """Parts of a state: significand and exponent."""
@@ -114,8 +113,10 @@ def _times(
 
 
 @inner
-def _evaluate_row(zero: float, base: int, geometry: int, begin: int, end: int, state: int, distance: int) -> None:
-    step = at(geometry, g.STEP)
+def _evaluate_row(
+    zero: float, base: int, geometry: FloatReduction, begin: int, end: int, state: int, distance: int
+) -> None:
+    step = geometry.step
     pitch, product = advance(0, WIDTH * step, zero), (spread(1.0), spread(0))
     high, exponent = 1.0, 0
     i = begin
@@ -164,7 +165,7 @@ def _take(zero: float, rows: Rows, memory: _Products, state: int) -> int:
 
 
 @inner
-def _evaluate_columns(zero: float, geometry: int, tile: Tile, state: int, distance: int) -> None:
+def _evaluate_columns(zero: float, geometry: FloatReduction, tile: Tile, state: int, distance: int) -> None:
     for i in range(0, distance, WIDTH):
         store_vector(state, i, spread(1.0))
         store_vector(state, distance + i, spread(0))
@@ -183,8 +184,10 @@ def _merge(segments: int, states: int, distance: int, merged: int) -> None:
 
 
 @inner
-def _round_block(zero: float, geometry: int, state: int, distance: int, width: int, results: int, flagged: int) -> bool:
-    infinity, error, any_flagged = infinity_bits(zero), bits_double(at(geometry, p.BOUND)) + 4 * UNIT, False
+def _round_block(
+    zero: float, geometry: FloatReduction, state: int, distance: int, width: int, results: int, flagged: int
+) -> bool:
+    infinity, error, any_flagged = infinity_bits(zero), geometry.bound + 4 * UNIT, False
     for i in range(0, width, WIDTH):
         high, exponent = load_vector(state, i, 0.0), load_vector(state, distance + i, 0)
         far = (exponent > _FAR) | (exponent < -_FAR)
@@ -215,19 +218,19 @@ def _rounded(zero: float, high: float, low: float, exponent: int, error: float) 
 
 
 @inner
-def _round_one(zero: float, geometry: int, state: int, distance: int) -> tuple[bool, int]:
-    error = bits_double(at(geometry, p.BOUND))
+def _round_one(zero: float, geometry: FloatReduction, state: int, distance: int) -> tuple[bool, int]:
+    error = geometry.bound
     return _rounded(zero, load(state, 0, 0.0), 0.0, load(state, distance, 0), error)
 
 
 @inner
-def _compensated(zero: float, base: int, geometry: int) -> tuple[float, float, int, float]:
+def _compensated(zero: float, base: int, geometry: FloatReduction) -> tuple[float, float, int, float]:
     """Returns the product of all factors, none of them special: high and low part, exponent and relative error.
 
     The low part grows by at most UNIT per factor, relative to the product; its own roundings add at most twice UNIT of
     it.
     """
-    step, end = at(geometry, g.STEP), at(geometry, g.COUNT)
+    step, end = geometry.step, geometry.count
     high, low, exponent, exact = 1.0, 0.0, 0, True
     i = 0
     while i < end:
@@ -245,10 +248,10 @@ def _compensated(zero: float, base: int, geometry: int) -> tuple[float, float, i
 
 
 @kernel
-def settle(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def settle(zero: float, source: int, target: int, states: int, geometry: FloatReduction, begin: int, end: int) -> None:
     """Writes the product of the factors from ``source`` on to ``target``, or sets the flag at ``states``."""
     decided = False
-    if at(geometry, g.COUNT) <= SETTLED:
+    if geometry.count <= SETTLED:
         high, low, exponent, error = _compensated(zero, source, geometry)
         decided, bits = _rounded(zero, high, low, exponent, error)
         put(target, 0, bits, zero)
@@ -257,13 +260,13 @@ def settle(zero: float, source: int, target: int, states: int, geometry: int, be
 
 
 @kernel
-def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def rows(zero: float, source: int, target: int, states: int, geometry: FloatReduction, begin: int, end: int) -> None:
     """See ``blocks.rows``."""
     blocks.rows(zero, source, target, states, geometry, begin, end, PARTS, _evaluate_row, _round_block, _round_one)
 
 
 @kernel
-def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def columns(zero: float, source: int, target: int, states: int, geometry: FloatReduction, begin: int, end: int) -> None:
     """See ``blocks.columns``."""
     blocks.columns(
         zero, source, target, states, geometry, begin, end, PARTS, _evaluate_columns, _round_block, _round_one
@@ -271,6 +274,6 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
 
 
 @kernel
-def finish(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def finish(zero: float, source: int, target: int, states: int, geometry: FloatReduction, begin: int, end: int) -> None:
     """See ``blocks.finish``."""
     blocks.finish(zero, source, target, states, geometry, begin, end, PARTS, _merge, _round_block, _round_one)

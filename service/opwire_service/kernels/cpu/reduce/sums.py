@@ -18,7 +18,7 @@ import math
 from typing import NamedTuple
 
 from ..jit.compiler import inlined, inner, kernel
-from ..jit.element import bits_double, float32, float64, load, prefetch, read, store
+from ..jit.element import float32, float64, load, prefetch, read, store
 from ..jit.prefetch import AHEAD, rows_ahead
 from ..numbers.formats import more_squares, number_of, values
 from ..numbers.rounding import UNIT, rounded, two_sum
@@ -36,13 +36,11 @@ from ..numbers.vectors import (
     total_of,
     widened,
 )
-from ..run import geometry as g
 from ..run.column_rows import Rows, column_address, stride_of, walk
-from ..run.geometry import Tile, advance, at, run_from
+from ..run.geometry import Tile, advance, run_from
 from . import blocks
-from . import parameters as p
 from .blocks import BATCH
-from .parameters import MAGNITUDES, SIGNED, SQUARES
+from .geometry import MAGNITUDES, SIGNED, SQUARES, FloatReduction
 
 PARTS = 3
 """Parts of a state: high and low part of the sum, and the sum of squares."""
@@ -133,8 +131,10 @@ def _add_run(zero: float, address: int, count: int, stride: int, step: int | Non
 
 
 @inner
-def _evaluate_row(zero: float, base: int, geometry: int, begin: int, end: int, state: int, distance: int) -> None:
-    step, kind = at(geometry, g.STEP), at(geometry, p.KIND)
+def _evaluate_row(
+    zero: float, base: int, geometry: FloatReduction, begin: int, end: int, state: int, distance: int
+) -> None:
+    step, kind = geometry.step, geometry.kind
     high, low, square = -0.0, 0.0, 0.0
     i = begin
     while i < end:
@@ -198,13 +198,13 @@ def _take(zero: float, rows: Rows, memory: _Sums, state: int) -> int:
 
 
 @inner
-def _evaluate_columns(zero: float, geometry: int, tile: Tile, state: int, distance: int) -> None:
+def _evaluate_columns(zero: float, geometry: FloatReduction, tile: Tile, state: int, distance: int) -> None:
     square_sums = state + 8 * PARTS * distance  # FLOAT32 in the scratch memory behind the states
     for i in range(0, tile.width, WIDTH):
         store_vector(state, i, spread(-0.0))  # the only identity that preserves sums of negative zeros
         store_vector(state, distance + i, spread(0.0))
         store_vector(square_sums, i, spread(float32(0.0)))
-    memory = _Sums(state, square_sums, at(geometry, p.KIND))
+    memory = _Sums(state, square_sums, geometry.kind)
     walk(zero, geometry, tile, GROUP, _take, memory, 0)
     for i in range(0, tile.width, WIDTH):
         store_vector(state, 2 * distance + i, widened(load_vector(square_sums, i, float32(0.0))))
@@ -224,9 +224,11 @@ def _merge(segments: int, states: int, distance: int, merged: int) -> None:
 
 
 @inner
-def _round_block(zero: float, geometry: int, state: int, distance: int, width: int, results: int, flagged: int) -> int:
+def _round_block(
+    zero: float, geometry: FloatReduction, state: int, distance: int, width: int, results: int, flagged: int
+) -> int:
     """Replaces sums of squares by error bounds, and rounds the sums."""
-    factor, count = bits_double(at(geometry, p.BOUND)), float64(at(geometry, g.COUNT))
+    factor, count = geometry.bound, float64(geometry.count)
     for i in range(0, width, WIDTH):
         high, low = load_vector(state, i, 0.0), load_vector(state, distance + i, 0.0)
         # For infinities the low part is NaN; adding a low part of +0 would change a sum of negative zeros.
@@ -234,28 +236,28 @@ def _round_block(zero: float, geometry: int, state: int, distance: int, width: i
         total, rest = two_sum(high, low)
         store_vector(state, i, pick(ordinary, total, high))
         store_vector(state, distance + i, pick(ordinary, rest, spread(0.0)))
-        if at(geometry, p.KIND) == SQUARES:
+        if geometry.kind == SQUARES:
             error = high * factor
         else:
             error = roots(load_vector(state, 2 * distance + i, 0.0) + count * _UNDERFLOW) * factor
         store_vector(state, 2 * distance + i, error)
-    return round_all(zero, state, distance, width, at(geometry, g.COUNT), at(geometry, p.RESULT), results, flagged)
+    return round_all(zero, state, distance, width, geometry.count, geometry.function, results, flagged)
 
 
 @inner
-def _round_one(zero: float, geometry: int, state: int, distance: int) -> tuple[bool, int]:
+def _round_one(zero: float, geometry: FloatReduction, state: int, distance: int) -> tuple[bool, int]:
     high, low, error = load(state, 0, 0.0), load(state, distance, 0.0), load(state, 2 * distance, 0.0)
-    return rounded(high, low, error, at(geometry, g.COUNT), at(geometry, p.RESULT), zero)
+    return rounded(high, low, error, geometry.count, geometry.function, zero)
 
 
 @kernel
-def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def rows(zero: float, source: int, target: int, states: int, geometry: FloatReduction, begin: int, end: int) -> None:
     """See ``blocks.rows``."""
     blocks.rows(zero, source, target, states, geometry, begin, end, PARTS, _evaluate_row, _round_block, _round_one)
 
 
 @kernel
-def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def columns(zero: float, source: int, target: int, states: int, geometry: FloatReduction, begin: int, end: int) -> None:
     """See ``blocks.columns``."""
     blocks.columns(
         zero, source, target, states, geometry, begin, end, PARTS, _evaluate_columns, _round_block, _round_one
@@ -263,6 +265,6 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
 
 
 @kernel
-def finish(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def finish(zero: float, source: int, target: int, states: int, geometry: FloatReduction, begin: int, end: int) -> None:
     """See ``blocks.finish``."""
     blocks.finish(zero, source, target, states, geometry, begin, end, PARTS, _merge, _round_block, _round_one)

@@ -10,8 +10,8 @@ from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import address_of, cast_to, int64, load, read, store, wrap_absolute, wrap_add, wrap_multiply
 from ..run import geometry as g
 from ..run.column_rows import WHOLE_RUN, Rows, stride_of, walk
-from ..run.geometry import advance, at, run_from, tile_of
-from . import parameters as p
+from ..run.geometry import advance, run_from, tile_of
+from .geometry import IntegerReduction
 
 SUM, L1, SUM_SQUARE, MULTIPLY = 0, 1, 2, 3
 """Operations: sum of elements, of magnitudes or of squares, and product."""
@@ -45,9 +45,9 @@ def _run(zero: int, address: int, count: int, step: int, operation: int, total: 
 
 
 @inlined
-def _total(zero: int, base: int, geometry: int, begin: int, end: int, operation: int) -> int:
+def _total(zero: int, base: int, geometry: IntegerReduction, begin: int, end: int, operation: int) -> int:
     """Returns the result of reduced elements ``begin`` to ``end``."""
-    step = at(geometry, g.STEP)
+    step = geometry.step
     total = cast_to(1 if operation == MULTIPLY else 0, zero)
     i = begin
     while i < end:
@@ -65,10 +65,10 @@ def _total(zero: int, base: int, geometry: int, begin: int, end: int, operation:
 
 
 @kernel
-def rows(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def rows(zero: int, source: int, target: int, states: int, geometry: IntegerReduction, begin: int, end: int) -> None:
     """Row kernel: a unit is an output or a segment of one. Several segments store an element each in ``states``."""
-    segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    operation = at(geometry, p.OPERATION)
+    segments, segment, count = geometry.segments, geometry.segment, geometry.count
+    operation = geometry.operation
     for unit in range(begin, end):
         output = unit // segments
         base = advance(source, g.kept_source(geometry, output), zero)
@@ -130,11 +130,11 @@ def _take(zero: int, rows: Rows, memory: _WrappingTotals, state: int) -> int:
 
 
 @kernel
-def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def columns(zero: int, source: int, target: int, states: int, geometry: IntegerReduction, begin: int, end: int) -> None:
     """Column kernel: a unit is a segment of a tile. Several segments store an element per column in ``states``."""
-    segments, operation = at(geometry, g.SEGMENTS), at(geometry, p.OPERATION)
-    all_columns, apart = at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
-    memory = np.empty(at(geometry, g.TILE), np.int64)
+    segments, operation = geometry.segments, geometry.operation
+    all_columns, apart = geometry.columns, geometry.column_target
+    memory = np.empty(geometry.tile, np.int64)
     totals = address_of(memory)
     for unit in range(begin, end):
         tile = tile_of(source, geometry, unit, zero)
@@ -152,9 +152,9 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
 
 
 @kernel
-def finish(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def finish(zero: int, source: int, target: int, states: int, geometry: IntegerReduction, begin: int, end: int) -> None:
     """Merges the segments of output elements."""
-    segments, operation = at(geometry, g.SEGMENTS), at(geometry, p.OPERATION)
+    segments, operation = geometry.segments, geometry.operation
     for output in range(begin, end):
         total = cast_to(load(states, output * segments, 0), zero)
         for i in range(1, segments):

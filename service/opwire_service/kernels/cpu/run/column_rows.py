@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from ..jit.compiler import inlined
 from ..jit.element import size_of
-from . import geometry as g
-from .geometry import Tile, advance, at, run_from
+from .geometry import Reduction, Tile, advance, run_from
 
 WHOLE_RUN = 1 << 62
 """Group size that lets each group extend to the end of its run."""
@@ -57,7 +56,7 @@ def _groups(zero: float, run: Rows, most: int, take: Any, memory: Any, state: An
 
 
 @inlined
-def walk(zero: float, geometry: int, tile: Tile, most: int, take: Any, memory: Any, state: Any) -> Any:
+def walk(zero: float, geometry: Reduction, tile: Tile, most: int, take: Any, memory: Any, state: Any) -> Any:
     """Visits the rows of a tile's segment in order.
 
     Args:
@@ -72,7 +71,7 @@ def walk(zero: float, geometry: int, tile: Tile, most: int, take: Any, memory: A
     Returns:
         The final state.
     """
-    pitch, stride, i = at(geometry, g.STEP) * size_of(zero), at(geometry, g.COLUMN_STEP), tile.first
+    pitch, stride, i = geometry.step * size_of(zero), geometry.column_step, tile.first
     while i < tile.last:
         address, count = run_from(geometry, tile.base, i, tile.last, zero)
         if stride == 1:

@@ -1,4 +1,4 @@
-"""Loop geometry of a kernel as an array of int64 slots, and the functions by which kernels read it.
+"""The loops of a reduction as a record, and the functions by which kernels read it.
 
 A unit of work is one output element, or a tile of adjacent ones, times one segment of the reduced elements. All
 addresses follow from the unit's number, so any range of units can run on any thread.
@@ -6,31 +6,55 @@ addresses follow from the unit's number, so any range of units can run on any th
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from llvmlite import ir
 
 from ...layout import Loop, ReductionLayout
 from ..jit.compiler import inlined, inner
-from ..jit.element import ADDRESS, INT64, int64, intrinsic, pointer_to
-
-# Slots of the array. Families declare slots for their own kernels in ``parameters``, from PARAMETERS on.
-COUNT, SEGMENT, SEGMENTS = 0, 1, 2  # number of reduced elements in all and per segment, and the number of segments
-RUN, STEP, RUN_LOOPS = 3, 4, 5  # innermost reduced loop: its size and step, and the number of loops outside it
-KEPT_LOOPS = 6  # number of kept (non-reduced) loops outside the columns
-# The innermost kept loop (size, source step and target step), and the size and number of its tiles.
-COLUMNS, COLUMN_STEP, COLUMN_TARGET, TILE, TILES = 7, 8, 9, 10, 11
-PARAMETERS = 12
-KEPT, KEPT_SLOTS = 24, 3  # size, source step and target step of each kept loop, outermost first
-RUNS, RUN_SLOTS = 48, 2  # size and source step of each reduced loop except the innermost, outermost first
-SLOTS = 64
-
-_EMPTY = array("q", bytes(8 * SLOTS))
+from ..jit.element import ADDRESS, INT64, intrinsic, pointer_to
+from ..jit.records import Record, Row, rows
+from .walk import split
 
 MOST_LOOPS = 8
 """Maximum number of loops: the maximum rank of a tensor."""
+
+
+class Steps(Record):
+    """A loop, with steps in elements."""
+
+    size: int
+    source: int
+    target: int
+
+
+class Loops(Record):
+    """The loops around the columns, outermost first."""
+
+    kept_loops: int
+    kept = rows(Steps, MOST_LOOPS)
+
+
+class Reduction(Loops):
+    """A reduction; families add what they reduce to."""
+
+    count: int  # reduced elements in all and per segment, and the number of segments
+    segment: int
+    segments: int
+    outputs: int  # number of output elements
+    run: int  # innermost reduced loop: its size and step, and the number of loops around it
+    step: int
+    run_loops: int
+    columns: int  # innermost kept loop: its size and steps, and the size and number of its tiles
+    column_step: int
+    column_target: int
+    tile: int
+    tiles: int
+    runs = rows(Steps, MOST_LOOPS)
+
+
+R = TypeVar("R", bound=Reduction)
 
 
 class Tile(NamedTuple):
@@ -56,31 +80,34 @@ class Tile(NamedTuple):
     last: int
 
 
-def encode(layout: ReductionLayout, column: Loop | None, segment: int, tile: int) -> array[int]:
+def encode(kind: type[R], layout: ReductionLayout, column: Loop | None, segment: int, tile: int) -> R:
     """Encodes a reduction.
 
     Args:
+        kind: its record.
         layout: its loops, without ``column``.
         column: the innermost kept loop, if units are tiles of it.
         segment: reduced elements per unit.
         tile: columns per unit.
     """
-    row = _EMPTY[:]
     *runs, run = layout.reduced or (Loop(1, 0),)
     count = layout.reduced_count
-    row[COUNT], row[SEGMENT], row[SEGMENTS] = count, segment, -(-count // segment)
-    row[RUN], row[STEP], row[RUN_LOOPS] = run.size, run.source, len(runs)
-    row[KEPT_LOOPS] = len(layout.kept)
+    geometry = kind(
+        kept_loops=len(layout.kept),
+        kept=layout.kept,
+        count=count,
+        segment=segment,
+        segments=-(-count // segment),
+        outputs=layout.kept_count * (1 if column is None else column.size),
+        run=run.size,
+        step=run.source,
+        run_loops=len(runs),
+        runs=runs,
+    )
     if column is not None:
-        row[COLUMNS], row[COLUMN_STEP], row[COLUMN_TARGET] = column.size, column.source, column.target
-        row[TILE], row[TILES] = tile, -(-column.size // tile)
-    for i, loop in enumerate(layout.kept):
-        first = KEPT + KEPT_SLOTS * i
-        row[first], row[first + 1], row[first + 2] = loop
-    for i, loop in enumerate(runs):
-        first = RUNS + RUN_SLOTS * i
-        row[first], row[first + 1] = loop.size, loop.source
-    return row
+        geometry.columns, geometry.column_step, geometry.column_target = column
+        geometry.tile, geometry.tiles = tile, -(-column.size // tile)
+    return geometry
 
 
 @intrinsic
@@ -94,79 +121,84 @@ def at(typing: Any, geometry: Any, slot: Any) -> tuple[Any, Callable[..., Any]]:
 
 
 @inner
-def _walk_loops(geometry: int, unit: int, loops: int, first: int, width: int, which: int) -> int:
+def _source(loops: Row[Steps], count: int, unit: int) -> int:
     offset = 0
-    for i in range(loops - 1, -1, -1):
-        size = at(geometry, first + width * i)
-        rest = unit // size
-        offset += (unit - rest * size) * at(geometry, first + width * i + which)
-        unit = rest
+    for i in range(count - 1, -1, -1):
+        unit, place = split(unit, loops[i].size)
+        offset += place * loops[i].source
+    return offset
+
+
+@inner
+def _target(loops: Row[Steps], count: int, unit: int) -> int:
+    offset = 0
+    for i in range(count - 1, -1, -1):
+        unit, place = split(unit, loops[i].size)
+        offset += place * loops[i].target
     return offset
 
 
 @inlined
-def _walk(geometry: int, unit: int, loops: int, first: int, width: int, which: int) -> int:
-    if loops == 1:
-        return unit * at(geometry, first + which)
-    # Passed as run-time numbers, so that it is compiled once for all loops.
-    return _walk_loops(geometry, unit, loops, int64(first), int64(width), int64(which))
-
-
-@inlined
-def kept_source(geometry: int, unit: int) -> int:
+def kept_source(geometry: Loops, unit: int) -> int:
     """Returns the input offset, in elements, of a point of the kept loops."""
-    return _walk(geometry, unit, at(geometry, KEPT_LOOPS), KEPT, KEPT_SLOTS, 1)
+    if geometry.kept_loops == 1:
+        return unit * geometry.kept[0].source
+    return _source(geometry.kept, geometry.kept_loops, unit)
 
 
 @inlined
-def kept_target(geometry: int, unit: int) -> int:
+def kept_target(geometry: Loops, unit: int) -> int:
     """Returns the output offset, in elements, of a point of the kept loops."""
-    return _walk(geometry, unit, at(geometry, KEPT_LOOPS), KEPT, KEPT_SLOTS, 2)
+    if geometry.kept_loops == 1:
+        return unit * geometry.kept[0].target
+    return _target(geometry.kept, geometry.kept_loops, unit)
 
 
 @inlined
-def run_source(geometry: int, run: int) -> int:
+def run_source(geometry: Reduction, run: int) -> int:
     """Returns the offset, in elements, from a point of the kept loops to the start of one of its runs."""
-    return _walk(geometry, run, at(geometry, RUN_LOOPS), RUNS, RUN_SLOTS, 1)
+    if geometry.run_loops == 1:
+        return run * geometry.runs[0].source
+    return _source(geometry.runs, geometry.run_loops, run)
 
 
 @inlined
-def segment_of(geometry: int, unit: int) -> tuple[int, int, int, int]:
+def segment_of(geometry: Reduction, unit: int) -> tuple[int, int, int, int]:
     """Splits a unit into output (or tile) and segment; also returns the segment's first element and the last + 1."""
-    segments, segment = at(geometry, SEGMENTS), at(geometry, SEGMENT)
+    segments, segment = geometry.segments, geometry.segment
     whole = unit // segments if segments > 1 else unit
     number = unit - whole * segments
     first = number * segment
-    return whole, number, first, min(first + segment, at(geometry, COUNT))
+    return whole, number, first, min(first + segment, geometry.count)
 
 
 @inlined
-def tile_of(source: int, geometry: int, unit: int, zero: float) -> Tile:
+def tile_of(source: int, geometry: Reduction, unit: int, zero: float) -> Tile:
     """Returns the columns and the segment of a unit, for an input at ``source``."""
     number, segment, first, last = segment_of(geometry, unit)
-    tiles, tile = at(geometry, TILES), at(geometry, TILE)
+    tiles, tile = geometry.tiles, geometry.tile
     outer = number // tiles
     start = (number - outer * tiles) * tile
-    width = min(tile, at(geometry, COLUMNS) - start)
-    base = advance(source, kept_source(geometry, outer) + start * at(geometry, COLUMN_STEP), zero)
-    offset = kept_target(geometry, outer) + start * at(geometry, COLUMN_TARGET)
+    width = min(tile, geometry.columns - start)
+    base = advance(source, kept_source(geometry, outer) + start * geometry.column_step, zero)
+    offset = kept_target(geometry, outer) + start * geometry.column_target
     return Tile(base, offset, outer, start, width, segment, first, last)
 
 
 @inner
-def reduced_source(geometry: int, index: int) -> int:
+def reduced_source(geometry: Reduction, index: int) -> int:
     """Returns the offset, in elements, from a point of the kept loops to a reduced element."""
-    run = index // at(geometry, RUN)
-    return run_source(geometry, run) + (index - run * at(geometry, RUN)) * at(geometry, STEP)
+    run = index // geometry.run
+    return run_source(geometry, run) + (index - run * geometry.run) * geometry.step
 
 
 @inner
-def run_from(geometry: int, base: int, index: int, end: int, zero: float) -> tuple[int, int]:
+def run_from(geometry: Reduction, base: int, index: int, end: int, zero: float) -> tuple[int, int]:
     """Returns the address of a reduced element, and how many elements are left in its run, up to ``end``."""
-    size = at(geometry, RUN)
+    size = geometry.run
     run = index // size if index >= size else 0  # a division takes as long as reading some hundred bytes
     place = index - run * size
-    offset = run_source(geometry, run) + place * at(geometry, STEP)
+    offset = run_source(geometry, run) + place * geometry.step
     return advance(base, offset, zero), min(size - place, end - index)
 
 

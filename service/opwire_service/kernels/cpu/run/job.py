@@ -78,7 +78,6 @@ class KernelStep(NamedTuple):
         geometry: its loops, a record or an array of int64.
         units: number of units.
         elements: input elements that a unit visits.
-        reads_states: whether its input is the states written by an earlier step.
         called: a kernel that this one calls, with the field of its geometry that receives the address.
     """
 
@@ -86,7 +85,6 @@ class KernelStep(NamedTuple):
     geometry: Any
     units: int
     elements: int
-    reads_states: bool = False
     called: tuple[int | str, Kernel] | None = None
 
     @property
@@ -152,9 +150,7 @@ class StepsJob(Job):
         states = np.empty(self.states, np.int64) if self.states else None
         here, there, between = source.ctypes.data, target.ctypes.data, 0 if states is None else states.ctypes.data
         kept = source, target, states
-        steps = [
-            step.bind(between if step.reads_states else here, there, between, find, pool, kept) for step in self.steps
-        ]
+        steps = [step.bind(here, there, between, find, pool, kept) for step in self.steps]
         return steps[0] if len(steps) == 1 else partial(_each, steps)
 
     def scratch_bytes(self, threads: int) -> int:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple
 
 from ...layout import Loop, ReductionLayout
-from . import geometry as g
+from .geometry import R, encode
 
 WHOLE_ROW = 1 << 17
 """Maximum number of reduced elements in a row that is not cut into segments."""
@@ -36,7 +35,7 @@ WIDEST_TILE_BYTES = 16384
 """Row size of the widest tile, in bytes; the processor reads it as fast as a whole row."""
 
 
-class ReductionTiling(NamedTuple):
+class ReductionTiling(NamedTuple, Generic[R]):
     """A reduction cut into units of work.
 
     Attributes:
@@ -56,26 +55,32 @@ class ReductionTiling(NamedTuple):
     outputs: int
     elements: int
     layout: ReductionLayout
-    geometry: array[int]
-    whole: array[int]
+    geometry: R
+    whole: R
+
+    def set(self, **values: Any) -> None:
+        """Sets fields of both geometries."""
+        for name, value in values.items():
+            setattr(self.geometry, name, value)
+            setattr(self.whole, name, value)
 
 
 def cut(
+    kind: type[R],
     layout: ReductionLayout,
     item_size: int,
-    parameters: dict[int, int],
     *,
     most_rows: int = COLUMN_UNIT,
     least_rows: int = LEAST_ROWS,
     wide: int = 0,
     besides: int = 0,
-) -> ReductionTiling:
+) -> ReductionTiling[R]:
     """Cuts a reduction.
 
     Args:
+        kind: the record that describes them.
         layout: the loops.
         item_size: size of an element in bytes.
-        parameters: slots to set in both geometries.
         most_rows: maximum number of rows in a segment of a tile of columns.
         least_rows: minimum number of rows in a segment that is cut to get more units.
         wide: row size, in bytes, of the tiles of outputs that are cut into segments rather than into narrow tiles; 0 if
@@ -87,7 +92,7 @@ def cut(
     if column is None:
         count = layout.reduced_count
         segment = count if count <= WHOLE_ROW else ROW_SEGMENT
-        geometry = g.encode(layout, None, segment, 0)
+        geometry = encode(kind, layout, None, segment, 0)
         units = layout.kept_count
         elements = segment + besides
     else:
@@ -95,16 +100,14 @@ def cut(
         tile = _wide_tile(column.size, item_size, wide) if wide else _tile(column.size, outer.kept_count, item_size)
         tiles = outer.kept_count * -(-column.size // tile)
         segment = min(most_rows, _column_segment(layout.reduced_count, tile, tiles, least_rows))
-        geometry = g.encode(outer, column, segment, tile)
+        geometry = encode(kind, outer, column, segment, tile)
         units = tiles
         elements = (segment + besides) * tile
     whole = geometry
     if column is not None:
-        whole = g.encode(layout, None, segment, 0)
-        whole[g.COLUMNS], whole[g.COLUMN_TARGET] = column.size, column.target
-    for slot, value in parameters.items():
-        geometry[slot] = whole[slot] = value
-    segments = geometry[g.SEGMENTS]
+        whole = encode(kind, layout, None, segment, 0)
+        whole.columns, whole.column_target = column.size, column.target
+    segments = geometry.segments
     return ReductionTiling(
         column is not None, units * segments, segments, layout.kept_count, elements, layout, geometry, whole
     )

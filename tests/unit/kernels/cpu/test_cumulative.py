@@ -108,3 +108,20 @@ def test_infinities_and_negative_zeros_carry_over(cpu):
     assert np.signbit(found[:2]).all()
     np.testing.assert_array_equal(found, np.array([0, 0, 1e30, 1e30, np.inf, np.inf, np.nan, np.nan], np.float32))
     assert not np.signbit(running(cpu, line, 1, backwards=False, exclusive=True)[0, :3]).any()
+
+
+@pytest.mark.parametrize(("backwards", "exclusive"), [(False, False), (True, True)])
+def test_a_long_line_is_summed_in_parts(cpu, backwards, exclusive):
+    """Two lines, of which one needs more than a float64, and their sums at the places where parts meet."""
+    chosen = np.random.default_rng(5)
+    large, small = (chosen.integers(-(2**23), 2**23, (2, 2**20 + 70)) for _ in range(2))
+    units = np.where(chosen.random(large.shape) < 0.5, large << 30, small)
+    units[1] = small[1]
+    given = (units * 2.0**-30).astype(np.float32)
+    found = running(cpu, given, 1, backwards=backwards, exclusive=exclusive)
+    for line, mine in zip(units.tolist(), found, strict=True):
+        sums = [0, *accumulate(line[::-1] if backwards else line)]
+        sums = sums[:-1] if exclusive else sums[1:]
+        placed = mine[::-1] if backwards else mine
+        for i in (*range(5), *range(0, len(line), 4099), *range(2**20 - 3, len(line))):
+            assert placed[i] == oracle.rounded(Fraction(sums[i], 2**30), mine.dtype)

@@ -14,19 +14,22 @@ from opwire.enums import AxisDirection
 from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Bound, Stop, Stopped
-from ...exact import FORMATS, exact_sum, multiply
+from ...exact import FORMATS, multiply
 from ...layout import Loop, collapse
 from ...reference.elements import Elements
 from ..jit.compiler import Kernel
+from ..jit.element import FLOAT32, HALF
 from ..numbers.vectors import WIDTH
 from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Tiles
 from . import lines
 from .lines import Lines
-from .running import FACTORS, Carried, RunningProducts, RunningSums, WrappedTotals
+from .running import FACTORS, Carried, RunningProducts, WrappedTotals
 
-KERNELS: tuple[Kernel, ...] = lines.SUMS
+FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF}
+
+KERNELS = tuple(Kernel(function, element) for element in FLOATS.values() for function in (lines.sums, lines.parts))
 
 COST = 4
 """Cost per element, relative to one element of MAX."""
@@ -41,11 +44,11 @@ TURN, ALONE = 8, 64
 """Positions by which a slice advances per turn, if it is one of several or alone and no tile has to be transposed."""
 
 LONGEST = 1 << 20
-"""Maximum number of elements of a line that a kernel processes without polling ``stop``: some ms."""
+"""Maximum number of elements of a line that a kernel visits without polling ``stop``: some ms."""
 
 
 class RunningJob(Job):
-    """Computes many lines along the axis at once with NumPy; lines longer than a tile part by part.
+    """Computes sums of integers or products, many lines at once with NumPy; lines longer than a tile part by part.
 
     Args:
         plan: the plan.
@@ -60,9 +63,7 @@ class RunningJob(Job):
         self._exclusive = bool(attributes.HasExclusiveSum if sums else attributes.HasExclusiveProduct)
         self._sums = sums
         self._is_float = desc.data_type.is_float
-        # The carried state always has the kind that continues it.
-        kind: Any = RunningSums if sums else RunningProducts
-        self._kind: Callable[..., Carried] = kind if self._is_float else partial(WrappedTotals, sums=sums)
+        self._kind: Callable[..., Carried] = RunningProducts if self._is_float else partial(WrappedTotals, sums=sums)
         self._format = FORMATS.get(desc.data_type)
         sizes = list(desc.sizes)
         sizes[self._axis] = min(self._length, TILE // _SIDE_BY_SIDE)
@@ -91,7 +92,7 @@ class RunningJob(Job):
 
     def _run_lines(self, source: Array, target: Array, stop: Stop) -> None:
         height = max(1, TILE // (source.size // self._length))
-        if self._is_float and not self._sums:
+        if self._is_float:
             height = min(height, FACTORS)
         carried: Carried | None = None
         for first in range(0, self._length, height):
@@ -114,40 +115,32 @@ class RunningJob(Job):
         if first == 0:
             target[self._along(0, 1)] = 0 if self._sums else 1
         kept = results[self._along(0, self._length - first - 1)]
-        # A sum that starts at 0 is never -0.
-        target[self._along(first + 1, first + 1 + kept.shape[self._axis])] = (
-            kept + 0.0 if self._sums and self._is_float else kept
-        )
+        target[self._along(first + 1, first + 1 + kept.shape[self._axis])] = kept
 
     def _settle(self, carried: Carried, source: Array, target: Array, first: int, stop: Stop) -> None:
         """Settles undecided elements with exact arithmetic on all preceding elements."""
         assert self._format is not None
         axis = self._axis
-        of = exact_sum if self._sums else multiply
         for place in map(tuple, np.argwhere(carried.undecided).tolist()):
             at = first + place[axis] + self._exclusive
             if at >= self._length:
                 continue
             line: tuple[Any, ...] = (*place[:axis], slice(0, first + place[axis] + 1), *place[axis + 1 :])
-            result = of(Elements(source[line], stop, 1024), self._format)
-            target[(*place[:axis], at, *place[axis + 1 :])] = result + 0 if self._exclusive and self._sums else result
+            target[(*place[:axis], at, *place[axis + 1 :])] = multiply(Elements(source[line], stop, 1024), self._format)
 
 
 class LinesJob(Job):
-    """Computes cumulative float sums in a kernel.
-
-    Args:
-        plan: plan with lines of at most ``LONGEST`` elements.
-    """
+    """Computes cumulative float sums in a kernel; lines longer than ``LONGEST`` part by part."""
 
     def __init__(self, plan: Plan) -> None:
         source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
         attributes, axis = plan.attributes, plan.attributes.Axis
-        self._kernel = lines.SUMS[source.data_type is DataType.FLOAT16]
         steps, moves, length = source.element_strides, target.element_strides, source.sizes[axis]
         loops = enumerate(map(Loop, source.sizes, steps, moves))
         others = collapse([loop for i, loop in loops if i != axis and loop.size > 1])
-        beside = _beside(others, steps[axis], moves[axis])
+        self._is_long = length > LONGEST
+        self._kernel = Kernel(lines.parts if self._is_long else lines.sums, FLOATS[source.data_type])
+        beside = None if self._is_long else _beside(others, steps[axis], moves[axis])
         kept = [loop for loop in others if loop is not beside]
         self._beside, self._others = beside, prod(loop.size for loop in kept)
         geometry = Lines(length=length, source_step=steps[axis], target_step=moves[axis])
@@ -166,14 +159,26 @@ class LinesJob(Job):
     def kernels(self) -> tuple[Kernel, ...]:
         return (self._kernel,)
 
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        self.bind(inputs, outputs, find, pool)(stop)
-
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
-        first, last = self._first
-        step = self._step(pool.threads)
-        return step.bind(source.ctypes.data + first, target.ctypes.data + last, 0, find, pool, (source, target))
+        here, there = source.ctypes.data + self._first[0], target.ctypes.data + self._first[1]
+        if not self._is_long:
+            return self._step(pool.threads).bind(here, there, 0, find, pool, (source, target))
+        states = np.empty(self._others * lines.LINE_STATE, np.int64)
+
+        def run(stop: Stop) -> None:
+            for first in range(0, self._geometry.length, LONGEST):
+                self._part(first).run(here, there, states.ctypes.data, find, pool, stop)
+
+        return run
+
+    def _part(self, first: int) -> KernelStep:
+        """Returns the step of one part of all lines."""
+        geometry = self._geometry.replaced(first=first, last=min(first + LONGEST, self._geometry.length))
+        return KernelStep(self._kernel, geometry, self._others, COST * LONGEST)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return 8 * self._others * lines.LINE_STATE if self._is_long else super().scratch_bytes(threads)
 
     def _step(self, threads: int) -> KernelStep:
         """Returns the step that cuts parallel lines into strips for a number of threads."""
@@ -206,11 +211,8 @@ def _beside(others: Sequence[Loop], step: int, move: int) -> Loop | None:
 
 
 def _sums(plan: Plan) -> Job:
-    desc = plan.inputs["InputTensor"]
-    is_walked = desc.data_type in (DataType.FLOAT32, DataType.FLOAT16)
-    if is_walked and desc.sizes[plan.attributes.Axis] <= LONGEST:
-        return LinesJob(plan)
-    return RunningJob(plan, sums=True)
+    is_float = plan.inputs["InputTensor"].data_type in FLOATS
+    return LinesJob(plan) if is_float else RunningJob(plan, sums=True)
 
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..jit.compiler import Kernel, inlined, inner, kernel
-from ..jit.element import FLOAT32, HALF, address_of, int32, int64, load, prefetch, read, size_of, store
+from ..jit.compiler import inlined, inner, kernel
+from ..jit.element import address_of, int32, int64, load, prefetch, read, size_of, store
 from ..numbers.accumulator import LIMBS, add_value, clear_limbs, high_and_low, propagate_carries
 from ..numbers.formats import narrow, narrow_vector, number_of, put, values
 from ..numbers.rounding import UNIT, interval, to_odd, two_sum
@@ -52,6 +52,8 @@ class Lines(Loops):
     places: int  # positions by which each slice advances per turn
     beside: int  # steps from line to line
     beside_target: int
+    first: int  # elements that a step of a long line begins with and ends before
+    last: int
 
 
 TILES = WIDTH * WIDTH
@@ -61,6 +63,9 @@ TOTALS, LOWS, BEGUN, BEGIN, UNDECIDED, STATE = 0, WIDTH, 2 * WIDTH, 3 * WIDTH, 3
 """State of a slice, in 64-bit numbers: its sums as pairs of float64, the sums where the first float64 stopped being
 exact for certain, the position of that or -1, the mask of undecided lines, and the size of a state, a multiple of a
 cache line."""
+
+SUM_STATE, LINE_STATE = 4, 4 + 2 * LIMBS
+"""Size of the state of a line, in 64-bit numbers: without and with limbs and their copy; see ``_line``."""
 
 AHEAD = 16
 """Prefetch distance of a strip, in positions, because the hardware prefetcher does not foresee distant rows."""
@@ -81,45 +86,49 @@ def _exactly(limbs: int) -> float:
 
 
 @inner
-def _rest_of_line(
-    zero: float, geometry: Lines, source: int, target: int, limbs: int, first: int, total: float, exclusive: int
-) -> None:
-    """Computes a line from element ``first`` on in limbs; ``total`` is the exact sum before it."""
-    clear_limbs(limbs)
-    add_value(limbs, total)
-    low, lost = 0.0, 0.0
-    for i in range(first, geometry.length):
-        x = number_of(read(source, i * geometry.source_step, zero))
-        total, rest = two_sum(total, x)
-        place = (i + exclusive) * geometry.target_step
-        if total - total != 0.0:
-            result = narrow(total, zero)
-        else:
+def _start(state: int, total: float) -> None:
+    """Sets the state of a line to an exact sum."""
+    store(state, 0, total)
+    store(state, 1, 0.0)
+    store(state, 2, 0.0)
+    store(state, 3, int64(0))
+
+
+@inner
+def _line(zero: float, geometry: Lines, source: int, target: int, state: int, first: int, last: int) -> None:
+    """Continues a line from element ``first`` up to ``last``: in float64 while that is exact, then also in limbs.
+
+    The state is the sum in float64, its accumulated rounding errors and their magnitudes, whether there are any, and
+    the limbs.
+    """
+    limbs, after, apart = state + 8 * SUM_STATE, 1 if geometry.exclusive else 0, geometry.target_step
+    total, low, lost = load(state, 0, 0.0), load(state, 1, 0.0), load(state, 2, 0.0)
+    is_inexact = load(state, 3, int64(0)) != 0
+    if is_inexact:
+        propagate_carries(limbs)
+    elif after:
+        put(target, first * apart, narrow(total, zero), zero)
+    for i in range(first, last):
+        before, x = total, number_of(read(source, i * geometry.source_step, zero))
+        total, rest = two_sum(before, x)
+        if not is_inexact and (rest < 0.0 or rest > 0.0):
+            is_inexact = True
+            clear_limbs(limbs)
+            add_value(limbs, before)
+        result = narrow(total, zero)
+        if is_inexact and total - total == 0.0:
             add_value(limbs, x)
             low, lost = low + rest, lost + abs(rest)
             least, most = interval(total, low, lost * (4 * (i + 1) * UNIT))
             result = narrow(least, zero)
             if result != narrow(most, zero):
                 result = narrow(_exactly(limbs), zero)
-        if i + exclusive < geometry.length:
-            put(target, place, result, zero)
-
-
-@inner
-def _line(zero: float, geometry: Lines, source: int, target: int, limbs: int, first: int, total: float) -> None:
-    """Computes a line from element ``first`` on; ``total`` is the exact sum before it."""
-    exclusive = geometry.exclusive
-    step, apart = geometry.source_step, geometry.target_step
-    for i in range(first, geometry.length):
-        if exclusive:
-            put(target, i * apart, narrow(total, zero), zero)
-        found, rest = two_sum(total, number_of(read(source, i * step, zero)))
-        if rest < 0.0 or rest > 0.0:
-            _rest_of_line(zero, geometry, source, target, limbs, i, total, exclusive)
-            return
-        total = found
-        if not exclusive:
-            put(target, i * apart, narrow(total, zero), zero)
+        if i + after < geometry.length:
+            put(target, (i + after) * apart, result, zero)
+    store(state, 0, total)
+    store(state, 1, low)
+    store(state, 2, lost)
+    store(state, 3, int64(is_inexact))
 
 
 @inner
@@ -283,13 +292,13 @@ def _block(zero: float, geometry: Lines, source: int, target: int, first: int, s
 
 
 @inner
-def _strip(zero: float, geometry: Lines, source: int, target: int, slices: int, limbs: int) -> None:
+def _strip(zero: float, geometry: Lines, source: int, target: int, slices: int, line_state: int) -> None:
     """Processes adjacent slices of sixteen lines, and recomputes lines that two float64 cannot represent.
 
     These restart where one float64 stopped being exact. The slices take turns, so that whole rows are read and written
     in order.
     """
-    tiles = (limbs + 8 * 2 * LIMBS + LINE - 1) // LINE * LINE
+    tiles = (line_state + 8 * LINE_STATE + LINE - 1) // LINE * LINE
     states, exclusive = tiles + 8 * TILES, geometry.exclusive
     beside, beside_target = geometry.beside * WIDTH, geometry.beside_target * WIDTH
     for i in range(slices):
@@ -310,14 +319,15 @@ def _strip(zero: float, geometry: Lines, source: int, target: int, slices: int, 
             undecided &= undecided - 1
             here = advance(source, i * beside + j * geometry.beside, zero)
             there = advance(target, i * beside_target + j * geometry.beside_target, zero)
-            _line(zero, geometry, here, there, limbs, load(state, BEGIN, int64(0)), load(state, BEGUN + j, 0.0))
+            _start(line_state, load(state, BEGUN + j, 0.0))
+            _line(zero, geometry, here, there, line_state, load(state, BEGIN, int64(0)), geometry.length)
 
 
 @kernel
 def sums(zero: float, source: int, target: int, states: int, geometry: Lines, begin: int, end: int) -> None:
     """A unit is a line, or a strip of adjacent lines."""
-    memory = np.empty(2 * LIMBS + LINE // 8 + TILES + STATE * geometry.slices)
-    limbs, across, lines = address_of(memory), geometry.across, geometry.slices * WIDTH
+    memory = np.empty(LINE_STATE + LINE // 8 + TILES + STATE * geometry.slices)
+    state, across, lines = address_of(memory), geometry.across, geometry.slices * WIDTH
     for unit in range(begin, end):
         outer, first, count, beside, apart = unit, 0, 1, geometry.beside, geometry.beside_target
         if across:
@@ -328,11 +338,21 @@ def sums(zero: float, source: int, target: int, states: int, geometry: Lines, be
         there = advance(target, kept_target(geometry, outer) + first * apart, zero)
         whole = count // WIDTH
         if whole:
-            _strip(zero, geometry, here, there, whole, limbs)
+            _strip(zero, geometry, here, there, whole, state)
         for j in range(whole * WIDTH, count):
             line, results = advance(here, j * beside, zero), advance(there, j * apart, zero)
-            _line(zero, geometry, line, results, limbs, 0, _nothing(geometry.exclusive))
+            _start(state, _nothing(geometry.exclusive))
+            _line(zero, geometry, line, results, state, 0, geometry.length)
     memory[0] = 0.0  # keeps the buffer alive until here
 
 
-SUMS = Kernel(sums, FLOAT32), Kernel(sums, HALF)
+@kernel
+def parts(zero: float, source: int, target: int, states: int, geometry: Lines, begin: int, end: int) -> None:
+    """A unit is a part of a long line, whose state stays in ``states`` for the next part."""
+    for unit in range(begin, end):
+        state = states + 8 * LINE_STATE * unit
+        here = advance(source, kept_source(geometry, unit), zero)
+        there = advance(target, kept_target(geometry, unit), zero)
+        if geometry.first == 0:
+            _start(state, _nothing(geometry.exclusive))
+        _line(zero, geometry, here, there, state, geometry.first, geometry.last)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from opwire.tensor import Array
 
 from ..numbers.certain import undecided
-from ..numbers.error_free import two_sum
 
 _UNIT = 2.0**-53
 """Unit roundoff of float64."""
@@ -57,64 +56,6 @@ class WrappedTotals:
         self.results = _without_first(whole, first, axis)
         self.undecided = np.zeros(0, bool)
         self._last = _last(whole, axis)
-
-
-class RunningSums:
-    """Sums in float64 with accumulated rounding errors; only the errors of that accumulation are missing."""
-
-    def __init__(self, values: Array, axis: int, carried: RunningSums | None) -> None:
-        self._last: Array
-        self._rest: Array
-        self._lost: Array
-        first = None if carried is None else carried._last
-        x = _with_first(np.array(values, np.float64, order="C"), first, axis)
-        totals = np.add.accumulate(x, axis)
-        before = (slice(None),) * axis
-        rests = np.zeros_like(totals)
-        if x.shape[axis] > 1:
-            previous, added = totals[(*before, slice(None, -1))], x[(*before, slice(1, None))]
-            now = totals[(*before, slice(1, None))]
-            part = now - previous
-            np.add(previous - (now - part), added - part, out=rests[(*before, slice(1, None))])
-        if carried is not None:
-            rests[(*before, slice(0, 1))] = carried._rest
-        lost = np.zeros_like(_last(totals, axis)) if carried is None else carried._lost
-        self._last, self._rest, self._lost = _last(totals, axis), np.zeros_like(lost), lost
-        high = _without_first(totals, first, axis)
-        self.results = high.astype(values.dtype)
-        self.undecided = np.zeros(0, bool)
-        if np.any(rests) or np.any(lost):
-            self._correct(high, rests, lost, first, axis, values.dtype)
-
-    def _correct(
-        self, high: Array, rests: Array, lost: Array, first: Array | None, axis: int, dtype: np.dtype[Any]
-    ) -> None:
-        """Adds the rounding errors; undecided are sums closer to a midpoint of floats than the error bound."""
-        finite = np.isfinite(rests)
-        rests = np.where(finite, rests, 0.0)
-        low = np.add.accumulate(rests, axis)
-        count = rests.shape[axis]
-        bound = np.add.accumulate(np.abs(rests), axis) * (2 * count * _UNIT) + lost
-        self._rest, self._lost = _last(low, axis), _last(bound, axis)
-        low, bound = (_without_first(each, first, axis) for each in (low, bound))
-        total, rest = two_sum(high, low)
-        # Unchanged where nothing is added, to preserve -0.
-        total = np.where(np.isfinite(total) & (low != 0), total, high)
-        rest = np.where(np.isfinite(rest), rest, 0.0)
-        lower, upper = (_to_odd(total, rest + way * bound).astype(dtype) for way in (-1, 1))
-        self.results = upper
-        self.undecided = (lower != upper) & (lower == lower)
-
-
-def _to_odd(high: Array, low: Array) -> Array:
-    """Rounds ``high + low`` to odd, so that rounding again is correct: the last bit is set if anything is cut off."""
-    total, rest = two_sum(high, low)
-    total = np.where(np.isfinite(total) & (low != 0), total, high)
-    rest = np.where(np.isfinite(rest), rest, 0.0)
-    bits = total.view(np.int64)
-    towards = np.where((rest > 0) == (total > 0), 1, -1)
-    odd: Array = (bits + np.where((rest != 0) & (bits & 1 == 0), towards, 0)).view(np.float64)
-    return odd
 
 
 class RunningProducts:

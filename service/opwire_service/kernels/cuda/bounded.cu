@@ -143,32 +143,6 @@ static __device__ __forceinline__ Bounded bounded_function(
     double grown = x.error * 8 >= distance ? UNKNOWN : 2 * fabs(slope) * x.error;
     return {value, isfinite(value) || grown == UNKNOWN ? own + grown : 0};
 }
-#define ANALYTIC(name, slope, ...)                                         \
-    static __device__ __forceinline__ Bounded bounded_##name(Bounded a) { \
-        double x = a.value, f = name(x);                                   \
-        double at = a.error == 0 ? 0 : (slope);                            \
-        return bounded_function(a, f, at, __VA_ARGS__);                    \
-    }
-ANALYTIC(sqrt, 0.5 / f, fabs(x))
-ANALYTIC(exp, f, UNKNOWN)
-ANALYTIC(expm1, f + 1, UNKNOWN)
-ANALYTIC(log, 1 / x, fabs(x))
-ANALYTIC(log1p, 1 / (1 + x), fabs(1 + x))
-ANALYTIC(sin, 1, UNKNOWN)
-ANALYTIC(cos, 1, UNKNOWN)
-ANALYTIC(tan, a.error * fabs(f) > 0.01 ? UNKNOWN : 1 + f * f, UNKNOWN)
-ANALYTIC(asin, 1 / sqrt(1 - x * x), fabs(1 - fabs(x)))
-ANALYTIC(acos, 1 / sqrt(1 - x * x), fabs(1 - fabs(x)))
-ANALYTIC(atan, 1 / (1 + x * x), UNKNOWN)
-ANALYTIC(sinh, cosh(x), UNKNOWN)
-ANALYTIC(cosh, fabs(sinh(x)) + 1e-9, UNKNOWN)
-ANALYTIC(tanh, 1 - f * f + 1e-15, UNKNOWN)
-ANALYTIC(asinh, 1 / sqrt(1 + x * x), UNKNOWN)
-ANALYTIC(acosh, 1 / sqrt(x * x - 1), fabs(x - 1))
-ANALYTIC(atanh, 1 / (1 - x * x), fabs(1 - fabs(x)))
-ANALYTIC(erf, 1.2 * exp(-x * x), UNKNOWN)
-ANALYTIC(erfc, 1.2 * exp(-x * x), UNKNOWN, 8 * UNIT * x * x)
-#undef ANALYTIC
 
 static __device__ __forceinline__ u64 rounded_bits(double x, f32) { return Format<f32>::nearest(x); }
 static __device__ __forceinline__ u64 rounded_bits(double x, f16) { return Format<f16>::nearest(x); }

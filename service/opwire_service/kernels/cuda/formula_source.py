@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil, isinf
 
 from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import DataType
 
-from ..formulas.bounds import BINARY64, Precision, error_bound, is_single
+from ..formulas.bounds import BINARY64, error_bound, is_single
 from ..formulas.formula import PlanFormula, tensors
 from ..formulas.resolve import SCALED, integer_range
+from ..formulas.slopes import DISTANCES, SLOPES, VALUE, X
 from .job import TYPES
 from .primitives import TRUTHS, double, of_floats
 from .quick_source import quick_lines
@@ -37,29 +39,6 @@ WHOLES = {
 """The integer primitives that do not correspond by name to a function of ``wholes``."""
 
 _MOVING = frozenset(("absolute", "negate"))
-
-
-_FEW_UNITS = 2.0**-21
-_MORE_UNITS = 2.0**-20
-
-BINARY32 = Precision(
-    24,
-    _FEW_UNITS,
-    dict.fromkeys(("tan", "acosh", "erfc", "power"), _MORE_UNITS),
-    {
-        **dict.fromkeys(("sqrt", "tanh", "erf", "asinh", "atan"), 1.0),
-        **dict.fromkeys(("exp", "expm1", "sinh", "cosh"), 104.0),
-        "erfc": 210.0,
-    },
-)
-"""CUDA's float functions, for FLOAT16 results: errors of 4 and 8 ULPs, twice the maximum that NVIDIA documents.
-Intermediate results that become subnormal or infinite are 0 or infinite in FLOAT16 as well."""
-
-WORTH = 2.0**-16
-"""Maximum error at which floats still decide most FLOAT16 results."""
-
-USUAL = 2.0**20
-"""Constants of magnitude 1/USUAL to USUAL, and 0, keep products with FLOAT16 within the normal floats."""
 
 
 @dataclass
@@ -111,8 +90,7 @@ class FormulaSource:
             body.lines.append("    return true;")
             arguments = ", ".join([*map(self._argument, self.names), "result"])
             return self.function(quick, body.lines) + self.function(careful, [f"    return {quick}({arguments});"])
-        numbers, settling = quick_lines(self.formula, self.names, f"numbers_{number}")
-        at_first = settling or self._in_floats()
+        numbers, at_first = quick_lines(self.formula, self.names, f"numbers_{number}")
         in_doubles = self._in_doubles()
         later = self._bounded_lines()
         if at_first and in_doubles:
@@ -249,20 +227,6 @@ class FormulaSource:
             certain += f" && {value} == {value}"
         return [*body.lines, f"    return {certain};"]
 
-    def _in_floats(self) -> list[str]:
-        """Like ``_in_doubles`` in float, for formulas of FLOAT16 only."""
-        formula = self.formula
-        types = {formula.output, *(formula.inputs[name] for name in self.names)}
-        if types != {DataType.FLOAT16} or not _is_usual(formula.expression):
-            return []
-        bound = error_bound(formula.expression, formula.inputs, BINARY32)
-        if bound is None or bound > WORTH:
-            return []
-        body = Body()
-        value = self._float(formula.expression, body)
-        reach = float(bound + 2 * BINARY32.unit).hex()
-        return [*body.lines, f"    return certainly_half({value}, {reach}, result);"]
-
     def double_value(self, expression: Expression, body: Body) -> str:
         """Returns the value in double, adding its statements to the body."""
         key = "double", expression
@@ -306,12 +270,38 @@ class FormulaSource:
                 value = f"exactly((double){scaled})"
             case Operation("maximum", (Constant() as low, Operation("minimum", (limited, Constant() as high)))):
                 value = f"bounded_limited({self._bounded(limited, body)}, {double(low)}, {double(high)})"
+            case Operation(primitive, (operand,)) if primitive in SLOPES:
+                value = _bounded_function(primitive, self._bounded(operand, body), body)
             case Operation(primitive, operands):
                 given = ", ".join([self._bounded(operand, body) for operand in operands])
                 value = f"bounded_{primitive}({given})"
             case _:
                 raise TypeError(expression)
         return body.variable(*key, "Bounded", value)
+
+
+def _bounded_function(primitive: str, operand: str, body: Body) -> str:
+    """Returns a function of an operand with an error; adds its value to the body."""
+    value = f"f{len(body.lines)}"
+    body.lines.append(f"    double {value} = {primitive}({operand}.value);")
+    known: dict[Expression, str] = {X: f"{operand}.value", VALUE: value}
+    slope = _inline(SLOPES[primitive], known)
+    if primitive == "tan":
+        slope = f"{operand}.error * fabs({value}) > 0.01 ? UNKNOWN : {slope}"
+    distance = _inline(DISTANCES[primitive], known) if primitive in DISTANCES else "UNKNOWN"
+    more = f", 8 * UNIT * {operand}.value * {operand}.value" if primitive == "erfc" else ""
+    return f"bounded_function({operand}, {value}, {operand}.error == 0 ? 0 : ({slope}), {distance}{more})"
+
+
+def _inline(expression: Expression, known: Mapping[Expression, str]) -> str:
+    """Returns an expression in double without variables of its own."""
+    match expression:
+        case Constant():
+            return double(expression)
+        case Operation(primitive, operands):
+            return f"({of_floats(primitive, [_inline(operand, known) for operand in operands])})"
+        case _:
+            return known[expression]
 
 
 def _single(constant: Expression) -> str:
@@ -334,17 +324,6 @@ def _conditions(expression: Expression) -> set[str]:
 def _returned(lines: list[str]) -> str:
     """Returns the expression that the last statement returns."""
     return lines[-1].strip().removeprefix("return ").removesuffix(";")
-
-
-def _is_usual(expression: Expression) -> bool:
-    match expression:
-        case Constant(value):
-            return value == 0 or 1 / USUAL <= abs(value) <= USUAL
-        case Operation(_, operands):
-            return all(map(_is_usual, operands))
-        case _:
-            pass
-    return True
 
 
 def _has_infinity(expression: Expression) -> bool:

@@ -6,7 +6,7 @@ import struct
 
 from opwire.formulas import Constant, Expression
 
-COMPARISONS = {"equal": "==", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
+from ..formulas.slopes import COMPARISONS
 
 FLOATS = {
     **{name: f"{{0}} {sign} {{1}}" for name, sign in COMPARISONS.items()},

@@ -14,7 +14,8 @@ from opwire.tensor import DataType
 from ..formulas import quick
 from ..formulas.bounds import error_bound
 from ..formulas.formula import PlanFormula
-from .primitives import COMPARISONS, double, of_floats
+from ..formulas.slopes import COMPARISONS
+from .primitives import double, of_floats
 
 ROUNDER = "0x1.8p52"
 """Adding it to a number below 2**31 leaves the nearest integer in the low word."""

@@ -16,6 +16,7 @@ from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import DataType
 
 from .resolve import SCALED
+from .slopes import COMPARISONS, LEVEL
 
 UNIT = 2.0**-53
 """Relative error of one float64 operation."""
@@ -46,13 +47,11 @@ class Precision:
         return 2.0**-self.bits
 
 
-_LEVEL = dict.fromkeys(("sqrt", "tanh", "erf", "asinh", "atan"), 1.0)
-
 BINARY64 = Precision(
     53,
     FUNCTION,
     {"erfc": 2.0**-42},  # the square of the argument, up to 746, is rounded
-    {**_LEVEL, "exp": 746.0, "expm1": 746.0, "sinh": 712.0, "cosh": 712.0, "erfc": 1500.0},
+    {**dict.fromkeys(LEVEL, 1.0), "exp": 746.0, "expm1": 746.0, "sinh": 712.0, "cosh": 712.0, "erfc": 1500.0},
 )
 
 _SIGNIFICANT = {DataType.FLOAT16: 11, DataType.FLOAT32: 24, DataType.FLOAT64: 53}
@@ -233,7 +232,6 @@ def is_single(expression: Expression, data_type: DataType) -> bool:
 _MOVING = ("minimum", "maximum", "absolute", "negate")
 _EXACT_IN_TYPE = ("sign", "ceil", "floor", "truncate", "round_even", "round_away", "remainder")
 _ROUNDED_ONCE = ("add", "subtract", "multiply", "divide", "sqrt", "mean", "floor_remainder")
-_COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal")
 
 
 def _rounding(expression: Expression, data_type: DataType) -> int | None:
@@ -246,7 +244,7 @@ def _rounding(expression: Expression, data_type: DataType) -> int | None:
                 return 0 if float(np.float64(value).astype(data_type.dtype)) == value else None
         case Operation("select", (InputElement(), yes, no)):
             return _most((yes, no), data_type)
-        case Operation("select", (Operation(primitive, operands), yes, no)) if primitive in _COMPARISONS:
+        case Operation("select", (Operation(primitive, operands), yes, no)) if primitive in COMPARISONS:
             return _most((yes, no), data_type) if _most(operands, data_type) == 0 else None
         case Operation("not_", (operand,)):
             return _rounding(operand, data_type)
@@ -256,7 +254,7 @@ def _rounding(expression: Expression, data_type: DataType) -> int | None:
                 return most
             if primitive in _ROUNDED_ONCE:
                 return 1 if most == 0 else None
-            return 0 if most == 0 and primitive in (*_EXACT_IN_TYPE, *_COMPARISONS) else None
+            return 0 if most == 0 and primitive in (*_EXACT_IN_TYPE, *COMPARISONS) else None
         case _:
             pass
     return None

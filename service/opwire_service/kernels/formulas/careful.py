@@ -15,8 +15,10 @@ import numpy as np
 from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import Array
 
+from . import float64
 from .bounds import FUNCTION, UNIT
 from .float64 import FUNCTIONS
+from .slopes import COMPARISONS, DISTANCES, SLOPES, VALUE, X
 from .sums import of_sum
 
 _LEAST = 2.0**-1070
@@ -77,7 +79,7 @@ def covers(expression: Expression) -> bool:
     """Returns whether ``evaluate`` supports all operations of an expression; bitwise and logical ones it does not."""
     if not isinstance(expression, Operation):
         return True
-    is_known = expression.primitive in _RULES or expression.primitive in _SLOPES
+    is_known = expression.primitive in _RULES or expression.primitive in SLOPES
     return is_known and all(map(covers, expression.operands))
 
 
@@ -253,39 +255,13 @@ def _plane(primitive: str, y: Bounded, x: Bounded) -> Bounded:
     return Bounded(value, np.abs(value) * FUNCTION + _LEAST)
 
 
-_SLOPES: Mapping[str, Callable[[Any, Any], Any]] = {
-    "sqrt": lambda x, f: 0.5 / f,
-    "exp": lambda x, f: f,
-    "expm1": lambda x, f: f + 1,
-    "log": lambda x, f: 1 / x,
-    "log1p": lambda x, f: 1 / (1 + x),
-    "sin": lambda x, f: 1.0,
-    "cos": lambda x, f: 1.0,
-    "tan": lambda x, f: 1 + f * f,
-    "asin": lambda x, f: 1 / np.sqrt(1 - x * x),
-    "acos": lambda x, f: 1 / np.sqrt(1 - x * x),
-    "atan": lambda x, f: 1 / (1 + x * x),
-    "sinh": lambda x, f: np.cosh(x),
-    "cosh": lambda x, f: np.abs(np.sinh(x)) + 1e-9,
-    "tanh": lambda x, f: 1 / np.cosh(x) ** 2 + 1e-300,
-    "asinh": lambda x, f: 1 / np.sqrt(1 + x * x),
-    "acosh": lambda x, f: 1 / np.sqrt(x * x - 1),
-    "atanh": lambda x, f: 1 / (1 - x * x),
-    "erf": lambda x, f: 1.2 * np.exp(-x * x),
-    "erfc": lambda x, f: 1.2 * np.exp(-x * x),
-}
-"""Derivatives of functions at ``x``, given their value ``f`` there."""
-
 _POLES = frozenset(("log", "log1p", "atanh"))
 """Functions that are infinite at a finite argument."""
 
-_AT_ZERO = frozenset(_SLOPES) - {"acos", "acosh"}
+_AT_ZERO = frozenset(SLOPES) - {"acos", "acosh"}
 _AT_ONE = frozenset(("log", "acos", "acosh"))
-_AT_INFINITY = frozenset(_SLOPES) - {"atan"}
+_AT_INFINITY = frozenset(SLOPES) - {"atan"}
 """Functions whose values at that argument are exact in float64."""
-
-_EDGES = {"log": 0.0, "sqrt": 0.0, "log1p": -1.0, "acosh": 1.0}
-_BOTH_EDGES = frozenset(("asin", "acos", "atanh"))
 
 
 def _function(primitive: str, x: Bounded) -> Bounded:
@@ -298,12 +274,11 @@ def _function(primitive: str, x: Bounded) -> Bounded:
             own = np.where(is_there, 0.0, own)
     if np.ndim(x.error) == 0 and x.error == 0:
         return Bounded(value, np.where(np.isfinite(value), own, 0.0))
-    grown = 2 * np.abs(_SLOPES[primitive](x.value, value)) * x.error
+    there = {X.name: x.value, VALUE.name: value}
+    grown = 2 * np.abs(float64.evaluate(SLOPES[primitive], there)) * x.error
     if primitive == "tan":
         grown = np.where(x.error * np.abs(value) > 0.01, np.inf, grown)
-    distance = np.abs(x.value - _EDGES[primitive]) if primitive in _EDGES else np.inf
-    if primitive in _BOTH_EDGES:
-        distance = np.abs(1 - np.abs(x.value))
+    distance = float64.evaluate(DISTANCES[primitive], there) if primitive in DISTANCES else np.inf
     grown = np.where(np.asarray(x.error) * 8 >= distance, np.inf, grown)
     grown = np.where(np.asarray(x.error) == 0, 0.0, grown)
     return Bounded(value, np.where(np.isfinite(value) | (grown == np.inf), own + grown, 0.0))
@@ -322,7 +297,7 @@ _RULES: Mapping[str, Callable[..., Bounded]] = {
     **dict.fromkeys(("minimum", "maximum"), _extreme),
     **dict.fromkeys(("absolute", "negate"), _same),
     **dict.fromkeys(("ceil", "floor", "truncate", "round_even", "round_away", "sign"), _step),
-    **dict.fromkeys(("equal", "less", "less_equal", "greater", "greater_equal"), _compare),
+    **dict.fromkeys(COMPARISONS, _compare),
 }
 
 _MOVING = frozenset(name for name, rule in _RULES.items() if rule in (_select, _extreme, _same, _compare))

@@ -241,7 +241,7 @@ ERFC = (
     -0.14024059858554702,
     1.2375126308378275,
 )
-"""(1 + 2*x) * exp(x*x) * erfc(x) as a polynomial of (x - 3.75)/(x + 3.75), for x up to 27.3, beyond which erfc is 0 in FLOAT64."""
+"""(1 + 2*x) * exp(x*x) * erfc(x) as a polynomial of (x - 3.75)/(x + 3.75), for x up to 27.3; erfc is 0 beyond."""
 
 ERFC_MIDDLE = 3.75
 

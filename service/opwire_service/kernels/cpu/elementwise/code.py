@@ -13,6 +13,7 @@ from opwire.tensor import DataType
 
 from ...formulas.integers import WORD
 from ...formulas.quick import FUNCTIONS
+from ...formulas.slopes import COMPARISONS
 from .lanes import BIT, DOUBLE, FLOAT, HALF, SHORT, Lanes, Vector
 from .quotients import NEAREST_QUOTIENT
 
@@ -30,9 +31,6 @@ class KernelParameter(Expression):
 
 AS_STORED = "as_stored"
 """Additional primitive: rounds a value to the type that tensors store it in; FLOAT16 is computed as FLOAT32."""
-
-COMPARISONS = {"equal": "==", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
-"""Comparison primitives and their LLVM predicates."""
 
 LLVM = {
     "sqrt": "sqrt",

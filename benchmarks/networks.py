@@ -1,8 +1,8 @@
 """Times networks in ONNX beside ONNX Runtime's CPU provider, and compares their outputs.
 
 ``python -m tests.onnx_models.networks`` and ``benchmarks/exported.py`` provide networks; the light models of the
-``onnx`` package are always there. Both sides run one after the other in this process, with all cores; times are the
-least of several runs. Prints a table, in Markdown with ``--markdown``.
+``onnx`` package are always there. Both sides take turns in this process, with all cores; times are the least of several
+runs. Prints a table, in Markdown with ``--markdown``. The errors are those against a run in float64.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from opwire.onnx import Model, load
 from opwire.tensor import Array
 from tests.onnx_models.networks import Network, networks
 
-_RUNS = 3
+from .doubles import evaluate
+
+_RUNS = 7
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A network with its times in seconds."""
+    """A network with its times in seconds, and the errors of both; None without a run in float64."""
 
     name: str
     level: FeatureLevel
@@ -39,7 +41,7 @@ class Row:
     loading: float
     opwire: float
     onnxruntime: float
-    error: float
+    errors: tuple[float, float] | None
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -50,9 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     names = ["squeezenet"] if given.quick else given.names
     plain = (
-        "{:20} level {:4} {:5} nodes, {:3} on the CPU {:9.1f} ms, ONNX Runtime {:9.1f} ms, ratio {:6.2f}, error {:.1e}"
+        "{:20} level {:4} {:5} nodes, {:3} on the CPU {:9.1f} ms, ONNX Runtime {:9.1f} ms, ratio {:6.2f}, errors {} {}"
     )
-    line = "| {} | {} | {} | {} | {:.1f} | {:.1f} | {:.2f} | {:.1e} |" if given.markdown else plain
+    line = "| {} | {} | {} | {} | {:.1f} | {:.1f} | {:.2f} | {} | {} |" if given.markdown else plain
     ratios = []
     with opwire.local() as runner:
         for network, path in networks():
@@ -60,8 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 continue
             row = _row(network, path, runner)
             ratios.append(row.opwire / row.onnxruntime)
-            times = row.opwire * 1e3, row.onnxruntime * 1e3, ratios[-1], row.error
-            print(line.format(row.name, row.level.short, row.nodes, row.on_cpu, *times), flush=True)
+            times = row.opwire * 1e3, row.onnxruntime * 1e3, ratios[-1]
+            errors = ("-", "-") if row.errors is None else map("{:.1e}".format, row.errors)
+            print(line.format(row.name, row.level.short, row.nodes, row.on_cpu, *times, *errors), flush=True)
     print(f"geometric mean of the ratios: {np.exp(np.mean(np.log(ratios))):.2f}")
 
 
@@ -76,16 +79,27 @@ def _row(network: Network, path: Path, runner: Any) -> Row:
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     theirs = dict(zip((each.name for each in session.get_outputs()), session.run(None, inputs), strict=True))
+    own, other = _least(lambda: model.run(inputs, runner=runner), lambda: session.run(None, inputs))
     return Row(
         network.name,
         level,
         len(model.nodes),
         sum(not node.is_lowered for node in model.nodes),
         loading,
-        _least(lambda: model.run(inputs, runner=runner)),
-        _least(lambda: session.run(None, inputs)),
-        max(error(exact[name], theirs[name]) for name in exact),
+        own,
+        other,
+        _errors(path, inputs, exact, theirs),
     )
+
+
+def _errors(path: Path, inputs: Mapping[str, Array], *sides: Mapping[str, Array]) -> tuple[float, float] | None:
+    """Returns the largest error of an output on each side, or None if the network cannot be run in float64."""
+    try:
+        true = evaluate(path, inputs)
+    except Exception:  # of any class, by either package
+        return None
+    one, other = (max(error(side[name], true[name]) for name in side) for side in sides)
+    return one, other
 
 
 def drawn(model: Model, network: Network) -> dict[str, Array]:
@@ -107,10 +121,12 @@ def error(one: Array, other: Array) -> float:
     return float(np.abs(one.astype(np.float64) - other.astype(np.float64)).max(initial=0)) / largest
 
 
-def _least(run: Callable[[], Mapping[str, Any] | list[Any]]) -> float:
-    times = []
+def _least(*sides: Callable[[], Mapping[str, Any] | list[Any]]) -> list[float]:
+    """Returns the least time of each side; they take turns."""
+    times: list[list[float]] = [[] for _ in sides]
     for _ in range(_RUNS):
-        began = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - began)
-    return min(times)
+        for run, its in zip(sides, times, strict=True):
+            began = time.perf_counter()
+            run()
+            its.append(time.perf_counter() - began)
+    return [min(its) for its in times]
